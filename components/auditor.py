@@ -1,0 +1,194 @@
+"""The auditor: follows every log and checks what must always hold, at consistent cuts.
+
+A fact that rests on a fact of another log waits until that one is folded, so what is compared was true at one time. When
+a log is adopted late or anew, checks across logs wait until all that its image rests on is folded.
+"""
+
+from collections import deque
+
+from msgspec.structs import asdict
+
+from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
+from core.events.region import ClaimGranted
+from core.fact import NO_LOG, Fact, Note
+from core.images import GlobalImage, Image, RegionImage
+from core.invariants import (
+    Violation,
+    check_global_fact,
+    check_ledger,
+    check_nodes_balance,
+    check_one_live,
+    check_region_fact,
+    check_workloads,
+    citation_of,
+)
+from core.messages.auditor import AuditShown, FoundViolation, ShowAudit
+from core.messages.base import Envelope, Message, Woken
+from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
+from core.nouns.instant import Instant, after
+from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
+from core.touched import touched_by
+
+
+class Audited(Note, frozen=True):
+    """Everything was checked anew."""
+
+    violations: tuple[Violation, ...]
+
+
+class AuditorState:
+    """Images of all logs at one consistent cut, and the facts beyond it."""
+
+    def __init__(self, at: Instant) -> None:
+        self.images: dict[LogName, Image] = {}
+        self.sequences: dict[LogName, int] = {}
+        self.ahead: dict[LogName, deque[Fact]] = {}
+        self.rests_on: dict[LogName, int] = {}
+        """What adopted images rest on and is not folded yet: across logs nothing is checked until it is."""
+        self.violations: list[Violation] = []
+        self.count = 0
+        self.audit_at = at
+        self.has_changed = False
+
+    @property
+    def waiting(self) -> int:
+        """Facts beyond the cut."""
+        return sum(len(facts) for facts in self.ahead.values())
+
+    @property
+    def queue(self) -> GlobalImage | None:
+        """The queue's image, if it is known."""
+        image = self.images.get(GLOBAL_LOG)
+        return image if isinstance(image, GlobalImage) else None
+
+    @property
+    def regions(self) -> dict[RegionName, RegionImage]:
+        """Every region's image that is known."""
+        return {region_of(log): image for log, image in self.images.items() if isinstance(image, RegionImage)}
+
+
+class Auditor:
+    """One auditor of all logs."""
+
+    name = "auditor"
+    noun = "auditor"
+    scope: tuple[str, ...] = ()
+    keeps: LogName | None = None
+    hears: tuple[type[Message], ...] = (ShowAudit,)
+
+    def __init__(self, regions: tuple[RegionName, ...]) -> None:
+        logs = (GLOBAL_LOG, *(region_log(region) for region in sorted(regions)))
+        self.follows = tuple(Follow(log, (), is_required=False) for log in logs)
+
+    def initial(self, images: Images) -> AuditorState:
+        """Nothing is known yet: logs arrive as they are adopted."""
+        state = AuditorState(images.at)
+        for log, (image, sequence) in images.followed.items():
+            self._adopt(state, log, image, sequence)
+        return state
+
+    def due(self, state: AuditorState) -> Instant | None:
+        """The next full check, while anything changed since the last."""
+        return state.audit_at if state.has_changed else None
+
+    def decide(self, state: AuditorState, envelope: Envelope) -> Decision:
+        """Check everything anew, or tell what was found."""
+        match envelope.message:
+            case Woken():
+                return Decision(events=(Audited(tuple(self._audit(state))),))
+            case ShowAudit():
+                found = tuple(FoundViolation(**asdict(violation)) for violation in state.violations)
+                shown = AuditShown(dict(state.sequences), state.waiting, found, state.count)
+                return Decision(messages=(shown,))
+        return NOTHING
+
+    def evolve(self, state: AuditorState, fact: Fact) -> AuditorState:
+        """Take a fact, and fold all that the cut now allows."""
+        if fact.log != NO_LOG:
+            state.has_changed = True
+            state.ahead[fact.log].append(fact)
+            self._advance(state)
+            return state
+        match fact.event:
+            case Audited(violations):
+                for violation in violations:
+                    self._keep(state, violation)
+                state.audit_at = after(fact.at, AUDIT_INTERVAL)
+                state.has_changed = False
+            case ImageAdopted(log, image, sequence):
+                self._adopt(state, log, image, sequence)
+                self._advance(state)
+        return state
+
+    def _adopt(self, state: AuditorState, log: LogName, image: Image, sequence: int) -> None:
+        state.images[log] = image
+        state.sequences[log] = sequence
+        state.ahead[log] = deque()
+        if isinstance(image, GlobalImage):
+            for region, cited in image.regions.sequences.items():
+                self._rest_on(state, region_log(region), cited)
+        elif isinstance(image, RegionImage):
+            self._rest_on(state, GLOBAL_LOG, image.attempts.global_sequence)
+
+    def _rest_on(self, state: AuditorState, log: LogName, sequence: int) -> None:
+        if state.sequences.get(log, 0) < sequence:
+            state.rests_on[log] = max(sequence, state.rests_on.get(log, 0))
+
+    def _advance(self, state: AuditorState) -> None:
+        """Fold what rests on nothing that is still ahead, until nothing moves."""
+        has_moved = True
+        while has_moved:
+            has_moved = False
+            for log, facts in state.ahead.items():
+                while facts and self._is_in_reach(state, facts[0]):
+                    self._fold(state, log, facts.popleft())
+                    has_moved = True
+
+    def _is_in_reach(self, state: AuditorState, fact: Fact) -> bool:
+        cited = citation_of(fact.event)
+        return cited is None or state.sequences.get(cited[0], 0) >= cited[1]
+
+    def _fold(self, state: AuditorState, log: LogName, fact: Fact) -> None:
+        image = state.images[log]
+        if isinstance(image, GlobalImage):
+            self._check_global(state, fact, image)
+        else:
+            assert isinstance(image, RegionImage), log
+            self._check_region(state, fact, region_of(log), image)
+        state.sequences[log] = fact.sequence
+        if state.rests_on.get(log, 0) <= fact.sequence:
+            state.rests_on.pop(log, None)
+
+    def _check_global(self, state: AuditorState, fact: Fact, image: GlobalImage) -> None:
+        for text in check_global_fact(fact, image, {} if state.rests_on else state.regions):
+            self._keep(state, Violation(3, fact.log, fact.sequence, text))
+        image.fold(fact)
+
+    def _check_region(self, state: AuditorState, fact: Fact, region: RegionName, image: RegionImage) -> None:
+        queue = None if state.rests_on else state.queue
+        for text in check_region_fact(region, fact, image, queue):
+            self._keep(state, Violation(2, fact.log, fact.sequence, text))
+        nodes = touched_by(image.capacity, fact)
+        image.fold(fact)
+        for text in check_nodes_balance(image.capacity, nodes):
+            self._keep(state, Violation(1, fact.log, fact.sequence, text))
+        if isinstance(fact.event, ClaimGranted) and not state.rests_on:
+            for text in check_one_live(fact.event.workload, state.regions):
+                self._keep(state, Violation(3, fact.log, fact.sequence, text))
+
+    def _audit(self, state: AuditorState) -> list[Violation]:
+        """Every state-wide check, worked out from scratch."""
+        found = [
+            Violation(1, region_log(region), state.sequences[region_log(region)], text)
+            for region, image in sorted(state.regions.items())
+            for text in check_ledger(image.capacity)
+        ]
+        if state.queue is not None:
+            sequence = state.sequences[GLOBAL_LOG]
+            found.extend(Violation(3, GLOBAL_LOG, sequence, text) for text in check_workloads(state.queue))
+        return found
+
+    def _keep(self, state: AuditorState, violation: Violation) -> None:
+        state.count += 1
+        if len(state.violations) < VIOLATIONS_KEPT_MAX:
+            state.violations.append(violation)

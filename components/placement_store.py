@@ -1,0 +1,415 @@
+"""The placement store: keeps one region's log and is the only writer of its capacity's truth.
+
+A claim is judged against now, never by whether its view is the newest: if it still fits it is granted (*merged* when the
+view was old), otherwise it is answered with the current rows of the nodes that had no room. One grant is made for each
+(workload, epoch, revision), under whatever claim id, and only while the queue's log, which the store follows, shows the
+award standing; a claim that names an award the store has not read yet waits until it has.
+
+What happens to nodes and attempts is recorded here at the broker's word, and each such command is refused silently when
+the log shows that it no longer applies: hearing it twice or late changes nothing.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.codec import encode
+from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
+from core.events.queue import AttemptClosed, AwardReturned, WorkloadAwarded, WorkloadsForgotten
+from core.events.region import (
+    AttemptEnded,
+    AttemptsForgotten,
+    AwardDeclined,
+    CheckpointCommitted,
+    ClaimGranted,
+    ClaimPromised,
+    GangStarted,
+    NodesJoined,
+    NodesLost,
+    NodesReturned,
+    StopOrdered,
+)
+from core.fact import NO_LOG, Event, Fact, Note
+from core.images import GlobalImage, RegionImage
+from core.images.region import AttemptPhase, AttemptRow
+from core.messages.agents import ClaimAnswered
+from core.messages.base import Envelope, Message, Woken
+from core.messages.store import (
+    DeclineAward,
+    OrderStop,
+    RecordCheckpoint,
+    RecordEnd,
+    RecordJoin,
+    RecordLoss,
+    RecordReturn,
+    RecordStarted,
+    SubmitClaim,
+)
+from core.nouns.ids import GLOBAL_LOG, AttemptKey, RegionName, WorkloadId, region_log
+from core.nouns.instant import Instant, after, earliest
+from core.nouns.limits import FACT_BYTES_MAX, FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, HEAD_SILENCE_MAX
+from core.nouns.placement import Claim
+from core.nouns.reasons import Reason
+from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room
+
+
+class ClaimWaits(Note, frozen=True):
+    """A claim names an award that was not read yet."""
+
+    claim: Claim
+
+
+class ClaimJudged(Note, frozen=True):
+    """A waiting claim was judged, or is too old to wait on."""
+
+    key: AttemptKey
+
+
+class Swept(Note, frozen=True):
+    """Superseded attempts were looked for."""
+
+
+class WaitingClaim(Struct):
+    """A claim and until when it may wait."""
+
+    claim: Claim
+    until: Instant
+
+
+class StoreState:
+    """The region's image, the queue's awards, and claims that are ahead of them."""
+
+    def __init__(self, at: Instant) -> None:
+        self.image = RegionImage.empty()
+        self.sequence = 0
+        self.awards = GlobalImage.empty(("awards",))
+        self.global_sequence = 0
+        self.waiting: dict[AttemptKey, WaitingClaim] = {}
+        self.ready_at: Instant | None = None
+        """When a waiting claim can be judged or dropped."""
+        self.superseded: dict[AttemptKey, None] = {}
+        """Ended or declined attempts that the queue's log shows superseded: to be forgotten."""
+        self.sweep_at = at
+
+
+class PlacementStore:
+    """The keeper of one region's log."""
+
+    hears: tuple[type[Message], ...] = (
+        SubmitClaim,
+        DeclineAward,
+        RecordJoin,
+        RecordLoss,
+        RecordReturn,
+        OrderStop,
+        RecordStarted,
+        RecordCheckpoint,
+        RecordEnd,
+    )
+
+    def __init__(self, region: RegionName) -> None:
+        self.region = region
+        self.name = f"store.{region}"
+        self.noun = "store"
+        self.scope = (region,)
+        self.keeps = region_log(region)
+        self.follows = (Follow(GLOBAL_LOG, ("awards",), is_required=False),)
+        self._deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
+            Woken: self._woken,
+            SubmitClaim: self._submit_claim,
+            DeclineAward: self._decline,
+            RecordJoin: self._join,
+            RecordLoss: self._loss,
+            RecordReturn: self._return,
+            OrderStop: self._order_stop,
+            RecordStarted: self._started,
+            RecordCheckpoint: self._checkpoint,
+            RecordEnd: self._end,
+        }
+
+    def initial(self, images: Images) -> StoreState:
+        """The region's image as the log has it, and the queue's if it could be had."""
+        state = StoreState(images.at)
+        if images.own is not None:
+            assert isinstance(images.own, RegionImage)
+            state.image = images.own
+        for image, sequence in images.followed.values():
+            assert isinstance(image, GlobalImage)
+            self._adopt(state, image, sequence)
+        return state
+
+    def due(self, state: StoreState) -> Instant | None:
+        """Claims that can be judged now, and the next sweep."""
+        return earliest(state.ready_at, state.sweep_at if state.superseded else None)
+
+    def decide(self, state: StoreState, envelope: Envelope) -> Decision:
+        """Judge a claim, or record what the broker reports."""
+        decider = self._deciders.get(type(envelope.message))
+        return decider(state, envelope) if decider else NOTHING
+
+    # Folding.
+
+    def evolve(self, state: StoreState, fact: Fact) -> StoreState:
+        """Fold a fact of the region or of the queue, or a note."""
+        if fact.log == self.keeps:
+            state.image.fold(fact)
+            state.sequence = fact.sequence
+            self._index(state, fact.event)
+        elif fact.log == GLOBAL_LOG:
+            state.awards.fold(fact)
+            state.global_sequence = fact.sequence
+            self._index_global(state, fact)
+        else:
+            self._evolve_note(state, fact)
+        return state
+
+    def _evolve_note(self, state: StoreState, fact: Fact) -> None:
+        assert fact.log == NO_LOG, fact
+        match fact.event:
+            case ClaimWaits(claim):
+                until = after(fact.at, HEAD_SILENCE_MAX)
+                state.waiting[claim.workload, claim.epoch] = WaitingClaim(claim, until)
+                self._find_ready(state, fact.at)
+            case ClaimJudged(key):
+                state.waiting.pop(key, None)
+                self._find_ready(state, fact.at)
+            case Swept():
+                state.sweep_at = after(fact.at, FORGET_INTERVAL)
+            case ImageAdopted(_, image, sequence):
+                assert isinstance(image, GlobalImage)
+                self._adopt(state, image, sequence)
+                self._find_ready(state, fact.at)
+
+    def _adopt(self, state: StoreState, image: GlobalImage, sequence: int) -> None:
+        state.awards = image
+        state.global_sequence = sequence
+        state.superseded = {}
+        for workload, epochs in state.image.attempts.rows.items():
+            for epoch, row in epochs.items():
+                self._note_superseded(state, workload, epoch, row)
+
+    def _index(self, state: StoreState, event: Event | Note) -> None:
+        match event:
+            case AttemptEnded(workload=workload, epoch=epoch) | AwardDeclined(workload=workload, epoch=epoch):
+                row = state.image.attempts.row(workload, epoch)
+                assert row is not None, (workload, epoch)
+                self._note_superseded(state, workload, epoch, row)
+            case AttemptsForgotten(attempts=attempts):
+                for key in attempts:
+                    state.superseded.pop(key, None)
+
+    def _index_global(self, state: StoreState, fact: Fact) -> None:
+        event = fact.event
+        if state.waiting:
+            self._find_ready(state, fact.heard_at)
+        match event:
+            case AwardReturned(workload=workload) | AttemptClosed(workload=workload) | WorkloadAwarded(workload=workload):
+                self._look_at(state, workload)
+            case WorkloadsForgotten(workloads=workloads):
+                for workload in workloads:
+                    self._look_at(state, workload)
+
+    def _look_at(self, state: StoreState, workload: WorkloadId) -> None:
+        for epoch, row in state.image.attempts.rows.get(workload, {}).items():
+            self._note_superseded(state, workload, epoch, row)
+
+    def _note_superseded(self, state: StoreState, workload: WorkloadId, epoch: int, row: AttemptRow) -> None:
+        """Never by age alone: only when the queue's log, read past the award, shows that nothing can come of it."""
+        is_over = row.phase in (AttemptPhase.ENDED, AttemptPhase.DECLINED)
+        if is_over and state.global_sequence >= row.award_sequence:
+            if state.awards.awards.has_superseded(workload, epoch):
+                state.superseded[workload, epoch] = None
+
+    def _find_ready(self, state: StoreState, now: Instant) -> None:
+        """When the first waiting claim can be judged or dropped."""
+        state.ready_at = earliest(
+            *(
+                now if waiting.claim.award_sequence <= state.global_sequence else waiting.until
+                for waiting in state.waiting.values()
+            )
+        )
+
+    # Claims.
+
+    def _submit_claim(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, SubmitClaim)
+        return self._judge(state, message.claim)
+
+    def _woken(self, state: StoreState, envelope: Envelope) -> Decision:
+        now = envelope.at
+        for key, waiting in state.waiting.items():
+            if waiting.claim.award_sequence <= state.global_sequence:
+                judged = self._judge(state, waiting.claim)
+                return Decision((ClaimJudged(key), *judged.events), judged.messages)
+            if waiting.until <= now:
+                return Decision(events=(ClaimJudged(key),))  # The agent says it again.
+        keys = tuple(sorted(state.superseded))[:FORGOTTEN_AT_ONCE_MAX]
+        if keys and state.sweep_at <= now:
+            return Decision(events=(AttemptsForgotten(keys, state.global_sequence), Swept()))
+        return Decision(events=(Swept(),))
+
+    def _judge(self, state: StoreState, claim: Claim) -> Decision:
+        row = state.image.attempts.row(claim.workload, claim.epoch)
+        if row is not None:
+            return self._judge_again(state, claim, row)
+        if state.global_sequence < claim.award_sequence:
+            return Decision(events=(ClaimWaits(claim),))
+        if not state.awards.awards.stands(claim.workload, claim.epoch, self.region):
+            return self._refuse(state, claim, Reason.AWARD_NOT_STANDING)
+        refusal = self._check(state, claim)
+        if refusal == Reason.CONFLICT:
+            return self._answer(state, claim, "conflict", refusal)
+        if refusal is not None:
+            return self._refuse(state, claim, refusal)
+        short = nodes_without_room(claim, state.image.capacity)
+        if short:
+            return self._answer(state, claim, "conflict", Reason.CONFLICT, short)
+        return self._grant(state, claim)
+
+    def _judge_again(self, state: StoreState, claim: Claim, row: AttemptRow) -> Decision:
+        """The attempt is known: the same answer as before, whoever claims and under whatever id."""
+        if row.phase.is_live:
+            return self._answer(state, claim, "granted")
+        if row.phase == AttemptPhase.PROMISED:
+            return self._answer(state, claim, "promised")
+        return self._refuse(state, claim, Reason.SUPERSEDED)
+
+    def _check(self, state: StoreState, claim: Claim) -> Reason | None:
+        if claim.region != self.region or claim.revision != 0 or not is_well_formed(claim):
+            return Reason.BAD_CLAIM
+        if len(encode(claim)) > FACT_BYTES_MAX - 1024:
+            return Reason.TOO_LARGE
+        capacity = state.image.capacity
+        return check_nodes(claim, capacity) or check_victims(claim, capacity)
+
+    def _grant(self, state: StoreState, claim: Claim) -> Decision:
+        """At once, or promised while a victim still holds what it needs."""
+        capacity = state.image.capacity
+        victims = tuple(key for key in claim.victims if capacity.holding(*key) is not None)
+        if victims:
+            promised = ClaimPromised(claim.workload, claim.epoch, replace(claim, victims=victims))
+            return self._also(self._answer(state, claim, "promised"), promised)
+        is_merged = any(
+            capacity.changed[node] > claim.view.sequence for spread in claim.spreads for node in spread.nodes
+        )
+        granted = ClaimGranted(claim.workload, claim.epoch, replace(claim, victims=()), is_merged)
+        return self._also(self._answer(state, claim, "granted"), granted)
+
+    def _also(self, answer: Decision, event: Event) -> Decision:
+        return Decision((event,), answer.messages)
+
+    def _refuse(self, state: StoreState, claim: Claim, reason: Reason) -> Decision:
+        return self._answer(state, claim, "refused", reason)
+
+    def _answer(
+        self, state: StoreState, claim: Claim, verdict: str, reason: str = "", nodes: tuple[int, ...] = ()
+    ) -> Decision:
+        rows = tuple(state.image.capacity.node_row(node) for node in nodes)
+        answer = ClaimAnswered(
+            self.region, claim.agent, claim.workload, claim.epoch, claim.claim, verdict, reason, rows, state.sequence
+        )
+        return Decision(messages=(answer,))
+
+    def _decline(self, state: StoreState, envelope: Envelope) -> Decision:
+        """Too late once it is granted; a promise whose victims still run is withdrawn."""
+        message = envelope.message
+        assert isinstance(message, DeclineAward)
+        row = state.image.attempts.row(message.workload, message.epoch)
+        if row is not None and row.phase != AttemptPhase.PROMISED:
+            return NOTHING
+        if state.global_sequence >= message.award_sequence:
+            if not state.awards.awards.stands(message.workload, message.epoch, self.region):
+                return NOTHING  # Declined and forgotten long ago: the queue waits for no word about it.
+        return Decision(
+            events=(AwardDeclined(message.workload, message.epoch, message.reason, message.award_sequence),)
+        )
+
+    # Nodes.
+
+    def _join(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, RecordJoin)
+        inventory = message.inventory
+        capacity = state.image.capacity
+        if inventory.worker in capacity.workers or any(capacity.has_node(node) for node in inventory.numbers()):
+            return NOTHING
+        return Decision(events=(NodesJoined(inventory.worker, inventory),))
+
+    def _loss(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, RecordLoss)
+        row = state.image.capacity.workers.get(message.worker)
+        if row is None or row.is_lost or row.sequence > message.sequence:
+            return NOTHING
+        return Decision(events=(NodesLost(message.worker, tuple(row.inventory.numbers())),))
+
+    def _return(self, state: StoreState, envelope: Envelope) -> Decision:
+        """Not while an attempt still counts on one of its nodes: that one's end is recorded first."""
+        message = envelope.message
+        assert isinstance(message, RecordReturn)
+        capacity = state.image.capacity
+        row = capacity.workers.get(message.worker)
+        if row is None or not row.is_lost or row.sequence > message.sequence:
+            return NOTHING
+        nodes = tuple(row.inventory.numbers())
+        mine = set(nodes)
+        for _, _, held in capacity.live():
+            if any(not mine.isdisjoint(spread.nodes) for spread in held.claim.spreads):
+                return NOTHING
+        return Decision(events=(NodesReturned(message.worker, nodes),))
+
+    # Attempts.
+
+    def _live(self, state: StoreState, workload: WorkloadId, epoch: int) -> AttemptRow | None:
+        row = state.image.attempts.row(workload, epoch)
+        return row if row is not None and row.phase.is_live else None
+
+    def _order_stop(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, OrderStop)
+        row = self._live(state, message.workload, message.epoch)
+        if row is None or row.stop_cause:
+            return NOTHING
+        return Decision(events=(StopOrdered(message.workload, message.epoch, message.cause, message.by),))
+
+    def _started(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, RecordStarted)
+        row = self._live(state, message.workload, message.epoch)
+        if row is None or row.phase == AttemptPhase.STARTED:
+            return NOTHING
+        return Decision(events=(GangStarted(message.workload, message.epoch),))
+
+    def _checkpoint(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, RecordCheckpoint)
+        row = self._live(state, message.workload, message.epoch)
+        if row is None or message.step <= row.saved_step:
+            return NOTHING
+        return Decision(events=(CheckpointCommitted(message.workload, message.epoch, message.step),))
+
+    def _end(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, RecordEnd)
+        row = self._live(state, message.workload, message.epoch)
+        if row is None:
+            return NOTHING
+        ended = AttemptEnded(message.workload, message.epoch, message.cause, message.exit_code)
+        return Decision(events=(ended, *self._grants_after(state, (message.workload, message.epoch))))
+
+    def _grants_after(self, state: StoreState, ended: AttemptKey) -> list[Event]:
+        """Promises of which this was the last victim: granted in the same batch, or never, if a node was lost meanwhile."""
+        capacity = state.image.capacity
+        grants: list[Event] = []
+        for workload, epochs in capacity.promises.items():
+            for epoch, claim in epochs.items():
+                alive = [key for key in claim.victims if key != ended and capacity.holding(*key) is not None]
+                if ended not in claim.victims or alive:
+                    continue
+                if all(capacity.is_open(node) for spread in claim.spreads for node in spread.nodes):
+                    grants.append(ClaimGranted(workload, epoch, replace(claim, victims=()), is_merged=True))
+                else:
+                    grants.append(AwardDeclined(workload, epoch, Reason.PROMISE_BROKEN, claim.award_sequence))
+        return grants

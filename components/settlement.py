@@ -1,0 +1,130 @@
+"""What a standing award calls for: the queue's words to the region, and the facts that its log justifies.
+
+    region's log shows        the queue
+    nothing                   says the award again; past its span, or when it is to be cancelled, asks for it back
+    promised or granted       waits; says stop when it is to be cancelled or requeued
+    started                   records WorkloadBound
+    declined                  records AwardReturned: the workload is pending again
+    ended                     records AttemptClosed: pending again, or terminal
+
+Silence never frees an award: only the region's own log does.
+"""
+
+from msgspec import Struct
+
+from core.events.queue import AttemptClosed, AwardReturned, WorkloadBound, WorkloadCancelled
+from core.fact import Event
+from core.images.queue import WorkloadRow
+from core.images.region import AttemptPhase, AttemptRow
+from core.messages.base import Message
+from core.messages.broker import ExecuteAward, StopAttempt, WithdrawAward
+from core.messages.queue import Bid
+from core.nouns.ids import AgentName, WorkloadId
+from core.nouns.instant import Instant, after
+from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN
+from core.nouns.workload import EndCause, Phase
+
+
+class Step(Struct, frozen=True):
+    """What to record and say now, and when to look again; None: when something changes."""
+
+    events: tuple[Event, ...] = ()
+    messages: tuple[Message, ...] = ()
+    again_at: Instant | None = None
+
+
+def settle(
+    workload: WorkloadId,
+    row: WorkloadRow,
+    attempt: AttemptRow | None,
+    bid: Bid | None,
+    awarded_at: Instant,
+    now: Instant,
+) -> Step:
+    """One workload's next step. `attempt` is what the awarded region's log shows of the newest epoch."""
+    if not row.is_standing:
+        if row.phase == Phase.PENDING and row.is_cancel_requested:
+            return Step(events=(WorkloadCancelled(workload),))
+        return Step()
+    if attempt is None:
+        return _unheard(workload, row, bid, awarded_at, now)
+    if attempt.phase == AttemptPhase.DECLINED:
+        returned = AwardReturned(workload, row.epoch, attempt.reason, row.region, attempt.sequence)
+        return Step(events=(returned,))
+    if attempt.phase == AttemptPhase.ENDED:
+        return Step(events=(closed(workload, row, attempt),))
+    if attempt.phase == AttemptPhase.STARTED and row.phase == Phase.AWARDED:
+        return Step(events=(WorkloadBound(workload, row.epoch, row.region, attempt.sequence),))
+    return _unwanted(workload, row, attempt, now)
+
+
+def _unheard(workload: WorkloadId, row: WorkloadRow, bid: Bid | None, awarded_at: Instant, now: Instant) -> Step:
+    """The region's log shows neither a grant nor a decline."""
+    again = after(now, AWARD_SAY_AGAIN)
+    is_unwanted = row.is_cancel_requested or row.requeued_epoch == row.epoch
+    if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:
+        return Step((), (WithdrawAward(row.region, workload, row.epoch, row.award_sequence),), again)
+    return Step((), (_award(workload, row, bid),), again)
+
+
+def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None) -> ExecuteAward:
+    return ExecuteAward(
+        region=row.region,
+        workload=workload,
+        epoch=row.epoch,
+        award_sequence=row.award_sequence,
+        priority=row.spec.priority,
+        kind=row.spec.kind,
+        jobs=row.spec.jobs,
+        agent=bid.agent if bid else AgentName(""),
+        spreads=bid.spreads if bid else (),
+        victims=bid.victims if bid else (),
+        view_sequence=bid.view_sequence if bid else 0,
+        resume_epoch=row.resume_epoch,
+        resume_step=row.resume_step,
+        grace=row.spec.grace,
+        max_duration=row.spec.max_duration,
+    )
+
+
+def _unwanted(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
+    """It has its capacity, or the promise of it. If it is to be cancelled or requeued, the region is told to end it."""
+    is_requeued = row.requeued_epoch == row.epoch
+    if not (row.is_cancel_requested or is_requeued) or attempt.stop_cause:
+        return Step()
+    again = after(now, AWARD_SAY_AGAIN)
+    if attempt.phase == AttemptPhase.PROMISED:
+        return Step((), (WithdrawAward(row.region, workload, row.epoch, row.award_sequence),), again)
+    cause = EndCause.CANCELLED if row.is_cancel_requested else EndCause.REQUEUED
+    return Step((), (StopAttempt(row.region, workload, row.epoch, cause),), again)
+
+
+def closed(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow) -> AttemptClosed:
+    """The fact that an attempt's end in its region makes here."""
+    cause = EndCause(attempt.end_cause)
+    has_saved = attempt.saved_step > 0
+    return AttemptClosed(
+        workload=workload,
+        epoch=row.epoch,
+        cause=cause,
+        phase=_phase_after(row, cause),
+        region=row.region,
+        region_sequence=attempt.sequence,
+        saved_epoch=row.epoch if has_saved else row.resume_epoch,
+        saved_step=attempt.saved_step if has_saved else row.resume_step,
+    )
+
+
+def _phase_after(row: WorkloadRow, cause: EndCause) -> Phase:
+    """Preemption and node loss never count against the user's retries."""
+    if cause == EndCause.COMPLETED:
+        return Phase.COMPLETED
+    if row.is_cancel_requested or cause == EndCause.CANCELLED:
+        return Phase.CANCELLED
+    if cause == EndCause.TIMEOUT:
+        return Phase.TIMEOUT
+    if cause == EndCause.TASK_FAILED and row.tasks_failed >= row.spec.retry.task_failed:
+        return Phase.FAILED
+    if cause == EndCause.START_FAILED and row.starts_failed >= row.spec.retry.start_failed:
+        return Phase.FAILED
+    return Phase.PENDING

@@ -1,0 +1,251 @@
+"""The worker: serves nodes, obeys the region's broker, and reports what its tasks do.
+
+It owns no log. What must survive its death (what runs, and the highest sequence it obeyed) lives in the spool beside its
+tasks (runtime/spool.py), which it reads when it starts and before which it obeys nobody.
+
+Every command carries the region log's sequence at which it was decided. A lower one than the highest obeyed comes from a
+broker that no longer knows what is so, and is refused; the report that follows any command says what stands here, so a
+broker that is merely late says it again with a higher sequence.
+"""
+
+from collections.abc import Callable
+
+from core.component import NOTHING, Decision, Follow, Images
+from core.effects import FindTasks, ForgetShare, KeepFence, PrepareShare, StartShare, StopShare
+from core.fact import Fact, Note
+from core.messages.agents import PresenceWanted
+from core.messages.base import Envelope, Message, Woken
+from core.messages.workers import (
+    EndRecorded,
+    InventoryWanted,
+    PrepareTasks,
+    StartTasks,
+    StopTasks,
+    TasksChanged,
+    TasksFound,
+    TasksPhase,
+    TasksState,
+    WorkerInventory,
+    WorkerReport,
+)
+from core.nouns.fleet import Inventory
+from core.nouns.ids import AttemptKey, LogName, RegionName
+from core.nouns.instant import Instant, after
+from core.nouns.limits import PRESENCE_INTERVAL
+
+
+class Asked(Note, frozen=True):
+    """The spool was asked what runs."""
+
+
+class Found(Note, frozen=True):
+    """The spool told what runs."""
+
+    tasks: tuple[TasksState, ...]
+    sequence: int
+    start: int
+
+
+class Obeyed(Note, frozen=True):
+    """A command of this sequence was obeyed."""
+
+    sequence: int
+
+
+class ShareChanged(Note, frozen=True):
+    """A share of an attempt is now so."""
+
+    tasks: TasksState
+
+
+class ShareForgotten(Note, frozen=True):
+    """The region's log shows the end of a share: nobody needs to hear of it again."""
+
+    key: AttemptKey
+
+
+class Reported(Note, frozen=True):
+    """Some shares, or all, were reported."""
+
+    is_whole: bool
+
+
+class WorkerState:
+    """What a worker remembers: all of it found in the spool again."""
+
+    def __init__(self, at: Instant) -> None:
+        self.is_asked = False
+        self.is_ready = False
+        self.sequence = 0
+        self.start = 0
+        self.reports = 0
+        self.shares: dict[AttemptKey, TasksState] = {}
+        self.report_at = at
+
+
+class Worker:
+    """One worker of one region."""
+
+    keeps: LogName | None = None
+    follows: tuple[Follow, ...] = ()
+    hears: tuple[type[Message], ...] = (
+        PrepareTasks,
+        StartTasks,
+        StopTasks,
+        EndRecorded,
+        InventoryWanted,
+        PresenceWanted,
+        TasksChanged,
+        TasksFound,
+    )
+
+    def __init__(self, region: RegionName, inventory: Inventory) -> None:
+        self.region = region
+        self.inventory = inventory
+        self.worker = inventory.worker
+        self.name = f"worker.{region}.{self.worker}"
+        self.noun = "worker"
+        self.scope = (region, self.worker)
+        self._deciders: dict[type[Message], Callable[[WorkerState, Envelope], Decision]] = {
+            Woken: self._woken,
+            TasksFound: self._found,
+            TasksChanged: self._changed,
+            PrepareTasks: self._prepare,
+            StartTasks: self._start,
+            StopTasks: self._stop,
+            EndRecorded: self._end_recorded,
+            InventoryWanted: self._inventory_wanted,
+            PresenceWanted: self._presence_wanted,
+        }
+
+    def initial(self, images: Images) -> WorkerState:
+        """Nothing is known before the spool has told."""
+        return WorkerState(images.at)
+
+    def due(self, state: WorkerState) -> Instant | None:
+        """The next beat."""
+        return state.report_at if state.is_ready or not state.is_asked else None
+
+    def decide(self, state: WorkerState, envelope: Envelope) -> Decision:
+        """Obey, report, or refuse what is older than what was obeyed."""
+        return self._deciders[type(envelope.message)](state, envelope)
+
+    def evolve(self, state: WorkerState, fact: Fact) -> WorkerState:
+        """Fold one note."""
+        match fact.event:
+            case ShareChanged(tasks):
+                state.shares[tasks.workload, tasks.epoch] = tasks
+            case ShareForgotten(key):
+                state.shares.pop(key, None)
+            case Obeyed(sequence):
+                state.sequence = max(state.sequence, sequence)
+            case Reported(is_whole):
+                state.reports += 1
+                if is_whole:
+                    state.report_at = after(fact.at, PRESENCE_INTERVAL)
+            case Asked():
+                state.is_asked = True
+            case Found(tasks, sequence, start):
+                state.is_ready = True
+                state.start = start
+                state.sequence = max(state.sequence, sequence)
+                state.shares = {(share.workload, share.epoch): share for share in tasks}
+        return state
+
+    # From the host and the spool.
+
+    def _woken(self, state: WorkerState, envelope: Envelope) -> Decision:
+        if not state.is_asked:
+            return Decision(events=(Asked(),), effects=(FindTasks(),))
+        return self._report_whole(state)
+
+    def _found(self, state: WorkerState, envelope: Envelope) -> Decision:
+        found = envelope.message
+        assert isinstance(found, TasksFound)
+        return Decision(events=(Found(found.tasks, found.sequence, found.start),))
+
+    def _changed(self, state: WorkerState, envelope: Envelope) -> Decision:
+        changed = envelope.message
+        assert isinstance(changed, TasksChanged)
+        events = (ShareChanged(changed.tasks), Reported(is_whole=False))
+        return Decision(events, (self._part(state, changed.tasks, state.sequence),))
+
+    # From the broker.
+
+    def _prepare(self, state: WorkerState, envelope: Envelope) -> Decision:
+        command = envelope.message
+        assert isinstance(command, PrepareTasks)
+        share = state.shares.get((command.workload, command.epoch))
+        if share is not None:
+            return self._obeyed(state, command.sequence, share)
+        if not self._may(state, command.sequence) or self._knows_newer(state, command):
+            return NOTHING
+        return Decision(events=(Obeyed(command.sequence),), effects=(PrepareShare(command),))
+
+    def _start(self, state: WorkerState, envelope: Envelope) -> Decision:
+        command = envelope.message
+        assert isinstance(command, StartTasks)
+        share = state.shares.get((command.workload, command.epoch))
+        if share is None or not self._may(state, command.sequence):
+            return NOTHING
+        if share.phase != TasksPhase.PREPARED:
+            return self._obeyed(state, command.sequence, share)
+        effect = StartShare(command.workload, command.epoch, command.sequence)
+        return Decision(events=(Obeyed(command.sequence),), effects=(effect,))
+
+    def _stop(self, state: WorkerState, envelope: Envelope) -> Decision:
+        """What is not here cannot run here any more either: the fence is above whatever would prepare it."""
+        command = envelope.message
+        assert isinstance(command, StopTasks)
+        if not self._may(state, command.sequence):
+            return NOTHING
+        share = state.shares.get((command.workload, command.epoch))
+        if share is None:
+            gone = TasksState(command.workload, command.epoch, TasksPhase.ENDED)
+            return self._obeyed(state, command.sequence, gone)
+        if share.phase in (TasksPhase.STOPPING, TasksPhase.ENDED):
+            return self._obeyed(state, command.sequence, share)
+        effect = StopShare(command.workload, command.epoch, command.sequence, command.grace)
+        return Decision(events=(Obeyed(command.sequence),), effects=(effect,))
+
+    def _end_recorded(self, state: WorkerState, envelope: Envelope) -> Decision:
+        command = envelope.message
+        assert isinstance(command, EndRecorded)
+        key = (command.workload, command.epoch)
+        share = state.shares.get(key)
+        if not self._may(state, command.sequence) or share is None or share.phase != TasksPhase.ENDED:
+            return NOTHING
+        return Decision(
+            events=(Obeyed(command.sequence), ShareForgotten(key)),
+            effects=(ForgetShare(command.workload, command.epoch, command.sequence),),
+        )
+
+    def _inventory_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
+        return Decision(messages=(WorkerInventory(self.region, self.worker, self.inventory),))
+
+    def _presence_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
+        return self._report_whole(state) if state.is_ready else NOTHING
+
+    # Helpers.
+
+    def _may(self, state: WorkerState, sequence: int) -> bool:
+        return state.is_ready and sequence >= state.sequence
+
+    def _knows_newer(self, state: WorkerState, command: PrepareTasks) -> bool:
+        return any(workload == command.workload and epoch > command.epoch for workload, epoch in state.shares)
+
+    def _obeyed(self, state: WorkerState, sequence: int, share: TasksState) -> Decision:
+        """Nothing is left to do but to remember the fence and to say how it stands."""
+        report = self._part(state, share, max(sequence, state.sequence))
+        if sequence <= state.sequence:
+            return Decision((Reported(is_whole=False),), (report,))
+        return Decision((Obeyed(sequence), Reported(is_whole=False)), (report,), (KeepFence(sequence),))
+
+    def _part(self, state: WorkerState, share: TasksState, sequence: int) -> WorkerReport:
+        order = (state.start, state.reports)
+        return WorkerReport(self.region, self.worker, False, (share,), sequence, order)
+
+    def _report_whole(self, state: WorkerState) -> Decision:
+        shares, order = tuple(state.shares.values()), (state.start, state.reports)
+        report = WorkerReport(self.region, self.worker, True, shares, state.sequence, order)
+        return Decision((Reported(is_whole=True),), (report,))

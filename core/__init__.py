@@ -1,0 +1,1 @@
+"""What things are, and which decisions are right: nouns, facts, messages, images, rules. Pure; imports nothing of ours."""

@@ -1,0 +1,108 @@
+"""What a component is: a pure decider between a memory of facts and a host that does everything else.
+
+The host takes an envelope, lets `decide` answer it, numbers and evolves the events, makes the facts durable, tells the
+messages and begins the effects. `decide` reads the state and may refuse; `evolve` changes it and may not. `due` replaces
+timers: when the instant it names has passed, the host says `Woken`, and says it again at once if it is still past.
+"""
+
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from core.fact import Event, Fact, Note
+from core.images import Image
+from core.messages.base import Envelope, Message
+from core.nouns.ids import LogName
+from core.nouns.instant import Instant
+
+
+class Follow(Struct, frozen=True):
+    """A log that the host folds for a component, gap-free."""
+
+    log: LogName
+    sections: tuple[str, ...]
+    """Of its image, that the component reads."""
+    is_required: bool = True
+    """Whether nothing can be decided before the fold reached the head told at the start. One that is not required
+    arrives later as an `ImageAdopted`."""
+
+
+class ImageAdopted(Note, frozen=True):
+    """A followed log is known from here on: at a late start, or anew after a gap that could not be read.
+
+    Whatever was derived from that log before is to be forgotten.
+    """
+
+    log: LogName
+    image: Image
+    sequence: int
+
+
+class Images(Struct, frozen=True):
+    """What a component starts from."""
+
+    at: Instant
+    own: Image | None = None
+    """A keeper's own log, folded to its head."""
+    followed: dict[LogName, tuple[Image, int]] = {}
+    """Each followed log that is known already, with the sequence it is folded to."""
+
+
+class Effect(Struct, frozen=True):
+    """A deed that takes longer than a moment. Whatever comes of it comes back as a message."""
+
+
+class Decision(Struct, frozen=True):
+    """What follows from one envelope."""
+
+    events: tuple[Event | Note, ...] = ()
+    """Facts (kept, announced) and notes (evolved, kept nowhere), evolved in this order."""
+    messages: tuple[Message, ...] = ()
+    """Told once the facts, and every fact evolved before them, are durable. Answers go to the envelope's `reply_to`."""
+    effects: tuple[Effect, ...] = ()
+    """Begun when the messages are told."""
+
+
+NOTHING = Decision()
+
+State = TypeVar("State")
+
+
+class Component(Protocol[State]):
+    """One role. Its state is in the caller's hands, so a test can hold it too."""
+
+    @property
+    def name(self) -> str:
+        """Of the host that runs it: the sender of all it says."""
+
+    @property
+    def noun(self) -> str:
+        """With `scope`, the address it listens to."""
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """Which of its noun it is."""
+
+    @property
+    def hears(self) -> tuple[type[Message], ...]:
+        """Types, never subjects; anything else is a dead letter."""
+
+    @property
+    def follows(self) -> tuple[Follow, ...]:
+        """The logs that its host folds for it."""
+
+    @property
+    def keeps(self) -> LogName | None:
+        """The log whose only writer it is."""
+
+    def initial(self, images: Images) -> State:
+        """The state that these images give: indexes rebuilt, notes empty."""
+
+    def decide(self, state: State, envelope: Envelope) -> Decision:
+        """What follows from a message. Changes nothing."""
+
+    def evolve(self, state: State, fact: Fact) -> State:
+        """The state after a fact or a note. Never refuses."""
+
+    def due(self, state: State) -> Instant | None:
+        """The earliest deadline held in state."""

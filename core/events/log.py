@@ -1,0 +1,16 @@
+"""Events that any log may hold: about the log itself."""
+
+from core.fact import Event
+
+
+class LogOpened(Event, frozen=True, tag="log-opened"):
+    """A keeper opened its log. The first fact of every term."""
+
+    log_id: str
+    term: int
+    fleet: str
+    build: str
+    """The version that will write what follows."""
+
+
+EVENTS: tuple[type[Event], ...] = (LogOpened,)

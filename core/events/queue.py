@@ -1,0 +1,148 @@
+"""Events of the log `global`, kept by the job queue: what users asked for and what was awarded."""
+
+from msgspec import Struct
+
+from core.fact import Event
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.workload import EndCause, Phase, WorkloadSpec
+
+
+class RankedBid(Struct, frozen=True):
+    """One region's bid, as the queue compared it."""
+
+    region: RegionName
+    score: tuple[int, ...]
+    """Compared from the left; lower is better."""
+
+
+class RegionAdded(Event, frozen=True, tag="region-added"):
+    """The fleet has a region of this name."""
+
+    about_field = "region"
+    region: RegionName
+
+
+class WorkloadSubmitted(Event, frozen=True, tag="workload-submitted"):
+    """A user's workload was accepted."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    number: int
+    """Counts submissions; the id is made of it."""
+    spec: WorkloadSpec
+    submitter: str
+    key: str = ""
+    """The submitter's idempotency key: the same key answers the same id."""
+
+
+class WorkloadHeld(Event, frozen=True, tag="workload-held"):
+    """It is not awarded until it is released. What runs goes on."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    revision: int
+    """Of the workload's hold: it grows with every hold and release."""
+
+
+class WorkloadReleased(Event, frozen=True, tag="workload-released"):
+    """A hold was lifted."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    revision: int
+
+
+class CancelRequested(Event, frozen=True, tag="cancel-requested"):
+    """The user wants it ended. It ends when the region that has it shows that it did."""
+
+    about_field = "workload"
+    workload: WorkloadId
+
+
+class RequeueRequested(Event, frozen=True, tag="requeue-requested"):
+    """An operator wants this attempt to stop and the workload to be placed anew."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+
+
+class WorkloadAwarded(Event, frozen=True, tag="workload-awarded"):
+    """One region, and no other, may start the next attempt. It stands until its end or its decline is recorded here."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    region: RegionName
+    rank: int
+    """Place in the queue at the award, from 0."""
+    bids: tuple[RankedBid, ...]
+    resume_epoch: int = 0
+    resume_step: int = 0
+
+
+class AwardReturned(Event, frozen=True, tag="award-returned"):
+    """The region's log shows that it declined: nothing was started, nothing will be, under this epoch."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    reason: str
+    region: RegionName
+    region_sequence: int
+    """Of the decline in the region's log."""
+
+
+class WorkloadBound(Event, frozen=True, tag="workload-bound"):
+    """All tasks of the gang run."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    region: RegionName
+    region_sequence: int
+
+
+class AttemptClosed(Event, frozen=True, tag="attempt-closed"):
+    """The region's log shows the attempt's end. The workload keeps its place in the queue unless `phase` is terminal."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    cause: EndCause
+    phase: Phase
+    """What the workload is from now on: pending or terminal."""
+    region: RegionName
+    region_sequence: int
+    saved_epoch: int = 0
+    """Whose checkpoint the next attempt resumes; 0: none."""
+    saved_step: int = 0
+
+
+class WorkloadCancelled(Event, frozen=True, tag="workload-cancelled"):
+    """A workload that nothing stood for was cancelled: terminal."""
+
+    about_field = "workload"
+    workload: WorkloadId
+
+
+class WorkloadsForgotten(Event, frozen=True, tag="workloads-forgotten"):
+    """Ended workloads left the image; their facts stay in the log."""
+
+    workloads: tuple[WorkloadId, ...]
+
+
+EVENTS: tuple[type[Event], ...] = (
+    RegionAdded,
+    WorkloadSubmitted,
+    WorkloadHeld,
+    WorkloadReleased,
+    CancelRequested,
+    RequeueRequested,
+    WorkloadAwarded,
+    AwardReturned,
+    WorkloadBound,
+    AttemptClosed,
+    WorkloadCancelled,
+    WorkloadsForgotten,
+)

@@ -1,0 +1,122 @@
+"""Events of a region's log, kept by its placement store: what the region has, and who holds it."""
+
+from core.fact import Event
+from core.nouns.fleet import Inventory
+from core.nouns.ids import WorkerName, WorkloadId
+from core.nouns.placement import Claim
+from core.nouns.workload import EndCause
+
+
+class NodesJoined(Event, frozen=True, tag="nodes-joined"):
+    """A worker's nodes, new to the region, are there and empty."""
+
+    about_field = "worker"
+    worker: WorkerName
+    inventory: Inventory
+
+
+class NodesLost(Event, frozen=True, tag="nodes-lost"):
+    """A worker went silent: what its nodes have is lost until they report empty."""
+
+    about_field = "worker"
+    worker: WorkerName
+    nodes: tuple[int, ...]
+
+
+class NodesReturned(Event, frozen=True, tag="nodes-returned"):
+    """Lost nodes are back and reported that they run nothing."""
+
+    about_field = "worker"
+    worker: WorkerName
+    nodes: tuple[int, ...]
+
+
+class ClaimPromised(Event, frozen=True, tag="claim-promised"):
+    """Granted as soon as its victims ended: reserved for it, still counted as theirs."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    claim: Claim
+
+
+class ClaimGranted(Event, frozen=True, tag="claim-granted"):
+    """The gang holds its capacity: one fact, whole."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    claim: Claim
+    is_merged: bool
+    """The view was old, but the claim still fitted."""
+
+
+class AwardDeclined(Event, frozen=True, tag="award-declined"):
+    """This region will never start this attempt."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    reason: str
+    award_sequence: int
+
+
+class GangStarted(Event, frozen=True, tag="gang-started"):
+    """All ranks of the attempt are up."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+
+
+class CheckpointCommitted(Event, frozen=True, tag="checkpoint-committed"):
+    """A checkpoint that counts: what the next attempt may resume."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    step: int
+
+
+class StopOrdered(Event, frozen=True, tag="stop-ordered"):
+    """The attempt must end; its capacity is ending until every node reports empty. The first order's cause stands."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    cause: EndCause
+    by: WorkloadId = WorkloadId("")
+    """For whom, if it is preempted."""
+
+
+class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
+    """No node runs any of it: its capacity is free."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    cause: EndCause
+    exit_code: int = 0
+
+
+class AttemptsForgotten(Event, frozen=True, tag="attempts-forgotten"):
+    """Ended and declined attempts, which the queue's log shows superseded, left the image."""
+
+    attempts: tuple[tuple[WorkloadId, int], ...]
+    global_sequence: int
+    """Of the queue's log, as far as it was folded: it shows every one of them superseded."""
+
+
+EVENTS: tuple[type[Event], ...] = (
+    NodesJoined,
+    NodesLost,
+    NodesReturned,
+    ClaimPromised,
+    ClaimGranted,
+    AwardDeclined,
+    GangStarted,
+    CheckpointCommitted,
+    StopOrdered,
+    AttemptEnded,
+    AttemptsForgotten,
+)

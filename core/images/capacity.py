@@ -1,0 +1,309 @@
+"""The capacity section of a region's image: what every node has, and who holds it.
+
+Per node: free + held + ending + lost = total, in each resource. *Ending* runs from the order to stop until the node
+reports empty; all that a lost node has is *lost* until the node reports empty. A promise reserves what its victims do not
+hold of it: that stays free in the ledger, but nobody else may claim it.
+
+Columns are plain lists indexed by node number: scalar changes, of which a fold consists, are several times faster on
+them than on arrays (measured with CPython 3.11: 30 against 110 ns). Whoever searches keeps arrays beside them.
+"""
+
+from msgspec import Struct, field
+
+from core.events.region import (
+    AttemptEnded,
+    AwardDeclined,
+    CheckpointCommitted,
+    ClaimGranted,
+    ClaimPromised,
+    GangStarted,
+    NodesJoined,
+    NodesLost,
+    NodesReturned,
+    StopOrdered,
+)
+from core.fact import Fact
+from core.images.base import Section
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import WorkerName, WorkloadId
+from core.nouns.placement import Claim, NodeRow, needs_of
+from core.nouns.quantities import Amount
+
+
+class Holding(Struct):
+    """A granted attempt's capacity."""
+
+    claim: Claim
+    granted_at: int
+    granted_sequence: int
+    is_ending: bool = False
+    started_at: int = 0
+    saved_at: int = 0
+    """When its newest checkpoint was recorded: what was done since would be lost."""
+
+
+class WorkerRow(Struct):
+    """One worker and what it serves."""
+
+    inventory: Inventory
+    is_lost: bool = False
+    sequence: int = 0
+    """Of the fact that last changed whether it is lost."""
+
+
+class Columns(Struct):
+    """One resource over all nodes, by node number."""
+
+    total: list[int] = field(default_factory=list)
+    free: list[int] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
+    ending: list[int] = field(default_factory=list)
+    reserved: list[int] = field(default_factory=list)
+    """Of what is free, promised to somebody."""
+
+    def grow(self, size: int) -> None:
+        """Make room for node numbers below `size`."""
+        for column in (self.total, self.free, self.held, self.ending, self.reserved):
+            column.extend([0] * (size - len(column)))
+
+
+class Capacity(Section):
+    """Nodes, holdings and promises."""
+
+    FOLDS = {
+        NodesJoined: "_joined",
+        NodesLost: "_lost",
+        NodesReturned: "_returned",
+        ClaimPromised: "_promised",
+        ClaimGranted: "_granted",
+        AwardDeclined: "_declined",
+        GangStarted: "_started",
+        CheckpointCommitted: "_checkpoint",
+        StopOrdered: "_stop",
+        AttemptEnded: "_ended",
+    }
+
+    gpu: Columns = field(default_factory=Columns)
+    cpu: Columns = field(default_factory=Columns)
+    memory: Columns = field(default_factory=Columns)
+    gpu_type: list[str] = field(default_factory=list)
+    """Empty for a number that no node has."""
+    rack: list[int] = field(default_factory=list)
+    worker_of: list[str] = field(default_factory=list)
+    is_lost: list[bool] = field(default_factory=list)
+    changed: list[int] = field(default_factory=list)
+    """The sequence of the newest fact that changed the node's row: what a claim's view is compared with."""
+    workers: dict[WorkerName, WorkerRow] = field(default_factory=dict)
+    holdings: dict[WorkloadId, dict[int, Holding]] = field(default_factory=dict)
+    promises: dict[WorkloadId, dict[int, Claim]] = field(default_factory=dict)
+
+    # Reading.
+
+    def has_node(self, node: int) -> bool:
+        """Whether the region has a node of this number."""
+        return 0 <= node < len(self.gpu_type) and self.gpu_type[node] != ""
+
+    def is_open(self, node: int) -> bool:
+        """Whether new tasks may be placed on the node."""
+        return not self.is_lost[node]
+
+    def available(self, node: int) -> Amount:
+        """Free and not promised; nothing on a lost node."""
+        gpu, cpu, memory = self.gpu, self.cpu, self.memory
+        return Amount(
+            max(0, gpu.free[node] - gpu.reserved[node]),
+            max(0, cpu.free[node] - cpu.reserved[node]),
+            max(0, memory.free[node] - memory.reserved[node]),
+        )
+
+    def node_row(self, node: int) -> NodeRow:
+        """One node as a conflict is answered with it."""
+        return NodeRow(node, self.available(node), self.is_open(node))
+
+    def holding(self, workload: WorkloadId, epoch: int) -> Holding | None:
+        """What a live attempt holds."""
+        return self.holdings.get(workload, {}).get(epoch)
+
+    def promise(self, workload: WorkloadId, epoch: int) -> Claim | None:
+        """What an attempt waits for."""
+        return self.promises.get(workload, {}).get(epoch)
+
+    def live(self) -> list[tuple[WorkloadId, int, Holding]]:
+        """Every holding, in the order of grants to their workloads."""
+        return [(workload, epoch, held) for workload, epochs in self.holdings.items() for epoch, held in epochs.items()]
+
+    # Folding.
+
+    def _joined(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, NodesJoined)
+        self.workers[event.worker] = WorkerRow(event.inventory, sequence=fact.sequence)
+        for group in event.inventory.groups:
+            self._add(group, event.worker, fact.sequence)
+
+    def _add(self, group: NodeGroup, worker: WorkerName, sequence: int) -> None:
+        size = max(len(self.gpu_type), group.first + group.count)
+        missing = size - len(self.gpu_type)
+        for columns in (self.gpu, self.cpu, self.memory):
+            columns.grow(size)
+        self.gpu_type.extend([""] * missing)
+        self.worker_of.extend([""] * missing)
+        self.rack.extend([0] * missing)
+        self.is_lost.extend([False] * missing)
+        self.changed.extend([0] * missing)
+        for node in group.numbers():
+            assert not self.gpu_type[node], (node, worker)
+            self.gpu_type[node] = group.gpu_type
+            self.rack[node] = group.rack_of(node)
+            self.worker_of[node] = worker
+            self.changed[node] = sequence
+            for columns, amount in self._each(group.total):
+                columns.total[node] = columns.free[node] = amount
+
+    def _each(self, amount: Amount) -> tuple[tuple[Columns, int], ...]:
+        return ((self.gpu, amount.gpu_milli), (self.cpu, amount.cpu_milli), (self.memory, amount.memory_bytes))
+
+    def _lost(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, NodesLost)
+        row = self.workers[event.worker]
+        row.is_lost = True
+        row.sequence = fact.sequence
+        for node in event.nodes:
+            self.is_lost[node] = True
+            self.changed[node] = fact.sequence
+            for columns in (self.gpu, self.cpu, self.memory):
+                columns.free[node] = columns.held[node] = columns.ending[node] = 0
+
+    def _returned(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, NodesReturned)
+        row = self.workers[event.worker]
+        row.is_lost = False
+        row.sequence = fact.sequence
+        for node in event.nodes:
+            self.is_lost[node] = False
+            self.changed[node] = fact.sequence
+            for columns in (self.gpu, self.cpu, self.memory):
+                columns.free[node] = columns.total[node]
+        self._reserve(event.nodes)
+
+    def _promised(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, ClaimPromised)
+        self.promises.setdefault(event.workload, {})[event.epoch] = event.claim
+        self._reserve(_nodes_of(event.claim), fact.sequence)
+
+    def _granted(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, ClaimGranted)
+        claim = event.claim
+        self._unpromise(event.workload, event.epoch, fact.sequence)
+        self.holdings.setdefault(event.workload, {})[event.epoch] = Holding(claim, fact.at, fact.sequence)
+        gpu, cpu, memory = self.gpu, self.cpu, self.memory
+        changed, sequence = self.changed, fact.sequence
+        for job, spread in zip(claim.jobs, claim.spreads, strict=True):
+            need = job.need
+            for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+                changed[node] = sequence
+                gpu.free[node] -= need.gpu_milli * tasks
+                gpu.held[node] += need.gpu_milli * tasks
+                cpu.free[node] -= need.cpu_milli * tasks
+                cpu.held[node] += need.cpu_milli * tasks
+                memory.free[node] -= need.memory_bytes * tasks
+                memory.held[node] += need.memory_bytes * tasks
+
+    def _declined(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AwardDeclined)
+        self._unpromise(event.workload, event.epoch, fact.sequence)
+
+    def _started(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, GangStarted)
+        self.holdings[event.workload][event.epoch].started_at = fact.at
+
+    def _checkpoint(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, CheckpointCommitted)
+        self.holdings[event.workload][event.epoch].saved_at = fact.at
+
+    def _stop(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, StopOrdered)
+        held = self.holdings[event.workload][event.epoch]
+        held.is_ending = True
+        for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
+            for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+                if not self.is_lost[node]:
+                    for columns, amount in self._each(job.need):
+                        columns.held[node] -= amount * tasks
+                        columns.ending[node] += amount * tasks
+
+    def _ended(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AttemptEnded)
+        epochs = self.holdings[event.workload]
+        held = epochs.pop(event.epoch)
+        if not epochs:
+            del self.holdings[event.workload]
+        gpu, cpu, memory = self.gpu, self.cpu, self.memory
+        changed, sequence = self.changed, fact.sequence
+        gpu_was, cpu_was, memory_was = (
+            (gpu.ending, cpu.ending, memory.ending) if held.is_ending else (gpu.held, cpu.held, memory.held)
+        )
+        for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
+            need = job.need
+            for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+                if self.is_lost[node]:
+                    continue
+                changed[node] = sequence
+                gpu.free[node] += need.gpu_milli * tasks
+                gpu_was[node] -= need.gpu_milli * tasks
+                cpu.free[node] += need.cpu_milli * tasks
+                cpu_was[node] -= need.cpu_milli * tasks
+                memory.free[node] += need.memory_bytes * tasks
+                memory_was[node] -= need.memory_bytes * tasks
+        if self.promises:
+            self._reserve(_nodes_of(held.claim), sequence)
+
+    # Promises.
+
+    def _unpromise(self, workload: WorkloadId, epoch: int, sequence: int) -> None:
+        claim = self.promise(workload, epoch)
+        if claim is None:
+            return
+        epochs = self.promises[workload]
+        del epochs[epoch]
+        if not epochs:
+            del self.promises[workload]
+        self._reserve(_nodes_of(claim), sequence)
+
+    def _reserve(self, nodes: tuple[int, ...], sequence: int = 0) -> None:
+        """Work out anew what promises reserve on these nodes: what each needs there and its victims do not hold."""
+        wanted = set(nodes)
+        for node in nodes:
+            self.changed[node] = max(self.changed[node], sequence)
+            for columns in (self.gpu, self.cpu, self.memory):
+                columns.reserved[node] = 0
+        for epochs in self.promises.values():
+            for claim in epochs.values():
+                theirs = self._held_by_victims(claim)
+                for node, need in needs_of(claim).items():
+                    if node in wanted:
+                        left = need.minus(theirs.get(node, Amount()))
+                        for columns, amount in self._each(left):
+                            columns.reserved[node] += max(0, amount)
+
+    def _held_by_victims(self, claim: Claim) -> dict[int, Amount]:
+        theirs: dict[int, Amount] = {}
+        for workload, epoch in claim.victims:
+            held = self.holding(workload, epoch)
+            if held is not None:
+                for node, amount in needs_of(held.claim).items():
+                    theirs[node] = theirs.get(node, Amount()).plus(amount)
+        return theirs
+
+
+def _nodes_of(claim: Claim) -> tuple[int, ...]:
+    return tuple(sorted({node for spread in claim.spreads for node in spread.nodes}))

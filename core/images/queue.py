@@ -1,0 +1,278 @@
+"""The image of the log `global`: every workload that is alive or lately ended, and which awards stand."""
+
+from msgspec import Struct, field
+
+from core.events.log import LogOpened
+from core.events.queue import (
+    AttemptClosed,
+    AwardReturned,
+    CancelRequested,
+    RegionAdded,
+    RequeueRequested,
+    WorkloadAwarded,
+    WorkloadBound,
+    WorkloadCancelled,
+    WorkloadHeld,
+    WorkloadReleased,
+    WorkloadsForgotten,
+    WorkloadSubmitted,
+)
+from core.fact import Fact
+from core.images.base import Image, Section
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.workload import EndCause, Phase, WorkloadSpec
+
+
+class WorkloadRow(Struct):
+    """One workload."""
+
+    number: int
+    spec: WorkloadSpec
+    submitter: str
+    key: str
+    submitted_at: int
+    phase: Phase = Phase.PENDING
+    is_held: bool = False
+    hold_revision: int = 0
+    is_cancel_requested: bool = False
+    requeued_epoch: int = 0
+    """The attempt that an operator wants stopped and placed anew."""
+    epoch: int = 0
+    """Of the newest award; it only grows."""
+    region: RegionName = RegionName("")
+    """Of the standing award."""
+    award_sequence: int = 0
+    resume_epoch: int = 0
+    """Whose checkpoint the next attempt resumes."""
+    resume_step: int = 0
+    tasks_failed: int = 0
+    starts_failed: int = 0
+    ended_at: int = 0
+    last_cause: str = ""
+    last_reason: str = ""
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether an award stands: some region may be running it, or about to."""
+        return self.phase in (Phase.AWARDED, Phase.RUNNING)
+
+
+class Workloads(Section):
+    """Every workload, in the order of submission."""
+
+    FOLDS = {
+        WorkloadSubmitted: "_submitted",
+        WorkloadHeld: "_held",
+        WorkloadReleased: "_released",
+        CancelRequested: "_cancel_requested",
+        RequeueRequested: "_requeue_requested",
+        WorkloadAwarded: "_awarded",
+        AwardReturned: "_award_returned",
+        WorkloadBound: "_bound",
+        AttemptClosed: "_attempt_closed",
+        WorkloadCancelled: "_cancelled",
+        WorkloadsForgotten: "_forgotten",
+    }
+
+    submitted: int = 0
+    rows: dict[WorkloadId, WorkloadRow] = field(default_factory=dict)
+    keys: dict[str, WorkloadId] = field(default_factory=dict)
+    """Idempotency keys, each under its submitter."""
+
+    def _submitted(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadSubmitted)
+        self.submitted = event.number
+        self.rows[event.workload] = WorkloadRow(event.number, event.spec, event.submitter, event.key, fact.at)
+        if event.key:
+            self.keys[key_of(event.submitter, event.key)] = event.workload
+
+    def _held(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadHeld)
+        row = self.rows[event.workload]
+        row.is_held = True
+        row.hold_revision = event.revision
+
+    def _released(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadReleased)
+        row = self.rows[event.workload]
+        row.is_held = False
+        row.hold_revision = event.revision
+
+    def _cancel_requested(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, CancelRequested)
+        self.rows[event.workload].is_cancel_requested = True
+
+    def _requeue_requested(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, RequeueRequested)
+        self.rows[event.workload].requeued_epoch = event.epoch
+
+    def _awarded(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadAwarded)
+        row = self.rows[event.workload]
+        row.phase = Phase.AWARDED
+        row.epoch = event.epoch
+        row.region = event.region
+        row.award_sequence = fact.sequence
+
+    def _award_returned(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AwardReturned)
+        row = self.rows[event.workload]
+        row.phase = Phase.PENDING
+        row.region = RegionName("")
+        row.last_reason = event.reason
+
+    def _bound(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadBound)
+        self.rows[event.workload].phase = Phase.RUNNING
+
+    def _attempt_closed(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AttemptClosed)
+        row = self.rows[event.workload]
+        row.phase = event.phase
+        row.region = RegionName("")
+        row.last_cause = event.cause
+        row.resume_epoch = event.saved_epoch
+        row.resume_step = event.saved_step
+        row.tasks_failed += event.cause == EndCause.TASK_FAILED
+        row.starts_failed += event.cause == EndCause.START_FAILED
+        if event.phase.is_terminal:
+            row.ended_at = fact.at
+
+    def _cancelled(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadCancelled)
+        row = self.rows[event.workload]
+        row.phase = Phase.CANCELLED
+        row.ended_at = fact.at
+
+    def _forgotten(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadsForgotten)
+        for workload in event.workloads:
+            row = self.rows.pop(workload)
+            if row.key:
+                self.keys.pop(key_of(row.submitter, row.key), None)
+
+
+class AwardRow(Struct):
+    """The newest award of a workload."""
+
+    epoch: int
+    region: RegionName
+    sequence: int
+    is_standing: bool
+
+
+class Awards(Section):
+    """Which awards stand: what a placement store needs to know of the queue."""
+
+    FOLDS = {
+        WorkloadAwarded: "_awarded",
+        AwardReturned: "_returned",
+        AttemptClosed: "_closed",
+        WorkloadsForgotten: "_forgotten",
+    }
+
+    rows: dict[WorkloadId, AwardRow] = field(default_factory=dict)
+
+    def stands(self, workload: WorkloadId, epoch: int, region: RegionName) -> bool:
+        """Whether this region may start this attempt, as far as the fold has come."""
+        row = self.rows.get(workload)
+        return row is not None and row.is_standing and row.epoch == epoch and row.region == region
+
+    def has_superseded(self, workload: WorkloadId, epoch: int) -> bool:
+        """Whether nothing can come of this attempt any more. Ask only about awards that the fold has passed."""
+        row = self.rows.get(workload)
+        return row is None or row.epoch > epoch or (row.epoch == epoch and not row.is_standing)
+
+    def _awarded(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadAwarded)
+        self.rows[event.workload] = AwardRow(event.epoch, event.region, fact.sequence, is_standing=True)
+
+    def _returned(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AwardReturned)
+        self.rows[event.workload].is_standing = False
+
+    def _closed(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AttemptClosed)
+        self.rows[event.workload].is_standing = False
+
+    def _forgotten(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadsForgotten)
+        for workload in event.workloads:
+            self.rows.pop(workload, None)
+
+
+class Regions(Section):
+    """The fleet's regions, and how far each one's log is known to have come."""
+
+    FOLDS = {
+        RegionAdded: "_added",
+        AwardReturned: "_cited",
+        WorkloadBound: "_cited",
+        AttemptClosed: "_cited",
+        LogOpened: "_opened",
+    }
+
+    sequences: dict[RegionName, int] = field(default_factory=dict)
+    """Of the newest fact of each region's log that a fact here rests on: a shorter log there is not the one we knew."""
+    fleet: str = ""
+    log_id: str = ""
+    term: int = 0
+
+    def _added(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, RegionAdded)
+        self.sequences.setdefault(event.region, 0)
+
+    def _cited(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AwardReturned | WorkloadBound | AttemptClosed)
+        self.sequences[event.region] = max(self.sequences[event.region], event.region_sequence)
+
+    def _opened(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, LogOpened)
+        self.fleet, self.log_id, self.term = event.fleet, event.log_id, event.term
+
+
+class GlobalImage(Image):
+    """The fold of the queue's log."""
+
+    SECTIONS = {"workloads": Workloads, "awards": Awards, "regions": Regions}
+
+    @property
+    def workloads(self) -> Workloads:
+        """Every workload."""
+        workloads: Workloads = self.sections["workloads"]  # type: ignore[assignment]  # SECTIONS says which type
+        return workloads
+
+    @property
+    def awards(self) -> Awards:
+        """Which awards stand."""
+        awards: Awards = self.sections["awards"]  # type: ignore[assignment]
+        return awards
+
+    @property
+    def regions(self) -> Regions:
+        """The fleet's regions."""
+        regions: Regions = self.sections["regions"]  # type: ignore[assignment]
+        return regions
+
+
+def key_of(submitter: str, key: str) -> str:
+    """An idempotency key as the image holds it: two submitters may use the same one."""
+    return f"{submitter}\n{key}"

@@ -1,0 +1,206 @@
+"""The image of a region's log, in three sections: attempts, hardware, and capacity (core/images/capacity.py)."""
+
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from core.events.log import LogOpened
+from core.events.region import (
+    AttemptEnded,
+    AttemptsForgotten,
+    AwardDeclined,
+    CheckpointCommitted,
+    ClaimGranted,
+    ClaimPromised,
+    GangStarted,
+    NodesJoined,
+    StopOrdered,
+)
+from core.fact import Fact
+from core.images.base import Image, Section
+from core.images.capacity import Capacity
+from core.nouns.ids import AttemptKey, WorkloadId
+
+
+class AttemptPhase(StrEnum):
+    """Where an attempt is in its life in its region."""
+
+    PROMISED = "promised"
+    GRANTED = "granted"
+    STARTED = "started"
+    ENDED = "ended"
+    DECLINED = "declined"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it holds capacity: it was granted and has not ended."""
+        return self in (AttemptPhase.GRANTED, AttemptPhase.STARTED)
+
+
+class AttemptRow(Struct):
+    """One attempt as its region knows it."""
+
+    phase: AttemptPhase
+    award_sequence: int
+    sequence: int
+    """Of the newest fact about it."""
+    stop_cause: str = ""
+    """Set by the first order to stop."""
+    end_cause: str = ""
+    exit_code: int = 0
+    saved_step: int = 0
+    resume_epoch: int = 0
+    resume_step: int = 0
+    reason: str = ""
+
+
+class Attempts(Section):
+    """Every attempt that was promised, granted or declined here and is not forgotten."""
+
+    FOLDS = {
+        ClaimPromised: "_promised",
+        ClaimGranted: "_granted",
+        AwardDeclined: "_declined",
+        GangStarted: "_started",
+        CheckpointCommitted: "_checkpoint",
+        StopOrdered: "_stop",
+        AttemptEnded: "_ended",
+        AttemptsForgotten: "_forgotten",
+        LogOpened: "_opened",
+    }
+
+    rows: dict[WorkloadId, dict[int, AttemptRow]] = field(default_factory=dict)
+    """By workload and epoch: a region may still hold an ended attempt when the next is granted."""
+    global_sequence: int = 0
+    """Of the newest fact of the queue's log that a fact here rests on."""
+    fleet: str = ""
+    log_id: str = ""
+    term: int = 0
+
+    def row(self, workload: WorkloadId, epoch: int) -> AttemptRow | None:
+        """One attempt, if it is known here."""
+        return self.rows.get(workload, {}).get(epoch)
+
+    def keys(self) -> list[AttemptKey]:
+        """All of them, in the order in which their workloads were first heard of."""
+        return [(workload, epoch) for workload, epochs in self.rows.items() for epoch in epochs]
+
+    def _promised(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, ClaimPromised)
+        self._begin(fact, event, AttemptPhase.PROMISED)
+
+    def _granted(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, ClaimGranted)
+        self._begin(fact, event, AttemptPhase.GRANTED)
+
+    def _begin(self, fact: Fact, event: ClaimPromised | ClaimGranted, phase: AttemptPhase) -> None:
+        claim = event.claim
+        self.rows.setdefault(event.workload, {})[event.epoch] = AttemptRow(
+            phase, claim.award_sequence, fact.sequence, resume_epoch=claim.resume_epoch, resume_step=claim.resume_step
+        )
+        self.global_sequence = max(self.global_sequence, claim.award_sequence)
+
+    def _declined(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AwardDeclined)
+        self.rows.setdefault(event.workload, {})[event.epoch] = AttemptRow(
+            AttemptPhase.DECLINED, event.award_sequence, fact.sequence, reason=event.reason
+        )
+        self.global_sequence = max(self.global_sequence, event.award_sequence)
+
+    def _started(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, GangStarted)
+        row = self.rows[event.workload][event.epoch]
+        row.phase = AttemptPhase.STARTED
+        row.sequence = fact.sequence
+
+    def _checkpoint(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, CheckpointCommitted)
+        row = self.rows[event.workload][event.epoch]
+        row.saved_step = event.step
+        row.sequence = fact.sequence
+
+    def _stop(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, StopOrdered)
+        row = self.rows[event.workload][event.epoch]
+        row.stop_cause = event.cause
+        row.sequence = fact.sequence
+
+    def _ended(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AttemptEnded)
+        row = self.rows[event.workload][event.epoch]
+        row.phase = AttemptPhase.ENDED
+        row.end_cause = event.cause
+        row.exit_code = event.exit_code
+        row.sequence = fact.sequence
+
+    def _forgotten(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AttemptsForgotten)
+        for workload, epoch in event.attempts:
+            epochs = self.rows[workload]
+            del epochs[epoch]
+            if not epochs:
+                del self.rows[workload]
+
+    def _opened(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, LogOpened)
+        self.fleet, self.log_id, self.term = event.fleet, event.log_id, event.term
+
+
+class HardwareRow(Struct):
+    """All nodes of one GPU type together."""
+
+    nodes: int
+    gpu_milli_max: int
+    """Of one node."""
+    gpu_milli: int
+    """Of all of them."""
+
+
+class Hardware(Section):
+    """What the region has, whether or not it is free: enough to tell who need not be asked."""
+
+    FOLDS = {NodesJoined: "_joined"}
+
+    rows: dict[str, HardwareRow] = field(default_factory=dict)
+
+    def _joined(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, NodesJoined)
+        for group in event.inventory.groups:
+            row = self.rows.setdefault(group.gpu_type, HardwareRow(0, 0, 0))
+            row.nodes += group.count
+            row.gpu_milli_max = max(row.gpu_milli_max, group.total.gpu_milli)
+            row.gpu_milli += group.count * group.total.gpu_milli
+
+
+class RegionImage(Image):
+    """The fold of a region's log."""
+
+    SECTIONS = {"attempts": Attempts, "hardware": Hardware, "capacity": Capacity}
+
+    @property
+    def attempts(self) -> Attempts:
+        """Every attempt known here."""
+        attempts: Attempts = self.sections["attempts"]  # type: ignore[assignment]  # SECTIONS says which type
+        return attempts
+
+    @property
+    def hardware(self) -> Hardware:
+        """What the region has."""
+        hardware: Hardware = self.sections["hardware"]  # type: ignore[assignment]
+        return hardware
+
+    @property
+    def capacity(self) -> Capacity:
+        """Who holds what."""
+        capacity: Capacity = self.sections["capacity"]  # type: ignore[assignment]
+        return capacity

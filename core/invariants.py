@@ -1,0 +1,199 @@
+"""What must always hold (DESIGN §11), as plain functions over images at a consistent cut.
+
+The auditor runs them online and in every scenario. A cut is consistent when no fact in it cites a fact of another log
+that is not in it (`citation_of`).
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from core.events.queue import AttemptClosed, AwardReturned, WorkloadAwarded, WorkloadBound, WorkloadCancelled
+from core.events.region import (
+    AttemptsForgotten,
+    AwardDeclined,
+    ClaimGranted,
+    ClaimPromised,
+    StopOrdered,
+)
+from core.fact import Event, Fact, Note
+from core.images import GlobalImage, RegionImage
+from core.images.capacity import Capacity, Columns
+from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
+from core.nouns.placement import Claim, needs_of
+from core.nouns.workload import EndCause, Phase
+from core.rules.claim import check_nodes, is_well_formed
+
+
+class Violation(Struct, frozen=True):
+    """Something that must never be so."""
+
+    rule: int
+    """Its number in DESIGN §11."""
+    log: LogName
+    sequence: int
+    text: str
+
+
+def citation_of(event: Event | Note) -> tuple[LogName, int] | None:
+    """The fact of another log that this one rests on."""
+    match event:
+        case WorkloadBound() | AwardReturned() | AttemptClosed():
+            return region_log(event.region), event.region_sequence
+        case ClaimGranted() | ClaimPromised():
+            return GLOBAL_LOG, event.claim.award_sequence
+        case AwardDeclined():
+            return GLOBAL_LOG, event.award_sequence
+        case AttemptsForgotten():
+            return GLOBAL_LOG, event.global_sequence
+    return None
+
+
+def check_nodes_balance(capacity: Capacity, nodes: Iterable[int]) -> list[str]:
+    """Rule 1 on some nodes: nothing negative, and free + held + ending = total, or all of it lost."""
+    found = []
+    for node in nodes:
+        for name, columns in (("gpu", capacity.gpu), ("cpu", capacity.cpu), ("memory", capacity.memory)):
+            free, held, ending = columns.free[node], columns.held[node], columns.ending[node]
+            wanted = 0 if capacity.is_lost[node] else columns.total[node]
+            if min(free, held, ending) < 0 or free + held + ending != wanted:
+                found.append(f"node {node}: {name} free {free} + held {held} + ending {ending} is not {wanted}")
+    return found
+
+
+def check_ledger(capacity: Capacity) -> list[str]:
+    """Rule 1 on every node, worked out anew from who holds what."""
+    size = len(capacity.gpu_type)
+    held = [Columns() for _ in range(3)]
+    for columns in held:
+        columns.grow(size)
+    for _, _, holding in capacity.live():
+        for node, need in needs_of(holding.claim).items():
+            if capacity.is_lost[node]:
+                continue
+            for columns, amount in zip(held, (need.gpu_milli, need.cpu_milli, need.memory_bytes), strict=True):
+                (columns.ending if holding.is_ending else columns.held)[node] += amount
+    found = check_nodes_balance(capacity, range(size))
+    for name, counted, kept in zip(
+        ("gpu", "cpu", "memory"), held, (capacity.gpu, capacity.cpu, capacity.memory), strict=True
+    ):
+        for node in range(size):
+            if counted.held[node] != kept.held[node] or counted.ending[node] != kept.ending[node]:
+                found.append(f"node {node}: {name} held or ending is not what attempts hold there")
+    return found
+
+
+def check_grant(claim: Claim, before: RegionImage) -> list[str]:
+    """Rule 2: whole, in one region, every hard rule kept at the moment of the grant; and rule 1: it had the room."""
+    found = []
+    if not is_well_formed(claim):
+        found.append(f"{claim.workload}.{claim.epoch}: not a whole gang")
+    refusal = check_nodes(claim, before.capacity)
+    if refusal is not None:
+        found.append(f"{claim.workload}.{claim.epoch}: granted against {refusal}")
+        return found
+    reserved_for_it = before.capacity.promise(claim.workload, claim.epoch) is not None
+    for node, need in needs_of(claim).items():
+        capacity = before.capacity
+        free = (capacity.gpu.free[node], capacity.cpu.free[node], capacity.memory.free[node])
+        if not reserved_for_it:
+            room = capacity.available(node)
+            free = (room.gpu_milli, room.cpu_milli, room.memory_bytes)
+        if not capacity.is_open(node):
+            found.append(f"{claim.workload}.{claim.epoch}: granted on node {node}, which is not open")
+        elif any(have < want for have, want in zip(free, (need.gpu_milli, need.cpu_milli, need.memory_bytes), strict=True)):
+            found.append(f"{claim.workload}.{claim.epoch}: granted without room on node {node}")
+    return found
+
+
+def check_one_live(workload: WorkloadId, regions: dict[RegionName, RegionImage]) -> list[str]:
+    """Rule 3: no two live attempts of one workload."""
+    live = [
+        f"{region}:{epoch}"
+        for region, image in sorted(regions.items())
+        for epoch, row in sorted(image.attempts.rows.get(workload, {}).items())
+        if row.phase.is_live
+    ]
+    return [f"{workload}: live attempts {', '.join(live)}"] if len(live) > 1 else []
+
+
+def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName, RegionImage]) -> list[str]:
+    """Rule 3 at a fact of the queue: epochs only grow, terminal is absorbing, an end leaves nothing behind."""
+    event = fact.event
+    workload = getattr(event, "workload", None)
+    row = before.workloads.rows.get(workload) if workload is not None else None
+    if row is None or workload is None:
+        return []
+    if row.phase.is_terminal:
+        return [f"{workload}: {type(event).__name__} after {row.phase}"]
+    found = []
+    match event:
+        case WorkloadAwarded():
+            if event.epoch != row.epoch + 1:
+                found.append(f"{workload}: epoch {event.epoch} after {row.epoch}")
+            if row.is_standing:
+                found.append(f"{workload}: awarded while epoch {row.epoch} stands in {row.region}")
+        case WorkloadBound() | AwardReturned() | AttemptClosed():
+            if event.epoch != row.epoch or not row.is_standing:
+                found.append(f"{workload}: {type(event).__name__} of epoch {event.epoch}, standing is {row.epoch}")
+    ends = isinstance(event, WorkloadCancelled) or (isinstance(event, AttemptClosed) and event.phase.is_terminal)
+    if ends:
+        found.extend(_still_live(workload, regions))
+    return found
+
+
+def _still_live(workload: WorkloadId, regions: dict[RegionName, RegionImage]) -> list[str]:
+    return [
+        f"{workload}: ended, and {region} still has attempt {epoch} {row.phase}"
+        for region, image in sorted(regions.items())
+        for epoch, row in sorted(image.attempts.rows.get(workload, {}).items())
+        if row.phase.is_live
+    ]
+
+
+def check_region_fact(
+    region: RegionName, fact: Fact, before: RegionImage, queue: GlobalImage | None
+) -> list[str]:
+    """Rules 1, 2, 3 and 5 at a fact of a region, given the queue's image at the same cut, if it is known."""
+    event = fact.event
+    match event:
+        case ClaimGranted():
+            found = check_grant(event.claim, before)
+            row = before.attempts.row(event.workload, event.epoch)
+            if row is not None and row.phase.value != "promised":
+                found.append(f"{event.workload}.{event.epoch}: granted again after {row.phase}")
+            if queue is not None and not queue.awards.stands(event.workload, event.epoch, region):
+                found.append(f"{event.workload}.{event.epoch}: granted in {region} without a standing award")
+            return found
+        case StopOrdered(cause=EndCause.PREEMPTED):
+            return _check_preemption(event, before)
+    return []
+
+
+def _check_preemption(event: StopOrdered, before: RegionImage) -> list[str]:
+    held = before.capacity.holding(event.workload, event.epoch)
+    claims = [
+        claim
+        for claim in before.capacity.promises.get(event.by, {}).values()
+        if (event.workload, event.epoch) in claim.victims
+    ]
+    if held is None or not claims:
+        return [f"{event.workload}.{event.epoch}: preempted for {event.by or 'nobody'}, which has no promise over it"]
+    if held.claim.priority >= claims[0].priority:
+        return [f"{event.workload}.{event.epoch}: preempted by equal or lower priority {claims[0].priority}"]
+    return []
+
+
+def check_workloads(queue: GlobalImage) -> list[str]:
+    """Rule 3 over all: each workload is pending, awarded, running or in exactly one terminal state."""
+    found = []
+    for workload, row in queue.workloads.rows.items():
+        award = queue.awards.rows.get(workload)
+        stands = award is not None and award.is_standing
+        if stands != row.is_standing:
+            found.append(f"{workload}: {row.phase}, and its award {'stands' if stands else 'does not stand'}")
+        if award is not None and award.epoch != row.epoch:
+            found.append(f"{workload}: epoch {row.epoch}, and its newest award has {award.epoch}")
+        if row.phase == Phase.RUNNING and not row.region:
+            found.append(f"{workload}: runs nowhere")
+    return found

@@ -1,0 +1,65 @@
+"""What a broker, the queue and the store say to allocation agents, and how agents show that they are there."""
+
+from core.messages.base import Message
+from core.messages.broker import ExecuteAward, SolicitBid
+from core.nouns.ids import AgentName, ClaimId, RegionName, WorkloadId
+from core.nouns.placement import NodeRow
+
+
+class AgentPresent(Message, frozen=True, tag="agent-present"):
+    """To the broker: this agent takes requests."""
+
+    region: RegionName
+    agent: AgentName
+
+
+class PresenceWanted(Message, frozen=True, tag="presence-wanted"):
+    """To every agent and worker of the region: the broker has just started and knows nobody."""
+
+    region: RegionName
+
+
+class FindBid(Message, frozen=True, tag="find-bid"):
+    """The broker hands a request for a bid to one agent."""
+
+    region: RegionName
+    agent: AgentName
+    request: SolicitBid
+
+
+class PlaceAward(Message, frozen=True, tag="place-award"):
+    """The broker hands an award to one agent."""
+
+    region: RegionName
+    agent: AgentName
+    award: ExecuteAward
+
+
+class BidSettled(Message, frozen=True, tag="bid-settled"):
+    """The queue closed the auction: the bid no longer stands, unless it won."""
+
+    region: RegionName
+    agent: AgentName
+    workload: WorkloadId
+    auction: str
+    has_won: bool
+
+
+class ClaimAnswered(Message, frozen=True, tag="claim-answered"):
+    """The store's answer to a claim, once what it says is durable."""
+
+    region: RegionName
+    agent: AgentName
+    workload: WorkloadId
+    epoch: int
+    claim: ClaimId
+    verdict: str
+    """`granted`, `promised`, `conflict` or `refused`."""
+    reason: str = ""
+    rows: tuple[NodeRow, ...] = ()
+    """After a conflict: the current rows of the nodes claimed."""
+    sequence: int = 0
+    """Of the region's log: the rows hold from here on, and the agent catches up to it before it tries again."""
+
+
+MESSAGES: tuple[type[Message], ...] = (AgentPresent, PresenceWanted, FindBid, PlaceAward, BidSettled, ClaimAnswered)

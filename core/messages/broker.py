@@ -1,0 +1,60 @@
+"""What the queue says to a region's broker."""
+
+from core.messages.base import Message
+from core.nouns.ids import AgentName, RegionName, WorkloadId
+from core.nouns.placement import Spread
+from core.nouns.workload import EndCause, JobSpec
+
+
+class SolicitBid(Message, frozen=True, tag="solicit-bid"):
+    """Search the region for room for this workload and bid, or abstain with a reason."""
+
+    region: RegionName
+    workload: WorkloadId
+    auction: str
+    jobs: tuple[JobSpec, ...]
+    priority: int
+    kind: str
+
+
+class ExecuteAward(Message, frozen=True, tag="execute-award"):
+    """The region may start this attempt. Said again until its log shows a grant or a decline."""
+
+    region: RegionName
+    workload: WorkloadId
+    epoch: int
+    award_sequence: int
+    priority: int
+    kind: str
+    jobs: tuple[JobSpec, ...]
+    agent: AgentName
+    """Who bid; another may place it."""
+    spreads: tuple[Spread, ...]
+    """As bid; empty when the queue forgot, and then the agent searches again."""
+    victims: tuple[tuple[WorkloadId, int], ...] = ()
+    view_sequence: int = 0
+    resume_epoch: int = 0
+    resume_step: int = 0
+    grace: int = 0
+    max_duration: int = 0
+
+
+class WithdrawAward(Message, frozen=True, tag="withdraw-award"):
+    """Decline the award unless it is already granted. Said again until the region's log shows which."""
+
+    region: RegionName
+    workload: WorkloadId
+    epoch: int
+    award_sequence: int
+
+
+class StopAttempt(Message, frozen=True, tag="stop-attempt"):
+    """End a granted attempt. Said again until the region's log shows the order."""
+
+    region: RegionName
+    workload: WorkloadId
+    epoch: int
+    cause: EndCause
+
+
+MESSAGES: tuple[type[Message], ...] = (SolicitBid, ExecuteAward, WithdrawAward, StopAttempt)

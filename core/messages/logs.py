@@ -1,0 +1,113 @@
+"""How facts travel: announced by a keeper's host, asked for from the reader beside it. Hosts speak these; components
+never hear them."""
+
+from msgspec import Struct
+
+from core.messages.base import Answer, Message
+from core.nouns.ids import LogName
+from core.nouns.instant import Instant
+
+class ToldFact(Struct, frozen=True):
+    """A fact without what its announcement already says."""
+
+    at: Instant
+    cause: str
+    actor: str
+    event: bytes
+    """Encoded by core/codec.py, exactly as the log holds it."""
+
+
+class FactsTold(Message, frozen=True, tag="facts-told"):
+    """A durable batch, in order."""
+
+    log: LogName
+    log_id: str
+    term: int
+    first: int
+    """Sequence of the first fact."""
+    hash_before: bytes
+    """Of the row before it: who has another one there starts from the image."""
+    hash_after: bytes
+    facts: tuple[ToldFact, ...]
+
+
+class HeadTold(Message, frozen=True, tag="head-told"):
+    """The keeper is there, and this is how far its log has come."""
+
+    log: LogName
+    log_id: str
+    term: int
+    sequence: int
+    hash: bytes
+
+
+class AskHead(Message, frozen=True, tag="ask-head"):
+    """Is this log kept, and how far is it? Only its keeper answers."""
+
+    log: LogName
+
+
+class ReadLog(Message, frozen=True, tag="read-log"):
+    """Facts from `first` on."""
+
+    log: LogName
+    first: int
+    count_max: int
+
+
+class FetchImage(Message, frozen=True, tag="fetch-image"):
+    """The newest image, or a page of it."""
+
+    log: LogName
+    sections: tuple[str, ...]
+    page: int = 0
+    sequence: int = 0
+    """Of the image whose next page is wanted; 0 with page 0. An image that is no longer at hand is answered by page 0
+    of the newest."""
+
+
+class HeadAnswer(Answer, frozen=True, tag="head-answer"):
+    """A log's durable head."""
+
+    log: LogName
+    log_id: str
+    term: int
+    sequence: int
+    hash: bytes
+
+
+class LogPage(Answer, frozen=True, tag="log-page"):
+    """Consecutive durable facts; none when there are none from there on."""
+
+    log: LogName
+    log_id: str
+    term: int
+    first: int
+    hash_before: bytes
+    hash_after: bytes
+    facts: tuple[ToldFact, ...]
+
+
+class ImagePage(Answer, frozen=True, tag="image-page"):
+    """One page of an encoded image."""
+
+    log: LogName
+    log_id: str
+    term: int
+    sequence: int
+    hash: bytes
+    page: int
+    pages: int
+    data: bytes
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    FactsTold,
+    HeadTold,
+    AskHead,
+    ReadLog,
+    FetchImage,
+    HeadAnswer,
+    LogPage,
+    ImagePage,
+)

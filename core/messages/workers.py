@@ -1,0 +1,137 @@
+"""What a broker commands of workers, what workers report, and what a worker hears from its own tasks."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from core.messages.base import Message, Notice
+from core.nouns.fleet import Inventory
+from core.nouns.ids import RegionName, WorkerName, WorkloadId
+from core.nouns.placement import Spread
+from core.nouns.workload import JobSpec
+
+
+class TasksPhase(StrEnum):
+    """Where a worker's share of an attempt is."""
+
+    PREPARED = "prepared"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class TasksState(Struct, frozen=True):
+    """A worker's share of one attempt."""
+
+    workload: WorkloadId
+    epoch: int
+    phase: TasksPhase
+    saved_step: int = 0
+    """The newest checkpoint of this attempt; 0: none."""
+    exit_code: int = 0
+    """The first that was not zero, once ended."""
+
+
+class PrepareTasks(Message, frozen=True, tag="prepare-tasks"):
+    """Get ready to run this share of an attempt, and wait for the word."""
+
+    region: RegionName
+    worker: WorkerName
+    sequence: int
+    """Of the region's log when this was decided; a worker refuses less than the highest it has seen."""
+    workload: WorkloadId
+    epoch: int
+    jobs: tuple[JobSpec, ...]
+    spreads: tuple[Spread, ...]
+    """The worker's own nodes only."""
+    resume_epoch: int = 0
+    resume_step: int = 0
+    is_leader: bool = False
+    """Rank 0 is among them: this worker reports the gang's checkpoints."""
+
+
+class StartTasks(Message, frozen=True, tag="start-tasks"):
+    """Every worker of the gang is ready: go."""
+
+    region: RegionName
+    worker: WorkerName
+    sequence: int
+    workload: WorkloadId
+    epoch: int
+
+
+class StopTasks(Message, frozen=True, tag="stop-tasks"):
+    """SIGTERM to all ranks, and SIGKILL after the grace."""
+
+    region: RegionName
+    worker: WorkerName
+    sequence: int
+    workload: WorkloadId
+    epoch: int
+    grace: int
+    """Nanoseconds."""
+
+
+class EndRecorded(Message, frozen=True, tag="end-recorded"):
+    """The region's log shows the end; the worker may forget it."""
+
+    region: RegionName
+    worker: WorkerName
+    sequence: int
+    workload: WorkloadId
+    epoch: int
+
+
+class InventoryWanted(Message, frozen=True, tag="inventory-wanted"):
+    """The broker does not know what the worker serves."""
+
+    region: RegionName
+    worker: WorkerName
+
+
+class WorkerInventory(Message, frozen=True, tag="worker-inventory"):
+    """What the worker serves."""
+
+    region: RegionName
+    worker: WorkerName
+    inventory: Inventory
+
+
+class WorkerReport(Message, frozen=True, tag="worker-report"):
+    """How a worker's tasks are: at every change those that changed, and at every beat all of them."""
+
+    region: RegionName
+    worker: WorkerName
+    is_whole: bool
+    """All are in it, so what is not in it is not there."""
+    tasks: tuple[TasksState, ...]
+    sequence: int
+    """The highest of any command obeyed."""
+    order: tuple[int, int]
+    """The worker's start and its report since: one that is not later than the last heard is old, and says nothing."""
+
+
+class TasksChanged(Notice, frozen=True, tag="tasks-changed"):
+    """From the spool to its worker: a share of an attempt prepared, started, saved or ended by itself."""
+
+    tasks: TasksState
+
+
+class TasksFound(Notice, frozen=True, tag="tasks-found"):
+    """From the spool to a worker that has just started: what runs on its nodes, and the highest sequence it obeyed."""
+
+    tasks: tuple[TasksState, ...]
+    sequence: int
+    start: int
+    """How often a worker has looked, this time included."""
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    PrepareTasks,
+    StartTasks,
+    StopTasks,
+    EndRecorded,
+    InventoryWanted,
+    WorkerInventory,
+    WorkerReport,
+)

@@ -1,0 +1,103 @@
+"""Every ceiling: of queues, loops, retries and waits. Each says where its figure comes from.
+
+Unless a line says otherwise a figure is our choice, made for fleets of DESIGN's size (100,000 nodes a region, 100,000
+pending workloads), and can be changed without breaking a log.
+"""
+
+from core.nouns.instant import Nanoseconds, seconds
+
+# Facts and messages.
+FACT_BYTES_MAX = 256 * 1024
+"""A fact's event, encoded. Checked at the decision, so that what is larger becomes several facts with one cause."""
+MESSAGE_BYTES_MAX = 768 * 1024
+"""A message, encoded: three quarters of NATS' default of 1 MiB, because the client counts neither headers nor subject."""
+BATCH_FACTS_MAX = 4096
+"""Facts in one durable batch: bounds the time that one commit can take."""
+TOLD_BYTES_MAX = 256 * 1024
+"""Facts told in one announcement; a larger batch is told in parts."""
+
+# Hosts.
+INBOX_MAX = 65_536
+"""Messages waiting at one host. Beyond it the oldest sender is not blocked: the message is lost and counted, as on any bus."""
+TAKEN_AT_ONCE_MAX = 512
+"""Envelopes that a host decides before it lets the batch go."""
+WOKEN_IN_A_ROW_MAX = 10_000
+"""Times that a host may be due at one instant; more means that `due` does not see what `decide` changed."""
+
+# Following a log.
+HEAD_INTERVAL: Nanoseconds = seconds(2)
+"""A keeper's longest silence: it then says its head."""
+HEAD_SILENCE_MAX: Nanoseconds = seconds(5)
+"""A log whose keeper was not heard for so long is silent: its region is not solicited."""
+READ_TIMEOUT: Nanoseconds = seconds(2)
+READ_FACTS_MAX = 2_000
+"""Facts in one answered read."""
+READ_BYTES_MAX = 512 * 1024
+FOLLOW_BUFFER_MAX = 10_000
+"""Announcements buffered while a follower catches up; beyond it the oldest are dropped and read again."""
+FOLLOW_RETRY: Nanoseconds = seconds(1)
+IMAGE_PAGE_BYTES = 512 * 1024
+
+# Snapshots.
+SNAPSHOT_FACTS = 10_000
+"""Facts between snapshots: start-up folds at most about this many."""
+SNAPSHOT_INTERVAL: Nanoseconds = seconds(10)
+"""Between looks whether one is due."""
+IMAGES_CACHED_MAX = 4
+"""Encoded images that a reader keeps for followers who fetch them page by page."""
+
+# Auctions and awards.
+AUCTIONS_MAX = 64
+"""Workloads from the head of the queue whose auctions are open at once."""
+AUCTION_SPAN: Nanoseconds = seconds(1)
+"""An auction closes when all have answered, or so long after it opened."""
+OPEN_BIDS_RETRY: Nanoseconds = seconds(0.2)
+"""A region that abstained because its room was offered to others is asked again so much later."""
+OPEN_BID_SPAN: Nanoseconds = seconds(3)
+"""How long an agent counts an unanswered bid as taken: three auctions."""
+AWARD_SAY_AGAIN: Nanoseconds = seconds(2)
+AWARD_SPAN: Nanoseconds = seconds(20)
+"""After it the queue asks for its award back, until the region's log shows a grant or a decline."""
+CLAIM_TRIES_MAX = 10
+"""Conflicts after which an agent gives an award back (Protean: up to 10, rarely needed)."""
+CLAIM_SAY_AGAIN: Nanoseconds = seconds(1)
+PROMISE_SPAN: Nanoseconds = seconds(120)
+"""How long a claim over victims may wait for them to stop."""
+
+# Attempts.
+COMMAND_SAY_AGAIN: Nanoseconds = seconds(2)
+START_SPAN: Nanoseconds = seconds(60)
+"""From the grant until all ranks are up; then all stop, cause `start_failed`."""
+GRACE: Nanoseconds = seconds(30)
+"""From SIGTERM to SIGKILL, unless the workload asks for less."""
+START_FAILURES_MAX = 20
+"""Starts that may fail, for causes that are not the user's, before the workload is given up."""
+
+# Presence and health.
+PRESENCE_INTERVAL: Nanoseconds = seconds(5)
+PRESENCE_SILENCE_MAX: Nanoseconds = seconds(16)
+"""An agent or worker silent for so long is gone: three beats."""
+
+# Retention.
+RETENTION: Nanoseconds = seconds(24 * 3600)
+"""An ended workload leaves the image so long after its end (a setting later)."""
+FORGET_INTERVAL: Nanoseconds = seconds(60)
+FORGOTTEN_AT_ONCE_MAX = 1_000
+
+# Auditing.
+AUDIT_INTERVAL: Nanoseconds = seconds(60)
+"""Between full checks; each fact is checked as it is folded all the same."""
+VIOLATIONS_KEPT_MAX = 1_000
+
+# Input.
+NAME_LENGTH_MAX = 128
+TASKS_MAX = 100_000
+NODES_JOINED_AT_ONCE_MAX = 2_000
+
+assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
+assert PRESENCE_SILENCE_MAX > 3 * PRESENCE_INTERVAL
+assert OPEN_BID_SPAN > AUCTION_SPAN
+assert AWARD_SPAN > AWARD_SAY_AGAIN
+assert FACT_BYTES_MAX < MESSAGE_BYTES_MAX
+assert READ_BYTES_MAX < MESSAGE_BYTES_MAX
+assert IMAGE_PAGE_BYTES < MESSAGE_BYTES_MAX

@@ -1,0 +1,81 @@
+"""A claim, and what becomes of it: exact capacity for one attempt, proposed against a numbered view."""
+
+from msgspec import Struct
+
+from core.nouns.ids import AgentName, ClaimId, RegionName, WorkloadId
+from core.nouns.quantities import Amount
+from core.nouns.workload import JobSpec
+
+
+class Spread(Struct, frozen=True):
+    """Where one job's tasks go: `tasks[i]` of them on node `nodes[i]`, nodes ascending."""
+
+    nodes: tuple[int, ...]
+    tasks: tuple[int, ...]
+
+
+class View(Struct, frozen=True):
+    """What an agent knew when it chose: enough to choose again."""
+
+    sequence: int
+    """Of the region's log, folded so far."""
+    open_bids: tuple[tuple[WorkloadId, int], ...] = ()
+    """Attempts whose bids it counted as taken."""
+    learnt: tuple["NodeRow", ...] = ()
+    """Rows that an answer taught it ahead of the log."""
+    seed: str = ""
+
+
+class NodeRow(Struct, frozen=True):
+    """One node as the store sees it now: what a conflict is answered with."""
+
+    node: int
+    free: Amount
+    """Free and not promised."""
+    is_open: bool
+    """Whether new tasks may be placed there."""
+
+
+class Claim(Struct, frozen=True):
+    """A proposal to hold exact capacity for one attempt."""
+
+    claim: ClaimId
+    region: RegionName
+    agent: AgentName
+    workload: WorkloadId
+    epoch: int
+    award_sequence: int
+    """Of the global log: the store reads up to it before it judges."""
+    priority: int
+    kind: str
+    jobs: tuple[JobSpec, ...]
+    spreads: tuple[Spread, ...]
+    """One for each job."""
+    view: View
+    victims: tuple[tuple[WorkloadId, int], ...] = ()
+    """Attempts that must end first, because their capacity is claimed too."""
+    revision: int = 0
+    """Grows when a granted attempt is given other capacity."""
+    resume_epoch: int = 0
+    """Whose checkpoint to start from; 0: from the beginning."""
+    resume_step: int = 0
+    grace: int = 0
+    max_duration: int = 0
+    """Nanoseconds from the start of the gang; 0: no limit."""
+
+
+def gpu_milli_of(jobs: tuple[JobSpec, ...]) -> int:
+    """GPU milli that all tasks of these jobs hold."""
+    return sum(job.need.gpu_milli * job.tasks for job in jobs)
+
+
+
+
+def needs_of(claim: Claim) -> dict[int, Amount]:
+    """What a claim needs on each of its nodes, all its jobs together."""
+    total: dict[int, Amount] = {}
+    for job, spread in zip(claim.jobs, claim.spreads, strict=True):
+        for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+            amount = job.need.times(tasks)
+            total[node] = total[node].plus(amount) if node in total else amount
+    return total

@@ -1,0 +1,67 @@
+"""Why not: the closed list of reason codes, each with one sentence for people."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """A refusal's code. `SENTENCES` holds what it means and what to do."""
+
+    # Bad input.
+    INVALID = "invalid"
+    UNKNOWN_WORKLOAD = "unknown_workload"
+    UNKNOWN_REGION = "unknown_region"
+    NEVER_FITS = "never_fits"
+    TOO_LARGE = "too_large"
+    SUPERSEDED = "superseded"
+    ALREADY_ENDED = "already_ended"
+    # A region's answer to a request for bids, and the reason of a pending workload.
+    NO_CAPACITY = "no_capacity"
+    NO_SUCH_HARDWARE = "no_such_hardware"
+    OPEN_BIDS = "open_bids"
+    HELD = "held"
+    WAITING_TURN = "waiting_turn"
+    REGION_UNREACHABLE = "region_unreachable"
+    # A store's answer to a claim.
+    AWARD_NOT_STANDING = "award_not_standing"
+    CONFLICT = "conflict"
+    CONFLICTS_EXHAUSTED = "conflicts_exhausted"
+    UNKNOWN_NODE = "unknown_node"
+    BAD_CLAIM = "bad_claim"
+    VICTIM_NOT_LOWER = "victim_not_lower"
+    WITHDRAWN = "withdrawn"
+    PROMISE_BROKEN = "promise_broken"
+    # A keeper's own state.
+    LOG_FULL = "log_full"
+
+
+SENTENCES: dict[Reason, str] = {
+    Reason.INVALID: "The request is not well formed; every problem is listed.",
+    Reason.UNKNOWN_WORKLOAD: "No workload of this id is known; it may have ended long ago.",
+    Reason.UNKNOWN_REGION: "No region of this name belongs to the fleet.",
+    Reason.NEVER_FITS: "No node of the fleet could ever hold one of its tasks.",
+    Reason.TOO_LARGE: "The request is larger than a message may be.",
+    Reason.SUPERSEDED: "A newer request for the same thing was already heard.",
+    Reason.ALREADY_ENDED: "The workload has ended, and an end is final.",
+    Reason.NO_CAPACITY: "No region has enough free capacity, and nothing of lower priority could make room.",
+    Reason.NO_SUCH_HARDWARE: "The region has no open node of this type that could hold a task.",
+    Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; it is asked again at once.",
+    Reason.HELD: "The workload is held; release it to let it run.",
+    Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
+    Reason.REGION_UNREACHABLE: "The region that it was awarded to does not answer.",
+    Reason.AWARD_NOT_STANDING: "The queue's log does not show this award standing.",
+    Reason.CONFLICT: "Another claim took the capacity first; the current rows are in the answer.",
+    Reason.CONFLICTS_EXHAUSTED: "Other claims took the capacity each time it was tried.",
+    Reason.UNKNOWN_NODE: "The claim names a node that the region does not have.",
+    Reason.BAD_CLAIM: "The claim does not place exactly the tasks that its jobs have.",
+    Reason.VICTIM_NOT_LOWER: "A victim must be of lower priority, alive, and not interactive.",
+    Reason.WITHDRAWN: "The queue asked for its award back.",
+    Reason.PROMISE_BROKEN: "The capacity promised to it did not come free in time.",
+    Reason.LOG_FULL: "The log's disk is full; nothing new is accepted until there is room.",
+}
+
+assert set(SENTENCES) == set(Reason)
+
+
+def sentence(reason: Reason) -> str:
+    """What a reason means, for people."""
+    return SENTENCES[reason]

@@ -1,0 +1,119 @@
+"""What a user asks for: a workload of jobs of identical tasks, all placed together or not at all."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from core.nouns.ids import RegionName, TenantName
+from core.nouns.instant import Nanoseconds
+from core.nouns.quantities import Amount
+
+NEVER: Nanoseconds = Nanoseconds(0)
+"""A span of zero stands for `not asked for`."""
+
+
+class Kind(StrEnum):
+    """What sort of work it is, and so how it may be treated."""
+
+    TRAINING = "training"
+    INTERACTIVE = "interactive"
+    """Never preempted by choice."""
+    SERVICE = "service"
+    BATCH = "batch"
+    FUNCTION = "function"
+
+
+class Emulation(Struct, frozen=True):
+    """What an emulated task does instead of running a program: it takes time, checkpoints and fails."""
+
+    work: Nanoseconds
+    """Running time without any interruption."""
+    checkpoint_every: Nanoseconds = NEVER
+    fails_after: Nanoseconds = NEVER
+    """Exits with `exit_code` when it has run so long in one attempt; zero: it does not fail."""
+    exit_code: int = 1
+    stop_span: Nanoseconds = NEVER
+    """How long it takes to write a checkpoint and leave when told to stop."""
+
+
+class JobSpec(Struct, frozen=True):
+    """One job: `tasks` identical tasks, each of which fits one node."""
+
+    name: str
+    tasks: int
+    need: Amount
+    """Of one task."""
+    gpu_type: str
+    emulation: Emulation
+
+
+class RetryLimits(Struct, frozen=True):
+    """How often an attempt may be tried again, by cause. Preemption and node loss never count."""
+
+    task_failed: int = 0
+    start_failed: int = 5
+
+
+class WorkloadSpec(Struct, frozen=True):
+    """A workload as submitted."""
+
+    name: str
+    jobs: tuple[JobSpec, ...]
+    tenant: TenantName = TenantName("default")
+    priority: int = 3
+    """0 is the lowest level, 6 the highest."""
+    kind: Kind = Kind.TRAINING
+    regions: tuple[RegionName, ...] = ()
+    """An optional pin; empty means any."""
+    retry: RetryLimits = RetryLimits()
+    max_duration: Nanoseconds = NEVER
+    grace: Nanoseconds = NEVER
+    """From SIGTERM to SIGKILL; zero means the plane's default."""
+
+    @property
+    def shape(self) -> str:
+        """Equal for workloads that fit in the same places: what a refusal holds for."""
+        jobs = ";".join(
+            f"{job.tasks}x{job.gpu_type}:{job.need.gpu_milli}/{job.need.cpu_milli}/{job.need.memory_bytes}"
+            for job in self.jobs
+        )
+        return f"{self.priority}|{','.join(self.regions)}|{jobs}"
+
+
+class Phase(StrEnum):
+    """Where a workload is in its life. The last four are terminal and absorbing."""
+
+    PENDING = "PENDING"
+    AWARDED = "AWARDED"
+    """A region was told to place it; not all of its tasks are known to run."""
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing can follow."""
+        return self in TERMINAL
+
+
+TERMINAL = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED, Phase.TIMEOUT})
+
+
+class EndCause(StrEnum):
+    """Why an attempt ended."""
+
+    COMPLETED = "completed"
+    TASK_FAILED = "task_failed"
+    START_FAILED = "start_failed"
+    PREEMPTED = "preempted"
+    REQUEUED = "requeued"
+    """An operator asked for it to start again."""
+    NODE_LOST = "node_lost"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+
+
+USER_EXIT_START_AGAIN = 85
+"""A task's exit code for `checkpoint written, start me again` (HTCondor's self-checkpoint convention)."""

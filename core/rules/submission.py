@@ -1,0 +1,66 @@
+"""Whether a submitted workload is well formed: every problem at once, each with its field."""
+
+import re
+
+from core.codec import encode
+from core.images.region import Hardware
+from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, TASKS_MAX
+from core.nouns.workload import JobSpec, WorkloadSpec
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+PRIORITY_MAX = 6
+
+
+def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
+    """What is wrong with a workload, wherever it would run; empty when nothing is."""
+    found: list[str] = []
+    if not _NAME.fullmatch(spec.name) or len(spec.name) > NAME_LENGTH_MAX:
+        found.append(f"name: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")
+    if not 0 <= spec.priority <= PRIORITY_MAX:
+        found.append(f"priority: {spec.priority} is not between 0 and {PRIORITY_MAX}")
+    if not spec.jobs:
+        found.append("jobs: there must be one at least")
+    names = [job.name for job in spec.jobs]
+    if len(set(names)) != len(names):
+        found.append("jobs: two have the same name")
+    for index, job in enumerate(spec.jobs):
+        found.extend(f"jobs[{index}].{problem}" for problem in _problems_of_job(job))
+    for field in ("max_duration", "grace"):
+        if getattr(spec, field) < 0:
+            found.append(f"{field}: it must not be negative")
+    if spec.retry.task_failed < 0 or spec.retry.start_failed < 0:
+        found.append("retry: counts must not be negative")
+    size = len(encode(spec))
+    if size > FACT_BYTES_MAX // 2:
+        found.append(f"the whole: {size} bytes, and {FACT_BYTES_MAX // 2} are the most")
+    return tuple(found)
+
+
+def _problems_of_job(job: JobSpec) -> list[str]:
+    found: list[str] = []
+    if not 1 <= job.tasks <= TASKS_MAX:
+        found.append(f"tasks: {job.tasks} is not between 1 and {TASKS_MAX}")
+    for name in ("gpu_milli", "cpu_milli", "memory_bytes"):
+        if getattr(job.need, name) < 0:
+            found.append(f"need.{name}: it must not be negative")
+    if job.need.gpu_milli == 0 and job.need.cpu_milli == 0:
+        found.append("need: it asks for neither GPU nor CPU")
+    if job.need.gpu_milli > 1000 and job.need.gpu_milli % 1000:
+        found.append("need.gpu_milli: more than one device must be whole devices (multiples of 1000)")
+    if job.emulation.work <= 0:
+        found.append("emulation.work: it must be positive")
+    for name in ("checkpoint_every", "fails_after", "stop_span"):
+        if getattr(job.emulation, name) < 0:
+            found.append(f"emulation.{name}: it must not be negative")
+    return found
+
+
+def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
+    """Whether the region's nodes, were they all empty, might hold it. A no is final; a yes is not a promise."""
+    wanted: dict[str, int] = {}
+    for job in spec.jobs:
+        row = hardware.rows.get(job.gpu_type)
+        if row is None or job.need.gpu_milli > row.gpu_milli_max:
+            return False
+        wanted[job.gpu_type] = wanted.get(job.gpu_type, 0) + job.need.gpu_milli * job.tasks
+    return all(amount <= hardware.rows[gpu_type].gpu_milli for gpu_type, amount in wanted.items())

@@ -1,0 +1,34 @@
+"""Which nodes a fact touches: what an index must copy again, and a check must look at again."""
+
+from core.events.region import (
+    AttemptEnded,
+    AwardDeclined,
+    ClaimGranted,
+    ClaimPromised,
+    NodesJoined,
+    NodesLost,
+    NodesReturned,
+    StopOrdered,
+)
+from core.fact import Fact
+from core.images.capacity import Capacity
+from core.nouns.placement import needs_of
+
+
+def touched_by(capacity: Capacity, fact: Fact) -> list[int]:
+    """Nodes whose row a fact may change. Ask before it is folded."""
+    event = fact.event
+    match event:
+        case ClaimGranted() | ClaimPromised():
+            return list(needs_of(event.claim))
+        case AttemptEnded() | StopOrdered():
+            held = capacity.holding(event.workload, event.epoch)
+            return list(needs_of(held.claim)) if held else []
+        case AwardDeclined():
+            claim = capacity.promise(event.workload, event.epoch)
+            return list(needs_of(claim)) if claim else []
+        case NodesJoined():
+            return event.inventory.numbers()
+        case NodesLost() | NodesReturned():
+            return list(event.nodes)
+    return []

@@ -1,0 +1,102 @@
+"""An agent's view of its region as arrays: the index that searches read, kept equal to the image's columns.
+
+Structure of arrays, one entry a node. Only nodes that a fact touched are copied, before the next search.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.images.capacity import Capacity
+from core.nouns.placement import NodeRow
+from core.nouns.quantities import Amount
+
+Ints = NDArray[np.int64]
+
+
+class Room:
+    """What is available on every node: a search's working copy.
+
+    gpu, cpu, memory   (nodes,) available, in GPU milli, CPU milli and bytes; 0 where nothing may be placed
+    rack               (nodes,) rack number
+    kind               (nodes,) code of the GPU type; -1 where there is no node
+    """
+
+    __slots__ = ("cpu", "gpu", "kind", "memory", "rack")
+
+    def __init__(self, gpu: Ints, cpu: Ints, memory: Ints, rack: Ints, kind: Ints) -> None:
+        self.gpu, self.cpu, self.memory, self.rack, self.kind = gpu, cpu, memory, rack, kind
+
+    def give(self, needs: Iterable[tuple[int, Amount]]) -> None:
+        """Add so much to these nodes."""
+        for node, amount in needs:
+            self.gpu[node] += amount.gpu_milli
+            self.cpu[node] += amount.cpu_milli
+            self.memory[node] += amount.memory_bytes
+
+    def take(self, needs: Iterable[tuple[int, Amount]]) -> None:
+        """Take so much from these nodes."""
+        for node, amount in needs:
+            self.gpu[node] -= amount.gpu_milli
+            self.cpu[node] -= amount.cpu_milli
+            self.memory[node] -= amount.memory_bytes
+
+    def set(self, row: NodeRow) -> None:
+        """Believe this row instead."""
+        amount = row.free if row.is_open else Amount()
+        self.gpu[row.node], self.cpu[row.node] = amount.gpu_milli, amount.cpu_milli
+        self.memory[row.node] = amount.memory_bytes
+
+
+class NodeView:
+    """The arrays, and which of their entries are out of date."""
+
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self._dirty: set[int] = set()
+        self._room = Room(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
+        self.codes: dict[str, int] = {}
+        """GPU types by code, in the order in which they joined."""
+        self.touch(range(len(capacity.gpu_type)))
+
+    def touch(self, nodes: Iterable[int]) -> None:
+        """These nodes changed in the image."""
+        self._dirty.update(nodes)
+
+    def room(self) -> Room:
+        """A copy of what is available now, for a search to change as it likes."""
+        self._refresh()
+        room = self._room
+        return Room(room.gpu.copy(), room.cpu.copy(), room.memory.copy(), room.rack, room.kind)
+
+    def _refresh(self) -> None:
+        capacity, room = self._capacity, self._room
+        if len(capacity.gpu_type) > len(room.gpu):
+            self._grow(len(capacity.gpu_type))
+            room = self._room
+        gpu, cpu, memory = capacity.gpu, capacity.cpu, capacity.memory
+        for node in sorted(self._dirty):
+            if capacity.is_lost[node]:
+                room.gpu[node] = room.cpu[node] = room.memory[node] = 0
+            else:
+                room.gpu[node] = max(0, gpu.free[node] - gpu.reserved[node])
+                room.cpu[node] = max(0, cpu.free[node] - cpu.reserved[node])
+                room.memory[node] = max(0, memory.free[node] - memory.reserved[node])
+        self._dirty.clear()
+
+    def _grow(self, size: int) -> None:
+        capacity = self._capacity
+        was = len(self._room.gpu)
+        more = np.zeros(size - was, dtype=np.int64)
+        for name in capacity.gpu_type:
+            if name:
+                self.codes.setdefault(name, len(self.codes))
+        self._room = Room(
+            np.concatenate([self._room.gpu, more]),
+            np.concatenate([self._room.cpu, more]),
+            np.concatenate([self._room.memory, more]),
+            np.array(capacity.rack, dtype=np.int64),
+            np.array([self.codes.get(name, -1) for name in capacity.gpu_type], dtype=np.int64),
+        )
+        self._dirty.update(range(was, size))

@@ -1,0 +1,23 @@
+"""What should not happen to a host. Each stops it; starting again from the log is the remedy, where there is one."""
+
+from core.nouns.ids import LogName
+
+
+class HostError(Exception):
+    """Something about one host; the text says what to do."""
+
+
+class KeeperExists(HostError):
+    """Another keeper answers for this log: two would write two histories."""
+
+    def __init__(self, log: LogName, sequence: int) -> None:
+        super().__init__(f"log {log} is kept already, up to {sequence}; stop that keeper first")
+        self.log = log
+
+
+class BrokenInvariant(HostError):
+    """A component did what it must never do."""
+
+    def __init__(self, component: str, text: str) -> None:
+        super().__init__(f"{component}: {text}")
+        self.component = component

@@ -1,0 +1,271 @@
+"""Following a log: subscribe, fetch the image, and hand on every fact from there, gap-free and in order.
+
+What arrives in order is handed on at once. Anything else (a gap, a head beyond what was heard) is read from the reader
+beside the keeper. A batch that does not chain to what was heard before means that this is not the history we knew: the
+follower starts from the image again, and says so. A keeper of a lower term, of another log, or one whose log is shorter
+than what we know (a file restored from an older copy) is refused: nothing of it is folded.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from bus.catalogue import LOG
+from bus.errors import AskTimedOut, BusError
+from bus.port import Address, Bus
+from core.codec import CodecError, Parcel, decode_event
+from core.component import Follow
+from core.fact import Fact, Head
+from core.images import Image, decode_image
+from core.messages.base import Message
+from core.messages.logs import FactsTold, FetchImage, HeadTold, ImagePage, LogPage, ReadLog, ToldFact
+from core.nouns.ids import LogName
+from core.nouns.instant import after
+from core.nouns.limits import (
+    FOLLOW_BUFFER_MAX,
+    FOLLOW_RETRY,
+    HEAD_SILENCE_MAX,
+    READ_FACTS_MAX,
+    READ_TIMEOUT,
+)
+from runtime.clock import Clock
+from runtime.wake import Wake
+
+logger = structlog.get_logger()
+
+
+class Listener(Protocol):
+    """Who follows: a host."""
+
+    def adopt(self, log: LogName, image: Image, head: Head) -> bool:
+        """The log is known from here on. False: this image cannot be what we knew, and is not adopted."""
+
+    def take_facts(self, facts: list[Fact]) -> None:
+        """The next facts, in order."""
+
+    def take_silence(self, log: LogName, is_silent: bool) -> None:
+        """The keeper fell silent, or is heard and caught up with."""
+
+
+class FollowCounts:
+    """What a follower can tell of itself."""
+
+    def __init__(self) -> None:
+        self.gaps = 0
+        self.images = 0
+        self.refused = 0
+
+
+class Following:
+    """One followed log of one host."""
+
+    def __init__(self, follow: Follow, bus: Bus, clock: Clock, listener: Listener) -> None:
+        self.follow = follow
+        self.counts = FollowCounts()
+        self._bus = bus
+        self._clock = clock
+        self._listener = listener
+        self._wake = Wake(clock)
+        self._head: Head | None = None
+        """How far was handed on; None before the first image."""
+        self._told = 0
+        """The highest sequence heard of."""
+        self._needs_image = True
+        self._ahead: OrderedDict[int, FactsTold] = OrderedDict()
+        """Announcements beyond a gap, by first sequence."""
+        self._heard_at = clock.now()
+        self._is_silent = False
+
+    @property
+    def log(self) -> LogName:
+        """Which log."""
+        return self.follow.log
+
+    # Hearing: called by the bus, never waits.
+
+    def hear(self, parcel: Parcel, reply_to: str) -> None:
+        """An announcement of the log's keeper."""
+        message = parcel.message
+        if not isinstance(message, FactsTold | HeadTold) or message.log != self.log:
+            return
+        if not self._is_of_this_keeper(message):
+            return
+        self._heard_at = self._clock.now()
+        if isinstance(message, FactsTold):
+            self._hear_facts(message)
+        else:
+            self._hear_head(message)
+        if self._is_silent and not self._is_behind():
+            self._wake.ring()
+
+    def _is_of_this_keeper(self, message: FactsTold | HeadTold) -> bool:
+        head = self._head
+        if head is None:
+            return True
+        sequence = message.first - 1 if isinstance(message, FactsTold) else message.sequence
+        is_restored = message.term > head.term and sequence < head.sequence
+        if message.log_id != head.log_id or message.term < head.term or is_restored:
+            self._refuse(message, head)
+            return False
+        return True
+
+    def _refuse(self, message: FactsTold | HeadTold, head: Head) -> None:
+        self.counts.refused += 1
+        logger.warning(
+            "keeper_refused", host=self._bus.name, log=self.log, term=message.term, known_term=head.term,
+            log_id=message.log_id, known_log_id=head.log_id, known_sequence=head.sequence,
+        )  # fmt: skip
+
+    def _hear_facts(self, told: FactsTold) -> None:
+        last = told.first + len(told.facts) - 1
+        self._told = max(self._told, last)
+        head = self._head
+        if head is None or last <= head.sequence:
+            return
+        if told.first > head.sequence + 1:
+            self._ahead[told.first] = told
+            if len(self._ahead) > FOLLOW_BUFFER_MAX:
+                self._ahead.popitem(last=False)
+            self._wake.ring()
+            return
+        self._hand_on(told.first, told.facts, told.hash_before, told.hash_after, told.term)
+        self._hand_on_what_was_ahead()
+
+    def _hear_head(self, told: HeadTold) -> None:
+        self._told = max(self._told, told.sequence)
+        head = self._head
+        if head is None:
+            return
+        if told.sequence == head.sequence and told.hash != head.hash:
+            self._start_again("head_differs")
+        elif told.sequence > head.sequence:
+            self._wake.ring()
+
+    def _hand_on_what_was_ahead(self) -> None:
+        while self._ahead and self._head is not None:
+            first = min(self._ahead)
+            if first > self._head.sequence + 1:
+                return
+            told = self._ahead.pop(first)
+            if told.first + len(told.facts) - 1 > self._head.sequence:
+                self._hand_on(told.first, told.facts, told.hash_before, told.hash_after, told.term)
+
+    def _hand_on(
+        self, first: int, facts: tuple[ToldFact, ...], hash_before: bytes, hash_after: bytes, term: int
+    ) -> None:
+        head = self._head
+        assert head is not None, self.log
+        if first == head.sequence + 1 and hash_before != head.hash:
+            self._start_again("hash_does_not_chain")
+            return
+        now = self._clock.now()
+        skip = head.sequence + 1 - first
+        try:
+            known = [
+                Fact(self.log, first + index, told.at, told.cause, told.actor, decode_event(told.event), now)
+                for index, told in enumerate(facts)
+                if index >= skip
+            ]
+        except CodecError as error:
+            # A newer build wrote it: nothing can be folded past it, and the silence that follows says so.
+            logger.error("followed_event_unknown", host=self._bus.name, log=self.log, error=str(error))
+            return
+        self._head = Head(self.log, head.log_id, max(term, head.term), first + len(facts) - 1, hash_after)
+        self._listener.take_facts(known)
+
+    def _start_again(self, why: str) -> None:
+        logger.warning("log_adopted_anew", host=self._bus.name, log=self.log, why=why)
+        self._needs_image = True
+        self._ahead.clear()
+        self._wake.ring()
+
+    # Keeping up: one coroutine.
+
+    async def keep_up(self) -> None:
+        """Listen, adopt the image, and read whatever was not heard, for ever."""
+        await self._bus.listen(Address(LOG.noun, (self.log,)), self.hear)
+        while True:
+            # 1. Start from the image, at first and whenever history is not what we knew.
+            if self._needs_image and not await self._adopt():
+                await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
+                continue
+            # 2. Read what was told and not heard.
+            if self._is_behind() and not await self._read():
+                await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
+                continue
+            # 3. Say when the keeper falls silent, and when it is heard again.
+            self._watch_silence()
+            await self._wake.wait(after(self._heard_at, HEAD_SILENCE_MAX) if not self._is_silent else None)
+
+    def _is_behind(self) -> bool:
+        return self._head is None or self._told > self._head.sequence
+
+    def _watch_silence(self) -> None:
+        is_silent = after(self._heard_at, HEAD_SILENCE_MAX) <= self._clock.now()
+        if is_silent != self._is_silent:
+            self._is_silent = is_silent
+            self._listener.take_silence(self.log, is_silent)
+
+    async def _ask(self, message: Message) -> Message | None:
+        try:
+            return await self._bus.ask(message, READ_TIMEOUT)
+        except AskTimedOut:
+            return None
+        except BusError as error:
+            logger.debug("reader_missing", host=self._bus.name, log=self.log, error=str(error))
+            return None
+
+    async def _adopt(self) -> bool:
+        """Fetch the image, page by page, and adopt it. False: try again."""
+        pages: list[bytes] = []
+        first: ImagePage | None = None
+        while first is None or len(pages) < first.pages:
+            wanted = 0 if first is None else first.sequence
+            answer = await self._ask(FetchImage(self.log, self.follow.sections, len(pages), wanted))
+            if not isinstance(answer, ImagePage):
+                return False
+            if first is None or answer.sequence != first.sequence or answer.page != len(pages):
+                if answer.page != 0:
+                    return False
+                first, pages = answer, []
+            pages.append(answer.data)
+        try:
+            image = decode_image(self.log, b"".join(pages), self.follow.sections)
+        except CodecError as error:
+            logger.error("image_unknown", host=self._bus.name, log=self.log, error=str(error))
+            return False
+        head = Head(self.log, first.log_id, first.term, first.sequence, first.hash)
+        if not self._listener.adopt(self.log, image, head):
+            self.counts.refused += 1
+            return False
+        self.counts.images += 1
+        self._head = head
+        self._needs_image = False
+        self._heard_at = self._clock.now()
+        self._hand_on_what_was_ahead()
+        return True
+
+    async def _read(self) -> bool:
+        """One page of what was not heard. False: nobody answered, or nothing came of it."""
+        head = self._head
+        assert head is not None, self.log
+        self.counts.gaps += 1
+        page = await self._ask(ReadLog(self.log, head.sequence + 1, READ_FACTS_MAX))
+        if not isinstance(page, LogPage) or page.log_id != head.log_id or page.term < head.term:
+            return False
+        head = self._head  # Facts may have been heard while the page was on its way.
+        assert head is not None, self.log
+        if not page.facts:
+            # What was told is not there: a keeper told before it was durable, or the file is an older copy.
+            return page.first > self._told
+        if page.first + len(page.facts) - 1 > head.sequence:
+            self._hand_on(page.first, page.facts, page.hash_before, page.hash_after, page.term)
+            self._hand_on_what_was_ahead()
+        return True
+
+    def close(self) -> None:
+        """Let go of its timer."""
+        self._wake.close()
+

@@ -1,0 +1,459 @@
+"""The host: runs one component. It waits, listens, remembers, tells and acts, so that the component need only decide.
+
+One envelope at a time is decided and evolved, to the end. What was decided goes into the log as one durable batch; one
+append is in flight, and what is decided meanwhile is the next batch. Nothing is told, no answer given and no effect begun
+before every fact evolved until then is durable: whoever hears of it may rely on it.
+
+A failed append stops the component: its memory is ahead of its log, and starting again from the log is the remedy.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, Generic
+
+import structlog
+from msgspec import Struct
+
+from bus.catalogue import KEEPER
+from bus.errors import AskTimedOut, BusError, NobodyListens
+from bus.port import Address, Bus
+from core.codec import Parcel, encode
+from core.component import Component, Decision, Effect, ImageAdopted, Images, State
+from core.events.log import LogOpened
+from core.fact import NO_LOG, Event, Fact, Head, Note
+from core.images import GlobalImage, Image, RegionImage
+from core.messages.base import Answer, BusBack, BusLost, Envelope, LogHeard, LogSilent, Message, Refused, Woken
+from core.messages.logs import AskHead, FactsTold, HeadAnswer, HeadTold, ToldFact
+from core.nouns.ids import LogName, region_of
+from core.nouns.instant import SECOND, Instant, after, earliest, seconds
+from core.nouns.limits import (
+    FACT_BYTES_MAX,
+    HEAD_INTERVAL,
+    INBOX_MAX,
+    READ_TIMEOUT,
+    TAKEN_AT_ONCE_MAX,
+    TOLD_BYTES_MAX,
+    WOKEN_IN_A_ROW_MAX,
+)
+from core.nouns.reasons import Reason, sentence
+from runtime.clock import Clock
+from runtime.effects import Doer
+from runtime.errors import BrokenInvariant, KeeperExists
+from runtime.following import Following
+from runtime.wake import Wake
+from store.chain import chain
+from store.errors import LogFull, LogOfAnotherFleet
+from store.port import Log, Row
+
+logger = structlog.get_logger()
+
+_WOKEN = Woken()
+_BuildVersion = str
+
+
+class HostCounts(Struct):
+    """What a host can tell of itself, since its start."""
+
+    decided: int = 0
+    facts: int = 0
+    batches: int = 0
+    told: int = 0
+    inbox_lost: int = 0
+    unexpected: int = 0
+
+
+class Outgoing(Struct, frozen=True):
+    """What one decision says and does, once it may."""
+
+    messages: tuple[Message, ...]
+    reply_to: str
+    effects: tuple[Effect, ...]
+
+
+class Kept(Struct):
+    """What a keeper has beyond a follower."""
+
+    log: Log
+    image: Image
+    fleet: str
+    build: _BuildVersion
+
+
+class Host(Generic[State]):
+    """One component, alive."""
+
+    def __init__(
+        self,
+        component: Component[State],
+        bus: Bus,
+        clock: Clock,
+        kept: Kept | None = None,
+        doer: Doer | None = None,
+    ) -> None:
+        assert (component.keeps is not None) == (kept is not None), component.name
+        self.component = component
+        self.bus = bus
+        self.clock = clock
+        self.counts = HostCounts()
+        self.state: State | None = None
+        """None until the component has begun."""
+        self.is_open = kept is None
+        """Whether facts can be decided: false while a full disk keeps the log from being opened."""
+        self._kept = kept
+        self._doer = doer
+        self._term = kept.log.head.term + 1 if kept else 0
+        self._sequence = kept.log.head.sequence if kept else 0
+        self._inbox: deque[tuple[Parcel, str] | list[Fact]] = deque()
+        self._early: dict[LogName, tuple[Image, int]] = {}
+        self._wake = Wake(clock)
+        self._hears = frozenset(component.hears)
+        self._woken = 0
+        self._rows: list[Row] = []
+        self._outgoing: list[Outgoing] = []
+        self._to_append = Wake(clock)
+        self._is_appending = False
+        self._told_at = clock.now()
+        self._followings = [Following(follow, bus, clock, self) for follow in component.follows]
+
+    # Life.
+
+    async def prepare(self) -> None:
+        """Make sure that no other keeper answers for the log. Raises KeeperExists."""
+        if self._kept is None:
+            return
+        try:
+            answer = await self.bus.ask(AskHead(self._kept.log.head.log), READ_TIMEOUT)
+        except NobodyListens:
+            return
+        except AskTimedOut:
+            return
+        raise KeeperExists(self._kept.log.head.log, answer.sequence if isinstance(answer, HeadAnswer) else 0)
+
+    def tasks(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        """What the supervisor is to run for as long as the component lives, each under a name. Any of them ends by raising."""
+        name = self.component.name
+        tasks = [(f"{name}/following.{f.log}", f.keep_up()) for f in self._followings]
+        tasks.append((f"{name}/deciding", self._decide_forever()))
+        if self._kept is not None:
+            tasks.append((f"{name}/appending", self._append_forever()))
+        if BusLost in self._hears:
+            tasks.append((f"{name}/bus", self._watch_bus()))
+        return tasks
+
+    def close(self) -> None:
+        """Let go of timers. What was not durable is gone, as it would be with the process."""
+        self._wake.close()
+        self._to_append.close()
+        for following in self._followings:
+            following.close()
+
+    # Hearing: called by the bus and by doers, never waits.
+
+    def hear(self, parcel: Parcel, reply_to: str) -> None:
+        """A message for the component."""
+        if type(parcel.message) not in self._hears:
+            self.counts.unexpected += 1
+            logger.warning("unexpected_message", host=self.component.name, message=type(parcel.message).__name__)
+            return
+        self._put(parcel, reply_to)
+
+    def _hear_ask(self, parcel: Parcel, reply_to: str) -> None:
+        """Somebody asks whether this log is kept. It is."""
+        assert self._kept is not None, self.component.name
+        head = self._kept.log.head
+        self.bus.say(HeadAnswer(head.log, head.log_id, self._term, head.sequence, head.hash), reply_to)
+
+    def notice(self, message: Message) -> None:
+        """A message of the host's own, or what came of an effect."""
+        self._put(Parcel(f"{self.component.name}.n", self.component.name, message), "")
+
+    def _put(self, parcel: Parcel, reply_to: str) -> None:
+        if len(self._inbox) >= INBOX_MAX:
+            self.counts.inbox_lost += 1
+            return
+        self._inbox.append((parcel, reply_to))
+        self._wake.ring()
+
+    # Following (Listener).
+
+    def adopt(self, log: LogName, image: Image, head: Head) -> bool:
+        """An image is adopted unless it is shorter than what our own log rests on: then it is a copy of an older file."""
+        if head.sequence < self._known_of(log):
+            logger.warning(
+                "older_log_refused", host=self.component.name, log=log, sequence=head.sequence, known=self._known_of(log)
+            )
+            return False
+        if self.state is None:
+            self._early[log] = (image, head.sequence)
+            self._wake.ring()
+        else:
+            # What was taken before belongs to the history before; it is folded first, and the image replaces it.
+            note = ImageAdopted(log, image, head.sequence)
+            self._inbox.append([Fact(NO_LOG, 0, self.clock.now(), "", self.component.name, note)])
+            self.notice(LogHeard(log))
+        return True
+
+    def _known_of(self, log: LogName) -> int:
+        """The highest sequence of a log that a fact of our own log rests on."""
+        image = self._kept.image if self._kept else None
+        if isinstance(image, GlobalImage):
+            return image.regions.sequences.get(region_of(log), 0)
+        if isinstance(image, RegionImage):
+            return image.attempts.global_sequence
+        return 0
+
+    def take_facts(self, facts: list[Fact]) -> None:
+        """The next facts of a followed log."""
+        if self.state is None:
+            log = facts[0].log
+            image, _ = self._early[log]
+            for fact in facts:
+                image.fold(fact)
+            self._early[log] = (image, facts[-1].sequence)
+            return
+        self._inbox.append(facts)
+        self._wake.ring()
+
+    def take_silence(self, log: LogName, is_silent: bool) -> None:
+        """A followed log's keeper fell silent, or is heard again."""
+        self.notice(LogSilent(log) if is_silent else LogHeard(log))
+
+    # Deciding: one coroutine.
+
+    async def _decide_forever(self) -> None:
+        # 1. Nothing is decided before every log that is needed is known.
+        required = [following.log for following in self._followings if following.follow.is_required]
+        while any(log not in self._early for log in required):
+            await self._wake.wait()
+        self._begin()
+        # 2. From here on messages are heard.
+        component = self.component
+        await self.bus.listen(Address(component.noun, component.scope), self.hear)
+        if component.noun in ("agent", "worker"):
+            await self.bus.listen(Address("crew", component.scope[:1]), self.hear)
+        if self._kept is not None:
+            await self.bus.listen(Address(KEEPER.noun, (self._kept.log.head.log,)), self._hear_ask)
+            await self._open()
+        if self._doer is not None:
+            self._doer.attach(self.notice)
+        while True:
+            # 3. Take what has arrived, decide and evolve it, and whatever is due.
+            self._take()
+            # 4. Let the batch go.
+            if self._rows or self._outgoing:
+                self._to_append.ring()
+            if self._inbox:
+                await asyncio.sleep(0)  # Let the bus hand over what has come meanwhile.
+            else:
+                await self._wake.wait(self._next_due())
+
+    def _begin(self) -> None:
+        own = self._kept.image if self._kept else None
+        self.state = self.component.initial(Images(self.clock.now(), own, dict(self._early)))
+        for log in self._early:
+            self.notice(LogHeard(log))
+
+    async def _open(self) -> None:
+        """The first fact of the term. While the disk is full every request is refused, and the log can still be read."""
+        assert self._kept is not None, self.component.name
+        head = self._kept.log.head
+        opened = LogOpened(head.log_id, self._term, self._kept.fleet, self._kept.build)
+        row = Row(head.sequence + 1, self.clock.now(), "", self.component.name, "", encode(opened))
+        while True:
+            try:
+                after_it = await self._kept.log.append([row], self._term)
+                break
+            except LogFull:
+                logger.error("log_full", log=head.log, host=self.component.name)
+                self._refuse_all()
+                await self._wake.wait(after(self.clock.now(), seconds(1)))
+        self._sequence = row.sequence
+        assert self.state is not None
+        fact = Fact(head.log, row.sequence, Instant(row.at), "", self.component.name, opened, self.clock.now())
+        self.state = self.component.evolve(self.state, fact)
+        self.is_open = True
+        self._announce([row], head, after_it)
+
+    def _refuse_all(self) -> None:
+        """Followed facts wait; requests are answered that nothing new is accepted."""
+        waiting = list(self._inbox)
+        self._inbox.clear()
+        for item in waiting:
+            if isinstance(item, list):
+                self._inbox.append(item)
+            elif item[1]:
+                self.bus.say(Refused(Reason.LOG_FULL, sentence(Reason.LOG_FULL)), item[1])
+
+    def _next_due(self) -> Instant | None:
+        assert self.state is not None
+        due = self.component.due(self.state)
+        if self._kept is None:
+            return due
+        return earliest(due, after(self._told_at, HEAD_INTERVAL))
+
+    def _take(self) -> None:
+        """Decide up to `TAKEN_AT_ONCE_MAX` arrivals, and after each whatever is due."""
+        assert self.state is not None
+        component, inbox, now = self.component, self._inbox, self.clock.now()
+        for _ in range(min(len(inbox), TAKEN_AT_ONCE_MAX)):
+            item = inbox.popleft()
+            if isinstance(item, list):
+                for fact in item:
+                    self.state = component.evolve(self.state, fact)
+            else:
+                parcel, reply_to = item
+                self._decide(Envelope(parcel.message, parcel.sender, parcel.id, now, reply_to))
+            self._wake_component(now)
+        self._wake_component(now)
+        if self._kept is not None and after(self._told_at, HEAD_INTERVAL) <= now:
+            self._say_head(now)
+
+    def _wake_component(self, now: Instant) -> None:
+        assert self.state is not None
+        due = self.component.due(self.state)
+        turns = 0
+        while due is not None and due <= now:
+            self._woken += 1
+            name = self.component.name
+            self._decide(Envelope(_WOKEN, name, f"{name}.{self._term}.w{self._woken}", now))
+            due = self.component.due(self.state)
+            turns += 1
+            if turns > WOKEN_IN_A_ROW_MAX:
+                raise BrokenInvariant(name, f"due at {due} for ever, and it is {now}")
+
+    def _decide(self, envelope: Envelope) -> None:
+        self.counts.decided += 1
+        assert self.state is not None
+        decision = self.component.decide(self.state, envelope)
+        if decision.events:
+            self._evolve(decision, envelope)
+        if decision.messages or decision.effects:
+            outgoing = Outgoing(decision.messages, envelope.reply_to, decision.effects)
+            if self._rows or self._is_appending or self._outgoing:
+                self._outgoing.append(outgoing)
+            else:
+                self._tell(outgoing)
+
+    def _evolve(self, decision: Decision, envelope: Envelope) -> None:
+        """Number the facts, and evolve them and the notes in the order decided."""
+        assert self.state is not None
+        now = envelope.at
+        log = self.component.keeps
+        for event in decision.events:
+            if isinstance(event, Note):
+                fact = Fact(NO_LOG, 0, now, envelope.id, envelope.sender, event, now)
+            else:
+                assert log is not None, (self.component.name, type(event).__name__)
+                data = encode(event)
+                if len(data) > FACT_BYTES_MAX:
+                    raise BrokenInvariant(self.component.name, f"{type(event).__name__} has {len(data)} bytes")
+                self._sequence += 1
+                self.counts.facts += 1
+                self._rows.append(Row(self._sequence, now, envelope.id, envelope.sender, event.about, data))
+                fact = Fact(log, self._sequence, now, envelope.id, envelope.sender, event, now)
+            self.state = self.component.evolve(self.state, fact)
+
+    async def _watch_bus(self) -> None:
+        """Tell a component that counts others' silence whether its own words come back."""
+        is_well = True
+        while True:
+            was_well, is_well = is_well, await self.bus.round_trip(READ_TIMEOUT)
+            if is_well != was_well:
+                self.notice(BusBack() if is_well else BusLost())
+            await asyncio.sleep(HEAD_INTERVAL / SECOND)
+
+    # Remembering and telling.
+
+    async def _append_forever(self) -> None:
+        assert self._kept is not None, self.component.name
+        log = self._kept.log
+        while True:
+            while not (self._rows or self._outgoing):
+                await self._to_append.wait()
+            # 1. Take all that was decided until now: it becomes durable together, or not at all.
+            rows, outgoing = self._rows, self._outgoing
+            self._rows, self._outgoing = [], []
+            if rows:
+                before = log.head
+                self._is_appending = True
+                try:
+                    head = await log.append(rows, self._term)
+                except LogFull:
+                    self._refuse_outgoing(outgoing)
+                    raise
+                self._is_appending = False
+                self.counts.batches += 1
+                # 2. Tell the facts, so that whoever hears of them by other words can have heard them.
+                self._announce(rows, before, head)
+            # 3. Tell what was decided with them, in the order in which it was.
+            for item in outgoing:
+                self._tell(item)
+
+    def _refuse_outgoing(self, outgoing: list[Outgoing]) -> None:
+        for item in outgoing:
+            if item.reply_to:
+                self.bus.say(Refused(Reason.LOG_FULL, sentence(Reason.LOG_FULL)), item.reply_to)
+
+    def _tell(self, outgoing: Outgoing) -> None:
+        for message in outgoing.messages:
+            self.counts.told += 1
+            if not isinstance(message, Answer):
+                self._say(message, "")
+            elif outgoing.reply_to:
+                self._say(message, outgoing.reply_to)
+        if outgoing.effects:
+            assert self._doer is not None, self.component.name
+            for effect in outgoing.effects:
+                self._doer.begin(effect)
+
+    def _say(self, message: Message, reply_to: str) -> None:
+        try:
+            self.bus.say(message, reply_to)
+        except BusError as error:
+            # Too large, or a name that no subject can hold: its hearer will never have it, and waits for nothing.
+            logger.error("not_said", host=self.component.name, message=type(message).__name__, error=str(error))
+            if reply_to and not isinstance(message, Refused):
+                self.bus.say(Refused(Reason.TOO_LARGE, sentence(Reason.TOO_LARGE)), reply_to)
+
+    def _announce(self, rows: list[Row], before: Head, head: Head) -> None:
+        """Tell a durable batch, in parts if it is large."""
+        self._told_at = self.clock.now()
+        for part, hash_before, hash_after in _parts(rows, before, head):
+            facts = tuple(ToldFact(Instant(row.at), row.cause, row.actor, row.event) for row in part)
+            told = FactsTold(
+                head.log, head.log_id, self._term, part[0].sequence, hash_before, hash_after, facts
+            )
+            self._say(told, "")
+
+    def _say_head(self, now: Instant) -> None:
+        assert self._kept is not None
+        self._told_at = now
+        head = self._kept.log.head
+        self._say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")
+
+
+def _parts(rows: list[Row], before: Head, head: Head) -> list[tuple[list[Row], bytes, bytes]]:
+    """A batch cut so that each part fits an announcement, with the hashes around each."""
+    if sum(len(row.event) for row in rows) <= TOLD_BYTES_MAX:
+        return [(rows, before.hash, head.hash)]
+    parts: list[tuple[list[Row], bytes, bytes]] = []
+    part: list[Row] = []
+    weight, hash_before = 0, before.hash
+    for row, hash_after in zip(rows, chain(before.hash, rows), strict=True):
+        part.append(row)
+        weight += len(row.event)
+        if weight >= TOLD_BYTES_MAX or row is rows[-1]:
+            parts.append((part, hash_before, hash_after))
+            part, weight, hash_before = [], 0, hash_after
+    return parts
+
+
+def check_fleet(image: Image, log: LogName, fleet: str) -> None:
+    """A log of another fleet is not ours to write. Raises LogOfAnotherFleet."""
+    known = image.regions.fleet if isinstance(image, GlobalImage) else ""
+    if isinstance(image, RegionImage):
+        known = image.attempts.fleet
+    if known and known != fleet:
+        raise LogOfAnotherFleet(log, f"it belongs to fleet {known!r}, and this is {fleet!r}")
+

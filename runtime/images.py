@@ -1,0 +1,34 @@
+"""An image from a log: newest snapshot plus tail."""
+
+from core.fact import Head
+from core.images import Image, decode_image, empty_image
+from core.nouns.ids import LogName
+from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
+from store.port import LogReader
+from store.rows import facts_of
+
+
+async def load_image(reader: LogReader, log: LogName) -> tuple[Image, Head, int]:
+    """The whole image of a log, the head it is folded up to, and the sequence of the snapshot it began with.
+
+    Raises store.errors.LogFromNewerBuild and LogBroken.
+    """
+    snapshot = await reader.snapshot()
+    begun = snapshot.head.sequence if snapshot else 0
+    image = decode_image(log, snapshot.image) if snapshot else empty_image(log)
+    head = await fold_up(reader, log, image, begun)
+    return image, head, begun
+
+
+async def fold_up(reader: LogReader, log: LogName, image: Image, sequence: int) -> Head:
+    """Fold everything after `sequence` that is durable; returns the head reached."""
+    while True:
+        head = await reader.head()
+        if head.sequence <= sequence:
+            return head
+        page = await reader.read(sequence + 1, READ_FACTS_MAX, READ_BYTES_MAX)
+        for fact in facts_of(log, page.rows):
+            image.fold(fact)
+        sequence += len(page.rows)
+        if sequence == head.sequence:
+            return head

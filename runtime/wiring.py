@@ -1,0 +1,182 @@
+"""What a plane is made of, and how each part is put together: the one place that knows every role.
+
+A plan names regions, agents and workers; `units_of` lists the processes that make the plane; `open_unit` builds one of
+them over whatever bus, store and clock its world has.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from msgspec import Struct
+
+from bus.port import Bus
+from components import AllocationAgent, Auditor, JobQueue, PlacementStore, RegionBroker, Worker
+from core.component import Component
+from core.nouns.fleet import Inventory
+from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
+from core.nouns.instant import Instant
+from runtime.clock import Clock
+from runtime.effects import Doer
+from runtime.host import Host, Kept, check_fleet
+from runtime.images import load_image
+from runtime.reader import Reader
+from store.port import LogStore
+
+BUILD = "0.1.0"
+"""Which version writes the facts."""
+
+
+class RegionPlan(Struct, frozen=True):
+    """One region of a fleet."""
+
+    region: RegionName
+    inventories: tuple[Inventory, ...]
+    """What each worker serves; node numbers are unique in the region."""
+    agents: int = 2
+
+
+class Plan(Struct, frozen=True):
+    """A whole plane."""
+
+    fleet: str
+    regions: tuple[RegionPlan, ...]
+
+    def region_names(self) -> tuple[RegionName, ...]:
+        """All regions, in the plan's order."""
+        return tuple(plan.region for plan in self.regions)
+
+    def inventory(self, region: RegionName, worker: str) -> Inventory:
+        """What one worker serves."""
+        for plan in self.regions:
+            for inventory in plan.inventories:
+                if plan.region == region and inventory.worker == worker:
+                    return inventory
+        raise KeyError(f"the plan has no worker {worker} in region {region}")
+
+
+class Unit(Struct, frozen=True):
+    """One process of a plane."""
+
+    role: str
+    region: RegionName = RegionName("")
+    member: str = ""
+    """Which agent or worker, or the log that a reader reads."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the plane."""
+        return ".".join(part for part in (self.role, self.region, self.member) if part)
+
+
+Build = Callable[[Plan, Unit], Component[Any]]
+
+ROLES: dict[str, Build | None] = {
+    "job_queue": lambda plan, unit: JobQueue(plan.region_names()),
+    "placement_store": lambda plan, unit: PlacementStore(unit.region),
+    "region_broker": lambda plan, unit: RegionBroker(unit.region),
+    "allocation_agent": lambda plan, unit: AllocationAgent(unit.region, AgentName(unit.member)),
+    "worker": lambda plan, unit: Worker(unit.region, plan.inventory(unit.region, unit.member)),
+    "auditor": lambda plan, unit: Auditor(plan.region_names()),
+    "reader": None,
+}
+"""What can be started, and how its component is made. A reader is no component."""
+
+
+def units_of(plan: Plan) -> list[Unit]:
+    """Every process of the plane, keepers first."""
+    units = [Unit("job_queue"), Unit("reader", member=GLOBAL_LOG)]
+    for region in plan.regions:
+        name = region.region
+        units.append(Unit("placement_store", name))
+        units.append(Unit("reader", name, region_log(name)))
+        units.append(Unit("region_broker", name))
+        units.extend(Unit("allocation_agent", name, f"a{number}") for number in range(region.agents))
+        units.extend(Unit("worker", name, inventory.worker) for inventory in region.inventories)
+    units.append(Unit("auditor"))
+    return units
+
+
+class Surroundings(Struct):
+    """What a unit is built over."""
+
+    bus: Bus
+    store: LogStore
+    now: Callable[[], Instant]
+    """The wall clock."""
+    clock: Callable[[Instant, Instant], Clock]
+    """A clock that starts at the first instant, but not before the second."""
+    new_log_id: Callable[[], str]
+    doer: Doer | None = None
+
+
+class OpenUnit:
+    """A unit ready to run: `tasks` are to run until one raises or the unit is closed."""
+
+    def __init__(self, unit: Unit, host: Host[Any] | None, reader: Reader | None, letting_go: list[Any]) -> None:
+        self.unit = unit
+        self.host = host
+        self.reader = reader
+        self._letting_go = letting_go
+
+    def tasks(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        """Each under a name."""
+        if self.host is not None:
+            return self.host.tasks()
+        assert self.reader is not None, self.unit
+        return [(self.reader.name, self.reader.run())]
+
+    def drop(self) -> None:
+        """Let go of timers at once, as a killed process does; files are `close`'s."""
+        for part in (self.host, self.reader):
+            if part is not None:
+                part.close()
+
+    async def close(self) -> None:
+        """Let go of everything, after its tasks have ended."""
+        self.drop()
+        for part in self._letting_go:
+            await part.close()
+
+
+async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
+    """Build one unit.
+
+    Raises store.errors.LogError when its log cannot be taken or read, runtime.errors.KeeperExists when another keeper
+    answers for it.
+    """
+    build = ROLES[unit.role]
+    if build is None:
+        return await _open_reader(LogName(unit.member), unit, around)
+    component = build(plan, unit)
+    if component.keeps is None:
+        clock = around.clock(around.now(), Instant(0))
+        return OpenUnit(unit, Host(component, around.bus, clock, doer=around.doer), None, [])
+    return await _open_keeper(plan, unit, component, component.keeps, around)
+
+
+async def _open_reader(log: LogName, unit: Unit, around: Surroundings) -> OpenUnit:
+    reader = await around.store.reader(log)
+    clock = around.clock(around.now(), Instant(0))
+    return OpenUnit(unit, None, Reader(log, reader, around.bus, clock), [reader])
+
+
+async def _open_keeper(
+    plan: Plan, unit: Unit, component: Component[Any], name: LogName, around: Surroundings
+) -> OpenUnit:
+    log = await around.store.open(name, around.new_log_id())
+    try:
+        reader = await around.store.reader(name)
+        try:
+            image, head, _ = await load_image(reader, name)
+            last = await reader.read(head.sequence, 1, 1) if head.sequence else None
+        finally:
+            await reader.close()
+        check_fleet(image, name, plan.fleet)
+        not_before = Instant(last.rows[0].at) if last else Instant(0)
+        clock = around.clock(around.now(), not_before)
+        host = Host(component, around.bus, clock, Kept(log, image, plan.fleet, BUILD), around.doer)
+        await host.prepare()
+    except BaseException:
+        await log.close()
+        raise
+    return OpenUnit(unit, host, None, [log])

@@ -1,0 +1,346 @@
+"""The rules of the house that no linter knows.
+
+Where things lie and are imported from, how large and how pure they are, and whether the container files
+name commands that exist. Each test lists everybody who breaks its rule, so one run shows all.
+"""
+
+import ast
+import importlib
+import importlib.metadata
+import io
+import json
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+HOUSE = Path(__file__).resolve().parents[1]
+FOLDERS = ("bench", "bus", "components", "core", "mizzen", "runtime", "scenarios", "store")
+PURE_FOLDERS = ("components", "core")
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+# "core/x.py" or "core/x.py: name" -> why it may be longer. Whoever adds one explains it to the reader.
+LONGER_FOR_A_REASON: dict[str, str] = {}
+
+# The clock, dice, files, sockets, log lines, threads and solvers: all that makes two runs differ.
+IMPURE_MODULES = frozenset({
+    "aiosqlite", "asyncio", "concurrent", "cvxpy", "datetime", "highspy", "io", "logging", "multiprocessing",
+    "nats", "os", "pathlib", "queue", "random", "secrets", "select", "selectors", "shutil", "signal", "socket",
+    "sqlite3", "ssl", "structlog", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid",
+})  # fmt: skip
+# `hash` of text and `id` differ from run to run; the others speak to the world.
+IMPURE_CALLS = frozenset({"breakpoint", "hash", "id", "input", "open", "print"})
+# What walks through its argument in order. (`sorted`, `min`, `max`, `sum`, `len`, `any`, `all` ask for none.)
+ORDERED_READERS = frozenset({"enumerate", "iter", "list", "map", "filter", "tuple", "zip"})
+
+DOCKERFILE_WORDS = frozenset({
+    "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "RUN", "SHELL",
+    "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_import_name_is_ours(folder: str) -> None:
+    """A top-level name means this checkout's folder, and no stray distribution claims it too."""
+    module = importlib.import_module(folder)
+    assert module.__file__ is not None, f"{folder}/ has no __init__.py"
+    assert HOUSE / folder / "__init__.py" == Path(module.__file__).resolve()
+    owners = set(importlib.metadata.packages_distributions().get(folder, ()))
+    assert owners <= {"mizzen"}, f"{folder} is also installed by {sorted(owners - {'mizzen'})}"
+
+
+def test_installed_folders_are_the_listed_ones() -> None:
+    """pyproject installs exactly these folders: nothing of tests/ or docs/ reaches anybody's environment."""
+    find = _pyproject()["tool"]["setuptools"]["packages"]["find"]
+    assert sorted(FOLDERS) == sorted({pattern.partition(".")[0] for pattern in find["include"]})
+    assert sorted(FOLDERS) == sorted(_pyproject()["tool"]["importlinter"]["root_packages"])
+
+
+def test_no_file_is_empty() -> None:
+    """A file says something; a folder of Python opens with what lives in it."""
+    empty = [_name(path) for path in _files() if not path.read_bytes().strip()]
+    assert [] == empty
+    without = [
+        _name(path)
+        for path in _files(".py")
+        if path.name == "__init__.py" and not ast.get_docstring(_tree(path))
+    ]
+    assert [] == without, "these __init__.py say nothing"
+    folders = sorted({path.parent for path in _files(".py")})
+    bare = [_name(folder) for folder in folders if not (folder / "__init__.py").exists()]
+    assert [] == bare, "these folders have no __init__.py"
+
+
+def test_files_are_short_enough_to_read() -> None:
+    """A file keeps to 400 lines of code; past that it has a seam."""
+    long = {
+        _name(path): count for path in _files(".py") if (count := len(_code_lines(path))) > FILE_LINES_MAX
+    }
+    assert {} == {name: count for name, count in long.items() if name not in LONGER_FOR_A_REASON}
+
+
+def test_functions_are_short_enough_to_read() -> None:
+    """A function keeps to 60 lines of code; past that it is two."""
+    long = {}
+    for path in _files(".py"):
+        lines = _code_lines(path)
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                count = sum(node.lineno <= line <= (node.end_lineno or 0) for line in lines)
+                if count > FUNCTION_LINES_MAX:
+                    long[f"{_name(path)}: {node.name}"] = count
+    assert {} == {name: count for name, count in long.items() if name not in LONGER_FOR_A_REASON}
+
+
+def test_exceptions_to_length_still_exist() -> None:
+    """Who is excused is still there, and says why."""
+    gone = [name for name in LONGER_FOR_A_REASON if not (HOUSE / name.partition(":")[0]).exists()]
+    assert [] == gone
+    assert all(reason.strip() for reason in LONGER_FOR_A_REASON.values())
+
+
+def test_subjects_are_spelled_in_the_catalogue() -> None:
+    """Nobody but bus/catalogue.py puts a fleet and a dot together."""
+    spelled = [
+        f"{_name(path)}:{node.lineno}"
+        for path in _files(".py")
+        if _name(path) != "bus/catalogue.py"
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.JoinedStr) and _opens_with_fleet(node)
+    ]
+    assert [] == spelled
+
+
+def test_pure_folders_import_nothing_impure() -> None:
+    """core/ and components/ know no clock, dice, files, sockets, log lines, threads or solvers."""
+    found = [
+        f"{_name(path)}:{node.lineno} {module}"
+        for path in _pure_files()
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in _imported(node)
+        if module.partition(".")[0] in IMPURE_MODULES
+    ]
+    assert [] == found
+
+
+def test_pure_folders_wait_for_nothing_and_speak_to_nobody() -> None:
+    """Only the host awaits; a decision prints nothing, opens nothing and asks no address for a number."""
+    waiting = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
+    found = []
+    for path in _pure_files():
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, waiting):
+                found.append(f"{_name(path)}:{node.lineno} waits")
+            if isinstance(node, ast.Call) and _called(node) in IMPURE_CALLS:
+                found.append(f"{_name(path)}:{node.lineno} calls {_called(node)}")
+    assert [] == found
+
+
+def test_pure_folders_never_walk_through_a_set() -> None:
+    """A set has no order that two runs share: sort it first."""
+    found = [
+        f"{_name(path)}:{walked.lineno}"
+        for path in _pure_files()
+        for node in ast.walk(_tree(path))
+        for walked in _walked(node)
+        if _is_set(walked)
+    ]
+    assert [] == found
+
+
+def test_core_explains_itself() -> None:
+    """Every public module, class and function of the core opens with a docstring."""
+    silent = []
+    for path in _files(".py", folders=("core",)):
+        tree = _tree(path)
+        if not path.name.startswith("_") or path.name == "__init__.py":
+            silent += [] if ast.get_docstring(tree) else [_name(path)]
+        silent += [
+            f"{_name(path)}: {node.name}"
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            and not node.name.startswith("_")
+            and not ast.get_docstring(node)
+        ]
+    assert [] == silent
+
+
+def test_compose_file_names_commands_that_exist() -> None:
+    """Every service of ours is `mizzen start ROLE` for a role that the wiring knows."""
+    from runtime.wiring import ROLES
+
+    compose = _compose()
+    started = []
+    for name, service in compose["services"].items():
+        if name == "nats":
+            continue
+        words = service["command"]
+        assert ["mizzen", "start"] == words[:2], name
+        assert words[2] in ROLES, f"{name} starts {words[2]}, which is none of {sorted(ROLES)}"
+        options = words[3::2]
+        assert set(options) <= {"--region", "--directory"}, name
+        started.append(words[2])
+    assert {"job_queue", "placement_store", "region_broker", "allocation_agent", "worker"} <= set(started)
+
+
+def test_compose_file_is_careful() -> None:
+    """Services come back, ports stay on loopback, volumes are declared, and no secret is written down."""
+    compose = _compose()
+    for name, service in compose["services"].items():
+        assert "unless-stopped" == service["restart"], name
+        published = [str(port) for port in service.get("ports", ())]
+        assert all(port.startswith("127.0.0.1:") for port in published), name
+        mounted = [volume.partition(":")[0] for volume in service.get("volumes", ())]
+        assert set(mounted) <= set(compose["volumes"]), name
+    assert "${MIZZEN_NATS_TOKEN:?" in (HOUSE / "docker-compose.yml").read_text()
+    assert not {"--jetstream", "-js"} & set(compose["services"]["nats"]["command"])
+
+
+def test_dockerfile_copies_what_is_here_and_runs_as_nobody_special() -> None:
+    """The image is built from files that exist, ends as an ordinary user and starts our command."""
+    steps = _dockerfile()
+    assert {word for word, _ in steps} <= DOCKERFILE_WORDS
+    for word, rest in steps:
+        if word == "COPY" and not rest.startswith("--from="):
+            sources = [source for source in rest.split()[:-1] if not source.startswith("--")]
+            assert [] == [source for source in sources if not (HOUSE / source).exists()]
+    users = [rest for word, rest in steps if word == "USER"]
+    assert users
+    assert users[-1] not in {"root", "0"}
+    command = [json.loads(rest) for word, rest in steps if word == "CMD"][-1]
+    assert command[0] in _pyproject()["project"]["scripts"]
+
+
+def test_image_carries_every_folder() -> None:
+    """What pyproject installs is copied into the image, and let through by .dockerignore."""
+    copied = {source for word, rest in _dockerfile() if word == "COPY" for source in rest.split()[:-1]}
+    assert set(FOLDERS) <= copied
+    let_through = {line[1:] for line in (HOUSE / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
+    assert set(FOLDERS) <= let_through
+
+
+@pytest.mark.parametrize("lock", ["run", "dev", "planner"])
+def test_locks_name_exact_versions_with_hashes(lock: str) -> None:
+    """A lock holds one version of each package to a Python, its hashes, and no place it came from."""
+    text = (HOUSE / "requirements" / f"{lock}.lock").read_text()
+    entries = text.replace("\\\n", "").splitlines()
+    entries = [entry for entry in entries if entry.strip() and not entry.startswith("#")]
+    assert [] == [entry[:60] for entry in entries if "==" not in entry or "--hash=sha256:" not in entry]
+    assert "://" not in text
+
+
+def test_locks_agree() -> None:
+    """What two locks both name is the same version, so that planning changes nothing else."""
+    run, dev, planner = (_locked(name) for name in ("run", "dev", "planner"))
+    assert run <= dev
+    assert dev <= planner
+
+
+def _files(suffix: str = "", folders: tuple[str, ...] = FOLDERS) -> list[Path]:
+    found = [path for folder in folders for path in (HOUSE / folder).rglob(f"*{suffix}")]
+    return sorted(path for path in found if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _pure_files() -> list[Path]:
+    return _files(".py", folders=PURE_FOLDERS)
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(HOUSE).as_posix()
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=_name(path))
+
+
+def _code_lines(path: Path) -> set[int]:
+    """The numbers of the lines that hold code: neither blank, nor only a comment, nor a docstring's."""
+    text = path.read_text()
+    layout = {
+        tokenize.COMMENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.INDENT, tokenize.NEWLINE, tokenize.NL,
+    }  # fmt: skip
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in layout:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
+
+
+def _opens_with_fleet(node: ast.JoinedStr) -> bool:
+    """Whether a text begins with a fleet's name and a dot, as a subject does."""
+    if len(node.values) < 2:
+        return False
+    first, second = node.values[:2]
+    if not isinstance(first, ast.FormattedValue) or not isinstance(second, ast.Constant):
+        return False
+    spoken = ast.unparse(first.value).lower()
+    return spoken.rpartition(".")[2].lstrip("_") in {"fleet", "fleet_name"} and str(second.value).startswith(
+        "."
+    )
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""]
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _walked(node: ast.AST) -> Iterator[ast.expr]:
+    """What a piece of code goes through item by item."""
+    if isinstance(node, ast.For | ast.comprehension):
+        yield node.iter
+    elif isinstance(node, ast.Starred):
+        yield node.value
+    elif isinstance(node, ast.Call):
+        is_join = isinstance(node.func, ast.Attribute) and node.func.attr == "join"
+        yield from node.args if is_join or _called(node) in ORDERED_READERS else ()
+
+
+def _is_set(node: ast.expr) -> bool:
+    """Whether an expression is plainly a set; what hides behind a name the second hash seed finds."""
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    if isinstance(node, ast.BinOp):
+        is_set_operator = isinstance(node.op, ast.BitAnd | ast.BitOr | ast.BitXor | ast.Sub)
+        return is_set_operator and (_is_set(node.left) or _is_set(node.right))
+    return isinstance(node, ast.Call) and _called(node) in {"set", "frozenset"}
+
+
+def _pyproject() -> dict[str, Any]:  # Any: whatever TOML may hold
+    return tomllib.loads((HOUSE / "pyproject.toml").read_text())
+
+
+def _compose() -> dict[str, Any]:  # Any: whatever YAML may hold
+    compose = yaml.safe_load((HOUSE / "docker-compose.yml").read_text())
+    assert isinstance(compose, dict)
+    return compose
+
+
+def _dockerfile() -> list[tuple[str, str]]:
+    """The instructions: a word and the rest, with continued lines joined."""
+    text = (HOUSE / "Dockerfile").read_text()
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    joined = "\n".join(lines).replace("\\\n", " ").splitlines()
+    steps = [line.partition(" ") for line in joined]
+    return [(word, rest.strip()) for word, _, rest in steps]
+
+
+def _locked(name: str) -> set[str]:
+    """The lines of a lock that name a version, with the Pythons it is for."""
+    text = (HOUSE / "requirements" / f"{name}.lock").read_text()
+    return {
+        line.removesuffix("\\").strip() for line in text.splitlines() if "==" in line and line[:1] not in " #"
+    }
