@@ -38,7 +38,9 @@ class _WireParcel(Struct, frozen=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_parcels: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_WireParcel)  # Any: the union above is untyped
+_parcels: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(
+    _WireParcel
+)  # Any: the union above is untyped
 _events: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(_AnyEvent)
 
 

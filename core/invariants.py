@@ -57,7 +57,9 @@ def check_nodes_balance(capacity: Capacity, nodes: Iterable[int]) -> list[str]:
             free, held, ending = columns.free[node], columns.held[node], columns.ending[node]
             wanted = 0 if capacity.is_lost[node] else columns.total[node]
             if min(free, held, ending) < 0 or free + held + ending != wanted:
-                found.append(f"node {node}: {name} free {free} + held {held} + ending {ending} is not {wanted}")
+                found.append(
+                    f"node {node}: {name} free {free} + held {held} + ending {ending} is not {wanted}"
+                )
     return found
 
 
@@ -71,7 +73,9 @@ def check_ledger(capacity: Capacity) -> list[str]:
         for node, need in needs_of(holding.claim).items():
             if capacity.is_lost[node]:
                 continue
-            for columns, amount in zip(held, (need.gpu_milli, need.cpu_milli, need.memory_bytes), strict=True):
+            for columns, amount in zip(
+                held, (need.gpu_milli, need.cpu_milli, need.memory_bytes), strict=True
+            ):
                 (columns.ending if holding.is_ending else columns.held)[node] += amount
     found = check_nodes_balance(capacity, range(size))
     for name, counted, kept in zip(
@@ -101,7 +105,10 @@ def check_grant(claim: Claim, before: RegionImage) -> list[str]:
             free = (room.gpu_milli, room.cpu_milli, room.memory_bytes)
         if not capacity.is_open(node):
             found.append(f"{claim.workload}.{claim.epoch}: granted on node {node}, which is not open")
-        elif any(have < want for have, want in zip(free, (need.gpu_milli, need.cpu_milli, need.memory_bytes), strict=True)):
+        elif any(
+            have < want
+            for have, want in zip(free, (need.gpu_milli, need.cpu_milli, need.memory_bytes), strict=True)
+        ):
             found.append(f"{claim.workload}.{claim.epoch}: granted without room on node {node}")
     return found
 
@@ -135,8 +142,12 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
                 found.append(f"{workload}: awarded while epoch {row.epoch} stands in {row.region}")
         case WorkloadBound() | AwardReturned() | AttemptClosed():
             if event.epoch != row.epoch or not row.is_standing:
-                found.append(f"{workload}: {type(event).__name__} of epoch {event.epoch}, standing is {row.epoch}")
-    ends = isinstance(event, WorkloadCancelled) or (isinstance(event, AttemptClosed) and event.phase.is_terminal)
+                found.append(
+                    f"{workload}: {type(event).__name__} of epoch {event.epoch}, standing is {row.epoch}"
+                )
+    ends = isinstance(event, WorkloadCancelled) or (
+        isinstance(event, AttemptClosed) and event.phase.is_terminal
+    )
     if ends:
         found.extend(_still_live(workload, regions))
     return found
@@ -178,7 +189,9 @@ def _check_preemption(event: StopOrdered, before: RegionImage) -> list[str]:
         if (event.workload, event.epoch) in claim.victims
     ]
     if held is None or not claims:
-        return [f"{event.workload}.{event.epoch}: preempted for {event.by or 'nobody'}, which has no promise over it"]
+        return [
+            f"{event.workload}.{event.epoch}: preempted for {event.by or 'nobody'}, which has no promise over it"
+        ]
     if held.claim.priority >= claims[0].priority:
         return [f"{event.workload}.{event.epoch}: preempted by equal or lower priority {claims[0].priority}"]
     return []

@@ -7,15 +7,15 @@ from itertools import islice
 
 from core.nouns.ids import WorkloadId
 
-Place = tuple[int, int, WorkloadId]
-"""Priority negated, submission number, id: a smaller one is ahead."""
+Place = tuple[int, int, WorkloadId, str]
+"""Priority negated, submission number, id, shape: a smaller one is ahead. Numbers differ, so the rest never decides."""
 
 
 class PendingOrder:
     """Workloads that may be awarded, all together and by shape."""
 
     def __init__(self) -> None:
-        self._places: dict[WorkloadId, tuple[Place, str]] = {}
+        self._places: dict[WorkloadId, Place] = {}
         self._all: list[Place] = []
         self._by_shape: dict[str, list[Place]] = {}
 
@@ -28,32 +28,35 @@ class PendingOrder:
     def add(self, workload: WorkloadId, priority: int, number: int, shape: str) -> None:
         """Let it stand in the order; it must not yet."""
         assert workload not in self._places, workload
-        place = (-priority, number, workload)
-        self._places[workload] = (place, shape)
+        place = (-priority, number, workload, shape)
+        self._places[workload] = place
         insort(self._all, place)
         insort(self._by_shape.setdefault(shape, []), place)
 
     def drop(self, workload: WorkloadId) -> None:
         """Take it out of the order, if it stands there."""
-        found = self._places.pop(workload, None)
-        if found is None:
+        place = self._places.pop(workload, None)
+        if place is None:
             return
-        place, shape = found
         del self._all[bisect_left(self._all, place)]
-        places = self._by_shape[shape]
+        places = self._by_shape[place[3]]
         del places[bisect_left(places, place)]
         if not places:
-            del self._by_shape[shape]
+            del self._by_shape[place[3]]
 
     def rank(self, workload: WorkloadId) -> int:
         """How many stand ahead of it."""
-        return bisect_left(self._all, self._places[workload][0])
+        return bisect_left(self._all, self._places[workload])
+
+    def shape_of(self, workload: WorkloadId) -> str:
+        """The shape it was added with."""
+        return self._places[workload][3]
 
     def first(
         self,
         count: int,
         is_wanted: Callable[[str, WorkloadId], bool],
-        is_free: Callable[[WorkloadId], bool],
+        is_free: Callable[[WorkloadId, str], bool],
     ) -> list[WorkloadId]:
         """The first so many whose shape is wanted (asked with one workload of it) and which are free, in order.
 
@@ -61,7 +64,7 @@ class PendingOrder:
         """
         lists = [places for shape, places in self._by_shape.items() if is_wanted(shape, places[0][2])]
         merged = lists[0] if len(lists) == 1 else heapq.merge(*lists)
-        return list(islice((place[2] for place in merged if is_free(place[2])), count))
+        return list(islice((place[2] for place in merged if is_free(place[2], place[3])), count))
 
     def all(self) -> list[WorkloadId]:
         """Everybody, in order."""

@@ -31,7 +31,9 @@ def find_spreads(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> tuple
         if spread is None:
             return Reason.NO_CAPACITY
         found[position] = spread
-        room.take((node, job.need.times(count)) for node, count in zip(spread.nodes, spread.tasks, strict=True))
+        room.take(
+            (node, job.need.times(count)) for node, count in zip(spread.nodes, spread.tasks, strict=True)
+        )
     return tuple(found[position] for position in range(len(jobs)))
 
 
@@ -42,7 +44,11 @@ def tasks_that_fit(room: Room, job: JobSpec, code: int) -> Ints:
     """
     need = job.need
     count = np.full(len(room.gpu), job.tasks, dtype=np.int64)
-    for available, amount in ((room.gpu, need.gpu_milli), (room.cpu, need.cpu_milli), (room.memory, need.memory_bytes)):
+    for available, amount in (
+        (room.gpu, need.gpu_milli),
+        (room.cpu, need.cpu_milli),
+        (room.memory, need.memory_bytes),
+    ):
         if amount:
             np.minimum(count, available // amount, out=count)
     count[room.kind != code] = 0
@@ -94,6 +100,53 @@ def _fill(room: Room, nodes: Ints, fits: Ints, wanted: int, chosen: dict[int, in
     return wanted - left
 
 
+def missing_gpu_milli(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> int:
+    """How much must be freed, at least, before these jobs could fit: 1 when nothing better is known.
+
+    A job that lacks m tasks needs, for each, at least the smallest gap between what a node has left over and one task.
+    """
+    most = 1
+    for job in jobs:
+        need = job.need.gpu_milli
+        if job.gpu_type not in view.codes or not need:
+            continue
+        mine = room.kind == view.codes[job.gpu_type]
+        lacking = job.tasks - int((np.maximum(room.gpu, 0) // need)[mine].sum())
+        if lacking > 0:
+            gap = need - int((np.maximum(room.gpu, 0) % need)[mine].max(initial=0))
+            most = max(most, lacking * gap)
+    return most
+
+
+class _Released:
+    """What victims would give back, as arrays, so that trying a prefix of them costs one addition."""
+
+    def __init__(self, victims: list[Victim]) -> None:
+        self.victims = victims
+        nodes: list[int] = []
+        amounts: list[tuple[int, int, int]] = []
+        self.ends = [0]
+        for _, _, held in victims:
+            for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
+                need = job.need
+                nodes.extend(spread.nodes)
+                amounts.extend(
+                    (need.gpu_milli * count, need.cpu_milli * count, need.memory_bytes * count)
+                    for count in spread.tasks
+                )
+            self.ends.append(len(nodes))
+        self.nodes = np.array(nodes, dtype=np.int64)
+        self.amounts = np.array(amounts, dtype=np.int64).reshape(-1, 3)
+
+    def room_after(self, room: Room, count: int) -> Room:
+        """What would be available once the first so many have ended."""
+        end = self.ends[count]
+        copy = room.copy()
+        for column, index in ((copy.gpu, 0), (copy.cpu, 1), (copy.memory, 2)):
+            np.add.at(column, self.nodes[:end], self.amounts[:end, index])
+        return copy
+
+
 def find_with_victims(
     view: NodeView,
     room: Room,
@@ -106,19 +159,23 @@ def find_with_victims(
     source    MAST §4.3: lowest priority first, among those the longest-running, until it fits; then the largest of the
               chosen first, and those not needed are spared
     """
-    candidates = _candidates(capacity, priority)
-    if not candidates or isinstance(_try(view, room, jobs, candidates), Reason):
+    candidates = _Released(_candidates(capacity, priority))
+    count = len(candidates.victims)
+    if not count or isinstance(find_spreads(view, candidates.room_after(room, count), jobs), Reason):
         return Reason.NO_CAPACITY
-    chosen = _shortest_prefix(view, room, jobs, candidates)
+    chosen = candidates.victims[: _shortest_prefix(view, room, jobs, candidates)]
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
-    kept = _shortest_prefix(view, room, jobs, chosen)
-    spreads = _try(view, room, jobs, kept)
+    released = _Released(chosen)
+    count = _shortest_prefix(view, room, jobs, released)
+    spreads = find_spreads(view, released.room_after(room, count), jobs)
     assert not isinstance(spreads, Reason), spreads
-    return spreads, _needed(room, jobs, spreads, kept)
+    return spreads, _needed(room, jobs, spreads, chosen[:count])
 
 
 def _candidates(capacity: Capacity, priority: int) -> list[Victim]:
-    promised = {key for epochs in capacity.promises.values() for claim in epochs.values() for key in claim.victims}
+    promised = {
+        key for epochs in capacity.promises.values() for claim in epochs.values() for key in claim.victims
+    }
     found = [
         (workload, epoch, held)
         for workload, epoch, held in capacity.live()
@@ -131,32 +188,25 @@ def _candidates(capacity: Capacity, priority: int) -> list[Victim]:
     return found
 
 
-def _try(view: NodeView, room: Room, jobs: tuple[JobSpec, ...], victims: list[Victim]) -> tuple[Spread, ...] | Reason:
-    copy = Room(room.gpu.copy(), room.cpu.copy(), room.memory.copy(), room.rack, room.kind)
-    for _, _, held in victims:
-        copy.give(needs_of(held.claim).items())
-    return find_spreads(view, copy, jobs)
-
-
-def _shortest_prefix(
-    view: NodeView, room: Room, jobs: tuple[JobSpec, ...], victims: list[Victim]
-) -> list[Victim]:
-    """The fewest of the first victims with which it fits, by halving; it fits with all of them.
+def _shortest_prefix(view: NodeView, room: Room, jobs: tuple[JobSpec, ...], released: _Released) -> int:
+    """How many of the first victims are enough, by halving; all of them are.
 
     More room almost never makes it fit worse: jobs of unlike tasks may be placed differently. Then the halving ends
     elsewhere, and what it ends with is still a prefix with which it fits.
     """
-    low, high = 1, len(victims)
+    low, high = 1, len(released.victims)
     while low < high:
         middle = (low + high) // 2
-        if isinstance(_try(view, room, jobs, victims[:middle]), Reason):
+        if isinstance(find_spreads(view, released.room_after(room, middle), jobs), Reason):
             low = middle + 1
         else:
             high = middle
-    return victims[:high]
+    return high
 
 
-def _needed(room: Room, jobs: tuple[JobSpec, ...], spreads: tuple[Spread, ...], victims: list[Victim]) -> list[Victim]:
+def _needed(
+    room: Room, jobs: tuple[JobSpec, ...], spreads: tuple[Spread, ...], victims: list[Victim]
+) -> list[Victim]:
     """Those that hold something on a node where the claim needs more than is available."""
     wanted: dict[int, list[int]] = {}
     for job, spread in zip(jobs, spreads, strict=True):
@@ -175,7 +225,7 @@ def _needed(room: Room, jobs: tuple[JobSpec, ...], spreads: tuple[Spread, ...], 
 
 
 def score(
-    view: NodeView, room: Room, spreads: tuple[Spread, ...], victims: list[Victim], capacity: Capacity, now: Instant
+    view: NodeView, room: Room, spreads: tuple[Spread, ...], victims: list[Victim], now: Instant
 ) -> tuple[int, ...]:
     """A bid's score, compared from the left; lower is better.
 
@@ -184,11 +234,10 @@ def score(
     """
     priority = max((victim[2].claim.priority + 1 for victim in victims), default=0)
     destroyed = sum(_destroyed(victim[2], now) for victim in victims)
-    nodes = {node for spread in spreads for node in spread.nodes}
-    racks = {int(room.rack[node]) for node in nodes}
-    total = sum(capacity.gpu.total)
-    held = 1000 - (1000 * int(room.gpu.sum())) // total if total else 1000
-    return (priority, len(victims), destroyed, len(racks), len(nodes), held)
+    nodes = sorted({node for spread in spreads for node in spread.nodes})
+    racks = len(set(room.rack[nodes].tolist()))
+    held = 1000 - (1000 * int(room.gpu.sum())) // view.gpu_total if view.gpu_total else 1000
+    return (priority, len(victims), destroyed, racks, len(nodes), held)
 
 
 def _destroyed(held: Holding, now: Instant) -> int:

@@ -28,12 +28,9 @@ class Room:
     def __init__(self, gpu: Ints, cpu: Ints, memory: Ints, rack: Ints, kind: Ints) -> None:
         self.gpu, self.cpu, self.memory, self.rack, self.kind = gpu, cpu, memory, rack, kind
 
-    def give(self, needs: Iterable[tuple[int, Amount]]) -> None:
-        """Add so much to these nodes."""
-        for node, amount in needs:
-            self.gpu[node] += amount.gpu_milli
-            self.cpu[node] += amount.cpu_milli
-            self.memory[node] += amount.memory_bytes
+    def copy(self) -> "Room":
+        """One that may be changed."""
+        return Room(self.gpu.copy(), self.cpu.copy(), self.memory.copy(), self.rack, self.kind)
 
     def take(self, needs: Iterable[tuple[int, Amount]]) -> None:
         """Take so much from these nodes."""
@@ -58,6 +55,8 @@ class NodeView:
         self._room = Room(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
         self.codes: dict[str, int] = {}
         """GPU types by code, in the order in which they joined."""
+        self.gpu_total = 0
+        """GPU milli of all nodes, lost ones too."""
         self.touch(range(len(capacity.gpu_type)))
 
     def touch(self, nodes: Iterable[int]) -> None:
@@ -67,8 +66,7 @@ class NodeView:
     def room(self) -> Room:
         """A copy of what is available now, for a search to change as it likes."""
         self._refresh()
-        room = self._room
-        return Room(room.gpu.copy(), room.cpu.copy(), room.memory.copy(), room.rack, room.kind)
+        return self._room.copy()
 
     def _refresh(self) -> None:
         capacity, room = self._capacity, self._room
@@ -99,4 +97,5 @@ class NodeView:
             np.array(capacity.rack, dtype=np.int64),
             np.array([self.codes.get(name, -1) for name in capacity.gpu_type], dtype=np.int64),
         )
+        self.gpu_total = sum(capacity.gpu.total)
         self._dirty.update(range(was, size))

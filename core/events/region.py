@@ -97,6 +97,8 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
     epoch: int
     cause: EndCause
     exit_code: int = 0
+    gpu_milli: int = 0
+    """What that frees."""
 
 
 class AttemptsForgotten(Event, frozen=True, tag="attempts-forgotten"):

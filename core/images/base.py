@@ -45,7 +45,10 @@ class Image:
         try:
             encoded = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
             return cls(
-                {name: msgspec.msgpack.decode(encoded[name], type=cls.SECTIONS[name]) for name in names or cls.SECTIONS}
+                {
+                    name: msgspec.msgpack.decode(encoded[name], type=cls.SECTIONS[name])
+                    for name in names or cls.SECTIONS
+                }
             )
         except (msgspec.MsgspecError, KeyError) as error:
             raise CodecError(f"{cls.__name__}: {error}") from error

@@ -130,7 +130,11 @@ class Capacity(Section):
 
     def live(self) -> list[tuple[WorkloadId, int, Holding]]:
         """Every holding, in the order of grants to their workloads."""
-        return [(workload, epoch, held) for workload, epochs in self.holdings.items() for epoch, held in epochs.items()]
+        return [
+            (workload, epoch, held)
+            for workload, epochs in self.holdings.items()
+            for epoch, held in epochs.items()
+        ]
 
     # Folding.
 
@@ -161,7 +165,11 @@ class Capacity(Section):
                 columns.total[node] = columns.free[node] = amount
 
     def _each(self, amount: Amount) -> tuple[tuple[Columns, int], ...]:
-        return ((self.gpu, amount.gpu_milli), (self.cpu, amount.cpu_milli), (self.memory, amount.memory_bytes))
+        return (
+            (self.gpu, amount.gpu_milli),
+            (self.cpu, amount.cpu_milli),
+            (self.memory, amount.memory_bytes),
+        )
 
     def _lost(self, fact: Fact) -> None:
         event = fact.event
@@ -288,6 +296,8 @@ class Capacity(Section):
                 columns.reserved[node] = 0
         for epochs in self.promises.values():
             for claim in epochs.values():
+                if all(wanted.isdisjoint(spread.nodes) for spread in claim.spreads):
+                    continue
                 theirs = self._held_by_victims(claim)
                 for node, need in needs_of(claim).items():
                     if node in wanted:

@@ -81,7 +81,7 @@ class Attempts(Section):
         """One attempt, if it is known here."""
         return self.rows.get(workload, {}).get(epoch)
 
-    def keys(self) -> list[AttemptKey]:
+    def all_keys(self) -> list[AttemptKey]:
         """All of them, in the order in which their workloads were first heard of."""
         return [(workload, epoch) for workload, epochs in self.rows.items() for epoch in epochs]
 
@@ -98,7 +98,11 @@ class Attempts(Section):
     def _begin(self, fact: Fact, event: ClaimPromised | ClaimGranted, phase: AttemptPhase) -> None:
         claim = event.claim
         self.rows.setdefault(event.workload, {})[event.epoch] = AttemptRow(
-            phase, claim.award_sequence, fact.sequence, resume_epoch=claim.resume_epoch, resume_step=claim.resume_step
+            phase,
+            claim.award_sequence,
+            fact.sequence,
+            resume_epoch=claim.resume_epoch,
+            resume_step=claim.resume_step,
         )
         self.global_sequence = max(self.global_sequence, claim.award_sequence)
 
@@ -148,6 +152,7 @@ class Attempts(Section):
             del epochs[epoch]
             if not epochs:
                 del self.rows[workload]
+        self.global_sequence = max(self.global_sequence, event.global_sequence)
 
     def _opened(self, fact: Fact) -> None:
         event = fact.event

@@ -1,5 +1,6 @@
 """Every message that crosses the bus, by conversation. A new one is one struct, one line in its file's `MESSAGES`, one
-route in bus/catalogue.py."""
+route in bus/catalogue.py.
+"""
 
 from core.messages import agents, auditor, broker, logs, queue, store, workers
 from core.messages.base import Message

@@ -62,4 +62,11 @@ class ClaimAnswered(Message, frozen=True, tag="claim-answered"):
     """Of the region's log: the rows hold from here on, and the agent catches up to it before it tries again."""
 
 
-MESSAGES: tuple[type[Message], ...] = (AgentPresent, PresenceWanted, FindBid, PlaceAward, BidSettled, ClaimAnswered)
+MESSAGES: tuple[type[Message], ...] = (
+    AgentPresent,
+    PresenceWanted,
+    FindBid,
+    PlaceAward,
+    BidSettled,
+    ClaimAnswered,
+)

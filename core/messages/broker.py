@@ -46,6 +46,8 @@ class WithdrawAward(Message, frozen=True, tag="withdraw-award"):
     workload: WorkloadId
     epoch: int
     award_sequence: int
+    is_overdue: bool
+    """Only because nothing was heard of it: a promise that stands by now, with a deadline of its own, is left alone."""
 
 
 class StopAttempt(Message, frozen=True, tag="stop-attempt"):

@@ -1,11 +1,13 @@
 """How facts travel: announced by a keeper's host, asked for from the reader beside it. Hosts speak these; components
-never hear them."""
+never hear them.
+"""
 
 from msgspec import Struct
 
 from core.messages.base import Answer, Message
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant
+
 
 class ToldFact(Struct, frozen=True):
     """A fact without what its announcement already says."""

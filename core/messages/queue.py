@@ -73,6 +73,8 @@ class Abstention(Message, frozen=True, tag="abstention"):
     auction: str
     reason: str
     view_sequence: int
+    missing_gpu_milli: int = 0
+    """The refusal holds until the region's log shows that so much more was freed; at least."""
 
 
 class Submitted(Answer, frozen=True, tag="submitted"):

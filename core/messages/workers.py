@@ -97,18 +97,35 @@ class WorkerInventory(Message, frozen=True, tag="worker-inventory"):
     inventory: Inventory
 
 
-class WorkerReport(Message, frozen=True, tag="worker-report"):
-    """How a worker's tasks are: at every change those that changed, and at every beat all of them."""
+class WorkerBeat(Message, frozen=True, tag="worker-beat"):
+    """The worker is there, and this is all that it runs: what is not in it is not there."""
 
     region: RegionName
     worker: WorkerName
-    is_whole: bool
-    """All are in it, so what is not in it is not there."""
     tasks: tuple[TasksState, ...]
-    sequence: int
-    """The highest of any command obeyed."""
     order: tuple[int, int]
     """The worker's start and its report since: one that is not later than the last heard is old, and says nothing."""
+
+
+class WorkerReport(Message, frozen=True, tag="worker-report"):
+    """A share has changed, or stands as a command found it."""
+
+    region: RegionName
+    worker: WorkerName
+    tasks: TasksState
+    order: tuple[int, int]
+    """As in `WorkerBeat`."""
+
+
+class BeatHeard(Message, frozen=True, tag="beat-heard"):
+    """The broker heard this beat: until it would take the worker for lost, the worker may obey."""
+
+    region: RegionName
+    worker: WorkerName
+    sequence: int
+    """Of the region's log. A worker that is back after a silence obeys nothing that was decided before."""
+    order: tuple[int, int]
+    """Of the beat: an old acknowledgement counts for nothing."""
 
 
 class TasksChanged(Notice, frozen=True, tag="tasks-changed"):
@@ -133,5 +150,7 @@ MESSAGES: tuple[type[Message], ...] = (
     EndRecorded,
     InventoryWanted,
     WorkerInventory,
+    WorkerBeat,
     WorkerReport,
+    BeatHeard,
 )

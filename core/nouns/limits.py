@@ -51,8 +51,11 @@ AUCTIONS_MAX = 64
 """Workloads from the head of the queue whose auctions are open at once."""
 AUCTION_SPAN: Nanoseconds = seconds(1)
 """An auction closes when all have answered, or so long after it opened."""
-OPEN_BIDS_RETRY: Nanoseconds = seconds(0.2)
-"""A region that abstained because its room was offered to others is asked again so much later."""
+OPEN_BIDS_RETRY: Nanoseconds = seconds(2)
+"""A region that abstained because its room was offered to others is asked again so much later, if nothing told sooner
+that the offer came to nothing."""
+FREED_REMEMBERED_MAX = 256
+"""Facts that freed room, remembered for each region: an abstention on an older view counts from the oldest."""
 OPEN_BID_SPAN: Nanoseconds = seconds(3)
 """How long an agent counts an unanswered bid as taken: three auctions."""
 AWARD_SAY_AGAIN: Nanoseconds = seconds(2)
@@ -75,8 +78,10 @@ START_FAILURES_MAX = 20
 
 # Presence and health.
 PRESENCE_INTERVAL: Nanoseconds = seconds(5)
-PRESENCE_SILENCE_MAX: Nanoseconds = seconds(16)
-"""An agent or worker silent for so long is gone: three beats."""
+PRESENCE_SILENCE_MAX: Nanoseconds = seconds(26)
+"""An agent or worker silent for so long is gone: five beats, so that a bus which loses one message in ten takes a healthy
+worker for a lost one about once in ten thousand beats. A worker whose beat was not acknowledged for so long, counted from
+when it said the beat, obeys nobody until one is: it stops obeying before it is taken for lost."""
 
 # Retention.
 RETENTION: Nanoseconds = seconds(24 * 3600)
@@ -95,7 +100,7 @@ TASKS_MAX = 100_000
 NODES_JOINED_AT_ONCE_MAX = 2_000
 
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
-assert PRESENCE_SILENCE_MAX > 3 * PRESENCE_INTERVAL
+assert PRESENCE_SILENCE_MAX > 5 * PRESENCE_INTERVAL
 assert OPEN_BID_SPAN > AUCTION_SPAN
 assert AWARD_SPAN > AWARD_SAY_AGAIN
 assert FACT_BYTES_MAX < MESSAGE_BYTES_MAX

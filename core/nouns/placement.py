@@ -69,8 +69,6 @@ def gpu_milli_of(jobs: tuple[JobSpec, ...]) -> int:
     return sum(job.need.gpu_milli * job.tasks for job in jobs)
 
 
-
-
 def needs_of(claim: Claim) -> dict[int, Amount]:
     """What a claim needs on each of its nodes, all its jobs together."""
     total: dict[int, Amount] = {}

@@ -20,13 +20,17 @@ class Amount(Struct, frozen=True, order=True):
     def plus(self, other: "Amount") -> "Amount":
         """Both together."""
         return Amount(
-            self.gpu_milli + other.gpu_milli, self.cpu_milli + other.cpu_milli, self.memory_bytes + other.memory_bytes
+            self.gpu_milli + other.gpu_milli,
+            self.cpu_milli + other.cpu_milli,
+            self.memory_bytes + other.memory_bytes,
         )
 
     def minus(self, other: "Amount") -> "Amount":
         """What is left; may be negative."""
         return Amount(
-            self.gpu_milli - other.gpu_milli, self.cpu_milli - other.cpu_milli, self.memory_bytes - other.memory_bytes
+            self.gpu_milli - other.gpu_milli,
+            self.cpu_milli - other.cpu_milli,
+            self.memory_bytes - other.memory_bytes,
         )
 
     def covers(self, other: "Amount") -> bool:

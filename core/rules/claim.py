@@ -13,7 +13,11 @@ def is_well_formed(claim: Claim) -> bool:
         return False
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
         ascending = all(before < after for before, after in zip(spread.nodes, spread.nodes[1:], strict=False))
-        if not ascending or len(spread.nodes) != len(spread.tasks) or any(count <= 0 for count in spread.tasks):
+        if (
+            not ascending
+            or len(spread.nodes) != len(spread.tasks)
+            or any(count <= 0 for count in spread.tasks)
+        ):
             return False
         if sum(spread.tasks) != job.tasks:
             return False
@@ -33,7 +37,9 @@ def check_nodes(claim: Claim, capacity: Capacity) -> Reason | None:
 
 def check_victims(claim: Claim, capacity: Capacity) -> Reason | None:
     """Nobody is preempted by equal or lower priority, twice, or against its kind."""
-    promised = {key for epochs in capacity.promises.values() for other in epochs.values() for key in other.victims}
+    promised = {
+        key for epochs in capacity.promises.values() for other in epochs.values() for key in other.victims
+    }
     for workload, epoch in claim.victims:
         held = capacity.holding(workload, epoch)
         if held is None:

@@ -2,6 +2,8 @@
 
 import re
 
+from msgspec.structs import asdict
+
 from core.codec import encode
 from core.images.region import Hardware
 from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, TASKS_MAX
@@ -25,9 +27,8 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         found.append("jobs: two have the same name")
     for index, job in enumerate(spec.jobs):
         found.extend(f"jobs[{index}].{problem}" for problem in _problems_of_job(job))
-    for field in ("max_duration", "grace"):
-        if getattr(spec, field) < 0:
-            found.append(f"{field}: it must not be negative")
+    spans = {"max_duration": spec.max_duration, "grace": spec.grace}
+    found.extend(f"{field}: it must not be negative" for field, span in spans.items() if span < 0)
     if spec.retry.task_failed < 0 or spec.retry.start_failed < 0:
         found.append("retry: counts must not be negative")
     size = len(encode(spec))
@@ -40,18 +41,19 @@ def _problems_of_job(job: JobSpec) -> list[str]:
     found: list[str] = []
     if not 1 <= job.tasks <= TASKS_MAX:
         found.append(f"tasks: {job.tasks} is not between 1 and {TASKS_MAX}")
-    for name in ("gpu_milli", "cpu_milli", "memory_bytes"):
-        if getattr(job.need, name) < 0:
-            found.append(f"need.{name}: it must not be negative")
+    found.extend(
+        f"need.{name}: it must not be negative" for name, amount in asdict(job.need).items() if amount < 0
+    )
     if job.need.gpu_milli == 0 and job.need.cpu_milli == 0:
         found.append("need: it asks for neither GPU nor CPU")
     if job.need.gpu_milli > 1000 and job.need.gpu_milli % 1000:
         found.append("need.gpu_milli: more than one device must be whole devices (multiples of 1000)")
     if job.emulation.work <= 0:
         found.append("emulation.work: it must be positive")
-    for name in ("checkpoint_every", "fails_after", "stop_span"):
-        if getattr(job.emulation, name) < 0:
-            found.append(f"emulation.{name}: it must not be negative")
+    spans = ("checkpoint_every", "fails_after", "stop_span")
+    found.extend(
+        f"emulation.{name}: it must not be negative" for name in spans if getattr(job.emulation, name) < 0
+    )
     return found
 
 
