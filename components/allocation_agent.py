@@ -26,7 +26,7 @@ from core.nouns.placement import Claim, NodeRow, Spread, View, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.search import Victim, find_spreads, find_with_victims, score
+from core.search import Victim, find_spreads, find_with_victims, missing_gpu_milli, score
 from core.touched import touched_by
 from core.view import NodeView, Room
 
@@ -210,29 +210,40 @@ class AllocationAgent:
         room = self._room(state)
         found = self._search(state, room, request.jobs, request.priority)
         if isinstance(found, Reason):
-            return self._abstain(state, request, found)
+            return self._abstain(state, request, room, found)
         spreads, victims = found
-        vector = score(state.view, room, spreads, victims, state.image.capacity, envelope.at)
+        vector = score(state.view, room, spreads, victims, envelope.at)
         keys = tuple((workload, epoch) for workload, epoch, _ in victims)
-        bid = Bid(self.region, self.agent, request.workload, request.auction, vector, spreads, keys, state.sequence)
+        bid = Bid(
+            self.region, self.agent, request.workload, request.auction, vector, spreads, keys, state.sequence
+        )
         needs = tuple(_needs(request.jobs, spreads).items())
         return Decision(events=(BidMade(request.auction, request.workload, needs),), messages=(bid,))
 
-    def _abstain(self, state: AgentState, request: SolicitBid, reason: Reason) -> Decision:
+    def _abstain(self, state: AgentState, request: SolicitBid, room: Room, reason: Reason) -> Decision:
         """With `open_bids` if the room is there but offered to others."""
-        if reason == Reason.NO_CAPACITY and state.bids:
-            free = find_spreads(state.view, self._free_room(state), request.jobs)
-            if not isinstance(free, Reason):
+        missing = 0
+        if reason == Reason.NO_CAPACITY:
+            if (state.bids or state.claims) and self._would_fit(state, request):
                 reason = Reason.OPEN_BIDS
-        said = Abstention(self.region, self.agent, request.workload, request.auction, reason, state.sequence)
+            else:
+                missing = missing_gpu_milli(state.view, room, request.jobs)
+        said = Abstention(
+            self.region, self.agent, request.workload, request.auction, reason, state.sequence, missing
+        )
         return Decision(messages=(said,))
+
+    def _would_fit(self, state: AgentState, request: SolicitBid) -> bool:
+        """If all that is offered and claimed came to nothing."""
+        return not isinstance(
+            self._search(state, self._free_room(state), request.jobs, request.priority), Reason
+        )
 
     def _search(
         self, state: AgentState, room: Room, jobs: tuple[JobSpec, ...], priority: int
     ) -> tuple[tuple[Spread, ...], list[Victim]] | Reason:
         """Free room first; only then whom it could push out. Leaves `room` as it was."""
-        copy = Room(room.gpu.copy(), room.cpu.copy(), room.memory.copy(), room.rack, room.kind)
-        spreads = find_spreads(state.view, copy, jobs)
+        spreads = find_spreads(state.view, room.copy(), jobs)
         if not isinstance(spreads, Reason):
             return spreads, []
         if spreads == Reason.NO_SUCH_HARDWARE:
@@ -315,7 +326,10 @@ class AllocationAgent:
         if open_claim is None or answer.claim != open_claim.claim.claim:
             return NOTHING  # Late, or repeated: the claim it answers is settled.
         learnt = Learnt(answer.rows, answer.sequence)
-        if answer.verdict == "refused" and answer.reason not in (Reason.AWARD_NOT_STANDING, Reason.SUPERSEDED):
+        if answer.verdict == "refused" and answer.reason not in (
+            Reason.AWARD_NOT_STANDING,
+            Reason.SUPERSEDED,
+        ):
             return self._give_up(open_claim, learnt, Reason(answer.reason))
         if answer.verdict != "conflict":
             return Decision(events=(ClaimClosed(key),))
@@ -366,7 +380,10 @@ class AllocationAgent:
         messages: list[Message] = []
         for key in state.claims_due.passed(now):
             claim = state.claims[key].claim
-            if state.image.capacity.holding(*key) is not None or state.image.capacity.promise(*key) is not None:
+            if (
+                state.image.capacity.holding(*key) is not None
+                or state.image.capacity.promise(*key) is not None
+            ):
                 events.append(ClaimClosed(key))  # The answer was lost; the log has told.
             else:
                 events.append(ClaimSaidAgain(key))

@@ -25,7 +25,6 @@ from core.messages.workers import (
     StopTasks,
     TasksPhase,
     TasksState,
-    WorkerReport,
 )
 from core.nouns.ids import AttemptKey, RegionName, WorkerName
 from core.nouns.instant import Instant, Nanoseconds, after
@@ -71,17 +70,13 @@ def care_for(
 
 
 def words_for_report(
-    region: RegionName, image: RegionImage, sequence: int, report: WorkerReport
-) -> list[Message]:
+    region: RegionName, image: RegionImage, sequence: int, worker: WorkerName, share: TasksState
+) -> tuple[Message, ...]:
     """What a report calls for at once: an end that the log has is acknowledged, a stale share is stopped."""
-    words: list[Message] = []
-    for share in report.tasks:
-        row = image.attempts.row(share.workload, share.epoch)
-        if row is None or not row.phase.is_live:
-            words.extend(
-                _words_after_the_end(region, sequence, (share.workload, share.epoch), {report.worker: share})
-            )
-    return words
+    row = image.attempts.row(share.workload, share.epoch)
+    if row is not None and row.phase.is_live:
+        return ()
+    return _words_after_the_end(region, sequence, (share.workload, share.epoch), {worker: share})
 
 
 def _words_after_the_end(
@@ -183,11 +178,11 @@ class _Attempt:
         return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code)
 
     def _stop(self) -> tuple[Message, ...]:
-        """Every share, so that SIGTERM reaches all ranks at once."""
+        """Every share, so that SIGTERM reaches all ranks at once; again only those that have not said they heard."""
         return tuple(
             StopTasks(self.region, worker, self.sequence, *self.key, self.grace)
             for worker in sorted(self.parts)
-            if not self._has_ended(worker)
+            if self._phase(worker) not in (TasksPhase.STOPPING, TasksPhase.ENDED)
         )
 
     def _bring_up(self) -> tuple[Message, ...]:

@@ -4,22 +4,49 @@ Kept by the job queue as notes: an auction lost with its queue is simply held ag
 the same shape until a fact of that region's log could change it.
 """
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable
 
 from msgspec import Struct, field
 
 from core.agenda import Agenda
-from core.messages.queue import Bid
+from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
-from core.nouns.limits import AUCTION_SPAN, OPEN_BIDS_RETRY
+from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
+
+
+class Freed:
+    """How much a region's log shows freed, and which refusals wait for how much more."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.history: deque[tuple[int, int]] = deque(maxlen=FREED_REMEMBERED_MAX)
+        """Sequences, and the total before each."""
+        self.held: Agenda[str] = Agenda()
+        """Shapes, by the total at which their refusal passes."""
+
+    def add(self, sequence: int, gpu_milli: int) -> list[str]:
+        """So much more was freed; the shapes whose refusals pass by it."""
+        self.history.append((sequence, self.total))
+        self.total += gpu_milli
+        return self.held.passed(Instant(self.total), len(self.held))
+
+    def hold(self, shape: str, view_sequence: int, missing: int) -> bool:
+        """Let a refusal hold from the view on which it was said; False when enough was freed since."""
+        before = next((total for sequence, total in self.history if sequence > view_sequence), self.total)
+        if before + missing <= self.total:
+            return False
+        self.held.put(shape, Instant(before + missing))
+        return True
 
 
 class Auction(Struct):
     """One workload's, from the asking to the award."""
 
     auction: str
+    shape: str
     asked: tuple[RegionName, ...]
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, str] = field(default_factory=dict)
@@ -40,17 +67,26 @@ class AuctionHouse:
     def __init__(self) -> None:
         self.open: dict[WorkloadId, Auction] = {}
         self.opened = 0
+        self.asking: dict[str, int] = {}
+        """Open auctions by shape."""
+        self.tight: dict[str, None] = {}
+        """Shapes that were refused since one was last awarded: one of each is asked for at a time, for if it cannot be
+        placed, none of them can."""
         self.due: Agenda[WorkloadId] = Agenda()
         self.refusals: dict[str, dict[RegionName, str]] = {}
         self.refusals_due: Agenda[tuple[str, RegionName]] = Agenda()
-        """Refusals for open bids: they pass by themselves."""
-        self.freed: dict[RegionName, int] = {}
-        """Of each region's log, the newest fact that gave room back: an older abstention says nothing."""
+        """Refusals for open bids: they pass by themselves, if nothing else ends them."""
+        self.offered: dict[RegionName, dict[str, None]] = {}
+        """By region, the shapes refused for open bids."""
+        self.freed: dict[RegionName, Freed] = {}
+        self.willing_memo: dict[str, tuple[RegionName, ...]] = {}
+        """By shape, the regions to ask: filled by `willing`, emptied by whatever could change it."""
 
-    def begin(self, workload: WorkloadId, auction: str, asked: tuple[RegionName, ...], at: Instant) -> None:
+    def begin(self, workload: WorkloadId, auction: Auction, at: Instant) -> None:
         """An auction was opened."""
         self.opened += 1
-        self.open[workload] = Auction(auction, asked)
+        self.open[workload] = auction
+        self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
         self.due.put(workload, after(at, AUCTION_SPAN))
 
     def hear_bid(self, bid: Bid, at: Instant) -> None:
@@ -60,46 +96,86 @@ class AuctionHouse:
         if auction.is_complete:
             self.due.put(bid.workload, at)
 
-    def hear_abstention(
-        self, workload: WorkloadId, shape: str, region: RegionName, reason: str, view_sequence: int, at: Instant
-    ) -> None:
-        """A region's refusal, for an open auction."""
-        auction = self.open[workload]
-        auction.abstained.setdefault(region, reason)
-        if reason == Reason.OPEN_BIDS:
-            self.refusals.setdefault(shape, {})[region] = reason
-            self.refusals_due.put((shape, region), after(at, OPEN_BIDS_RETRY))
-        elif view_sequence >= self.freed.get(region, 0):
-            self.refusals.setdefault(shape, {})[region] = reason
-        if auction.is_complete:
-            self.due.put(workload, at)
+    def may_ask(self, workload: WorkloadId, shape: str) -> bool:
+        """Whether an auction may be opened for it now."""
+        return workload not in self.open and not (shape in self.tight and shape in self.asking)
 
-    def end(self, workload: WorkloadId) -> None:
-        """An auction is over, with or without an award."""
-        if self.open.pop(workload, None) is not None:
-            self.due.drop(workload)
+    def hear_abstention(self, said: Abstention, at: Instant) -> None:
+        """A region's refusal, for an open auction."""
+        auction = self.open[said.workload]
+        shape = auction.shape
+        self.tight[shape] = None
+        auction.abstained.setdefault(said.region, said.reason)
+        if said.reason == Reason.OPEN_BIDS:
+            self._refuse(shape, said.region, said.reason)
+            self.refusals_due.put((shape, said.region), after(at, OPEN_BIDS_RETRY))
+            self.offered.setdefault(said.region, {})[shape] = None
+        else:
+            freed = self.freed.setdefault(said.region, Freed())
+            if freed.hold(shape, said.view_sequence, max(1, said.missing_gpu_milli)):
+                self._refuse(shape, said.region, said.reason)
+        if auction.is_complete:
+            self.due.put(said.workload, at)
+
+    def _refuse(self, shape: str, region: RegionName, reason: str) -> None:
+        self.refusals.setdefault(shape, {})[region] = reason
+        self.willing_memo.pop(shape, None)
+
+    def end(self, workload: WorkloadId, won: Bid | None) -> None:
+        """An auction is over. Regions whose bids lost have their room back to offer."""
+        auction = self.open.pop(workload, None)
+        if auction is None:
+            return
+        self.due.drop(workload)
+        self.asking[auction.shape] -= 1
+        if not self.asking[auction.shape]:
+            del self.asking[auction.shape]
+        if won is not None:
+            self.tight.pop(auction.shape, None)
+        for region in auction.bids:
+            if won is None or region != won.region:
+                self.forget_open_bids(region)
+
+    def forget_open_bids(self, region: RegionName) -> None:
+        """Room that was offered in this region was not taken."""
+        for shape in self.offered.pop(region, {}):
+            self.forget_refusal(shape, region)
 
     def forget_refusal(self, shape: str, region: RegionName) -> None:
         """It has passed."""
         self.refusals_due.drop((shape, region))
+        self.offered.get(region, {}).pop(shape, None)
+        self.willing_memo.pop(shape, None)
+        if region in self.freed:
+            self.freed[region].held.drop(shape)
         regions = self.refusals.get(shape, {})
         regions.pop(region, None)
         if not regions:
             self.refusals.pop(shape, None)
 
-    def give_room(self, region: RegionName, sequence: int) -> bool:
-        """A fact of this region's log could change its refusals: they are forgotten. Whether there were any."""
-        self.freed[region] = sequence
-        shapes = [shape for shape, regions in self.refusals.items() if region in regions]
-        for shape in shapes:
+    def free(self, region: RegionName, sequence: int, gpu_milli: int) -> bool:
+        """The region's log shows that so much was freed. Whether a refusal passed by it."""
+        freed = self.freed.setdefault(region, Freed())
+        passed = freed.add(sequence, gpu_milli)
+        for shape in passed:
             self.forget_refusal(shape, region)
-        return bool(shapes)
+        return bool(passed)
+
+    def forget_region(self, region: RegionName) -> None:
+        """Nothing said of this region counts any more: its nodes, or what is known of it, changed."""
+        self.willing_memo.clear()
+        for shape in [shape for shape, regions in self.refusals.items() if region in regions]:
+            self.forget_refusal(shape, region)
 
     def refused_by(self, shape: str) -> dict[RegionName, str]:
         """Who refuses this shape, and why."""
         return self.refusals.get(shape, {})
 
-    def willing(self, shape: str, regions: Iterable[RegionName]) -> tuple[RegionName, ...]:
-        """Those of these regions that do not refuse this shape."""
-        refused = self.refusals.get(shape)
-        return tuple(regions) if not refused else tuple(region for region in regions if region not in refused)
+    def willing(self, shape: str, eligible: Callable[[], tuple[RegionName, ...]]) -> tuple[RegionName, ...]:
+        """Those of the eligible regions that do not refuse this shape."""
+        found = self.willing_memo.get(shape)
+        if found is None:
+            refused = self.refusals.get(shape, {})
+            found = tuple(region for region in eligible() if region not in refused)
+            self.willing_memo[shape] = found
+        return found

@@ -7,7 +7,7 @@ that it was declined or that its attempt ended (components/settlement.py).
 
 from collections.abc import Callable
 
-from components.auctions import AuctionHouse
+from components.auctions import Auction, AuctionHouse
 from components.settlement import Step, settle
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
@@ -58,8 +58,7 @@ class AuctionOpened(Note, frozen=True):
     """These regions were asked."""
 
     workload: WorkloadId
-    auction: str
-    asked: tuple[RegionName, ...]
+    auction: Auction
 
 
 class OpeningsSeen(Note, frozen=True):
@@ -76,7 +75,6 @@ class AbstentionHeard(Note, frozen=True):
     """A region refused."""
 
     abstention: Abstention
-    shape: str
 
 
 class AuctionClosed(Note, frozen=True):
@@ -259,19 +257,30 @@ class JobQueue:
         region = region_of(fact.log)
         image = state.regions[region]
         assert image is not None, region
-        image.fold(fact)
         event = fact.event
+        if isinstance(event, AwardDeclined):
+            row = image.attempts.row(event.workload, event.epoch)
+            if row is None:
+                state.house.forget_open_bids(region)  # What it was to have is free again, and always was.
+            else:
+                state.house.forget_region(region)  # A promise is withdrawn.
+            state.open_at = fact.heard_at
+        image.fold(fact)
         workload = getattr(event, "workload", None)
         if workload in state.awarded_at:
             state.awards_due.put(workload, fact.heard_at)
-        if isinstance(event, AttemptEnded | AwardDeclined | NodesJoined | NodesReturned):
-            if state.house.give_room(region, fact.sequence):
+        if isinstance(event, AttemptEnded):
+            if state.house.free(region, fact.sequence, event.gpu_milli):
                 state.open_at = fact.heard_at
+        elif isinstance(event, NodesJoined | NodesReturned):
+            state.house.forget_region(region)
+            state.open_at = fact.heard_at
 
     def _adopt(self, state: QueueState, region: RegionName, image: RegionImage, at: Instant) -> None:
         state.regions[region] = image
         state.silent[region] = False
-        state.house.give_room(region, 0)
+        state.house.freed.pop(region, None)
+        state.house.forget_region(region)
         state.open_at = at
         for workload in state.awarded_at:
             if state.image.workloads.rows[workload].region == region:
@@ -280,16 +289,16 @@ class JobQueue:
     def _evolve_note(self, state: QueueState, fact: Fact) -> None:
         house = state.house
         match fact.event:
-            case AuctionOpened(workload, auction, asked):
-                house.begin(workload, auction, asked, fact.at)
+            case AuctionOpened(workload, auction):
+                house.begin(workload, auction, fact.at)
             case OpeningsSeen():
                 state.open_at = None
             case BidHeard(bid):
                 house.hear_bid(bid, fact.at)
-            case AbstentionHeard(said, shape):
-                house.hear_abstention(said.workload, shape, said.region, said.reason, said.view_sequence, fact.at)
+            case AbstentionHeard(said):
+                house.hear_abstention(said, fact.at)
             case AuctionClosed(workload, won):
-                house.end(workload)
+                house.end(workload, won)
                 state.open_at = fact.at
                 if won is not None:
                     state.won[workload] = won
@@ -303,6 +312,7 @@ class JobQueue:
                     state.awards_due.put(workload, again_at)
             case RegionSilent(region, is_silent):
                 state.silent[region] = is_silent
+                house.willing_memo.clear()
                 state.open_at = fact.at
             case Swept():
                 state.sweep_at = after(fact.at, FORGET_INTERVAL)
@@ -335,7 +345,9 @@ class JobQueue:
         """Refused for good only when every region that it may run in is known, has nodes, and could not hold it."""
         unknown = [region for region in spec.regions if region not in self.regions]
         if unknown:
-            return Reason.UNKNOWN_REGION, tuple(f"regions: {region} is not in the fleet" for region in unknown)
+            return Reason.UNKNOWN_REGION, tuple(
+                f"regions: {region} is not in the fleet" for region in unknown
+            )
         for region in spec.regions or self.regions:
             image = state.regions[region]
             if image is None or not image.hardware.rows or could_fit(spec, image.hardware):
@@ -356,7 +368,9 @@ class JobQueue:
             return _answered(Acknowledged(message.workload))
         if row.phase.is_terminal:
             return _refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
-        event: Event = CancelRequested(message.workload) if row.is_standing else WorkloadCancelled(message.workload)
+        event: Event = (
+            CancelRequested(message.workload) if row.is_standing else WorkloadCancelled(message.workload)
+        )
         return self._stop_auction(state, message.workload, (event,), Acknowledged(message.workload))
 
     def _hold(self, state: QueueState, envelope: Envelope) -> Decision:
@@ -465,8 +479,7 @@ class JobQueue:
         auction = state.house.open.get(said.workload)
         if auction is None or auction.auction != said.auction or said.region in auction.abstained:
             return NOTHING
-        shape = state.image.workloads.rows[said.workload].spec.shape
-        return Decision(events=(AbstentionHeard(said, shape),))
+        return Decision(events=(AbstentionHeard(said),))
 
     def _log_silent(self, state: QueueState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -541,7 +554,11 @@ class JobQueue:
 
     def _pass_refusals(self, state: QueueState, now: Instant) -> Decision:
         passed = state.house.refusals_due.passed(now)
-        return Decision(events=tuple(RefusalPassed(shape, region) for shape, region in passed)) if passed else NOTHING
+        return (
+            Decision(events=tuple(RefusalPassed(shape, region) for shape, region in passed))
+            if passed
+            else NOTHING
+        )
 
     def _open_auctions(self, state: QueueState, now: Instant) -> Decision:
         """A bounded window from the head of the order: whoever every region refuses is passed over."""
@@ -555,17 +572,25 @@ class JobQueue:
         rows = state.image.workloads.rows
 
         def is_wanted(shape: str, example: WorkloadId) -> bool:
-            askable[shape] = house.willing(shape, self._eligible(state, rows[example].spec))
+            askable[shape] = house.willing(shape, lambda: self._eligible(state, rows[example].spec))
             return bool(askable[shape])
 
-        found = state.order.first(room, is_wanted, lambda workload: workload not in house.open) if room > 0 else []
+        chosen: dict[str, None] = {}
+
+        def is_free(workload: WorkloadId, shape: str) -> bool:
+            may = house.may_ask(workload, shape) and not (shape in house.tight and shape in chosen)
+            if may:
+                chosen[shape] = None
+            return may
+
+        found = state.order.first(room, is_wanted, is_free) if room > 0 else []
         for count, workload in enumerate(found):
-            row = rows[workload]
-            asked = askable[row.spec.shape]
-            auction = f"{state.image.regions.term}.{house.opened + count}"
-            events.append(AuctionOpened(workload, auction, asked))
+            spec, shape = rows[workload].spec, state.order.shape_of(workload)
+            name = f"{state.image.regions.term}.{house.opened + count}"
+            events.append(AuctionOpened(workload, Auction(name, shape, askable[shape])))
             messages.extend(
-                SolicitBid(region, workload, auction, row.spec.jobs, row.spec.priority, row.spec.kind) for region in asked
+                SolicitBid(region, workload, name, spec.jobs, spec.priority, spec.kind)
+                for region in askable[shape]
             )
         return Decision(tuple(events), tuple(messages))
 
@@ -601,5 +626,3 @@ def _refused(reason: Reason, problems: tuple[str, ...] = ()) -> Decision:
 
 def _settled(bid: Bid, *, has_won: bool) -> BidSettled:
     return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won)
-
-

@@ -49,7 +49,7 @@ from core.messages.store import (
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, RegionName, WorkloadId, region_log
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import FACT_BYTES_MAX, FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, HEAD_SILENCE_MAX
-from core.nouns.placement import Claim
+from core.nouns.placement import Claim, gpu_milli_of
 from core.nouns.reasons import Reason
 from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room
 
@@ -204,7 +204,11 @@ class PlacementStore:
         if state.waiting:
             self._find_ready(state, fact.heard_at)
         match event:
-            case AwardReturned(workload=workload) | AttemptClosed(workload=workload) | WorkloadAwarded(workload=workload):
+            case (
+                AwardReturned(workload=workload)
+                | AttemptClosed(workload=workload)
+                | WorkloadAwarded(workload=workload)
+            ):
                 self._look_at(state, workload)
             case WorkloadsForgotten(workloads=workloads):
                 for workload in workloads:
@@ -217,9 +221,10 @@ class PlacementStore:
     def _note_superseded(self, state: StoreState, workload: WorkloadId, epoch: int, row: AttemptRow) -> None:
         """Never by age alone: only when the queue's log, read past the award, shows that nothing can come of it."""
         is_over = row.phase in (AttemptPhase.ENDED, AttemptPhase.DECLINED)
-        if is_over and state.global_sequence >= row.award_sequence:
-            if state.awards.awards.has_superseded(workload, epoch):
-                state.superseded[workload, epoch] = None
+        if not is_over or state.global_sequence < row.award_sequence:
+            return
+        if state.awards.awards.has_superseded(workload, epoch):
+            state.superseded[workload, epoch] = None
 
     def _find_ready(self, state: StoreState, now: Instant) -> None:
         """When the first waiting claim can be judged or dropped."""
@@ -308,7 +313,15 @@ class PlacementStore:
     ) -> Decision:
         rows = tuple(state.image.capacity.node_row(node) for node in nodes)
         answer = ClaimAnswered(
-            self.region, claim.agent, claim.workload, claim.epoch, claim.claim, verdict, reason, rows, state.sequence
+            self.region,
+            claim.agent,
+            claim.workload,
+            claim.epoch,
+            claim.claim,
+            verdict,
+            reason,
+            rows,
+            state.sequence,
         )
         return Decision(messages=(answer,))
 
@@ -319,9 +332,11 @@ class PlacementStore:
         row = state.image.attempts.row(message.workload, message.epoch)
         if row is not None and row.phase != AttemptPhase.PROMISED:
             return NOTHING
-        if state.global_sequence >= message.award_sequence:
-            if not state.awards.awards.stands(message.workload, message.epoch, self.region):
-                return NOTHING  # Declined and forgotten long ago: the queue waits for no word about it.
+        if row is not None and message.reason not in (Reason.WITHDRAWN, Reason.PROMISE_BROKEN):
+            return NOTHING  # An agent found no room for what another has been promised.
+        is_read = state.global_sequence >= message.award_sequence
+        if is_read and not state.awards.awards.stands(message.workload, message.epoch, self.region):
+            return NOTHING  # Declined and forgotten long ago: the queue waits for no word about it.
         return Decision(
             events=(AwardDeclined(message.workload, message.epoch, message.reason, message.award_sequence),)
         )
@@ -333,7 +348,9 @@ class PlacementStore:
         assert isinstance(message, RecordJoin)
         inventory = message.inventory
         capacity = state.image.capacity
-        if inventory.worker in capacity.workers or any(capacity.has_node(node) for node in inventory.numbers()):
+        if inventory.worker in capacity.workers or any(
+            capacity.has_node(node) for node in inventory.numbers()
+        ):
             return NOTHING
         return Decision(events=(NodesJoined(inventory.worker, inventory),))
 
@@ -396,7 +413,10 @@ class PlacementStore:
         row = self._live(state, message.workload, message.epoch)
         if row is None:
             return NOTHING
-        ended = AttemptEnded(message.workload, message.epoch, message.cause, message.exit_code)
+        held = state.image.capacity.holding(message.workload, message.epoch)
+        assert held is not None, message
+        freed = gpu_milli_of(held.claim.jobs)
+        ended = AttemptEnded(message.workload, message.epoch, message.cause, message.exit_code, freed)
         return Decision(events=(ended, *self._grants_after(state, (message.workload, message.epoch))))
 
     def _grants_after(self, state: StoreState, ended: AttemptKey) -> list[Event]:

@@ -32,7 +32,15 @@ from core.messages.agents import AgentPresent, FindBid, PlaceAward, PresenceWant
 from core.messages.base import BusBack, BusLost, Envelope, Message, Woken
 from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.store import DeclineAward, OrderStop, RecordJoin, RecordLoss, RecordReturn
-from core.messages.workers import InventoryWanted, TasksPhase, TasksState, WorkerInventory, WorkerReport
+from core.messages.workers import (
+    BeatHeard,
+    InventoryWanted,
+    TasksPhase,
+    TasksState,
+    WorkerBeat,
+    WorkerInventory,
+    WorkerReport,
+)
 from core.nouns.ids import AgentName, AttemptKey, LogName, RegionName, WorkerName, region_log
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import COMMAND_SAY_AGAIN, HEAD_INTERVAL, PRESENCE_SILENCE_MAX
@@ -114,6 +122,7 @@ class RegionBroker:
         WithdrawAward,
         StopAttempt,
         AgentPresent,
+        WorkerBeat,
         WorkerReport,
         WorkerInventory,
         BusLost,
@@ -133,6 +142,7 @@ class RegionBroker:
             WithdrawAward: self._withdraw,
             StopAttempt: self._stop,
             AgentPresent: self._agent_present,
+            WorkerBeat: self._beat,
             WorkerReport: self._report,
             WorkerInventory: self._inventory,
             BusLost: self._bus_lost,
@@ -194,7 +204,7 @@ class RegionBroker:
         state.image = image
         state.sequence = sequence
         state.counted = {}
-        for key in image.attempts.keys():
+        for key in image.attempts.all_keys():
             row = image.attempts.row(*key)
             assert row is not None, key
             if row.phase.is_live or row.phase == AttemptPhase.PROMISED:
@@ -216,7 +226,10 @@ class RegionBroker:
             case GangStarted(workload=workload, epoch=epoch):
                 state.first_seen[workload, epoch] = now
                 state.attempts_due.put((workload, epoch), now)
-            case StopOrdered(workload=workload, epoch=epoch) | CheckpointCommitted(workload=workload, epoch=epoch):
+            case (
+                StopOrdered(workload=workload, epoch=epoch)
+                | CheckpointCommitted(workload=workload, epoch=epoch)
+            ):
                 state.attempts_due.put((workload, epoch), now)
             case AttemptEnded(workload=workload, epoch=epoch) | AwardDeclined(workload=workload, epoch=epoch):
                 state.first_seen.pop((workload, epoch), None)
@@ -264,11 +277,14 @@ class RegionBroker:
         """At a worker's first whole report: what the log shows started on it, and it does not have, has ended."""
         capacity = state.image.capacity
         for workload, epoch, held in capacity.live():
-            if held.started_at and (workload, epoch) not in there:
-                if any(capacity.worker_of[node] == worker for spread in held.claim.spreads for node in spread.nodes):
-                    known = state.shares.setdefault((workload, epoch), {})
-                    known[worker] = TasksState(workload, epoch, TasksPhase.ENDED, exit_code=-1)
-                    state.attempts_due.put((workload, epoch), at)
+            if not held.started_at or (workload, epoch) in there:
+                continue
+            if any(
+                capacity.worker_of[node] == worker for spread in held.claim.spreads for node in spread.nodes
+            ):
+                known = state.shares.setdefault((workload, epoch), {})
+                known[worker] = TasksState(workload, epoch, TasksPhase.ENDED, exit_code=-1)
+                state.attempts_due.put((workload, epoch), at)
 
     def _drop_what_is_gone(
         self, state: BrokerState, worker: WorkerName, there: set[AttemptKey], at: Instant
@@ -314,7 +330,7 @@ class RegionBroker:
         message = envelope.message
         assert isinstance(message, WithdrawAward)
         row = state.image.attempts.row(message.workload, message.epoch)
-        if row is not None and row.phase != AttemptPhase.PROMISED:
+        if row is not None and (row.phase != AttemptPhase.PROMISED or message.is_overdue):
             return NOTHING
         decline = DeclineAward(
             self.region, message.workload, message.epoch, message.award_sequence, Reason.WITHDRAWN
@@ -340,20 +356,35 @@ class RegionBroker:
         assert isinstance(message, AgentPresent)
         return Decision(events=(AgentSeen(message.agent),))
 
+    def _beat(self, state: BrokerState, envelope: Envelope) -> Decision:
+        beat = envelope.message
+        assert isinstance(beat, WorkerBeat)
+        if self._is_old(state, beat.worker, beat.order):
+            return NOTHING
+        messages: list[Message] = [BeatHeard(self.region, beat.worker, state.sequence, beat.order)]
+        row = state.image.capacity.workers.get(beat.worker)
+        if row is None:
+            messages.append(InventoryWanted(self.region, beat.worker))
+        for share in beat.tasks:
+            messages.extend(words_for_report(self.region, state.image, state.sequence, beat.worker, share))
+        has_ended = all(share.phase == TasksPhase.ENDED for share in beat.tasks)
+        if row is not None and row.is_lost and has_ended:
+            messages.append(RecordReturn(self.region, beat.worker, state.sequence))
+        seen = WorkerSeen(beat.worker, is_whole=True, tasks=beat.tasks, order=beat.order)
+        return Decision((seen,), tuple(messages))
+
     def _report(self, state: BrokerState, envelope: Envelope) -> Decision:
         report = envelope.message
         assert isinstance(report, WorkerReport)
-        if report.order <= state.orders.get(report.worker, (-1, 0)):
-            return NOTHING  # A repeat that came late: it was so once, and may not be so now.
-        seen = WorkerSeen(report.worker, report.is_whole, report.tasks, report.order)
-        row = state.image.capacity.workers.get(report.worker)
-        if row is None:
-            return Decision(events=(seen,), messages=(InventoryWanted(self.region, report.worker),))
-        messages = list(words_for_report(self.region, state.image, state.sequence, report))
-        has_ended = all(share.phase == TasksPhase.ENDED for share in report.tasks)
-        if row.is_lost and report.is_whole and has_ended:
-            messages.append(RecordReturn(self.region, report.worker, state.sequence))
-        return Decision((seen,), tuple(messages))
+        if self._is_old(state, report.worker, report.order):
+            return NOTHING
+        seen = WorkerSeen(report.worker, is_whole=False, tasks=(report.tasks,), order=report.order)
+        words = words_for_report(self.region, state.image, state.sequence, report.worker, report.tasks)
+        return Decision((seen,), words)
+
+    def _is_old(self, state: BrokerState, worker: WorkerName, order: tuple[int, int]) -> bool:
+        """A repeat that came late: it was so once, and may not be so now."""
+        return order <= state.orders.get(worker, (-1, 0))
 
     def _inventory(self, state: BrokerState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -391,7 +422,9 @@ class RegionBroker:
         seen = state.first_seen.get(key, now)
         return care_for(self.region, state.image, state.sequence, key, state.shares.get(key, {}), seen, now)
 
-    def _watch(self, state: BrokerState, worker: WorkerName, now: Instant) -> tuple[WorkerWatched, list[Message]]:
+    def _watch(
+        self, state: BrokerState, worker: WorkerName, now: Instant
+    ) -> tuple[WorkerWatched, list[Message]]:
         """Silent for too long is lost, and said again until the log shows it."""
         row = state.image.capacity.workers[worker]
         silent_at = after(state.heard.get(worker, now), PRESENCE_SILENCE_MAX)
@@ -401,5 +434,3 @@ class RegionBroker:
             return WorkerWatched(worker, silent_at), []
         again: Nanoseconds = COMMAND_SAY_AGAIN
         return WorkerWatched(worker, after(now, again)), [RecordLoss(self.region, worker, state.sequence)]
-
-

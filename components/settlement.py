@@ -58,13 +58,19 @@ def settle(
     return _unwanted(workload, row, attempt, now)
 
 
-def _unheard(workload: WorkloadId, row: WorkloadRow, bid: Bid | None, awarded_at: Instant, now: Instant) -> Step:
+def _unheard(
+    workload: WorkloadId, row: WorkloadRow, bid: Bid | None, awarded_at: Instant, now: Instant
+) -> Step:
     """The region's log shows neither a grant nor a decline."""
     again = after(now, AWARD_SAY_AGAIN)
     is_unwanted = row.is_cancel_requested or row.requeued_epoch == row.epoch
     if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:
-        return Step((), (WithdrawAward(row.region, workload, row.epoch, row.award_sequence),), again)
+        return Step((), (_withdraw(workload, row, is_overdue=not is_unwanted),), again)
     return Step((), (_award(workload, row, bid),), again)
+
+
+def _withdraw(workload: WorkloadId, row: WorkloadRow, *, is_overdue: bool) -> WithdrawAward:
+    return WithdrawAward(row.region, workload, row.epoch, row.award_sequence, is_overdue)
 
 
 def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None) -> ExecuteAward:
@@ -94,7 +100,7 @@ def _unwanted(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: 
         return Step()
     again = after(now, AWARD_SAY_AGAIN)
     if attempt.phase == AttemptPhase.PROMISED:
-        return Step((), (WithdrawAward(row.region, workload, row.epoch, row.award_sequence),), again)
+        return Step((), (_withdraw(workload, row, is_overdue=False),), again)
     cause = EndCause.CANCELLED if row.is_cancel_requested else EndCause.REQUEUED
     return Step((), (StopAttempt(row.region, workload, row.epoch, cause),), again)
 

@@ -6,6 +6,10 @@ tasks (runtime/spool.py), which it reads when it starts and before which it obey
 Every command carries the region log's sequence at which it was decided. A lower one than the highest obeyed comes from a
 broker that no longer knows what is so, and is refused; the report that follows any command says what stands here, so a
 broker that is merely late says it again with a higher sequence.
+
+A worker obeys only while it is joined: while a beat that the broker acknowledged is younger than the silence after which
+the broker takes it for lost. Back after a cut it must join first, and obeys nothing decided before that: whatever the log
+ended in its absence cannot be started by a word that was long on its way.
 """
 
 from collections.abc import Callable
@@ -16,6 +20,7 @@ from core.fact import Fact, Note
 from core.messages.agents import PresenceWanted
 from core.messages.base import Envelope, Message, Woken
 from core.messages.workers import (
+    BeatHeard,
     EndRecorded,
     InventoryWanted,
     PrepareTasks,
@@ -25,13 +30,14 @@ from core.messages.workers import (
     TasksFound,
     TasksPhase,
     TasksState,
+    WorkerBeat,
     WorkerInventory,
     WorkerReport,
 )
 from core.nouns.fleet import Inventory
 from core.nouns.ids import AttemptKey, LogName, RegionName
 from core.nouns.instant import Instant, after
-from core.nouns.limits import PRESENCE_INTERVAL
+from core.nouns.limits import PRESENCE_INTERVAL, PRESENCE_SILENCE_MAX
 
 
 class Asked(Note, frozen=True):
@@ -65,9 +71,15 @@ class ShareForgotten(Note, frozen=True):
 
 
 class Reported(Note, frozen=True):
-    """Some shares, or all, were reported."""
+    """A share was reported."""
 
-    is_whole: bool
+
+class Beaten(Note, frozen=True):
+    """All shares were reported."""
+
+
+class Joined(Note, frozen=True):
+    """The newest beat was acknowledged."""
 
 
 class WorkerState:
@@ -80,7 +92,11 @@ class WorkerState:
         self.start = 0
         self.reports = 0
         self.shares: dict[AttemptKey, TasksState] = {}
-        self.report_at = at
+        self.beat_at = at
+        """When the next beat is due."""
+        self.beaten_at = at
+        self.beat_order = (0, 0)
+        self.joined_until = at
 
 
 class Worker:
@@ -93,6 +109,7 @@ class Worker:
         StartTasks,
         StopTasks,
         EndRecorded,
+        BeatHeard,
         InventoryWanted,
         PresenceWanted,
         TasksChanged,
@@ -114,6 +131,7 @@ class Worker:
             StartTasks: self._start,
             StopTasks: self._stop,
             EndRecorded: self._end_recorded,
+            BeatHeard: self._beat_heard,
             InventoryWanted: self._inventory_wanted,
             PresenceWanted: self._presence_wanted,
         }
@@ -124,7 +142,7 @@ class Worker:
 
     def due(self, state: WorkerState) -> Instant | None:
         """The next beat."""
-        return state.report_at if state.is_ready or not state.is_asked else None
+        return state.beat_at if state.is_ready or not state.is_asked else None
 
     def decide(self, state: WorkerState, envelope: Envelope) -> Decision:
         """Obey, report, or refuse what is older than what was obeyed."""
@@ -139,10 +157,15 @@ class Worker:
                 state.shares.pop(key, None)
             case Obeyed(sequence):
                 state.sequence = max(state.sequence, sequence)
-            case Reported(is_whole):
+            case Reported():
                 state.reports += 1
-                if is_whole:
-                    state.report_at = after(fact.at, PRESENCE_INTERVAL)
+            case Beaten():
+                state.beat_order = (state.start, state.reports)
+                state.reports += 1
+                state.beaten_at = fact.at
+                state.beat_at = after(fact.at, PRESENCE_INTERVAL)
+            case Joined():
+                state.joined_until = after(state.beaten_at, PRESENCE_SILENCE_MAX)
             case Asked():
                 state.is_asked = True
             case Found(tasks, sequence, start):
@@ -157,7 +180,7 @@ class Worker:
     def _woken(self, state: WorkerState, envelope: Envelope) -> Decision:
         if not state.is_asked:
             return Decision(events=(Asked(),), effects=(FindTasks(),))
-        return self._report_whole(state)
+        return self._beat(state)
 
     def _found(self, state: WorkerState, envelope: Envelope) -> Decision:
         found = envelope.message
@@ -167,18 +190,19 @@ class Worker:
     def _changed(self, state: WorkerState, envelope: Envelope) -> Decision:
         changed = envelope.message
         assert isinstance(changed, TasksChanged)
-        events = (ShareChanged(changed.tasks), Reported(is_whole=False))
-        return Decision(events, (self._part(state, changed.tasks, state.sequence),))
+        return Decision((ShareChanged(changed.tasks), Reported()), (self._report(state, changed.tasks),))
 
     # From the broker.
 
     def _prepare(self, state: WorkerState, envelope: Envelope) -> Decision:
         command = envelope.message
         assert isinstance(command, PrepareTasks)
+        if not self._may(state, envelope, command.sequence):
+            return NOTHING
         share = state.shares.get((command.workload, command.epoch))
         if share is not None:
             return self._obeyed(state, command.sequence, share)
-        if not self._may(state, command.sequence) or self._knows_newer(state, command):
+        if self._knows_newer(state, command):
             return NOTHING
         return Decision(events=(Obeyed(command.sequence),), effects=(PrepareShare(command),))
 
@@ -186,7 +210,7 @@ class Worker:
         command = envelope.message
         assert isinstance(command, StartTasks)
         share = state.shares.get((command.workload, command.epoch))
-        if share is None or not self._may(state, command.sequence):
+        if share is None or not self._may(state, envelope, command.sequence):
             return NOTHING
         if share.phase != TasksPhase.PREPARED:
             return self._obeyed(state, command.sequence, share)
@@ -197,7 +221,7 @@ class Worker:
         """What is not here cannot run here any more either: the fence is above whatever would prepare it."""
         command = envelope.message
         assert isinstance(command, StopTasks)
-        if not self._may(state, command.sequence):
+        if not self._may(state, envelope, command.sequence):
             return NOTHING
         share = state.shares.get((command.workload, command.epoch))
         if share is None:
@@ -213,39 +237,51 @@ class Worker:
         assert isinstance(command, EndRecorded)
         key = (command.workload, command.epoch)
         share = state.shares.get(key)
-        if not self._may(state, command.sequence) or share is None or share.phase != TasksPhase.ENDED:
+        if (
+            not self._may(state, envelope, command.sequence)
+            or share is None
+            or share.phase != TasksPhase.ENDED
+        ):
             return NOTHING
         return Decision(
             events=(Obeyed(command.sequence), ShareForgotten(key)),
             effects=(ForgetShare(command.workload, command.epoch, command.sequence),),
         )
 
+    def _beat_heard(self, state: WorkerState, envelope: Envelope) -> Decision:
+        heard = envelope.message
+        assert isinstance(heard, BeatHeard)
+        if not state.is_ready or heard.order != state.beat_order:
+            return NOTHING
+        if envelope.at < state.joined_until or heard.sequence <= state.sequence:
+            return Decision(events=(Joined(),))
+        return Decision((Joined(), Obeyed(heard.sequence)), effects=(KeepFence(heard.sequence),))
+
     def _inventory_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
         return Decision(messages=(WorkerInventory(self.region, self.worker, self.inventory),))
 
     def _presence_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
-        return self._report_whole(state) if state.is_ready else NOTHING
+        return self._beat(state) if state.is_ready else NOTHING
 
     # Helpers.
 
-    def _may(self, state: WorkerState, sequence: int) -> bool:
-        return state.is_ready and sequence >= state.sequence
+    def _may(self, state: WorkerState, envelope: Envelope, sequence: int) -> bool:
+        return state.is_ready and envelope.at < state.joined_until and sequence >= state.sequence
 
     def _knows_newer(self, state: WorkerState, command: PrepareTasks) -> bool:
         return any(workload == command.workload and epoch > command.epoch for workload, epoch in state.shares)
 
     def _obeyed(self, state: WorkerState, sequence: int, share: TasksState) -> Decision:
         """Nothing is left to do but to remember the fence and to say how it stands."""
-        report = self._part(state, share, max(sequence, state.sequence))
+        report = self._report(state, share)
         if sequence <= state.sequence:
-            return Decision((Reported(is_whole=False),), (report,))
-        return Decision((Obeyed(sequence), Reported(is_whole=False)), (report,), (KeepFence(sequence),))
+            return Decision((Reported(),), (report,))
+        return Decision((Obeyed(sequence), Reported()), (report,), (KeepFence(sequence),))
 
-    def _part(self, state: WorkerState, share: TasksState, sequence: int) -> WorkerReport:
+    def _report(self, state: WorkerState, share: TasksState) -> WorkerReport:
+        return WorkerReport(self.region, self.worker, share, (state.start, state.reports))
+
+    def _beat(self, state: WorkerState) -> Decision:
         order = (state.start, state.reports)
-        return WorkerReport(self.region, self.worker, False, (share,), sequence, order)
-
-    def _report_whole(self, state: WorkerState) -> Decision:
-        shares, order = tuple(state.shares.values()), (state.start, state.reports)
-        report = WorkerReport(self.region, self.worker, True, shares, state.sequence, order)
-        return Decision((Reported(is_whole=True),), (report,))
+        beat = WorkerBeat(self.region, self.worker, tuple(state.shares.values()), order)
+        return Decision((Beaten(),), (beat,))
