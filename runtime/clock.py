@@ -5,6 +5,8 @@ import time
 
 from core.nouns.instant import SECOND, Instant
 
+EPOCH = Instant(0)
+
 
 class Clock:
     """One host's time, which never goes back.
@@ -13,7 +15,7 @@ class Clock:
     makes it virtual.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, start: Instant, not_before: Instant = Instant(0)) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, start: Instant, not_before: Instant = EPOCH) -> None:
         self._loop = loop
         self._offset = max(start, not_before) - round(loop.time() * SECOND)
 

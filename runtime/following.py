@@ -7,7 +7,6 @@ than what we know (a file restored from an older copy) is refused: nothing of it
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -268,4 +267,3 @@ class Following:
     def close(self) -> None:
         """Let go of its timer."""
         self._wake.close()
-

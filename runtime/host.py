@@ -21,9 +21,19 @@ from bus.port import Address, Bus
 from core.codec import Parcel, encode
 from core.component import Component, Decision, Effect, ImageAdopted, Images, State
 from core.events.log import LogOpened
-from core.fact import NO_LOG, Event, Fact, Head, Note
+from core.fact import NO_LOG, Fact, Head, Note
 from core.images import GlobalImage, Image, RegionImage
-from core.messages.base import Answer, BusBack, BusLost, Envelope, LogHeard, LogSilent, Message, Refused, Woken
+from core.messages.base import (
+    Answer,
+    BusBack,
+    BusLost,
+    Envelope,
+    LogHeard,
+    LogSilent,
+    Message,
+    Refused,
+    Woken,
+)
 from core.messages.logs import AskHead, FactsTold, HeadAnswer, HeadTold, ToldFact
 from core.nouns.ids import LogName, region_of
 from core.nouns.instant import SECOND, Instant, after, earliest, seconds
@@ -154,7 +164,9 @@ class Host(Generic[State]):
         """A message for the component."""
         if type(parcel.message) not in self._hears:
             self.counts.unexpected += 1
-            logger.warning("unexpected_message", host=self.component.name, message=type(parcel.message).__name__)
+            logger.warning(
+                "unexpected_message", host=self.component.name, message=type(parcel.message).__name__
+            )
             return
         self._put(parcel, reply_to)
 
@@ -181,7 +193,11 @@ class Host(Generic[State]):
         """An image is adopted unless it is shorter than what our own log rests on: then it is a copy of an older file."""
         if head.sequence < self._known_of(log):
             logger.warning(
-                "older_log_refused", host=self.component.name, log=log, sequence=head.sequence, known=self._known_of(log)
+                "older_log_refused",
+                host=self.component.name,
+                log=log,
+                sequence=head.sequence,
+                known=self._known_of(log),
             )
             return False
         if self.state is None:
@@ -270,7 +286,9 @@ class Host(Generic[State]):
                 await self._wake.wait(after(self.clock.now(), seconds(1)))
         self._sequence = row.sequence
         assert self.state is not None
-        fact = Fact(head.log, row.sequence, Instant(row.at), "", self.component.name, opened, self.clock.now())
+        fact = Fact(
+            head.log, row.sequence, Instant(row.at), "", self.component.name, opened, self.clock.now()
+        )
         self.state = self.component.evolve(self.state, fact)
         self.is_open = True
         self._announce([row], head, after_it)
@@ -347,7 +365,9 @@ class Host(Generic[State]):
                 assert log is not None, (self.component.name, type(event).__name__)
                 data = encode(event)
                 if len(data) > FACT_BYTES_MAX:
-                    raise BrokenInvariant(self.component.name, f"{type(event).__name__} has {len(data)} bytes")
+                    raise BrokenInvariant(
+                        self.component.name, f"{type(event).__name__} has {len(data)} bytes"
+                    )
                 self._sequence += 1
                 self.counts.facts += 1
                 self._rows.append(Row(self._sequence, now, envelope.id, envelope.sender, event.about, data))
@@ -412,7 +432,9 @@ class Host(Generic[State]):
             self.bus.say(message, reply_to)
         except BusError as error:
             # Too large, or a name that no subject can hold: its hearer will never have it, and waits for nothing.
-            logger.error("not_said", host=self.component.name, message=type(message).__name__, error=str(error))
+            logger.error(
+                "not_said", host=self.component.name, message=type(message).__name__, error=str(error)
+            )
             if reply_to and not isinstance(message, Refused):
                 self.bus.say(Refused(Reason.TOO_LARGE, sentence(Reason.TOO_LARGE)), reply_to)
 
@@ -456,4 +478,3 @@ def check_fleet(image: Image, log: LogName, fleet: str) -> None:
         known = image.attempts.fleet
     if known and known != fleet:
         raise LogOfAnotherFleet(log, f"it belongs to fleet {known!r}, and this is {fleet!r}")
-

@@ -73,7 +73,9 @@ class EmulatedSpool:
         match effect:
             case FindTasks():
                 self.starts += 1
-                found = TasksFound(tuple(share.state for share in self.shares.values()), self.sequence, self.starts)
+                found = TasksFound(
+                    tuple(share.state for share in self.shares.values()), self.sequence, self.starts
+                )
                 if self._done is not None:
                     self._done(found)
             case PrepareShare(command):
@@ -168,7 +170,9 @@ class EmulatedSpool:
         self._wake.ring()
 
     def _next_save(self, share: Share, now: Instant) -> Instant | None:
-        every = [job.emulation.checkpoint_every for job in share.command.jobs if job.emulation.checkpoint_every]
+        every = [
+            job.emulation.checkpoint_every for job in share.command.jobs if job.emulation.checkpoint_every
+        ]
         return after(now, min(every)) if every and share.command.is_leader else None
 
     def _step(self, share: Share, at: Instant) -> int:

@@ -215,9 +215,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 except BaseException as error:
                     if not self._has_handler:
                         raise
-                    self.call_exception_handler(
-                        {"message": f"{call!r} raised", "exception": error, "handle": call}
-                    )
+                    self.call_exception_handler({"message": f"{call!r} raised", "exception": error})
             if self._stopping:
                 return
 
@@ -246,14 +244,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _describe_waiting(self) -> str:
         """One line for each task that is not done: its name, and where it waits."""
-        lines = []
-        for task in self._waiting():
-            frames = task.get_stack(limit=8)
-            where = " < ".join(
-                f"{frame.f_code.co_qualname}:{frame.f_lineno}"  # the innermost first
-                for frame in reversed(frames)
-            )
-            lines.append(f"\n  {task.get_name()} in {where or 'a coroutine that has not begun'}")
+        lines = [f"\n  {task.get_name()} in {_where(task)}" for task in self._waiting()]
         return "".join(lines) or " (no task is left)"
 
     def _write_to_self(self) -> None:
@@ -329,6 +320,16 @@ class _Task(asyncio.Task[Any]):  # Any: of whatever its coroutine returns
 
     def __hash__(self) -> int:
         return self.number
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    """The coroutines that wait for each other in a task, with their lines; the innermost last."""
+    names = []
+    awaited: Any = task.get_coro()  # Any: a coroutine, or whatever the innermost one awaits
+    while (frame := getattr(awaited, "cr_frame", None)) is not None:
+        names.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        awaited = awaited.cr_await
+    return " > ".join(names)
 
 
 def _resolve(waiter: asyncio.Future[None]) -> None:

@@ -71,12 +71,12 @@ class Unit(Struct, frozen=True):
 Build = Callable[[Plan, Unit], Component[Any]]
 
 ROLES: dict[str, Build | None] = {
-    "job_queue": lambda plan, unit: JobQueue(plan.region_names()),
-    "placement_store": lambda plan, unit: PlacementStore(unit.region),
-    "region_broker": lambda plan, unit: RegionBroker(unit.region),
-    "allocation_agent": lambda plan, unit: AllocationAgent(unit.region, AgentName(unit.member)),
+    "job_queue": lambda plan, _: JobQueue(plan.region_names()),
+    "placement_store": lambda _, unit: PlacementStore(unit.region),
+    "region_broker": lambda _, unit: RegionBroker(unit.region),
+    "allocation_agent": lambda _, unit: AllocationAgent(unit.region, AgentName(unit.member)),
     "worker": lambda plan, unit: Worker(unit.region, plan.inventory(unit.region, unit.member)),
-    "auditor": lambda plan, unit: Auditor(plan.region_names()),
+    "auditor": lambda plan, _: Auditor(plan.region_names()),
     "reader": None,
 }
 """What can be started, and how its component is made. A reader is no component."""
@@ -112,7 +112,9 @@ class Surroundings(Struct):
 class OpenUnit:
     """A unit ready to run: `tasks` are to run until one raises or the unit is closed."""
 
-    def __init__(self, unit: Unit, host: Host[Any] | None, reader: Reader | None, letting_go: list[Any]) -> None:
+    def __init__(
+        self, unit: Unit, host: Host[Any] | None, reader: Reader | None, letting_go: list[Any]
+    ) -> None:
         self.unit = unit
         self.host = host
         self.reader = reader

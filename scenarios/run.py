@@ -188,14 +188,20 @@ class Run:
         for number, workload in sorted(self.accepted.items()):
             row = rows.get(workload)
             if row is not None and not row.phase.is_terminal:
-                problems.append(f"arrival {number}: {workload} is {row.phase} at the end, epoch {row.epoch} in {row.region}")
+                problems.append(
+                    f"arrival {number}: {workload} is {row.phase} at the end, epoch {row.epoch} in {row.region}"
+                )
             if row is not None:
                 outcome.ended[row.phase] = outcome.ended.get(row.phase, 0) + 1
         if len(set(self.accepted.values())) != self.spec.load.workloads:
-            problems.append(f"{len(set(self.accepted.values()))} workloads of {self.spec.load.workloads} have an id")
+            problems.append(
+                f"{len(set(self.accepted.values()))} workloads of {self.spec.load.workloads} have an id"
+            )
         outcome.submitted = queue.workloads.submitted
         if outcome.submitted != self.spec.load.workloads:
-            problems.append(f"{outcome.submitted} workloads were recorded for {self.spec.load.workloads} asked for")
+            problems.append(
+                f"{outcome.submitted} workloads were recorded for {self.spec.load.workloads} asked for"
+            )
         for plan in self.world.plan.regions:
             self._check_region(plan.region)
         self._check_auditor()
@@ -248,7 +254,7 @@ class Run:
     def _count(self, begun: float) -> None:
         outcome = self.outcome
         delivered = self.world.network.delivered
-        quiet = ("head-told", "agent-present")
+        quiet = ("head-told", "agent-present", "worker-beat", "beat-heard")
         outcome.heads_and_beats = sum(count for tag, count in delivered.items() if tag in quiet)
         outcome.messages = sum(delivered.values()) - outcome.heads_and_beats
         outcome.kills = self.world.kills

@@ -171,7 +171,9 @@ class SimulatedWorld:
         """Start every process, and the nodes under the workers."""
         for unit in self.units:
             if unit.spool is not None:
-                self._background.append(self.loop.create_task(unit.spool.run(), name=f"spool/{unit.unit.name}"))
+                self._background.append(
+                    self.loop.create_task(unit.spool.run(), name=f"spool/{unit.unit.name}")
+                )
         for unit in self.units:
             await unit.start()
 
@@ -196,7 +198,9 @@ class SimulatedWorld:
 
     def unit(self, role: str, region: str = "") -> SimulatedUnit:
         """The first unit of a role."""
-        return next(unit for unit in self.units if unit.unit.role == role and region in (unit.unit.region, ""))
+        return next(
+            unit for unit in self.units if unit.unit.role == role and region in (unit.unit.region, "")
+        )
 
     def close(self) -> None:
         """End everything."""

@@ -1,0 +1,167 @@
+"""Reading a log's SQLite file, beside its keeper or without one: short statements only, every row checked.
+
+The rows are fetched in aiosqlite's thread and checked in the caller's: handing a page over costs 60 µs, and two threads
+would only take the interpreter from one another.
+"""
+
+import asyncio
+import errno
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+
+from core.fact import Head
+from core.nouns.ids import LogName
+from store import sqlite_file as file
+from store.chain import GENESIS, Stored, checked
+from store.errors import LogBroken, LogError, LogFull
+from store.images import ImageFiles
+from store.port import Page, Row, Snapshot, Verification
+from store.rows import fitting
+
+FETCH_ROWS_MAX = 1000
+"""Rows in one fetch. They are in memory before their size is known; facts of 256 KiB each would be 256 MB."""
+
+WEIGHT_GUESSED_FIRST = 8192
+"""Bytes that a row is thought to have before any was seen: small first fetches rather than large ones."""
+
+
+class SqliteReader:
+    """Reads one log. It connects when it is first asked for something and finds the log there."""
+
+    def __init__(self, directory: Path, name: LogName) -> None:
+        self._name = name
+        self._path = file.path_of(directory, name)
+        self._images = ImageFiles(directory, name)
+        self._connection: aiosqlite.Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._weight = WEIGHT_GUESSED_FIRST
+
+    async def head(self) -> Head:
+        rows = await self._fetch(file.HEAD)
+        return Head(self._name, *rows[0]) if rows else Head(self._name, "", 0, 0, GENESIS)
+
+    async def read(self, first: int, count_max: int, bytes_max: int) -> Page:
+        assert first >= 1, first
+        # From the row before on: that one's hash is what the first must follow.
+        early = int(first > 1)
+        wanted = self._wanted(count_max, bytes_max)
+        stored = await self._stored(first - early, wanted + early)
+        hash_before = GENESIS
+        if early:
+            if not stored:
+                head = await self.head()
+                return Page([], head.hash, head.hash)
+            before_first = stored.pop(0)
+            if before_first[0] != first - 1:
+                raise LogBroken(
+                    self._name, first - 1, f"the row is missing; the next one is {before_first[0]}"
+                )
+            hash_before = before_first[-1]
+        rows: list[Row] = []
+        hash_after, bytes_left = hash_before, bytes_max
+        while stored:
+            page = checked(self._name, stored, first + len(rows), hash_after)
+            count, bytes_used = fitting(page, bytes_left, at_least=0 if rows else 1)
+            self._weight = bytes_used // len(page)
+            bytes_left -= bytes_used
+            rows += page[:count]
+            if count:
+                hash_after = stored[count - 1][-1]
+            if count < wanted or len(rows) == count_max or bytes_left <= 0:
+                break
+            wanted = self._wanted(count_max - len(rows), bytes_left)
+            stored = await self._stored(first + len(rows), wanted, hash_after)
+        return Page(rows, hash_before, hash_after)
+
+    async def read_about(self, about: str, count_max: int) -> list[Row]:
+        found = await self._fetch(file.ABOUT, (about, count_max))
+        rows: list[Row] = []
+        for *stored, before in reversed(found):
+            rows += checked(self._name, [tuple(stored)], stored[0], before or GENESIS)
+        return rows
+
+    async def snapshot(self) -> Snapshot | None:
+        head = await self.head()
+        for sequence in await asyncio.to_thread(self._images.sequences):
+            snapshot = await asyncio.to_thread(self._images.read, sequence)
+            if snapshot is None or snapshot.head.log_id != head.log_id:
+                continue
+            if snapshot.head.hash == await self._hash_of(sequence):
+                return snapshot
+        return None
+
+    async def keep_snapshot(self, snapshot: Snapshot) -> None:
+        assert snapshot.head.log == self._name, (snapshot.head.log, self._name)
+        head = await self.head()
+        try:
+            await asyncio.to_thread(self._images.keep, snapshot, head)
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise LogFull(self._name, "no room for a snapshot; the older ones stay") from error
+            raise
+
+    async def verify(self) -> Verification:
+        head = await self.head()
+        count, before = 0, GENESIS
+        try:
+            while stored := await self._stored(count + 1, file.PAGE_ROWS, before):
+                count += len(checked(self._name, stored, count + 1, before))
+                before = stored[-1][-1]
+        except LogBroken as broken:
+            return Verification(rows=broken.sequence - 1, broken_at=broken.sequence, problem=str(broken))
+        if count < head.sequence:
+            problem = f"the row is missing, though {head.sequence} is there"
+            return Verification(rows=count, broken_at=count + 1, problem=problem)
+        return Verification(rows=count, broken_at=0)
+
+    async def close(self) -> None:
+        async with self._connecting:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await connection.close()
+
+    async def _stored(self, first: int, count_max: int, before: bytes | None = None) -> list[Stored]:
+        """At most so many rows from `first` on, not checked yet. `before` is the hash they follow, where it is known."""
+        stored: list[Stored] = await self._fetch(file.FROM, (first, count_max), first, before)
+        return stored
+
+    async def _hash_of(self, sequence: int) -> bytes | None:
+        """The hash kept at a sequence; None when there is no such row."""
+        if sequence == 0:
+            return GENESIS
+        found = await self._fetch(file.HASH, (sequence,))
+        return found[0][0] if found else None
+
+    def _wanted(self, count_max: int, bytes_max: int) -> int:
+        """Rows to fetch, so that not much is fetched in vain: by what rows weighed so far."""
+        return min(count_max, FETCH_ROWS_MAX, max(0, bytes_max) // self._weight + 1)
+
+    async def _fetch(
+        self, sql: str, values: Iterable[object] = (), first: int = 1, before: bytes | None = GENESIS
+    ) -> list[Any]:  # Any: sqlite3 knows no column types
+        """All that a statement finds; nothing while there is no log. It is one short transaction."""
+        try:
+            connection = await self._connected()
+            return list(await connection.execute_fetchall(sql, values))
+        except sqlite3.DatabaseError as error:
+            if file.is_missing(error, self._path):
+                return []
+            raise await asyncio.to_thread(self._explained, error, first, before) from error
+
+    async def _connected(self) -> aiosqlite.Connection:
+        async with self._connecting:
+            if self._connection is None:
+                uri = file.reading_uri(self._path)
+                self._connection = await aiosqlite.connect(
+                    uri, uri=True, timeout=file.BUSY_SECONDS_MAX, isolation_level=None
+                )
+            return self._connection
+
+    def _explained(self, error: sqlite3.DatabaseError, first: int, before: bytes | None) -> LogError:
+        with closing(file.connect_to_read(self._path)) as connection:
+            return file.explained(self._name, error, connection, first, before)

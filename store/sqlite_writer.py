@@ -1,0 +1,285 @@
+"""The thread that owns a log's one writing connection: it opens the log, and groups whatever is waiting into one commit.
+
+Why a thread of its own: a commit waits for the disk, and the default executor's threads are anybody's. Why it must be
+ours from the first statement to the last: a cancelled caller leaves nothing half done on a connection it cannot touch.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import NamedTuple, TypeVarTuple, Unpack
+
+from core.fact import Head
+from core.nouns.ids import LogName
+from store import sqlite_file as file
+from store.chain import GENESIS, chain
+from store.errors import AppendFailed, LogBroken, LogFull, NotNext
+from store.files import FileLock, make_directory
+from store.images import ImageFiles
+from store.port import Row
+
+GROUP_ROWS_MAX = 4096
+"""Rows in one commit, unless one append has more: bounds how long whoever comes next must wait."""
+
+
+class Append(NamedTuple):
+    """A batch that waits to be made durable."""
+
+    rows: tuple[Row, ...]
+    term: int
+    done: asyncio.Future[Head]
+
+
+class Close(NamedTuple):
+    """The end: all that was handed in before is settled first."""
+
+    done: asyncio.Future[None]
+
+
+Outcome = tuple[asyncio.Future[Head], Head | Exception]
+Arguments = TypeVarTuple("Arguments")
+
+
+class Writer:
+    """Opens a log and writes to it, in a thread that is a daemon: a process that dies does not wait for it."""
+
+    def __init__(self, name: LogName, directory: Path, log_id_if_new: str) -> None:
+        self._name = name
+        self._directory = directory
+        self._log_id_if_new = log_id_if_new
+        self._loop = asyncio.get_running_loop()
+        self._waiting: SimpleQueue[Append | Close] = SimpleQueue()
+        self._failure: str = ""
+        self.head = Head(name, log_id_if_new, 0, 0, GENESIS)
+        """Of what is durable. Only the thread sets it."""
+
+    async def open(self) -> None:
+        """Start the thread; returns when the log is checked. Raises LogInUse, LogBroken and LogFromNewerBuild."""
+        opened: asyncio.Future[None] = self._loop.create_future()
+        Thread(target=self._run, args=(opened,), name=f"log {self._name}", daemon=True).start()
+        try:
+            await opened
+        except asyncio.CancelledError:
+            # The thread may be through already or not; either way the first thing that it finds is this.
+            self._waiting.put(Close(self._loop.create_future()))
+            raise
+
+    def hand_in(self, rows: Sequence[Row], term: int) -> asyncio.Future[Head]:
+        """Queue a batch. Its rows are copied now: the caller may do with its list what it likes, also when cancelled."""
+        done: asyncio.Future[Head] = self._loop.create_future()
+        self._waiting.put(Append(tuple(rows), term, done))
+        return done
+
+    def hand_in_close(self) -> asyncio.Future[None]:
+        """Queue the end. Nothing may be handed in after it."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.put(Close(done))
+        return done
+
+    # Everything below runs in the thread.
+
+    def _run(self, opened: asyncio.Future[None]) -> None:
+        try:
+            lock = self._open()
+        except Exception as error:  # noqa: BLE001  # whatever it is, whoever asked must hear it
+            self._tell(_fail, opened, error)
+            return
+        self._tell(_settle, opened)
+        close = self._write_until_closed()
+        # A checkpoint that fails costs nothing but a longer write-ahead log for the next opening to read.
+        with suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
+        lock.release()
+        self._tell(_settle, close.done)
+
+    def _open(self) -> FileLock:
+        make_directory(self._directory)
+        lock = FileLock(self._name, file.path_of(self._directory, self._name, ".lock"))
+        try:
+            path = file.path_of(self._directory, self._name)
+            self._connection = file.connect_to_write(self._name, path, self._log_id_if_new)
+            try:
+                self.head = self._checked_head()
+            except BaseException:
+                self._connection.close()
+                raise
+        except BaseException:
+            lock.release()
+            raise
+        return lock
+
+    def _checked_head(self) -> Head:
+        """The head, once the rows since the newest usable snapshot are known to follow one another.
+
+        So the start takes no longer the longer the history is; `verify` reads all of it.
+        """
+        try:
+            head = Head(self._name, *file.head_row(self._connection))
+            sequence, before = self._sound_point(head)
+        except sqlite3.DatabaseError as error:
+            raise file.explained(self._name, error, self._connection, 1, GENESIS) from error
+        for rows, last in file.checked_pages(self._connection, self._name, sequence + 1, before):
+            sequence, before = sequence + len(rows), last
+        if (sequence, before) != (head.sequence, head.hash):
+            raise LogBroken(
+                self._name, sequence + 1, f"the row cannot be found, though {head.sequence} is there"
+            )
+        return head
+
+    def _sound_point(self, head: Head) -> tuple[int, bytes]:
+        """The newest snapshot that is whole and stands where the log has this hash; the beginning without one."""
+        images = ImageFiles(self._directory, self._name)
+        for sequence in images.sequences():
+            snapshot = images.read(sequence)
+            found = self._connection.execute(file.HASH, (sequence,)).fetchone()
+            if (
+                snapshot is not None
+                and snapshot.head.log_id == head.log_id
+                and found == (snapshot.head.hash,)
+            ):
+                return sequence, snapshot.head.hash
+        return 0, GENESIS
+
+    def _write_until_closed(self) -> Close:
+        waiting = self._waiting
+        while True:
+            # 1. Wait for something to do, then take whatever else is waiting: that is the group.
+            item = waiting.get()
+            group: list[Append] = []
+            rows = 0
+            while isinstance(item, Append):
+                group.append(item)
+                rows += len(item.rows)
+                if rows >= GROUP_ROWS_MAX or waiting.empty():
+                    break
+                item = waiting.get()
+            # 2. One commit for all of it.
+            if group:
+                self._tell(_settle_all, self._committed(group))
+            # 3. The end is taken last, so that all before it is settled.
+            if isinstance(item, Close):
+                return item
+
+    def _committed(self, group: list[Append]) -> list[Outcome]:
+        """What became of each append of a group, once it is durable."""
+        if self._failure:
+            return [(append.done, self._failed()) for append in group]
+        # 1. Number and chain, in the order of the calls. What does not follow is refused; the others go on.
+        head = self.head
+        outcomes: list[Outcome] = []
+        values: list[object] = []
+        for append in group:
+            try:
+                head = _chained(self._name, head, append, values)
+            except Exception as refusal:  # noqa: BLE001  # a row that cannot be encoded is its caller's mistake only
+                outcomes.append((append.done, refusal))
+            else:
+                outcomes.append((append.done, head))
+        # 2. Write. It is all there or nothing is.
+        if not values:
+            return outcomes
+        try:
+            self._insert(values, head.term if head.term != self.head.term else None)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the thread goes on to tell everybody
+            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            if not self._is_rolled_back() or not is_full:
+                self._failure = f"{type(error).__name__}: {error}"
+            return [
+                self._unwritten(append, outcome) for append, (_, outcome) in zip(group, outcomes, strict=True)
+            ]
+        self.head = head
+        return outcomes
+
+    def _insert(self, values: list[object], term: int | None) -> None:
+        row_values = len(file.COLUMNS.split(","))
+        at_once = file.STATEMENT_ROWS_MAX * row_values
+        execute = self._connection.execute
+        if len(values) <= at_once and term is None:
+            # A statement outside a transaction is one: one step, in which the interpreter is free for others.
+            execute(file.insert(len(values) // row_values), values)
+            return
+        execute("BEGIN IMMEDIATE")
+        for start in range(0, len(values), at_once):
+            part = values[start : start + at_once]
+            execute(file.insert(len(part) // row_values), part)
+        if term is not None:
+            execute("UPDATE meta SET term = ?", (term,))
+        execute("COMMIT")
+
+    def _is_rolled_back(self) -> bool:
+        """Leave no transaction open; whether that worked. SQLite may have rolled back itself."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            return False
+        return True
+
+    def _unwritten(self, append: Append, outcome: Head | Exception) -> Outcome:
+        """What to tell an append whose group was not written: a refusal stands, and no rows are never too many."""
+        if self._failure:
+            return append.done, self._failed()
+        if isinstance(outcome, Exception):
+            return append.done, outcome
+        if not append.rows:
+            return append.done, self.head
+        return append.done, LogFull(
+            self._name, f"no room for more in {self._directory}; free some, then go on"
+        )
+
+    def _failed(self) -> AppendFailed:
+        text = f"a batch could not be made durable ({self._failure}); close the log and open it again"
+        return AppendFailed(self._name, text)
+
+    def _tell(self, settle: Callable[[Unpack[Arguments]], None], *arguments: *Arguments) -> None:
+        """One wake-up of the loop, however many wait."""
+        try:
+            self._loop.call_soon_threadsafe(settle, *arguments)
+        except RuntimeError:
+            # The loop is closed: nobody waits any more. What was handed in is durable all the same.
+            assert self._loop.is_closed()
+
+
+def _chained(log: LogName, head: Head, append: Append, values: list[object]) -> Head:
+    """The head after an append, whose values are added to those of its group. Raises NotNext."""
+    rows, term = append.rows, append.term
+    if not rows:
+        return head
+    if term < head.term:
+        raise NotNext(log, f"term {term} comes after term {head.term}")
+    for expected, row in enumerate(rows, head.sequence + 1):
+        if row.sequence != expected:
+            raise NotNext(log, f"sequence {row.sequence} stands where {expected} should")
+    hashes = chain(head.hash, rows)
+    for row, hash_ in zip(rows, hashes, strict=True):
+        values.extend(row)
+        values.append(hash_)
+    return Head(log, head.log_id, term, rows[-1].sequence, hashes[-1])
+
+
+# These run in the loop. A future that is done was cancelled: its caller is gone, the rest are told.
+
+
+def _settle_all(outcomes: list[Outcome]) -> None:
+    for done, outcome in outcomes:
+        if done.done():
+            continue
+        if isinstance(outcome, Exception):
+            done.set_exception(outcome)
+        else:
+            done.set_result(outcome)
+
+
+def _settle(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+def _fail(done: asyncio.Future[None], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)
