@@ -27,7 +27,7 @@ import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
-from nats.errors import BadSubjectError, MaxPayloadError
+from nats.errors import BadSubjectError, MaxPayloadError, StaleConnectionError
 from nats.errors import Error as NatsError
 
 from bus.catalogue import inbox_of
@@ -274,7 +274,9 @@ class NatsConnection:
         client = Client()
 
         async def on_error(error: Exception) -> None:
-            logger.debug("nats_error", connection=self.name, problem=repr(error))
+            is_ordinary = isinstance(error, (OSError, StaleConnectionError))  # a server that is away or left
+            tell = logger.debug if is_ordinary else logger.warning
+            tell("nats_error", connection=self.name, problem=repr(error))
 
         async def on_break() -> None:
             self._on_break(client)
@@ -312,7 +314,7 @@ class NatsConnection:
         except (NatsError, OSError, TimeoutError) as error:
             await _dispose(client)
             raise BusError(f"cannot connect to the NATS server at {self._address()}: {error!r}") from error
-        except BusError:
+        except (BusError, asyncio.CancelledError):
             await _dispose(client)
             raise
         client.options["allow_reconnect"] = True
