@@ -1,6 +1,6 @@
 """A bus in memory that loses, repeats, delays, reorders and cuts as it is told, and does so again from the same seed.
 
-A message is encoded once, and decoded once for each that hears it, so that what crosses here could cross NATS. What is on
+A message is encoded once and decoded once, so that what crosses here could cross NATS. What is on
 its way lies in one bucket for each instant of delivery, and one timer of the loop waits for the earliest: a plane says
 tens of thousands of messages a second, and a timer for each would double what they cost.
 
@@ -15,13 +15,13 @@ from typing import Protocol
 
 from bus.catalogue import dead_letters_of
 from bus.faults import Faults, IsCut, between
-from bus.simulated_endpoint import Clock, Crowd, Delivery, Ear, SimulatedBus, prefix_of
+from bus.simulated_endpoint import Clock, Crowd, Ear, Letter, SimulatedBus, prefix_of
 from core.codec import CodecError, decode_parcel
 from core.messages.base import Message
 from core.nouns.instant import Instant
 
-DELIVERY_TICK = 50_000
-"""Messages arrive at whole multiples of 50 us, so that many share one callback (our choice)."""
+DELIVERY_TICK = 500_000
+"""Messages arrive at whole multiples of 500 us, so that many share one callback (our choice)."""
 _MARK_BYTES_MAX = 1024
 """A longer payload goes into the digest by its own hash, taken once however many hear it."""
 _PIECES_MAX = 512
@@ -52,7 +52,7 @@ class SimulatedNetwork:
         self._endpoints: list[SimulatedBus] = []
         self._incarnations: dict[str, int] = {}
         self._cuts: list[IsCut] = []
-        self._buckets: dict[int, list[Delivery]] = {}
+        self._buckets: dict[int, list[tuple[Ear, Letter]]] = {}
         self._due: list[int] = []
         """A heap of the instants that have a bucket."""
         self._timer: asyncio.TimerHandle | None = None
@@ -97,10 +97,10 @@ class SimulatedNetwork:
         """The server is gone, with all that was on its way."""
         self.is_up = False
         for instant in sorted(self._buckets):
-            for ear, sender, *_ in self._buckets[instant]:
+            for ear, letter in self._buckets[instant]:
                 ear.pending -= 1
-                if sender is not None:
-                    sender.counts.lost += 1
+                if letter.sender is not None:
+                    letter.sender.counts.lost += 1
         self._buckets.clear()
         self._due.clear()
         if self._timer is not None:
@@ -182,14 +182,14 @@ class SimulatedNetwork:
         if crowd is None:
             return False
         mark = data if len(data) <= _MARK_BYTES_MAX else hashlib.sha256(data).digest()
+        letter = Letter(sender, subject, data, mark, reply_to)
         for ear in crowd.single:
-            self._send(name, ear, (ear, sender, subject, data, mark, reply_to))
+            self._send(name, ear, letter)
         for members in crowd.groups.values():
-            ear = members[int(self._draw() * len(members))]
-            self._send(name, ear, (ear, sender, subject, data, mark, reply_to))
+            self._send(name, members[int(self._draw() * len(members))], letter)
         return True
 
-    def _send(self, name: str, ear: Ear, delivery: Delivery) -> None:
+    def _send(self, name: str, ear: Ear, letter: Letter) -> None:
         """One message on its way to one ear, or not."""
         faults, draw = self.faults, self._draw
         if self._cuts and self.is_cut(name, ear.endpoint.name):
@@ -203,12 +203,12 @@ class SimulatedNetwork:
         if faults.extra_delay_probability and draw() < faults.extra_delay_probability:
             at += int(draw() * faults.extra_delay)
         if not faults.is_reordering:
-            at = ear.not_before(now, (name, delivery[2]), at)
-        self._put(ear, at, delivery)
+            at = ear.not_before(now, (name, letter.subject), at)
+        self._put(ear, at, letter)
         if faults.repeat_probability and draw() < faults.repeat_probability:
-            self._put(ear, at + int(draw() * faults.repeat_delay), delivery)
+            self._put(ear, at + int(draw() * faults.repeat_delay), letter)
 
-    def _put(self, ear: Ear, at: int, delivery: Delivery) -> None:
+    def _put(self, ear: Ear, at: int, letter: Letter) -> None:
         """Into the bucket of the next tick after `at`; within a bucket messages keep the order in which they were said."""
         if ear.pending >= self.faults.pending_max:
             ear.endpoint.counts.lost += 1
@@ -217,9 +217,9 @@ class SimulatedNetwork:
         at = (at // DELIVERY_TICK + 1) * DELIVERY_TICK
         bucket = self._buckets.get(at)
         if bucket is not None:
-            bucket.append(delivery)
+            bucket.append((ear, letter))
             return
-        self._buckets[at] = [delivery]
+        self._buckets[at] = [(ear, letter)]
         heappush(self._due, at)
         if self._timer is None or at < self._timer_at:
             self._arm(at)
@@ -237,36 +237,38 @@ class SimulatedNetwork:
         while self._due and self._due[0] <= now:
             at = heappop(self._due)
             self._pieces.append(b"\n%d" % at)
-            for delivery in self._buckets.pop(at):
-                self._deliver(delivery)
+            for ear, letter in self._buckets.pop(at):
+                self._deliver(ear, letter)
             if len(self._pieces) > _PIECES_MAX:
                 self._hash_pieces()
         if self._due and self._timer is None:
             self._arm(self._due[0])
 
-    def _deliver(self, delivery: Delivery) -> None:
-        ear, sender, subject, data, mark, reply_to = delivery
+    def _deliver(self, ear: Ear, letter: Letter) -> None:
         ear.pending -= 1
-        endpoint = ear.endpoint
+        endpoint, sender = ear.endpoint, letter.sender
         if not ear.is_open or not self.is_up:
             self.dropped += 1
             return
         if self._cuts and self.is_cut("" if sender is None else sender.name, endpoint.name):
             self.dropped += 1
             return
-        self._pieces += (ear.label, mark)
-        try:
-            parcel = decode_parcel(data)
-        except CodecError:
-            self._dead_letter(endpoint, subject, data)
-            return
+        self._pieces += (ear.label, letter.mark)
+        parcel = letter.parcel
+        if parcel is None:
+            try:
+                # Decoded once for all its ears: what was decoded is frozen.
+                parcel = letter.parcel = decode_parcel(letter.data)
+            except CodecError:
+                self._dead_letter(endpoint, letter.subject, letter.data)
+                return
         kind = type(parcel.message)
         self._delivered[kind] = self._delivered.get(kind, 0) + 1
         if ear.hear is None:
-            endpoint.answered(subject, parcel)
+            endpoint.answered(letter.subject, parcel)
         else:
             endpoint.counts.heard += 1
-            ear.hear(parcel, reply_to)
+            ear.hear(parcel, letter.reply_to)
 
     def _dead_letter(self, endpoint: SimulatedBus, subject: str, data: bytes) -> None:
         """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them."""

@@ -206,8 +206,19 @@ class Ear:
         return at
 
 
-Delivery = tuple[Ear, SimulatedBus | None, str, bytes, bytes, str]
-"""To which ear, from whom, on which subject, the bytes, their mark in the digest, and where an answer goes."""
+class Letter:
+    """One message on its way, to however many ears."""
+
+    __slots__ = ("data", "mark", "parcel", "reply_to", "sender", "subject")
+
+    def __init__(
+        self, sender: SimulatedBus | None, subject: str, data: bytes, mark: bytes, reply_to: str
+    ) -> None:
+        self.sender, self.subject, self.data, self.reply_to = sender, subject, data, reply_to
+        self.mark = mark
+        """What stands for the bytes in the network's digest."""
+        self.parcel: Parcel | None = None
+        """What the bytes say, once one ear has heard them."""
 
 
 def prefix_of(subject: str) -> str:

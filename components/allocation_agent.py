@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agenda import Agenda
-from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
+from core.component import NOTHING, Decision, Follow, ImageAdopted, Images, RowsTold
 from core.fact import NO_LOG, Fact, Note
 from core.images import RegionImage
 from core.messages.agents import AgentPresent, BidSettled, ClaimAnswered, FindBid, PlaceAward, PresenceWanted
@@ -26,6 +26,7 @@ from core.nouns.placement import Claim, NodeRow, Spread, View, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
+from core.rows import unpack_rows
 from core.search import Victim, find_spreads, find_with_victims, missing_gpu_milli, score
 from core.touched import touched_by
 from core.view import NodeView, Room
@@ -116,7 +117,7 @@ class AllocationAgent:
         self.name = f"agent.{region}.{agent}"
         self.noun = "agent"
         self.scope = (region, agent)
-        self.follows = (Follow(region_log(region), ("capacity",)),)
+        self.follows = (Follow(region_log(region), ("capacity",), with_rows=True),)
         self._deciders: dict[type[Message], Callable[[AgentState, Envelope], Decision]] = {
             Woken: self._woken,
             FindBid: self._find_bid,
@@ -177,6 +178,9 @@ class AllocationAgent:
                         state.learnt[row.node] = (row, sequence)
             case Present():
                 state.present_at = after(fact.at, PRESENCE_INTERVAL)
+            case RowsTold(_, sequence, rows):
+                if sequence == state.sequence:
+                    state.view.put_rows(unpack_rows(rows))
             case ImageAdopted(_, image, sequence):
                 assert isinstance(image, RegionImage)
                 self._adopt(state, image, sequence)

@@ -42,29 +42,18 @@ class AuditorState:
     def __init__(self, at: Instant) -> None:
         self.images: dict[LogName, Image] = {}
         self.sequences: dict[LogName, int] = {}
+        self.queue: GlobalImage | None = None
+        self.regions: dict[RegionName, RegionImage] = {}
+        """The same images by what they are of."""
         self.ahead: dict[LogName, deque[Fact]] = {}
+        self.waiting = 0
+        """Facts beyond the cut."""
         self.rests_on: dict[LogName, int] = {}
         """What adopted images rest on and is not folded yet: across logs nothing is checked until it is."""
         self.violations: list[Violation] = []
         self.count = 0
         self.audit_at = at
         self.has_changed = False
-
-    @property
-    def waiting(self) -> int:
-        """Facts beyond the cut."""
-        return sum(len(facts) for facts in self.ahead.values())
-
-    @property
-    def queue(self) -> GlobalImage | None:
-        """The queue's image, if it is known."""
-        image = self.images.get(GLOBAL_LOG)
-        return image if isinstance(image, GlobalImage) else None
-
-    @property
-    def regions(self) -> dict[RegionName, RegionImage]:
-        """Every region's image that is known."""
-        return {region_of(log): image for log, image in self.images.items() if isinstance(image, RegionImage)}
 
 
 class Auditor:
@@ -106,8 +95,14 @@ class Auditor:
         """Take a fact, and fold all that the cut now allows."""
         if fact.log != NO_LOG:
             state.has_changed = True
-            state.ahead[fact.log].append(fact)
-            self._advance(state)
+            ahead = state.ahead[fact.log]
+            if ahead or not self._is_in_reach(state, fact):
+                ahead.append(fact)
+                state.waiting += 1
+            else:
+                self._fold(state, fact.log, fact)
+            if state.waiting:
+                self._advance(state)
             return state
         match fact.event:
             case Audited(violations):
@@ -123,11 +118,14 @@ class Auditor:
     def _adopt(self, state: AuditorState, log: LogName, image: Image, sequence: int) -> None:
         state.images[log] = image
         state.sequences[log] = sequence
+        state.waiting -= len(state.ahead.get(log, ()))
         state.ahead[log] = deque()
         if isinstance(image, GlobalImage):
+            state.queue = image
             for region, cited in image.regions.sequences.items():
                 self._rest_on(state, region_log(region), cited)
         elif isinstance(image, RegionImage):
+            state.regions[region_of(log)] = image
             self._rest_on(state, GLOBAL_LOG, image.attempts.global_sequence)
 
     def _rest_on(self, state: AuditorState, log: LogName, sequence: int) -> None:
@@ -142,6 +140,7 @@ class Auditor:
             for log, facts in state.ahead.items():
                 while facts and self._is_in_reach(state, facts[0]):
                     self._fold(state, log, facts.popleft())
+                    state.waiting -= 1
                     has_moved = True
 
     def _is_in_reach(self, state: AuditorState, fact: Fact) -> bool:

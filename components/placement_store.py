@@ -9,6 +9,7 @@ What happens to nodes and attempts is recorded here at the broker's word, and ea
 the log shows that it no longer applies: hearing it twice or late changes nothing.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -48,10 +49,18 @@ from core.messages.store import (
 )
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, RegionName, WorkloadId, region_log
 from core.nouns.instant import Instant, after, earliest
-from core.nouns.limits import FACT_BYTES_MAX, FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, HEAD_SILENCE_MAX
+from core.nouns.limits import (
+    BATCH_FACTS_MAX,
+    FACT_BYTES_MAX,
+    FORGET_INTERVAL,
+    FORGOTTEN_AT_ONCE_MAX,
+    HEAD_SILENCE_MAX,
+)
 from core.nouns.placement import Claim, gpu_milli_of
 from core.nouns.reasons import Reason
+from core.rows import pack_rows
 from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room
+from core.touched import touched_by
 
 
 class ClaimWaits(Note, frozen=True):
@@ -91,6 +100,8 @@ class StoreState:
         self.superseded: dict[AttemptKey, None] = {}
         """Ended or declined attempts that the queue's log shows superseded: to be forgotten."""
         self.sweep_at = at
+        self.touched: deque[tuple[int, list[int]]] = deque(maxlen=BATCH_FACTS_MAX)
+        """The nodes that each of the newest facts changed, by sequence."""
 
 
 class PlacementStore:
@@ -153,6 +164,9 @@ class PlacementStore:
     def evolve(self, state: StoreState, fact: Fact) -> StoreState:
         """Fold a fact of the region or of the queue, or a note."""
         if fact.log == self.keeps:
+            nodes = touched_by(state.image.capacity, fact)
+            if nodes:
+                state.touched.append((fact.sequence, nodes))
             state.image.fold(fact)
             state.sequence = fact.sequence
             self._index(state, fact.event)
@@ -163,6 +177,15 @@ class PlacementStore:
         else:
             self._evolve_note(state, fact)
         return state
+
+    def packed_rows(self, state: StoreState, first: int) -> bytes:
+        """The rows of all nodes that facts from this sequence on have changed."""
+        nodes: list[int] = []
+        for sequence, touched in reversed(state.touched):
+            if sequence < first:
+                break
+            nodes.extend(touched)
+        return pack_rows(state.image.capacity, nodes) if nodes else b""
 
     def _evolve_note(self, state: StoreState, fact: Fact) -> None:
         assert fact.log == NO_LOG, fact

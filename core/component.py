@@ -5,7 +5,7 @@ messages and begins the effects. `decide` reads the state and may refuse; `evolv
 timers: when the instant it names has passed, the host says `Woken`, and says it again at once if it is still past.
 """
 
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -25,6 +25,8 @@ class Follow(Struct, frozen=True):
     is_required: bool = True
     """Whether nothing can be decided before the fold reached the head told at the start. One that is not required
     arrives later as an `ImageAdopted`."""
+    with_rows: bool = False
+    """Whether the packed rows told beside the facts are wanted too, as `RowsTold`."""
 
 
 class ImageAdopted(Note, frozen=True):
@@ -36,6 +38,14 @@ class ImageAdopted(Note, frozen=True):
     log: LogName
     image: Image
     sequence: int
+
+
+class RowsTold(Note, frozen=True):
+    """What the facts just folded made of the nodes that they changed (core/rows.py). Says nothing that they do not."""
+
+    log: LogName
+    sequence: int
+    rows: bytes
 
 
 class Images(Struct, frozen=True):
@@ -106,3 +116,11 @@ class Component(Protocol[State]):
 
     def due(self, state: State) -> Instant | None:
         """The earliest deadline held in state."""
+
+
+@runtime_checkable
+class RowKeeper(Protocol):
+    """A keeper whose announcements carry packed rows."""
+
+    def packed_rows(self, state: Any, first: int) -> bytes:  # Any: a checked protocol cannot name its state
+        """The rows of all nodes that facts from this sequence on have changed."""

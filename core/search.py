@@ -58,6 +58,10 @@ def tasks_that_fit(room: Room, job: JobSpec, code: int) -> Ints:
 
 def _find_spread(room: Room, job: JobSpec, code: int) -> Spread | None:
     fits = tasks_that_fit(room, job, code)
+    alone = np.flatnonzero(fits >= job.tasks)
+    if len(alone):
+        # One node holds them all: then fewest racks is one, and best fit decides.
+        return Spread((int(alone[np.argmin(room.gpu[alone])]),), (job.tasks,))
     if int(fits.sum()) < job.tasks:
         return None
     per_rack = np.bincount(room.rack, weights=fits).astype(np.int64)

@@ -63,16 +63,33 @@ class NodeView:
         """These nodes changed in the image."""
         self._dirty.update(nodes)
 
+    def put_rows(self, rows: Ints) -> None:
+        """Take rows (core/rows.py) for what facts made of their nodes: what a refresh would work out, copied at once."""
+        self._make_room()
+        room, nodes = self._room, rows[:, 0]
+        is_open = rows[:, 4]
+        room.gpu[nodes] = rows[:, 1] * is_open
+        room.cpu[nodes] = rows[:, 2] * is_open
+        room.memory[nodes] = rows[:, 3] * is_open
+        self._dirty.difference_update(nodes.tolist())
+
     def room(self) -> Room:
         """A copy of what is available now, for a search to change as it likes."""
         self._refresh()
         return self._room.copy()
 
-    def _refresh(self) -> None:
+    def _make_room(self) -> None:
         capacity, room = self._capacity, self._room
-        if len(capacity.gpu_type) > len(room.gpu):
-            self._grow(len(capacity.gpu_type))
-            room = self._room
+        size = len(capacity.gpu_type)
+        # A node may join under a number between those that are there: the arrays are long enough, and know nothing of it.
+        if size > len(room.gpu) or any(
+            room.kind[node] < 0 and capacity.gpu_type[node] for node in self._dirty
+        ):
+            self._grow(size)
+
+    def _refresh(self) -> None:
+        self._make_room()
+        capacity, room = self._capacity, self._room
         gpu, cpu, memory = capacity.gpu, capacity.cpu, capacity.memory
         for node in sorted(self._dirty):
             if capacity.is_lost[node]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from core.nouns.instant import SECOND, Instant
 
@@ -11,21 +12,25 @@ EPOCH = Instant(0)
 class Clock:
     """One host's time, which never goes back.
 
-    `asyncio`'s own clock carries it, so that a deadline can be turned into a timer of the loop, and a loop in virtual time
-    makes it virtual.
+    The loop's own clock carries it, so that a deadline can be a timer of the loop, and a loop in virtual time makes it
+    virtual. A loop that counts whole nanoseconds itself (`now_ns`, `call_at_ns`) is read without rounding.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, start: Instant, not_before: Instant = EPOCH) -> None:
-        self._loop = loop
-        self._offset = max(start, not_before) - round(loop.time() * SECOND)
+        self._read: Callable[[], int] = getattr(loop, "now_ns", time.monotonic_ns)
+        self._offset = max(start, not_before) - self._read()
+        call_at_ns = getattr(loop, "call_at_ns", None)
+        self._call_at: Callable[[int, Callable[[], None]], asyncio.TimerHandle] = call_at_ns or (
+            lambda when, callback: loop.call_at(when / SECOND, callback)
+        )
 
     def now(self) -> Instant:
         """The instant it is."""
-        return Instant(self._offset + round(self._loop.time() * SECOND))
+        return Instant(self._offset + self._read())
 
-    def loop_time(self, instant: Instant) -> float:
-        """When that is on the loop's clock."""
-        return (instant - self._offset) / SECOND
+    def call_at(self, instant: Instant, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call back when an instant has come."""
+        return self._call_at(instant - self._offset, callback)
 
 
 def wall_now() -> Instant:

@@ -14,7 +14,7 @@ import structlog
 from bus.catalogue import LOG
 from bus.errors import AskTimedOut, BusError
 from bus.port import Address, Bus
-from core.codec import CodecError, Parcel, decode_event
+from core.codec import CodecError, Parcel, decode_event_shared
 from core.component import Follow
 from core.fact import Fact, Head
 from core.images import Image, decode_image
@@ -43,6 +43,9 @@ class Listener(Protocol):
 
     def take_facts(self, facts: list[Fact]) -> None:
         """The next facts, in order."""
+
+    def take_rows(self, log: LogName, sequence: int, rows: bytes) -> None:
+        """What the facts just taken made of the nodes that they changed."""
 
     def take_silence(self, log: LogName, is_silent: bool) -> None:
         """The keeper fell silent, or is heard and caught up with."""
@@ -87,6 +90,23 @@ class Following:
     def hear(self, parcel: Parcel, reply_to: str) -> None:
         """An announcement of the log's keeper."""
         message = parcel.message
+        head = self._head
+        if (
+            type(message) is FactsTold
+            and head is not None
+            and message.hash_before == head.hash
+            and message.first == head.sequence + 1
+            and message.term == head.term
+            and message.log_id == head.log_id
+            and not self._ahead
+            and not self._is_silent
+        ):
+            # By far the most common: the next batch of the history we know, from the keeper we know.
+            self._heard_at = self._clock.now()
+            self._told = max(self._told, head.sequence + len(message.facts))
+            self._hand_on(message.first, message.facts, message.hash_before, message.hash_after, message.term)
+            self._hand_on_rows(message)
+            return
         if not isinstance(message, FactsTold | HeadTold) or message.log != self.log:
             return
         if not self._is_of_this_keeper(message):
@@ -130,7 +150,15 @@ class Following:
             self._wake.ring()
             return
         self._hand_on(told.first, told.facts, told.hash_before, told.hash_after, told.term)
+        self._hand_on_rows(told)
         self._hand_on_what_was_ahead()
+
+    def _hand_on_rows(self, told: FactsTold) -> None:
+        """Only while they are news: rows say how nodes stand after the last of their facts."""
+        head = self._head
+        is_news = head is not None and head.sequence == told.first + len(told.facts) - 1
+        if told.rows and is_news and self.follow.with_rows:
+            self._listener.take_rows(self.log, told.first + len(told.facts) - 1, told.rows)
 
     def _hear_head(self, told: HeadTold) -> None:
         self._told = max(self._told, told.sequence)
@@ -163,7 +191,15 @@ class Following:
         skip = head.sequence + 1 - first
         try:
             known = [
-                Fact(self.log, first + index, told.at, told.cause, told.actor, decode_event(told.event), now)
+                Fact(
+                    self.log,
+                    first + index,
+                    told.at,
+                    told.cause,
+                    told.actor,
+                    decode_event_shared(told.event),
+                    now,
+                )
                 for index, told in enumerate(facts)
                 if index >= skip
             ]

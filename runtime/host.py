@@ -19,7 +19,7 @@ from bus.catalogue import KEEPER
 from bus.errors import AskTimedOut, BusError, NobodyListens
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
-from core.component import Component, Decision, Effect, ImageAdopted, Images, State
+from core.component import Component, Decision, Effect, ImageAdopted, Images, RowKeeper, RowsTold, State
 from core.events.log import LogOpened
 from core.fact import NO_LOG, Fact, Head, Note
 from core.images import GlobalImage, Image, RegionImage
@@ -31,6 +31,7 @@ from core.messages.base import (
     LogHeard,
     LogSilent,
     Message,
+    Notice,
     Refused,
     Woken,
 )
@@ -60,6 +61,8 @@ logger = structlog.get_logger()
 
 _WOKEN = Woken()
 _BuildVersion = str
+_TOLD_OVERHEAD_BYTES = 48
+"""Of a told fact beside its texts and its event: field names, numbers and lengths take 42 at most."""
 
 
 class HostCounts(Struct):
@@ -119,6 +122,9 @@ class Host(Generic[State]):
         self._wake = Wake(clock)
         self._hears = frozenset(component.hears)
         self._woken = 0
+        self._due: Instant | None = None
+        """What the component was due at when it was last asked; nothing has been decided since."""
+        self._sleeps_until: Instant | None = None
         self._rows: list[Row] = []
         self._outgoing: list[Outgoing] = []
         self._to_append = Wake(clock)
@@ -228,8 +234,25 @@ class Host(Generic[State]):
                 image.fold(fact)
             self._early[log] = (image, facts[-1].sequence)
             return
-        self._inbox.append(facts)
-        self._wake.ring()
+        if self._inbox or not self.is_open:
+            self._inbox.append(facts)  # In its turn, behind what arrived before.
+            self._wake.ring()
+            return
+        # Facts are only folded, so the coroutine is left asleep unless they make something due before it would wake.
+        component, state = self.component, self.state
+        for fact in facts:
+            state = component.evolve(state, fact)
+        self.state = state
+        due = self._due = component.due(state)
+        if due is not None and (self._sleeps_until is None or due < self._sleeps_until):
+            self._wake.ring()
+
+    def take_rows(self, log: LogName, sequence: int, rows: bytes) -> None:
+        """What the facts just taken made of the nodes that they changed."""
+        if self.state is not None:
+            self.take_facts(
+                [Fact(NO_LOG, 0, self.clock.now(), "", self.component.name, RowsTold(log, sequence, rows))]
+            )
 
     def take_silence(self, log: LogName, is_silent: bool) -> None:
         """A followed log's keeper fell silent, or is heard again."""
@@ -262,7 +285,8 @@ class Host(Generic[State]):
             if self._inbox:
                 await asyncio.sleep(0)  # Let the bus hand over what has come meanwhile.
             else:
-                await self._wake.wait(self._next_due())
+                self._sleeps_until = self._next_due()
+                await self._wake.wait(self._sleeps_until)
 
     def _begin(self) -> None:
         own = self._kept.image if self._kept else None
@@ -291,27 +315,25 @@ class Host(Generic[State]):
         )
         self.state = self.component.evolve(self.state, fact)
         self.is_open = True
-        self._announce([row], head, after_it)
+        self._announce([row], head, after_it, b"")
 
     def _refuse_all(self) -> None:
-        """Followed facts wait; requests are answered that nothing new is accepted."""
+        """Followed facts and the host's own notices wait; requests are answered that nothing new is accepted."""
         waiting = list(self._inbox)
         self._inbox.clear()
         for item in waiting:
-            if isinstance(item, list):
+            if isinstance(item, list) or isinstance(item[0].message, Notice):
                 self._inbox.append(item)
             elif item[1]:
                 self.bus.say(Refused(Reason.LOG_FULL, sentence(Reason.LOG_FULL)), item[1])
 
     def _next_due(self) -> Instant | None:
-        assert self.state is not None
-        due = self.component.due(self.state)
         if self._kept is None:
-            return due
-        return earliest(due, after(self._told_at, HEAD_INTERVAL))
+            return self._due
+        return earliest(self._due, after(self._told_at, HEAD_INTERVAL))
 
     def _take(self) -> None:
-        """Decide up to `TAKEN_AT_ONCE_MAX` arrivals, and after each whatever is due."""
+        """Decide up to `TAKEN_AT_ONCE_MAX` arrivals, and then whatever is due."""
         assert self.state is not None
         component, inbox, now = self.component, self._inbox, self.clock.now()
         for _ in range(min(len(inbox), TAKEN_AT_ONCE_MAX)):
@@ -322,9 +344,8 @@ class Host(Generic[State]):
             else:
                 parcel, reply_to = item
                 self._decide(Envelope(parcel.message, parcel.sender, parcel.id, now, reply_to))
-            self._wake_component(now)
         self._wake_component(now)
-        if self._kept is not None and after(self._told_at, HEAD_INTERVAL) <= now:
+        if self._kept is not None and self._told_at + HEAD_INTERVAL <= now:
             self._say_head(now)
 
     def _wake_component(self, now: Instant) -> None:
@@ -339,6 +360,7 @@ class Host(Generic[State]):
             turns += 1
             if turns > WOKEN_IN_A_ROW_MAX:
                 raise BrokenInvariant(name, f"due at {due} for ever, and it is {now}")
+        self._due = due
 
     def _decide(self, envelope: Envelope) -> None:
         self.counts.decided += 1
@@ -394,6 +416,7 @@ class Host(Generic[State]):
             # 1. Take all that was decided until now: it becomes durable together, or not at all.
             rows, outgoing = self._rows, self._outgoing
             self._rows, self._outgoing = [], []
+            packed = self._packed_rows(rows)
             if rows:
                 before = log.head
                 self._is_appending = True
@@ -405,7 +428,7 @@ class Host(Generic[State]):
                 self._is_appending = False
                 self.counts.batches += 1
                 # 2. Tell the facts, so that whoever hears of them by other words can have heard them.
-                self._announce(rows, before, head)
+                self._announce(rows, before, head, packed)
             # 3. Tell what was decided with them, in the order in which it was.
             for item in outgoing:
                 self._tell(item)
@@ -438,13 +461,27 @@ class Host(Generic[State]):
             if reply_to and not isinstance(message, Refused):
                 self.bus.say(Refused(Reason.TOO_LARGE, sentence(Reason.TOO_LARGE)), reply_to)
 
-    def _announce(self, rows: list[Row], before: Head, head: Head) -> None:
+    def _packed_rows(self, rows: list[Row]) -> bytes:
+        """As the nodes are after the last of these facts, which is the last one evolved."""
+        if not rows or not isinstance(self.component, RowKeeper):
+            return b""
+        return self.component.packed_rows(self.state, rows[0].sequence)
+
+    def _announce(self, rows: list[Row], before: Head, head: Head, packed: bytes) -> None:
         """Tell a durable batch, in parts if it is large."""
         self._told_at = self.clock.now()
         for part, hash_before, hash_after in _parts(rows, before, head):
             facts = tuple(ToldFact(Instant(row.at), row.cause, row.actor, row.event) for row in part)
+            beside = packed if part[-1] is rows[-1] and len(packed) <= TOLD_BYTES_MAX else b""
             told = FactsTold(
-                head.log, head.log_id, self._term, part[0].sequence, hash_before, hash_after, facts
+                log=head.log,
+                log_id=head.log_id,
+                term=self._term,
+                first=part[0].sequence,
+                hash_before=hash_before,
+                hash_after=hash_after,
+                facts=facts,
+                rows=beside,
             )
             self._say(told, "")
 
@@ -457,18 +494,23 @@ class Host(Generic[State]):
 
 def _parts(rows: list[Row], before: Head, head: Head) -> list[tuple[list[Row], bytes, bytes]]:
     """A batch cut so that each part fits an announcement, with the hashes around each."""
-    if sum(len(row.event) for row in rows) <= TOLD_BYTES_MAX:
+    if sum(map(_weight, rows)) <= TOLD_BYTES_MAX:
         return [(rows, before.hash, head.hash)]
     parts: list[tuple[list[Row], bytes, bytes]] = []
     part: list[Row] = []
     weight, hash_before = 0, before.hash
     for row, hash_after in zip(rows, chain(before.hash, rows), strict=True):
         part.append(row)
-        weight += len(row.event)
+        weight += _weight(row)
         if weight >= TOLD_BYTES_MAX or row is rows[-1]:
             parts.append((part, hash_before, hash_after))
             part, weight, hash_before = [], 0, hash_after
     return parts
+
+
+def _weight(row: Row) -> int:
+    """What a row weighs in an announcement: small facts weigh more by their causes than by themselves."""
+    return len(row.event) + len(row.cause) + len(row.actor) + _TOLD_OVERHEAD_BYTES
 
 
 def check_fleet(image: Image, log: LogName, fleet: str) -> None:

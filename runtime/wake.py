@@ -28,12 +28,11 @@ class Wake:
             sleeper.set_result(None)
 
     async def wait(self, until: Instant | None = None) -> None:
-        """Sleep until rung, or until then. Only one may sleep at a time."""
-        if not self._is_rung and (until is None or self._clock.now() < until):
-            loop = asyncio.get_running_loop()
+        """Sleep until rung, or until then, or a moment if then has passed. Only one may sleep at a time."""
+        if not self._is_rung:
             if until is not None and (self._timer is None or self._timer_at > until):
-                self._set_timer(loop, until)
-            self._sleeper = loop.create_future()
+                self._set_timer(until)
+            self._sleeper = asyncio.get_running_loop().create_future()
             try:
                 await self._sleeper
             finally:
@@ -46,11 +45,11 @@ class Wake:
             self._timer.cancel()
             self._timer = None
 
-    def _set_timer(self, loop: asyncio.AbstractEventLoop, until: Instant) -> None:
+    def _set_timer(self, until: Instant) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = until
-        self._timer = loop.call_at(self._clock.loop_time(until), self._timer_fired)
+        self._timer = self._clock.call_at(until, self._timer_fired)
 
     def _timer_fired(self) -> None:
         self._timer = None

@@ -68,6 +68,26 @@ class Unit(Struct, frozen=True):
         return ".".join(part for part in (self.role, self.region, self.member) if part)
 
 
+def bus_name_of(unit: Unit) -> str:
+    """What a unit is called on the bus: as its component calls itself."""
+    short = {
+        "job_queue": "queue",
+        "placement_store": "store",
+        "region_broker": "broker",
+        "allocation_agent": "agent",
+    }
+    if unit.role == "reader":
+        return f"reader.{unit.member}"
+    return ".".join(part for part in (short.get(unit.role, unit.role), unit.region, unit.member) if part)
+
+
+def log_kept_by(unit: Unit) -> LogName | None:
+    """The log whose keeper this is."""
+    if unit.role == "job_queue":
+        return GLOBAL_LOG
+    return region_log(unit.region) if unit.role == "placement_store" else None
+
+
 Build = Callable[[Plan, Unit], Component[Any]]
 
 ROLES: dict[str, Build | None] = {

@@ -9,11 +9,12 @@ from scenarios.scenario import FleetSpec
 
 def plan_of(fleet: FleetSpec, name: str) -> Plan:
     """The plane that serves this fleet."""
-    regions = tuple(_region(fleet, RegionName(f"r{number}")) for number in range(fleet.regions))
+    regions = tuple(region_plan(fleet, RegionName(f"r{number}")) for number in range(fleet.regions))
     return Plan(name, regions)
 
 
-def _region(fleet: FleetSpec, region: RegionName) -> RegionPlan:
+def region_plan(fleet: FleetSpec, region: RegionName) -> RegionPlan:
+    """One region of that sort: its nodes cut among its workers."""
     total = Amount(1000 * fleet.gpus_per_node, 96_000, 1 << 40)
     inventories = []
     first = 0

@@ -20,10 +20,11 @@ from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_l
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
+from runtime.wiring import bus_name_of
 from scenarios.fleet import plan_of
 from scenarios.load import Arrival, draw_load
 from scenarios.scenario import ScenarioSpec
-from scenarios.worlds.simulated import START, SimulatedUnit, SimulatedWorld, bus_name_of
+from scenarios.worlds.simulated import START, SimulatedUnit, SimulatedWorld
 
 logger = structlog.get_logger()
 

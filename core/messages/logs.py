@@ -31,6 +31,8 @@ class FactsTold(Message, frozen=True, tag="facts-told"):
     """Of the row before it: who has another one there starts from the image."""
     hash_after: bytes
     facts: tuple[ToldFact, ...]
+    rows: bytes = b""
+    """The node rows that these facts changed, packed (core/rows.py); only beside the last part of a batch."""
 
 
 class HeadTold(Message, frozen=True, tag="head-told"):

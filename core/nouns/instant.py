@@ -24,5 +24,8 @@ def after(instant: Instant, span: Nanoseconds) -> Instant:
 
 def earliest(*instants: Instant | None) -> Instant | None:
     """The first of those that are set; None when none is."""
-    known = [instant for instant in instants if instant is not None]
-    return min(known) if known else None
+    first = None
+    for instant in instants:
+        if instant is not None and (first is None or instant < first):
+            first = instant
+    return first

@@ -24,6 +24,12 @@ TAKEN_AT_ONCE_MAX = 512
 WOKEN_IN_A_ROW_MAX = 10_000
 """Times that a host may be due at one instant; more means that `due` does not see what `decide` changed."""
 
+# Processes.
+RESTART_DELAY_MIN: Nanoseconds = seconds(0.1)
+"""Between the death of a unit and its next start; doubled at each death that follows soon."""
+RESTART_DELAY_MAX: Nanoseconds = seconds(10)
+"""The longest such wait. Who lived longer than this starts from the shortest again."""
+
 # Following a log.
 HEAD_INTERVAL: Nanoseconds = seconds(2)
 """A keeper's longest silence: it then says its head."""

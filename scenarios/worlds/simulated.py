@@ -12,12 +12,21 @@ from typing import Any
 import structlog
 
 from bus.simulated import SimulatedNetwork
-from core.nouns.ids import GLOBAL_LOG, LogName
+from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, Instant, seconds
 from runtime.clock import Clock
 from runtime.spool import EmulatedSpool
 from runtime.virtual_loop import VirtualLoop
-from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, open_unit, units_of
+from runtime.wiring import (
+    OpenUnit,
+    Plan,
+    Surroundings,
+    Unit,
+    bus_name_of,
+    log_kept_by,
+    open_unit,
+    units_of,
+)
 from store.errors import LogFull
 from store.memory import MemoryLog, MemoryReader, MemoryStore
 from store.memory_disk import Fate, MemoryDisk
@@ -208,23 +217,3 @@ class SimulatedWorld:
             unit.kill()
         for task in self._background:
             task.cancel()
-
-
-def bus_name_of(unit: Unit) -> str:
-    """As its component calls itself."""
-    short = {
-        "job_queue": "queue",
-        "placement_store": "store",
-        "region_broker": "broker",
-        "allocation_agent": "agent",
-    }
-    if unit.role == "reader":
-        return f"reader.{unit.member}"
-    return ".".join(part for part in (short.get(unit.role, unit.role), unit.region, unit.member) if part)
-
-
-def log_kept_by(unit: Unit) -> LogName | None:
-    """The log whose keeper this is."""
-    if unit.role == "job_queue":
-        return GLOBAL_LOG
-    return LogName(f"region.{unit.region}") if unit.role == "placement_store" else None

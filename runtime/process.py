@@ -1,0 +1,224 @@
+"""A real process: units brought to life over NATS and SQLite, started again when they die, and ended by a signal.
+
+The supervisor is here, and the one TaskGroup with it. Each life of a unit begins from its log, with an endpoint of its
+own on the bus, so that nothing of the life before answers for it; what ends a life is logged, and the next one begins a
+little later, later each time.
+"""
+
+import asyncio
+import secrets
+import signal
+import traceback
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+from msgspec import Struct
+
+from bus.errors import BusError, ServerTooOld
+from bus.nats import NatsConnection
+from bus.port import Bus
+from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
+from runtime.clock import Clock, wall_now
+from runtime.effects import Doer
+from runtime.errors import BrokenInvariant, HostError, KeeperExists
+from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
+from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
+from store.port import LogStore
+from store.sqlite import SqliteStore
+
+logger = structlog.get_logger()
+
+Task = tuple[str, Coroutine[Any, Any, None]]
+"""What is to run, under a name."""
+Opened = Callable[[OpenUnit], None]
+"""Told of each life of a unit as it begins."""
+
+FINAL = (KeeperExists, LogBroken, LogFromNewerBuild, LogInUse, LogOfAnotherFleet)
+"""What the next start would only meet again, or would make worse: the unit stays dead, and a person must look."""
+EXPECTED = (BusError, HostError, LogError)
+"""Deaths whose text says all; any other is a mistake of ours, and is logged with the place where it happened."""
+
+
+class Nodes(Doer, Protocol):
+    """What a worker's tasks run on. Outlives the worker's lives in this process."""
+
+    async def run(self) -> None:
+        """Let tasks go on, for ever."""
+
+    def close(self) -> None:
+        """Let go of timers."""
+
+
+class Ground(Struct, frozen=True):
+    """What a unit is built over, life after life."""
+
+    endpoint: Callable[[str], Bus]
+    """Makes an endpoint of this name. Each life has one of its own."""
+    store: LogStore
+    doer: Doer | None = None
+
+
+async def run_together(tasks: Iterable[Task]) -> None:
+    """Run until one raises; then the others are cancelled, and what was raised comes in an ExceptionGroup."""
+    async with asyncio.TaskGroup() as group:
+        for name, task in tasks:
+            group.create_task(task, name=name)
+
+
+async def run_unit(plan: Plan, unit: Unit, ground: Ground, opened: Opened | None = None) -> None:
+    """Start a unit, and start it again whenever it dies, until cancelled. Its log is closed before this ends.
+
+    Raises what keeps it from its first start, and whatever is `FINAL` later.
+    """
+    loop = asyncio.get_running_loop()
+    delay = RESTART_DELAY_MIN
+    lives: list[OpenUnit] = []
+    while True:
+        begun = loop.time()
+        try:
+            await _live(plan, unit, ground, lives, opened)
+        except Exception as death:
+            causes = list(_leaves(death))
+            final = [cause for cause in causes if isinstance(cause, FINAL)]
+            if final or not lives:
+                raise (final or causes)[0] from death
+            _raise_if_cancelled(death)
+            if loop.time() - begun > RESTART_DELAY_MAX / SECOND:
+                delay = RESTART_DELAY_MIN
+            _log_death(unit, causes, delay)
+        await asyncio.sleep(delay / SECOND)
+        delay = Nanoseconds(min(2 * delay, RESTART_DELAY_MAX))
+
+
+async def run_process(
+    plan: Plan, units: Sequence[Unit], url: str, directory: Path, nodes: Mapping[str, Nodes]
+) -> None:
+    """Run units over one connection, and the nodes under those that are workers (by the unit's name), until cancelled.
+
+    Waits for a server that is not there yet. Raises the first of whatever `run_unit` raises, and ServerTooOld.
+    """
+    connection = await connected(url, plan.fleet, bus_name_of(units[0]))
+    store = SqliteStore(directory)
+    try:
+        tasks = [
+            (unit.name, run_unit(plan, unit, Ground(connection.endpoint, store, nodes.get(unit.name))))
+            for unit in units
+        ]
+        await run_together([*tasks, *((f"{name}/nodes", under.run()) for name, under in nodes.items())])
+    except ExceptionGroup as deaths:
+        raise next(_leaves(deaths)) from deaths
+    finally:
+        for under in nodes.values():
+            under.close()
+        await connection.close()
+        logger.info("process_ended", units=[unit.name for unit in units])
+
+
+async def connected(url: str, fleet: str, name: str) -> NatsConnection:
+    """Connect, and try again until there is a server that lets us in. Raises ServerTooOld."""
+    delay = RESTART_DELAY_MIN
+    while True:
+        try:
+            return await NatsConnection.connect(url, fleet, name)
+        except ServerTooOld:
+            raise
+        except BusError as error:
+            logger.warning("bus_unreachable", problem=str(error), again_seconds=delay / SECOND)
+        await asyncio.sleep(delay / SECOND)
+        delay = Nanoseconds(min(2 * delay, RESTART_DELAY_MAX))
+
+
+def run_until_signalled(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run in a loop of its own until it raises, or until SIGTERM or SIGINT ends it in order."""
+    # The cancellation is the signal's, and this is where the process ends: there is nobody left to raise it to.
+    with suppress(asyncio.CancelledError, KeyboardInterrupt):
+        asyncio.run(_with_signals(work))
+
+
+async def _with_signals(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+
+    def end(number: signal.Signals) -> None:
+        """The first signal ends it; another one would only interrupt the closing of the log."""
+        if not task.cancelling():
+            logger.info("process_ending", signal=number.name)
+            task.cancel()
+
+    loop.set_exception_handler(_log_problem)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C works there without.
+            loop.add_signal_handler(number, end, number)
+    await work()
+
+
+async def _live(plan: Plan, unit: Unit, ground: Ground, lives: list[OpenUnit], opened: Opened | None) -> None:
+    """One life, which ends by raising."""
+    loop = asyncio.get_running_loop()
+    bus = ground.endpoint(bus_name_of(unit))
+    around = Surroundings(
+        bus=bus,
+        store=ground.store,
+        now=wall_now,
+        clock=lambda start, not_before: Clock(loop, start, not_before),
+        new_log_id=lambda: secrets.token_hex(16),
+        doer=ground.doer,
+    )
+    try:
+        life = await open_unit(plan, unit, around)
+        lives[:] = [life]
+        try:
+            logger.info("unit_started", unit=unit.name)
+            if opened is not None:
+                opened(life)
+            await run_together(life.tasks())
+        finally:
+            await life.close()
+    finally:
+        await bus.close()
+    raise BrokenInvariant(unit.name, "all of its tasks ended by themselves")
+
+
+def _leaves(death: BaseException) -> Iterator[BaseException]:
+    """What was raised, without the groups around it."""
+    if isinstance(death, BaseExceptionGroup):
+        for part in death.exceptions:
+            yield from _leaves(part)
+    else:
+        yield death
+
+
+def _raise_if_cancelled(death: Exception) -> None:
+    """A group that fails while it is cancelled forgets the cancellation."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from death
+
+
+def _log_death(unit: Unit, causes: list[BaseException], delay: Nanoseconds) -> None:
+    for cause in causes:
+        fields = {} if isinstance(cause, EXPECTED) else {"place": _place(cause)}
+        logger.error(
+            "unit_died",
+            unit=unit.name,
+            error=f"{type(cause).__name__}: {cause}",
+            again_seconds=delay / SECOND,
+            **fields,
+        )
+
+
+def _place(cause: BaseException) -> list[str]:
+    """Where it happened, innermost last."""
+    return [f"{frame.filename}:{frame.lineno}" for frame in traceback.extract_tb(cause.__traceback__)[-5:]]
+
+
+def _log_problem(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio would print with a trace: a callback that raised, a task that nobody asked about."""
+    error = context.get("exception")
+    fields = {} if error is None else {"error": repr(error), "place": _place(error)}
+    logger.error("loop_problem", problem=context.get("message", ""), **fields)
