@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 logger = structlog.get_logger()
 
 SERVER_VERSION_MIN = (2, 12)
-"""Older servers silently ignore options that later parts rely on (spec of the substrate, section 1)."""
+"""Older servers silently ignore options that later parts rely on."""
 CONNECT_SPAN: Nanoseconds = seconds(10)
 """How long the first connection may take; then `connect` says why it failed."""
 LISTEN_SPAN: Nanoseconds = seconds(60)

@@ -9,7 +9,7 @@ import structlog
 
 from bus.catalogue import dead_letters_of, pattern_of, subject_of
 from bus.errors import AskTimedOut, NobodyListens
-from bus.packing import pack
+from bus.packing import not_ours, pack
 from bus.port import Address, BusCounts, Hear, Subscription
 from core.codec import CodecError, decode_parcel
 from core.messages.base import Answer, Message
@@ -127,6 +127,8 @@ class NatsBus:
                 parcel = decode_parcel(data)
             except CodecError as error:
                 self._dead_letter(subject, data, error)
+                if reply_to and subject != self._dead_letters and self._is_open:
+                    self.say(not_ours(error), reply_to)  # Whoever asked is told what is wrong.
                 return
             self.counts.heard += 1
             hear(parcel, reply_to)

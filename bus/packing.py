@@ -1,9 +1,10 @@
-"""Puts a message into its parcel, for every bus alike."""
+"""Puts a message into its parcel, and answers for what is no parcel, for every bus alike."""
 
 from bus.errors import MessageTooLarge
-from core.codec import Parcel, encode
-from core.messages.base import Message
+from core.codec import CodecError, Parcel, encode
+from core.messages.base import Message, Refused
 from core.nouns.limits import MESSAGE_BYTES_MAX
+from core.nouns.reasons import Reason, sentence
 
 
 def pack(identity: str, sender: str, message: Message) -> bytes:
@@ -12,3 +13,8 @@ def pack(identity: str, sender: str, message: Message) -> bytes:
     if len(data) > MESSAGE_BYTES_MAX:
         raise MessageTooLarge(str(type(message).__struct_config__.tag), len(data), MESSAGE_BYTES_MAX)
     return data
+
+
+def not_ours(error: CodecError) -> Refused:
+    """The answer to a request that could not be read: an unknown tag or field, or a wrong type."""
+    return Refused(Reason.INVALID, sentence(Reason.INVALID), (str(error),))

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from bus.catalogue import dead_letters_of
 from bus.faults import Faults, IsCut, between
+from bus.packing import not_ours
 from bus.simulated_endpoint import Clock, Crowd, Ear, Letter, SimulatedBus, prefix_of
 from core.codec import CodecError, decode_parcel
 from core.messages.base import Message
@@ -114,9 +115,9 @@ class SimulatedNetwork:
         for endpoint in self._endpoints:
             endpoint.counts.reconnects += 1
 
-    def deliver_raw(self, subject: str, data: bytes) -> None:
+    def deliver_raw(self, subject: str, data: bytes, reply_to: str = "") -> None:
         """Put bytes on their way to whoever hears a subject, whatever they are."""
-        self._spread("", None, subject, data, "")
+        self._spread("", None, subject, data, reply_to)
 
     # What was seen.
 
@@ -259,8 +260,8 @@ class SimulatedNetwork:
             try:
                 # Decoded once for all its ears: what was decoded is frozen.
                 parcel = letter.parcel = decode_parcel(letter.data)
-            except CodecError:
-                self._dead_letter(endpoint, letter.subject, letter.data)
+            except CodecError as error:
+                self._dead_letter(endpoint, letter, error)
                 return
         kind = type(parcel.message)
         self._delivered[kind] = self._delivered.get(kind, 0) + 1
@@ -270,13 +271,18 @@ class SimulatedNetwork:
             endpoint.counts.heard += 1
             ear.hear(parcel, letter.reply_to)
 
-    def _dead_letter(self, endpoint: SimulatedBus, subject: str, data: bytes) -> None:
-        """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them."""
+    def _dead_letter(self, endpoint: SimulatedBus, letter: Letter, error: CodecError) -> None:
+        """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them.
+
+        Whoever asked is told what is wrong.
+        """
         endpoint.counts.dead_letters += 1
         self.dead_letters += 1
         dead = dead_letters_of(self.fleet)
-        if subject != dead:
-            self._spread(endpoint.name, endpoint, dead, data, "")
+        if letter.subject != dead:
+            self._spread(endpoint.name, endpoint, dead, letter.data, "")
+            if letter.reply_to:
+                endpoint.say(not_ours(error), letter.reply_to)
 
     def _hash_pieces(self) -> None:
         self._hash.update(b"".join(self._pieces))

@@ -1,4 +1,7 @@
-"""What a user asks for: a workload of jobs of identical tasks, all placed together or not at all."""
+"""What a user asks for: a workload of jobs of identical tasks, all placed together or not at all.
+
+A field that this build does not know is refused, never dropped: somebody asked for something by it.
+"""
 
 from enum import StrEnum
 
@@ -23,7 +26,7 @@ class Kind(StrEnum):
     FUNCTION = "function"
 
 
-class Emulation(Struct, frozen=True):
+class Emulation(Struct, frozen=True, forbid_unknown_fields=True):
     """What an emulated task does instead of running a program: it takes time, checkpoints and fails."""
 
     work: Nanoseconds
@@ -36,7 +39,7 @@ class Emulation(Struct, frozen=True):
     """How long it takes to write a checkpoint and leave when told to stop."""
 
 
-class JobSpec(Struct, frozen=True):
+class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """One job: `tasks` identical tasks, each of which fits one node."""
 
     name: str
@@ -47,14 +50,14 @@ class JobSpec(Struct, frozen=True):
     emulation: Emulation
 
 
-class RetryLimits(Struct, frozen=True):
+class RetryLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """How often an attempt may be tried again, by cause. Preemption and node loss never count."""
 
     task_failed: int = 0
     start_failed: int = 5
 
 
-class WorkloadSpec(Struct, frozen=True):
+class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """A workload as submitted."""
 
     name: str

@@ -15,11 +15,12 @@ from bus.errors import AskTimedOut, BadSubject, MessageTooLarge, NobodyListens
 from bus.port import Address, Bus
 from core.codec import Parcel
 from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
-from core.messages.base import Message
-from core.messages.queue import CancelWorkload, ShowWorkload, Submitted
+from core.messages.base import Message, Refused
+from core.messages.queue import CancelWorkload, ShowWorkload, Submitted, SubmitWorkload
 from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import MILLISECOND, Nanoseconds, seconds
 from core.nouns.limits import INBOX_MAX, MESSAGE_BYTES_MAX
+from core.nouns.reasons import Reason
 from tests.bus.worlds import FLEET, PATIENCE_SECONDS, World, in_both_worlds, servers_left
 
 QUEUE = Address("queue")
@@ -342,6 +343,17 @@ async def test_poison_is_counted_and_set_aside(world: World) -> None:
     assert 4 == hearer.counts.dead_letters
     assert ([], 4) == (dead.parcels, undertaker.counts.dead_letters), "they do not go round"
     assert f"{FLEET}.dead.letter" == dead_letters_of(FLEET)
+
+
+@in_both_worlds
+async def test_request_that_cannot_be_read_is_refused(world: World) -> None:
+    """Whoever asks in words that the hearer does not know is told so, with the place of the mistake."""
+    sender, hearer, ear = await pair(world)
+    strange: Any = {"name": "x", "jobs": [], "colour": "green"}
+    answer = await sender.ask(SubmitWorkload(strange, "user"), PATIENCE)
+    assert isinstance(answer, Refused)
+    assert (Reason.INVALID, True) == (answer.reason, "colour" in answer.problems[0])
+    assert (1, []) == (hearer.counts.dead_letters, ear.parcels)
 
 
 @in_both_worlds
