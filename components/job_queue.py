@@ -200,6 +200,10 @@ class JobQueue:
         decider = self._deciders.get(type(envelope.message))
         return decider(state, envelope) if decider else NOTHING
 
+    def forget_memos(self, state: QueueState) -> None:
+        """Which regions are willing is worked out anew."""
+        state.house.willing_memo.clear()
+
     # Folding.
 
     def evolve(self, state: QueueState, fact: Fact) -> QueueState:

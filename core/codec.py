@@ -20,6 +20,10 @@ class CodecError(Exception):
     """Bytes that are no value of ours: an unknown tag, a wrong type, or not MessagePack at all."""
 
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises on bytes that are no value: the last two on text that is not UTF-8 and on arrays without end."""
+
+
 class Parcel(Struct, frozen=True):
     """A message as it crosses the bus."""
 
@@ -54,7 +58,7 @@ def decode_parcel(data: bytes) -> Parcel:
     """A message with its id and sender. Raises CodecError."""
     try:
         parcel: Parcel = _parcels.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CodecError(str(error)) from error
     return parcel
 
@@ -63,7 +67,7 @@ def decode_event(data: bytes) -> Event:
     """An event as its log holds it. Raises CodecError."""
     try:
         event: Event = _events.decode(data)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise CodecError(str(error)) from error
     return event
 

@@ -124,3 +124,11 @@ class RowKeeper(Protocol):
 
     def packed_rows(self, state: Any, first: int) -> bytes:  # Any: a checked protocol cannot name its state
         """The rows of all nodes that facts from this sequence on have changed."""
+
+
+@runtime_checkable
+class Forgetful(Protocol):
+    """A component whose `decide` fills memos: values equal to a from-scratch computation, in no digest."""
+
+    def forget_memos(self, state: Any) -> None:  # Any: as above
+        """Empty them. No decision may change by it."""

@@ -125,7 +125,7 @@ def missing_gpu_milli(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> 
 class _Released:
     """What victims would give back, as arrays, so that trying a prefix of them costs one addition."""
 
-    def __init__(self, victims: list[Victim]) -> None:
+    def __init__(self, victims: list[Victim], is_lost: list[bool]) -> None:
         self.victims = victims
         nodes: list[int] = []
         amounts: list[tuple[int, int, int]] = []
@@ -133,11 +133,12 @@ class _Released:
         for _, _, held in victims:
             for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
                 need = job.need
-                nodes.extend(spread.nodes)
-                amounts.extend(
-                    (need.gpu_milli * count, need.cpu_milli * count, need.memory_bytes * count)
-                    for count in spread.tasks
-                )
+                for node, count in zip(spread.nodes, spread.tasks, strict=True):
+                    if not is_lost[node]:  # A lost node gives nothing back before it has reported empty.
+                        nodes.append(node)
+                        amounts.append(
+                            (need.gpu_milli * count, need.cpu_milli * count, need.memory_bytes * count)
+                        )
             self.ends.append(len(nodes))
         self.nodes = np.array(nodes, dtype=np.int64)
         self.amounts = np.array(amounts, dtype=np.int64).reshape(-1, 3)
@@ -163,17 +164,23 @@ def find_with_victims(
     source    MAST §4.3: lowest priority first, among those the longest-running, until it fits; then the largest of the
               chosen first, and those not needed are spared
     """
-    candidates = _Released(_candidates(capacity, priority))
+    candidates = _Released(_candidates(capacity, priority), capacity.is_lost)
     count = len(candidates.victims)
     if not count or isinstance(find_spreads(view, candidates.room_after(room, count), jobs), Reason):
         return Reason.NO_CAPACITY
     chosen = candidates.victims[: _shortest_prefix(view, room, jobs, candidates)]
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
-    released = _Released(chosen)
+    released = _Released(chosen, capacity.is_lost)
     count = _shortest_prefix(view, room, jobs, released)
     spreads = find_spreads(view, released.room_after(room, count), jobs)
     assert not isinstance(spreads, Reason), spreads
     return spreads, _needed(room, jobs, spreads, chosen[:count])
+
+
+def room_over_all(room: Room, capacity: Capacity, priority: int) -> Room:
+    """What would be available if everybody who could be pushed out had ended: what a refusal's shortage is counted from."""
+    candidates = _Released(_candidates(capacity, priority), capacity.is_lost)
+    return candidates.room_after(room, len(candidates.victims))
 
 
 def _candidates(capacity: Capacity, priority: int) -> list[Victim]:

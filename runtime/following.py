@@ -74,6 +74,10 @@ class Following:
         """How far was handed on; None before the first image."""
         self._told = 0
         """The highest sequence heard of."""
+        self._told_early: dict[str, int] = {}
+        """The same by log id, before the first image says which log it is that we follow."""
+        self._is_unreadable = False
+        """Whether the next fact is one that this build does not know."""
         self._needs_image = True
         self._ahead: OrderedDict[int, FactsTold] = OrderedDict()
         """Announcements beyond a gap, by first sequence."""
@@ -109,9 +113,15 @@ class Following:
             return
         if not isinstance(message, FactsTold | HeadTold) or message.log != self.log:
             return
-        if not self._is_of_this_keeper(message):
+        if head is None:
+            known = self._told_early.get(message.log_id, 0)
+            self._told_early[message.log_id] = max(known, _last_of(message))
             return
-        self._heard_at = self._clock.now()
+        if not self._is_of_this_keeper(message, head):
+            return
+        if _last_of(message) >= head.sequence and not self._is_unreadable:
+            # What lies behind us was long on its way, or comes from an older copy: it is no sign of life.
+            self._heard_at = self._clock.now()
         if isinstance(message, FactsTold):
             self._hear_facts(message)
         else:
@@ -119,10 +129,7 @@ class Following:
         if self._is_silent and not self._is_behind():
             self._wake.ring()
 
-    def _is_of_this_keeper(self, message: FactsTold | HeadTold) -> bool:
-        head = self._head
-        if head is None:
-            return True
+    def _is_of_this_keeper(self, message: FactsTold | HeadTold, head: Head) -> bool:
         sequence = message.first - 1 if isinstance(message, FactsTold) else message.sequence
         is_restored = message.term > head.term and sequence < head.sequence
         if message.log_id != head.log_id or message.term < head.term or is_restored:
@@ -130,7 +137,7 @@ class Following:
             return False
         return True
 
-    def _refuse(self, message: FactsTold | HeadTold, head: Head) -> None:
+    def _refuse(self, message: FactsTold | HeadTold | ImagePage, head: Head) -> None:
         self.counts.refused += 1
         logger.warning(
             "keeper_refused", host=self._bus.name, log=self.log, term=message.term, known_term=head.term,
@@ -138,10 +145,10 @@ class Following:
         )  # fmt: skip
 
     def _hear_facts(self, told: FactsTold) -> None:
-        last = told.first + len(told.facts) - 1
+        last = _last_of(told)
         self._told = max(self._told, last)
         head = self._head
-        if head is None or last <= head.sequence:
+        if head is None or last <= head.sequence or self._is_unreadable:
             return
         if told.first > head.sequence + 1:
             self._ahead[told.first] = told
@@ -206,13 +213,17 @@ class Following:
         except CodecError as error:
             # A newer build wrote it: nothing can be folded past it, and the silence that follows says so.
             logger.error("followed_event_unknown", host=self._bus.name, log=self.log, error=str(error))
+            self._is_unreadable = True
             return
+        self._is_unreadable = False
         self._head = Head(self.log, head.log_id, max(term, head.term), first + len(facts) - 1, hash_after)
         self._listener.take_facts(known)
 
     def _start_again(self, why: str) -> None:
         logger.warning("log_adopted_anew", host=self._bus.name, log=self.log, why=why)
         self._needs_image = True
+        self._is_unreadable = False
+        self._told = 0  # Of that history, which is none of ours any more.
         self._ahead.clear()
         self._wake.ring()
 
@@ -224,11 +235,14 @@ class Following:
         while True:
             # 1. Start from the image, at first and whenever history is not what we knew.
             if self._needs_image and not await self._adopt():
+                self._watch_silence()
                 await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
                 continue
-            # 2. Read what was told and not heard.
-            if self._is_behind() and not await self._read():
-                await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
+            # 2. Read what was told and not heard, page after page.
+            if self._is_behind():
+                if not await self._read():
+                    self._watch_silence()
+                    await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
                 continue
             # 3. Say when the keeper falls silent, and when it is heard again.
             self._watch_silence()
@@ -238,10 +252,12 @@ class Following:
         return self._head is None or self._told > self._head.sequence
 
     def _watch_silence(self) -> None:
+        """Silent whether or not we are behind; heard again only once caught up with."""
         is_silent = after(self._heard_at, HEAD_SILENCE_MAX) <= self._clock.now()
-        if is_silent != self._is_silent:
-            self._is_silent = is_silent
-            self._listener.take_silence(self.log, is_silent)
+        if self._head is None or is_silent == self._is_silent or (self._is_behind() and not is_silent):
+            return
+        self._is_silent = is_silent
+        self._listener.take_silence(self.log, is_silent)
 
     async def _ask(self, message: Message) -> Message | None:
         try:
@@ -271,20 +287,26 @@ class Following:
         except CodecError as error:
             logger.error("image_unknown", host=self._bus.name, log=self.log, error=str(error))
             return False
+        known = self._head
+        if known is not None and (first.log_id != known.log_id or first.term < known.term):
+            self._refuse(first, known)
+            return False
         head = Head(self.log, first.log_id, first.term, first.sequence, first.hash)
         if not self._listener.adopt(self.log, image, head):
             self.counts.refused += 1
             return False
         self.counts.images += 1
         self._head = head
-        self._needs_image = False
+        self._told = max(self._told, self._told_early.pop(head.log_id, 0))
+        self._told_early.clear()
+        self._needs_image = self._is_silent = False
         self._heard_at = self._clock.now()
         self._hand_on_what_was_ahead()
         return True
 
     async def _read(self) -> bool:
         """One page of what was not heard. False: nobody answered, or nothing came of it."""
-        head = self._head
+        head = before = self._head
         assert head is not None, self.log
         self.counts.gaps += 1
         page = await self._ask(ReadLog(self.log, head.sequence + 1, READ_FACTS_MAX))
@@ -292,14 +314,17 @@ class Following:
             return False
         head = self._head  # Facts may have been heard while the page was on its way.
         assert head is not None, self.log
-        if not page.facts:
-            # What was told is not there: a keeper told before it was durable, or the file is an older copy.
-            return page.first > self._told
-        if page.first + len(page.facts) - 1 > head.sequence:
+        # No facts: what was told is not there, because the file is an older copy.
+        if page.facts and page.first + len(page.facts) - 1 > head.sequence:
             self._hand_on(page.first, page.facts, page.hash_before, page.hash_after, page.term)
             self._hand_on_what_was_ahead()
-        return True
+        return self._needs_image or self._head is not before
 
     def close(self) -> None:
         """Let go of its timer."""
         self._wake.close()
+
+
+def _last_of(message: FactsTold | HeadTold) -> int:
+    """The highest sequence that a word of the keeper is about."""
+    return message.first + len(message.facts) - 1 if isinstance(message, FactsTold) else message.sequence

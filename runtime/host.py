@@ -19,7 +19,17 @@ from bus.catalogue import KEEPER
 from bus.errors import AskTimedOut, BusError, NobodyListens
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
-from core.component import Component, Decision, Effect, ImageAdopted, Images, RowKeeper, RowsTold, State
+from core.component import (
+    Component,
+    Decision,
+    Effect,
+    Forgetful,
+    ImageAdopted,
+    Images,
+    RowKeeper,
+    RowsTold,
+    State,
+)
 from core.events.log import LogOpened
 from core.fact import NO_LOG, Fact, Head, Note
 from core.images import GlobalImage, Image, RegionImage
@@ -103,6 +113,8 @@ class Host(Generic[State]):
         clock: Clock,
         kept: Kept | None = None,
         doer: Doer | None = None,
+        *,
+        decides_twice: bool = False,
     ) -> None:
         assert (component.keeps is not None) == (kept is not None), component.name
         self.component = component
@@ -115,6 +127,7 @@ class Host(Generic[State]):
         """Whether facts can be decided: false while a full disk keeps the log from being opened."""
         self._kept = kept
         self._doer = doer
+        self._decides_twice = decides_twice
         self._term = kept.log.head.term + 1 if kept else 0
         self._sequence = kept.log.head.sequence if kept else 0
         self._inbox: deque[tuple[Parcel, str] | list[Fact]] = deque()
@@ -366,6 +379,8 @@ class Host(Generic[State]):
         self.counts.decided += 1
         assert self.state is not None
         decision = self.component.decide(self.state, envelope)
+        if self._decides_twice:
+            self._check_purity(decision, envelope)
         if decision.events:
             self._evolve(decision, envelope)
         if decision.messages or decision.effects:
@@ -374,6 +389,15 @@ class Host(Generic[State]):
                 self._outgoing.append(outgoing)
             else:
                 self._tell(outgoing)
+
+    def _check_purity(self, decision: Decision, envelope: Envelope) -> None:
+        """Deciding changes nothing, and what it may fill for speed changes no decision."""
+        assert self.state is not None
+        if isinstance(self.component, Forgetful):
+            self.component.forget_memos(self.state)
+        if self.component.decide(self.state, envelope) != decision:
+            message = type(envelope.message).__name__
+            raise BrokenInvariant(self.component.name, f"decided {message} twice, and not alike")
 
     def _evolve(self, decision: Decision, envelope: Envelope) -> None:
         """Number the facts, and evolve them and the notes in the order decided."""

@@ -127,6 +127,8 @@ class Surroundings(Struct):
     """A clock that starts at the first instant, but not before the second."""
     new_log_id: Callable[[], str]
     doer: Doer | None = None
+    decides_twice: bool = False
+    """Whether every decision is taken twice and compared, memos emptied in between: purity, tested."""
 
 
 class OpenUnit:
@@ -172,7 +174,8 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     component = build(plan, unit)
     if component.keeps is None:
         clock = around.clock(around.now(), Instant(0))
-        return OpenUnit(unit, Host(component, around.bus, clock, doer=around.doer), None, [])
+        host = Host(component, around.bus, clock, doer=around.doer, decides_twice=around.decides_twice)
+        return OpenUnit(unit, host, None, [])
     return await _open_keeper(plan, unit, component, component.keeps, around)
 
 
@@ -196,7 +199,8 @@ async def _open_keeper(
         check_fleet(image, name, plan.fleet)
         not_before = Instant(last.rows[0].at) if last else Instant(0)
         clock = around.clock(around.now(), not_before)
-        host = Host(component, around.bus, clock, Kept(log, image, plan.fleet, BUILD), around.doer)
+        kept = Kept(log, image, plan.fleet, BUILD)
+        host = Host(component, around.bus, clock, kept, around.doer, decides_twice=around.decides_twice)
         await host.prepare()
     except BaseException:
         await log.close()

@@ -18,6 +18,7 @@ from core.messages.base import Message, Refused
 from core.messages.queue import Acknowledged, CancelWorkload, Submitted, SubmitWorkload
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
 from core.nouns.instant import SECOND, Nanoseconds, seconds
+from runtime.garbage import settle_down
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import bus_name_of
@@ -62,13 +63,15 @@ class Outcome(Struct):
 class Run:
     """One scenario under way."""
 
-    def __init__(self, spec: ScenarioSpec, seed: int, loop: VirtualLoop) -> None:
+    def __init__(
+        self, spec: ScenarioSpec, seed: int, loop: VirtualLoop, *, decides_twice: bool = False
+    ) -> None:
         self.spec = spec
         self.seed = seed
         self.loop = loop
         self.outcome = Outcome(spec.name, seed)
         self.dice = random.Random(f"scenario/{spec.name}/{seed}")
-        self.world = SimulatedWorld(plan_of(spec.fleet, spec.name), seed, loop)
+        self.world = SimulatedWorld(plan_of(spec.fleet, spec.name), seed, loop, decides_twice=decides_twice)
         self.user = self.world.network.endpoint("client.user")
         self.accepted: dict[int, WorkloadId] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -267,11 +270,12 @@ async def _sleep(span: Nanoseconds) -> None:
     await asyncio.sleep(span / SECOND)
 
 
-def run_simulated(spec: ScenarioSpec, seed: int) -> Outcome:
-    """Play a scenario from a seed."""
+def run_simulated(spec: ScenarioSpec, seed: int, *, decides_twice: bool = False) -> Outcome:
+    """Play a scenario from a seed. Deciding everything twice tests that deciding changes nothing; it costs a third more."""
+    settle_down()
     loop = VirtualLoop(START)
     try:
-        return loop.run_until_complete(Run(spec, seed, loop).play())
+        return loop.run_until_complete(Run(spec, seed, loop, decides_twice=decides_twice).play())
     finally:
         loop.cancel_all()
         loop.close()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import msgspec
 from msgspec import Struct
 
-from core.codec import CodecError, encode
+from core.codec import UNREADABLE, CodecError, encode
 from core.fact import Event, Fact
 
 
@@ -50,7 +50,7 @@ class Image:
                     for name in names or cls.SECTIONS
                 }
             )
-        except (msgspec.MsgspecError, KeyError) as error:
+        except (*UNREADABLE, KeyError) as error:
             raise CodecError(f"{cls.__name__}: {error}") from error
 
     def encode(self, names: tuple[str, ...] = ()) -> bytes:

@@ -103,6 +103,8 @@ VIOLATIONS_KEPT_MAX = 1_000
 # Input.
 NAME_LENGTH_MAX = 128
 TASKS_MAX = 100_000
+NEED_MAX = 1 << 53
+"""Of one resource, by one task: what a JSON number holds exactly, and far from what an array's 64 bits cannot."""
 NODES_JOINED_AT_ONCE_MAX = 2_000
 
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL

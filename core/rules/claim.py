@@ -8,9 +8,11 @@ from core.nouns.workload import Kind
 
 
 def is_well_formed(claim: Claim) -> bool:
-    """Exactly the tasks that its jobs have, on nodes named once each and in order."""
+    """Exactly the tasks that its jobs have, on nodes named once each and in order, over victims named once each."""
     if len(claim.spreads) != len(claim.jobs) or not claim.jobs:
         return False
+    if len(set(claim.victims)) != len(claim.victims):
+        return False  # What one holds would be counted twice.
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
         ascending = all(before < after for before, after in zip(spread.nodes, spread.nodes[1:], strict=False))
         if (

@@ -6,7 +6,7 @@ from msgspec.structs import asdict
 
 from core.codec import encode
 from core.images.region import Hardware
-from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, TASKS_MAX
+from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, NEED_MAX, TASKS_MAX
 from core.nouns.workload import JobSpec, WorkloadSpec
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -27,6 +27,8 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         found.append("jobs: two have the same name")
     for index, job in enumerate(spec.jobs):
         found.extend(f"jobs[{index}].{problem}" for problem in _problems_of_job(job))
+    if len(set(spec.regions)) != len(spec.regions):
+        found.append("regions: one is named twice")
     spans = {"max_duration": spec.max_duration, "grace": spec.grace}
     found.extend(f"{field}: it must not be negative" for field, span in spans.items() if span < 0)
     if spec.retry.task_failed < 0 or spec.retry.start_failed < 0:
@@ -43,6 +45,11 @@ def _problems_of_job(job: JobSpec) -> list[str]:
         found.append(f"tasks: {job.tasks} is not between 1 and {TASKS_MAX}")
     found.extend(
         f"need.{name}: it must not be negative" for name, amount in asdict(job.need).items() if amount < 0
+    )
+    found.extend(
+        f"need.{name}: {amount} is more than {NEED_MAX}"
+        for name, amount in asdict(job.need).items()
+        if amount > NEED_MAX
     )
     if job.need.gpu_milli == 0 and job.need.cpu_milli == 0:
         found.append("need: it asks for neither GPU nor CPU")

@@ -98,6 +98,7 @@ class SimulatedUnit:
             clock=world.clock,
             new_log_id=world.new_log_id,
             doer=self.spool,
+            decides_twice=world.decides_twice,
         )
         opened = await open_unit(world.plan, self.unit, around)
         if self._life != life:
@@ -144,8 +145,9 @@ class SimulatedUnit:
 class SimulatedWorld:
     """A plane, its network, its disks and its time."""
 
-    def __init__(self, plan: Plan, seed: int, loop: VirtualLoop) -> None:
+    def __init__(self, plan: Plan, seed: int, loop: VirtualLoop, *, decides_twice: bool = False) -> None:
         self.plan = plan
+        self.decides_twice = decides_twice
         self.loop = loop
         self.dice = random.Random(f"world/{seed}")
         self.network = SimulatedNetwork(random.Random(f"network/{seed}"), loop, plan.fleet)
