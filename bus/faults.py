@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
+from core.messages.base import Message
 from core.nouns.instant import MILLISECOND, Nanoseconds
 from core.nouns.limits import INBOX_MAX
 
@@ -25,6 +26,9 @@ class Faults(Struct):
     pending_max: int = INBOX_MAX
     """Messages on their way to one ear; more are lost, and counted where they would have been heard."""
 
+
+Gate = Callable[[str, str, Message, Callable[[], None]], bool]
+"""Asked as a message arrives: from whom, at whom, which, and how to let it arrive later, once or often. False: not now."""
 
 IsCut = Callable[[str, str], bool]
 """Whether nothing that the first endpoint says reaches the second. Both are names."""

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from bus.catalogue import dead_letters_of
-from bus.faults import Faults, IsCut, between
+from bus.faults import Faults, Gate, IsCut, between
 from bus.packing import not_ours
 from bus.simulated_endpoint import Clock, Crowd, Ear, Letter, SimulatedBus, prefix_of
 from core.codec import CodecError, decode_parcel
@@ -43,6 +43,8 @@ class SimulatedNetwork:
         self.fleet = fleet
         self.clock = clock
         self.faults = Faults()
+        self.gate: Gate | None = None
+        """Set by whoever holds back chosen messages."""
         self.is_up = True
         self.dropped = 0
         """Lost by chance, by a cut, or with an endpoint that is gone; nobody was told."""
@@ -263,6 +265,10 @@ class SimulatedNetwork:
             except CodecError as error:
                 self._dead_letter(endpoint, letter, error)
                 return
+        if self.gate is not None and not letter.is_let_go:
+            name = "" if sender is None else sender.name
+            if not self.gate(name, endpoint.name, parcel.message, lambda: self._let_go(ear, letter)):
+                return
         kind = type(parcel.message)
         self._delivered[kind] = self._delivered.get(kind, 0) + 1
         if ear.hear is None:
@@ -270,6 +276,15 @@ class SimulatedNetwork:
         else:
             endpoint.counts.heard += 1
             ear.hear(parcel, letter.reply_to)
+
+    def _let_go(self, held: Ear, letter: Letter) -> None:
+        """A message that was held back arrives at whoever is called as its hearer was, and hears its subject now."""
+        late = Letter(letter.sender, letter.subject, letter.data, letter.mark, letter.reply_to)
+        late.is_let_go = True
+        crowd = self._crowds.get(prefix_of(letter.subject)) or Crowd()
+        for ear in (*crowd.single, *(ear for members in crowd.groups.values() for ear in members)):
+            if ear.endpoint.name == held.endpoint.name:
+                self._put(ear, self.clock.now_ns(), late)
 
     def _dead_letter(self, endpoint: SimulatedBus, letter: Letter, error: CodecError) -> None:
         """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them.

@@ -209,7 +209,7 @@ class Ear:
 class Letter:
     """One message on its way, to however many ears."""
 
-    __slots__ = ("data", "mark", "parcel", "reply_to", "sender", "subject")
+    __slots__ = ("data", "is_let_go", "mark", "parcel", "reply_to", "sender", "subject")
 
     def __init__(
         self, sender: SimulatedBus | None, subject: str, data: bytes, mark: bytes, reply_to: str
@@ -219,6 +219,8 @@ class Letter:
         """What stands for the bytes in the network's digest."""
         self.parcel: Parcel | None = None
         """What the bytes say, once one ear has heard them."""
+        self.is_let_go = False
+        """Whether it was held back, and no longer is."""
 
 
 def prefix_of(subject: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from core.agenda import Agenda
+from core.messages.agents import BidSettled
 from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
@@ -54,7 +55,7 @@ class Auction(Struct):
     @property
     def is_complete(self) -> bool:
         """Whether all that were asked have answered."""
-        return len(self.bids) + len(self.abstained) >= len(self.asked)
+        return all(region in self.bids or region in self.abstained for region in self.asked)
 
     def ranked(self) -> list[Bid]:
         """Bids, best first; ties by region."""
@@ -179,3 +180,8 @@ class AuctionHouse:
             found = tuple(region for region in eligible() if region not in refused)
             self.willing_memo[shape] = found
         return found
+
+
+def settled(bid: Bid, *, has_won: bool) -> BidSettled:
+    """What the agent that bid is told."""
+    return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won)

@@ -7,9 +7,22 @@ that it was declined or that its attempt ended (components/settlement.py).
 
 from collections.abc import Callable
 
-from components.auctions import Auction, AuctionHouse
+from components.auctions import Auction, settled
+from components.queue_requests import UserRequests
+from components.queue_state import (
+    AbstentionHeard,
+    AuctionClosed,
+    AuctionOpened,
+    BidHeard,
+    OpeningsSeen,
+    QueueState,
+    RefusalPassed,
+    RegionSilent,
+    Settled,
+    Swept,
+    eligible,
+)
 from components.settlement import Step, settle
-from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events.queue import (
     AttemptClosed,
@@ -20,7 +33,6 @@ from core.events.queue import (
     RequeueRequested,
     WorkloadAwarded,
     WorkloadCancelled,
-    WorkloadHeld,
     WorkloadReleased,
     WorkloadsForgotten,
     WorkloadSubmitted,
@@ -28,105 +40,23 @@ from core.events.queue import (
 from core.events.region import AttemptEnded, AwardDeclined, NodesJoined, NodesReturned
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import GlobalImage, RegionImage
-from core.images.queue import WorkloadRow, key_of
-from core.messages.agents import BidSettled
-from core.messages.base import Answer, Envelope, LogHeard, LogSilent, Message, Refused, Woken
+from core.images.queue import WorkloadRow
+from core.messages.base import Envelope, LogHeard, LogSilent, Message, Woken
 from core.messages.broker import SolicitBid
 from core.messages.queue import (
     Abstention,
-    Acknowledged,
     Bid,
     CancelWorkload,
     HoldWorkload,
     ReleaseWorkload,
     RequeueWorkload,
     ShowWorkload,
-    Submitted,
     SubmitWorkload,
-    WorkloadShown,
 )
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log, region_of
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import AUCTIONS_MAX, FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, RETENTION
-from core.nouns.reasons import Reason, sentence
-from core.nouns.workload import Phase, WorkloadSpec
-from core.pending import PendingOrder
-from core.rules.submission import could_fit, problems_of
-
-
-class AuctionOpened(Note, frozen=True):
-    """These regions were asked."""
-
-    workload: WorkloadId
-    auction: Auction
-
-
-class OpeningsSeen(Note, frozen=True):
-    """No other auction can be opened before something changes."""
-
-
-class BidHeard(Note, frozen=True):
-    """A region bid."""
-
-    bid: Bid
-
-
-class AbstentionHeard(Note, frozen=True):
-    """A region refused."""
-
-    abstention: Abstention
-
-
-class AuctionClosed(Note, frozen=True):
-    """An auction is over."""
-
-    workload: WorkloadId
-    won: Bid | None
-
-
-class RefusalPassed(Note, frozen=True):
-    """A refusal for open bids is old."""
-
-    shape: str
-    region: RegionName
-
-
-class Settled(Note, frozen=True):
-    """An award's next step was taken; it is looked at again then, if at all."""
-
-    workload: WorkloadId
-    again_at: Instant | None
-
-
-class RegionSilent(Note, frozen=True):
-    """Whether a region's log is heard."""
-
-    region: RegionName
-    is_silent: bool
-
-
-class Swept(Note, frozen=True):
-    """Ended workloads were looked through."""
-
-
-class QueueState:
-    """The global image, what each region's log shows, the order, auctions, and when to look at what."""
-
-    def __init__(self, at: Instant, regions: tuple[RegionName, ...]) -> None:
-        self.image = GlobalImage.empty()
-        self.sequence = 0
-        self.regions: dict[RegionName, RegionImage | None] = dict.fromkeys(regions)
-        """None until the region's log is known."""
-        self.silent: dict[RegionName, bool] = {}
-        self.order = PendingOrder()
-        self.house = AuctionHouse()
-        self.open_at: Instant | None = at
-        """Set when an auction might be opened that could not before."""
-        self.awarded_at: dict[WorkloadId, Instant] = {}
-        self.won: dict[WorkloadId, Bid] = {}
-        self.awards_due: Agenda[WorkloadId] = Agenda()
-        self.ended: Agenda[WorkloadId] = Agenda()
-        self.sweep_at = at
+from core.nouns.workload import Phase
 
 
 class JobQueue:
@@ -154,12 +84,7 @@ class JobQueue:
         )
         self._deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
             Woken: self._woken,
-            SubmitWorkload: self._submit,
-            CancelWorkload: self._cancel,
-            HoldWorkload: self._hold,
-            ReleaseWorkload: self._release,
-            RequeueWorkload: self._requeue,
-            ShowWorkload: self._show,
+            **UserRequests(self.regions).deciders,
             Bid: self._bid,
             Abstention: self._abstention,
             LogSilent: self._log_silent,
@@ -174,8 +99,9 @@ class JobQueue:
             state.image = images.own
         for workload, row in state.image.workloads.rows.items():
             self._place(state, workload, row)
-            if row.is_standing or row.is_cancel_requested:
+            if row.is_standing:
                 state.awarded_at[workload] = images.at
+            if row.is_standing or (row.is_cancel_requested and row.phase == Phase.PENDING):
                 state.awards_due.put(workload, images.at)
             if row.phase.is_terminal:
                 state.ended.put(workload, after(Instant(row.ended_at), RETENTION))
@@ -324,147 +250,6 @@ class JobQueue:
                 assert isinstance(image, RegionImage)
                 self._adopt(state, region_of(log), image, fact.at)
 
-    # Users.
-
-    def _submit(self, state: QueueState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, SubmitWorkload)
-        workloads = state.image.workloads
-        if message.key:
-            known = workloads.keys.get(key_of(message.submitter, message.key))
-            if known is not None:
-                return _answered(Submitted(known))
-        problems = problems_of(message.spec)
-        if problems:
-            return _refused(Reason.INVALID, problems)
-        refusal = self._never(state, message.spec)
-        if refusal is not None:
-            return _refused(*refusal)
-        number = workloads.submitted + 1
-        workload = WorkloadId(f"w-{number}")
-        submitted = WorkloadSubmitted(workload, number, message.spec, message.submitter, message.key)
-        return Decision((submitted,), (Submitted(workload),))
-
-    def _never(self, state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
-        """Refused for good only when every region that it may run in is known, has nodes, and could not hold it."""
-        unknown = [region for region in spec.regions if region not in self.regions]
-        if unknown:
-            return Reason.UNKNOWN_REGION, tuple(
-                f"regions: {region} is not in the fleet" for region in unknown
-            )
-        for region in spec.regions or self.regions:
-            image = state.regions[region]
-            if image is None or not image.hardware.rows or could_fit(spec, image.hardware):
-                return None
-        problems = tuple(
-            f"jobs[{index}]: {job.tasks} tasks of {job.need.gpu_milli} GPU milli on {job.gpu_type}"
-            for index, job in enumerate(spec.jobs)
-        )
-        return Reason.NEVER_FITS, problems
-
-    def _cancel(self, state: QueueState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, CancelWorkload)
-        row = state.image.workloads.rows.get(message.workload)
-        if row is None:
-            return _refused(Reason.UNKNOWN_WORKLOAD)
-        if row.phase == Phase.CANCELLED or row.is_cancel_requested:
-            return _answered(Acknowledged(message.workload))
-        if row.phase.is_terminal:
-            return _refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
-        event: Event = (
-            CancelRequested(message.workload) if row.is_standing else WorkloadCancelled(message.workload)
-        )
-        return self._stop_auction(state, message.workload, (event,), Acknowledged(message.workload))
-
-    def _hold(self, state: QueueState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, HoldWorkload)
-        return self._set_hold(state, message.workload, message.revision, is_held=True)
-
-    def _release(self, state: QueueState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, ReleaseWorkload)
-        return self._set_hold(state, message.workload, message.revision, is_held=False)
-
-    def _set_hold(self, state: QueueState, workload: WorkloadId, revision: int, *, is_held: bool) -> Decision:
-        """A repeat finds what it asked for; what was said before a newer word is refused."""
-        row = state.image.workloads.rows.get(workload)
-        if row is None:
-            return _refused(Reason.UNKNOWN_WORKLOAD)
-        if row.phase.is_terminal:
-            return _refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
-        if row.is_held == is_held and revision in (row.hold_revision, row.hold_revision - 1):
-            return _answered(Acknowledged(workload, row.hold_revision))
-        if revision != row.hold_revision:
-            return _refused(Reason.SUPERSEDED, (f"revision: it is {row.hold_revision} now",))
-        newer = revision + 1
-        event: Event = WorkloadHeld(workload, newer) if is_held else WorkloadReleased(workload, newer)
-        return self._stop_auction(state, workload, (event,), Acknowledged(workload, newer))
-
-    def _stop_auction(
-        self, state: QueueState, workload: WorkloadId, events: tuple[Event, ...], answer: Answer
-    ) -> Decision:
-        """What is no longer to be awarded has no auction."""
-        auction = state.house.open.get(workload)
-        if auction is None:
-            return Decision(events, (answer,))
-        told = tuple(_settled(bid, has_won=False) for bid in auction.ranked())
-        return Decision((*events, AuctionClosed(workload, None)), (answer, *told))
-
-    def _requeue(self, state: QueueState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, RequeueWorkload)
-        row = state.image.workloads.rows.get(message.workload)
-        if row is None:
-            return _refused(Reason.UNKNOWN_WORKLOAD)
-        if row.phase.is_terminal:
-            return _refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
-        if message.epoch < row.epoch or not row.is_standing or row.requeued_epoch == row.epoch:
-            return _answered(Acknowledged(message.workload))
-        if message.epoch > row.epoch:
-            return _refused(Reason.INVALID, (f"epoch: it is {row.epoch} now",))
-        return Decision((RequeueRequested(message.workload, row.epoch),), (Acknowledged(message.workload),))
-
-    def _show(self, state: QueueState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, ShowWorkload)
-        row = state.image.workloads.rows.get(message.workload)
-        if row is None:
-            return _refused(Reason.UNKNOWN_WORKLOAD)
-        reason = self._reason(state, message.workload, row)
-        shown = WorkloadShown(
-            workload=message.workload,
-            name=row.spec.name,
-            phase=row.phase,
-            reason=reason or "",
-            sentence=sentence(reason) if reason else "",
-            epoch=row.epoch,
-            region=row.region,
-            hold_revision=row.hold_revision,
-            is_held=row.is_held,
-        )
-        return _answered(shown)
-
-    def _reason(self, state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Reason | None:
-        """Why it does not run, if it does not."""
-        if row.is_standing:
-            is_unreachable = row.phase == Phase.AWARDED and state.silent.get(row.region, True)
-            return Reason.REGION_UNREACHABLE if is_unreachable else None
-        if row.phase != Phase.PENDING:
-            return None
-        if row.is_held:
-            return Reason.HELD
-        eligible = self._eligible(state, row.spec)
-        refused = state.house.refused_by(row.spec.shape)
-        if eligible and any(region not in refused for region in eligible):
-            return Reason.WAITING_TURN
-        reasons = [refused[region] for region in eligible if region in refused]
-        if not reasons:
-            heard = any(state.regions[region] is not None for region in row.spec.regions or self.regions)
-            return Reason.NO_SUCH_HARDWARE if heard else Reason.REGION_UNREACHABLE
-        return Reason(Reason.NO_CAPACITY if Reason.NO_CAPACITY in reasons else reasons[0])
-
     # Regions.
 
     def _bid(self, state: QueueState, envelope: Envelope) -> Decision:
@@ -472,7 +257,7 @@ class JobQueue:
         assert isinstance(bid, Bid)
         auction = state.house.open.get(bid.workload)
         if auction is None or auction.auction != bid.auction or bid.region not in auction.asked:
-            return Decision(messages=(_settled(bid, has_won=False),))  # Too late: its room is not needed.
+            return Decision(messages=(settled(bid, has_won=False),))  # Too late: its room is not needed.
         if bid.region in auction.bids:
             return NOTHING
         return Decision(events=(BidHeard(bid),))
@@ -481,8 +266,10 @@ class JobQueue:
         said = envelope.message
         assert isinstance(said, Abstention)
         auction = state.house.open.get(said.workload)
-        if auction is None or auction.auction != said.auction or said.region in auction.abstained:
+        if auction is None or auction.auction != said.auction or said.region not in auction.asked:
             return NOTHING
+        if said.region in auction.abstained or said.region in auction.bids:
+            return NOTHING  # A repeat, or another agent's word on a request that the bus repeated.
         return Decision(events=(AbstentionHeard(said),))
 
     def _log_silent(self, state: QueueState, envelope: Envelope) -> Decision:
@@ -541,7 +328,7 @@ class JobQueue:
             events.append(AuctionClosed(workload, best))
             if best is not None:
                 events.append(self._award(state, workload, best, bids))
-            messages.extend(_settled(bid, has_won=bid is best) for bid in bids)
+            messages.extend(settled(bid, has_won=bid is best) for bid in bids)
         return Decision(tuple(events), tuple(messages))
 
     def _award(self, state: QueueState, workload: WorkloadId, best: Bid, bids: list[Bid]) -> WorkloadAwarded:
@@ -576,7 +363,7 @@ class JobQueue:
         rows = state.image.workloads.rows
 
         def is_wanted(shape: str, example: WorkloadId) -> bool:
-            askable[shape] = house.willing(shape, lambda: self._eligible(state, rows[example].spec))
+            askable[shape] = house.willing(shape, lambda: eligible(state, rows[example].spec))
             return bool(askable[shape])
 
         chosen: dict[str, None] = {}
@@ -598,15 +385,6 @@ class JobQueue:
             )
         return Decision(tuple(events), tuple(messages))
 
-    def _eligible(self, state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:
-        """Regions that are known, are heard, and have the hardware."""
-        found = []
-        for region in spec.regions or self.regions:
-            image = state.regions[region]
-            if image is not None and not state.silent.get(region, True) and could_fit(spec, image.hardware):
-                found.append(region)
-        return tuple(found)
-
     def _sweep(self, state: QueueState, now: Instant) -> Decision:
         """Ended workloads leave the image, but not before their regions forgot their attempts."""
         old = state.ended.passed(now, FORGOTTEN_AT_ONCE_MAX)
@@ -618,15 +396,3 @@ class JobQueue:
     def _is_remembered(self, state: QueueState, workload: WorkloadId) -> bool:
         images = [state.regions[region] for region in self.regions]
         return any(image is None or workload in image.attempts.rows for image in images)
-
-
-def _answered(answer: Answer) -> Decision:
-    return Decision(messages=(answer,))
-
-
-def _refused(reason: Reason, problems: tuple[str, ...] = ()) -> Decision:
-    return Decision(messages=(Refused(reason, sentence(reason), problems),))
-
-
-def _settled(bid: Bid, *, has_won: bool) -> BidSettled:
-    return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won)

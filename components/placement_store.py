@@ -58,8 +58,10 @@ from core.nouns.limits import (
 )
 from core.nouns.placement import Claim, gpu_milli_of
 from core.nouns.reasons import Reason
+from core.nouns.workload import EndCause
 from core.rows import pack_rows
 from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room
+from core.rules.inventory import is_sound
 from core.touched import touched_by
 
 
@@ -371,8 +373,10 @@ class PlacementStore:
         assert isinstance(message, RecordJoin)
         inventory = message.inventory
         capacity = state.image.capacity
-        if inventory.worker in capacity.workers or any(
-            capacity.has_node(node) for node in inventory.numbers()
+        if (
+            not is_sound(inventory)
+            or inventory.worker in capacity.workers
+            or any(capacity.has_node(node) for node in inventory.numbers())
         ):
             return NOTHING
         return Decision(events=(NodesJoined(inventory.worker, inventory),))
@@ -412,6 +416,10 @@ class PlacementStore:
         row = self._live(state, message.workload, message.epoch)
         if row is None or row.stop_cause:
             return NOTHING
+        promises = state.image.capacity.promises.get(message.by, {}).values()
+        key = (message.workload, message.epoch)
+        if message.cause == EndCause.PREEMPTED and not any(key in claim.victims for claim in promises):
+            return NOTHING  # The promise was withdrawn meanwhile: who was not yet told to stop is spared.
         return Decision(events=(StopOrdered(message.workload, message.epoch, message.cause, message.by),))
 
     def _started(self, state: StoreState, envelope: Envelope) -> Decision:

@@ -45,7 +45,7 @@ from core.messages.base import (
     Refused,
     Woken,
 )
-from core.messages.logs import AskHead, FactsTold, HeadAnswer, HeadTold, ToldFact
+from core.messages.logs import AskHead, HeadAnswer, HeadTold
 from core.nouns.ids import LogName, region_of
 from core.nouns.instant import SECOND, Instant, after, earliest, seconds
 from core.nouns.limits import (
@@ -54,25 +54,21 @@ from core.nouns.limits import (
     INBOX_MAX,
     READ_TIMEOUT,
     TAKEN_AT_ONCE_MAX,
-    TOLD_BYTES_MAX,
     WOKEN_IN_A_ROW_MAX,
 )
 from core.nouns.reasons import Reason, sentence
+from runtime.announcing import announcements
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, KeeperExists
 from runtime.following import Following
 from runtime.wake import Wake
-from store.chain import chain
-from store.errors import LogFull, LogOfAnotherFleet
+from store.errors import LogFull
 from store.port import Log, Row
 
 logger = structlog.get_logger()
 
 _WOKEN = Woken()
-_BuildVersion = str
-_TOLD_OVERHEAD_BYTES = 48
-"""Of a told fact beside its texts and its event: field names, numbers and lengths take 42 at most."""
 
 
 class HostCounts(Struct):
@@ -100,7 +96,7 @@ class Kept(Struct):
     log: Log
     image: Image
     fleet: str
-    build: _BuildVersion
+    build: str
 
 
 class Host(Generic[State]):
@@ -127,6 +123,7 @@ class Host(Generic[State]):
         """Whether facts can be decided: false while a full disk keeps the log from being opened."""
         self._kept = kept
         self._doer = doer
+        self._row_keeper = component if isinstance(component, RowKeeper) else None
         self._decides_twice = decides_twice
         self._term = kept.log.head.term + 1 if kept else 0
         self._sequence = kept.log.head.sequence if kept else 0
@@ -487,26 +484,14 @@ class Host(Generic[State]):
 
     def _packed_rows(self, rows: list[Row]) -> bytes:
         """As the nodes are after the last of these facts, which is the last one evolved."""
-        if not rows or not isinstance(self.component, RowKeeper):
+        if not rows or self._row_keeper is None:
             return b""
-        return self.component.packed_rows(self.state, rows[0].sequence)
+        return self._row_keeper.packed_rows(self.state, rows[0].sequence)
 
     def _announce(self, rows: list[Row], before: Head, head: Head, packed: bytes) -> None:
         """Tell a durable batch, in parts if it is large."""
         self._told_at = self.clock.now()
-        for part, hash_before, hash_after in _parts(rows, before, head):
-            facts = tuple(ToldFact(Instant(row.at), row.cause, row.actor, row.event) for row in part)
-            beside = packed if part[-1] is rows[-1] and len(packed) <= TOLD_BYTES_MAX else b""
-            told = FactsTold(
-                log=head.log,
-                log_id=head.log_id,
-                term=self._term,
-                first=part[0].sequence,
-                hash_before=hash_before,
-                hash_after=hash_after,
-                facts=facts,
-                rows=beside,
-            )
+        for told in announcements(rows, before, head, self._term, packed):
             self._say(told, "")
 
     def _say_head(self, now: Instant) -> None:
@@ -514,33 +499,3 @@ class Host(Generic[State]):
         self._told_at = now
         head = self._kept.log.head
         self._say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")
-
-
-def _parts(rows: list[Row], before: Head, head: Head) -> list[tuple[list[Row], bytes, bytes]]:
-    """A batch cut so that each part fits an announcement, with the hashes around each."""
-    if sum(map(_weight, rows)) <= TOLD_BYTES_MAX:
-        return [(rows, before.hash, head.hash)]
-    parts: list[tuple[list[Row], bytes, bytes]] = []
-    part: list[Row] = []
-    weight, hash_before = 0, before.hash
-    for row, hash_after in zip(rows, chain(before.hash, rows), strict=True):
-        part.append(row)
-        weight += _weight(row)
-        if weight >= TOLD_BYTES_MAX or row is rows[-1]:
-            parts.append((part, hash_before, hash_after))
-            part, weight, hash_before = [], 0, hash_after
-    return parts
-
-
-def _weight(row: Row) -> int:
-    """What a row weighs in an announcement: small facts weigh more by their causes than by themselves."""
-    return len(row.event) + len(row.cause) + len(row.actor) + _TOLD_OVERHEAD_BYTES
-
-
-def check_fleet(image: Image, log: LogName, fleet: str) -> None:
-    """A log of another fleet is not ours to write. Raises LogOfAnotherFleet."""
-    known = image.regions.fleet if isinstance(image, GlobalImage) else ""
-    if isinstance(image, RegionImage):
-        known = image.attempts.fleet
-    if known and known != fleet:
-        raise LogOfAnotherFleet(log, f"it belongs to fleet {known!r}, and this is {fleet!r}")

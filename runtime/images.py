@@ -1,9 +1,10 @@
 """An image from a log: newest snapshot plus tail."""
 
 from core.fact import Head
-from core.images import Image, decode_image, empty_image
+from core.images import GlobalImage, Image, RegionImage, decode_image, empty_image
 from core.nouns.ids import LogName
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
+from store.errors import LogOfAnotherFleet
 from store.port import LogReader
 from store.rows import facts_of
 
@@ -32,3 +33,12 @@ async def fold_up(reader: LogReader, log: LogName, image: Image, sequence: int) 
         sequence += len(page.rows)
         if sequence == head.sequence:
             return head
+
+
+def check_fleet(image: Image, log: LogName, fleet: str) -> None:
+    """A log of another fleet is not ours to write. Raises LogOfAnotherFleet."""
+    known = image.regions.fleet if isinstance(image, GlobalImage) else ""
+    if isinstance(image, RegionImage):
+        known = image.attempts.fleet
+    if known and known != fleet:
+        raise LogOfAnotherFleet(log, f"it belongs to fleet {known!r}, and this is {fleet!r}")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor, WrappedLogger
 
 LEVEL_VARIABLE = "MIZZEN_LOG"
 LEVELS = ("debug", "info", "warning", "error")
@@ -34,7 +34,7 @@ def set_up_logs(environment: Mapping[str, str], default: str, *, is_json: bool |
         is_json = not sys.stderr.isatty()
     threshold = logging.getLevelNamesMapping()[level.upper()]
     written: list[Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+        [_event_first, structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
         if is_json
         else [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     )
@@ -47,3 +47,9 @@ def set_up_logs(environment: Mapping[str, str], default: str, *, is_json: bool |
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
+
+
+def _event_first(_logger: WrappedLogger, _method: str, fields: EventDict) -> EventDict:
+    """When, how grave and what, and then the fields: lines are read by people too."""
+    first = {name: fields.pop(name) for name in ("timestamp", "level", "event") if name in fields}
+    return {**first, **fields}

@@ -20,11 +20,12 @@ from msgspec import Struct
 from bus.errors import BusError, ServerTooOld
 from bus.nats import NatsConnection
 from bus.port import Bus
-from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.clock import Clock, wall_now
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, HostError, KeeperExists
+from runtime.garbage import settle_down
 from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
 from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
 from store.port import LogStore
@@ -41,6 +42,10 @@ FINAL = (KeeperExists, LogBroken, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
 """What the next start would only meet again, or would make worse: the unit stays dead, and a person must look."""
 EXPECTED = (BusError, HostError, LogError)
 """Deaths whose text says all; any other is a mistake of ours, and is logged with the place where it happened."""
+
+
+CONNECT_SPAN = seconds(3)
+"""One try to connect, before it is logged that there is no server. It has connected in a hundredth of that, if there is one."""
 
 
 class Nodes(Doer, Protocol):
@@ -65,8 +70,10 @@ class Ground(Struct, frozen=True):
 async def run_together(tasks: Iterable[Task]) -> None:
     """Run until one raises; then the others are cancelled, and what was raised comes in an ExceptionGroup."""
     async with asyncio.TaskGroup() as group:
-        for name, task in tasks:
-            group.create_task(task, name=name)
+        started = [group.create_task(task, name=name) for name, task in tasks]
+        # Waited for inside the block: a death that finds us at its end leaves us counted as cancelled in Python 3.11,
+        # and then nobody could tell a death from the order to end.
+        await asyncio.wait(started)
 
 
 async def run_unit(plan: Plan, unit: Unit, ground: Ground, opened: Opened | None = None) -> None:
@@ -76,15 +83,23 @@ async def run_unit(plan: Plan, unit: Unit, ground: Ground, opened: Opened | None
     """
     loop = asyncio.get_running_loop()
     delay = RESTART_DELAY_MIN
-    lives: list[OpenUnit] = []
+    has_lived = False
+
+    def began(life: OpenUnit) -> None:
+        nonlocal has_lived
+        has_lived = True
+        logger.info("unit_started", unit=unit.name)
+        if opened is not None:
+            opened(life)
+
     while True:
         begun = loop.time()
         try:
-            await _live(plan, unit, ground, lives, opened)
+            await _live(plan, unit, ground, began)
         except Exception as death:
             causes = list(_leaves(death))
             final = [cause for cause in causes if isinstance(cause, FINAL)]
-            if final or not lives:
+            if final or not has_lived:
                 raise (final or causes)[0] from death
             _raise_if_cancelled(death)
             if loop.time() - begun > RESTART_DELAY_MAX / SECOND:
@@ -99,14 +114,27 @@ async def run_process(
 ) -> None:
     """Run units over one connection, and the nodes under those that are workers (by the unit's name), until cancelled.
 
-    Waits for a server that is not there yet. Raises the first of whatever `run_unit` raises, and ServerTooOld.
+    A unit starts once the one before it has its log. Waits for a server that is not there yet. Raises the first of
+    whatever `run_unit` raises, and ServerTooOld.
     """
     connection = await connected(url, plan.fleet, bus_name_of(units[0]))
     store = SqliteStore(directory)
+
+    async def run_after(before: asyncio.Event, begun: asyncio.Event, unit: Unit) -> None:
+        await before.wait()
+
+        def opened(_: OpenUnit) -> None:
+            settle_down()  # What it folded to come up stays.
+            begun.set()
+
+        await run_unit(plan, unit, Ground(connection.endpoint, store, nodes.get(unit.name)), opened)
+
+    # One after the other: before a keeper has its log, a reader might tell of a file that is not the log.
+    turns = [asyncio.Event() for _ in range(len(units) + 1)]
+    turns[0].set()
     try:
-        tasks = [
-            (unit.name, run_unit(plan, unit, Ground(connection.endpoint, store, nodes.get(unit.name))))
-            for unit in units
+        tasks: list[Task] = [
+            (unit.name, run_after(turns[turn], turns[turn + 1], unit)) for turn, unit in enumerate(units)
         ]
         await run_together([*tasks, *((f"{name}/nodes", under.run()) for name, under in nodes.items())])
     except ExceptionGroup as deaths:
@@ -123,7 +151,7 @@ async def connected(url: str, fleet: str, name: str) -> NatsConnection:
     delay = RESTART_DELAY_MIN
     while True:
         try:
-            return await NatsConnection.connect(url, fleet, name)
+            return await NatsConnection.connect(url, fleet, name, timeout=CONNECT_SPAN)
         except ServerTooOld:
             raise
         except BusError as error:
@@ -157,7 +185,7 @@ async def _with_signals(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     await work()
 
 
-async def _live(plan: Plan, unit: Unit, ground: Ground, lives: list[OpenUnit], opened: Opened | None) -> None:
+async def _live(plan: Plan, unit: Unit, ground: Ground, began: Opened) -> None:
     """One life, which ends by raising."""
     loop = asyncio.get_running_loop()
     bus = ground.endpoint(bus_name_of(unit))
@@ -171,11 +199,8 @@ async def _live(plan: Plan, unit: Unit, ground: Ground, lives: list[OpenUnit], o
     )
     try:
         life = await open_unit(plan, unit, around)
-        lives[:] = [life]
         try:
-            logger.info("unit_started", unit=unit.name)
-            if opened is not None:
-                opened(life)
+            began(life)
             await run_together(life.tasks())
         finally:
             await life.close()

@@ -17,8 +17,8 @@ from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_lo
 from core.nouns.instant import Instant
 from runtime.clock import Clock
 from runtime.effects import Doer
-from runtime.host import Host, Kept, check_fleet
-from runtime.images import load_image
+from runtime.host import Host, Kept
+from runtime.images import check_fleet, load_image
 from runtime.reader import Reader
 from store.port import LogStore
 

@@ -55,8 +55,8 @@ def checked(log: LogName, stored: Iterable[Stored], first: int, before: bytes) -
 
     `first` is the sequence that the first one should have. Raises LogBroken at the first row that is not what it was.
     """
-    rows = []
-    encode, copy, new = _encode, _prepared.copy, tuple.__new__
+    rows: list[Row] = []
+    encode, copy, new, add = _encode, _prepared.copy, tuple.__new__, rows.append
     expected = first
     for sequence, at, cause, actor, about, event, kept in stored:
         if sequence != expected:
@@ -68,6 +68,6 @@ def checked(log: LogName, stored: Iterable[Stored], first: int, before: bytes) -
             raise LogBroken(
                 log, sequence, "the row is not the one that was written: its hash does not follow"
             )
-        rows.append(new(Row, (sequence, at, cause, actor, about, event)))
+        add(new(Row, (sequence, at, cause, actor, about, event)))
         expected += 1
     return rows

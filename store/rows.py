@@ -1,6 +1,6 @@
 """Rows and what they mean: facts to rows for the log's keeper, rows to facts for whoever folds them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from core.codec import CodecError, decode_event, encode
 from core.fact import Event, Fact
@@ -20,20 +20,26 @@ def row_of(fact: Fact) -> Row:
     return Row(fact.sequence, fact.at, fact.cause, fact.actor, event.about, encode(event))
 
 
-def facts_of(log: LogName, rows: Iterable[Row]) -> list[Fact]:
+def facts_of(log: LogName, rows: Sequence[Row]) -> list[Fact]:
     """What these rows say. Raises LogFromNewerBuild at the first event that this build does not know."""
-    facts = []
-    for sequence, at, cause, actor, _, data in rows:
+    try:
+        return [
+            Fact(log, sequence, Instant(at), cause, actor, decode_event(data))
+            for sequence, at, cause, actor, _, data in rows
+        ]
+    except CodecError:
+        raise _unknown(log, rows) from None
+
+
+def _unknown(log: LogName, rows: Sequence[Row]) -> LogFromNewerBuild:
+    """The chain says that these are the bytes which were written; so somebody knew what they mean."""
+    for row in rows:
         try:
-            event = decode_event(data)
+            decode_event(row.event)
         except CodecError as error:
-            # The chain says that these are the bytes which were written; so somebody knew what they mean.
-            text = (
-                f"sequence {sequence} holds an event that this build does not know ({error}); run a newer one"
-            )
-            raise LogFromNewerBuild(log, text) from error
-        facts.append(Fact(log, sequence, Instant(at), cause, actor, event))
-    return facts
+            problem = f"sequence {row.sequence} holds an event that this build does not know ({error})"
+            return LogFromNewerBuild(log, f"{problem}; run a newer one")
+    raise AssertionError("one of them could not be decoded")
 
 
 def fitting(rows: Sequence[Row], bytes_max: int, at_least: int) -> tuple[int, int]:

@@ -6,6 +6,7 @@ write-ahead log grow without limit (127 MB for 60,000 rows when it was tried).
 
 import sqlite3
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ CHECKPOINT_PAGES = 4000
 """Pages of 4 KiB in the write-ahead log before they are moved to the file: 16 MB. A later checkpoint moves fewer pages in
 all, because appends write the same last pages again and again; SQLite's own default is 1000."""
 
-PAGE_ROWS = 2000
-"""Rows fetched at once where all are wanted."""
+PAGE_ROWS = 200
+"""Rows fetched at once where all are wanted, so few that they stay in the processor's cache while they are checked, decoded
+and folded: a replay with 2,000 took twice as long a row (5.0 against 9.9 µs, at worst)."""
 
 STATEMENT_ROWS_MAX = 256
 """Rows in one INSERT: 1,792 values, where SQLite allows 32,766."""
@@ -60,6 +62,7 @@ HeadRow = tuple[str, int, int, bytes]
 """Log id, term, sequence and hash."""
 
 
+@cache
 def insert(rows: int) -> str:
     """The statement that adds so many rows at once.
 
@@ -143,9 +146,9 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
-def is_missing(error: sqlite3.Error, path: Path) -> bool:
-    """Whether there is no log yet: no file, or one whose tables are still being made."""
-    return not path.exists() or "no such table" in str(error)
+def is_unmade(error: sqlite3.Error) -> bool:
+    """Whether the file is there, and its tables are still being made."""
+    return "no such table" in str(error)
 
 
 def checked_pages(

@@ -26,18 +26,22 @@ GROUP_ROWS_MAX = 4096
 """Rows in one commit, unless one append has more: bounds how long whoever comes next must wait."""
 
 
-class Append(NamedTuple):
-    """A batch that waits to be made durable."""
-
-    rows: tuple[Row, ...]
-    term: int
-    done: asyncio.Future[Head]
+Append = tuple[tuple[Row, ...], int, asyncio.Future[Head]]
+"""A batch that waits to be made durable: its rows, their term, and whoever waits."""
 
 
-class Close(NamedTuple):
+class Close:
     """The end: all that was handed in before is settled first."""
 
-    done: asyncio.Future[None]
+    def __init__(self, done: asyncio.Future[None]) -> None:
+        self.done = done
+
+
+class Place(NamedTuple):
+    """Where an append ends within its group: after so many rows, in this term."""
+
+    count: int
+    term: int
 
 
 Outcome = tuple[asyncio.Future[Head], Head | Exception]
@@ -71,7 +75,7 @@ class Writer:
     def hand_in(self, rows: Sequence[Row], term: int) -> asyncio.Future[Head]:
         """Queue a batch. Its rows are copied now: the caller may do with its list what it likes, also when cancelled."""
         done: asyncio.Future[Head] = self._loop.create_future()
-        self._waiting.put(Append(tuple(rows), term, done))
+        self._waiting.put((tuple(rows), term, done))
         return done
 
     def hand_in_close(self) -> asyncio.Future[None]:
@@ -152,9 +156,9 @@ class Writer:
             item = waiting.get()
             group: list[Append] = []
             rows = 0
-            while isinstance(item, Append):
+            while isinstance(item, tuple):
                 group.append(item)
-                rows += len(item.rows)
+                rows += len(item[0])
                 if rows >= GROUP_ROWS_MAX or waiting.empty():
                     break
                 item = waiting.get()
@@ -168,50 +172,85 @@ class Writer:
     def _committed(self, group: list[Append]) -> list[Outcome]:
         """What became of each append of a group, once it is durable."""
         if self._failure:
-            return [(append.done, self._failed()) for append in group]
-        # 1. Number and chain, in the order of the calls. What does not follow is refused; the others go on.
-        head = self.head
-        outcomes: list[Outcome] = []
-        values: list[object] = []
-        for append in group:
-            try:
-                head = _chained(self._name, head, append, values)
-            except Exception as refusal:  # noqa: BLE001  # a row that cannot be encoded is its caller's mistake only
-                outcomes.append((append.done, refusal))
-            else:
-                outcomes.append((append.done, head))
-        # 2. Write. It is all there or nothing is.
-        if not values:
-            return outcomes
+            return [(done, self._failed()) for _, _, done in group]
+        # 1. Number the rows, in the order of the calls. What does not follow is refused; the others go on.
+        rows, places, end = self._numbered(group)
         try:
-            self._insert(values, head.term if head.term != self.head.term else None)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the thread goes on to tell everybody
-            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-            if not self._is_rolled_back() or not is_full:
-                self._failure = f"{type(error).__name__}: {error}"
-            return [
-                self._unwritten(append, outcome) for append, (_, outcome) in zip(group, outcomes, strict=True)
-            ]
-        self.head = head
+            # 2. Chain and write. They are all there or none is.
+            hashes = chain(self.head.hash, rows)
+            if rows:
+                self._insert(rows, hashes, end.term)
+        except sqlite3.Error as error:
+            return self._unwritten(group, places, error)
+        except Exception as mistake:  # noqa: BLE001  # a row that has no encoding: one append's, not its neighbours'
+            self._roll_back()
+            if len(group) == 1:
+                return [(group[0][2], mistake)]
+            return [outcome for append in group for outcome in self._committed([append])]
+        # 3. Each hears of the head after its own rows.
+        outcomes: list[Outcome] = [
+            (done, self._head_at(place, hashes) if isinstance(place, Place) else place)
+            for (_, _, done), place in zip(group, places, strict=True)
+        ]
+        self.head = self._head_at(end, hashes)
         return outcomes
 
-    def _insert(self, values: list[object], term: int | None) -> None:
-        row_values = len(file.COLUMNS.split(","))
-        at_once = file.STATEMENT_ROWS_MAX * row_values
+    def _numbered(self, group: list[Append]) -> tuple[list[Row], list[Place | NotNext], Place]:
+        """The rows of a group together, where each append ends among them, and where all of them do."""
+        rows: list[Row] = []
+        places: list[Place | NotNext] = []
+        end = Place(0, self.head.term)
+        first = self.head.sequence + 1
+        for batch, term, _ in group:
+            if batch:
+                problem = _gap(batch, first + len(rows))
+                if term < end.term:
+                    problem = f"term {term} comes after term {end.term}"
+                if problem:
+                    places.append(NotNext(self._name, problem))
+                    continue
+                rows += batch
+                end = Place(len(rows), term)
+            places.append(end)
+        return rows, places, end
+
+    def _head_at(self, place: Place, hashes: list[bytes]) -> Head:
+        """The head after so many of the rows that follow the present one."""
+        count, term = place
+        if not count:
+            return self.head
+        return Head(self._name, self.head.log_id, term, self.head.sequence + count, hashes[count - 1])
+
+    def _insert(self, rows: list[Row], hashes: list[bytes], term: int) -> None:
         execute = self._connection.execute
-        if len(values) <= at_once and term is None:
+        if len(rows) <= file.STATEMENT_ROWS_MAX and term == self.head.term:
             # A statement outside a transaction is one: one step, in which the interpreter is free for others.
-            execute(file.insert(len(values) // row_values), values)
+            execute(file.insert(len(rows)), _values(rows, hashes))
             return
         execute("BEGIN IMMEDIATE")
-        for start in range(0, len(values), at_once):
-            part = values[start : start + at_once]
-            execute(file.insert(len(part) // row_values), part)
-        if term is not None:
-            execute("UPDATE meta SET term = ?", (term,))
+        for start in range(0, len(rows), file.STATEMENT_ROWS_MAX):
+            part = slice(start, start + file.STATEMENT_ROWS_MAX)
+            execute(file.insert(len(rows[part])), _values(rows[part], hashes[part]))
+        execute("UPDATE meta SET term = ?", (term,))
         execute("COMMIT")
 
-    def _is_rolled_back(self) -> bool:
+    def _unwritten(
+        self, group: list[Append], places: list[Place | NotNext], error: sqlite3.Error
+    ) -> list[Outcome]:
+        """What to tell a group that was not written: a refusal stands, and no rows are never too many."""
+        is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        if not self._roll_back() or not is_full:
+            self._failure = str(error)
+            return [(done, self._failed()) for _, _, done in group]
+        outcomes: list[Outcome] = []
+        for (rows, _, done), place in zip(group, places, strict=True):
+            if isinstance(place, NotNext):
+                outcomes.append((done, place))
+            else:
+                outcomes.append((done, self._full() if rows else self.head))
+        return outcomes
+
+    def _roll_back(self) -> bool:
         """Leave no transaction open; whether that worked. SQLite may have rolled back itself."""
         try:
             if self._connection.in_transaction:
@@ -220,17 +259,8 @@ class Writer:
             return False
         return True
 
-    def _unwritten(self, append: Append, outcome: Head | Exception) -> Outcome:
-        """What to tell an append whose group was not written: a refusal stands, and no rows are never too many."""
-        if self._failure:
-            return append.done, self._failed()
-        if isinstance(outcome, Exception):
-            return append.done, outcome
-        if not append.rows:
-            return append.done, self.head
-        return append.done, LogFull(
-            self._name, f"no room for more in {self._directory}; free some, then go on"
-        )
+    def _full(self) -> LogFull:
+        return LogFull(self._name, f"no room for more in {self._directory}; free some, then go on")
 
     def _failed(self) -> AppendFailed:
         text = f"a batch could not be made durable ({self._failure}); close the log and open it again"
@@ -245,21 +275,17 @@ class Writer:
             assert self._loop.is_closed()
 
 
-def _chained(log: LogName, head: Head, append: Append, values: list[object]) -> Head:
-    """The head after an append, whose values are added to those of its group. Raises NotNext."""
-    rows, term = append.rows, append.term
-    if not rows:
-        return head
-    if term < head.term:
-        raise NotNext(log, f"term {term} comes after term {head.term}")
-    for expected, row in enumerate(rows, head.sequence + 1):
-        if row.sequence != expected:
-            raise NotNext(log, f"sequence {row.sequence} stands where {expected} should")
-    hashes = chain(head.hash, rows)
-    for row, hash_ in zip(rows, hashes, strict=True):
-        values.extend(row)
-        values.append(hash_)
-    return Head(log, head.log_id, term, rows[-1].sequence, hashes[-1])
+def _gap(rows: Sequence[Row], first: int) -> str:
+    """What is wrong with the sequences of rows that should begin with `first`; empty when nothing is."""
+    for expected, row in enumerate(rows, first):
+        if row[0] != expected:
+            return f"sequence {row[0]} stands where {expected} should"
+    return ""
+
+
+def _values(rows: Sequence[Row], hashes: Sequence[bytes]) -> list[object]:
+    """For one INSERT, one after the other."""
+    return [value for row, hash_ in zip(rows, hashes, strict=True) for value in (*row, hash_)]
 
 
 # These run in the loop. A future that is done was cancelled: its caller is gone, the rest are told.

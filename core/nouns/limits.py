@@ -106,6 +106,8 @@ TASKS_MAX = 100_000
 NEED_MAX = 1 << 53
 """Of one resource, by one task: what a JSON number holds exactly, and far from what an array's 64 bits cannot."""
 NODES_JOINED_AT_ONCE_MAX = 2_000
+NODE_NUMBERS_MAX = 1 << 24
+"""Above every number of a node or a rack: images and views are arrays as long as the highest."""
 
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
 assert PRESENCE_SILENCE_MAX > 5 * PRESENCE_INTERVAL

@@ -27,6 +27,8 @@ from store.sqlite import SqliteStore
 logger = structlog.get_logger()
 
 LOOK_AGAIN_SECONDS = 0.005
+END_SECONDS_MAX = 20.0
+"""How long a unit may take to let go of its log and of the bus. It takes a hundredth of a second, a second without a server."""
 
 
 class RealUnit:
@@ -81,7 +83,8 @@ class RealUnit:
             self.spool.detach()
         if task is not None:
             task.cancel()
-            await asyncio.wait([task])
+            ended, _ = await asyncio.wait([task], timeout=END_SECONDS_MAX)
+            assert ended, f"{self.unit.name} does not end"
         if connection is not None:
             await connection.close()
 

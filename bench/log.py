@@ -1,0 +1,313 @@
+"""The log: durable appends beside raw SQLite, reading back, replaying into an image, and starting with a long history.
+
+Appends are measured in short slices, ours and raw SQLite's in turn on two files that stay open, and compared slice with
+slice: here an fsync takes 0.1 ms for some minutes and then 4 ms, so figures taken one after the other compare nothing.
+Raw SQLite is what one would write without us: one thread, the same tables, settings and hash, BEGIN, `executemany`, COMMIT,
+and as many rows a transaction as we have appenders, each of whom appends one row and waits.
+"""
+
+import asyncio
+import sqlite3
+import statistics
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from bench.region_history import RegionHistory
+from bench.report import Bar, Findings, Yardstick, at_least, at_most
+from core.codec import encode
+from core.events.region import CheckpointCommitted
+from core.images import decode_image
+from core.images.region import RegionImage
+from core.nouns.ids import LogName, RegionName, WorkloadId, region_log
+from core.nouns.limits import BATCH_FACTS_MAX, READ_BYTES_MAX, READ_FACTS_MAX
+from runtime.garbage import settle_down
+from store import sqlite_file
+from store.chain import GENESIS, chain
+from store.memory import MemoryStore
+from store.memory_disk import MemoryDisk
+from store.port import Log, LogReader, Row, Snapshot
+from store.rows import facts_of, row_of
+from store.sqlite import SqliteStore, facts_in
+
+LOG = region_log(RegionName("bench"))
+APPENDERS = (1, 16, 256)
+PAIRS, QUICK_PAIRS = 14, 2
+SLICE_SECONDS, QUICK_SLICE_SECONDS = 0.2, 0.01
+READ_ROWS, QUICK_READ_ROWS = 200_000, 2_000
+SHORT_ROWS, QUICK_SHORT_ROWS = 10_000, 1_000
+LONG_ROWS, QUICK_LONG_ROWS = 1_000_000, 5_000
+TAIL_ROWS, QUICK_TAIL_ROWS = 5_000, 500
+REPETITIONS = 5
+EVENT = encode(CheckpointCommitted(workload=WorkloadId("w-1234567"), epoch=1, step=123_456))
+
+HAND_OVER = (
+    "a commit costs two hand-overs between the loop's thread and the writer's, 60 to 100 µs here, beside an fsync that "
+    "may take no longer; in a busy loop the writer may wait up to 5 ms more for the interpreter (sys.setswitchinterval)"
+)
+WAKING = "each waiting appender is woken on its own, about 3 µs of the loop, while the disk waits for the next commit"
+READING = "a row costs SQLite 0.7, its hash 0.6 and its event 0.5 to 1 µs of one core"
+FOLDING = "a fact costs 2 µs to read, and the image what its fold costs: a claim of several nodes changes six columns each"
+
+
+async def run(directory: Path, *, is_quick: bool) -> Findings:
+    """All of it, in about a minute."""
+    figures: dict[str, float] = {}
+    bars: list[Bar] = []
+    for count in APPENDERS:
+        found = await _appends(directory / f"{count}", count, is_quick=is_quick)
+        figures |= found
+        bars.append(
+            at_least(
+                f"append_ratio_{count}", found[f"append_ratio_{count}"], 0.7, (HAND_OVER, WAKING)[count > 16]
+            )
+        )
+    figures["memory_append_us"] = await _memory_append_us(QUICK_READ_ROWS if is_quick else READ_ROWS)
+    figures |= await _history(directory / "history", is_quick=is_quick)
+    bars += [
+        at_most("memory_append_us", figures["memory_append_us"], 3, "the hash of a row alone costs 0.5 µs"),
+        at_least("read_events_per_s", figures["read_events_per_s"], 400_000, READING),
+        at_least("replay_events_per_s", figures["replay_events_per_s"], 150_000, FOLDING),
+        at_most(
+            "startup_growth",
+            figures["startup_growth"],
+            1.5,
+            "a start reads more than the newest image and its tail",
+        ),
+    ]
+    return Findings(figures, bars, YARDSTICKS)
+
+
+YARDSTICKS = [
+    Yardstick(
+        "etcd_requests_per_s",
+        30_000,
+        "etcd.io/docs/v3.6/op-guide/performance: three members, heavy load, 'more than'. Replicated, which we are not",
+    ),
+    Yardstick(
+        "jetstream_append_256_per_s",
+        6_500,
+        "nats-server 2.15.1 on such a machine, file storage, one replica, sync_interval always, 256 in flight, fast fsync",
+    ),
+    Yardstick(
+        "jetstream_read_per_s",
+        166_000,
+        "the same with its default sync: ordered push consumer, decoded, no hash of ours",
+    ),
+]
+
+
+# Appending.
+
+
+async def _appends(directory: Path, count: int, *, is_quick: bool) -> dict[str, float]:
+    """Rows made durable a second: by so many appenders, and by one thread of raw SQLite so many at a time."""
+    seconds = QUICK_SLICE_SECONDS if is_quick else SLICE_SECONDS
+    directory.mkdir()
+    raw = _Raw(directory / "raw.sqlite", count)
+    log = await SqliteStore(directory).open(LOG, "bench")
+    ours: list[float] = []
+    theirs: list[float] = []
+    for number in range(QUICK_PAIRS if is_quick else PAIRS):
+        # In turn first, so that whatever drifts favours neither.
+        if number % 2:
+            theirs.append(raw.rows_per_s(seconds))
+        ours.append(await _rows_per_s(log, count, seconds))
+        if not number % 2:
+            theirs.append(raw.rows_per_s(seconds))
+    await log.close()
+    raw.close()
+    ratios = [our / their for our, their in zip(ours, theirs, strict=True)]
+    return {
+        f"append_{count}_per_s": statistics.median(ours),
+        f"raw_append_{count}_per_s": statistics.median(theirs),
+        f"append_ratio_{count}": statistics.median(ratios),
+    }
+
+
+def _row(sequence: int) -> Row:
+    return Row(
+        sequence,
+        1_700_000_000_000_000_000 + sequence,
+        f"worker-1.{sequence}",
+        "worker-1",
+        f"w-{sequence // 5}",
+        EVENT,
+    )
+
+
+async def _rows_per_s(log: Log, count: int, seconds: float) -> float:
+    """So many appenders, each of which appends one row and waits, for about so long."""
+    sequence = first = log.head.sequence
+    started = time.perf_counter()
+    end = started + seconds
+
+    async def append() -> None:
+        nonlocal sequence
+        while time.perf_counter() < end:
+            sequence += 1
+            await log.append([_row(sequence)], 1)
+
+    await asyncio.gather(*[append() for _ in range(count)])
+    return (sequence - first) / (time.perf_counter() - started)
+
+
+class _Raw:
+    """SQLite without us."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        self._connection: sqlite3.Connection = sqlite_file.connect_to_write(LogName("raw"), path, "raw")
+        self._count = count
+        self._sequence = 0
+        self._hash = GENESIS
+
+    def rows_per_s(self, seconds: float) -> float:
+        """Transactions of so many rows, for about so long."""
+        execute, insert = self._connection.execute, sqlite_file.insert(1)
+        first = self._sequence
+        started = time.perf_counter()
+        end = started + seconds
+        while time.perf_counter() < end:
+            rows = [_row(self._sequence + number) for number in range(1, self._count + 1)]
+            hashes = chain(self._hash, rows)
+            execute("BEGIN")
+            self._connection.executemany(
+                insert, [(*row, hash_) for row, hash_ in zip(rows, hashes, strict=True)]
+            )
+            execute("COMMIT")
+            self._sequence, self._hash = rows[-1].sequence, hashes[-1]
+        return (self._sequence - first) / (time.perf_counter() - started)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+async def _memory_append_us(count: int) -> float:
+    """What a row costs the simulated world, one a batch."""
+    rows = [_row(sequence) for sequence in range(1, count + 1)]
+    spent = []
+    for _ in range(3):
+        log = await MemoryStore(MemoryDisk()).open(LOG, "bench")
+        started = time.perf_counter()
+        for row in rows:
+            await log.append([row], 1)
+        spent.append(time.perf_counter() - started)
+    return statistics.median(spent) / count * 1e6
+
+
+# Reading, replaying, starting.
+
+
+async def _history(directory: Path, *, is_quick: bool) -> dict[str, float]:
+    """One region's log as it grows: what is read and replayed of it, and what a start costs early and late."""
+    short, read, long, tail = (
+        (QUICK_SHORT_ROWS, QUICK_READ_ROWS, QUICK_LONG_ROWS, QUICK_TAIL_ROWS)
+        if is_quick
+        else (SHORT_ROWS, READ_ROWS, LONG_ROWS, TAIL_ROWS)
+    )
+    history = _Writing(directory)
+    await history.grow(short - tail)
+    await history.keep_snapshot()
+    await history.grow(short)
+    short_seconds = await _startup_seconds(directory)
+    await history.grow(read)
+    reading = await _read_per_s(directory)
+    replaying = _replay_per_s(directory)
+    await history.grow(long - tail)
+    await history.keep_snapshot()
+    await history.grow(long)
+    long_seconds = await _startup_seconds(directory)
+    return {
+        "read_events_per_s": reading,
+        "replay_events_per_s": replaying,
+        f"startup_{short}_ms": 1000 * short_seconds,
+        f"startup_{long}_ms": 1000 * long_seconds,
+        "startup_growth": long_seconds / short_seconds,
+        "log_bytes_per_event": (directory / f"{LOG}.sqlite").stat().st_size / long,
+    }
+
+
+class _Writing:
+    """A region's log being written, with the image of what is in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._history = RegionHistory(LOG)
+        self._facts = self._history.facts()
+        self._image = RegionImage.empty()
+        self._count = 0
+
+    async def grow(self, count: int) -> None:
+        """Until it has so many facts."""
+        log = await SqliteStore(self._directory).open(LOG, "bench")
+        while self._count < count:
+            facts = [next(self._facts) for _ in range(min(BATCH_FACTS_MAX, count - self._count))]
+            for fact in facts:
+                self._image.fold(fact)
+            await log.append([row_of(fact) for fact in facts], 1)
+            self._count += len(facts)
+        await log.close()
+
+    async def keep_snapshot(self) -> None:
+        """The image as it is now."""
+        reader = await SqliteStore(self._directory).reader(LOG)
+        await reader.keep_snapshot(Snapshot(await reader.head(), self._image.encode()))
+        await reader.close()
+
+
+async def _read_per_s(directory: Path) -> float:
+    """Facts a second through the reader, hash checked and decoded."""
+    settle_down()
+    rates = []
+    for _ in range(REPETITIONS):
+        reader = await SqliteStore(directory).reader(LOG)
+        started = time.perf_counter()
+        count = 0
+        async for rows in _pages(reader, 1):
+            count += len(facts_of(LOG, rows))
+        rates.append(count / (time.perf_counter() - started))
+        await reader.close()
+    return statistics.median(rates)
+
+
+async def _pages(reader: LogReader, first: int) -> AsyncIterator[list[Row]]:
+    while rows := (await reader.read(first, READ_FACTS_MAX, READ_BYTES_MAX)).rows:
+        yield rows
+        first += len(rows)
+
+
+def _replay_per_s(directory: Path) -> float:
+    """Facts a second from the file into the region's image, as a tool replays them."""
+    settle_down()
+    rates = []
+    for _ in range(REPETITIONS):
+        image = RegionImage.empty()
+        fold = image.fold
+        count = 0
+        started = time.perf_counter()
+        for fact in facts_in(directory, LOG):
+            fold(fact)
+            count += 1
+        rates.append(count / (time.perf_counter() - started))
+    return statistics.median(rates)
+
+
+async def _startup_seconds(directory: Path) -> float:
+    """To take the log, load the newest image and fold the tail: until a keeper could decide."""
+    settle_down()
+    spent = []
+    for _ in range(REPETITIONS):
+        store = SqliteStore(directory)
+        started = time.perf_counter()
+        log = await store.open(LOG, "bench")
+        reader = await store.reader(LOG)
+        snapshot = await reader.snapshot()
+        assert snapshot is not None
+        image = decode_image(LOG, snapshot.image)
+        async for rows in _pages(reader, snapshot.head.sequence + 1):
+            for fact in facts_of(LOG, rows):
+                image.fold(fact)
+        spent.append(time.perf_counter() - started)
+        await reader.close()
+        await log.close()
+    return statistics.median(spent)

@@ -1,0 +1,102 @@
+"""What the job queue remembers: the global image, what each region's log shows, the order, auctions, and when to look at
+what; and the notes that change it.
+"""
+
+from components.auctions import Auction, AuctionHouse
+from core.agenda import Agenda
+from core.fact import Note
+from core.images import GlobalImage, RegionImage
+from core.messages.queue import (
+    Abstention,
+    Bid,
+)
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import Instant
+from core.nouns.workload import WorkloadSpec
+from core.pending import PendingOrder
+from core.rules.submission import could_fit
+
+
+class AuctionOpened(Note, frozen=True):
+    """These regions were asked."""
+
+    workload: WorkloadId
+    auction: Auction
+
+
+class OpeningsSeen(Note, frozen=True):
+    """No other auction can be opened before something changes."""
+
+
+class BidHeard(Note, frozen=True):
+    """A region bid."""
+
+    bid: Bid
+
+
+class AbstentionHeard(Note, frozen=True):
+    """A region refused."""
+
+    abstention: Abstention
+
+
+class AuctionClosed(Note, frozen=True):
+    """An auction is over."""
+
+    workload: WorkloadId
+    won: Bid | None
+
+
+class RefusalPassed(Note, frozen=True):
+    """A refusal for open bids is old."""
+
+    shape: str
+    region: RegionName
+
+
+class Settled(Note, frozen=True):
+    """An award's next step was taken; it is looked at again then, if at all."""
+
+    workload: WorkloadId
+    again_at: Instant | None
+
+
+class RegionSilent(Note, frozen=True):
+    """Whether a region's log is heard."""
+
+    region: RegionName
+    is_silent: bool
+
+
+class Swept(Note, frozen=True):
+    """Ended workloads were looked through."""
+
+
+class QueueState:
+    """The global image, what each region's log shows, the order, auctions, and when to look at what."""
+
+    def __init__(self, at: Instant, regions: tuple[RegionName, ...]) -> None:
+        self.image = GlobalImage.empty()
+        self.sequence = 0
+        self.regions: dict[RegionName, RegionImage | None] = dict.fromkeys(regions)
+        """None until the region's log is known."""
+        self.silent: dict[RegionName, bool] = {}
+        self.order = PendingOrder()
+        self.house = AuctionHouse()
+        self.open_at: Instant | None = at
+        """Set when an auction might be opened that could not before."""
+        self.awarded_at: dict[WorkloadId, Instant] = {}
+        self.won: dict[WorkloadId, Bid] = {}
+        self.awards_due: Agenda[WorkloadId] = Agenda()
+        self.ended: Agenda[WorkloadId] = Agenda()
+        self.sweep_at = at
+
+
+def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:
+    """Regions that are known, are heard, and have the hardware."""
+    found = []
+    for region in spec.regions or state.regions:
+        image = state.regions[region]
+        if image is not None and not state.silent.get(region, True) and could_fit(spec, image.hardware):
+            found.append(region)
+    return tuple(found)

@@ -1,0 +1,70 @@
+"""How commands answer: on standard output what was asked for, on standard error what is wrong, for people or as JSON.
+
+Nobody is ever shown a trace. Whatever a person can cause raises a `CommandError`, whose one sentence says what to do next.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+FAILED = 1
+"""The exit code of a command that could not do what it was asked for, or found something wrong."""
+MISUSED = 2
+"""The exit code of a command that was asked for in a way it does not know."""
+INTERRUPTED = 130
+"""128 + SIGINT, as a shell reports it."""
+
+
+class CommandError(Exception):
+    """A command cannot do what it was asked for; the text is one sentence that says what to do next."""
+
+    def __init__(self, text: str, exit_code: int = FAILED) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+def tell_json(value: Any) -> None:  # Any: whatever JSON can hold
+    """Answer with one JSON value."""
+    print(json.dumps(value, indent=None if not sys.stdout.isatty() else 2))
+
+
+def tell_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
+    """Answer with a table, as wide as it needs to be where nobody looks at it."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, title=title or None)
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, console.measure(table).maximum)
+    console.print(table)
+
+
+def tell_problem(text: str, *, is_json: bool) -> None:
+    """Say on standard error what is wrong."""
+    sentence = " ".join(text.split())
+    print(json.dumps({"error": sentence}) if is_json else f"mizzen: {sentence}", file=sys.stderr)
+
+
+@contextmanager
+def explained(*expected: type[Exception]) -> Iterator[None]:
+    """Turn exceptions whose text says what to do, and the operating system's, into a `CommandError`."""
+    try:
+        yield
+    except expected as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(_text_of(error)) from error
+
+
+def _text_of(error: OSError) -> str:
+    """What the operating system refused, and of what."""
+    said = (error.strerror or repr(error)).lower()
+    return (
+        f"{error.filename}: {said}; see that it is there and that you may use it" if error.filename else said
+    )

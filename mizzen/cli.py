@@ -1,0 +1,74 @@
+"""`mizzen`: reads the command line and runs the command that it names.
+
+Commands are named here and imported when they are asked for, so that `mizzen version` starts as fast as Python does.
+"""
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError, Parameter
+
+from mizzen.answers import FAILED, INTERRUPTED, MISUSED, CommandError, tell_problem
+
+app = App(
+    name="mizzen",
+    help="A global scheduler for GPU training fleets that span regions.",
+    version_flags=[],
+    help_format="plaintext",
+    default_parameter=Parameter(show_default=False),
+    result_action="return_value",
+)
+scenario = App(
+    name="scenario",
+    help="Put a fleet, a load and misfortune before a whole plane, in simulation.",
+    version_flags=[],
+)
+app.command(
+    "mizzen.commands.start:start", name="start", help="Run one part of a plane until it is told to end."
+)
+app.command("mizzen.commands.verify:verify", name="verify", help="Check that logs are whole.")
+app.command("mizzen.commands.version:version", name="version", help="Tell what this is and what it runs on.")
+app.command(scenario)
+scenario.command("mizzen.commands.scenario:list_scenarios", name="list", help="Name the scenarios there are.")
+scenario.command("mizzen.commands.scenario:run", name="run", help="Run a scenario and check what came of it.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    is_json = "--json" in words
+    try:
+        done = app(words, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        tell_problem(f"{_sentence(error)} `{_help_for(error)}` shows what there is.", is_json=is_json)
+        return MISUSED
+    except CommandError as error:
+        tell_problem(str(error), is_json=is_json)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # Whoever read our answer has gone; Python would say so at exit.
+        return FAILED
+    except Exception as error:  # noqa: BLE001  # ours to mend, and no trace is anything to a user
+        tell_problem(f"this is a mistake in Mizzen; please report it: {_place(error)}", is_json=is_json)
+        return FAILED
+    return done if isinstance(done, int) else 0
+
+
+def _sentence(error: CycloptsError) -> str:
+    """What it says, without what is meant for developers."""
+    error.verbose = False
+    said = str(error).strip() or "This cannot be understood"
+    return said if said.endswith((".", "?")) else f"{said}."
+
+
+def _help_for(error: CycloptsError) -> str:
+    return " ".join(("mizzen", *(error.command_chain or ()), "--help"))
+
+
+def _place(error: Exception) -> str:
+    """What happened, and where."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"

@@ -1,0 +1,7 @@
+"""Options that every command has."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer with JSON.")]

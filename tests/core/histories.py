@@ -1,0 +1,423 @@
+"""Random histories that a log could really hold, drawn from a seed.
+
+Every event is one that its keeper might have decided at that moment, worked out here by the plainest means: rows of plain
+dictionaries, no indexes, no columns. What images, indexes and checks make of such a history is what tests compare.
+"""
+
+import random
+from collections.abc import Callable
+
+from core.events.queue import (
+    AttemptClosed,
+    AwardReturned,
+    CancelRequested,
+    RankedBid,
+    RegionAdded,
+    RequeueRequested,
+    WorkloadAwarded,
+    WorkloadBound,
+    WorkloadCancelled,
+    WorkloadHeld,
+    WorkloadReleased,
+    WorkloadsForgotten,
+)
+from core.events.region import (
+    AttemptEnded,
+    AttemptsForgotten,
+    AwardDeclined,
+    CheckpointCommitted,
+    ClaimGranted,
+    GangStarted,
+    NodesJoined,
+    NodesLost,
+    NodesReturned,
+    StopOrdered,
+)
+from core.fact import Event, Fact
+from core.nouns.ids import GLOBAL_LOG, AttemptKey, WorkerName, WorkloadId
+from core.nouns.placement import Claim, gpu_milli_of, needs_of
+from core.nouns.quantities import Amount
+from core.nouns.workload import EndCause, JobSpec, Kind, Phase
+from tests.builders import (
+    EU,
+    US,
+    a_claim,
+    a_fact,
+    a_job,
+    a_spec,
+    a_spread,
+    amount,
+    an_inventory,
+    granted,
+    opened,
+    promised,
+    submitted,
+)
+
+WORKERS = 4
+NODES_OF_WORKER = 3
+
+
+class RegionHistory:
+    """A region's life: workers come, go and come back; gangs are promised, granted, stopped and end."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.facts: list[Fact] = []
+        self.total: dict[int, Amount] = {}
+        self.gpu_type: dict[int, str] = {}
+        self.worker_of: dict[int, WorkerName] = {}
+        self.lost: dict[WorkerName, bool] = {}
+        self.live: dict[AttemptKey, Claim] = {}
+        self.started: list[AttemptKey] = []
+        self.stopping: list[AttemptKey] = []
+        self.steps: dict[AttemptKey, int] = {}
+        self.promises: dict[AttemptKey, Claim] = {}
+        self.over: list[AttemptKey] = []
+        self.drawn = 0
+        self._is_waiting_for = list(range(WORKERS))
+        self.dice.shuffle(self._is_waiting_for)  # Lower numbers may join after higher ones.
+
+    def draw(self, count: int) -> list[Fact]:
+        """So many more steps. Returns the whole history."""
+        self._say(opened())
+        self._join()
+        for _ in range(count):
+            self.step()
+        return self.facts
+
+    def step(self) -> None:
+        """One more step, if it can be taken."""
+        self.dice.choice(self._steps())()
+
+    # What is so, from scratch.
+
+    def is_open(self, node: int) -> bool:
+        """Whether the node is there and not lost."""
+        return node in self.total and not self.lost[self.worker_of[node]]
+
+    def held(self, node: int, *, is_ending: bool) -> Amount:
+        """What live attempts hold on a node that is not lost, stopping or not."""
+        mine = [
+            needs_of(claim).get(node, Amount())
+            for key, claim in self.live.items()
+            if (key in self.stopping) == is_ending
+        ]
+        return _sum(mine) if self.is_open(node) else Amount()
+
+    def free(self, node: int) -> Amount:
+        """What nobody holds on a node that is not lost."""
+        if not self.is_open(node):
+            return Amount()
+        return self.total[node].minus(self.held(node, is_ending=False)).minus(self.held(node, is_ending=True))
+
+    def reserved(self, node: int) -> Amount:
+        """What promises need on a node beyond what their victims hold there."""
+        return _sum([self._reserved_by(claim, node) for claim in self.promises.values()])
+
+    def available(self, node: int) -> Amount:
+        """Free and not promised."""
+        left = self.free(node).minus(self.reserved(node))
+        return Amount(max(0, left.gpu_milli), max(0, left.cpu_milli), max(0, left.memory_bytes))
+
+    def _reserved_by(self, claim: Claim, node: int) -> Amount:
+        theirs = _sum(
+            [needs_of(self.live[key]).get(node, Amount()) for key in claim.victims if key in self.live]
+        )
+        left = needs_of(claim).get(node, Amount()).minus(theirs)
+        return Amount(max(0, left.gpu_milli), max(0, left.cpu_milli), max(0, left.memory_bytes))
+
+    # Steps.
+
+    def _steps(self) -> list[Callable[[], None]]:
+        common = [self._grant, self._grant, self._grant, self._promise, self._start, self._stop, self._end]
+        return [
+            *common,
+            self._end,
+            self._checkpoint,
+            self._join,
+            self._lose,
+            self._return,
+            self._decline,
+            self._forget,
+        ]
+
+    def _say(self, event: Event) -> None:
+        self.facts.append(a_fact(event, len(self.facts) + 1))
+
+    def _join(self) -> None:
+        if not self._is_waiting_for:
+            return
+        number = self._is_waiting_for.pop()
+        worker = WorkerName(f"w{number}")
+        total = self.dice.choice((amount(8, 64, 512), amount(4, 16, 64)))
+        gpu_type = self.dice.choice(("H100", "A100"))
+        first = number * NODES_OF_WORKER
+        served = an_inventory(worker, first, NODES_OF_WORKER, total=total, gpu_type=gpu_type)
+        self._say(NodesJoined(worker, served))
+        self.lost[worker] = False
+        for node in served.numbers():
+            self.total[node], self.gpu_type[node], self.worker_of[node] = total, gpu_type, worker
+
+    def _lose(self) -> None:
+        there = [worker for worker, is_lost in self.lost.items() if not is_lost]
+        if there and self.dice.random() < 0.5:
+            worker = self.dice.choice(there)
+            self.lost[worker] = True
+            self._say(NodesLost(worker, self._nodes_of(worker)))
+
+    def _return(self) -> None:
+        for worker in [worker for worker, is_lost in self.lost.items() if is_lost]:
+            nodes = set(self._nodes_of(worker))
+            if all(nodes.isdisjoint(needs_of(claim)) for claim in self.live.values()):
+                self.lost[worker] = False
+                self._say(NodesReturned(worker, self._nodes_of(worker)))
+
+    def _nodes_of(self, worker: WorkerName) -> tuple[int, ...]:
+        return tuple(node for node, owner in sorted(self.worker_of.items()) if owner == worker)
+
+    def _draw_job(self, name: str) -> JobSpec:
+        dice = self.dice
+        return a_job(
+            dice.randint(1, 4),
+            dice.choice((0.5, 1, 2, 4)),
+            name=name,
+            gpu_type=dice.choice(("H100", "A100")),
+            cpus=dice.choice((0, 1, 4)),
+            gib=dice.choice((0, 16)),
+        )
+
+    def _draw_claim(self, victims: tuple[AttemptKey, ...], priority: int) -> Claim | None:
+        """Tasks thrown at nodes that have room, or will when the victims have ended."""
+        room = {node: self.available(node) for node in self.total if self.is_open(node)}
+        for key in victims:
+            for node, need in needs_of(self.live[key]).items():
+                if node in room:
+                    room[node] = room[node].plus(need)
+        jobs = tuple(self._draw_job(name) for name in ("main", "eval")[: self.dice.randint(1, 2)])
+        spreads = []
+        for job in jobs:
+            placed: dict[int, int] = {}
+            for _ in range(job.tasks):
+                nodes = [
+                    node
+                    for node, left in room.items()
+                    if left.covers(job.need) and self.gpu_type[node] == job.gpu_type
+                ]
+                if not nodes:
+                    return None
+                node = self.dice.choice(sorted(nodes))
+                placed[node] = placed.get(node, 0) + 1
+                room[node] = room[node].minus(job.need)
+            spreads.append(a_spread(placed))
+        self.drawn += 1
+        kind = self.dice.choice((Kind.TRAINING, Kind.TRAINING, Kind.INTERACTIVE))
+        return a_claim(
+            f"w-{self.drawn}",
+            self.dice.randint(1, 3),
+            jobs=jobs,
+            spreads=tuple(spreads),
+            priority=priority,
+            kind=kind,
+            victims=victims,
+            award_sequence=self.drawn,
+        )
+
+    def _grant(self) -> None:
+        claim = self._draw_claim((), self.dice.randint(0, 5))
+        if claim is not None:
+            self._say(granted(claim))
+            self.live[claim.workload, claim.epoch] = claim
+
+    def _promise(self) -> None:
+        taken = [key for claim in self.promises.values() for key in claim.victims]
+        victims = [
+            key for key, claim in self.live.items() if key not in taken and claim.kind != Kind.INTERACTIVE
+        ]
+        if not victims:
+            return
+        chosen = tuple(self.dice.sample(victims, min(len(victims), self.dice.randint(1, 2))))
+        claim = self._draw_claim(chosen, 1 + max(self.live[key].priority for key in chosen))
+        if claim is not None:
+            self._say(promised(claim))
+            self.promises[claim.workload, claim.epoch] = claim
+
+    def _start(self) -> None:
+        waiting = [key for key in self.live if key not in self.started and key not in self.stopping]
+        if waiting:
+            key = self.dice.choice(waiting)
+            self.started.append(key)
+            self._say(GangStarted(*key))
+
+    def _checkpoint(self) -> None:
+        if self.live:
+            key = self.dice.choice(list(self.live))
+            self.steps[key] = self.steps.get(key, 0) + self.dice.randint(1, 9)
+            self._say(CheckpointCommitted(*key, self.steps[key]))
+
+    def _stop(self) -> None:
+        unstopped = [key for key in self.live if key not in self.stopping]
+        if not unstopped:
+            return
+        key = self.dice.choice(unstopped)
+        self.stopping.append(key)
+        by = [claim.workload for claim in self.promises.values() if key in claim.victims]
+        if by:
+            self._say(StopOrdered(*key, EndCause.PREEMPTED, by[0]))
+        else:
+            self._say(StopOrdered(*key, EndCause.CANCELLED))
+
+    def _end(self) -> None:
+        if not self.live:
+            return
+        key = self.dice.choice(list(self.live))
+        claim = self.live.pop(key)
+        self.over.append(key)
+        cause = EndCause.CANCELLED if key in self.stopping else EndCause.COMPLETED
+        self._say(AttemptEnded(*key, cause, gpu_milli=gpu_milli_of(claim.jobs)))
+        for other, waiting in list(self.promises.items()):
+            if key in waiting.victims and not any(victim in self.live for victim in waiting.victims):
+                del self.promises[other]
+                if all(self.is_open(node) for node in needs_of(waiting)):
+                    self.live[other] = waiting
+                    self._say(ClaimGranted(*other, waiting, is_merged=True))
+                else:
+                    self.over.append(other)
+                    self._say(AwardDeclined(*other, "promise_broken", waiting.award_sequence))
+
+    def _decline(self) -> None:
+        """A promise that is withdrawn, or an award for which there was no room."""
+        if self.promises and self.dice.random() < 0.3:
+            key, claim = self.dice.choice(list(self.promises.items()))
+            del self.promises[key]
+            self._say(AwardDeclined(*key, "withdrawn", claim.award_sequence))
+        else:
+            self.drawn += 1
+            key = (WorkloadId(f"w-{self.drawn}"), 1)
+            self._say(AwardDeclined(*key, "no_capacity", self.drawn))
+        self.over.append(key)
+
+    def _forget(self) -> None:
+        if self.over and self.dice.random() < 0.3:
+            keys, self.over = tuple(sorted(self.over)), []
+            self._say(AttemptsForgotten(keys, self.drawn))
+
+
+class QueueHistory:
+    """The queue's life: workloads are submitted, held, awarded, bound, closed, cancelled and forgotten."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.facts: list[Fact] = []
+        self.phases: dict[WorkloadId, Phase] = {}
+        self.epochs: dict[WorkloadId, int] = {}
+        self.holds: dict[WorkloadId, tuple[bool, int]] = {}
+        self.regions: dict[WorkloadId, str] = {}
+        self.region_sequence = 0
+        self.number = 0
+
+    def draw(self, count: int) -> list[Fact]:
+        """So many steps. Returns the whole history."""
+        self._say(opened())
+        self._say(RegionAdded(EU))
+        self._say(RegionAdded(US))
+        steps = [self._submit, self._submit, self._award, self._award, self._bind, self._close, self._hold]
+        steps += [self._give_back, self._cancel, self._requeue, self._forget]
+        for _ in range(count):
+            self.dice.choice(steps)()
+        return self.facts
+
+    def _say(self, event: Event) -> None:
+        self.facts.append(a_fact(event, len(self.facts) + 1, log=GLOBAL_LOG))
+
+    def _one_of(self, *phases: Phase) -> WorkloadId | None:
+        found = [workload for workload, phase in self.phases.items() if phase in phases]
+        return self.dice.choice(found) if found else None
+
+    def _submit(self) -> None:
+        self.number += 1
+        key = f"key-{self.number}" if self.dice.random() < 0.5 else ""
+        spec = a_spec(a_job(self.dice.randint(1, 3)), priority=self.dice.randint(0, 6))
+        event = submitted(self.number, spec, key=key)
+        self.phases[event.workload] = Phase.PENDING
+        self.epochs[event.workload] = 0
+        self.holds[event.workload] = (False, 0)
+        self._say(event)
+
+    def _hold(self) -> None:
+        workload = self._one_of(Phase.PENDING, Phase.AWARDED, Phase.RUNNING)
+        if workload is not None:
+            is_held, revision = self.holds[workload]
+            self.holds[workload] = (not is_held, revision + 1)
+            kind = WorkloadReleased if is_held else WorkloadHeld
+            self._say(kind(workload, revision + 1))
+
+    def _award(self) -> None:
+        workload = self._one_of(Phase.PENDING)
+        if workload is not None:
+            self.phases[workload] = Phase.AWARDED
+            self.epochs[workload] += 1
+            region = self.dice.choice((EU, US))
+            self.regions[workload] = region
+            self._say(
+                WorkloadAwarded(workload, self.epochs[workload], region, 0, (RankedBid(region, (0, 1)),))
+            )
+
+    def _cited(self) -> int:
+        self.region_sequence += 1
+        return self.region_sequence
+
+    def _bind(self) -> None:
+        workload = self._one_of(Phase.AWARDED)
+        if workload is not None:
+            self.phases[workload] = Phase.RUNNING
+            region = EU if self.regions[workload] == EU else US
+            self._say(WorkloadBound(workload, self.epochs[workload], region, self._cited()))
+
+    def _give_back(self) -> None:
+        workload = self._one_of(Phase.AWARDED)
+        if workload is not None:
+            self.phases[workload] = Phase.PENDING
+            region = EU if self.regions[workload] == EU else US
+            self._say(AwardReturned(workload, self.epochs[workload], "no_capacity", region, self._cited()))
+
+    def _close(self) -> None:
+        workload = self._one_of(Phase.AWARDED, Phase.RUNNING)
+        if workload is not None:
+            phase = self.dice.choice((Phase.PENDING, Phase.COMPLETED, Phase.FAILED))
+            cause = {Phase.PENDING: EndCause.PREEMPTED, Phase.COMPLETED: EndCause.COMPLETED}.get(
+                phase, EndCause.TASK_FAILED
+            )
+            self.phases[workload] = phase
+            region = EU if self.regions[workload] == EU else US
+            epoch = self.epochs[workload]
+            self._say(AttemptClosed(workload, epoch, cause, phase, region, self._cited(), epoch, 7))
+
+    def _cancel(self) -> None:
+        workload = self._one_of(Phase.PENDING, Phase.RUNNING)
+        if workload is None:
+            return
+        if self.phases[workload] == Phase.PENDING:
+            self.phases[workload] = Phase.CANCELLED
+            self._say(WorkloadCancelled(workload))
+        else:
+            self._say(CancelRequested(workload))
+
+    def _requeue(self) -> None:
+        workload = self._one_of(Phase.AWARDED, Phase.RUNNING)
+        if workload is not None:
+            self._say(RequeueRequested(workload, self.epochs[workload]))
+
+    def _forget(self) -> None:
+        over = tuple(workload for workload, phase in self.phases.items() if phase.is_terminal)
+        if over and self.dice.random() < 0.3:
+            for workload in over:
+                del self.phases[workload]
+            self._say(WorkloadsForgotten(over))
+
+
+def _sum(amounts: list[Amount]) -> Amount:
+    total = Amount()
+    for one in amounts:
+        total = total.plus(one)
+    return total

@@ -1,0 +1,243 @@
+"""Where a workload fits: fewest racks, then best fit, ties by node number; and how much must be freed before it could."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.events.region import NodesJoined
+from core.images import RegionImage
+from core.nouns.placement import Spread, needs_of
+from core.nouns.quantities import Amount
+from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec
+from core.search import find_spreads, missing_gpu_milli, score, tasks_that_fit
+from core.view import NodeView
+from tests.builders import START, a_claim, a_job, a_region, a_spread, amount, folded, granted, joined
+from tests.core.properties import PROPERTY
+
+Shelf = list[tuple[Amount, int, str]]
+"""What each node has available, its rack and its GPU type."""
+
+TYPES = ("H100", "A100")
+tasks_of_nodes = st.tuples(
+    st.builds(amount, st.integers(0, 8), st.integers(0, 8), st.integers(0, 8)),
+    st.integers(0, 3),
+    st.sampled_from(TYPES),
+)
+shelves = st.lists(tasks_of_nodes, min_size=1, max_size=8)
+jobs = st.builds(
+    a_job,
+    st.integers(1, 9),
+    st.sampled_from((0, 0.5, 1, 2, 3, 8)),
+    gpu_type=st.sampled_from(TYPES),
+    cpus=st.sampled_from((1, 2)),
+    gib=st.sampled_from((0, 3)),
+)
+
+
+def stocked(shelf: Shelf) -> NodeView:
+    """A region in which these nodes are there and empty."""
+    events: list[NodesJoined] = [
+        joined(f"w{node}", node, 1, total=total, gpu_type=gpu_type, rack_first=rack)
+        for node, (total, rack, gpu_type) in enumerate(shelf)
+    ]
+    return NodeView(folded(RegionImage.empty(), events).capacity)
+
+
+def looked_for(view: NodeView, *wanted: JobSpec) -> tuple[Spread, ...] | Reason:
+    """What a search over everything that is available finds."""
+    return find_spreads(view, view.room(), wanted)
+
+
+def placed(view: NodeView, *wanted: JobSpec) -> list[dict[int, int]]:
+    """The same, of a search that finds something: tasks by node for each job."""
+    found = looked_for(view, *wanted)
+    assert not isinstance(found, Reason), found
+    return [dict(zip(spread.nodes, spread.tasks, strict=True)) for spread in found]
+
+
+def fits_on(total: Amount, job: JobSpec) -> int:
+    """How many tasks one node has room for, by trying."""
+    count = 0
+    while count < job.tasks and total.covers(job.need.times(count + 1)):
+        count += 1
+    return count
+
+
+def capacities(shelf: Shelf, job: JobSpec) -> list[int]:
+    """The same for each node, of which those of another GPU type have room for none."""
+    return [fits_on(total, job) if gpu_type == job.gpu_type else 0 for total, _, gpu_type in shelf]
+
+
+def racks_needed(shelf: Shelf, job: JobSpec) -> int:
+    """The fewest racks that hold all tasks, by taking the widest ones."""
+    wide: dict[int, int] = {}
+    for (_, rack, _), count in zip(shelf, capacities(shelf, job), strict=True):
+        wide[rack] = wide.get(rack, 0) + count
+    left, needed = job.tasks, 0
+    for count in sorted(wide.values(), reverse=True):
+        if left > 0:
+            left -= count
+            needed += 1
+    return needed
+
+
+@PROPERTY
+@given(shelves, st.lists(jobs, min_size=1, max_size=3))
+def test_found_places_fit_the_room(shelf: Shelf, wanted: list[JobSpec]) -> None:
+    """All tasks, on nodes of their GPU type named once and in order, and all jobs together within what is available."""
+    view = stocked(shelf)
+    found = looked_for(view, *wanted)
+    if isinstance(found, Reason):
+        return
+    assert len(wanted) == len(found)
+    for job, spread in zip(wanted, found, strict=True):
+        assert job.tasks == sum(spread.tasks)
+        assert min(spread.tasks) > 0
+        assert sorted(set(spread.nodes)) == list(spread.nodes)
+        assert {job.gpu_type} == {shelf[node][2] for node in spread.nodes}
+    for node, need in needs_of(a_claim(jobs=tuple(wanted), spreads=found)).items():
+        assert shelf[node][0].covers(need), node
+
+
+@PROPERTY
+@given(shelves, jobs)
+def test_one_job_finds_no_room_only_when_there_is_none(shelf: Shelf, job: JobSpec) -> None:
+    """Like tasks are placed node by node, so they fit exactly when the nodes have room for enough of them."""
+    has_type = job.gpu_type in {gpu_type for _, _, gpu_type in shelf}
+    room = sum(capacities(shelf, job))
+    found = looked_for(stocked(shelf), job)
+    if not has_type:
+        assert Reason.NO_SUCH_HARDWARE == found
+    elif room < job.tasks:
+        assert Reason.NO_CAPACITY == found
+    else:
+        assert not isinstance(found, Reason)
+
+
+@PROPERTY
+@given(shelves, jobs)
+def test_one_job_takes_the_fewest_racks(shelf: Shelf, job: JobSpec) -> None:
+    """And, within one rack, no more nodes than it must."""
+    view = stocked(shelf)
+    found = looked_for(view, job)
+    if isinstance(found, Reason):
+        return
+    racks = {shelf[node][1] for node in found[0].nodes}
+    assert racks_needed(shelf, job) == len(racks)
+    if len(racks) == 1:
+        mine = [count for node, count in enumerate(capacities(shelf, job)) if shelf[node][1] in racks]
+        alone = [
+            (total, node, kind) for node, (total, _, kind) in enumerate(shelf) if {shelf[node][1]} == racks
+        ]
+        assert racks_needed(alone, job) == len(found[0].nodes), mine
+
+
+@PROPERTY
+@given(shelves, jobs)
+def test_tasks_that_fit_equals_trying_each_node(shelf: Shelf, job: JobSpec) -> None:
+    """What the arrays say of every node at once is what trying the tasks one by one says."""
+    view = stocked(shelf)
+    room = view.room()
+    if job.gpu_type in view.codes:
+        assert capacities(shelf, job) == tasks_that_fit(room, job, view.codes[job.gpu_type]).tolist()
+
+
+@PROPERTY
+@given(shelves, jobs)
+def test_search_takes_what_it_finds(shelf: Shelf, job: JobSpec) -> None:
+    """The room that was handed in lacks what was found; with nothing found it is as it was."""
+    view = stocked(shelf)
+    room = view.room()
+    found = find_spreads(view, room, (job,))
+    needs = {} if isinstance(found, Reason) else needs_of(a_claim(jobs=(job,), spreads=found))
+    for node, (total, _, _) in enumerate(shelf):
+        left = total.minus(needs.get(node, Amount()))
+        assert left == Amount(int(room.gpu[node]), int(room.cpu[node]), int(room.memory[node]))
+
+
+def test_task_goes_where_it_leaves_least() -> None:
+    """Best fit: room for large tasks is kept."""
+    shelf = [(amount(8, 9, 9), 0, "H100"), (amount(3, 9, 9), 1, "H100"), (amount(4, 9, 9), 2, "H100")]
+    assert [{1: 1}] == placed(stocked(shelf), a_job(1, 3))
+    assert [{2: 1}] == placed(stocked(shelf), a_job(1, 4))
+    assert [{0: 1}] == placed(stocked(shelf), a_job(1, 5))
+
+
+def test_places_when_several_are_as_good() -> None:
+    """Ties are broken by node number."""
+    shelf = [(amount(8, 9, 9), rack, "H100") for rack in (0, 0, 1, 1)]
+    assert [{0: 1}] == placed(stocked(shelf), a_job(1, 8))
+    assert [{0: 1, 1: 1}] == placed(stocked(shelf), a_job(2, 8))
+    assert [{0: 1, 1: 1, 2: 1}] == placed(stocked(shelf), a_job(3, 8))
+
+
+def test_gang_goes_to_the_tightest_rack_that_holds_it() -> None:
+    """A wide rack is left for who needs it; when none holds all, the widest is filled first."""
+    wide = [(amount(8, 9, 9), 0, "H100")] * 4
+    tight = [(amount(8, 9, 9), 1, "H100")] * 2
+    assert [{4: 1, 5: 1}] == placed(stocked(wide + tight), a_job(2, 8))
+    assert [{0: 1, 1: 1, 2: 1}] == placed(stocked(wide + tight), a_job(3, 8))
+    assert [{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}] == placed(stocked(wide + tight), a_job(5, 8))
+
+
+def test_jobs_of_one_workload_share_the_room() -> None:
+    """The larger tasks are placed first, whatever their order, and nothing is promised to both."""
+    shelf = [(amount(8, 16, 64), 0, "H100"), (amount(4, 16, 64), 0, "H100")]
+    small, large = a_job(4, 1, name="readers"), a_job(1, 8, name="trainer")
+    assert [{1: 4}, {0: 1}] == placed(stocked(shelf), small, large)
+    assert Reason.NO_CAPACITY == looked_for(stocked(shelf), a_job(5, 1), large)
+
+
+def test_hardware_that_the_region_never_had() -> None:
+    """An unknown GPU type is another refusal than a full region: no end of an attempt mends it."""
+    assert Reason.NO_SUCH_HARDWARE == looked_for(stocked([(amount(8), 0, "H100")]), a_job(gpu_type="B200"))
+    assert Reason.NO_SUCH_HARDWARE == looked_for(
+        stocked([(amount(8), 0, "H100")]), a_job(), a_job(gpu_type="B200")
+    )
+
+
+def test_nothing_fits_in_a_region_without_nodes() -> None:
+    """It has no hardware yet."""
+    assert Reason.NO_SUCH_HARDWARE == looked_for(stocked([]), a_job())
+
+
+@PROPERTY
+@given(shelves, st.lists(jobs, min_size=1, max_size=3), st.integers(0, 2**32))
+def test_missing_is_a_lower_bound(shelf: Shelf, wanted: list[JobSpec], seed: int) -> None:
+    """However less than so much is freed, on whichever nodes, the jobs still do not fit."""
+    view = stocked(shelf)
+    room = view.room()
+    if find_spreads(view, room.copy(), tuple(wanted)) != Reason.NO_CAPACITY:
+        return
+    missing = missing_gpu_milli(view, room, tuple(wanted))
+    assert missing >= 1
+    dice = random.Random(seed)
+    left = missing - 1
+    while left:
+        freed = min(left, dice.choice((1, 500, 1000, 2000, left)))
+        room.gpu[dice.randrange(len(shelf))] += freed
+        left -= freed
+    if missing > 1:  # GPUs are what is missing; it would not help if there were more of the rest.
+        room.cpu += 10**9
+        room.memory += 10**15
+    assert Reason.NO_CAPACITY == find_spreads(view, room, tuple(wanted))
+
+
+def test_missing_counts_the_smallest_gaps() -> None:
+    """Two tasks of eight lack, each, at least what the best node lacks of one."""
+    view = stocked([(amount(5, 9, 9), 0, "H100"), (amount(3, 9, 9), 0, "H100")])
+    assert 6_000 == missing_gpu_milli(view, view.room(), (a_job(2, 8),))
+    assert 1 == missing_gpu_milli(view, view.room(), (a_job(1, 1, cpus=99),)), (
+        "it is not GPUs that are missing"
+    )
+    assert 1 == missing_gpu_milli(view, view.room(), (a_job(1, 8, gpu_type="B200"),))
+
+
+def test_score_counts_racks_then_nodes_then_what_is_held() -> None:
+    """Lower is better, compared from the left; with nobody to push out the first three are zero."""
+    capacity = a_region(joined(), granted(a_claim("w-1", placed={3: 8}))).capacity
+    view = NodeView(capacity)
+    spreads = (a_spread({0: 8, 2: 8}), a_spread({0: 1}))
+    assert (0, 0, 0, 2, 2, 250) == score(view, view.room(), spreads, [], START)

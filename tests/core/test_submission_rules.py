@@ -1,0 +1,171 @@
+"""Whether a workload is well formed: every problem at once, each with its field; and whether it could ever fit."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from core.images.region import Hardware
+from core.nouns.ids import RegionName
+from core.nouns.instant import Nanoseconds
+from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, TASKS_MAX
+from core.nouns.quantities import Amount
+from core.nouns.workload import Emulation, JobSpec, RetryLimits, WorkloadSpec
+from core.rules.submission import could_fit, problems_of
+from tests.builders import a_job, a_region, a_spec, joined
+
+
+def fields(spec: WorkloadSpec) -> list[str]:
+    """What the problems are about."""
+    return [problem.partition(":")[0] for problem in problems_of(spec)]
+
+
+def with_job(**changed: object) -> WorkloadSpec:
+    """A workload whose one job has these parts."""
+    return a_spec(replace(a_job(), **changed))
+
+
+def emulated(**changed: object) -> WorkloadSpec:
+    """A workload whose one job behaves so."""
+    return with_job(emulation=replace(Emulation(work=Nanoseconds(1)), **changed))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(a_spec(), id="smallest"),
+        pytest.param(a_spec(a_job(), a_job(name="eval")), id="two jobs"),
+        pytest.param(a_spec(a_job(1, 0.25)), id="a share of a device"),
+        pytest.param(a_spec(a_job(TASKS_MAX, 8)), id="as many tasks as may be"),
+        pytest.param(a_spec(a_job(1, 0, cpus=1)), id="no GPU"),
+        pytest.param(a_spec(priority=0), id="lowest"),
+        pytest.param(a_spec(priority=6), id="highest"),
+        pytest.param(a_spec(name="A.b_c-9"), id="every letter that may be"),
+        pytest.param(a_spec(name="x" * NAME_LENGTH_MAX), id="longest name"),
+    ],
+)
+def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
+    """What users may ask for is accepted."""
+    assert () == problems_of(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        pytest.param(a_spec(name=""), ["name"], id="no name"),
+        pytest.param(a_spec(name="-x"), ["name"], id="name begins with a dash"),
+        pytest.param(a_spec(name="a b"), ["name"], id="blank in the name"),
+        pytest.param(a_spec(name="ä"), ["name"], id="other letters"),
+        pytest.param(a_spec(name="x\n"), ["name"], id="name ends with a line"),
+        pytest.param(a_spec(name="x" * (NAME_LENGTH_MAX + 1)), ["name"], id="long name"),
+        pytest.param(a_spec(priority=-1), ["priority"], id="priority below"),
+        pytest.param(a_spec(priority=7), ["priority"], id="priority above"),
+        pytest.param(replace(a_spec(), jobs=()), ["jobs"], id="no job"),
+        pytest.param(a_spec(a_job(), a_job()), ["jobs"], id="two jobs of one name"),
+        pytest.param(with_job(tasks=0), ["jobs[0].tasks"], id="no task"),
+        pytest.param(with_job(tasks=TASKS_MAX + 1), ["jobs[0].tasks"], id="too many tasks"),
+        pytest.param(with_job(need=Amount()), ["jobs[0].need"], id="nothing needed"),
+        pytest.param(with_job(need=Amount(1_500)), ["jobs[0].need.gpu_milli"], id="a device and a half"),
+        pytest.param(with_job(need=Amount(1_000, -1)), ["jobs[0].need.cpu_milli"], id="CPUs below zero"),
+        pytest.param(
+            with_job(need=Amount(1_000, 0, -1)), ["jobs[0].need.memory_bytes"], id="memory below zero"
+        ),
+        pytest.param(emulated(work=0), ["jobs[0].emulation.work"], id="no work"),
+        pytest.param(
+            emulated(checkpoint_every=-1), ["jobs[0].emulation.checkpoint_every"], id="saves before"
+        ),
+        pytest.param(emulated(fails_after=-1), ["jobs[0].emulation.fails_after"], id="fails before"),
+        pytest.param(emulated(stop_span=-1), ["jobs[0].emulation.stop_span"], id="stops before"),
+        pytest.param(replace(a_spec(), max_duration=-1), ["max_duration"], id="ends before"),
+        pytest.param(replace(a_spec(), grace=-1), ["grace"], id="grace below zero"),
+        pytest.param(a_spec(retry=RetryLimits(task_failed=-1)), ["retry"], id="retries below zero"),
+        pytest.param(a_spec(retry=RetryLimits(start_failed=-1)), ["retry"], id="starts below zero"),
+    ],
+)
+def test_one_thing_is_wrong(spec: WorkloadSpec, wanted: list[str]) -> None:
+    """Exactly its field is named."""
+    assert wanted == fields(spec)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    """Nobody mends one line to be told of the next."""
+    bad = JobSpec("x", 0, Amount(-1, 0, -1), "H100", Emulation(Nanoseconds(0)))
+    spec = replace(a_spec(bad, a_job(name="x"), name="", priority=9), grace=Nanoseconds(-1))
+    wanted = [
+        "name",
+        "priority",
+        "jobs",
+        "jobs[0].tasks",
+        "jobs[0].need.gpu_milli",
+        "jobs[0].need.memory_bytes",
+    ]
+    assert [*wanted, "jobs[0].emulation.work", "grace"] == fields(spec)
+
+
+def test_workload_that_is_larger_than_a_fact() -> None:
+    """It is told now, and not when a fact of it cannot be written: its claim holds its jobs too."""
+    jobs = [a_job(name=f"{number:05}" + "x" * 100) for number in range(FACT_BYTES_MAX // 400)]
+    assert ["the whole"] == fields(a_spec(*jobs))
+
+
+@pytest.mark.parametrize("milli", [1 << 63, (1 << 64) - 1])
+@pytest.mark.parametrize("field", ["gpu_milli", "cpu_milli", "memory_bytes"])
+def test_need_that_no_array_can_hold(field: str, milli: int) -> None:
+    """It is refused here; an agent that searched for it would fail, and so would the next."""
+    need = replace(Amount(1_000), **{field: milli // 1000 * 1000})
+    assert [f"jobs[0].need.{field}"] == fields(with_job(need=need))
+
+
+def test_region_named_twice() -> None:
+    """It would be asked twice and answer once, and its auction would wait for the other answer each time."""
+    eu = RegionName("eu")
+    assert ["regions"] == fields(a_spec(regions=(eu, eu)))
+
+
+def hardware(*nodes: tuple[int, float, str]) -> Hardware:
+    """So many nodes of so many GPUs of a type."""
+    joins = []
+    first = 0
+    for number, (count, gpus, gpu_type) in enumerate(nodes):
+        total = Amount(round(1000 * gpus), 9, 9)
+        joins.append(joined(f"w{number}", first, count, total=total, gpu_type=gpu_type))
+        first += count
+    return a_region(*joins).hardware
+
+
+@pytest.mark.parametrize(
+    ("spec", "does_fit"),
+    [
+        pytest.param(a_spec(a_job(1, 8)), True, id="the largest task"),
+        pytest.param(a_spec(a_job(1, 9)), False, id="a task larger than any node"),
+        pytest.param(a_spec(a_job(20, 1)), True, id="all of it"),
+        pytest.param(a_spec(a_job(21, 1)), False, id="more than all of it"),
+        pytest.param(a_spec(a_job(16, 1), a_job(4, 1, name="eval")), True, id="all of it in two jobs"),
+        pytest.param(a_spec(a_job(16, 1), a_job(5, 1, name="eval")), False, id="too much in two jobs"),
+        pytest.param(a_spec(a_job(20), a_job(1, name="eval", gpu_type="A100")), True, id="two types"),
+        pytest.param(a_spec(a_job(gpu_type="B200")), False, id="a type that is not there"),
+    ],
+)
+def test_could_fit_into_empty_nodes(spec: WorkloadSpec, *, does_fit: bool) -> None:
+    """A no is final: two nodes of 8, one of 4 and one of another type, were they all empty, could never hold it."""
+    assert does_fit == could_fit(spec, hardware((2, 8, "H100"), (1, 4, "H100"), (1, 8, "A100")))
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        pytest.param(lambda spec: replace(spec, name="other", tenant="t"), True, id="name"),
+        pytest.param(lambda spec: replace(spec, grace=5), True, id="grace"),
+        pytest.param(lambda spec: replace(spec, priority=4), False, id="priority"),
+        pytest.param(lambda spec: replace(spec, regions=("eu",)), False, id="regions"),
+        pytest.param(lambda spec: replace(spec, jobs=(a_job(3),)), False, id="tasks"),
+        pytest.param(lambda spec: replace(spec, jobs=(a_job(2, cpus=1),)), False, id="CPUs"),
+        pytest.param(lambda spec: replace(spec, jobs=(a_job(2, gpu_type="A100"),)), False, id="type"),
+    ],
+)
+def test_shape_is_equal_exactly_where_places_are(
+    change: Callable[[WorkloadSpec], WorkloadSpec], *, is_same: bool
+) -> None:
+    """A refusal holds for a shape: whoever fits where another does not must have another."""
+    spec = a_spec(a_job(2))
+    assert is_same == (spec.shape == change(spec).shape)

@@ -1,0 +1,269 @@
+"""The command line as a person meets it: what it answers, and what it says about mistakes."""
+
+import asyncio
+import importlib.metadata
+import json
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.events.queue import RegionAdded
+from core.fact import Fact
+from core.nouns.ids import GLOBAL_LOG, RegionName, region_log
+from core.nouns.instant import Instant
+from mizzen.cli import main
+from runtime.wiring import BUILD, ROLES
+from store.rows import row_of
+from store.sqlite import SqliteStore
+
+HOUSE = Path(__file__).resolve().parents[2]
+FACTS = 50
+Captured = pytest.CaptureFixture[str]
+
+SCENARIO = """
+name: tiny
+survives: A few workloads on a few nodes all end.
+fleet: {regions: 1, nodes: 2, workers: 1}
+load: {workloads: 3, hours: 0.1, minutes_median: 1, minutes_max: 5, gpus_max: 8}
+calm_hours: 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def _without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have a plane of their own."""
+    for name in ("MIZZEN_NATS_URL", "MIZZEN_NATS_SERVER", "MIZZEN_LOG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A directory with two logs, let go of by their keepers."""
+    directory = tmp_path / "logs"
+
+    async def fill() -> None:
+        for name in (GLOBAL_LOG, region_log(RegionName("eu"))):
+            log = await SqliteStore(directory).open(name, "id")
+            facts = [
+                Fact(name, number, Instant(number), "cause", "actor", RegionAdded(RegionName(f"r{number}")))
+                for number in range(1, FACTS + 1)
+            ]
+            await log.append([row_of(fact) for fact in facts], 1)
+            await log.close()
+
+    asyncio.run(fill())
+    return directory
+
+
+# Every mistake, and what is said about it.
+
+MISTAKES = {
+    "frobnicate": 'Unknown command "frobnicate"',
+    "start": "parameter ROLE requires an argument. `mizzen start --help` shows",
+    "start captain": "captain is no role; start one of job_queue, placement_store",
+    "start worker": "worker is of a region; name it with --region here",
+    "start worker --region moon": "region moon is not in the fleet mizzen; it has here, and another fleet is named by",
+    "start worker --region here --member w9": "there is no worker w9 in region here; name one with --member w0",
+    "start job_queue --region here": "job_queue is of no region; leave --region out",
+    "start region_broker --region here --member b0": "region_broker has no members; leave --member out",
+    "start job_queue": "set MIZZEN_NATS_URL or give --nats, for example nats://127.0.0.1:4222",
+    "start job_queue --nats localhost:4222": "give one like nats://127.0.0.1:4222",
+    "start job_queue --nats nats://host:port": "give one like nats://127.0.0.1:4222",
+    "start job_queue --fleet nowhere.yaml": "nowhere.yaml: no such file or directory; see that it is there",
+    "start job_queue --directory": "parameter --directory requires an argument",
+    "scenario run nowhere": "there is no scenario nowhere; run one of lossy_day, lossy_hour, quiet_day, or a file",
+    "scenario run nowhere.yaml": "nowhere.yaml: there is no such file",
+    "scenario run lossy_hour --seed x": "Invalid value for --seed",
+    "verify nowhere": "nowhere is not there; name a log's file, or the directory that a keeper was started with",
+    f"verify {HOUSE / 'core'}": "has no logs in it; name the directory that a keeper was started with",
+    f"verify {HOUSE / 'pyproject.toml'}": "pyproject.toml is no log; a log's file ends in .sqlite",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_mistake_is_one_sentence(words: str, capsys: Captured) -> None:
+    """On standard error, with an exit code that is not zero, and as JSON if JSON was asked for."""
+    assert main(words.split()) in {1, 2}
+    out, err = capsys.readouterr()
+    assert ("", 1) == (out, err.count("\n"))
+    assert err.startswith("mizzen: ")
+    assert MISTAKES[words] in err
+    assert main([*words.split(), "--json"]) in {1, 2}
+    out, err = capsys.readouterr()
+    assert "" == out
+    assert ["error"] == list(json.loads(err))
+
+
+def test_unknown_log_level_is_explained(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting can be a mistake too."""
+    monkeypatch.setenv("MIZZEN_LOG", "loud")
+    assert 1 == main(["scenario", "run", "lossy_hour"])
+    assert (
+        "mizzen: MIZZEN_LOG is 'loud'; set it to one of debug, info, warning, error\n"
+        == capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("regions: {eu: {nodes: 0, gpu_type: H100}}", "`int` >= 1 - at `$.regions[...].nodes`"),
+        ("regions: {eu: {nodes: 1, gpu_typ: H100}}", "unknown field `gpu_typ`"),
+        ("regions: {}", "length >= 1 - at `$.regions`"),
+        ("regions: {e.u: {nodes: 1, gpu_type: H100}}", "matching regex"),
+        ("regions: [", "while parsing"),
+    ],
+)
+def test_mistake_in_a_fleet_file_is_named(text: str, said: str, tmp_path: Path, capsys: Captured) -> None:
+    """With the file and the field."""
+    path = tmp_path / "fleet.yaml"
+    path.write_text(text)
+    assert 1 == main(["start", "job_queue", "--fleet", str(path)])
+    err = capsys.readouterr().err
+    assert err.startswith(f"mizzen: {path}: ")
+    assert said in err
+
+
+def test_mistake_of_ours_shows_no_trace(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens, a person reads a sentence, and we read where it was."""
+    monkeypatch.setattr("mizzen.commands.verify.tell_table", lambda *_: 1 // 0)
+    monkeypatch.setattr("mizzen.commands.verify._files", lambda _: [])
+    assert 1 == main(["verify", "."])
+    assert "please report it: ZeroDivisionError: " in capsys.readouterr().err
+
+
+# The commands.
+
+
+def test_help_names_every_command(capsys: Captured) -> None:
+    """And every role, where one is to be named."""
+    assert 0 == main(["--help"])
+    shown = capsys.readouterr().out
+    assert [] == [name for name in ("scenario", "start", "verify", "version") if name not in shown]
+    assert 0 == main(["start", "--help"])
+    shown = capsys.readouterr().out
+    assert [] == [role for role in ROLES if role not in shown]
+
+
+def test_version_tells_what_it_runs_on(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build is the one that is installed and that writes the facts; a configured server is told without its password."""
+    assert 0 == main(["version", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert BUILD == importlib.metadata.version("mizzen") == found["mizzen"]
+    assert sqlite3.sqlite_version == found["sqlite"]
+    assert found["nats_server"].endswith("nats-server")
+    assert [2] == [int(part) for part in found["nats_version"].split(".")[:1]]
+    monkeypatch.setenv("MIZZEN_NATS_URL", "nats://user:secret@example.org:4222")
+    assert 0 == main(["version"])
+    shown = capsys.readouterr().out
+    assert "nats server  example.org:4222, by MIZZEN_NATS_URL\n" in shown
+    assert "secret" not in shown
+    monkeypatch.delenv("MIZZEN_NATS_URL")
+    monkeypatch.setenv("MIZZEN_NATS_SERVER", "/nowhere")
+    assert 0 == main(["version"])
+    assert "none: MIZZEN_NATS_SERVER names /nowhere" in capsys.readouterr().out
+
+
+@pytest.mark.processes
+def test_version_starts_at_once() -> None:
+    """In 0.3 s, most of it Python's own start, because what only other commands need is not loaded."""
+    listing = "import sys; from mizzen.cli import main; main(['version']); print(*sys.modules)"
+    before = _children_seconds()
+    done = subprocess.run(
+        [sys.executable, "-c", listing], cwd=HOUSE, capture_output=True, text=True, check=True, timeout=30
+    )
+    # The processor's time, twice what is wanted: whoever else is at work here makes it longer.
+    assert _children_seconds() - before < 0.6
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert set() == loaded & {"rich.table", "numpy", "structlog", "nats", "runtime.wiring", "yaml"}
+
+
+def test_scenarios_are_listed(capsys: Captured) -> None:
+    """By the names under which they can be run."""
+    assert 0 == main(["scenario", "list"])
+    shown = capsys.readouterr().out
+    assert 0 == main(["scenario", "list", "--json"])
+    names = [spec["name"] for spec in json.loads(capsys.readouterr().out)]
+    assert "lossy_hour" in names
+    assert [] == [name for name in names if name not in shown]
+
+
+def test_scenario_run_tells_what_came_of_it(tmp_path: Path, capsys: Captured) -> None:
+    """The same digest for the same seed, in the table and in JSON; log lines only if they are asked for."""
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SCENARIO)
+    assert 0 == main(["scenario", "run", str(path), "--seed", "3", "--json"])
+    out, err = capsys.readouterr()
+    outcome = json.loads(out)
+    assert "" == err
+    assert (True, [], [], 3) == tuple(
+        outcome[key] for key in ("is_good", "violations", "problems", "submitted")
+    )
+    assert 0 == main(["scenario", "run", str(path), "--seed", "3"])
+    shown = capsys.readouterr().out
+    assert outcome["digest"] in shown
+    assert "tiny, seed 3" in shown
+    assert 0 == main(["scenario", "run", str(path), "--seed", "4", "--json"])
+    assert outcome["digest"] != json.loads(capsys.readouterr().out)["digest"]
+
+
+def test_scenario_that_is_not_good_fails(tmp_path: Path, capsys: Captured) -> None:
+    """With exit code 1, and with what was wrong."""
+    path = tmp_path / "hasty.yaml"
+    path.write_text(
+        SCENARIO.replace("calm_hours: 1", "calm_hours: 0.001").replace("minutes_median: 1", "minutes_median: 100")
+        .replace("minutes_max: 5", "minutes_max: 600").replace("hours: 0.1", "hours: 0.001")
+    )  # fmt: skip
+    assert 1 == main(["scenario", "run", str(path)])
+    assert "at the end" in capsys.readouterr().out
+
+
+def test_whole_logs_verify(logs: Path, capsys: Captured) -> None:
+    """One by its file, or all of a directory, also beside a keeper."""
+    assert 0 == main(["verify", str(logs), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert [("global", FACTS, 0), ("region.eu", FACTS, 0)] == [
+        (one["log"], one["facts"], one["broken_at"]) for one in found
+    ]
+    assert 0 == main(["verify", str(logs / "region.eu.sqlite")])
+    shown = capsys.readouterr().out
+    assert "region.eu" in shown
+    assert "global" not in shown
+
+
+def test_flipped_byte_is_found_and_named(logs: Path, capsys: Captured) -> None:
+    """The log, the first fact that does not follow, what to do, and exit code 1; the other logs are checked all the same."""
+    path = logs / "global.sqlite"
+    data = bytearray(path.read_bytes())
+    place = data.index(b"r30")
+    data[place] ^= 1
+    path.write_bytes(data)
+    assert 1 == main(["verify", str(logs)])
+    out, err = capsys.readouterr()
+    assert "broken at 30" in out
+    assert "whole" in out
+    assert err.startswith("mizzen: log global: at sequence 30: ")
+    assert "put back a copy of global.sqlite" in err
+    assert 1 == main(["verify", str(path), "--json"])
+    assert 30 == json.loads(capsys.readouterr().out)[0]["broken_at"]
+
+
+def test_file_that_is_no_log_is_found(logs: Path, capsys: Captured) -> None:
+    """Another file under a log's name, and one cut short."""
+    shutil.copy(HOUSE / "LICENSE", logs / "global.sqlite")
+    whole = (logs / "region.eu.sqlite").read_bytes()
+    (logs / "region.eu.sqlite").write_bytes(whole[: len(whole) // 2])
+    assert 1 == main(["verify", str(logs)])
+    out, err = capsys.readouterr()
+    assert 2 == err.count("mizzen: log ")
+    assert "whole" not in out
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

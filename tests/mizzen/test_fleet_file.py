@@ -1,0 +1,44 @@
+"""The fleet file: what it says is the plan, and what it leaves out has a default."""
+
+from pathlib import Path
+
+from core.nouns.quantities import Amount
+from mizzen.fleet_file import load_plan, plan_of_this_machine
+from runtime.wiring import Unit, units_of
+
+FLEET = """
+fleet: lab
+regions:
+  eu: {nodes: 5, gpu_type: H100, workers: 2, agents: 3, nodes_per_rack: 2}
+  us: {nodes: 1, gpu_type: A100, gpus_per_node: 4}
+"""
+
+
+def test_file_says_who_serves_what(tmp_path: Path) -> None:
+    """Nodes are cut among workers, and every one of a region is of its type."""
+    path = tmp_path / "fleet.yaml"
+    path.write_text(FLEET)
+    plan = load_plan(path)
+    assert ("lab", ("eu", "us")) == (plan.fleet, plan.region_names())
+    eu, us = plan.regions
+    assert (3, 2) == (eu.agents, us.agents)
+    assert {"w0": [0, 1, 2], "w1": [3, 4]} == {one.worker: one.numbers() for one in eu.inventories}
+    assert {"w0": [0]} == {one.worker: one.numbers() for one in us.inventories}
+    groups = [group for region in plan.regions for one in region.inventories for group in one.groups]
+    assert [("H100", 8000), ("H100", 8000), ("A100", 4000)] == [
+        (group.gpu_type, group.total.gpu_milli) for group in groups
+    ]
+    assert 2 == groups[0].nodes_per_rack
+
+
+def test_without_a_file_it_is_this_machine() -> None:
+    """One region, `here`, with eight slots of type `cpu` under one worker, and two agents."""
+    plan = plan_of_this_machine()
+    assert ("mizzen", ("here",)) == (plan.fleet, plan.region_names())
+    (inventory,) = plan.regions[0].inventories
+    (group,) = inventory.groups
+    assert ("w0", "cpu", 1, Amount(gpu_milli=8000)) == (
+        inventory.worker, group.gpu_type, group.count, group.total,
+    )  # fmt: skip
+    agents = [unit for unit in units_of(plan) if unit.role == "allocation_agent"]
+    assert [Unit("allocation_agent", plan.regions[0].region, name) for name in ("a0", "a1")] == agents

@@ -1,0 +1,133 @@
+"""`mizzen start` for real: processes over a NATS server, with logs on disk, ended by signals."""
+
+import asyncio
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bus.errors import BusError
+from core.messages.base import Message
+from core.messages.logs import AskHead, FetchImage, HeadAnswer, ImagePage
+from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
+from core.nouns.ids import RegionName, WorkloadId, region_log
+from core.nouns.instant import seconds
+from core.nouns.quantities import Amount
+from core.nouns.workload import Emulation, JobSpec, Phase, WorkloadSpec
+from mizzen.cli import main
+from tests.mizzen.processes import PATIENCE_SECONDS, Plane, plane, until_true
+
+pytestmark = pytest.mark.processes
+
+LOG = region_log(RegionName("here"))
+STORE = ("placement_store", "--region", "here")
+ALL_ROLES = (
+    ("job_queue",),
+    STORE,
+    ("region_broker", "--region", "here"),
+    ("allocation_agent", "--region", "here"),
+    ("worker", "--region", "here"),
+    ("auditor",),
+)
+ASK = seconds(2)
+
+
+async def test_keeper_starts_answers_and_ends_in_order(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It keeps its log and serves who reads it; a second one is refused; SIGTERM ends it with 0 and its log is whole."""
+    async with plane(tmp_path) as made:
+        process = made.start(*STORE)
+        head = await _answer(made, AskHead(LOG))
+        assert isinstance(head, HeadAnswer)
+        assert 1 == head.term
+        assert isinstance(await _answer(made, FetchImage(LOG, ())), ImagePage)
+        second = made.start(*STORE)
+        assert 1 == await made.ended(second)
+        assert "mizzen: log region.here: another process keeps it" in made.said(second)
+        process.send_signal(signal.SIGTERM)
+        assert 0 == await made.ended(process)
+        assert "Traceback" not in made.said(process) + made.said(second)
+        assert '"event": "process_ended"' in made.said(process)
+        third = made.start(*STORE, "--no-reader")
+        head = await _answer(made, AskHead(LOG))
+        assert isinstance(head, HeadAnswer)
+        assert 2 == head.term
+        with pytest.raises(BusError):
+            await made.user.ask(FetchImage(LOG, ()), ASK)
+        third.send_signal(signal.SIGINT)
+        assert 0 == await made.ended(third)
+    assert 0 == await asyncio.to_thread(main, ["verify", str(tmp_path / "logs")])
+    assert "whole" in capfd.readouterr().out
+
+
+async def test_plane_of_processes_runs_workloads(tmp_path: Path) -> None:
+    """Six processes run a workload; one whose worker is killed by -9 runs again on the worker that is started after it."""
+    async with plane(tmp_path) as made:
+        processes = {words[0]: made.start(*words) for words in ALL_ROLES}
+        short = await _submit(made, work_seconds=0.1)
+        await _until(made, short, Phase.COMPLETED, epoch=1)
+        endless = await _submit(made, work_seconds=600)
+        await _until(made, endless, Phase.RUNNING, epoch=1)
+        processes["worker"].kill()
+        assert -signal.SIGKILL == await made.ended(processes["worker"])
+        processes["worker"] = made.start("worker", "--region", "here", "--member", "w0")
+        await _until(made, endless, Phase.RUNNING, epoch=2)
+        for process in processes.values():
+            process.send_signal(signal.SIGTERM)
+        assert [0] * len(ALL_ROLES) == [await made.ended(process) for process in processes.values()]
+    assert 0 == await asyncio.to_thread(main, ["verify", str(tmp_path / "logs")])
+
+
+async def test_process_waits_for_a_server(tmp_path: Path) -> None:
+    """Whoever finds no server says so, without the password, and asks again until it is told to end."""
+    async with plane(tmp_path) as made:
+        made.url = "nats://mizzen:secret@127.0.0.1:1"
+        process = made.start("auditor")
+        await _until_said(made, process, "bus_unreachable")
+        process.send_signal(signal.SIGTERM)
+        assert 0 == await made.ended(process)
+        assert "secret" not in made.said(process)
+        assert "Traceback" not in made.said(process)
+
+
+async def _answer(made: Plane, message: Message) -> Message:
+    """Ask until there is somebody."""
+    answers: list[Message] = []
+
+    async def is_answered() -> bool:
+        try:
+            answers.append(await made.user.ask(message, ASK))
+        except BusError:
+            return False
+        return True
+
+    await until_true(is_answered, PATIENCE_SECONDS, lambda: "\n".join(map(made.said, made.processes)))
+    return answers[0]
+
+
+async def _submit(made: Plane, work_seconds: float) -> WorkloadId:
+    job = JobSpec("main", 2, Amount(gpu_milli=4000), "cpu", Emulation(seconds(work_seconds)))
+    answer = await _answer(made, SubmitWorkload(WorkloadSpec("test", (job,)), "user"))
+    assert isinstance(answer, Submitted), answer
+    return answer.workload
+
+
+async def _until(made: Plane, workload: WorkloadId, phase: Phase, epoch: int) -> None:
+    seen: list[WorkloadShown] = []
+
+    async def is_there() -> bool:
+        answer = await _answer(made, ShowWorkload(workload))
+        assert isinstance(answer, WorkloadShown), answer
+        seen.append(answer)
+        return (phase, epoch) == (answer.phase, answer.epoch)
+
+    await until_true(is_there, PATIENCE_SECONDS, lambda: str(seen[-1]))
+
+
+async def _until_said(made: Plane, process: subprocess.Popen[str], text: str) -> None:
+    async def is_said() -> bool:
+        return text in made.said(process)
+
+    await until_true(is_said, PATIENCE_SECONDS, lambda: made.said(process))

@@ -1,0 +1,217 @@
+"""The reader: pages and images of what is durable, snapshots that keep the start short, and silence about what is not there."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from bus.errors import AskTimedOut
+from core.codec import decode_event
+from core.events.queue import RegionAdded
+from core.images import GlobalImage, decode_image
+from core.messages.base import Message
+from core.messages.logs import FetchImage, ImagePage, LogPage, ReadLog
+from core.nouns.ids import GLOBAL_LOG
+from core.nouns.instant import SECOND, seconds
+from core.nouns.limits import (
+    IMAGES_CACHED_MAX,
+    READ_BYTES_MAX,
+    READ_FACTS_MAX,
+    SNAPSHOT_FACTS,
+    SNAPSHOT_INTERVAL,
+)
+from runtime.images import load_image
+from store.errors import LogBroken
+from tests.runtime.aids import Place, count, count_many, how_many, large_fact, number_of, virtual
+
+SNAPSHOT_SECONDS = SNAPSHOT_INTERVAL / SECOND
+
+
+async def page_of(place: Place, first: int, count_max: int = READ_FACTS_MAX) -> LogPage:
+    """What the reader answers."""
+    page = await place.ask(ReadLog(GLOBAL_LOG, first, count_max))
+    assert isinstance(page, LogPage)
+    return page
+
+
+async def image_of(place: Place, sections: tuple[str, ...] = ()) -> tuple[GlobalImage, int]:
+    """The image as a follower fetches it, and the sequence that it is said to be folded to."""
+    pages: list[bytes] = []
+    first: Message | None = None
+    while first is None or (isinstance(first, ImagePage) and len(pages) < first.pages):
+        sequence = first.sequence if isinstance(first, ImagePage) else 0
+        answer = await place.ask(FetchImage(GLOBAL_LOG, sections, len(pages), sequence))
+        assert isinstance(answer, ImagePage)
+        first = first or answer
+        assert len(pages) == answer.page
+        pages.append(answer.data)
+    image = decode_image(GLOBAL_LOG, b"".join(pages), sections)
+    assert isinstance(image, GlobalImage)
+    assert isinstance(first, ImagePage)
+    return image, first.sequence
+
+
+@virtual
+async def test_pages_chain_and_are_limited(place: Place) -> None:
+    """A page holds no more facts than were asked for, than a page may hold, and than a message; the next begins behind it."""
+    await place.keep()
+    await place.serve()
+    await place.ask(count_many("n", READ_FACTS_MAX + 500))
+    for number in range(4):
+        await place.ask(large_fact(READ_BYTES_MAX // 5 + number))
+
+    asked = await page_of(place, 2, 7)
+    assert 7 == len(asked.facts)
+    assert place.file.hash_at(1) == asked.hash_before
+    assert place.file.hash_at(8) == asked.hash_after
+
+    full = await page_of(place, 1, 10 * READ_FACTS_MAX)
+    assert READ_FACTS_MAX == len(full.facts)
+    heavy = await page_of(place, READ_FACTS_MAX + 502)
+    assert 2 == len(heavy.facts)
+
+    names, first, before = [], 1, b""
+    while first <= place.durable:
+        page = await page_of(place, first)
+        assert before == page.hash_before
+        for fact in page.facts:
+            event = decode_event(fact.event)
+            names.append(event.region if isinstance(event, RegionAdded) else "")
+        first, before = first + len(page.facts), page.hash_after
+    assert ["", *(await place.folded()).regions.sequences] == names
+
+
+@virtual
+async def test_beyond_the_head_there_is_nothing(place: Place) -> None:
+    """A page from there on is empty, and both its hashes are the head's; what is written and not synced is not there."""
+    await place.keep()
+    await place.serve()
+    await place.ask(count("a"))
+    for first in (3, 4, 1000):
+        page = await page_of(place, first)
+        assert () == page.facts
+        assert place.file.hash_at(2) == page.hash_before == page.hash_after
+        assert 1 == page.term
+    place.sync = seconds(1)
+    place.client.say(count("b"))
+    await place.moment()
+    assert 3 == len(place.file.rows)
+    assert () == (await page_of(place, 3)).facts
+
+
+@virtual
+async def test_images_by_sections_equal_the_fold(place: Place) -> None:
+    """Whichever sections are asked for, they are those of the log's fold, and the newest there is."""
+    await place.keep()
+    await place.serve()
+    for name in ("a", "b"):
+        await place.ask(count(name))
+        folded = await place.folded()
+        for sections in ((), ("regions",), ("awards", "regions"), ("workloads",)):
+            image, sequence = await image_of(place, sections)
+            assert folded.encode(sections) == image.encode(sections)
+            assert place.durable == sequence
+            assert set(sections or GlobalImage.SECTIONS) == set(image.sections)
+
+
+@virtual
+async def test_few_images_are_kept(place: Place) -> None:
+    """However the log goes on and however many ask, the reader remembers few images."""
+    await place.keep()
+    serving = await place.serve()
+    for number in range(3 * IMAGES_CACHED_MAX):
+        await place.ask(count(f"n{number}"))
+        await image_of(place)
+        await image_of(place, ("regions",))
+    assert IMAGES_CACHED_MAX == len(serving.reader._cached)
+
+
+@virtual
+async def test_snapshot_keeps_the_start_short(place: Place) -> None:
+    """After so many facts a snapshot is kept; whoever starts folds it and the tail, and knows what the keeper knows."""
+    keeper = await place.keep()
+    await place.serve()
+    await place.ask(count_many("n", SNAPSHOT_FACTS - 2))
+    await place.sleep(1.5 * SNAPSHOT_SECONDS)
+    assert {} == place.file.images, "not before so many"
+    await place.ask(count("a"))
+    await place.sleep(SNAPSHOT_SECONDS)
+    assert [SNAPSHOT_FACTS] == list(place.file.images)
+    await place.ask(count("b"))
+    await place.sleep(3 * SNAPSHOT_SECONDS)
+    assert [SNAPSHOT_FACTS] == list(place.file.images), "nor again after a few more"
+
+    reader = await place.store.reader(GLOBAL_LOG)
+    image, head, begun = await load_image(reader, GLOBAL_LOG)
+    assert (SNAPSHOT_FACTS, SNAPSHOT_FACTS + 1) == (begun, head.sequence)
+    assert keeper.counter.image.digest() == image.digest()
+    # To start does not even read what the snapshot covers: its rows could be gone.
+    place.file.rows[: SNAPSHOT_FACTS - 1] = [place.file.rows[0]] * (SNAPSHOT_FACTS - 1)
+    place.crash(keeper)
+    again = await place.keep()
+    assert SNAPSHOT_FACTS == number_of(await place.ask(how_many()))
+    assert again.counter.names == keeper.counter.names
+
+
+@virtual
+async def test_damaged_snapshot_is_not_started_from(place: Place) -> None:
+    """The one before it and a longer tail give the same state."""
+    keeper = await place.keep()
+    await place.serve()
+    for turn in range(2):
+        await place.ask(count_many(f"n{turn}", SNAPSHOT_FACTS))
+        await place.sleep(1.5 * SNAPSHOT_SECONDS)
+    first, second = sorted(place.file.images)
+    place.disk.flip_byte_in_snapshot(GLOBAL_LOG, second)
+    image, _, begun = await load_image(await place.store.reader(GLOBAL_LOG), GLOBAL_LOG)
+    assert first == begun
+    assert keeper.counter.image.digest() == image.digest()
+
+
+@virtual
+async def test_full_disk_keeps_no_snapshot_and_the_reader_goes_on(place: Place) -> None:
+    """A snapshot that cannot be written is said in a line, and tried again when there is room."""
+    await place.keep()
+    await place.serve()
+    await place.ask(count_many("n", SNAPSHOT_FACTS))
+    place.disk.is_full = True
+    with capture_logs() as lines:
+        await place.sleep(1.5 * SNAPSHOT_SECONDS)
+    assert ["snapshot_not_kept"] == [line["event"] for line in lines]
+    assert SNAPSHOT_FACTS + 1 == (await image_of(place))[1]
+    place.disk.is_full = False
+    await place.sleep(1.5 * SNAPSHOT_SECONDS)
+    assert [SNAPSHOT_FACTS + 1] == list(place.file.images)
+
+
+@virtual
+async def test_log_that_is_not_there_is_not_answered_for(place: Place) -> None:
+    """Who asks for a log that nobody has made yet hears nothing, and tries again; an empty one is no log yet."""
+    await place.serve()
+    for message in (ReadLog(GLOBAL_LOG, 1, 1), FetchImage(GLOBAL_LOG, ())):
+        with pytest.raises(AskTimedOut):
+            await place.ask(message)
+    await place.store.open(GLOBAL_LOG, "log")
+    with pytest.raises(AskTimedOut):
+        await place.ask(FetchImage(GLOBAL_LOG, ()))
+    place.disk.crash()
+    await place.keep()
+    assert 1 == len((await page_of(place, 1)).facts)
+
+
+@virtual
+async def test_damaged_log_is_not_answered_for(place: Place) -> None:
+    """A row that is not the one written is never handed on: the reader says so in a line, and serves what is sound."""
+    keeper = await place.keep()
+    await place.serve()
+    for name in "abc":
+        await place.ask(count(name))
+    place.disk.flip_byte(GLOBAL_LOG, 3)
+    with capture_logs() as lines:
+        for message in (ReadLog(GLOBAL_LOG, 1, 10), FetchImage(GLOBAL_LOG, ())):
+            with pytest.raises(AskTimedOut):
+                await place.ask(message)
+    assert ["log_unreadable"] * 2 == [line["event"] for line in lines]
+    assert all("at sequence 3" in line["error"] for line in lines)
+    assert 1 == len((await page_of(place, 4, 1)).facts)
+    place.crash(keeper)
+    with pytest.raises(LogBroken, match="at sequence 3"):
+        await place.keep()
