@@ -20,7 +20,7 @@ from core.events.region import CheckpointCommitted
 from core.images import decode_image
 from core.images.region import RegionImage
 from core.nouns.ids import LogName, RegionName, WorkloadId, region_log
-from core.nouns.limits import BATCH_FACTS_MAX, READ_BYTES_MAX, READ_FACTS_MAX
+from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
 from runtime.garbage import settle_down
 from store import sqlite_file
 from store.chain import GENESIS, chain
@@ -38,6 +38,7 @@ READ_ROWS, QUICK_READ_ROWS = 200_000, 2_000
 SHORT_ROWS, QUICK_SHORT_ROWS = 10_000, 1_000
 LONG_ROWS, QUICK_LONG_ROWS = 1_000_000, 5_000
 TAIL_ROWS, QUICK_TAIL_ROWS = 5_000, 500
+BATCH_ROWS = 4096
 REPETITIONS = 5
 EVENT = encode(CheckpointCommitted(workload=WorkloadId("w-1234567"), epoch=1, step=123_456))
 
@@ -52,6 +53,7 @@ FOLDING = "a fact costs 2 µs to read, and the image what its fold costs: a clai
 
 async def run(directory: Path, *, is_quick: bool) -> Findings:
     """All of it, in about a minute."""
+    settle_down()  # as every long-lived process of ours does
     figures: dict[str, float] = {}
     bars: list[Bar] = []
     for count in APPENDERS:
@@ -241,7 +243,7 @@ class _Writing:
         """Until it has so many facts."""
         log = await SqliteStore(self._directory).open(LOG, "bench")
         while self._count < count:
-            facts = [next(self._facts) for _ in range(min(BATCH_FACTS_MAX, count - self._count))]
+            facts = [next(self._facts) for _ in range(min(BATCH_ROWS, count - self._count))]
             for fact in facts:
                 self._image.fold(fact)
             await log.append([row_of(fact) for fact in facts], 1)

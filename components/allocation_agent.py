@@ -27,7 +27,7 @@ from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
 from core.rows import unpack_rows
-from core.search import Victim, find_spreads, find_with_victims, missing_gpu_milli, score
+from core.search import Victim, find_spreads, find_with_victims, missing_gpu_milli, room_over_all, score
 from core.touched import touched_by
 from core.view import NodeView, Room
 
@@ -144,6 +144,10 @@ class AllocationAgent:
         decider = self._deciders.get(type(envelope.message))
         return decider(state, envelope) if decider else NOTHING
 
+    def forget_memos(self, state: AgentState) -> None:
+        """The arrays are copied from the image anew."""
+        state.view.forget()
+
     # Folding.
 
     def evolve(self, state: AgentState, fact: Fact) -> AgentState:
@@ -214,7 +218,7 @@ class AllocationAgent:
         room = self._room(state)
         found = self._search(state, room, request.jobs, request.priority)
         if isinstance(found, Reason):
-            return self._abstain(state, request, room, found)
+            return self._abstain(state, request, found)
         spreads, victims = found
         vector = score(state.view, room, spreads, victims, envelope.at)
         keys = tuple((workload, epoch) for workload, epoch, _ in victims)
@@ -224,13 +228,18 @@ class AllocationAgent:
         needs = tuple(_needs(request.jobs, spreads).items())
         return Decision(events=(BidMade(request.auction, request.workload, needs),), messages=(bid,))
 
-    def _abstain(self, state: AgentState, request: SolicitBid, room: Room, reason: Reason) -> Decision:
-        """With `open_bids` if the room is there but offered to others."""
+    def _abstain(self, state: AgentState, request: SolicitBid, reason: Reason) -> Decision:
+        """With `open_bids` if the room is there but offered to others.
+
+        What is missing is counted beyond all that could be had without anything being freed: offers that come to nothing,
+        and who could be pushed out. Otherwise the refusal could hold after it would fit.
+        """
         missing = 0
         if reason == Reason.NO_CAPACITY:
             if (state.bids or state.claims) and self._would_fit(state, request):
                 reason = Reason.OPEN_BIDS
             else:
+                room = room_over_all(self._free_room(state), state.image.capacity, request.priority)
                 missing = missing_gpu_milli(state.view, room, request.jobs)
         said = Abstention(
             self.region, self.agent, request.workload, request.auction, reason, state.sequence, missing
@@ -287,7 +296,10 @@ class AllocationAgent:
             if isinstance(found, Reason):
                 return self._give_back(award.workload, award.epoch, award.award_sequence, found)
             spreads, victims = found[0], tuple((workload, epoch) for workload, epoch, _ in found[1])
-        claim = self._claim(state, award, spreads, victims, tries=1)
+        # As bid, it is compared with what was known then.
+        is_as_bid = spreads is award.spreads
+        known = award.view_sequence if is_as_bid else state.sequence
+        claim = self._claim(state, award, spreads, victims, known)
         return Decision(events=(ClaimMade(claim, 1),), messages=(SubmitClaim(self.region, claim),))
 
     def _claim(
@@ -296,10 +308,10 @@ class AllocationAgent:
         award: ExecuteAward,
         spreads: tuple[Spread, ...],
         victims: tuple[AttemptKey, ...],
-        tries: int,
+        view_sequence: int,
     ) -> Claim:
         return Claim(
-            claim=ClaimId(f"{award.workload}.{award.epoch}.{self.agent}.{tries}"),
+            claim=ClaimId(f"{award.workload}.{award.epoch}.{self.agent}.1"),
             region=self.region,
             agent=self.agent,
             workload=award.workload,
@@ -309,7 +321,7 @@ class AllocationAgent:
             kind=award.kind,
             jobs=award.jobs,
             spreads=spreads,
-            view=self._view(state),
+            view=self._view(state, view_sequence),
             victims=victims,
             resume_epoch=award.resume_epoch,
             resume_step=award.resume_step,
@@ -317,10 +329,10 @@ class AllocationAgent:
             max_duration=award.max_duration,
         )
 
-    def _view(self, state: AgentState) -> View:
-        open_bids = tuple((bid.workload, 0) for bid in state.bids.values())
+    def _view(self, state: AgentState, sequence: int) -> View:
+        open_bids = tuple(bid.workload for bid in state.bids.values())
         learnt = tuple(row for row, _ in state.learnt.values())
-        return View(state.sequence, open_bids, learnt, seed=self.name)
+        return View(sequence, open_bids, tuple(state.claims), learnt, seed=self.name)
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
         answer = envelope.message
@@ -353,7 +365,7 @@ class AllocationAgent:
             claim=ClaimId(f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"),
             spreads=found[0],
             victims=tuple((workload, epoch) for workload, epoch, _ in found[1]),
-            view=self._view(state),
+            view=self._view(state, state.sequence),
         )
         return Decision(events=(learnt, ClaimMade(again, tries)), messages=(SubmitClaim(self.region, again),))
 

@@ -2,7 +2,7 @@
 
     promised          order its victims to stop; give it up when a node is lost or its time has passed
     granted           prepare every share; when all are ready, start them; when all run, record it
-    started           record checkpoints
+    a step was saved  record it, before anything else: also one saved in the grace, or told with the end
     any share failed  order the rest to stop
     stop ordered      tell every share to stop
     no share runs     record the end
@@ -85,6 +85,7 @@ def _words_after_the_end(
     """The attempt is over, or its epoch is stale: whoever still runs it stops, whoever ended it may forget it."""
     words: list[Message] = []
     for worker, share in sorted(shares.items()):
+        # What the workload asked for as its grace is forgotten with its attempt; the plane's own serves.
         if share.phase == TasksPhase.ENDED:
             words.append(EndRecorded(region, worker, sequence, *key))
         else:
@@ -129,6 +130,13 @@ class _Attempt:
 
     def care(self, seen: Instant, now: Instant) -> Care:
         again = after(now, COMMAND_SAY_AGAIN)
+        saved = max((share.saved_step for share in self.shares.values()), default=0)
+        if saved > self.row.saved_step:
+            # Whatever else is to be said waits until the log shows it: a checkpoint written in the last moment counts.
+            words: tuple[Message, ...] = (RecordCheckpoint(self.region, *self.key, saved),)
+            if self.row.stop_cause:
+                words = (*words, *self._stop())
+            return Care(words, again)
         cause = self._why_stop(seen, now)
         if all(self._has_ended(worker) for worker in self.parts):
             return Care((self._end(cause),), again)
@@ -138,7 +146,7 @@ class _Attempt:
             return Care((OrderStop(self.region, *self.key, cause),), again)
         if self.row.phase == AttemptPhase.GRANTED:
             return Care(self._bring_up(), again)
-        return self._watch(seen, now)
+        return Care(again_at=self._ends_at(seen))  # It runs, and nothing is to be said.
 
     def _why_stop(self, seen: Instant, now: Instant) -> EndCause | None:
         """Why the whole gang must stop, if it must."""
@@ -209,14 +217,6 @@ class _Attempt:
             resume_step=claim.resume_step,
             is_leader=worker == next(iter(self.parts)),
         )
-
-    def _watch(self, seen: Instant, now: Instant) -> Care:
-        """It runs: nothing is said but what it saved."""
-        saved = max((share.saved_step for share in self.shares.values()), default=0)
-        if saved > self.row.saved_step:
-            words = (RecordCheckpoint(self.region, *self.key, saved),)
-            return Care(words, after(now, COMMAND_SAY_AGAIN))
-        return Care(again_at=self._ends_at(seen))
 
 
 def _cause_of(exit_code: int) -> EndCause:

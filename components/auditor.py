@@ -120,6 +120,8 @@ class Auditor:
         state.sequences[log] = sequence
         state.waiting -= len(state.ahead.get(log, ()))
         state.ahead[log] = deque()
+        if state.rests_on.get(log, 0) <= sequence:
+            state.rests_on.pop(log, None)  # What others rest on is in the image.
         if isinstance(image, GlobalImage):
             state.queue = image
             for region, cited in image.regions.sequences.items():

@@ -55,7 +55,13 @@ from core.messages.queue import (
 )
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log, region_of
 from core.nouns.instant import Instant, after, earliest
-from core.nouns.limits import AUCTIONS_MAX, FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, RETENTION
+from core.nouns.limits import (
+    AUCTIONS_MAX,
+    BLOCKED_INTERVAL,
+    FORGET_INTERVAL,
+    FORGOTTEN_AT_ONCE_MAX,
+    RETENTION,
+)
 from core.nouns.workload import Phase
 
 
@@ -244,8 +250,10 @@ class JobQueue:
                 state.silent[region] = is_silent
                 house.willing_memo.clear()
                 state.open_at = fact.at
-            case Swept():
+            case Swept(blocked):
                 state.sweep_at = after(fact.at, FORGET_INTERVAL)
+                for workload in blocked:
+                    state.ended.put(workload, after(fact.at, BLOCKED_INTERVAL))
             case ImageAdopted(log, image, _):
                 assert isinstance(image, RegionImage)
                 self._adopt(state, region_of(log), image, fact.at)
@@ -389,9 +397,8 @@ class JobQueue:
         """Ended workloads leave the image, but not before their regions forgot their attempts."""
         old = state.ended.passed(now, FORGOTTEN_AT_ONCE_MAX)
         gone = tuple(workload for workload in old if not self._is_remembered(state, workload))
-        if not gone:
-            return Decision(events=(Swept(),))
-        return Decision(events=(WorkloadsForgotten(gone), Swept()))
+        swept = Swept(tuple(workload for workload in old if workload not in set(gone)))
+        return Decision(events=(WorkloadsForgotten(gone), swept) if gone else (swept,))
 
     def _is_remembered(self, state: QueueState, workload: WorkloadId) -> bool:
         images = [state.regions[region] for region in self.regions]

@@ -50,11 +50,11 @@ from core.messages.store import (
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, RegionName, WorkloadId, region_log
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import (
-    BATCH_FACTS_MAX,
     FACT_BYTES_MAX,
     FORGET_INTERVAL,
     FORGOTTEN_AT_ONCE_MAX,
     HEAD_SILENCE_MAX,
+    TOUCHED_MAX,
 )
 from core.nouns.placement import Claim, gpu_milli_of
 from core.nouns.reasons import Reason
@@ -94,7 +94,7 @@ class StoreState:
     def __init__(self, at: Instant) -> None:
         self.image = RegionImage.empty()
         self.sequence = 0
-        self.awards = GlobalImage.empty(("awards",))
+        self.awards = GlobalImage.empty(("awards", "regions"))
         self.global_sequence = 0
         self.waiting: dict[AttemptKey, WaitingClaim] = {}
         self.ready_at: Instant | None = None
@@ -102,7 +102,7 @@ class StoreState:
         self.superseded: dict[AttemptKey, None] = {}
         """Ended or declined attempts that the queue's log shows superseded: to be forgotten."""
         self.sweep_at = at
-        self.touched: deque[tuple[int, list[int]]] = deque(maxlen=BATCH_FACTS_MAX)
+        self.touched: deque[tuple[int, list[int]]] = deque(maxlen=TOUCHED_MAX)
         """The nodes that each of the newest facts changed, by sequence."""
 
 
@@ -127,7 +127,7 @@ class PlacementStore:
         self.noun = "store"
         self.scope = (region,)
         self.keeps = region_log(region)
-        self.follows = (Follow(GLOBAL_LOG, ("awards",), is_required=False),)
+        self.follows = (Follow(GLOBAL_LOG, ("awards", "regions"), is_required=False),)
         self._deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
             Woken: self._woken,
             SubmitClaim: self._submit_claim,
@@ -183,6 +183,8 @@ class PlacementStore:
     def packed_rows(self, state: StoreState, first: int) -> bytes:
         """The rows of all nodes that facts from this sequence on have changed."""
         nodes: list[int] = []
+        if len(state.touched) == TOUCHED_MAX and state.touched[0][0] > first:
+            return b""  # Not all of them are known: hearers work the rows out from the facts.
         for sequence, touched in reversed(state.touched):
             if sequence < first:
                 break

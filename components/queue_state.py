@@ -69,7 +69,9 @@ class RegionSilent(Note, frozen=True):
 
 
 class Swept(Note, frozen=True):
-    """Ended workloads were looked through."""
+    """Ended workloads were looked through; those that a region still remembers are looked at again later."""
+
+    blocked: tuple[WorkloadId, ...] = ()
 
 
 class QueueState:

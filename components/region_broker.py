@@ -110,6 +110,8 @@ class BrokerState:
         self.workers_due: Agenda[WorkerName] = Agenda()
         self.ask_at: Instant | None = at
         self.is_bus_lost = False
+        self.life = int(at)
+        """Told apart from this broker's lives before by when it began."""
 
 
 class RegionBroker:
@@ -204,6 +206,8 @@ class RegionBroker:
         state.image = image
         state.sequence = sequence
         state.counted = {}
+        state.attempts_due = Agenda()
+        state.workers_due = Agenda()
         for key in image.attempts.all_keys():
             row = image.attempts.row(*key)
             assert row is not None, key
@@ -361,7 +365,14 @@ class RegionBroker:
         assert isinstance(beat, WorkerBeat)
         if self._is_old(state, beat.worker, beat.order):
             return NOTHING
-        messages: list[Message] = [BeatHeard(self.region, beat.worker, state.sequence, beat.order)]
+        if beat.life != state.life:
+            # Said to another life of this broker, who knows when: it is believed once it comes back with this one's.
+            return Decision(
+                messages=(BeatHeard(self.region, beat.worker, state.sequence, beat.order, state.life),)
+            )
+        messages: list[Message] = [
+            BeatHeard(self.region, beat.worker, state.sequence, beat.order, state.life)
+        ]
         row = state.image.capacity.workers.get(beat.worker)
         if row is None:
             messages.append(InventoryWanted(self.region, beat.worker))
@@ -376,7 +387,7 @@ class RegionBroker:
     def _report(self, state: BrokerState, envelope: Envelope) -> Decision:
         report = envelope.message
         assert isinstance(report, WorkerReport)
-        if self._is_old(state, report.worker, report.order):
+        if self._is_old(state, report.worker, report.order) or report.life != state.life:
             return NOTHING
         seen = WorkerSeen(report.worker, is_whole=False, tasks=(report.tasks,), order=report.order)
         words = words_for_report(self.region, state.image, state.sequence, report.worker, report.tasks)
@@ -415,7 +426,7 @@ class RegionBroker:
             messages.extend(said)
         if state.ask_at is not None and state.ask_at <= now:
             events.append(PresenceAsked())
-            messages.append(PresenceWanted(self.region))
+            messages.append(PresenceWanted(self.region, state.life))
         return Decision(tuple(events), tuple(messages))
 
     def _care(self, state: BrokerState, key: AttemptKey, now: Instant) -> Care:

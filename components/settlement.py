@@ -53,9 +53,11 @@ def settle(
         return Step(events=(returned,))
     if attempt.phase == AttemptPhase.ENDED:
         return Step(events=(closed(workload, row, attempt),))
+    step = _unwanted(workload, row, attempt, now)
     if attempt.phase == AttemptPhase.STARTED and row.phase == Phase.AWARDED:
-        return Step(events=(WorkloadBound(workload, row.epoch, row.region, attempt.sequence),))
-    return _unwanted(workload, row, attempt, now)
+        bound = WorkloadBound(workload, row.epoch, row.region, attempt.sequence)
+        return Step((bound,), step.messages, step.again_at)
+    return step
 
 
 def _unheard(

@@ -82,6 +82,12 @@ class Joined(Note, frozen=True):
     """The newest beat was acknowledged."""
 
 
+class BrokerHeard(Note, frozen=True):
+    """The broker is in this life."""
+
+    life: int
+
+
 class WorkerState:
     """What a worker remembers: all of it found in the spool again."""
 
@@ -97,6 +103,8 @@ class WorkerState:
         self.beaten_at = at
         self.beat_order = (0, 0)
         self.joined_until = at
+        self.life = 0
+        """The broker's, as last heard."""
 
 
 class Worker:
@@ -164,6 +172,10 @@ class Worker:
                 state.reports += 1
                 state.beaten_at = fact.at
                 state.beat_at = after(fact.at, PRESENCE_INTERVAL)
+            case BrokerHeard(life):
+                if life != state.life:
+                    state.life = life
+                    state.beat_at = fact.at  # It believes nothing that was said to another.
             case Joined():
                 state.joined_until = after(state.beaten_at, PRESENCE_SILENCE_MAX)
             case Asked():
@@ -254,14 +266,18 @@ class Worker:
         if not state.is_ready or heard.order != state.beat_order:
             return NOTHING
         if envelope.at < state.joined_until or heard.sequence <= state.sequence:
-            return Decision(events=(Joined(),))
-        return Decision((Joined(), Obeyed(heard.sequence)), effects=(KeepFence(heard.sequence),))
+            return Decision(events=(Joined(), BrokerHeard(heard.life)))
+        return Decision(
+            (Joined(), BrokerHeard(heard.life), Obeyed(heard.sequence)), effects=(KeepFence(heard.sequence),)
+        )
 
     def _inventory_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
         return Decision(messages=(WorkerInventory(self.region, self.worker, self.inventory),))
 
     def _presence_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
-        return self._beat(state) if state.is_ready else NOTHING
+        wanted = envelope.message
+        assert isinstance(wanted, PresenceWanted)
+        return Decision(events=(BrokerHeard(wanted.life),))  # The next beat is due at once.
 
     # Helpers.
 
@@ -279,9 +295,9 @@ class Worker:
         return Decision((Obeyed(sequence), Reported()), (report,), (KeepFence(sequence),))
 
     def _report(self, state: WorkerState, share: TasksState) -> WorkerReport:
-        return WorkerReport(self.region, self.worker, share, (state.start, state.reports))
+        return WorkerReport(self.region, self.worker, share, (state.start, state.reports), state.life)
 
     def _beat(self, state: WorkerState) -> Decision:
         order = (state.start, state.reports)
-        beat = WorkerBeat(self.region, self.worker, tuple(state.shares.values()), order)
+        beat = WorkerBeat(self.region, self.worker, tuple(state.shares.values()), order, state.life)
         return Decision((Beaten(),), (beat,))

@@ -63,6 +63,12 @@ class NodeView:
         """These nodes changed in the image."""
         self._dirty.update(nodes)
 
+    def forget(self) -> None:
+        """Whatever was copied is copied again."""
+        self._room = Room(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
+        self.codes.clear()
+        self.touch(range(len(self._capacity.gpu_type)))
+
     def put_rows(self, rows: Ints) -> None:
         """Take rows (core/rows.py) for what facts made of their nodes: what a refresh would work out, copied at once."""
         self._make_room()

@@ -21,3 +21,14 @@ class BrokenInvariant(HostError):
     def __init__(self, component: str, text: str) -> None:
         super().__init__(f"{component}: {text}")
         self.component = component
+
+
+class OlderCopy(HostError):
+    """Another log rests on facts that ours does not have: our file was restored from an older copy."""
+
+    def __init__(self, log: LogName, sequence: int, other: LogName) -> None:
+        super().__init__(
+            f"log {log} ends at {sequence}, and log {other} rests on later facts of it: this file is an older copy; "
+            "put the newer one back"
+        )
+        self.log = log

@@ -63,12 +63,15 @@ class FollowCounts:
 class Following:
     """One followed log of one host."""
 
-    def __init__(self, follow: Follow, bus: Bus, clock: Clock, listener: Listener) -> None:
+    def __init__(
+        self, follow: Follow, bus: Bus, clock: Clock, listener: Listener, *, is_keeper: bool = False
+    ) -> None:
         self.follow = follow
         self.counts = FollowCounts()
         self._bus = bus
         self._clock = clock
         self._listener = listener
+        self._is_keeper = is_keeper
         self._wake = Wake(clock)
         self._head: Head | None = None
         """How far was handed on; None before the first image."""
@@ -78,6 +81,8 @@ class Following:
         """The same by log id, before the first image says which log it is that we follow."""
         self._is_unreadable = False
         """Whether the next fact is one that this build does not know."""
+        self._is_diverged = False
+        """Whether the log was seen to have another history than the one we know."""
         self._needs_image = True
         self._ahead: OrderedDict[int, FactsTold] = OrderedDict()
         """Announcements beyond a gap, by first sequence."""
@@ -93,6 +98,8 @@ class Following:
 
     def hear(self, parcel: Parcel, reply_to: str) -> None:
         """An announcement of the log's keeper."""
+        if self._is_diverged:
+            return  # Its keeper's silence is what the component hears of it.
         message = parcel.message
         head = self._head
         if (
@@ -150,6 +157,10 @@ class Following:
         head = self._head
         if head is None or last <= head.sequence or self._is_unreadable:
             return
+        if told.first <= head.sequence:
+            # Part of it is behind us, so nothing in it says that the rest follows what we know: the reader's page will.
+            self._wake.ring()
+            return
         if told.first > head.sequence + 1:
             self._ahead[told.first] = told
             if len(self._ahead) > FOLLOW_BUFFER_MAX:
@@ -183,7 +194,7 @@ class Following:
             if first > self._head.sequence + 1:
                 return
             told = self._ahead.pop(first)
-            if told.first + len(told.facts) - 1 > self._head.sequence:
+            if first == self._head.sequence + 1:
                 self._hand_on(told.first, told.facts, told.hash_before, told.hash_after, told.term)
 
     def _hand_on(
@@ -191,11 +202,11 @@ class Following:
     ) -> None:
         head = self._head
         assert head is not None, self.log
-        if first == head.sequence + 1 and hash_before != head.hash:
+        assert first == head.sequence + 1, (self.log, first, head.sequence)
+        if hash_before != head.hash:
             self._start_again("hash_does_not_chain")
             return
         now = self._clock.now()
-        skip = head.sequence + 1 - first
         try:
             known = [
                 Fact(
@@ -208,7 +219,6 @@ class Following:
                     now,
                 )
                 for index, told in enumerate(facts)
-                if index >= skip
             ]
         except CodecError as error:
             # A newer build wrote it: nothing can be folded past it, and the silence that follows says so.
@@ -220,6 +230,12 @@ class Following:
         self._listener.take_facts(known)
 
     def _start_again(self, why: str) -> None:
+        """Another history than the one we know. A keeper has built facts of its own on that one, and goes no further."""
+        if self._is_keeper:
+            self.counts.refused += 1
+            self._is_diverged = True
+            logger.error("other_history_refused", host=self._bus.name, log=self.log, why=why)
+            return
         logger.warning("log_adopted_anew", host=self._bus.name, log=self.log, why=why)
         self._needs_image = True
         self._is_unreadable = False
@@ -249,7 +265,7 @@ class Following:
             await self._wake.wait(after(self._heard_at, HEAD_SILENCE_MAX) if not self._is_silent else None)
 
     def _is_behind(self) -> bool:
-        return self._head is None or self._told > self._head.sequence
+        return not self._is_diverged and (self._head is None or self._told > self._head.sequence)
 
     def _watch_silence(self) -> None:
         """Silent whether or not we are behind; heard again only once caught up with."""
@@ -315,7 +331,7 @@ class Following:
         head = self._head  # Facts may have been heard while the page was on its way.
         assert head is not None, self.log
         # No facts: what was told is not there, because the file is an older copy.
-        if page.facts and page.first + len(page.facts) - 1 > head.sequence:
+        if page.facts and page.first == head.sequence + 1:
             self._hand_on(page.first, page.facts, page.hash_before, page.hash_after, page.term)
             self._hand_on_what_was_ahead()
         return self._needs_image or self._head is not before

@@ -32,7 +32,7 @@ from core.component import (
 )
 from core.events.log import LogOpened
 from core.fact import NO_LOG, Fact, Head, Note
-from core.images import GlobalImage, Image, RegionImage
+from core.images import Image
 from core.messages.base import (
     Answer,
     BusBack,
@@ -46,21 +46,23 @@ from core.messages.base import (
     Woken,
 )
 from core.messages.logs import AskHead, HeadAnswer, HeadTold
-from core.nouns.ids import LogName, region_of
+from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, Instant, after, earliest, seconds
 from core.nouns.limits import (
     FACT_BYTES_MAX,
     HEAD_INTERVAL,
     INBOX_MAX,
     READ_TIMEOUT,
+    SETTINGS,
     TAKEN_AT_ONCE_MAX,
     WOKEN_IN_A_ROW_MAX,
 )
 from core.nouns.reasons import Reason, sentence
 from runtime.announcing import announcements
+from runtime.citations import cited_by, known_of
 from runtime.clock import Clock
 from runtime.effects import Doer
-from runtime.errors import BrokenInvariant, KeeperExists
+from runtime.errors import BrokenInvariant, KeeperExists, OlderCopy
 from runtime.following import Following
 from runtime.wake import Wake
 from store.errors import LogFull
@@ -140,7 +142,10 @@ class Host(Generic[State]):
         self._to_append = Wake(clock)
         self._is_appending = False
         self._told_at = clock.now()
-        self._followings = [Following(follow, bus, clock, self) for follow in component.follows]
+        is_keeper = kept is not None
+        self._followings = [
+            Following(follow, bus, clock, self, is_keeper=is_keeper) for follow in component.follows
+        ]
 
     # Life.
 
@@ -197,7 +202,7 @@ class Host(Generic[State]):
         self._put(Parcel(f"{self.component.name}.n", self.component.name, message), "")
 
     def _put(self, parcel: Parcel, reply_to: str) -> None:
-        if len(self._inbox) >= INBOX_MAX:
+        if len(self._inbox) >= INBOX_MAX and not isinstance(parcel.message, Notice):
             self.counts.inbox_lost += 1
             return
         self._inbox.append((parcel, reply_to))
@@ -207,15 +212,14 @@ class Host(Generic[State]):
 
     def adopt(self, log: LogName, image: Image, head: Head) -> bool:
         """An image is adopted unless it is shorter than what our own log rests on: then it is a copy of an older file."""
-        if head.sequence < self._known_of(log):
+        known = known_of(self._kept.image if self._kept else None, log)
+        if head.sequence < known:
             logger.warning(
-                "older_log_refused",
-                host=self.component.name,
-                log=log,
-                sequence=head.sequence,
-                known=self._known_of(log),
+                "older_log_refused", host=self.component.name, log=log, sequence=head.sequence, known=known
             )
             return False
+        if self._kept is not None and cited_by(image, self._kept.log.head.log) > self._kept.log.head.sequence:
+            raise OlderCopy(self._kept.log.head.log, self._kept.log.head.sequence, log)
         if self.state is None:
             self._early[log] = (image, head.sequence)
             self._wake.ring()
@@ -225,15 +229,6 @@ class Host(Generic[State]):
             self._inbox.append([Fact(NO_LOG, 0, self.clock.now(), "", self.component.name, note)])
             self.notice(LogHeard(log))
         return True
-
-    def _known_of(self, log: LogName) -> int:
-        """The highest sequence of a log that a fact of our own log rests on."""
-        image = self._kept.image if self._kept else None
-        if isinstance(image, GlobalImage):
-            return image.regions.sequences.get(region_of(log), 0)
-        if isinstance(image, RegionImage):
-            return image.attempts.global_sequence
-        return 0
 
     def take_facts(self, facts: list[Fact]) -> None:
         """The next facts of a followed log."""
@@ -308,7 +303,7 @@ class Host(Generic[State]):
         """The first fact of the term. While the disk is full every request is refused, and the log can still be read."""
         assert self._kept is not None, self.component.name
         head = self._kept.log.head
-        opened = LogOpened(head.log_id, self._term, self._kept.fleet, self._kept.build)
+        opened = LogOpened(head.log_id, self._term, self._kept.fleet, self._kept.build, SETTINGS)
         row = Row(head.sequence + 1, self.clock.now(), "", self.component.name, "", encode(opened))
         while True:
             try:
@@ -444,7 +439,7 @@ class Host(Generic[State]):
                 try:
                     head = await log.append(rows, self._term)
                 except LogFull:
-                    self._refuse_outgoing(outgoing)
+                    self._refuse_outgoing([*outgoing, *self._outgoing])
                     raise
                 self._is_appending = False
                 self.counts.batches += 1

@@ -24,7 +24,7 @@ from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.clock import Clock, wall_now
 from runtime.effects import Doer
-from runtime.errors import BrokenInvariant, HostError, KeeperExists
+from runtime.errors import BrokenInvariant, HostError, KeeperExists, OlderCopy
 from runtime.garbage import settle_down
 from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
 from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
@@ -38,7 +38,7 @@ Task = tuple[str, Coroutine[Any, Any, None]]
 Opened = Callable[[OpenUnit], None]
 """Told of each life of a unit as it begins."""
 
-FINAL = (KeeperExists, LogBroken, LogFromNewerBuild, LogInUse, LogOfAnotherFleet)
+FINAL = (KeeperExists, LogBroken, LogFromNewerBuild, LogInUse, LogOfAnotherFleet, OlderCopy)
 """What the next start would only meet again, or would make worse: the unit stays dead, and a person must look."""
 EXPECTED = (BusError, HostError, LogError)
 """Deaths whose text says all; any other is a mistake of ours, and is logged with the place where it happened."""

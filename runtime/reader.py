@@ -122,7 +122,11 @@ class Reader:
         if self._image is None or self._head is None:
             self._image, self._head, self._snapshot_sequence = await load_image(self._reader, self.log)
         else:
-            self._head = await fold_up(self._reader, self.log, self._image, self._head.sequence)
+            image, sequence = self._image, self._head.sequence
+            # A page that fails leaves the image between two heads: it is not ours any more until the fold has come through.
+            self._image = self._head = None
+            self._head = await fold_up(self._reader, self.log, image, sequence)
+            self._image = image
         return self._head
 
     async def _keep_snapshot(self) -> None:

@@ -5,6 +5,8 @@ worker. A share is one attempt's tasks on the worker's nodes; they run and end t
 here too: it is the fence that a new worker starts behind.
 """
 
+from collections.abc import Callable
+
 import structlog
 from msgspec import Struct
 from msgspec.structs import replace
@@ -57,6 +59,8 @@ class EmulatedSpool:
         self._wake = Wake(clock)
         self._due: Agenda[AttemptKey] = Agenda()
         self._done: Done | None = None
+        self.on_start: Callable[[AttemptKey, Share], None] | None = None
+        """Told of every share as it starts to run: a watcher's, not the worker's."""
 
     # Doer.
 
@@ -114,6 +118,8 @@ class EmulatedSpool:
         share.saves_at = self._next_save(share, now)
         self._schedule(key, share)
         self._change(share, TasksPhase.RUNNING)
+        if self.on_start is not None:
+            self.on_start(key, share)
 
     def _stop(self, key: AttemptKey, grace: Nanoseconds) -> None:
         """SIGTERM: it writes a checkpoint and leaves, if its grace is long enough; SIGKILL otherwise."""

@@ -12,12 +12,15 @@ import structlog
 from msgspec import Struct
 
 from bus.errors import BusError
-from core.images import GlobalImage, RegionImage
+from components import Auditor
+from core.component import Images
+from core.images import GlobalImage, RegionImage, empty_image
 from core.invariants import Violation, check_ledger
 from core.messages.base import Message, Refused
 from core.messages.queue import Acknowledged, CancelWorkload, Submitted, SubmitWorkload
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
 from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
 from runtime.garbage import settle_down
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
@@ -26,6 +29,7 @@ from scenarios.fleet import plan_of
 from scenarios.load import Arrival, draw_load
 from scenarios.scenario import ScenarioSpec
 from scenarios.worlds.simulated import START, SimulatedUnit, SimulatedWorld
+from store.rows import facts_of
 
 logger = structlog.get_logger()
 
@@ -175,13 +179,15 @@ class Run:
         return state.image if state is not None else None
 
     def _region(self, region: RegionName) -> RegionImage | None:
-        opened = self.world.unit("placement_store", region).open
-        state = opened.host.state if opened and opened.host else None
-        return state.image if state is not None else None
+        return self.world.region_image(region)
+
+    def _logs(self) -> list[LogName]:
+        return [GLOBAL_LOG, *(region_log(region) for region in self.world.plan.region_names())]
 
     async def _check(self) -> None:
         """Nothing lost, nothing held, nothing running, and every log replays to what its keeper has."""
         outcome, problems = self.outcome, self.outcome.problems
+        problems.extend(self.world.physics.problems)
         for unit, failure in self.world.failures:
             problems.append(f"{unit.name} died of {failure!r}")
         queue = self._queue()
@@ -209,7 +215,8 @@ class Run:
         for plan in self.world.plan.regions:
             self._check_region(plan.region)
         self._check_auditor()
-        for log in (GLOBAL_LOG, *(region_log(plan.region) for plan in self.world.plan.regions)):
+        await self._audit_again()
+        for log in self._logs():
             await self._check_replay(log)
 
     def _check_region(self, region: RegionName) -> None:
@@ -237,6 +244,20 @@ class Run:
         if state.waiting:
             self.outcome.problems.append(f"the auditor waits for what {state.waiting} facts rest on")
 
+    async def _audit_again(self) -> None:
+        """Check every log from its first fact on: an auditor that was killed has forgotten what it had found."""
+        auditor = Auditor(self.world.plan.region_names())
+        logs = self._logs()
+        state = auditor.initial(Images(START, None, {log: (empty_image(log), 0) for log in logs}))
+        for log in logs:
+            reader, first = await self.world.store.reader(log), 1
+            while rows := (await reader.read(first, READ_FACTS_MAX, READ_BYTES_MAX)).rows:
+                for fact in facts_of(log, rows):
+                    state = auditor.evolve(state, fact)
+                first += len(rows)
+        known = self.outcome.violations
+        known.extend(violation for violation in state.violations if violation not in known)
+
     async def _check_replay(self, log: LogName) -> None:
         reader = await self.world.store.reader(log)
         image, head, _ = await load_image(reader, log)
@@ -251,7 +272,7 @@ class Run:
 
     def _digest(self) -> str:
         digest = blake2b(self.world.network.digest().encode(), digest_size=16)
-        for log in (GLOBAL_LOG, *(region_log(plan.region) for plan in self.world.plan.regions)):
+        for log in self._logs():
             digest.update(self._heads.get(log, b""))
         return digest.hexdigest()
 

@@ -6,16 +6,19 @@ ours from the first statement to the last: a cancelled caller leaves nothing hal
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import NamedTuple, TypeVarTuple, Unpack
+from typing import NamedTuple
 
 from core.fact import Head
 from core.nouns.ids import LogName
 from store import sqlite_file as file
+from store.bell import Bell, call_soon
 from store.chain import GENESIS, chain
 from store.errors import AppendFailed, LogBroken, LogFull, NotNext
 from store.files import FileLock, make_directory
@@ -40,12 +43,11 @@ class Close:
 class Place(NamedTuple):
     """Where an append ends within its group: after so many rows, in this term."""
 
-    count: int
+    after: int
     term: int
 
 
 Outcome = tuple[asyncio.Future[Head], Head | Exception]
-Arguments = TypeVarTuple("Arguments")
 
 
 class Writer:
@@ -57,6 +59,9 @@ class Writer:
         self._log_id_if_new = log_id_if_new
         self._loop = asyncio.get_running_loop()
         self._waiting: SimpleQueue[Append | Close] = SimpleQueue()
+        self._outcomes: deque[list[Outcome]] = deque()
+        """What the thread has to tell, and the loop has not told yet."""
+        self._bell = Bell(self._loop, self._tell)
         self._failure: str = ""
         self.head = Head(name, log_id_if_new, 0, 0, GENESIS)
         """Of what is durable. Only the thread sets it."""
@@ -69,7 +74,7 @@ class Writer:
             await opened
         except asyncio.CancelledError:
             # The thread may be through already or not; either way the first thing that it finds is this.
-            self._waiting.put(Close(self._loop.create_future()))
+            self.hand_in_close()
             raise
 
     def hand_in(self, rows: Sequence[Row], term: int) -> asyncio.Future[Head]:
@@ -90,16 +95,16 @@ class Writer:
         try:
             lock = self._open()
         except Exception as error:  # noqa: BLE001  # whatever it is, whoever asked must hear it
-            self._tell(_fail, opened, error)
+            call_soon(self._loop, partial(self._end, opened, error))
             return
-        self._tell(_settle, opened)
+        call_soon(self._loop, partial(_settle, opened))
         close = self._write_until_closed()
         # A checkpoint that fails costs nothing but a longer write-ahead log for the next opening to read.
         with suppress(sqlite3.Error):
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._connection.close()
         lock.release()
-        self._tell(_settle, close.done)
+        call_soon(self._loop, partial(self._end, close.done))
 
     def _open(self) -> FileLock:
         make_directory(self._directory)
@@ -164,7 +169,8 @@ class Writer:
                 item = waiting.get()
             # 2. One commit for all of it.
             if group:
-                self._tell(_settle_all, self._committed(group))
+                self._outcomes.append(self._committed(group))
+                self._bell.ring()
             # 3. The end is taken last, so that all before it is settled.
             if isinstance(item, Close):
                 return item
@@ -216,10 +222,10 @@ class Writer:
 
     def _head_at(self, place: Place, hashes: list[bytes]) -> Head:
         """The head after so many of the rows that follow the present one."""
-        count, term = place
-        if not count:
+        after, term = place
+        if not after:
             return self.head
-        return Head(self._name, self.head.log_id, term, self.head.sequence + count, hashes[count - 1])
+        return Head(self._name, self.head.log_id, term, self.head.sequence + after, hashes[after - 1])
 
     def _insert(self, rows: list[Row], hashes: list[bytes], term: int) -> None:
         execute = self._connection.execute
@@ -266,13 +272,33 @@ class Writer:
         text = f"a batch could not be made durable ({self._failure}); close the log and open it again"
         return AppendFailed(self._name, text)
 
-    def _tell(self, settle: Callable[[Unpack[Arguments]], None], *arguments: *Arguments) -> None:
-        """One wake-up of the loop, however many wait."""
-        try:
-            self._loop.call_soon_threadsafe(settle, *arguments)
-        except RuntimeError:
-            # The loop is closed: nobody waits any more. What was handed in is durable all the same.
-            assert self._loop.is_closed()
+    # These run in the loop. A future that is done was cancelled: its caller is gone, the others are told.
+
+    def _tell(self) -> None:
+        outcomes = self._outcomes
+        while outcomes:
+            for done, outcome in outcomes.popleft():
+                if done.done():
+                    continue
+                if isinstance(outcome, Exception):
+                    done.set_exception(outcome)
+                else:
+                    done.set_result(outcome)
+
+    def _end(self, done: asyncio.Future[None], error: Exception | None = None) -> None:
+        # The thread has gone, but its last ring may still be waiting to be heard.
+        self._tell()
+        self._bell.close()
+        _settle(done, error)
+
+
+def _settle(done: asyncio.Future[None], error: Exception | None = None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
 
 
 def _gap(rows: Sequence[Row], first: int) -> str:
@@ -286,26 +312,3 @@ def _gap(rows: Sequence[Row], first: int) -> str:
 def _values(rows: Sequence[Row], hashes: Sequence[bytes]) -> list[object]:
     """For one INSERT, one after the other."""
     return [value for row, hash_ in zip(rows, hashes, strict=True) for value in (*row, hash_)]
-
-
-# These run in the loop. A future that is done was cancelled: its caller is gone, the rest are told.
-
-
-def _settle_all(outcomes: list[Outcome]) -> None:
-    for done, outcome in outcomes:
-        if done.done():
-            continue
-        if isinstance(outcome, Exception):
-            done.set_exception(outcome)
-        else:
-            done.set_result(outcome)
-
-
-def _settle(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)
-
-
-def _fail(done: asyncio.Future[None], error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)

@@ -11,6 +11,8 @@ class LogOpened(Event, frozen=True, tag="log-opened"):
     fleet: str
     build: str
     """The version that will write what follows."""
+    settings: dict[str, int] = {}
+    """The limits that sway decisions, by name: spans in nanoseconds, counts. A replay knows by them what held."""
 
 
 EVENTS: tuple[type[Event], ...] = (LogOpened,)

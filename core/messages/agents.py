@@ -17,6 +17,8 @@ class PresenceWanted(Message, frozen=True, tag="presence-wanted"):
     """To every agent and worker of the region: the broker has just started and knows nobody."""
 
     region: RegionName
+    life: int
+    """The broker's, told apart from its lives before. Reports echo it: what was said to another is no news."""
 
 
 class FindBid(Message, frozen=True, tag="find-bid"):

@@ -6,7 +6,7 @@ from core.nouns.placement import Spread
 from core.nouns.workload import WorkloadSpec
 
 
-class SubmitWorkload(Message, frozen=True, tag="submit-workload"):
+class SubmitWorkload(Message, frozen=True, tag="submit-workload", forbid_unknown_fields=True):
     """Accept this workload."""
 
     spec: WorkloadSpec
@@ -15,13 +15,13 @@ class SubmitWorkload(Message, frozen=True, tag="submit-workload"):
     """The same key from the same submitter answers the same id."""
 
 
-class CancelWorkload(Message, frozen=True, tag="cancel-workload"):
+class CancelWorkload(Message, frozen=True, tag="cancel-workload", forbid_unknown_fields=True):
     """End it for good. Nothing undoes this, so it carries no revision."""
 
     workload: WorkloadId
 
 
-class HoldWorkload(Message, frozen=True, tag="hold-workload"):
+class HoldWorkload(Message, frozen=True, tag="hold-workload", forbid_unknown_fields=True):
     """Do not award it until it is released."""
 
     workload: WorkloadId
@@ -29,14 +29,14 @@ class HoldWorkload(Message, frozen=True, tag="hold-workload"):
     """Of the hold, as last seen: an older one is refused."""
 
 
-class ReleaseWorkload(Message, frozen=True, tag="release-workload"):
+class ReleaseWorkload(Message, frozen=True, tag="release-workload", forbid_unknown_fields=True):
     """Lift a hold."""
 
     workload: WorkloadId
     revision: int
 
 
-class RequeueWorkload(Message, frozen=True, tag="requeue-workload"):
+class RequeueWorkload(Message, frozen=True, tag="requeue-workload", forbid_unknown_fields=True):
     """Stop this attempt and place the workload anew."""
 
     workload: WorkloadId
@@ -44,7 +44,7 @@ class RequeueWorkload(Message, frozen=True, tag="requeue-workload"):
     """The attempt meant; another one is left alone."""
 
 
-class ShowWorkload(Message, frozen=True, tag="show-workload"):
+class ShowWorkload(Message, frozen=True, tag="show-workload", forbid_unknown_fields=True):
     """Tell where a workload is in its life."""
 
     workload: WorkloadId
@@ -58,7 +58,7 @@ class Bid(Message, frozen=True, tag="bid"):
     workload: WorkloadId
     auction: str
     score: tuple[int, ...]
-    """Compared from the left; lower is better (core/rules/score.py)."""
+    """Compared from the left; lower is better (core/search.py, `score`)."""
     spreads: tuple[Spread, ...]
     victims: tuple[tuple[WorkloadId, int], ...]
     view_sequence: int

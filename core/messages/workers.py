@@ -105,6 +105,8 @@ class WorkerBeat(Message, frozen=True, tag="worker-beat"):
     tasks: tuple[TasksState, ...]
     order: tuple[int, int]
     """The worker's start and its report since: one that is not later than the last heard is old, and says nothing."""
+    life: int
+    """Of the broker, as last heard: a broker believes nothing that was said before it began."""
 
 
 class WorkerReport(Message, frozen=True, tag="worker-report"):
@@ -114,6 +116,8 @@ class WorkerReport(Message, frozen=True, tag="worker-report"):
     worker: WorkerName
     tasks: TasksState
     order: tuple[int, int]
+    """As in `WorkerBeat`."""
+    life: int
     """As in `WorkerBeat`."""
 
 
@@ -126,6 +130,8 @@ class BeatHeard(Message, frozen=True, tag="beat-heard"):
     """Of the region's log. A worker that is back after a silence obeys nothing that was decided before."""
     order: tuple[int, int]
     """Of the beat: an old acknowledgement counts for nothing."""
+    life: int
+    """The broker's: the next beats echo it."""
 
 
 class TasksChanged(Notice, frozen=True, tag="tasks-changed"):

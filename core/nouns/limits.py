@@ -11,8 +11,8 @@ FACT_BYTES_MAX = 256 * 1024
 """A fact's event, encoded. Checked at the decision, so that what is larger becomes several facts with one cause."""
 MESSAGE_BYTES_MAX = 768 * 1024
 """A message, encoded: three quarters of NATS' default of 1 MiB, because the client counts neither headers nor subject."""
-BATCH_FACTS_MAX = 4096
-"""Facts in one durable batch: bounds the time that one commit can take."""
+TOUCHED_MAX = 65_536
+"""Facts whose nodes a store remembers until they are told as packed rows; a batch of more is told without."""
 TOLD_BYTES_MAX = 256 * 1024
 """Facts told in one announcement; a larger batch is told in parts."""
 
@@ -79,8 +79,6 @@ START_SPAN: Nanoseconds = seconds(60)
 """From the grant until all ranks are up; then all stop, cause `start_failed`."""
 GRACE: Nanoseconds = seconds(30)
 """From SIGTERM to SIGKILL, unless the workload asks for less."""
-START_FAILURES_MAX = 20
-"""Starts that may fail, for causes that are not the user's, before the workload is given up."""
 
 # Presence and health.
 PRESENCE_INTERVAL: Nanoseconds = seconds(5)
@@ -93,10 +91,12 @@ when it said the beat, obeys nobody until one is: it stops obeying before it is 
 RETENTION: Nanoseconds = seconds(24 * 3600)
 """An ended workload leaves the image so long after its end (a setting later)."""
 FORGET_INTERVAL: Nanoseconds = seconds(60)
+BLOCKED_INTERVAL: Nanoseconds = seconds(600)
+"""After which an ended workload that a region still remembers is looked at again."""
 FORGOTTEN_AT_ONCE_MAX = 1_000
 
 # Auditing.
-AUDIT_INTERVAL: Nanoseconds = seconds(60)
+AUDIT_INTERVAL: Nanoseconds = seconds(300)
 """Between full checks; each fact is checked as it is folded all the same."""
 VIOLATIONS_KEPT_MAX = 1_000
 
@@ -105,7 +105,6 @@ NAME_LENGTH_MAX = 128
 TASKS_MAX = 100_000
 NEED_MAX = 1 << 53
 """Of one resource, by one task: what a JSON number holds exactly, and far from what an array's 64 bits cannot."""
-NODES_JOINED_AT_ONCE_MAX = 2_000
 NODE_NUMBERS_MAX = 1 << 24
 """Above every number of a node or a rack: images and views are arrays as long as the highest."""
 
@@ -116,3 +115,17 @@ assert AWARD_SPAN > AWARD_SAY_AGAIN
 assert FACT_BYTES_MAX < MESSAGE_BYTES_MAX
 assert READ_BYTES_MAX < MESSAGE_BYTES_MAX
 assert IMAGE_PAGE_BYTES < MESSAGE_BYTES_MAX
+
+SETTINGS: dict[str, int] = {
+    "auctions_max": AUCTIONS_MAX,
+    "auction_span": AUCTION_SPAN,
+    "award_span": AWARD_SPAN,
+    "claim_tries_max": CLAIM_TRIES_MAX,
+    "grace": GRACE,
+    "open_bid_span": OPEN_BID_SPAN,
+    "presence_silence_max": PRESENCE_SILENCE_MAX,
+    "promise_span": PROMISE_SPAN,
+    "retention": RETENTION,
+    "start_span": START_SPAN,
+}
+"""Those that sway decisions: every term of a log begins by recording them."""

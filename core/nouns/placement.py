@@ -19,8 +19,10 @@ class View(Struct, frozen=True):
 
     sequence: int
     """Of the region's log, folded so far."""
-    open_bids: tuple[tuple[WorkloadId, int], ...] = ()
-    """Attempts whose bids it counted as taken."""
+    open_bids: tuple[WorkloadId, ...] = ()
+    """Workloads whose bids it counted as taken."""
+    open_claims: tuple[tuple[WorkloadId, int], ...] = ()
+    """Attempts whose claims it counted as taken."""
     learnt: tuple["NodeRow", ...] = ()
     """Rows that an answer taught it ahead of the log."""
     seed: str = ""

@@ -12,7 +12,8 @@ from typing import Any
 import structlog
 
 from bus.simulated import SimulatedNetwork
-from core.nouns.ids import LogName
+from core.images import RegionImage
+from core.nouns.ids import LogName, RegionName
 from core.nouns.instant import SECOND, Instant, seconds
 from runtime.clock import Clock
 from runtime.spool import EmulatedSpool
@@ -27,6 +28,7 @@ from runtime.wiring import (
     open_unit,
     units_of,
 )
+from scenarios.worlds.physics import Physics
 from store.errors import LogFull
 from store.memory import MemoryLog, MemoryReader, MemoryStore
 from store.memory_disk import Fate, MemoryDisk
@@ -157,6 +159,12 @@ class SimulatedWorld:
         self._log_ids = 0
         self._background: list[asyncio.Task[None]] = []
         self.units = [SimulatedUnit(self, unit) for unit in units_of(plan)]
+        self.physics = Physics(self.region_image)
+        for unit in self.units:
+            if unit.spool is not None:
+                inventory = plan.inventory(unit.unit.region, unit.unit.member)
+                gpus = {node: group.total.gpu_milli for group in inventory.groups for node in group.numbers()}
+                self.physics.watch(unit.unit.region, unit.spool, gpus)
 
     # What units are built over.
 
@@ -202,6 +210,12 @@ class SimulatedWorld:
         """Start a dead process."""
         if not unit.is_alive:
             self._background.append(self.loop.create_task(unit.start(), name=f"start/{unit.unit.name}"))
+
+    def region_image(self, region: RegionName) -> RegionImage | None:
+        """A region's image as its store has it; None while the store is dead."""
+        opened = self.unit("placement_store", region).open
+        state = opened.host.state if opened and opened.host else None
+        return state.image if state is not None else None
 
     def fail(self, unit: Unit, failure: BaseException) -> None:
         """A process died of something that must not happen."""

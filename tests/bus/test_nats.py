@@ -43,6 +43,7 @@ async def test_late_pong_kills_nothing(world: NatsWorld) -> None:
     """
     bus = await world.endpoint("bus")
     os.kill(world.server.pid, signal.SIGSTOP)
+    await world.until(lambda: has_stopped(world.server.pid))
     assert not await bus.round_trip(SOON)
     assert not await bus.round_trip(SOON)
     os.kill(world.server.pid, signal.SIGCONT)
@@ -237,3 +238,9 @@ async def test_slow_consumer_is_cut_and_comes_back() -> None:
         heard, lost, reconnects = map(int, line.result().split())
         assert 0 < heard
         assert (1, 1) == (lost, reconnects)
+
+
+def has_stopped(pid: int) -> bool:
+    """Whether a process that was told to stop has; where it cannot be seen, it is taken to have."""
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "T"

@@ -222,7 +222,7 @@ async def test_deliveries_are_counted_by_tag(world: SimulatedWorld) -> None:
     await world.settle()
     assert {"show-workload": 2, "submitted": 1} == world.network.delivered
     with pytest.raises(NobodyListens):
-        await asker.ask(PresenceWanted(RegionName("eu")), seconds(1))
+        await asker.ask(PresenceWanted(RegionName("eu"), 1), seconds(1))
 
 
 @in_simulated_world

@@ -209,7 +209,7 @@ async def test_address_hears_all_its_verbs_and_no_others(world: World) -> None:
     others = [
         BidSettled(EU, AgentName("a10"), WorkloadId("w-1"), "x", has_won=True),
         BidSettled(US, AgentName("a1"), WorkloadId("w-1"), "x", has_won=True),
-        PresenceWanted(EU),
+        PresenceWanted(EU, 1),
         AgentPresent(EU, AgentName("a1")),
         cancel(1),
     ]

@@ -84,7 +84,13 @@ _SPEC = WorkloadSpec(
     grace=Nanoseconds(20 * SECOND),
 )
 _INVENTORY = Inventory(WORKER, (NodeGroup(0, 2, Amount(8_000, 96_000, 1 << 40), "H100", 0, 2, "zone-1"),))
-_VIEW = View(1, ((HIGH, 0),), (NodeRow(1, Amount(8_000, 96_000, 1 << 40), is_open=True),), "agent.eu.a0")
+_VIEW = View(
+    sequence=1,
+    open_bids=(HIGH,),
+    open_claims=((HIGH, 1),),
+    learnt=(NodeRow(1, Amount(8_000, 96_000, 1 << 40), is_open=True),),
+    seed="agent.eu.a0",
+)
 
 
 def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) -> Claim:
@@ -110,13 +116,13 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) 
 
 
 HISTORY: tuple[tuple[LogName, Event], ...] = (
-    (GLOBAL_LOG, LogOpened("log-of-the-queue", 1, "fleet", "0.1.0")),
+    (GLOBAL_LOG, LogOpened("log-of-the-queue", 1, "fleet", "0.1.0", {"AUCTION_SPAN": SECOND})),
     (GLOBAL_LOG, RegionAdded(EU)),
     (GLOBAL_LOG, WorkloadSubmitted(LOW, 1, _SPEC, "ada", "key-1")),
     (GLOBAL_LOG, WorkloadHeld(LOW, 1)),
     (GLOBAL_LOG, WorkloadReleased(LOW, 2)),
     (GLOBAL_LOG, WorkloadAwarded(LOW, 1, EU, 0, (RankedBid(EU, (0, 0, 0, 1, 1, 250)),), 0, 0)),
-    (EU_LOG, LogOpened("log-of-eu", 1, "fleet", "0.1.0")),
+    (EU_LOG, LogOpened("log-of-eu", 1, "fleet", "0.1.0", {})),
     (EU_LOG, NodesJoined(WORKER, _INVENTORY)),
     (EU_LOG, ClaimGranted(LOW, 1, _claim(LOW, 6, 1, 0), is_merged=True)),
     (EU_LOG, GangStarted(LOW, 1)),

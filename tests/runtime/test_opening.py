@@ -13,6 +13,7 @@ from core.fact import Event
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log
 from core.nouns.instant import Instant, seconds
+from core.nouns.limits import SETTINGS
 from runtime.clock import Clock
 from runtime.errors import KeeperExists
 from runtime.wiring import BUILD, OpenUnit, Plan, RegionPlan, Surroundings, Unit, open_unit
@@ -100,14 +101,14 @@ def for_each_keeper(
 
 @for_each_keeper
 async def test_log_opened_is_the_first_fact_of_each_term(plane: Plane, unit: Unit) -> None:
-    """One id for ever, one term more at each opening, and which build and fleet writes what follows."""
+    """One id for ever, one term more at each opening, which build and fleet writes what follows, and under which limits."""
     for _ in range(3):
         await plane.start(unit)
         await plane.stop()
     file = plane.disk.file(log_of(unit))
     assert file is not None
     openings = [row for row in file.rows if b"log-opened" in row.event]
-    assert [encode(LogOpened("id-0", term, "fleet", BUILD)) for term in (1, 2, 3)] == [
+    assert [encode(LogOpened("id-0", term, "fleet", BUILD, SETTINGS)) for term in (1, 2, 3)] == [
         row.event for row in openings
     ]
     assert (1, 3) == (openings[0].sequence, file.term)

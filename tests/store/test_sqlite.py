@@ -326,9 +326,10 @@ async def test_appends_called_together_fail_together(tmp_path: Path, log: Sqlite
 
 async def test_cancelled_opening_lets_go(tmp_path: Path) -> None:
     """Whoever gives up while a log is opened leaves it to the next one."""
+    before = threading.enumerate()
     opening = asyncio.get_running_loop().create_task(SqliteStore(tmp_path).open(LOG, "id-1"))
     await asyncio.sleep(0)
-    thread = next(thread for thread in threading.enumerate() if thread.name == f"log {LOG}")
+    (thread,) = [thread for thread in threading.enumerate() if thread not in before]
     opening.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await opening

@@ -55,7 +55,7 @@ async def test_every_workload_ends_as_it_should() -> None:
         assert ENDS == {name: phase_of(world, workload) for name, workload in ids.items()}
         retried = world.unit("job_queue").state.image.workloads.rows[ids["retried"]]
         assert retried.tasks_failed >= 1
-        assert retried.epoch == retried.tasks_failed + 1
+        assert retried.epoch > retried.tasks_failed  # An award that came to nothing has an epoch too.
         # 3. What is cancelled leaves its room to the wide one, which does not take it before it is released.
         assert Acknowledged(endless) == await insist(user, CancelWorkload(endless))
         await until_phase(world, endless, Phase.CANCELLED)

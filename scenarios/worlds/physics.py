@@ -1,0 +1,64 @@
+"""What no log can hide: tasks that run twice, or on devices that are not there.
+
+Watched at every start of a share, in the spools themselves. A share whose region has given its nodes up for lost may still
+run: that is promised to nobody but strict workloads, and its attempt has ended by the log's word.
+"""
+
+from collections.abc import Callable, Mapping
+
+from core.images import RegionImage
+from core.nouns.ids import AttemptKey, RegionName
+from core.nouns.workload import EndCause
+from runtime.spool import EmulatedSpool, Share
+
+Regions = Callable[[RegionName], RegionImage | None]
+"""A region's image as its store has it now; None while there is none."""
+
+
+class Physics:
+    """Watches the spools of a world."""
+
+    def __init__(self, regions: Regions) -> None:
+        self.problems: list[str] = []
+        self._regions = regions
+        self._spools: dict[tuple[RegionName, str], EmulatedSpool] = {}
+
+    def watch(self, region: RegionName, spool: EmulatedSpool, gpu_milli: Mapping[int, int]) -> None:
+        """From now on every start in this spool is checked. `gpu_milli`: what each of its nodes has."""
+        self._spools[region, spool.name] = spool
+
+        def started(key: AttemptKey, share: Share) -> None:
+            self._check_once(region, key)
+            self._check_devices(region, spool, share, gpu_milli)
+
+        spool.on_start = started
+
+    def _check_once(self, region: RegionName, key: AttemptKey) -> None:
+        for (other_region, name), spool in self._spools.items():
+            for (workload, epoch), share in spool.shares.items():
+                is_another = workload == key[0] and (epoch != key[1] or other_region != region)
+                if is_another and share.is_live and not self._is_given_up(other_region, (workload, epoch)):
+                    self.problems.append(f"{key} starts in {region} while {workload}.{epoch} runs in {name}")
+
+    def _check_devices(
+        self, region: RegionName, spool: EmulatedSpool, started: Share, gpu_milli: Mapping[int, int]
+    ) -> None:
+        used: dict[int, int] = {}
+        for key, share in spool.shares.items():
+            if share.is_live and not self._is_given_up(region, key):
+                for job, spread in zip(share.command.jobs, share.command.spreads, strict=True):
+                    for node, count in zip(spread.nodes, spread.tasks, strict=True):
+                        used[node] = used.get(node, 0) + job.need.gpu_milli * count
+        mine = {node for spread in started.command.spreads for node in spread.nodes}
+        for node in sorted(mine):
+            if used.get(node, 0) > gpu_milli[node]:
+                self.problems.append(
+                    f"node {node} of {spool.name} runs {used[node]} GPU milli of {gpu_milli[node]}"
+                )
+
+    def _is_given_up(self, region: RegionName, key: AttemptKey) -> bool:
+        image = self._regions(region)
+        if image is None:
+            return True  # Its store is dead, and nobody can say.
+        row = image.attempts.row(*key)
+        return row is None or EndCause.NODE_LOST in (row.stop_cause, row.end_cause)

@@ -1,0 +1,224 @@
+"""A component driven by hand: all that a host does, at once and without a bus, a log or a clock of its own.
+
+It numbers facts and evolves what was decided in the order decided; it folds followed logs; it wakes the component when a
+test says so. Beside that it holds the component to its promises: every envelope is decided twice, and the second time,
+with its memos emptied, must find everything as the first did.
+"""
+
+from copy import deepcopy
+from typing import Any, Generic
+
+from core.component import NOTHING, Component, Decision, Forgetful, ImageAdopted, Images, State
+from core.events.log import LogOpened
+from core.fact import NO_LOG, Event, Fact, Note
+from core.images import GlobalImage, Image, RegionImage, empty_image
+from core.messages.base import Envelope, LogHeard, Message, Woken
+from core.nouns.ids import LogName
+from core.nouns.instant import Instant, Nanoseconds, after
+from tests.builders import START, opened
+from tests.matching import all_of, facts
+
+WOKEN_MAX = 500
+"""Times that one call may wake it; more means that it is due for ever."""
+
+
+class Machine(Generic[State]):
+    """One component and the logs that it keeps and follows."""
+
+    def __init__(
+        self,
+        component: Component[State],
+        *,
+        at: Instant = START,
+        unknown: tuple[LogName, ...] = (),
+        logs: dict[LogName, list[Fact]] | None = None,
+        crew: list["Machine[Any]"] | None = None,
+        hears_twice: bool = False,
+    ) -> None:
+        """Start it over these logs, or over empty ones. Logs that are `unknown` must be adopted later.
+
+        One that `hears_twice` hears each message again at once, as if the bus had repeated it; that must record nothing.
+        """
+        self.crew = [] if crew is None else crew
+        """Every machine of a test, this one among them: each is checked when the test has ended."""
+        self.crew.append(self)
+        self.component = component
+        self.now = at
+        self.started_at = at
+        self.logs = {log: list(facts) for log, facts in (logs or {}).items()}
+        self.unknown = self._unknown_at_start = unknown
+        for follow in component.follows:
+            self.logs.setdefault(follow.log, [])
+        if component.keeps is not None:
+            self.logs.setdefault(component.keeps, [])
+        self.state = component.initial(self._images())
+        self.heard: list[tuple[Message, Decision]] = []
+        """All that was decided."""
+        self.hears_twice = hears_twice
+        self.journal: list[Fact] = []
+        """All that was evolved since, for a replay."""
+        self._begun_with = {log: list(facts) for log, facts in self.logs.items()}
+        self._decided = 0
+        if component.keeps is not None:
+            terms = [fact for fact in self.logs[component.keeps] if isinstance(fact.event, LogOpened)]
+            self._evolve((opened(len(terms) + 1),), "", component.name)
+        for follow in component.follows:
+            if follow.log not in unknown:
+                self.hear(LogHeard(follow.log))
+
+    # What a test does.
+
+    def hear(self, message: Message, *, sender: str = "somebody") -> Decision:
+        """A message arrives now. Whatever is due stays due: `wake` is another call."""
+        self._decided += 1
+        envelope = Envelope(message, sender, f"m-{self._decided}", self.now, "inbox")
+        decision = self._decide(envelope)
+        self.heard.append((message, decision))
+        self._evolve(decision.events, envelope.id, sender)
+        if self.hears_twice and not isinstance(message, Woken):
+            again = self._decide(envelope)
+            assert [] == facts(again), f"{type(message).__name__}, heard again, is recorded again"
+            self._evolve(again.events, envelope.id, sender)
+        return decision
+
+    def wake(self, at: Instant | None = None) -> Decision:
+        """It is `at`, or now: whatever is due is decided, until nothing is. Returns all of it."""
+        self.now = max(self.now, at or self.now)
+        decisions = []
+        while (due := self.component.due(self.state)) is not None and due <= self.now:
+            decisions.append(self.hear(Woken(), sender=self.component.name))
+            assert len(decisions) < WOKEN_MAX, f"{self.component.name} is due at {due} for ever"
+        return all_of(decisions) if decisions else NOTHING
+
+    def hear_due_once(self) -> Decision:
+        """It is woken once, though more may be due."""
+        return self.hear(Woken(), sender=self.component.name)
+
+    def wait(self, span: Nanoseconds) -> Decision:
+        """So much time passes, and it is woken at each instant that it named."""
+        end = after(self.now, span)
+        decisions = [self.wake()]
+        while (due := self.component.due(self.state)) is not None and due <= end:
+            decisions.append(self.wake(due))
+        decisions.append(self.wake(end))
+        return all_of(decisions)
+
+    def fact(self, log: LogName, *events: Event) -> int:
+        """Facts of a followed log arrive. Returns the sequence of the last."""
+        for event in events:
+            fact = Fact(log, len(self.logs[log]) + 1, self.now, "cause", "actor", event, self.now)
+            self.logs[log].append(fact)
+            self.fold(fact)
+        return len(self.logs[log])
+
+    def adopt(self, log: LogName, *events: Event) -> None:
+        """The followed log became known, or known anew, with these facts at its end."""
+        for event in events:
+            self.logs[log].append(
+                Fact(log, len(self.logs[log]) + 1, self.now, "cause", "actor", event, self.now)
+            )
+        note = ImageAdopted(log, self._image(log), len(self.logs[log]))
+        self.unknown = tuple(name for name in self.unknown if name != log)
+        self.fold(Fact(NO_LOG, 0, self.now, "", self.component.name, note, self.now))
+        self.hear(LogHeard(log))
+
+    def restart(self, *, at: Instant | None = None) -> "Machine[State]":
+        """The same component, started again over the same logs: its notes are gone."""
+        return Machine(
+            self.component, at=at or self.now, unknown=self.unknown, logs=self.logs, crew=self.crew
+        )
+
+    def sequence(self, log: LogName) -> int:
+        """Of the newest fact of a log."""
+        return len(self.logs[log])
+
+    # What it must keep to.
+
+    def check(self) -> None:
+        """Replaying gives the same images, nothing was changed by deciding, and it could start again from here."""
+        mine = [image.digest() for image in images_of(self.state)]
+        again = self.component.initial(
+            Images(
+                self.started_at,
+                self._own_image(self._begun_with),
+                self._followed_images(self._begun_with, self._unknown_at_start),
+            )
+        )
+        for fact in self.journal:
+            again = self.component.evolve(again, deepcopy(fact))
+        assert mine == [image.digest() for image in images_of(again)]
+        assert self.component.due(self.state) == self.component.due(again)
+        far = Envelope(Woken(), self.component.name, "far", after(self.now, Nanoseconds(10**15)))
+        assert self.component.decide(self.state, far) == self.component.decide(again, far)
+        if self.component.keeps is not None:
+            own = self._own_image(self.logs)
+            assert own is not None
+            assert own.digest() in mine
+            assert own.digest() == type(own).decode(own.encode()).digest()
+        self.component.due(self.component.initial(self._images()))
+
+    # What a host does.
+
+    def _decide(self, envelope: Envelope) -> Decision:
+        component, state = self.component, self.state
+        before = [image.digest() for image in images_of(state)], component.due(state)
+        decision = component.decide(state, envelope)
+        if isinstance(component, Forgetful):
+            component.forget_memos(state)
+        assert decision == component.decide(state, envelope), "the second time it found something else"
+        assert before == ([image.digest() for image in images_of(state)], component.due(state))
+        return decision
+
+    def _evolve(self, events: tuple[Event | Note, ...], cause: str, actor: str) -> None:
+        for event in events:
+            if isinstance(event, Note):
+                fact = Fact(NO_LOG, 0, self.now, cause, actor, event, self.now)
+            else:
+                log = self.component.keeps
+                assert log is not None, (self.component.name, event)
+                fact = Fact(log, len(self.logs[log]) + 1, self.now, cause, actor, event, self.now)
+                self.logs[log].append(fact)
+            self.fold(fact)
+
+    def fold(self, fact: Fact) -> None:
+        """Evolve one fact or note, and remember it for the replay."""
+        self.journal.append(deepcopy(fact))
+        self.state = self.component.evolve(self.state, fact)
+
+    def _images(self) -> Images:
+        return Images(self.now, self._own_image(self.logs), self._followed_images(self.logs, self.unknown))
+
+    def _own_image(self, logs: dict[LogName, list[Fact]]) -> Image | None:
+        log = self.component.keeps
+        return None if log is None else _folded(empty_image(log), logs[log])
+
+    def _followed_images(
+        self, logs: dict[LogName, list[Fact]], unknown: tuple[LogName, ...]
+    ) -> dict[LogName, tuple[Image, int]]:
+        return {
+            follow.log: (
+                _folded(empty_image(follow.log, follow.sections), logs[follow.log]),
+                len(logs[follow.log]),
+            )
+            for follow in self.component.follows
+            if follow.log not in unknown
+        }
+
+    def _image(self, log: LogName) -> Image:
+        sections = next(follow.sections for follow in self.component.follows if follow.log == log)
+        return _folded(empty_image(log, sections), self.logs[log])
+
+
+def images_of(state: Any) -> list[Image]:  # Any: whatever state a component has
+    """All images that a state holds, by name."""
+    found: list[Image] = []
+    for _, value in sorted(vars(state).items()):
+        values = list(value.values()) if isinstance(value, dict) else [value]
+        found.extend(one for one in values if isinstance(one, GlobalImage | RegionImage))
+    return found
+
+
+def _folded(image: Image, facts: list[Fact]) -> Image:
+    for fact in facts:
+        image.fold(fact)
+    return image

@@ -1,0 +1,200 @@
+"""One little life of each component, in which it hears everything that it hears and notes everything that it notes."""
+
+from collections.abc import Callable
+from typing import Any
+
+from components import AllocationAgent, Auditor, JobQueue, PlacementStore, RegionBroker, Worker
+from core.events.queue import RegionAdded, WorkloadAwarded
+from core.events.region import AttemptEnded, GangStarted, NodesLost, StopOrdered
+from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
+from core.messages.auditor import ShowAudit
+from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
+from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
+from core.messages.queue import (
+    CancelWorkload,
+    HoldWorkload,
+    ReleaseWorkload,
+    RequeueWorkload,
+    ShowWorkload,
+    SubmitWorkload,
+)
+from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
+from core.messages.workers import (
+    BeatHeard,
+    EndRecorded,
+    InventoryWanted,
+    PrepareTasks,
+    StartTasks,
+    StopTasks,
+    TasksChanged,
+    TasksFound,
+    TasksPhase,
+    WorkerInventory,
+)
+from core.nouns.ids import GLOBAL_LOG, AgentName, WorkerName, WorkloadId
+from core.nouns.instant import Nanoseconds
+from core.nouns.limits import (
+    AUCTION_SPAN,
+    AUDIT_INTERVAL,
+    CLAIM_SAY_AGAIN,
+    FORGET_INTERVAL,
+    OPEN_BIDS_RETRY,
+    PRESENCE_INTERVAL,
+    PRESENCE_SILENCE_MAX,
+)
+from core.nouns.reasons import Reason
+from core.nouns.workload import EndCause, Kind
+from tests.builders import (
+    EU,
+    EU_LOG,
+    US_LOG,
+    a_claim,
+    a_job,
+    a_spec,
+    a_spread,
+    an_inventory,
+    attempt,
+    granted,
+    joined,
+    submitted,
+)
+from tests.components import brokering, queueing, storing
+from tests.components.machine import Machine
+from tests.components.test_allocation_agent import an_agent, an_award, answer, ask, claimed, full, place
+from tests.components.test_worker import PREPARED, RUNNING, share
+
+Start = Callable[..., Machine[Any]]
+
+
+def of_the_queue(start: Start) -> Machine[Any]:
+    """Submitted, held, auctioned, refused, awarded, bound, requeued, cancelled."""
+    machine = queueing.a_job_queue(start)
+    for number in (1, 2, 3):
+        spec = a_spec(a_job(number), regions=(EU,) if number > 1 else ())
+        machine.hear(SubmitWorkload(spec, "ada", f"key-{number}"))
+    machine.hear(HoldWorkload(WorkloadId("w-3"), 0))
+    machine.hear(ReleaseWorkload(WorkloadId("w-3"), 1))
+    machine.hear(LogSilent(US_LOG))
+    machine.hear(LogHeard(US_LOG))
+    opened = machine.wake()
+    for number in (1, 2, 3):
+        workload = WorkloadId(f"w-{number}")
+        auction = queueing.auction_of(opened, workload)
+        if number == 1:
+            queueing.bid(machine, auction)
+        else:
+            reason = Reason.OPEN_BIDS if number == 2 else Reason.NO_CAPACITY
+            queueing.abstain(machine, auction, workload=workload, reason=reason)
+    machine.wait(Nanoseconds(AUCTION_SPAN + OPEN_BIDS_RETRY))
+    queueing.running(machine)
+    machine.hear(RequeueWorkload(WorkloadId("w-1"), 1))
+    machine.hear(ShowWorkload(WorkloadId("w-1")))
+    machine.hear(CancelWorkload(WorkloadId("w-1")))
+    machine.wake()
+    machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED), queueing.ended(EndCause.CANCELLED))
+    machine.wait(Nanoseconds(10**9))
+    machine.wake(machine.state.ended.due())
+    return machine
+
+
+def of_the_store(start: Start) -> Machine[Any]:
+    """Nodes that join, are lost and return; claims that are granted, wait and conflict; an attempt to its end."""
+    machine = storing.a_store(start)
+    storing.claim(machine, a_claim("w-9", placed={3: 1}, award_sequence=storing.FIRST))
+    storing.award(machine, "w-9")
+    machine.wake()
+    storing.place(machine)
+    machine.hear(RecordStarted(EU, *attempt()))
+    machine.hear(RecordCheckpoint(EU, *attempt(), 7))
+    storing.stop(machine)
+    storing.end(machine)
+    storing.end(machine, "w-9")
+    storing.close(machine)
+    storing.decline(machine, "w-8", sequence=storing.award(machine, "w-8"))
+    machine.hear(RecordLoss(EU, WorkerName("w0"), machine.sequence(EU_LOG)))
+    machine.hear(RecordReturn(EU, WorkerName("w0"), machine.sequence(EU_LOG)))
+    machine.wait(FORGET_INTERVAL)
+    return machine
+
+
+def of_the_broker(start: Start) -> Machine[Any]:
+    """Agents and workers that come, a gang from its grant to its end, a worker that is lost."""
+    broker = brokering.a_broker(start)
+    machine = broker.machine
+    machine.hear(AgentPresent(EU, AgentName("a0")))
+    machine.hear(WorkerInventory(EU, WorkerName("w9"), an_inventory("w9", 8, 1)))
+    machine.hear(SolicitBid(EU, WorkloadId("w-1"), "1.0", (a_job(),), 3, Kind.TRAINING))
+    machine.hear(ExecuteAward(EU, *attempt(), 1, 3, Kind.TRAINING, (a_job(),), AgentName("a0"), ()))
+    machine.hear(WithdrawAward(EU, *attempt(), 1, is_overdue=True))
+    machine.fact(EU_LOG, granted(brokering.GANG))
+    machine.wake()
+    for one in (brokering.PREPARED, brokering.RUNNING):
+        broker.both(one)
+    machine.fact(EU_LOG, GangStarted(*attempt()))
+    machine.hear(StopAttempt(EU, *attempt(), EndCause.CANCELLED))
+    machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED))
+    broker.both(brokering.ENDED)
+    machine.fact(EU_LOG, AttemptEnded(*attempt(), EndCause.CANCELLED))
+    machine.hear(BusLost())
+    machine.hear(BusBack())
+    machine.wait(PRESENCE_SILENCE_MAX)
+    machine.fact(EU_LOG, NodesLost(brokering.W1, (2, 3)))
+    broker.beat(brokering.W1)
+    return machine
+
+
+def of_the_agent(start: Start) -> Machine[Any]:
+    """Bids that lose or grow old, a claim that conflicts, is said again and granted."""
+    machine = an_agent(start)
+    machine.hear(PresenceWanted(EU, 7))
+    for name in ("w-1", "w-2"):
+        ask(machine, a_job(1, 8), workload=name)
+    machine.hear(BidSettled(EU, AgentName("a0"), WorkloadId("w-2"), "auction of w-2", has_won=False))
+    first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), spreads=(a_spread({0: 1}),))))
+    again = claimed(answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=4))
+    machine.wait(Nanoseconds(CLAIM_SAY_AGAIN))
+    answer(machine, again, "granted")
+    machine.fact(EU_LOG, granted(again))
+    ask(machine, a_job(1, 8), workload="w-3")
+    machine.wait(PRESENCE_INTERVAL)
+    return machine
+
+
+def of_the_worker(start: Start) -> Machine[Any]:
+    """A share from its preparation until its end is recorded."""
+    machine = start(Worker(EU, an_inventory("w0", 0, 2)))
+    worker = WorkerName("w0")
+    machine.wake()
+    machine.hear(TasksFound((), 3, 1))
+    machine.wake()
+    machine.hear(InventoryWanted(EU, worker))
+    machine.hear(BeatHeard(EU, worker, 5, machine.state.beat_order, 7))
+    machine.hear(PrepareTasks(EU, worker, 10, *attempt(), (a_job(),), (a_spread({0: 1}),)))
+    machine.hear(TasksChanged(PREPARED))
+    machine.hear(StartTasks(EU, worker, 11, *attempt()))
+    machine.hear(TasksChanged(RUNNING))
+    machine.hear(StopTasks(EU, worker, 12, *attempt(), grace=5))
+    machine.hear(TasksChanged(share(TasksPhase.ENDED)))
+    machine.hear(EndRecorded(EU, worker, 13, *attempt()))
+    machine.hear(PresenceWanted(EU, 7))
+    return machine
+
+
+def of_the_auditor(start: Start) -> Machine[Any]:
+    """Logs that are adopted and followed, with something to find."""
+    machine = start(Auditor((EU,)))
+    machine.fact(GLOBAL_LOG, RegionAdded(EU), submitted(1), WorkloadAwarded(WorkloadId("w-1"), 1, EU, 0, ()))
+    machine.fact(EU_LOG, joined(), granted(a_claim(award_sequence=3)), granted(a_claim(award_sequence=3)))
+    machine.wait(AUDIT_INTERVAL)
+    machine.hear(ShowAudit())
+    return machine
+
+
+SCENES: dict[type, Callable[[Start], Machine[Any]]] = {
+    JobQueue: of_the_queue,
+    PlacementStore: of_the_store,
+    RegionBroker: of_the_broker,
+    AllocationAgent: of_the_agent,
+    Worker: of_the_worker,
+    Auditor: of_the_auditor,
+}

@@ -1,0 +1,221 @@
+"""The auditor: folds all logs at consistent cuts, and finds what was broken on purpose."""
+
+from collections.abc import Callable
+from typing import Any
+
+from components.auditor import Auditor
+from core.component import NOTHING
+from core.events.queue import AttemptClosed, RegionAdded, WorkloadAwarded, WorkloadBound
+from core.events.region import AttemptEnded, AttemptsForgotten, GangStarted, StopOrdered
+from core.fact import Event
+from core.messages.auditor import AuditShown, FoundViolation, ShowAudit
+from core.nouns.ids import GLOBAL_LOG, WorkloadId
+from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
+from core.nouns.workload import EndCause, Phase
+from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, attempt, granted, joined, submitted
+from tests.components.machine import Machine
+from tests.matching import said_once
+
+Start = Callable[..., Machine[Any]]
+W1 = WorkloadId("w-1")
+AWARD = WorkloadAwarded(W1, 1, EU, 0, ())
+"""Fact 4 of the queue's log."""
+CLAIM = a_claim("w-1", award_sequence=4)
+CLOSED = AttemptClosed(W1, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 4)
+ENDED = AttemptEnded(*attempt(), EndCause.COMPLETED)
+
+
+def an_auditor(start: Start) -> Machine[Any]:
+    """It has followed everything from the first fact: two regions, one submission, four nodes in each."""
+    machine = start(Auditor((US, EU)))
+    machine.fact(GLOBAL_LOG, RegionAdded(EU), RegionAdded(US), submitted(1))
+    machine.fact(EU_LOG, joined())
+    machine.fact(US_LOG, joined())
+    return machine
+
+
+def shown(machine: Machine[Any]) -> AuditShown:
+    """What it tells."""
+    return said_once(machine.hear(ShowAudit()), AuditShown)
+
+
+def found(machine: Machine[Any]) -> list[tuple[int, str, int, str]]:
+    """What it found: rule, log, sequence, text."""
+    return [(one.rule, one.log, one.sequence, one.text) for one in shown(machine).violations]
+
+
+def test_nothing_is_found_in_a_valid_life(start: Start) -> None:
+    """Awarded, granted, bound, ended, closed, forgotten: and all of it is checked."""
+    machine = an_auditor(start)
+    machine.fact(GLOBAL_LOG, AWARD)
+    machine.fact(EU_LOG, granted(CLAIM), GangStarted(*attempt()))
+    machine.fact(GLOBAL_LOG, WorkloadBound(W1, 1, EU, 3))
+    machine.fact(EU_LOG, ENDED)
+    machine.fact(GLOBAL_LOG, CLOSED)
+    machine.fact(EU_LOG, AttemptsForgotten((attempt(),), 6))
+    machine.wait(AUDIT_INTERVAL)
+    assert AuditShown({GLOBAL_LOG: 6, EU_LOG: 5, US_LOG: 1}, 0, (), 0) == shown(machine)
+
+
+def test_fact_waits_for_what_it_cites(start: Start) -> None:
+    """The grant is told before the award that it rests on: neither is folded too early, and nothing is found."""
+    machine = an_auditor(start)
+    machine.fact(EU_LOG, granted(CLAIM), GangStarted(*attempt()))
+    assert (1, 2) == (shown(machine).checked[EU_LOG], shown(machine).waiting)
+    machine.fact(GLOBAL_LOG, AWARD)
+    assert (3, 0) == (shown(machine).checked[EU_LOG], shown(machine).waiting)
+    assert [] == found(machine)
+
+
+def test_facts_that_wait_for_each_other_in_turn(start: Start) -> None:
+    """A whole story told backwards: log by log, each as far as the other allows."""
+    machine = an_auditor(start)
+    machine.fact(GLOBAL_LOG, AWARD, WorkloadBound(W1, 1, EU, 3), CLOSED)
+    assert (4, 2) == (shown(machine).checked[GLOBAL_LOG], shown(machine).waiting)
+    machine.fact(EU_LOG, granted(CLAIM), GangStarted(*attempt()), ENDED, AttemptsForgotten((attempt(),), 6))
+    assert {"global": 6, "region.eu": 5, "region.us": 1} == shown(machine).checked
+    assert ([], 0) == (found(machine), shown(machine).waiting)
+
+
+def planted(start: Start, *events: tuple[str, Event]) -> list[tuple[int, str, int, str]]:
+    """What is found in a history in which something is wrong."""
+    machine = an_auditor(start)
+    logs = {"global": GLOBAL_LOG, "eu": EU_LOG, "us": US_LOG}
+    for log, event in events:
+        machine.fact(logs[log], event)
+    return found(machine)
+
+
+def test_grant_without_an_award(start: Start) -> None:
+    """Rule 2 and 3, at the grant."""
+    text = "w-1.1: granted in us without a standing award"
+    assert [(2, US_LOG, 2, text)] == planted(start, ("global", AWARD), ("us", granted(CLAIM)))
+
+
+def test_capacity_held_twice(start: Start) -> None:
+    """Found at the grant and in the ledger that it leaves."""
+    other = WorkloadAwarded(WorkloadId("w-2"), 1, EU, 0, ())
+    large = a_claim("w-2", placed={0: 8}, award_sequence=6)
+    events = [("global", AWARD), ("eu", granted(CLAIM)), ("global", submitted(2)), ("global", other)]
+    wanted = [
+        (2, EU_LOG, 3, "w-2.1: granted without room on node 0"),
+        (1, EU_LOG, 3, "node 0: gpu free -1000 + held 9000 + ending 0 is not 8000"),
+    ]
+    assert wanted == planted(start, *events, ("eu", granted(large)))
+
+
+def test_two_live_attempts(start: Start) -> None:
+    """Across regions: the second award was made while the first stood, and both were granted."""
+    second = WorkloadAwarded(W1, 2, US, 0, ())
+    grants = [("eu", granted(CLAIM)), ("us", granted(a_claim("w-1", 2, award_sequence=5)))]
+    wanted = [
+        (3, GLOBAL_LOG, 5, "w-1: awarded while epoch 1 stands in eu"),
+        (3, US_LOG, 2, "w-1: live attempts eu:1, us:2"),
+    ]
+    assert wanted == planted(start, ("global", AWARD), grants[0], ("global", second), grants[1])
+
+
+def test_workload_that_ends_while_it_runs(start: Start) -> None:
+    """The queue says ended, at a cut at which the region still has it."""
+    closed = AttemptClosed(W1, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 2)
+    events = [("global", AWARD), ("eu", granted(CLAIM)), ("global", closed)]
+    assert [(3, GLOBAL_LOG, 5, "w-1: ended, and eu still has attempt 1 granted")] == planted(start, *events)
+
+
+def test_preemption_for_nobody(start: Start) -> None:
+    """Rule 5 at the order."""
+    stop = StopOrdered(*attempt(), EndCause.PREEMPTED, WorkloadId("w-2"))
+    events = [("global", AWARD), ("eu", granted(CLAIM)), ("eu", stop)]
+    text = "w-1.1: preempted for w-2, which has no promise over it"
+    assert [(2, EU_LOG, 3, text)] == planted(start, *events)
+
+
+def test_everything_is_checked_anew_from_time_to_time(start: Start) -> None:
+    """While anything changes: what no single fact shows is found then, and a quiet auditor is not woken."""
+    machine = an_auditor(start)
+    machine.fact(GLOBAL_LOG, AWARD)
+    machine.fact(EU_LOG, granted(CLAIM))
+    machine.wake()
+    assert machine.component.due(machine.state) is None
+    machine.fact(EU_LOG, GangStarted(*attempt()))
+    assert [] == found(machine)
+    machine.wait(AUDIT_INTERVAL)
+    assert [] == found(machine)
+    assert machine.component.due(machine.state) is None
+
+
+def test_violations_are_counted_and_the_first_are_kept(start: Start) -> None:
+    """A broken plane does not fill the auditor's memory."""
+    machine = an_auditor(start)
+    wrong = WorkloadBound(W1, 9, EU, 1)
+    machine.fact(GLOBAL_LOG, *[wrong] * (VIOLATIONS_KEPT_MAX + 5))
+    assert (VIOLATIONS_KEPT_MAX, VIOLATIONS_KEPT_MAX + 5) == (
+        len(shown(machine).violations),
+        shown(machine).count,
+    )
+
+
+# Adopted logs.
+
+
+def test_log_that_is_adopted_late(start: Start) -> None:
+    """Facts that rest on it wait; adopted, they are folded on top of it."""
+    machine = start(Auditor((EU,)), unknown=(EU_LOG,))
+    machine.fact(GLOBAL_LOG, RegionAdded(EU), submitted(1), submitted(2), AWARD, WorkloadBound(W1, 1, EU, 3))
+    assert ({"global": 4}, 1) == (shown(machine).checked, shown(machine).waiting)
+    machine.adopt(EU_LOG, joined(), granted(CLAIM), GangStarted(*attempt()))
+    assert ({"global": 5, "region.eu": 3}, 0) == (shown(machine).checked, shown(machine).waiting)
+    assert [] == found(machine)
+
+
+def test_nothing_is_compared_before_an_adopted_image_is_reached(start: Start) -> None:
+    """The region's image rests on an award that is not folded yet: a grant there would look like one without an award."""
+    machine = start(Auditor((EU,)), unknown=(EU_LOG,))
+    machine.fact(GLOBAL_LOG, RegionAdded(EU), submitted(1), submitted(2))
+    machine.adopt(EU_LOG, joined(), granted(CLAIM))
+    machine.fact(EU_LOG, granted(a_claim("w-2", placed={1: 1}, award_sequence=2)))
+    assert [] == found(machine), "nothing can be said yet"
+    machine.fact(GLOBAL_LOG, AWARD)
+    machine.fact(EU_LOG, granted(a_claim("w-9", placed={2: 1}, award_sequence=2)))
+    assert [(2, EU_LOG, 4, "w-9.1: granted in eu without a standing award")] == found(machine)
+
+
+def test_comparing_begins_when_what_the_queue_rests_on_is_adopted(start: Start) -> None:
+    """The queue's image was adopted first, and cites the region; the region's image is past that already."""
+    machine = start(Auditor((EU,)), unknown=(EU_LOG, GLOBAL_LOG))
+    machine.adopt(GLOBAL_LOG, RegionAdded(EU), submitted(1), submitted(2), AWARD, WorkloadBound(W1, 1, EU, 3))
+    machine.adopt(EU_LOG, joined(), granted(CLAIM), GangStarted(*attempt()))
+    machine.fact(GLOBAL_LOG, AttemptClosed(W1, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 3))
+    assert [(3, GLOBAL_LOG, 6, "w-1: ended, and eu still has attempt 1 started")] == found(machine)
+
+
+def test_comparing_begins_at_the_start_when_all_logs_are_known(start: Start) -> None:
+    """Whatever the order in which they are told to it."""
+    machine = start(Auditor((EU,)), unknown=(EU_LOG, GLOBAL_LOG))
+    machine.adopt(EU_LOG, joined(), granted(CLAIM), GangStarted(*attempt()))
+    machine.adopt(GLOBAL_LOG, RegionAdded(EU), submitted(1), submitted(2), AWARD, WorkloadBound(W1, 1, EU, 3))
+    again = machine.restart()
+    for one in (machine, again):
+        one.fact(GLOBAL_LOG, AttemptClosed(W1, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 3))
+        assert [(3, GLOBAL_LOG, 6, "w-1: ended, and eu still has attempt 1 started")] == found(one)
+
+
+def test_log_that_is_adopted_anew(start: Start) -> None:
+    """After a gap: what was ahead of the old image belongs to the history before, and is dropped with it."""
+    machine = an_auditor(start)
+    machine.fact(EU_LOG, granted(CLAIM))
+    assert 1 == shown(machine).waiting
+    machine.adopt(EU_LOG, GangStarted(*attempt()))
+    assert (0, 3) == (shown(machine).waiting, shown(machine).checked[EU_LOG])
+    machine.fact(GLOBAL_LOG, AWARD)
+    assert [] == found(machine)
+
+
+def test_show_repeats_what_was_found(start: Start) -> None:
+    """In the words in which people are told."""
+    machine = an_auditor(start)
+    machine.fact(GLOBAL_LOG, AWARD, AWARD)
+    wanted = ["w-1: epoch 1 after 1", "w-1: awarded while epoch 1 stands in eu"]
+    assert tuple(FoundViolation(3, GLOBAL_LOG, 5, text) for text in wanted) == shown(machine).violations
+    assert 2 == shown(machine).count
+    assert NOTHING.events == machine.hear(ShowAudit()).events

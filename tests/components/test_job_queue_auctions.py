@@ -1,0 +1,481 @@
+"""Who is put up for auction, who is asked, who wins, and how long a refusal holds."""
+
+import pytest
+
+from components.job_queue import JobQueue
+from core.events.queue import RankedBid, WorkloadAwarded
+from core.events.region import NodesLost, NodesReturned
+from core.fact import Event
+from core.messages.agents import BidSettled
+from core.messages.base import LogHeard, LogSilent
+from core.messages.broker import ExecuteAward, SolicitBid
+from core.messages.queue import Bid, HoldWorkload
+from core.nouns.ids import AgentName, RegionName, WorkerName, WorkloadId
+from core.nouns.instant import Nanoseconds, after
+from core.nouns.limits import AUCTION_SPAN, AUCTIONS_MAX, AWARD_SAY_AGAIN, OPEN_BIDS_RETRY
+from core.nouns.reasons import Reason
+from core.nouns.workload import EndCause, Kind, WorkloadSpec
+from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, joined, promised
+from tests.components.queueing import (
+    W1,
+    W2,
+    Start,
+    a_job_queue,
+    abstain,
+    asked,
+    auction_of,
+    awarded,
+    bid,
+    declined,
+    ended,
+    grant,
+    submit,
+)
+from tests.matching import facts, kinds_said, said, said_once
+
+W3 = WorkloadId("w-3")
+ONLY_EU = (EU,)
+
+
+def small(priority: int = 3) -> WorkloadSpec:
+    """One that may run in eu alone, so that one answer closes its auction."""
+    return a_spec(a_job(1, 1), priority=priority, regions=ONLY_EU)
+
+
+def large(priority: int = 3) -> WorkloadSpec:
+    """The same of another shape."""
+    return a_spec(a_job(4, 8), priority=priority, regions=ONLY_EU)
+
+
+# Opening.
+
+
+def test_workload_is_put_up_in_every_region_that_could_hold_it(start: Start) -> None:
+    """All are asked the same."""
+    machine = a_job_queue(start)
+    spec = a_spec(a_job(2), priority=5, kind=Kind.BATCH)
+    submit(machine, spec)
+    decision = machine.wake()
+    auction = auction_of(decision)
+    wanted = [SolicitBid(region, W1, auction, spec.jobs, 5, Kind.BATCH) for region in (EU, US)]
+    assert wanted == said(decision, SolicitBid)
+    assert [] == facts(decision)
+
+
+def test_higher_priority_is_put_up_first_then_who_came_first(start: Start) -> None:
+    """The order in which they are asked about is the order of the queue."""
+    machine = a_job_queue(start)
+    for priority in (3, 5, 3, 6):
+        submit(machine, small(priority))
+    assert ["w-4", "w-2", "w-1", "w-3"] == [workload for workload, _ in asked(machine.wake())]
+
+
+def test_window_of_auctions_is_bounded(start: Start) -> None:
+    """The rest waits its turn, and each auction that closes lets one more in."""
+    machine = a_job_queue(start)
+    for _ in range(AUCTIONS_MAX + 3):
+        submit(machine, small())
+    decision = machine.wake()
+    assert [f"w-{number}" for number in range(1, AUCTIONS_MAX + 1)] == [name for name, _ in asked(decision)]
+    bid(machine, auction_of(decision))
+    assert [(f"w-{AUCTIONS_MAX + 1}", EU)] == asked(machine.wake())
+
+
+@pytest.mark.parametrize(
+    ("spec", "regions"),
+    [
+        pytest.param(a_spec(), [EU, US], id="anywhere"),
+        pytest.param(a_spec(regions=(US,)), [US], id="pinned"),
+        pytest.param(a_spec(a_job(gpu_type="A100")), [US], id="hardware of one"),
+        pytest.param(a_spec(a_job(17, 1)), [EU], id="too large for one"),
+    ],
+)
+def test_only_regions_that_could_hold_it_are_asked(
+    start: Start, spec: WorkloadSpec, regions: list[str]
+) -> None:
+    """By pin, by type and by size."""
+    machine = start(JobQueue((EU, US)))
+    machine.fact(EU_LOG, joined("w0", 0, 4))
+    machine.fact(US_LOG, joined("w0", 0, 2), joined("w1", 2, 2, gpu_type="A100"))
+    machine.wake()
+    submit(machine, spec)
+    assert [(W1, region) for region in regions] == asked(machine.wake())
+
+
+def test_region_that_is_not_known_yet_is_asked_once_it_is(start: Start) -> None:
+    """By the next auction."""
+    machine = a_job_queue(start, unknown=(US_LOG,))
+    submit(machine)
+    decision = machine.wake()
+    assert [(W1, EU)] == asked(decision)
+    machine.adopt(US_LOG, joined())
+    abstain(machine, auction_of(decision))
+    assert [(W1, US)] == asked(machine.wake())
+
+
+def test_silent_region_is_not_asked_until_it_is_heard(start: Start) -> None:
+    """Its log's keeper was not heard for a while: it would not answer."""
+    machine = a_job_queue(start)
+    machine.hear(LogSilent(EU_LOG))
+    submit(machine)
+    assert [(W1, US)] == asked(machine.wake())
+    submit(machine, small())
+    assert [] == asked(machine.wake())
+    machine.hear(LogHeard(EU_LOG))
+    assert [(W2, EU)] == asked(machine.wake())
+
+
+# Closing.
+
+
+def test_auction_closes_when_all_have_answered(start: Start) -> None:
+    """At once: nobody waits for a deadline."""
+    machine = a_job_queue(start)
+    submit(machine)
+    auction = auction_of(machine.wake())
+    bid(machine, auction, EU)
+    assert [] == facts(machine.wake())
+    abstain(machine, auction, US)
+    assert [WorkloadAwarded] == [type(event) for event in facts(machine.wake())]
+
+
+def test_auction_closes_at_its_deadline(start: Start) -> None:
+    """With the bids that are there; who is late has lost."""
+    machine = a_job_queue(start)
+    submit(machine)
+    auction = auction_of(machine.wake())
+    bid(machine, auction, US)
+    assert [] == facts(machine.wait(Nanoseconds(AUCTION_SPAN - 1)))
+    [award] = facts(machine.wait(Nanoseconds(1)))
+    assert isinstance(award, WorkloadAwarded)
+    assert US == award.region
+    late = bid(machine, auction, EU)
+    assert (BidSettled(EU, AgentName("a-eu"), W1, auction, has_won=False),) == late.messages
+    assert () == late.events
+
+
+def test_auction_without_bids_is_held_again(start: Start) -> None:
+    """Nobody answered: under another name, so that a late answer to the first is told from the second's."""
+    machine = a_job_queue(start)
+    submit(machine)
+    first = auction_of(machine.wake())
+    second = auction_of(machine.wait(AUCTION_SPAN))
+    assert first != second
+    assert [False] == [told.has_won for told in said(bid(machine, first), BidSettled)]
+    assert () == bid(machine, second).messages
+
+
+def test_best_score_wins(start: Start) -> None:
+    """Compared from the left; the award names all bids in their order, and each bidder is told."""
+    machine = a_job_queue(start)
+    submit(machine)
+    auction = auction_of(machine.wake())
+    bid(machine, auction, EU, score=(1, 0, 0))
+    bid(machine, auction, US, score=(0, 9, 9))
+    decision = machine.hear_due_once()
+    ranked = (RankedBid(US, (0, 9, 9)), RankedBid(EU, (1, 0, 0)))
+    assert [WorkloadAwarded(W1, 1, US, 0, ranked)] == facts(decision)
+    told = said(decision, BidSettled)
+    assert [("us", "a-us", True), ("eu", "a-eu", False)] == [
+        (one.region, one.agent, one.has_won) for one in told
+    ]
+
+
+def test_best_score_when_two_are_equal(start: Start) -> None:
+    """Ties are broken by the region's name, whoever was first."""
+    machine = a_job_queue(start)
+    submit(machine)
+    auction = auction_of(machine.wake())
+    bid(machine, auction, US)
+    bid(machine, auction, EU)
+    assert [EU] == [event.region for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+
+
+def test_award_is_a_fact_before_anybody_is_told(start: Start) -> None:
+    """The decision that records it says it to nobody; the next one does, as it was bid."""
+    machine = a_job_queue(start)
+    submit(machine, small(5))
+    bid(machine, auction_of(machine.wake()))
+    first = machine.hear_due_once()
+    assert [WorkloadAwarded] == [type(event) for event in facts(first)]
+    assert ["BidSettled"] == kinds_said(first)
+    second = machine.hear_due_once()
+    assert [] == facts(second)
+    award = said_once(second, ExecuteAward)
+    sequence = machine.state.image.workloads.rows[W1].award_sequence
+    assert (EU, W1, 1, sequence, 5) == (
+        award.region,
+        award.workload,
+        award.epoch,
+        award.award_sequence,
+        award.priority,
+    )
+    assert ("a-eu", (a_spread({0: 1}),), small().jobs) == (award.agent, award.spreads, award.jobs)
+
+
+def test_rank_counts_who_stands_ahead(start: Start) -> None:
+    """An award past others says how far down the queue it was made."""
+    machine = a_job_queue(start)
+    submit(machine, large(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [1] == [event.rank for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+
+
+# Answers that do not count.
+
+
+def test_bid_said_twice(start: Start) -> None:
+    """The first stands."""
+    machine = a_job_queue(start)
+    submit(machine)
+    auction = auction_of(machine.wake())
+    bid(machine, auction, EU, score=(5,))
+    assert ((), ()) == (bid(machine, auction, EU, score=(0,)).events, bid(machine, auction, EU).messages)
+    bid(machine, auction, US, score=(1,))
+    assert [US] == [event.region for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+
+
+@pytest.mark.parametrize(
+    ("workload", "auction", "region"),
+    [
+        pytest.param(W1, "9.9", EU, id="another auction"),
+        pytest.param(W2, None, EU, id="another workload"),
+        pytest.param(W1, None, RegionName("mars"), id="a region that was not asked"),
+    ],
+)
+def test_bid_that_nobody_asked_for(
+    start: Start, workload: WorkloadId, auction: str | None, region: RegionName
+) -> None:
+    """It lost: its room is free again."""
+    machine = a_job_queue(start)
+    submit(machine)
+    name = auction or auction_of(machine.wake())
+    stray = Bid(region, AgentName("a0"), workload, name, (0,), (), (), 1)
+    assert (BidSettled(region, AgentName("a0"), workload, name, has_won=False),) == machine.hear(
+        stray
+    ).messages
+
+
+@pytest.mark.parametrize("auction", ["9.9", None])
+def test_abstention_that_does_not_count(start: Start, auction: str | None) -> None:
+    """Of another auction, or said twice."""
+    machine = a_job_queue(start)
+    submit(machine)
+    name = auction_of(machine.wake())
+    if auction is None:
+        abstain(machine, name)
+    decision = abstain(machine, auction or name)
+    assert ((), ()) == (decision.events, decision.messages)
+
+
+def test_two_answers_of_one_region_do_not_stand_for_two_regions(start: Start) -> None:
+    """One that bid and then abstains has answered once: the other is waited for, and its better bid wins."""
+    machine = a_job_queue(start)
+    submit(machine)
+    auction = auction_of(machine.wake())
+    bid(machine, auction, EU, score=(5,))
+    abstain(machine, auction, EU)
+    assert [] == facts(machine.wake())
+    bid(machine, auction, US, score=(1,))
+    assert [US] == [event.region for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+
+
+# Refusals.
+
+
+def test_refusal_holds_until_enough_was_freed(start: Start) -> None:
+    """The region said how much it lacks: before its log shows so much freed it is not asked."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    abstain(machine, auction_of(machine.wake()), missing=3_000)
+    assert [] == asked(machine.wait(Nanoseconds(100 * AUCTION_SPAN)))
+    other = WorkloadId("w-8")
+    machine.fact(EU_LOG, grant(1, other), ended(EndCause.COMPLETED, 1, other, gpu_milli=2_999))
+    assert [] == asked(machine.wake())
+    machine.fact(EU_LOG, grant(2, other), ended(EndCause.COMPLETED, 2, other, gpu_milli=1))
+    assert [(W1, EU)] == asked(machine.wake())
+
+
+def test_refusal_that_names_no_amount(start: Start) -> None:
+    """Whatever is freed next could be enough."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    abstain(machine, auction_of(machine.wake()), missing=0)
+    assert [] == asked(machine.wait(Nanoseconds(100 * AUCTION_SPAN)))
+    machine.fact(EU_LOG, grant(1, W3), ended(EndCause.COMPLETED, 1, W3, gpu_milli=1))
+    assert [(W1, EU)] == asked(machine.wake())
+
+
+def test_refusal_on_an_old_view(start: Start) -> None:
+    """What was freed since that view counts: enough of it, and the refusal does not hold at all."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    auction = auction_of(machine.wake())
+    view = machine.sequence(EU_LOG)
+    machine.fact(EU_LOG, grant(1, W3), ended(EndCause.COMPLETED, 1, W3, gpu_milli=1_000))
+    abstain(machine, auction, missing=1_000, view=view)
+    assert [(W1, EU)] == asked(machine.wake())
+
+
+def test_refusal_on_an_old_view_when_too_little_was_freed_since(start: Start) -> None:
+    """It holds for the rest."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    auction = auction_of(machine.wake())
+    view = machine.sequence(EU_LOG)
+    machine.fact(EU_LOG, grant(1, W3), ended(EndCause.COMPLETED, 1, W3, gpu_milli=400))
+    abstain(machine, auction, missing=1_000, view=view)
+    assert [] == asked(machine.wake())
+    machine.fact(EU_LOG, grant(2, W3), ended(EndCause.COMPLETED, 2, W3, gpu_milli=600))
+    assert [(W1, EU)] == asked(machine.wake())
+
+
+def test_refusal_holds_for_its_shape(start: Start) -> None:
+    """Others of the same shape are not asked about; another shape, or another priority, is."""
+    machine = a_job_queue(start)
+    submit(machine, large())
+    abstain(machine, auction_of(machine.wake()), missing=8_000)
+    submit(machine, large())
+    assert [] == asked(machine.wake())
+    submit(machine, small())
+    submit(machine, large(5))
+    assert [("w-4", EU), ("w-3", EU)] == asked(machine.wake())
+
+
+def test_refusal_of_one_region_leaves_the_others(start: Start) -> None:
+    """It is asked no more; they are."""
+    machine = a_job_queue(start)
+    submit(machine)
+    auction = auction_of(machine.wake())
+    abstain(machine, auction, EU)
+    assert [(W1, US)] == asked(machine.wait(AUCTION_SPAN))
+
+
+def test_head_of_the_queue_that_fits_nowhere_is_passed_over(start: Start) -> None:
+    """Who stands behind it is served, and it keeps its place."""
+    machine = a_job_queue(start)
+    submit(machine, large(6))
+    submit(machine, small())
+    decision = machine.wake()
+    abstain(machine, auction_of(decision, W1), missing=32_000)
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2] == [event.workload for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+    machine.fact(EU_LOG, grant(1, W2), ended(EndCause.COMPLETED, 1, W2, gpu_milli=32_000))
+    assert [(W1, EU)] == asked(machine.wake())
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(joined("w9", 8, 1), id="nodes join"),
+        pytest.param(NodesReturned(WorkerName("w0"), (0, 1, 2, 3)), id="nodes return"),
+    ],
+)
+def test_refusal_when_the_regions_nodes_change(start: Start, event: Event) -> None:
+    """Nothing said before counts: it is asked at once."""
+    machine = a_job_queue(start)
+    machine.fact(EU_LOG, NodesLost(WorkerName("w0"), (0, 1, 2, 3)))
+    submit(machine, small())
+    abstain(machine, auction_of(machine.wake()), missing=32_000)
+    assert [] == asked(machine.wake())
+    machine.fact(EU_LOG, event)
+    assert [(W1, EU)] == asked(machine.wake())
+
+
+def test_refusal_when_a_promise_is_withdrawn(start: Start) -> None:
+    """What was reserved for it is free, though nothing ended."""
+    machine = a_job_queue(start)
+    machine.fact(EU_LOG, promised(a_claim("w-8")))
+    submit(machine, small())
+    abstain(machine, auction_of(machine.wake()), missing=32_000)
+    machine.fact(EU_LOG, declined(workload=WorkloadId("w-8"), reason=Reason.WITHDRAWN))
+    assert [(W1, EU)] == asked(machine.wake())
+
+
+def test_refusal_for_open_bids_passes_by_itself(start: Start) -> None:
+    """The room is there, but offered to others: soon it is theirs or free."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    abstain(machine, auction_of(machine.wake()), reason=Reason.OPEN_BIDS)
+    assert [] == asked(machine.wait(Nanoseconds(OPEN_BIDS_RETRY - 1)))
+    assert [(W1, EU)] == asked(machine.wait(Nanoseconds(1)))
+
+
+def test_refusal_for_open_bids_when_the_other_bid_loses(start: Start) -> None:
+    """The region has its room back: it is asked at once."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(2, 8)))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W1), EU, score=(9,))
+    abstain(machine, auction_of(decision, W2), workload=W2, reason=Reason.OPEN_BIDS)
+    assert [] == asked(machine.wake())
+    bid(machine, auction_of(decision, W1), US, score=(1,))
+    assert [(W2, EU)] == asked(machine.wake())
+
+
+def test_refusal_for_open_bids_when_the_award_is_declined(start: Start) -> None:
+    """What was offered was not taken: it is free, and always was."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(2, 8), regions=ONLY_EU))
+    awarded(machine)
+    submit(machine, small())
+    abstain(machine, auction_of(machine.wake(), W2), workload=W2, reason=Reason.OPEN_BIDS)
+    machine.fact(EU_LOG, declined())
+    assert (W2, EU) in asked(machine.wake())
+
+
+def test_one_of_a_tight_shape_is_asked_about_at_a_time(start: Start) -> None:
+    """Since one of its shape was refused: if it cannot be placed, none of them can. An award loosens it."""
+    machine = a_job_queue(start)
+    for _ in range(3):
+        submit(machine, small())
+    decision = machine.wake()
+    assert [W1, W2, W3] == [workload for workload, _ in asked(decision)]
+    for workload in (W1, W2, W3):
+        abstain(machine, auction_of(decision, workload), workload=workload)
+    assert [] == asked(machine.wake())
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    decision = machine.wake()
+    assert [(W1, EU)] == asked(decision)
+    bid(machine, auction_of(decision))
+    assert [(W2, EU), (W3, EU)] == asked(machine.wake())
+
+
+def test_auctions_when_the_queue_starts_again(start: Start) -> None:
+    """They are held again, under names that the ones before had not: nothing of an auction is remembered but its award."""
+    machine = a_job_queue(start)
+    submit(machine)
+    first = auction_of(machine.wake())
+    bid(machine, first)
+    again = machine.restart()
+    second = auction_of(again.wake())
+    assert first != second
+    assert [False] == [told.has_won for told in said(bid(again, first), BidSettled)]
+
+
+def test_workload_that_is_held_while_others_are_auctioned(start: Start) -> None:
+    """Only its own auction is closed."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    submit(machine, small())
+    decision = machine.wake()
+    machine.hear(HoldWorkload(W1, 0))
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2] == [event.workload for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+
+
+def test_nothing_is_due_when_nothing_can_happen(start: Start) -> None:
+    """A queue that waits for facts is not woken for nothing."""
+    machine = a_job_queue(start)
+    assert machine.component.due(machine.state) is None
+    submit(machine, small())
+    abstain(machine, auction_of(machine.wake()))
+    machine.wake()
+    assert machine.component.due(machine.state) is None
+    submit(machine, a_spec(a_job(1, 2), regions=ONLY_EU))
+    awarded(machine, workload=W2)
+    machine.wake()
+    assert after(machine.now, AWARD_SAY_AGAIN) == machine.component.due(machine.state)

@@ -1,0 +1,107 @@
+"""Who runs what, at every instant: spools that say each change, and the one excuse for running twice."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.codec import decode_event
+from core.events.region import AttemptEnded, NodesLost, NodesReturned
+from core.messages.workers import TasksPhase
+from core.nouns.ids import RegionName, WorkloadId, region_log
+from runtime.spool import EmulatedSpool, Share
+from runtime.wiring import Unit
+from scenarios.worlds.simulated import START, SimulatedWorld
+
+Attempt = tuple[RegionName, int]
+
+
+class Overlap(Struct, frozen=True):
+    """Two attempts of one workload ran at once, and on which workers."""
+
+    workload: WorkloadId
+    running: tuple[tuple[Attempt, tuple[str, ...]], ...]
+    """Oldest first."""
+
+
+class Watch:
+    """Who runs what, at every instant, on all spools."""
+
+    def __init__(self) -> None:
+        self.running: dict[WorkloadId, dict[Attempt, set[str]]] = {}
+        self.overlaps: list[Overlap] = []
+        self.started: list[tuple[str, WorkloadId, int]] = []
+        """Every start of a share: on which worker, of which attempt."""
+
+    def see(self, spool: str, region: RegionName, share: Share) -> None:
+        """A share changed."""
+        state = share.state
+        attempts = self.running.setdefault(state.workload, {})
+        workers = attempts.setdefault((region, state.epoch), set())
+        if share.is_live and spool not in workers:
+            workers.add(spool)
+            self.started.append((spool, state.workload, state.epoch))
+        elif not share.is_live:
+            workers.discard(spool)
+        live = sorted((key for key, workers in attempts.items() if workers), key=lambda key: key[1])
+        if len(live) > 1:
+            running = tuple((key, tuple(sorted(attempts[key]))) for key in live)
+            self.overlaps.append(Overlap(state.workload, running))
+
+    def runs(self, workload: WorkloadId) -> bool:
+        """Whether any of it runs now."""
+        return any(self.running.get(workload, {}).values())
+
+    def unexcused(self, world: SimulatedWorld) -> list[Overlap]:
+        """Overlaps that must not be. A worker that is cut off runs on, and may, until it hears better: so an older
+        attempt may still run where the worker was lost when the attempt's end was recorded, and nowhere else.
+        """
+        lost: dict[tuple[RegionName, int, WorkloadId], set[str]] = {}
+        for plan in world.plan.regions:
+            file = world.store.disk(region_log(plan.region)).file(region_log(plan.region))
+            assert file is not None
+            gone: set[str] = set()
+            for row in file.rows[: file.durable]:
+                event = decode_event(row.event)
+                if isinstance(event, NodesLost):
+                    gone.add(f"worker.{plan.region}.{event.worker}")
+                elif isinstance(event, NodesReturned):
+                    gone.discard(f"worker.{plan.region}.{event.worker}")
+                elif isinstance(event, AttemptEnded):
+                    lost[plan.region, event.epoch, event.workload] = set(gone)
+        return [
+            overlap
+            for overlap in self.overlaps
+            if any(
+                not set(workers) <= lost.get((*attempt, overlap.workload), set())
+                for attempt, workers in overlap.running[:-1]
+            )
+        ]
+
+
+class WatchedSpool(EmulatedSpool):
+    """Says each change to the watch as well, also while no worker is there."""
+
+    def __init__(self, unit: Unit, world: SimulatedWorld, watch: Watch) -> None:
+        super().__init__(unit.name, world.clock(START, START))
+        self._region = unit.region
+        self._watch = watch
+
+    def _tell(self, share: Share) -> None:
+        self._watch.see(self.name, self._region, share)
+        super()._tell(share)
+
+    def lose_power(self) -> None:
+        """The nodes start anew: nothing runs, and nothing is remembered but the fence."""
+        for key, share in list(self.shares.items()):
+            share.state = replace(share.state, phase=TasksPhase.ENDED)
+            self._watch.see(self.name, self._region, share)
+            self._due.drop(key)
+        self.shares.clear()
+
+
+def watch_spools(world: SimulatedWorld) -> Watch:
+    """Put a watch on every spool of a world that has not begun."""
+    watch = Watch()
+    for unit in world.units:
+        if unit.spool is not None:
+            unit.spool = WatchedSpool(unit.unit, world, watch)
+    return watch

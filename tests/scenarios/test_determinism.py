@@ -1,0 +1,71 @@
+"""A run is repeatable to the byte from its scenario and its seed: every message and every fact of it."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from core.nouns.instant import SECOND
+from runtime.virtual_loop import VirtualLoop
+from scenarios.run import Outcome, Run, run_simulated
+from scenarios.worlds.simulated import START
+from tests.scenarios.runs import TINY, digest_elsewhere, run_quietly
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    """Of the tiny scenario, seed 1."""
+    return run_quietly(TINY, 1)
+
+
+def test_tiny_scenario_is_good_and_eventful(outcome: Outcome) -> None:
+    """It would prove little if nothing happened in it: processes died, messages were lost, workloads ended in several ways."""
+    assert [] == outcome.violations
+    assert [] == outcome.problems
+    assert TINY.load.workloads == outcome.submitted == sum(outcome.ended.values())
+    assert len(outcome.ended) >= 2
+    assert outcome.kills >= 10
+    assert outcome.facts > 100
+    assert outcome.messages > 500
+
+
+def test_same_seed_gives_the_same_digest(outcome: Outcome) -> None:
+    """Twice in one process: nothing is left behind by a run that sways the next."""
+    again = run_quietly(TINY, 1)
+    assert outcome.digest == again.digest
+    assert (outcome.facts, outcome.messages, outcome.virtual_seconds) == (
+        again.facts,
+        again.messages,
+        again.virtual_seconds,
+    )
+
+
+def test_other_seed_gives_another_digest(outcome: Outcome) -> None:
+    """Chance comes from the seed, and from all of it."""
+    digests = {run_quietly(TINY, seed).digest for seed in (2, 3)}
+    assert 3 == len({outcome.digest, *digests})
+
+
+def test_hash_seed_does_not_matter(outcome: Outcome) -> None:
+    """In processes of their own, under whatever hash seed, the run is the same: nothing walks through a set."""
+    with ThreadPoolExecutor(2) as pool:
+        digests = list(pool.map(lambda hash_seed: digest_elsewhere(1, hash_seed), ("0", "4242")))
+    assert [outcome.digest] * 2 == digests
+
+
+def test_deciding_everything_twice_changes_nothing(outcome: Outcome) -> None:
+    """A decision changes nothing, and is the same again with every memo emptied: so says a run that decides all twice."""
+    loop = VirtualLoop(START)
+    try:
+        again = loop.run_until_complete(Run(TINY, 1, loop, decides_twice=True).play())
+    finally:
+        loop.cancel_all()
+        loop.close()
+    assert outcome.digest == again.digest
+
+
+def test_time_is_virtual(outcome: Outcome) -> None:
+    """Minutes of the plane pass in moments of ours, and the loop is closed behind them."""
+    assert outcome.virtual_seconds > 3600 * TINY.load.hours
+    assert outcome.wall_seconds < outcome.virtual_seconds
+    assert START > 1_700_000_000 * SECOND
+    assert run_simulated.__doc__
