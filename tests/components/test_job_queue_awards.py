@@ -13,7 +13,7 @@ from core.events.queue import (
 )
 from core.events.region import AttemptsForgotten, CheckpointCommitted, GangStarted, StopOrdered
 from core.messages.base import LogHeard, LogSilent
-from core.messages.broker import ExecuteAward, WithdrawAward
+from core.messages.broker import ExecuteAward, StopAttempt, WithdrawAward
 from core.messages.queue import CancelWorkload, RequeueWorkload, ShowWorkload, SubmitWorkload
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import Nanoseconds, seconds
@@ -111,6 +111,20 @@ def test_granted_attempt_is_bound_once_all_its_tasks_run(start: Start) -> None:
     assert [] == happens(
         machine, CheckpointCommitted(*attempt(), 5), StopOrdered(*attempt(), EndCause.TASK_FAILED)
     )
+
+
+def test_cancel_while_a_gang_comes_up_is_said_until_it_is_heard(start: Start) -> None:
+    """Also once the gang has started, which is recorded in between: the first word may have been lost."""
+    machine = a_job_queue(start)
+    submit(machine)
+    awarded(machine)
+    happens(machine, grant())
+    assert [StopAttempt(EU, W1, 1, EndCause.CANCELLED)] == said(
+        machine.hear(CancelWorkload(W1)), StopAttempt
+    ) + said(machine.wake(), StopAttempt)
+    assert [WorkloadBound(W1, 1, EU, 3)] == happens(machine, GangStarted(*attempt()))
+    again = said(machine.wait(Nanoseconds(3 * AWARD_SAY_AGAIN)), StopAttempt)
+    assert len(again) >= 2
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,12 @@ class WatchedSpool(EmulatedSpool):
 
 
 def watch_spools(world: SimulatedWorld) -> Watch:
-    """Put a watch on every spool of a world that has not begun."""
+    """Put a watch on every spool of a world that has not begun; the world's own watch goes on."""
     watch = Watch()
     for unit in world.units:
         if unit.spool is not None:
             unit.spool = WatchedSpool(unit.unit, world, watch)
+            groups = world.plan.inventory(unit.unit.region, unit.unit.member).groups
+            gpus = {node: group.total.gpu_milli for group in groups for node in group.numbers()}
+            world.physics.watch(unit.unit.region, unit.spool, gpus)
     return watch

@@ -3,19 +3,22 @@
 from collections.abc import MutableMapping
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from core.codec import encode
 from core.component import Decision, Follow
 from core.events.queue import RegionAdded
 from core.events.region import AwardDeclined
-from core.fact import Event
+from core.fact import Event, Fact, Head
+from core.images import empty_image
 from core.messages.base import Envelope
 from core.messages.logs import FactsTold, HeadTold, ToldFact
 from core.messages.queue import CancelWorkload
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import HEAD_SILENCE_MAX, IMAGE_PAGE_BYTES, READ_FACTS_MAX
+from runtime.errors import OlderCopy
 from runtime.following import FollowCounts
 from store.memory import MemoryStore
 from store.port import Row
@@ -326,6 +329,25 @@ async def test_image_shorter_than_what_our_own_log_rests_on_is_refused(place: Pl
     await place.until(lambda: 1 == counts_of(running).images, 5)
     assert store.state is not None
     assert 6 == store.state.global_sequence
+
+
+@virtual
+async def test_keeper_of_an_older_copy_stops(place: Place) -> None:
+    """A keeper whose own log ends before what another log rests on has an older copy of its file: it decides nothing more."""
+    from components import JobQueue  # the real one, because regions' logs rest on it
+    from runtime.host import Host, Kept
+    from runtime.images import load_image
+
+    own = await place.store.open(GLOBAL_LOG, "queue-log")
+    image, _, _ = await load_image(await place.store.reader(GLOBAL_LOG), GLOBAL_LOG)
+    bus = place.network.endpoint("queue")
+    host = Host(JobQueue((RegionName("r"),)), bus, place.clock(), Kept(own, image, "fleet", "test"))
+    region = empty_image(REGION, ("attempts", "hardware"))
+    declined = AwardDeclined(WorkloadId("w-1"), 1, "withdrawn", award_sequence=6)
+    region.fold(Fact(REGION, 1, START, "", "", declined))
+    with pytest.raises(OlderCopy, match="older copy"):
+        host.adopt(REGION, region, Head(REGION, "region-log", 1, 1, b"x"))
+    host.close()
 
 
 # Late, silent, large, and unknown.
