@@ -18,7 +18,7 @@ import msgspec
 from rich.console import Console
 
 import bench
-from bench.report import Findings, Report, print_report, report_of
+from bench.report import Findings, Report, machine, print_report, report_of
 from runtime.logs import set_up_logs
 
 
@@ -43,9 +43,10 @@ def benchmarks() -> dict[str, Benchmark]:
 def measured(name: str, benchmark: Benchmark, place: str | None, *, is_quick: bool) -> Report:
     """Run one benchmark in a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="mizzen-bench-", dir=place) as directory:
+        where = machine(Path(directory))
         found = benchmark(Path(directory), is_quick=is_quick)
         findings = found if isinstance(found, Findings) else asyncio.run(_awaited(found))
-        return report_of(name, findings, Path(directory))
+        return report_of(name, findings, where)
 
 
 async def _awaited(found: Awaitable[Findings]) -> Findings:

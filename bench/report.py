@@ -51,6 +51,8 @@ class Machine(Struct, frozen=True):
 
     cpu: str
     cores: int
+    load: float
+    """Of the minute before: what else the machine was doing. Above 0, figures by the clock are too low."""
     fsync_ms: float
     """The median of 50, each of 4 KiB, where the benchmark wrote; it can change by the minute on a shared disk."""
     system: str
@@ -82,14 +84,14 @@ def at_most(name: str, value: float, bound: float, limited_by: str) -> Bar:
     return Bar(name, value, bound, met, "at_most", "" if met else limited_by)
 
 
-def report_of(name: str, findings: Findings, directory: Path) -> Report:
+def report_of(name: str, findings: Findings, where: Machine) -> Report:
     """Findings with the machine that they were made on, and their values rounded to what they can mean."""
     bars = [
         Bar(bar.name, rounded(bar.value), bar.bound, bar.met, bar.sense, bar.limited_by)
         for bar in findings.bars
     ]
     figures = {name: rounded(value) for name, value in findings.figures.items()}
-    return Report(name, machine(directory), figures, bars, findings.yardsticks)
+    return Report(name, where, figures, bars, findings.yardsticks)
 
 
 def rounded(value: float) -> float:
@@ -102,6 +104,7 @@ def machine(directory: Path) -> Machine:
     return Machine(
         cpu=_cpu(),
         cores=os.cpu_count() or 0,
+        load=rounded(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0.0,
         fsync_ms=rounded(1000 * fsync_seconds(directory)),
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
@@ -127,7 +130,7 @@ def print_report(report: Report, console: Console) -> None:
     """The tables, for people."""
     where = report.machine
     console.print(
-        f"[bold]{report.name}[/bold] on {where.cpu}, {where.cores} cores, fsync {where.fsync_ms:g} ms, "
+        f"[bold]{report.name}[/bold] on {where.cpu}, {where.cores} cores, load {where.load:g}, fsync {where.fsync_ms:g} ms, "
         f"{where.system}, Python {where.python}, SQLite {where.sqlite}, NATS {where.nats or 'none'}",
         highlight=False,
     )

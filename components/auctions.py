@@ -21,7 +21,9 @@ from core.nouns.reasons import Reason
 class Freed:
     """How much a region's log shows freed, and which refusals wait for how much more."""
 
-    def __init__(self) -> None:
+    def __init__(self, known_from: int = 0) -> None:
+        self.known_from = known_from
+        """A refusal on an older view does not hold: what was freed since is not known, or more than an amount changed."""
         self.total = 0
         self.history: deque[tuple[int, int]] = deque(maxlen=FREED_REMEMBERED_MAX)
         """Sequences, and the total before each."""
@@ -30,12 +32,16 @@ class Freed:
 
     def add(self, sequence: int, gpu_milli: int) -> list[str]:
         """So much more was freed; the shapes whose refusals pass by it."""
+        if len(self.history) == FREED_REMEMBERED_MAX:
+            self.known_from = max(self.known_from, self.history[0][0])
         self.history.append((sequence, self.total))
         self.total += gpu_milli
         return self.held.passed(Instant(self.total), len(self.held))
 
     def hold(self, shape: str, view_sequence: int, missing: int) -> bool:
-        """Let a refusal hold from the view on which it was said; False when enough was freed since."""
+        """Let a refusal hold from the view on which it was said; False when enough was freed since, or could have been."""
+        if view_sequence < self.known_from:
+            return False
         before = next((total for sequence, total in self.history if sequence > view_sequence), self.total)
         if before + missing <= self.total:
             return False
@@ -162,8 +168,9 @@ class AuctionHouse:
             self.forget_refusal(shape, region)
         return bool(passed)
 
-    def forget_region(self, region: RegionName) -> None:
-        """Nothing said of this region counts any more: its nodes, or what is known of it, changed."""
+    def forget_region(self, region: RegionName, sequence: int) -> None:
+        """Nothing said of this region counts that was said before this fact: its nodes, or what is known of it, changed."""
+        self.freed.setdefault(region, Freed()).known_from = sequence
         self.willing_memo.clear()
         for shape in [shape for shape, regions in self.refusals.items() if region in regions]:
             self.forget_refusal(shape, region)

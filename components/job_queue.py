@@ -111,9 +111,9 @@ class JobQueue:
                 state.awards_due.put(workload, images.at)
             if row.phase.is_terminal:
                 state.ended.put(workload, after(Instant(row.ended_at), RETENTION))
-        for log, (image, _) in images.followed.items():
+        for log, (image, sequence) in images.followed.items():
             assert isinstance(image, RegionImage)
-            self._adopt(state, region_of(log), image, images.at)
+            self._adopt(state, region_of(log), image, sequence, images.at)
         return state
 
     def due(self, state: QueueState) -> Instant | None:
@@ -199,7 +199,7 @@ class JobQueue:
             if row is None:
                 state.house.forget_open_bids(region)  # What it was to have is free again, and always was.
             else:
-                state.house.forget_region(region)  # A promise is withdrawn.
+                state.house.forget_region(region, fact.sequence)  # A promise is withdrawn.
             state.open_at = fact.heard_at
         image.fold(fact)
         workload = getattr(event, "workload", None)
@@ -209,14 +209,15 @@ class JobQueue:
             if state.house.free(region, fact.sequence, event.gpu_milli):
                 state.open_at = fact.heard_at
         elif isinstance(event, NodesJoined | NodesReturned):
-            state.house.forget_region(region)
+            state.house.forget_region(region, fact.sequence)
             state.open_at = fact.heard_at
 
-    def _adopt(self, state: QueueState, region: RegionName, image: RegionImage, at: Instant) -> None:
+    def _adopt(
+        self, state: QueueState, region: RegionName, image: RegionImage, sequence: int, at: Instant
+    ) -> None:
         state.regions[region] = image
         state.silent[region] = False
-        state.house.freed.pop(region, None)
-        state.house.forget_region(region)
+        state.house.forget_region(region, sequence)
         state.open_at = at
         for workload in state.awarded_at:
             if state.image.workloads.rows[workload].region == region:
@@ -254,9 +255,9 @@ class JobQueue:
                 state.sweep_at = after(fact.at, FORGET_INTERVAL)
                 for workload in blocked:
                     state.ended.put(workload, after(fact.at, BLOCKED_INTERVAL))
-            case ImageAdopted(log, image, _):
+            case ImageAdopted(log, image, sequence):
                 assert isinstance(image, RegionImage)
-                self._adopt(state, region_of(log), image, fact.at)
+                self._adopt(state, region_of(log), image, sequence, fact.at)
 
     # Regions.
 

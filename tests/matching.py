@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from core.component import Decision, Effect
-from core.fact import Event, Note
+from core.fact import Event
 from core.messages.base import Message
 
 Said = TypeVar("Said", bound=Message)
-Noted = TypeVar("Noted", bound=Note)
 Done = TypeVar("Done", bound=Effect)
 
 
@@ -32,11 +31,6 @@ def kinds_said(decision: Decision) -> list[str]:
 def facts(decision: Decision) -> list[Event]:
     """What will be remembered, without the notes."""
     return [event for event in decision.events if isinstance(event, Event)]
-
-
-def noted(decision: Decision, kind: type[Noted]) -> list[Noted]:
-    """The notes of one type."""
-    return [event for event in decision.events if isinstance(event, kind)]
 
 
 def begun(decision: Decision, kind: type[Done]) -> list[Done]:

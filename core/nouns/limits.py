@@ -61,7 +61,7 @@ OPEN_BIDS_RETRY: Nanoseconds = seconds(2)
 """A region that abstained because its room was offered to others is asked again so much later, if nothing told sooner
 that the offer came to nothing."""
 FREED_REMEMBERED_MAX = 256
-"""Facts that freed room, remembered for each region: an abstention on an older view counts from the oldest."""
+"""Facts that freed room, remembered for each region: an abstention on an older view does not hold."""
 OPEN_BID_SPAN: Nanoseconds = seconds(3)
 """How long an agent counts an unanswered bid as taken: three auctions."""
 AWARD_SAY_AGAIN: Nanoseconds = seconds(2)

@@ -7,8 +7,7 @@ run: that is promised to nobody but strict workloads, and its attempt has ended 
 from collections.abc import Callable, Mapping
 
 from core.images import RegionImage
-from core.nouns.ids import AttemptKey, RegionName
-from core.nouns.workload import EndCause
+from core.nouns.ids import AttemptKey, RegionName, WorkerName
 from runtime.spool import EmulatedSpool, Share
 
 Regions = Callable[[RegionName], RegionImage | None]
@@ -37,15 +36,17 @@ class Physics:
         for (other_region, name), spool in self._spools.items():
             for (workload, epoch), share in spool.shares.items():
                 is_another = workload == key[0] and (epoch != key[1] or other_region != region)
-                if is_another and share.is_live and not self._is_given_up(other_region, (workload, epoch)):
+                if is_another and share.is_live and not self._is_given_up(other_region, spool):
                     self.problems.append(f"{key} starts in {region} while {workload}.{epoch} runs in {name}")
 
     def _check_devices(
         self, region: RegionName, spool: EmulatedSpool, started: Share, gpu_milli: Mapping[int, int]
     ) -> None:
+        if self._is_given_up(region, spool):
+            return
         used: dict[int, int] = {}
-        for key, share in spool.shares.items():
-            if share.is_live and not self._is_given_up(region, key):
+        for share in spool.shares.values():
+            if share.is_live:
                 for job, spread in zip(share.command.jobs, share.command.spreads, strict=True):
                     for node, count in zip(spread.nodes, spread.tasks, strict=True):
                         used[node] = used.get(node, 0) + job.need.gpu_milli * count
@@ -56,9 +57,10 @@ class Physics:
                     f"node {node} of {spool.name} runs {used[node]} GPU milli of {gpu_milli[node]}"
                 )
 
-    def _is_given_up(self, region: RegionName, key: AttemptKey) -> bool:
+    def _is_given_up(self, region: RegionName, spool: EmulatedSpool) -> bool:
+        """Lost until it reports empty: whatever its attempts ended of, what runs there may still run."""
         image = self._regions(region)
         if image is None:
             return True  # Its store is dead, and nobody can say.
-        row = image.attempts.row(*key)
-        return row is None or EndCause.NODE_LOST in (row.stop_cause, row.end_cause)
+        row = image.capacity.workers.get(WorkerName(spool.name.rpartition(".")[2]))
+        return row is None or row.is_lost

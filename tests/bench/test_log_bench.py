@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from bench.region_history import RegionHistory
-from bench.report import Bar, Findings, Yardstick, at_least, at_most, print_report, report_of
+from bench.report import Bar, Findings, Yardstick, at_least, at_most, machine, print_report, report_of
 from core.images.region import RegionImage
 from core.nouns.ids import LogName
 
@@ -40,7 +40,9 @@ def test_log_benchmark_reports_in_the_form(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert {"name", "machine", "figures", "bars", "yardsticks"} == set(report)
     assert "log" == report["name"]
-    assert {"cpu", "cores", "fsync_ms", "system", "python", "sqlite", "nats"} == set(report["machine"])
+    assert {"cpu", "cores", "load", "fsync_ms", "system", "python", "sqlite", "nats"} == set(
+        report["machine"]
+    )
     assert report["machine"]["fsync_ms"] > 0
     bars = {bar["name"]: bar for bar in report["bars"]}
     assert {
@@ -79,7 +81,7 @@ def test_bars_are_met_or_missed() -> None:
 def test_report_for_people(tmp_path: Path) -> None:
     """The table shows each figure once, its bar beside it, and says what limits what was missed."""
     console = Console(width=120, record=True, file=io.StringIO())
-    report = report_of("log", REPORT, tmp_path)
+    report = report_of("log", REPORT, machine(tmp_path))
     assert {"appends_per_s": 123_500.0, "delay_ms": 0.1235} == report.figures
     print_report(report, console)
     text = console.export_text()

@@ -12,7 +12,13 @@ from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.queue import Bid, HoldWorkload
 from core.nouns.ids import AgentName, RegionName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, after
-from core.nouns.limits import AUCTION_SPAN, AUCTIONS_MAX, AWARD_SAY_AGAIN, OPEN_BIDS_RETRY
+from core.nouns.limits import (
+    AUCTION_SPAN,
+    AUCTIONS_MAX,
+    AWARD_SAY_AGAIN,
+    FREED_REMEMBERED_MAX,
+    OPEN_BIDS_RETRY,
+)
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, WorkloadSpec
 from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, joined, promised
@@ -329,6 +335,63 @@ def test_refusal_on_an_old_view_when_too_little_was_freed_since(start: Start) ->
     abstain(machine, auction, missing=1_000, view=view)
     assert [] == asked(machine.wake())
     machine.fact(EU_LOG, grant(2, W3), ended(EndCause.COMPLETED, 2, W3, gpu_milli=600))
+    assert [(W1, EU)] == asked(machine.wake())
+
+
+PROMISED = promised(a_claim("w-8"))
+WITHDRAWN = declined(workload=WorkloadId("w-8"), reason=Reason.WITHDRAWN)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(joined("w9", 8, 1), id="nodes joined"),
+        pytest.param(NodesReturned(WorkerName("w0"), (0, 1, 2, 3)), id="nodes returned"),
+        pytest.param(WITHDRAWN, id="a promise was withdrawn"),
+    ],
+)
+def test_refusal_on_a_view_from_before_the_region_changed(start: Start, event: Event) -> None:
+    """The agent had not heard of it: what it says is void, and must not hold now that it would not be said again."""
+    machine = a_job_queue(start)
+    machine.fact(EU_LOG, NodesLost(WorkerName("w0"), (0, 1, 2, 3)), PROMISED)
+    submit(machine, small())
+    auction = auction_of(machine.wake())
+    view = machine.sequence(EU_LOG)
+    machine.fact(EU_LOG, event)
+    abstain(machine, auction, missing=32_000, view=view)
+    second = machine.wake()
+    assert [(W1, EU)] == asked(second)
+    abstain(machine, auction_of(second), missing=32_000)
+    assert [] == asked(machine.wake())
+
+
+def test_refusal_on_a_view_from_before_the_queue_knew_the_region(start: Start) -> None:
+    """Nobody remembers what was freed since that view: it does not hold."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    machine.fact(EU_LOG, grant(1, W3), ended(EndCause.COMPLETED, 1, W3, gpu_milli=32_000))
+    again = machine.restart()
+    first = again.wake()
+    abstain(again, auction_of(first), missing=32_000, view=again.sequence(EU_LOG) - 1)
+    second = again.wake()
+    assert [(W1, EU)] == asked(second)
+    again.adopt(EU_LOG, grant(2, W3), ended(EndCause.COMPLETED, 2, W3, gpu_milli=32_000))
+    abstain(again, auction_of(second), missing=32_000, view=again.sequence(EU_LOG) - 1)
+    third = again.wake()
+    assert [(W1, EU)] == asked(third)
+    abstain(again, auction_of(third), missing=32_000)
+    assert [] == asked(again.wake())
+
+
+def test_refusal_on_a_view_older_than_all_that_is_remembered(start: Start) -> None:
+    """More was freed since than is known: it does not hold."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    auction = auction_of(machine.wake())
+    view = machine.sequence(EU_LOG)
+    for epoch in range(1, FREED_REMEMBERED_MAX + 2):
+        machine.fact(EU_LOG, grant(epoch, W3), ended(EndCause.COMPLETED, epoch, W3, gpu_milli=1_000))
+    abstain(machine, auction, missing=1_000 * (FREED_REMEMBERED_MAX + 1), view=view)
     assert [(W1, EU)] == asked(machine.wake())
 
 

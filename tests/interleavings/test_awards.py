@@ -310,7 +310,7 @@ async def test_cancelled_while_awarded(stage: Stage) -> None:
     await stage.until(lambda: bool(claims.messages))
     await stage.cancel(workload)
     assert Phase.AWARDED == stage.row(workload).phase
-    await stage.until(lambda: Phase.CANCELLED == stage.row(workload).phase)
+    await stage.until(lambda: Phase.CANCELLED == stage.row(workload).phase, 5)
     assert ["AwardDeclined"] == stage.events(LOG, workload)
     claims.let_go()
     await stage.finish()

@@ -220,3 +220,30 @@ async def test_lower_work_does_not_slip_in(stage: Stage) -> None:
     grants = [fact.event.workload for fact in stage.facts(LOG) if isinstance(fact.event, ClaimGranted)]
     assert [victim, workload] == grants[:2]
     assert {victim, *low} == set(grants[2:])
+
+
+@staged(SMALL)
+async def test_victim_is_cut_off_before_it_was_told(stage: Stage) -> None:
+    """Ordered to stop and then lost with its node, it ends by the log's word, as preempted, though it may still run where
+    nobody can reach it; back again it is stopped there. Its next attempt runs meanwhile, as after any lost node.
+    """
+    stage.has_cut_workers = True
+    other = await stage.run_to(STARTED, a_job(25, priority=5))
+    stops = stage.script.drop(
+        StopTasks, where=lambda message: message.epoch == 1 and message.workload == "w-2"
+    )
+    victim, workload = await a_promise(stage, victim_span=600, span=1000)
+    await stage.until_recorded("StopOrdered", victim)
+    (node,) = stage.region().capacity.holdings[victim][1].claim.spreads[0].nodes
+    stage.world.network.cut([f"worker.r0.{stage.region().capacity.worker_of[node]}"], ["*"])
+    await stage.until_recorded("AttemptEnded", victim)
+    assert [EndCause.PREEMPTED] == stage.causes(victim)
+    await stage.cancel(workload)
+    await stage.until(lambda: bool(stage.watch.overlaps))
+    assert Phase.COMPLETED == stage.row(other).phase
+    assert stage.attempt(victim) is not None, (
+        "remembered yet as preempted, which is not to be mistaken for alive"
+    )
+    stops.end()
+    await stage.finish(2000)
+    assert Phase.COMPLETED == stage.row(victim).phase

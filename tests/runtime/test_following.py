@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from components import JobQueue, PlacementStore
+from components.placement_store import StoreState
 from core.codec import encode
 from core.component import Decision, Follow
 from core.events.queue import RegionAdded
@@ -20,6 +22,8 @@ from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import HEAD_SILENCE_MAX, IMAGE_PAGE_BYTES, READ_FACTS_MAX
 from runtime.errors import OlderCopy
 from runtime.following import FollowCounts
+from runtime.host import Host, Kept
+from runtime.images import load_image
 from store.memory import MemoryStore
 from store.port import Row
 from tests.runtime.aids import (
@@ -300,22 +304,26 @@ async def test_head_with_another_hash_starts_anew(place: Place) -> None:
     assert ["head_differs"] == [line["why"] for line in lines_of(lines, "log_adopted_anew")]
 
 
+async def a_store(place: Place, *events: Event) -> tuple[Running, StoreState]:
+    """The real keeper of a region's log, because it rests on the queue's; and its state, as soon as it has begun."""
+    log = await place.store.open(REGION, "region-log")
+    rows = [Row(number, START, "", "", event.about, encode(event)) for number, event in enumerate(events, 1)]
+    await log.append(rows, 1)
+    image, _, _ = await load_image(await place.store.reader(REGION), REGION)
+    bus = place.network.endpoint("store.r")
+    host = Host(PlacementStore(RegionName("r")), bus, place.clock(), Kept(log, image, "fleet", "test"))
+    running = Running(place.loop, host, bus)
+    await place.until(lambda: host.state is not None)
+    assert host.state is not None
+    return running, host.state
+
+
 @virtual
 async def test_image_shorter_than_what_our_own_log_rests_on_is_refused(place: Place) -> None:
     """A keeper that starts knows by its own facts how far another log had come: a shorter one is an older copy, and is
     not adopted until it has come so far.
     """
-    from components import PlacementStore  # the real one, because it rests on the queue's log
-    from runtime.host import Host, Kept
-    from runtime.images import load_image
-
-    log = await place.store.open(REGION, "region-log")
-    declined = AwardDeclined(WorkloadId("w-1"), 1, "withdrawn", award_sequence=6)
-    await log.append([Row(1, START, "", "", "w-1", encode(declined))], 1)
-    image, _, _ = await load_image(await place.store.reader(REGION), REGION)
-    bus = place.network.endpoint("store.r")
-    store = Host(PlacementStore(RegionName("r")), bus, place.clock(), Kept(log, image, "fleet", "test"))
-    running = Running(place.loop, store, bus)
+    running, state = await a_store(place, AwardDeclined(WorkloadId("w-1"), 1, "withdrawn", award_sequence=6))
     await place.keep()
     await place.serve()
     with capture_logs() as lines:
@@ -327,17 +335,37 @@ async def test_image_shorter_than_what_our_own_log_rests_on_is_refused(place: Pl
     for name in "abcde":
         await place.ask(count(name))
     await place.until(lambda: 1 == counts_of(running).images, 5)
-    assert store.state is not None
-    assert 6 == store.state.global_sequence
+    assert 6 == state.global_sequence
+
+
+@virtual
+async def test_keeper_starts_from_no_other_history(place: Place) -> None:
+    """A follower may start anew from another history; a keeper has built facts on the one it knew, and goes no further."""
+    keeper = await place.keep()
+    await place.serve()
+    running, state = await a_store(place)
+    await place.ask(count("a"))
+    backup = place.disk.copy()
+    await place.ask(count("b"))
+    await place.until(lambda: 3 == state.global_sequence, 10)
+    with capture_logs() as lines:
+        await restore(place, keeper, backup)
+        cut = place.network.cut(["queue"], ["store.r"])
+        for name in ("x", "y", "z"):
+            await place.ask(count(name))
+        place.network.heal(cut)
+        await place.sleep(30)
+        await place.ask(count("v"))
+        await place.sleep(30)
+    assert ["hash_does_not_chain"] == [line["why"] for line in lines_of(lines, "other_history_refused")]
+    assert 3 == state.global_sequence
+    assert 1 == counts_of(running).images
+    assert running.failure is None
 
 
 @virtual
 async def test_keeper_of_an_older_copy_stops(place: Place) -> None:
     """A keeper whose own log ends before what another log rests on has an older copy of its file: it decides nothing more."""
-    from components import JobQueue  # the real one, because regions' logs rest on it
-    from runtime.host import Host, Kept
-    from runtime.images import load_image
-
     own = await place.store.open(GLOBAL_LOG, "queue-log")
     image, _, _ = await load_image(await place.store.reader(GLOBAL_LOG), GLOBAL_LOG)
     bus = place.network.endpoint("queue")

@@ -1,0 +1,69 @@
+"""Small things that everything else counts on: spans, names of logs, racks, reasons."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log, region_of
+from core.nouns.instant import Instant, Nanoseconds, after, earliest, seconds
+from core.nouns.reasons import Reason, sentence
+from core.nouns.workload import TERMINAL, Phase
+from core.rules.inventory import is_sound
+from tests.builders import NODE, an_inventory
+from tests.core.properties import PROPERTY
+
+instants = st.lists(st.one_of(st.none(), st.integers(0, 9).map(Instant)), max_size=5)
+
+
+@PROPERTY
+@given(instants)
+def test_earliest_is_the_least_that_is_set(some: list[Instant | None]) -> None:
+    """And none when none is."""
+    assert min((one for one in some if one is not None), default=None) == earliest(*some)
+
+
+def test_spans_are_whole_nanoseconds() -> None:
+    """Rounded once, where they are made."""
+    assert 1_500_000_000 == seconds(1.5)
+    assert 1 == seconds(1.4e-9)
+    assert Instant(7) == after(Instant(5), Nanoseconds(2))
+
+
+def test_region_is_named_by_its_log() -> None:
+    """And the global log by none."""
+    eu = RegionName("eu")
+    assert eu == region_of(region_log(eu))
+    with pytest.raises(AssertionError):
+        region_of(GLOBAL_LOG)
+
+
+def test_nodes_fill_racks_in_order() -> None:
+    """From the group's first rack on, so many to each."""
+    group = NodeGroup(10, 5, NODE, "H100", rack_first=3, nodes_per_rack=2)
+    assert [10, 11, 12, 13, 14] == list(group.numbers())
+    assert [3, 3, 4, 4, 5] == [group.rack_of(node) for node in group.numbers()]
+    assert [10, 11, 12, 13, 14, 0, 1] == Inventory(
+        WorkerName("w0"), (group, *an_inventory("w0", 0, 2).groups)
+    ).numbers()
+
+
+def test_inventory_is_sound() -> None:
+    """What workers serve in every test; and nothing at all is not."""
+    assert is_sound(an_inventory())
+    assert not is_sound(Inventory(WorkerName("w0"), ()))
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_a_sentence(reason: Reason) -> None:
+    """One, for people."""
+    assert sentence(reason).endswith(".")
+    assert reason == reason.value.lower()
+
+
+def test_phases_are_terminal_or_not() -> None:
+    """Nothing follows the last four."""
+    assert [Phase.PENDING, Phase.AWARDED, Phase.RUNNING] == [
+        phase for phase in Phase if not phase.is_terminal
+    ]
+    assert TERMINAL == {phase for phase in Phase if phase.is_terminal}
