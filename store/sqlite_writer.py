@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import NamedTuple
 
 from core.fact import Head
 from core.nouns.ids import LogName
@@ -39,12 +38,8 @@ class Close:
         self.done = done
 
 
-class Place(NamedTuple):
-    """Where an append ends within its group: after so many rows, in this term."""
-
-    after: int
-    term: int
-
+Place = tuple[int, int]
+"""Where an append ends within its group: after so many rows, and in which term."""
 
 Outcome = tuple[asyncio.Future[Head], Head | Exception]
 
@@ -197,7 +192,7 @@ class Writer:
             # 2. Chain and write. They are all there or none is.
             hashes = chain(self.head.hash, rows)
             if rows:
-                self._insert(rows, hashes, end.term)
+                self._insert(rows, hashes, end[1])
         except sqlite3.Error as error:
             return self._unwritten(group, places, error)
         except Exception as mistake:  # noqa: BLE001  # a row that has no encoding: one append's, not its neighbours'
@@ -207,7 +202,7 @@ class Writer:
             return [outcome for append in group for outcome in self._committed([append])]
         # 3. Each hears of the head after its own rows.
         outcomes: list[Outcome] = [
-            (done, self._head_at(place, hashes) if isinstance(place, Place) else place)
+            (done, place if isinstance(place, NotNext) else self._head_at(place, hashes))
             for (_, _, done), place in zip(group, places, strict=True)
         ]
         self.head = self._head_at(end, hashes)
@@ -217,20 +212,20 @@ class Writer:
         """The rows of a group together, where each append ends among them, and where all of them do."""
         rows: list[Row] = []
         places: list[Place | NotNext] = []
-        end = Place(0, self.head.term)
+        term_now = self.head.term
         first = self.head.sequence + 1
         for batch, term, _ in group:
             if batch:
                 problem = _gap(batch, first + len(rows))
-                if term < end.term:
-                    problem = f"term {term} comes after term {end.term}"
+                if term < term_now:
+                    problem = f"term {term} comes after term {term_now}"
                 if problem:
                     places.append(NotNext(self._name, problem))
                     continue
                 rows += batch
-                end = Place(len(rows), term)
-            places.append(end)
-        return rows, places, end
+                term_now = term
+            places.append((len(rows), term_now))
+        return rows, places, (len(rows), term_now)
 
     def _head_at(self, place: Place, hashes: list[bytes]) -> Head:
         """The head after so many of the rows that follow the present one."""
