@@ -4,7 +4,6 @@ A missed bar is printed as missed; it is a finding, not a failure, so the exit c
 """
 
 import argparse
-import asyncio
 import importlib
 import os
 import pkgutil
@@ -20,6 +19,7 @@ from rich.console import Console
 import bench
 from bench.report import Findings, Report, machine, print_report, report_of
 from runtime.logs import set_up_logs
+from runtime.loop import run
 
 
 class Benchmark(Protocol):
@@ -34,9 +34,9 @@ def benchmarks() -> dict[str, Benchmark]:
     found: dict[str, Benchmark] = {}
     for module in sorted(pkgutil.iter_modules(bench.__path__), key=lambda module: module.name):
         if not module.name.startswith("_"):
-            run = getattr(importlib.import_module(f"bench.{module.name}"), "run", None)
-            if run is not None:
-                found[module.name] = run
+            benchmark = getattr(importlib.import_module(f"bench.{module.name}"), "run", None)
+            if benchmark is not None:
+                found[module.name] = benchmark
     return found
 
 
@@ -45,7 +45,7 @@ def measured(name: str, benchmark: Benchmark, place: str | None, *, is_quick: bo
     with tempfile.TemporaryDirectory(prefix="mizzen-bench-", dir=place) as directory:
         where = machine(Path(directory))
         found = benchmark(Path(directory), is_quick=is_quick)
-        findings = found if isinstance(found, Findings) else asyncio.run(_awaited(found))
+        findings = found if isinstance(found, Findings) else run(_awaited(found))
         return report_of(name, findings, where)
 
 

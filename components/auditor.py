@@ -167,8 +167,8 @@ class Auditor:
 
     def _check_region(self, state: AuditorState, fact: Fact, region: RegionName, image: RegionImage) -> None:
         queue = None if state.rests_on else state.queue
-        for text in check_region_fact(region, fact, image, queue):
-            self._keep(state, Violation(2, fact.log, fact.sequence, text))
+        for rule, text in check_region_fact(region, fact, image, queue):
+            self._keep(state, Violation(rule, fact.log, fact.sequence, text))
         nodes = touched_by(image.capacity, fact)
         image.fold(fact)
         for text in check_nodes_balance(image.capacity, nodes):

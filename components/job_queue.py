@@ -188,6 +188,8 @@ class JobQueue:
             state.order.add(workload, row.spec.priority, row.number, row.spec.shape)
         elif not wanted and workload in state.order:
             state.order.drop(workload)
+            if not state.order.has_shape(row.spec.shape):
+                state.house.forget_shape(row.spec.shape)
 
     def _fold_region(self, state: QueueState, fact: Fact) -> None:
         region = region_of(fact.log)
@@ -267,8 +269,10 @@ class JobQueue:
         auction = state.house.open.get(bid.workload)
         if auction is None or auction.auction != bid.auction or bid.region not in auction.asked:
             return Decision(messages=(settled(bid, has_won=False),))  # Too late: its room is not needed.
-        if bid.region in auction.bids:
-            return NOTHING
+        first = auction.bids.get(bid.region)
+        if first is not None:
+            # The bus repeated the request, and another agent answered it too: its room is not needed.
+            return NOTHING if first.agent == bid.agent else Decision(messages=(settled(bid, has_won=False),))
         return Decision(events=(BidHeard(bid),))
 
     def _abstention(self, state: QueueState, envelope: Envelope) -> Decision:

@@ -21,8 +21,11 @@ from core.images import GlobalImage, RegionImage
 from core.images.capacity import Capacity, Columns
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
 from core.nouns.placement import Claim, needs_of
-from core.nouns.workload import EndCause, Phase
+from core.nouns.workload import EndCause, Kind, Phase
 from core.rules.claim import check_nodes, is_well_formed
+
+Finding = tuple[int, str]
+"""A rule that is broken, by its number in DESIGN §11, and how."""
 
 
 class Violation(Struct, frozen=True):
@@ -87,14 +90,14 @@ def check_ledger(capacity: Capacity) -> list[str]:
     return found
 
 
-def check_grant(claim: Claim, before: RegionImage) -> list[str]:
+def check_grant(claim: Claim, before: RegionImage) -> list[Finding]:
     """Rule 2: whole, in one region, every hard rule kept at the moment of the grant; and rule 1: it had the room."""
     found = []
     if not is_well_formed(claim):
-        found.append(f"{claim.workload}.{claim.epoch}: not a whole gang")
+        found.append((2, f"{claim.workload}.{claim.epoch}: not a whole gang"))
     refusal = check_nodes(claim, before.capacity)
     if refusal is not None:
-        found.append(f"{claim.workload}.{claim.epoch}: granted against {refusal}")
+        found.append((2, f"{claim.workload}.{claim.epoch}: granted against {refusal}"))
         return found
     reserved_for_it = before.capacity.promise(claim.workload, claim.epoch) is not None
     for node, need in needs_of(claim).items():
@@ -104,12 +107,12 @@ def check_grant(claim: Claim, before: RegionImage) -> list[str]:
             room = capacity.available(node)
             free = (room.gpu_milli, room.cpu_milli, room.memory_bytes)
         if not capacity.is_open(node):
-            found.append(f"{claim.workload}.{claim.epoch}: granted on node {node}, which is not open")
+            found.append((2, f"{claim.workload}.{claim.epoch}: granted on node {node}, which is not open"))
         elif any(
             have < want
             for have, want in zip(free, (need.gpu_milli, need.cpu_milli, need.memory_bytes), strict=True)
         ):
-            found.append(f"{claim.workload}.{claim.epoch}: granted without room on node {node}")
+            found.append((1, f"{claim.workload}.{claim.epoch}: granted without room on node {node}"))
     return found
 
 
@@ -164,7 +167,7 @@ def _still_live(workload: WorkloadId, regions: dict[RegionName, RegionImage]) ->
 
 def check_region_fact(
     region: RegionName, fact: Fact, before: RegionImage, queue: GlobalImage | None
-) -> list[str]:
+) -> list[Finding]:
     """Rules 1, 2, 3 and 5 at a fact of a region, given the queue's image at the same cut, if it is known."""
     event = fact.event
     match event:
@@ -172,12 +175,13 @@ def check_region_fact(
             found = check_grant(event.claim, before)
             row = before.attempts.row(event.workload, event.epoch)
             if row is not None and row.phase.value != "promised":
-                found.append(f"{event.workload}.{event.epoch}: granted again after {row.phase}")
+                found.append((3, f"{event.workload}.{event.epoch}: granted again after {row.phase}"))
             if queue is not None and not queue.awards.stands(event.workload, event.epoch, region):
-                found.append(f"{event.workload}.{event.epoch}: granted in {region} without a standing award")
+                text = f"{event.workload}.{event.epoch}: granted in {region} without a standing award"
+                found.append((3, text))
             return found
         case StopOrdered(cause=EndCause.PREEMPTED):
-            return _check_preemption(event, before)
+            return [(5, text) for text in _check_preemption(event, before)]
     return []
 
 
@@ -194,6 +198,8 @@ def _check_preemption(event: StopOrdered, before: RegionImage) -> list[str]:
         ]
     if held.claim.priority >= claims[0].priority:
         return [f"{event.workload}.{event.epoch}: preempted by equal or lower priority {claims[0].priority}"]
+    if held.claim.kind == Kind.INTERACTIVE:
+        return [f"{event.workload}.{event.epoch}: preempted, and it is interactive"]
     return []
 
 

@@ -52,6 +52,10 @@ class PendingOrder:
         """The shape it was added with."""
         return self._places[workload][3]
 
+    def has_shape(self, shape: str) -> bool:
+        """Whether any of this shape is left."""
+        return shape in self._by_shape
+
     def first(
         self,
         count: int,

@@ -26,6 +26,7 @@ from runtime.clock import Clock, wall_now
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, HostError, KeeperExists, OlderCopy
 from runtime.garbage import settle_down
+from runtime.loop import run
 from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
 from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
 from store.port import LogStore
@@ -164,7 +165,7 @@ def run_until_signalled(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run in a loop of its own until it raises, or until SIGTERM or SIGINT ends it in order."""
     # The cancellation is the signal's, and this is where the process ends: there is nobody left to raise it to.
     with suppress(asyncio.CancelledError, KeyboardInterrupt):
-        asyncio.run(_with_signals(work))
+        run(_with_signals(work))
 
 
 async def _with_signals(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -274,5 +274,5 @@ class GlobalImage(Image):
 
 
 def key_of(submitter: str, key: str) -> str:
-    """An idempotency key as the image holds it: two submitters may use the same one."""
-    return f"{submitter}\n{key}"
+    """An idempotency key as the image holds it: two submitters may use the same one, and neither can write the other's."""
+    return f"{len(submitter)} {submitter} {key}"

@@ -15,9 +15,7 @@ PRIORITY_MAX = 6
 
 def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
     """What is wrong with a workload, wherever it would run; empty when nothing is."""
-    found: list[str] = []
-    if not _NAME.fullmatch(spec.name) or len(spec.name) > NAME_LENGTH_MAX:
-        found.append(f"name: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")
+    found = _problems_of_name(spec.name)
     if not 0 <= spec.priority <= PRIORITY_MAX:
         found.append(f"priority: {spec.priority} is not between 0 and {PRIORITY_MAX}")
     if not spec.jobs:
@@ -39,8 +37,14 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _problems_of_name(name: str) -> list[str]:
+    if _NAME.fullmatch(name) and len(name) <= NAME_LENGTH_MAX:
+        return []
+    return [f"name: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-', a letter or digit first"]
+
+
 def _problems_of_job(job: JobSpec) -> list[str]:
-    found: list[str] = []
+    found = _problems_of_name(job.name)
     if not 1 <= job.tasks <= TASKS_MAX:
         found.append(f"tasks: {job.tasks} is not between 1 and {TASKS_MAX}")
     found.extend(

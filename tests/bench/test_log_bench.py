@@ -40,7 +40,7 @@ def test_log_benchmark_reports_in_the_form(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert {"name", "machine", "figures", "bars", "yardsticks"} == set(report)
     assert "log" == report["name"]
-    assert {"cpu", "cores", "load", "fsync_ms", "system", "python", "sqlite", "nats"} == set(
+    assert {"cpu", "cores", "load", "fsync_ms", "system", "python", "loop", "sqlite", "nats"} == set(
         report["machine"]
     )
     assert report["machine"]["fsync_ms"] > 0

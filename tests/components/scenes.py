@@ -60,7 +60,16 @@ from tests.builders import (
 )
 from tests.components import brokering, queueing, storing
 from tests.components.machine import Machine
-from tests.components.test_allocation_agent import an_agent, an_award, answer, ask, claimed, full, place
+from tests.components.test_allocation_agent import (
+    an_agent,
+    an_award,
+    answer,
+    ask,
+    claimed,
+    conflict,
+    full,
+    place,
+)
 from tests.components.test_worker import PREPARED, RUNNING, share
 
 Start = Callable[..., Machine[Any]]
@@ -151,7 +160,7 @@ def of_the_agent(start: Start) -> Machine[Any]:
         ask(machine, a_job(1, 8), workload=name)
     machine.hear(BidSettled(EU, AgentName("a0"), WorkloadId("w-2"), "auction of w-2", has_won=False))
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), spreads=(a_spread({0: 1}),))))
-    again = claimed(answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=4))
+    again = claimed(conflict(machine, first, granted(a_claim("w-9", placed={0: 8})), rows=(full(0),)))
     machine.wait(Nanoseconds(CLAIM_SAY_AGAIN))
     answer(machine, again, "granted")
     machine.fact(EU_LOG, granted(again))

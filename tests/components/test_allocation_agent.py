@@ -36,7 +36,6 @@ from tests.builders import (
     a_job,
     a_region,
     a_spread,
-    amount,
     attempt,
     granted,
     joined,
@@ -124,6 +123,14 @@ def answer(
     """The store answers a claim."""
     told = ClaimAnswered(EU, A0, claim.workload, claim.epoch, claim.claim, verdict, reason, rows, sequence)
     return machine.hear(told)
+
+
+def conflict(machine: Machine[Any], claim: Claim, *events: Event, rows: tuple[NodeRow, ...] = ()) -> Decision:
+    """The store answers that these came first, and then its log tells them. Returns what is done then."""
+    sequence = machine.sequence(EU_LOG) + len(events)
+    assert () == answer(machine, claim, "conflict", Reason.CONFLICT, rows=rows, sequence=sequence).messages
+    machine.fact(EU_LOG, *events)
+    return machine.wake()
 
 
 def full(node: int) -> NodeRow:
@@ -318,11 +325,11 @@ def test_claim_names_the_view_it_was_made_on(start: Start) -> None:
     machine = an_agent(start)
     ask(machine, a_job(1, 1), workload="w-5")
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 4), spreads=(a_spread({0: 1}),))))
-    again = claimed(answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=4))
+    answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=4)
     last = claimed(place(machine, an_award("w-3", 1, a_job(1, 1))))
     assert (("w-5",), (attempt("w-1"),)) == (last.view.open_bids, last.view.open_claims)
     assert (full(0),) == last.view.learnt
-    assert (machine.component.name, 1) == (again.view.seed, again.view.sequence)
+    assert (machine.component.name, 1) == (last.view.seed, last.view.sequence)
 
 
 def test_view_of_a_claim_is_the_one_on_which_its_places_were_chosen(start: Start) -> None:
@@ -414,11 +421,12 @@ def test_claim_that_is_answered_for_good(
 
 
 def test_conflict_is_tried_elsewhere(start: Start) -> None:
-    """The rows are believed ahead of the log, and the next try has an id of its own."""
+    """Once the log has told what took its place; the next try has an id of its own."""
     machine = an_agent(start)
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), spreads=(a_spread({0: 1}),))))
-    again = claimed(answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=4))
+    again = claimed(conflict(machine, first, granted(a_claim("w-9", placed={0: 8})), rows=(full(0),)))
     assert [{1: 1}] == places(again.spreads)
+    assert (machine.sequence(EU_LOG), ()) == (again.view.sequence, again.view.learnt)
     assert first.claim != again.claim
     assert (first.workload, first.epoch, first.award_sequence) == (
         again.workload,
@@ -428,19 +436,62 @@ def test_conflict_is_tried_elsewhere(start: Start) -> None:
 
 
 def test_conflict_when_only_a_part_was_taken(start: Start) -> None:
-    """What the row says is left is used."""
+    """What is left is used."""
     machine = an_agent(start, joined("w0", 0, 1))
     first = claimed(place(machine, an_award("w-1", 1, a_job(2, 2))))
-    row = NodeRow(0, amount(4, 64, 512), is_open=True)
-    assert [{0: 2}] == places(claimed(answer(machine, first, "conflict", rows=(row,), sequence=4)).spreads)
+    again = claimed(conflict(machine, first, granted(a_claim("w-9", placed={0: 4}))))
+    assert [{0: 2}] == places(again.spreads)
 
 
 def test_conflict_when_there_is_no_other_room(start: Start) -> None:
     """The award is given back."""
     machine = an_agent(start, joined("w0", 0, 1))
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8))))
-    decision = answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=4)
+    decision = conflict(machine, first, granted(a_claim("w-9", placed={0: 8})), rows=(full(0),))
     assert (DeclineAward(EU, *attempt(), 7, Reason.NO_CAPACITY),) == decision.messages
+
+
+def test_conflict_over_a_victim_that_was_promised_to_another(start: Start) -> None:
+    """No row changed, so none is answered: an agent that did not wait for the log would claim the same ten times."""
+    machine = an_agent(
+        start,
+        joined("w0", 0, 2),
+        granted(a_claim("w-8", placed={0: 8})),
+        granted(a_claim("w-9", placed={1: 8})),
+    )
+    first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), priority=9)))
+    other = attempt({0: "w-8", 1: "w-9"}[first.spreads[0].nodes[0]])
+    taken = promised(a_claim("w-7", placed={first.spreads[0].nodes[0]: 8}, victims=(other,), priority=9))
+    again = claimed(conflict(machine, first, taken))
+    assert first.spreads != again.spreads
+    assert other not in again.victims
+
+
+def test_conflict_that_the_log_does_not_tell_yet(start: Start) -> None:
+    """The claim is said again meanwhile, in case that what took its place has gone; that is no new try."""
+    machine = an_agent(start)
+    first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), spreads=(a_spread({0: 1}),))))
+    answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=2)
+    assert first == claimed(machine.wait(CLAIM_SAY_AGAIN))
+    answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=3)
+    machine.fact(EU_LOG, granted(a_claim("w-9", placed={0: 8})))
+    assert [] == said(machine.wake(), SubmitClaim)
+    machine.fact(EU_LOG, AttemptEnded(*attempt("w-9"), EndCause.COMPLETED))
+    assert f"{first.claim[:-1]}2" == claimed(machine.wake()).claim
+
+
+def test_conflicts_of_several_claims_are_tried_elsewhere_apart(start: Start) -> None:
+    """Each of the next tries counts the others as taken."""
+    machine = an_agent(start, joined("w0", 0, 3))
+    spreads = (a_spread({0: 1}),)
+    claims = [
+        claimed(place(machine, an_award(name, 1, a_job(1, 8), spreads=spreads))) for name in ("w-1", "w-2")
+    ]
+    for claim in claims:
+        answer(machine, claim, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=2)
+    machine.fact(EU_LOG, granted(a_claim("w-9", placed={0: 8})))
+    again = said(machine.wake(), SubmitClaim)
+    assert [[{1: 1}], [{2: 1}]] == [places(submitted.claim.spreads) for submitted in again]
 
 
 def test_conflicts_have_an_end(start: Start) -> None:
@@ -449,11 +500,10 @@ def test_conflicts_have_an_end(start: Start) -> None:
     claim = claimed(place(machine, an_award("w-1", 1, a_job(1, 1))))
     ids = [claim.claim]
     for _ in range(CLAIM_TRIES_MAX - 1):
-        row = NodeRow(0, amount(8, 64, 512), is_open=True)
-        claim = claimed(answer(machine, claim, "conflict", Reason.CONFLICT, rows=(row,), sequence=4))
+        claim = claimed(conflict(machine, claim, AwardDeclined(*attempt("w-7"), "", 1)))
         ids.append(claim.claim)
     assert CLAIM_TRIES_MAX == len(set(ids))
-    decision = answer(machine, claim, "conflict", Reason.CONFLICT, sequence=4)
+    decision = answer(machine, claim, "conflict", Reason.CONFLICT, sequence=machine.sequence(EU_LOG) + 1)
     assert (DeclineAward(EU, *attempt(), 7, Reason.CONFLICTS_EXHAUSTED),) == decision.messages
 
 
@@ -461,7 +511,7 @@ def test_late_answer_to_an_earlier_try(start: Start) -> None:
     """It answers a claim that is settled: the newest try is what counts."""
     machine = an_agent(start)
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8))))
-    second = claimed(answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=4))
+    second = claimed(conflict(machine, first, granted(a_claim("w-9", placed={0: 8}))))
     for verdict in ("conflict", "refused", "granted"):
         assert NOTHING == answer(machine, first, verdict, Reason.BAD_CLAIM)
     assert second == claimed(machine.wait(CLAIM_SAY_AGAIN))
@@ -476,8 +526,8 @@ def test_learnt_row_is_believed_until_the_log_passes_it(start: Start) -> None:
     """From then on the log itself has told."""
     machine = an_agent(start)
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), spreads=(a_spread({0: 1}),))))
-    again = claimed(answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=3))
-    answer(machine, again, "refused", Reason.SUPERSEDED)
+    answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=3)
+    answer(machine, first, "refused", Reason.SUPERSEDED)
     assert [{1: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
     settle(machine, "w-2", has_won=False)
     machine.fact(EU_LOG, granted(a_claim("w-9", placed={0: 2})))

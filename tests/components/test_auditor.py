@@ -87,9 +87,9 @@ def planted(start: Start, *events: tuple[str, Event]) -> list[tuple[int, str, in
 
 
 def test_grant_without_an_award(start: Start) -> None:
-    """Rule 2 and 3, at the grant."""
+    """Rule 3, at the grant."""
     text = "w-1.1: granted in us without a standing award"
-    assert [(2, US_LOG, 2, text)] == planted(start, ("global", AWARD), ("us", granted(CLAIM)))
+    assert [(3, US_LOG, 2, text)] == planted(start, ("global", AWARD), ("us", granted(CLAIM)))
 
 
 def test_capacity_held_twice(start: Start) -> None:
@@ -98,7 +98,7 @@ def test_capacity_held_twice(start: Start) -> None:
     large = a_claim("w-2", placed={0: 8}, award_sequence=6)
     events = [("global", AWARD), ("eu", granted(CLAIM)), ("global", submitted(2)), ("global", other)]
     wanted = [
-        (2, EU_LOG, 3, "w-2.1: granted without room on node 0"),
+        (1, EU_LOG, 3, "w-2.1: granted without room on node 0"),
         (1, EU_LOG, 3, "node 0: gpu free -1000 + held 9000 + ending 0 is not 8000"),
     ]
     assert wanted == planted(start, *events, ("eu", granted(large)))
@@ -127,7 +127,7 @@ def test_preemption_for_nobody(start: Start) -> None:
     stop = StopOrdered(*attempt(), EndCause.PREEMPTED, WorkloadId("w-2"))
     events = [("global", AWARD), ("eu", granted(CLAIM)), ("eu", stop)]
     text = "w-1.1: preempted for w-2, which has no promise over it"
-    assert [(2, EU_LOG, 3, text)] == planted(start, *events)
+    assert [(5, EU_LOG, 3, text)] == planted(start, *events)
 
 
 def test_everything_is_checked_anew_from_time_to_time(start: Start) -> None:
@@ -177,7 +177,7 @@ def test_nothing_is_compared_before_an_adopted_image_is_reached(start: Start) ->
     assert [] == found(machine), "nothing can be said yet"
     machine.fact(GLOBAL_LOG, AWARD)
     machine.fact(EU_LOG, granted(a_claim("w-9", placed={2: 1}, award_sequence=2)))
-    assert [(2, EU_LOG, 4, "w-9.1: granted in eu without a standing award")] == found(machine)
+    assert [(3, EU_LOG, 4, "w-9.1: granted in eu without a standing award")] == found(machine)
 
 
 def test_comparing_begins_when_what_the_queue_rests_on_is_adopted(start: Start) -> None:

@@ -9,7 +9,7 @@ from core.fact import Event
 from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, SolicitBid
-from core.messages.queue import Bid, HoldWorkload
+from core.messages.queue import Bid, CancelWorkload, HoldWorkload
 from core.nouns.ids import AgentName, RegionName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, after
 from core.nouns.limits import (
@@ -264,6 +264,17 @@ def test_bid_that_nobody_asked_for(
     ).messages
 
 
+def test_bid_of_a_second_agent_of_a_region(start: Start) -> None:
+    """The bus repeated the request and the broker handed it to another: the first bid stands, and the other has lost."""
+    machine = a_job_queue(start)
+    submit(machine)
+    auction = auction_of(machine.wake())
+    bid(machine, auction, EU)
+    second = AgentName("a-second")
+    decision = machine.hear(Bid(EU, second, W1, auction, (0,), (), (), 1))
+    assert ((), (BidSettled(EU, second, W1, auction, has_won=False),)) == (decision.events, decision.messages)
+
+
 @pytest.mark.parametrize("auction", ["9.9", None])
 def test_abstention_that_does_not_count(start: Start, auction: str | None) -> None:
     """Of another auction, or said twice."""
@@ -505,6 +516,23 @@ def test_one_of_a_tight_shape_is_asked_about_at_a_time(start: Start) -> None:
     assert [(W1, EU)] == asked(decision)
     bid(machine, auction_of(decision))
     assert [(W2, EU), (W3, EU)] == asked(machine.wake())
+
+
+def test_shape_of_which_nobody_is_left(start: Start) -> None:
+    """Only its refusals are remembered, until they pass; so shapes that never come back fill no memory."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    abstain(machine, auction_of(machine.wake()), missing=3_000)
+    machine.wake()
+    shape = small().shape
+    assert (shape in machine.state.house.tight, shape in machine.state.house.willing_memo) == (True, True)
+    machine.hear(CancelWorkload(W1))
+    assert (shape in machine.state.house.tight, shape in machine.state.house.willing_memo) == (False, False)
+    submit(machine, small())
+    assert [] == asked(machine.wake())
+    other = WorkloadId("w-8")
+    machine.fact(EU_LOG, grant(1, other), ended(EndCause.COMPLETED, 1, other, gpu_milli=3_000))
+    assert [(W2, EU)] == asked(machine.wake())
 
 
 def test_auctions_when_the_queue_starts_again(start: Start) -> None:

@@ -133,6 +133,8 @@ def test_workload_when_submitted() -> None:
     assert {key_of("ada", "k"): W1} == image.workloads.keys
     assert 2 == image.workloads.submitted
     assert key_of("ada", "k") != key_of("bob", "k")
+    assert key_of("ada\nb", "k") != key_of("ada", "b\nk")
+    assert key_of("ada b", "k") != key_of("ada", "b k")
 
 
 def test_workload_when_held_and_released() -> None:

@@ -37,7 +37,7 @@ from core.invariants import (
 )
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, WorkloadId
 from core.nouns.placement import Claim
-from core.nouns.workload import EndCause, Phase
+from core.nouns.workload import EndCause, Kind, Phase
 from core.touched import touched_by
 from tests.builders import (
     EU,
@@ -141,7 +141,7 @@ def test_ledger_when_columns_are_not_what_attempts_hold(
 
 def grant(claim: Claim, *history: Event) -> list[str]:
     """What a grant breaks after this."""
-    return check_grant(claim, a_region(*(history or (joined(),))))
+    return [text for _, text in check_grant(claim, a_region(*(history or (joined(),))))]
 
 
 def test_grant_that_breaks_nothing() -> None:
@@ -300,7 +300,8 @@ def happened(
     event: Event, *history: Event, queue: GlobalImage | None = None, region: RegionName = EU
 ) -> list[str]:
     """What a fact of a region breaks after these."""
-    return check_region_fact(region, a_fact(event, 9, log=EU_LOG), a_region(joined(), *history), queue)
+    found = check_region_fact(region, a_fact(event, 9, log=EU_LOG), a_region(joined(), *history), queue)
+    return [text for _, text in found]
 
 
 AWARDED = a_queue(RegionAdded(EU), submitted(1), standing())
@@ -351,6 +352,12 @@ def test_preemption_by_a_promise_of_higher_priority() -> None:
 def test_preemption_by_equal_or_lower_priority() -> None:
     """Nobody is."""
     assert ["w-1.1: preempted by equal or lower priority 3"] == happened(PREEMPTED, HELD, pushing(3))
+
+
+def test_preemption_of_what_is_interactive() -> None:
+    """Never by choice, whoever comes."""
+    held = granted(a_claim("w-1", placed={0: 8}, kind=Kind.INTERACTIVE))
+    assert ["w-1.1: preempted, and it is interactive"] == happened(PREEMPTED, held, pushing(4))
 
 
 def test_preemption_for_nobody() -> None:

@@ -62,6 +62,8 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
         pytest.param(a_spec(priority=7), ["priority"], id="priority above"),
         pytest.param(replace(a_spec(), jobs=()), ["jobs"], id="no job"),
         pytest.param(a_spec(a_job(), a_job()), ["jobs"], id="two jobs of one name"),
+        pytest.param(with_job(name=""), ["jobs[0].name"], id="no name of a job"),
+        pytest.param(with_job(name="a b"), ["jobs[0].name"], id="blank in the name of a job"),
         pytest.param(with_job(tasks=0), ["jobs[0].tasks"], id="no task"),
         pytest.param(with_job(tasks=TASKS_MAX + 1), ["jobs[0].tasks"], id="too many tasks"),
         pytest.param(with_job(need=Amount()), ["jobs[0].need"], id="nothing needed"),

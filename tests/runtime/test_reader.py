@@ -5,11 +5,12 @@ from structlog.testing import capture_logs
 
 from bus.errors import AskTimedOut
 from core.codec import decode_event
-from core.events.queue import RegionAdded
+from core.events.queue import AttemptClosed, RegionAdded, WorkloadAwarded
+from core.fact import Event
 from core.images import GlobalImage, decode_image
 from core.messages.base import Message
 from core.messages.logs import FetchImage, ImagePage, LogPage, ReadLog
-from core.nouns.ids import GLOBAL_LOG
+from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, seconds
 from core.nouns.limits import (
     IMAGES_CACHED_MAX,
@@ -18,8 +19,11 @@ from core.nouns.limits import (
     SNAPSHOT_FACTS,
     SNAPSHOT_INTERVAL,
 )
+from core.nouns.workload import EndCause, Phase
 from runtime.images import load_image
 from store.errors import LogBroken
+from store.rows import row_of
+from tests.builders import EU, a_fact, opened, submitted
 from tests.runtime.aids import Place, count, count_many, how_many, large_fact, number_of, virtual
 
 SNAPSHOT_SECONDS = SNAPSHOT_INTERVAL / SECOND
@@ -110,6 +114,35 @@ async def test_images_by_sections_equal_the_fold(place: Place) -> None:
             assert folded.encode(sections) == image.encode(sections)
             assert place.durable == sequence
             assert set(sections or GlobalImage.SECTIONS) == set(image.sections)
+
+
+@virtual
+async def test_image_after_a_page_that_could_not_be_read(place: Place) -> None:
+    """What was folded before the page failed is not folded again: the next image equals the fold."""
+    w1 = WorkloadId("w-1")
+    failed = [
+        event
+        for epoch in range(1, READ_FACTS_MAX)
+        for event in (
+            WorkloadAwarded(w1, epoch, EU, 0, ()),
+            AttemptClosed(w1, epoch, EndCause.TASK_FAILED, Phase.PENDING, EU, epoch),
+        )
+    ]
+    events: list[Event] = [opened(), RegionAdded(EU), submitted(1), *failed]
+    rows = [row_of(a_fact(event, number)) for number, event in enumerate(events, 1)]
+    log = await place.store.open(GLOBAL_LOG, "log")
+    await log.append(rows[:10], 1)
+    await place.serve()
+    assert 10 == (await image_of(place))[1]
+    await log.append(rows[10:], 1)
+    place.disk.flip_byte(GLOBAL_LOG, len(rows))
+    with capture_logs() as lines, pytest.raises(AskTimedOut):
+        await image_of(place)
+    assert ["log_unreadable"] == [line["event"] for line in lines]
+    place.disk.flip_byte(GLOBAL_LOG, len(rows))
+    image, sequence = await image_of(place)
+    assert (len(rows), len(failed) // 2) == (sequence, image.workloads.rows[w1].tasks_failed)
+    assert (await place.folded()).encode() == image.encode()
 
 
 @virtual
