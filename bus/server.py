@@ -127,7 +127,7 @@ class NatsServer:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                process_group=0,  # Ctrl-C on the terminal is for us; we then stop it in order.
+                start_new_session=True,  # Ctrl-C on the terminal is for us; we then stop it in order.
             )
         try:
             return await asyncio.wait_for(self._ready(directory, self._process), START_SPAN / SECOND)

@@ -33,6 +33,20 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize(
+    ("name", "bars"),
+    [("bus", ["request_p50_ratio", "messages_per_s"]), ("simulate", ["messages_per_s"])],
+)
+def test_benchmark_reports_its_bars(name: str, bars: list[str], tmp_path: Path) -> None:
+    """Those that the others do not show: over a real server, and of a whole plane."""
+    done = run(name, "--json", "--quick", "--directory", str(tmp_path))
+    assert 0 == done.returncode, done.stderr
+    report = json.loads(done.stdout)
+    assert bars == [bar["name"] for bar in report["bars"]]
+    assert all(report["figures"][bar["name"]] == bar["value"] > 0 for bar in report["bars"])
+
+
+@pytest.mark.processes
 def test_log_benchmark_reports_in_the_form(tmp_path: Path) -> None:
     """One JSON object: every bar with its value and whether it was met, whatever that is; and nothing is left behind."""
     done = run("log", "--json", "--quick", "--directory", str(tmp_path))
