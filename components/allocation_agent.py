@@ -313,7 +313,7 @@ class AllocationAgent:
         if key in state.claims or capacity.holding(*key) is not None or capacity.promise(*key) is not None:
             return NOTHING
         spreads, victims = award.spreads, award.victims
-        if not spreads or max(max(spread.nodes) for spread in spreads) >= len(capacity.gpu_type):
+        if not spreads or max(max(spread.nodes) for spread in spreads) >= len(capacity.node_type):
             found = self._search(state, self._room(state), award.jobs, award.priority)
             if isinstance(found, Reason):
                 return self._give_back(award.workload, award.epoch, award.award_sequence, found)

@@ -11,6 +11,9 @@ Every word is said again until the log or a report shows that it was heard, and 
 late one changes nothing.
 """
 
+from collections.abc import Sequence
+from itertools import accumulate
+
 from msgspec import Struct
 
 from core.images import RegionImage
@@ -123,6 +126,7 @@ class _Attempt:
     ) -> None:
         self.region, self.sequence, self.key = region, sequence, key
         self.row, self.held, self.shares = row, held, shares
+        self.worker_of = capacity.worker_of
         self.grace: Nanoseconds = Nanoseconds(held.claim.grace or GRACE)
         parts = _parts(held.claim, capacity)
         self.lost = [worker for worker in parts if capacity.workers[worker].is_lost]
@@ -200,7 +204,10 @@ class _Attempt:
             return tuple(self._prepare(worker) for worker in unknown)
         ready = [worker for worker, phase in phases.items() if phase == TasksPhase.PREPARED]
         if ready:
-            return tuple(StartTasks(self.region, worker, self.sequence, *self.key) for worker in ready)
+            masters, hosts = self._addresses()
+            return tuple(
+                StartTasks(self.region, worker, self.sequence, *self.key, masters, hosts) for worker in ready
+            )
         return (RecordStarted(self.region, *self.key),)
 
     def _prepare(self, worker: WorkerName) -> PrepareTasks:
@@ -216,7 +223,36 @@ class _Attempt:
             resume_epoch=claim.resume_epoch,
             resume_step=claim.resume_step,
             is_leader=worker == next(iter(self.parts)),
+            ranks=tuple(self._by_node(worker, _first_ranks(spread), spread) for spread in claim.spreads),
+            groups=tuple(self._by_node(worker, range(len(spread.nodes)), spread) for spread in claim.spreads),
         )
+
+    def _by_node(self, worker: WorkerName, figures: Sequence[int], spread: Spread) -> tuple[int, ...]:
+        """Those of a worker's nodes."""
+        return tuple(
+            figure
+            for node, figure in zip(spread.nodes, figures, strict=True)
+            if self.worker_of[node] == worker
+        )
+
+    def _addresses(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """By job, where its rank 0 is, and the addresses of its nodes; none where tasks are emulated."""
+        if not all(share.host for share in self.shares.values()):
+            return (), ()
+        hosts = tuple(
+            tuple(self.shares[WorkerName(self.worker_of[node])].host for node in spread.nodes)
+            for spread in self.held.claim.spreads
+        )
+        masters = []
+        for job, spread in enumerate(self.held.claim.spreads):
+            first = self.shares[WorkerName(self.worker_of[spread.nodes[0]])]
+            masters.append(f"{first.host}:{first.ports[job]}")
+        return tuple(masters), hosts
+
+
+def _first_ranks(spread: Spread) -> list[int]:
+    """The rank of the first task on each node: ranks are numbered node by node."""
+    return list(accumulate(spread.tasks[:-1], initial=0))
 
 
 def _cause_of(exit_code: int) -> EndCause:

@@ -61,7 +61,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause
 from core.rows import pack_rows
 from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room
-from core.rules.inventory import is_sound
+from core.rules.inventory import is_sound, numbered
 from core.touched import touched_by
 
 
@@ -373,8 +373,8 @@ class PlacementStore:
     def _join(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, RecordJoin)
-        inventory = message.inventory
         capacity = state.image.capacity
+        inventory = numbered(message.inventory, capacity)
         if (
             not is_sound(inventory)
             or inventory.worker in capacity.workers

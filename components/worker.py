@@ -64,6 +64,12 @@ class ShareChanged(Note, frozen=True):
     tasks: TasksState
 
 
+class Preparing(Note, frozen=True):
+    """A share is being prepared, which takes its time: the spool will say when it is."""
+
+    key: AttemptKey
+
+
 class ShareForgotten(Note, frozen=True):
     """The region's log shows the end of a share: nobody needs to hear of it again."""
 
@@ -98,6 +104,7 @@ class WorkerState:
         self.start = 0
         self.reports = 0
         self.shares: dict[AttemptKey, TasksState] = {}
+        self.preparing: dict[AttemptKey, None] = {}
         self.beat_at = at
         """When the next beat is due."""
         self.beaten_at = at
@@ -161,6 +168,9 @@ class Worker:
         match fact.event:
             case ShareChanged(tasks):
                 state.shares[tasks.workload, tasks.epoch] = tasks
+                state.preparing.pop((tasks.workload, tasks.epoch), None)
+            case Preparing(key):
+                state.preparing[key] = None
             case ShareForgotten(key):
                 state.shares.pop(key, None)
             case Obeyed(sequence):
@@ -185,6 +195,7 @@ class Worker:
                 state.start = start
                 state.sequence = max(state.sequence, sequence)
                 state.shares = {(share.workload, share.epoch): share for share in tasks}
+                state.preparing = {}
         return state
 
     # From the host and the spool.
@@ -214,9 +225,10 @@ class Worker:
         share = state.shares.get((command.workload, command.epoch))
         if share is not None:
             return self._obeyed(state, command.sequence, share)
-        if self._knows_newer(state, command):
+        key = (command.workload, command.epoch)
+        if key in state.preparing or self._knows_newer(state, command):
             return NOTHING
-        return Decision(events=(Obeyed(command.sequence),), effects=(PrepareShare(command),))
+        return Decision((Obeyed(command.sequence), Preparing(key)), effects=(PrepareShare(command),))
 
     def _start(self, state: WorkerState, envelope: Envelope) -> Decision:
         command = envelope.message
@@ -226,7 +238,7 @@ class Worker:
             return NOTHING
         if share.phase != TasksPhase.PREPARED:
             return self._obeyed(state, command.sequence, share)
-        effect = StartShare(command.workload, command.epoch, command.sequence)
+        effect = StartShare(command.workload, command.epoch, command.sequence, command.masters, command.hosts)
         return Decision(events=(Obeyed(command.sequence),), effects=(effect,))
 
     def _stop(self, state: WorkerState, envelope: Envelope) -> Decision:
@@ -235,7 +247,11 @@ class Worker:
         assert isinstance(command, StopTasks)
         if not self._may(state, envelope, command.sequence):
             return NOTHING
-        share = state.shares.get((command.workload, command.epoch))
+        key = (command.workload, command.epoch)
+        share = state.shares.get(key)
+        if share is None and key in state.preparing:
+            # It is stopped once it is prepared: whoever says this says it again.
+            return Decision(events=(Obeyed(command.sequence),), effects=(KeepFence(command.sequence),))
         if share is None:
             gone = TasksState(command.workload, command.epoch, TasksPhase.ENDED)
             return self._obeyed(state, command.sequence, gone)

@@ -21,6 +21,9 @@ class StartShare(Effect, frozen=True):
     workload: WorkloadId
     epoch: int
     sequence: int
+    masters: tuple[str, ...] = ()
+    """As in `StartTasks`."""
+    hosts: tuple[tuple[str, ...], ...] = ()
 
 
 class StopShare(Effect, frozen=True):

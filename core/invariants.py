@@ -68,7 +68,7 @@ def check_nodes_balance(capacity: Capacity, nodes: Iterable[int]) -> list[str]:
 
 def check_ledger(capacity: Capacity) -> list[str]:
     """Rule 1 on every node, worked out anew from who holds what."""
-    size = len(capacity.gpu_type)
+    size = len(capacity.node_type)
     held = [Columns() for _ in range(3)]
     for columns in held:
         columns.grow(size)

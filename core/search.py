@@ -25,9 +25,10 @@ def find_spreads(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> tuple
     found: dict[int, Spread] = {}
     for position in sorted(range(len(jobs)), key=lambda index: (-jobs[index].need.gpu_milli, index)):
         job = jobs[position]
-        if job.gpu_type not in view.codes:
+        code = view.codes.get(job.node_type)
+        if code is None:
             return Reason.NO_SUCH_HARDWARE
-        spread = _find_spread(room, job, view.codes[job.gpu_type])
+        spread = _find_spread(room, job, code)
         if spread is None:
             return Reason.NO_CAPACITY
         found[position] = spread
@@ -40,7 +41,7 @@ def find_spreads(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> tuple
 def tasks_that_fit(room: Room, job: JobSpec, code: int) -> Ints:
     """How many tasks of a job each node has room for.
 
-    returns   (nodes,) whole tasks, 0 on nodes of another GPU type
+    returns   (nodes,) whole tasks, 0 on nodes of another type
     """
     need = job.need
     count = np.full(len(room.gpu), job.tasks, dtype=np.int64)
@@ -112,9 +113,10 @@ def missing_gpu_milli(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> 
     most = 1
     for job in jobs:
         need = job.need.gpu_milli
-        if job.gpu_type not in view.codes or not need:
+        code = view.codes.get(job.node_type)
+        if code is None or not need:
             continue
-        mine = room.kind == view.codes[job.gpu_type]
+        mine = room.kind == code
         lacking = job.tasks - int((np.maximum(room.gpu, 0) // need)[mine].sum())
         if lacking > 0:
             gap = need - int((np.maximum(room.gpu, 0) % need)[mine].max(initial=0))

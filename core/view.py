@@ -20,7 +20,7 @@ class Room:
 
     gpu, cpu, memory   (nodes,) available, in GPU milli, CPU milli and bytes; 0 where nothing may be placed
     rack               (nodes,) rack number
-    kind               (nodes,) code of the GPU type; -1 where there is no node
+    kind               (nodes,) code of the node type; -1 where there is no node
     """
 
     __slots__ = ("cpu", "gpu", "kind", "memory", "rack")
@@ -54,10 +54,10 @@ class NodeView:
         self._dirty: set[int] = set()
         self._room = Room(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
         self.codes: dict[str, int] = {}
-        """GPU types by code, in the order in which they joined."""
+        """Node types by code, in the order in which they joined."""
         self.gpu_total = 0
         """GPU milli of all nodes, lost ones too."""
-        self.touch(range(len(capacity.gpu_type)))
+        self.touch(range(len(capacity.node_type)))
 
     def touch(self, nodes: Iterable[int]) -> None:
         """These nodes changed in the image."""
@@ -67,7 +67,7 @@ class NodeView:
         """Whatever was copied is copied again."""
         self._room = Room(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
         self.codes.clear()
-        self.touch(range(len(self._capacity.gpu_type)))
+        self.touch(range(len(self._capacity.node_type)))
 
     def put_rows(self, rows: Ints) -> None:
         """Take rows (core/rows.py) for what facts made of their nodes: what a refresh would work out, copied at once."""
@@ -86,10 +86,10 @@ class NodeView:
 
     def _make_room(self) -> None:
         capacity, room = self._capacity, self._room
-        size = len(capacity.gpu_type)
+        size = len(capacity.node_type)
         # A node may join under a number between those that are there: the arrays are long enough, and know nothing of it.
         if size > len(room.gpu) or any(
-            room.kind[node] < 0 and capacity.gpu_type[node] for node in self._dirty
+            room.kind[node] < 0 and capacity.node_type[node] for node in self._dirty
         ):
             self._grow(size)
 
@@ -110,7 +110,7 @@ class NodeView:
         capacity = self._capacity
         was = len(self._room.gpu)
         more = np.zeros(size - was, dtype=np.int64)
-        for name in capacity.gpu_type:
+        for name in capacity.node_type:
             if name:
                 self.codes.setdefault(name, len(self.codes))
         self._room = Room(
@@ -118,7 +118,7 @@ class NodeView:
             np.concatenate([self._room.cpu, more]),
             np.concatenate([self._room.memory, more]),
             np.array(capacity.rack, dtype=np.int64),
-            np.array([self.codes.get(name, -1) for name in capacity.gpu_type], dtype=np.int64),
+            np.array([self.codes.get(name, -1) for name in capacity.node_type], dtype=np.int64),
         )
         self.gpu_total = sum(capacity.gpu.total)
         self._dirty.update(range(was, size))

@@ -130,8 +130,9 @@ class EmulatedSpool:
         if share.state.phase == TasksPhase.PREPARED:
             self._end(key, share, EXIT_STOPPED)
             return
-        stop_span = max(job.emulation.stop_span for job in share.command.jobs)
-        saves = any(job.emulation.checkpoint_every for job in share.command.jobs) and stop_span <= grace
+        emulations = [job.emulation for job in share.command.jobs if job.emulation]
+        stop_span = max(emulation.stop_span for emulation in emulations)
+        saves = any(emulation.checkpoint_every for emulation in emulations) and stop_span <= grace
         if saves and share.command.is_leader:
             share.state = replace(share.state, saved_step=self._step(share, now))
         share.saves_at = None
@@ -177,7 +178,9 @@ class EmulatedSpool:
 
     def _next_save(self, share: Share, now: Instant) -> Instant | None:
         every = [
-            job.emulation.checkpoint_every for job in share.command.jobs if job.emulation.checkpoint_every
+            job.emulation.checkpoint_every
+            for job in share.command.jobs
+            if job.emulation and job.emulation.checkpoint_every
         ]
         return after(now, min(every)) if every and share.command.is_leader else None
 
@@ -196,7 +199,9 @@ class EmulatedSpool:
 def _span_and_exit(command: PrepareTasks) -> tuple[Nanoseconds, int]:
     """How long the share runs from now on, and the exit code it ends with: the first failure, or the longest job's end."""
     mine: list[Emulation] = [
-        job.emulation for job, spread in zip(command.jobs, command.spreads, strict=True) if spread.nodes
+        job.emulation
+        for job, spread in zip(command.jobs, command.spreads, strict=True)
+        if job.emulation and spread.nodes
     ]
     done = command.resume_step * STEP
     span = max((max(1, emulation.work - done) for emulation in mine), default=1)

@@ -86,7 +86,7 @@ class Capacity(Section):
     gpu: Columns = field(default_factory=Columns)
     cpu: Columns = field(default_factory=Columns)
     memory: Columns = field(default_factory=Columns)
-    gpu_type: list[str] = field(default_factory=list)
+    node_type: list[str] = field(default_factory=list)
     """Empty for a number that no node has."""
     rack: list[int] = field(default_factory=list)
     worker_of: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Capacity(Section):
 
     def has_node(self, node: int) -> bool:
         """Whether the region has a node of this number."""
-        return 0 <= node < len(self.gpu_type) and self.gpu_type[node] != ""
+        return 0 <= node < len(self.node_type) and self.node_type[node] != ""
 
     def is_open(self, node: int) -> bool:
         """Whether new tasks may be placed on the node."""
@@ -146,18 +146,18 @@ class Capacity(Section):
             self._add(group, event.worker, fact.sequence)
 
     def _add(self, group: NodeGroup, worker: WorkerName, sequence: int) -> None:
-        size = max(len(self.gpu_type), group.first + group.count)
-        missing = size - len(self.gpu_type)
+        size = max(len(self.node_type), group.first + group.count)
+        missing = size - len(self.node_type)
         for columns in (self.gpu, self.cpu, self.memory):
             columns.grow(size)
-        self.gpu_type.extend([""] * missing)
+        self.node_type.extend([""] * missing)
         self.worker_of.extend([""] * missing)
         self.rack.extend([0] * missing)
         self.is_lost.extend([False] * missing)
         self.changed.extend([0] * missing)
         for node in group.numbers():
-            assert not self.gpu_type[node], (node, worker)
-            self.gpu_type[node] = group.gpu_type
+            assert not self.node_type[node], (node, worker)
+            self.node_type[node] = group.node_type
             self.rack[node] = group.rack_of(node)
             self.worker_of[node] = worker
             self.changed[node] = sequence

@@ -181,7 +181,7 @@ class Hardware(Section):
         event = fact.event
         assert isinstance(event, NodesJoined)
         for group in event.inventory.groups:
-            row = self.rows.setdefault(group.gpu_type, HardwareRow(0, 0, 0))
+            row = self.rows.setdefault(group.node_type, HardwareRow(0, 0, 0))
             row.nodes += group.count
             row.gpu_milli_max = max(row.gpu_milli_max, group.total.gpu_milli)
             row.gpu_milli += group.count * group.total.gpu_milli

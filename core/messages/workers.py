@@ -30,6 +30,10 @@ class TasksState(Struct, frozen=True):
     """The newest checkpoint of this attempt; 0: none."""
     exit_code: int = 0
     """The first that was not zero, once ended."""
+    host: str = ""
+    """Once prepared: the address under which other nodes reach its tasks; empty where they are emulated."""
+    ports: tuple[int, ...] = ()
+    """Once prepared: by job, a free port for its rank 0 if that is here, and 0 if not; empty where they are emulated."""
 
 
 class PrepareTasks(Message, frozen=True, tag="prepare-tasks"):
@@ -48,6 +52,10 @@ class PrepareTasks(Message, frozen=True, tag="prepare-tasks"):
     resume_step: int = 0
     is_leader: bool = False
     """Rank 0 is among them: this worker reports the gang's checkpoints."""
+    ranks: tuple[tuple[int, ...], ...] = ()
+    """By job, beside its spread: the rank of the first task on each of the worker's nodes."""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """By job, beside its spread: where each of the worker's nodes stands among all nodes of the job."""
 
 
 class StartTasks(Message, frozen=True, tag="start-tasks"):
@@ -58,6 +66,10 @@ class StartTasks(Message, frozen=True, tag="start-tasks"):
     sequence: int
     workload: WorkloadId
     epoch: int
+    masters: tuple[str, ...] = ()
+    """By job, `host:port` of its rank 0; empty where tasks are emulated."""
+    hosts: tuple[tuple[str, ...], ...] = ()
+    """By job, the addresses of its nodes in order."""
 
 
 class StopTasks(Message, frozen=True, tag="stop-tasks"):

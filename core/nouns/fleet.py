@@ -5,6 +5,14 @@ from msgspec import Struct
 from core.nouns.ids import WorkerName
 from core.nouns.quantities import Amount
 
+UNNUMBERED = -1
+"""The first node and rack of a group whose region is to number them when it joins."""
+
+
+def node_type_of(gpu_type: str, *, runs_programs: bool) -> str:
+    """A GPU type on nodes that run programs, or on emulated ones: two sorts of hardware, never taken for each other."""
+    return f"{gpu_type} (real)" if runs_programs else gpu_type
+
 
 class NodeGroup(Struct, frozen=True):
     """A run of like nodes that one worker serves: `count` nodes, numbered from `first`, filling racks in order.
@@ -20,6 +28,13 @@ class NodeGroup(Struct, frozen=True):
     """The rack of the first node. Racks are numbered through the region, a pod's racks together, a zone's pods together."""
     nodes_per_rack: int
     zone: str = "zone-0"
+    runs_programs: bool = False
+    """A machine that runs what users wrote; others are emulated: their tasks take time, checkpoint and fail."""
+
+    @property
+    def node_type(self) -> str:
+        """What its nodes are, for jobs that look for a place."""
+        return node_type_of(self.gpu_type, runs_programs=self.runs_programs)
 
     def numbers(self) -> range:
         """The numbers of its nodes."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from core.nouns.fleet import node_type_of
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.quantities import Amount
@@ -39,15 +40,39 @@ class Emulation(Struct, frozen=True, forbid_unknown_fields=True):
     """How long it takes to write a checkpoint and leave when told to stop."""
 
 
+class Program(Struct, frozen=True, forbid_unknown_fields=True):
+    """What each task of a job runs, on nodes that run programs."""
+
+    run: str
+    """For `/bin/sh -c`, which is replaced by it where it is one command."""
+    directory: str = ""
+    """Where it runs: an absolute path on the node; empty: a directory of the attempt's own."""
+    env: dict[str, str] = {}
+    secrets: tuple[str, ...] = ()
+    """Names of variables that are read on the node, and are never part of a fact."""
+    checkpoint_dir: str = ""
+    """Under which each attempt has a directory for its checkpoints, on storage that all nodes see; empty: on the node."""
+    early_warning: Nanoseconds = NEVER
+    """SIGUSR1 is sent so long before SIGTERM; zero: not at all."""
+    has_slurm_env: bool = False
+    """Whether it finds the `SLURM_*` variables too."""
+
+
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """One job: `tasks` identical tasks, each of which fits one node."""
+    """One job: `tasks` identical tasks, each of which fits one node. It has an emulation or a program, never both."""
 
     name: str
     tasks: int
     need: Amount
     """Of one task."""
     gpu_type: str
-    emulation: Emulation
+    emulation: Emulation | None = None
+    program: Program | None = None
+
+    @property
+    def node_type(self) -> str:
+        """What a node must be to run it: emulated work runs on emulated nodes, programs on those that run programs."""
+        return node_type_of(self.gpu_type, runs_programs=self.program is not None)
 
 
 class RetryLimits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,7 +102,7 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     def shape(self) -> str:
         """Equal for workloads that fit in the same places: what a refusal holds for."""
         jobs = ";".join(
-            f"{job.tasks}x{job.gpu_type}:{job.need.gpu_milli}/{job.need.cpu_milli}/{job.need.memory_bytes}"
+            f"{job.tasks}x{job.node_type}:{job.need.gpu_milli}/{job.need.cpu_milli}/{job.need.memory_bytes}"
             for job in self.jobs
         )
         return f"{self.priority}|{','.join(self.regions)}|{jobs}"

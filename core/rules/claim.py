@@ -32,7 +32,7 @@ def check_nodes(claim: Claim, capacity: Capacity) -> Reason | None:
         for node in spread.nodes:
             if not capacity.has_node(node):
                 return Reason.UNKNOWN_NODE
-            if capacity.gpu_type[node] != job.gpu_type:
+            if capacity.node_type[node] != job.node_type:
                 return Reason.BAD_CLAIM
     return None
 

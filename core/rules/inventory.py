@@ -1,8 +1,9 @@
 """Whether what a worker says it serves can be part of a region: what no image could fold is never recorded."""
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from core.nouns.fleet import Inventory, NodeGroup
+from core.images.capacity import Capacity
+from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
 from core.nouns.limits import NEED_MAX, NODE_NUMBERS_MAX
 
 
@@ -12,6 +13,23 @@ def is_sound(inventory: Inventory) -> bool:
         return False
     numbers = inventory.numbers()
     return len(set(numbers)) == len(numbers) > 0
+
+
+def numbered(inventory: Inventory, capacity: Capacity) -> Inventory:
+    """The same with numbers for groups that come without: behind all nodes and racks that there are.
+
+    A machine that joins a running region does not know what others are numbered.
+    """
+    if all(group.first != UNNUMBERED for group in inventory.groups):
+        return inventory
+    node = len(capacity.node_type)
+    rack = max(capacity.rack, default=-1) + 1
+    groups = []
+    for group in inventory.groups:
+        groups.append(replace(group, first=node, rack_first=rack))
+        node += group.count
+        rack += -(-group.count // max(1, group.nodes_per_rack))
+    return replace(inventory, groups=tuple(groups))
 
 
 def _is_sound(group: NodeGroup) -> bool:

@@ -7,8 +7,9 @@ from msgspec.structs import asdict
 from core.codec import encode
 from core.images.region import Hardware
 from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, NEED_MAX, TASKS_MAX
-from core.nouns.workload import JobSpec, WorkloadSpec
+from core.nouns.workload import Emulation, JobSpec, Program, WorkloadSpec
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 PRIORITY_MAX = 6
 
@@ -20,6 +21,8 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         found.append(f"priority: {spec.priority} is not between 0 and {PRIORITY_MAX}")
     if not spec.jobs:
         found.append("jobs: there must be one at least")
+    if len({job.program is None for job in spec.jobs}) > 1:
+        found.append("jobs: some have a program and some an emulation; all of a workload have the same")
     names = [job.name for job in spec.jobs]
     if len(set(names)) != len(names):
         found.append("jobs: two have the same name")
@@ -59,12 +62,45 @@ def _problems_of_job(job: JobSpec) -> list[str]:
         found.append("need: it asks for neither GPU nor CPU")
     if job.need.gpu_milli > 1000 and job.need.gpu_milli % 1000:
         found.append("need.gpu_milli: more than one device must be whole devices (multiples of 1000)")
-    if job.emulation.work <= 0:
-        found.append("emulation.work: it must be positive")
+    if (job.emulation is None) == (job.program is None):
+        found.append("program: a job has either a program or an emulation")
+    if job.emulation is not None:
+        found.extend(_problems_of_emulation(job.emulation))
+    if job.program is not None:
+        found.extend(_problems_of_program(job.program))
+    return found
+
+
+def _problems_of_emulation(emulation: Emulation) -> list[str]:
+    found = [] if emulation.work > 0 else ["emulation.work: it must be positive"]
     spans = ("checkpoint_every", "fails_after", "stop_span")
     found.extend(
-        f"emulation.{name}: it must not be negative" for name in spans if getattr(job.emulation, name) < 0
+        f"emulation.{name}: it must not be negative" for name in spans if getattr(emulation, name) < 0
     )
+    return found
+
+
+def _problems_of_program(program: Program) -> list[str]:
+    found = [] if program.run.strip() else ["program.run: it is empty"]
+    for name in ("directory", "checkpoint_dir"):
+        path = getattr(program, name)
+        if path and not path.startswith("/"):
+            found.append(f"program.{name}: {path} is not an absolute path")
+    found.extend(
+        f"program.env: {name!r} cannot be the name of a variable"
+        for name in program.env
+        if not _VARIABLE.fullmatch(name)
+    )
+    found.extend(
+        f"program.secrets: {name!r} cannot be the name of a variable"
+        for name in program.secrets
+        if not _VARIABLE.fullmatch(name)
+    )
+    texts = [program.run, program.directory, program.checkpoint_dir, *program.env.values()]
+    if any("\0" in text for text in texts):
+        found.append("program: no text may hold a zero byte")
+    if program.early_warning < 0:
+        found.append("program.early_warning: it must not be negative")
     return found
 
 
@@ -72,8 +108,8 @@ def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
     """Whether the region's nodes, were they all empty, might hold it. A no is final; a yes is not a promise."""
     wanted: dict[str, int] = {}
     for job in spec.jobs:
-        row = hardware.rows.get(job.gpu_type)
+        row = hardware.rows.get(job.node_type)
         if row is None or job.need.gpu_milli > row.gpu_milli_max:
             return False
-        wanted[job.gpu_type] = wanted.get(job.gpu_type, 0) + job.need.gpu_milli * job.tasks
-    return all(amount <= hardware.rows[gpu_type].gpu_milli for gpu_type, amount in wanted.items())
+        wanted[job.node_type] = wanted.get(job.node_type, 0) + job.need.gpu_milli * job.tasks
+    return all(amount <= hardware.rows[node_type].gpu_milli for node_type, amount in wanted.items())

@@ -35,7 +35,7 @@ from core.messages.store import (
     RecordStarted,
     SubmitClaim,
 )
-from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, RETENTION
@@ -76,6 +76,18 @@ def test_nodes_join_once(start: Start) -> None:
     assert [NodesJoined(W0, an_inventory())] == facts(machine.hear(join))
     assert NOTHING == machine.hear(join)
     assert NOTHING == machine.hear(RecordJoin(EU, an_inventory("w0", 8, 2)))
+
+
+def test_nodes_that_come_without_numbers(start: Start) -> None:
+    """They stand behind all that there are, in racks of their own; said again, nothing more joins."""
+    machine = a_store(start)
+    loose = Inventory(WorkerName("w9"), (group(UNNUMBERED, 3, rack_first=UNNUMBERED), group(UNNUMBERED, 1)))
+    (event,) = facts(machine.hear(RecordJoin(EU, loose)))
+    assert isinstance(event, NodesJoined)
+    last_rack = max(machine.state.image.capacity.rack[:4])
+    found = [(one.first, one.rack_first, one.count) for one in event.inventory.groups]
+    assert [(4, last_rack + 1, 3), (7, last_rack + 3, 1)] == found
+    assert NOTHING == machine.hear(RecordJoin(EU, loose))
 
 
 @pytest.mark.parametrize("first", [0, 3])

@@ -88,6 +88,29 @@ def test_gang_of_several_jobs_is_cut_by_worker(start: Start) -> None:
     } == cut
 
 
+def test_ranks_are_numbered_node_by_node(start: Start) -> None:
+    """Through all workers of a job: each is told the first rank and the place of each of its nodes."""
+    jobs = (a_job(6, name="main"), a_job(1, name="eval"))
+    claim = a_claim("w-1", jobs=jobs, spreads=(a_spread({0: 1, 1: 2, 2: 3}), a_spread({3: 1})))
+    told = {one.worker: one for one in said(with_gang(start, claim).machine.wake(), PrepareTasks)}
+    assert (((0, 1), ()), ((0, 1), ())) == (told[W0].ranks, told[W0].groups)
+    assert (((3,), (0,)), ((2,), (0,))) == (told[W1].ranks, told[W1].groups)
+
+
+def test_gang_of_programs_learns_where_its_masters_are(start: Start) -> None:
+    """Each worker says its address and a port for every rank 0 that it has; all are told all of them."""
+    jobs = (a_job(3, name="main"), a_job(1, name="eval"))
+    claim = a_claim("w-1", jobs=jobs, spreads=(a_spread({1: 1, 2: 2}), a_spread({3: 1})))
+    broker = with_gang(start, claim)
+    broker.machine.wake()
+    broker.report(W0, replace(PREPARED, host="10.0.0.1", ports=(4000, 0)))
+    broker.report(W1, replace(PREPARED, host="10.0.0.2", ports=(0, 5000)))
+    told = said(broker.machine.wake(), StartTasks)
+    assert [W0, W1] == [one.worker for one in told]
+    assert {("10.0.0.1:4000", "10.0.0.2:5000")} == {one.masters for one in told}
+    assert {(("10.0.0.1", "10.0.0.2"), ("10.0.0.2",))} == {one.hosts for one in told}
+
+
 def test_resumed_gang_is_told_what_to_resume(start: Start) -> None:
     """The checkpoint that its award named."""
     told = said(with_gang(start, replace(GANG, resume_epoch=2, resume_step=70)).machine.wake(), PrepareTasks)

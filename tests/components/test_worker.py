@@ -229,6 +229,24 @@ def test_prepare(start: Start) -> None:
     assert PREPARED == reported(again)
 
 
+def test_prepare_that_takes_its_time(start: Start) -> None:
+    """Said again meanwhile, it is not begun again; to stop what is being prepared waits until it is, and is no end."""
+    machine = joined(start)
+    machine.hear(PREPARE)
+    assert NOTHING == machine.hear(PREPARE)
+    early = machine.hear(STOP)
+    assert ((KeepFence(10),), ()) == (early.effects, early.messages)
+    machine.hear(TasksChanged(PREPARED))
+    assert (StopShare(*attempt(), 10, 30),) == machine.hear(STOP).effects
+
+
+def test_start_names_the_masters(start: Start) -> None:
+    """They reach the spool as the broker told them."""
+    machine = joined(start, PREPARED)
+    command = replace(START, masters=("10.0.0.1:4000",), hosts=(("10.0.0.1",),))
+    assert (StartShare(*attempt(), 10, command.masters, command.hosts),) == machine.hear(command).effects
+
+
 def test_prepare_of_an_older_attempt(start: Start) -> None:
     """A newer one of the same workload is here: the older is over."""
     machine = joined(start, share(TasksPhase.RUNNING, epoch=2))

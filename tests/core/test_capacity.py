@@ -72,7 +72,7 @@ def test_row_changes_only_on_touched_nodes(seed: int) -> None:
     image = RegionImage.empty()
     for fact in RegionHistory(seed).draw(150):
         capacity = image.capacity
-        size = len(capacity.gpu_type)
+        size = len(capacity.node_type)
         before = [(parts(capacity, node), capacity.is_lost[node]) for node in range(size)]
         touched = set(touched_by(capacity, fact))
         image.fold(fact)

@@ -10,7 +10,7 @@ from core.nouns.ids import RegionName
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, TASKS_MAX
 from core.nouns.quantities import Amount
-from core.nouns.workload import Emulation, JobSpec, RetryLimits, WorkloadSpec
+from core.nouns.workload import Emulation, JobSpec, Program, RetryLimits, WorkloadSpec
 from core.rules.submission import could_fit, problems_of
 from tests.builders import a_job, a_region, a_spec, joined
 
@@ -23,6 +23,11 @@ def fields(spec: WorkloadSpec) -> list[str]:
 def with_job(**changed: object) -> WorkloadSpec:
     """A workload whose one job has these parts."""
     return a_spec(replace(a_job(), **changed))
+
+
+def running(**changed: object) -> WorkloadSpec:
+    """A workload whose one job runs a program."""
+    return with_job(emulation=None, program=replace(Program("true"), **changed))
 
 
 def emulated(**changed: object) -> WorkloadSpec:
@@ -38,6 +43,8 @@ def emulated(**changed: object) -> WorkloadSpec:
         pytest.param(a_spec(a_job(1, 0.25)), id="a share of a device"),
         pytest.param(a_spec(a_job(TASKS_MAX, 8)), id="as many tasks as may be"),
         pytest.param(a_spec(a_job(1, 0, cpus=1)), id="no GPU"),
+        pytest.param(running(), id="a program"),
+        pytest.param(running(env={"A_1": ""}, secrets=("TOKEN",), directory="/x"), id="all of a program"),
         pytest.param(a_spec(priority=0), id="lowest"),
         pytest.param(a_spec(priority=6), id="highest"),
         pytest.param(a_spec(name="A.b_c-9"), id="every letter that may be"),
@@ -72,6 +79,22 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
         pytest.param(
             with_job(need=Amount(1_000, 0, -1)), ["jobs[0].need.memory_bytes"], id="memory below zero"
         ),
+        pytest.param(with_job(emulation=None), ["jobs[0].program"], id="nothing to do"),
+        pytest.param(with_job(program=Program("true")), ["jobs[0].program"], id="two things to do"),
+        pytest.param(
+            a_spec(a_job(), replace(a_job(name="b"), emulation=None, program=Program("true"))),
+            ["jobs"],
+            id="one job real and one emulated",
+        ),
+        pytest.param(running(run=" "), ["jobs[0].program.run"], id="empty program"),
+        pytest.param(running(directory="a/b"), ["jobs[0].program.directory"], id="relative directory"),
+        pytest.param(
+            running(checkpoint_dir="a"), ["jobs[0].program.checkpoint_dir"], id="relative checkpoints"
+        ),
+        pytest.param(running(env={"A-B": "1"}), ["jobs[0].program.env"], id="no name of a variable"),
+        pytest.param(running(env={"A": "x\0"}), ["jobs[0].program"], id="zero byte"),
+        pytest.param(running(secrets=("",)), ["jobs[0].program.secrets"], id="no name of a secret"),
+        pytest.param(running(early_warning=-1), ["jobs[0].program.early_warning"], id="warned before"),
         pytest.param(emulated(work=0), ["jobs[0].emulation.work"], id="no work"),
         pytest.param(
             emulated(checkpoint_every=-1), ["jobs[0].emulation.checkpoint_every"], id="saves before"

@@ -50,7 +50,7 @@ def test_view_equals_one_from_scratch_after_random_facts(seed: int) -> None:
             room = view.room()
             assert plain(fresh, fresh.room()) == plain(view, room)
             assert fresh.gpu_total == view.gpu_total == sum(image.capacity.gpu.total)
-            for node in range(len(image.capacity.gpu_type)):
+            for node in range(len(image.capacity.node_type)):
                 available = image.capacity.available(node)
                 assert available == Amount(int(room.gpu[node]), int(room.cpu[node]), int(room.memory[node]))
 
