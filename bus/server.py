@@ -33,6 +33,8 @@ START_SPAN: Nanoseconds = seconds(10)
 """A server is ready in 7 ms; a machine that is busy beyond measure may need a thousand times that."""
 STOP_SPAN: Nanoseconds = seconds(5)
 """From SIGTERM to SIGKILL. It stops in a millisecond."""
+LOOPBACK = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"  # noqa: S104  # only when an operator asks for it, so that other machines can join
 _LOOK_AGAIN_SECONDS = 0.005
 _PASSWORD_BYTES = 32
 _USER = "mizzen"
@@ -40,10 +42,15 @@ _USER = "mizzen"
 _CONFIG = """\
 # Written by Mizzen at each start of this server.
 server_name: mizzen
-listen: "127.0.0.1:{port}"
+listen: "{host}:{port}"
 ports_file_dir: {directory}
 authorization {{ user: {user}, password: {password} }}
 """
+
+
+def guarded() -> tuple[str, ...]:
+    """What to put before a command that must not outlive this process (bus/guard.py). Its standard input must be a pipe."""
+    return (sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), str(os.getpid()))
 
 
 async def find_server(environment: Mapping[str, str]) -> Path:
@@ -88,17 +95,23 @@ class NatsServer:
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
         options: Mapping[str, str | int] | None = None,
+        *,
+        host: str = LOOPBACK,
+        port: int = 0,
+        password: str = "",
     ) -> None:
         """Without a directory its files lie in a private one that is removed at `stop`.
 
-        `options` are further lines of the server's own configuration.
+        `options` are further lines of the server's own configuration. A port and a password are named by whoever was told
+        them before, so that clients find the same server again; otherwise both are drawn.
         """
         self._environment = os.environ if environment is None else environment
         self._options = dict(options or {})
         self._given_directory = directory
         self._directory: Path | None = directory
-        self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
-        self._port = 0
+        self._password = password or secrets.token_urlsafe(_PASSWORD_BYTES)
+        self._host = host
+        self._port = port
         self._process: asyncio.subprocess.Process | None = None
         self.pid = 0
         """Of the server itself, 0 while there is none of ours."""
@@ -115,11 +128,10 @@ class NatsServer:
         assert self._process is None, "the server has been started already"
         program = await find_server(self._environment)
         directory = self._prepare()
-        guard = [sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), str(os.getpid())]
         watch = ["--watch"] if is_watched else []
         with (directory / "server.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *guard,
+                *guarded(),
                 *watch,
                 str(program),
                 "--config",
@@ -137,6 +149,14 @@ class NatsServer:
         except BaseException:
             await self.stop()
             raise
+
+    async def wait(self) -> None:
+        """Until our server has ended, whoever ended it; for ever, if it is somebody else's."""
+        if self._process is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            await self._process.wait()
+            self._ended()
 
     async def stop(self) -> None:
         """Stop our server, and remove its private directory. Does nothing to somebody else's."""
@@ -179,6 +199,7 @@ class NatsServer:
         for old in directory.glob("*.ports"):
             old.unlink()
         config = _CONFIG.format(
+            host=self._host,
             port=self._port or -1,
             directory=json.dumps(str(directory)),
             user=_USER,
@@ -202,7 +223,8 @@ class NatsServer:
                     continue  # Half written.
                 self.pid = int(path.stem.rpartition("_")[2])
                 self._port = urlsplit(urls[0]).port or 0
-                return Access(f"nats://{_USER}:{self._password}@127.0.0.1:{self._port}")
+                reached = LOOPBACK if self._host == EVERYWHERE else self._host
+                return Access(f"nats://{_USER}:{self._password}@{reached}:{self._port}")
             if process.returncode is not None:
                 said = (directory / "server.log").read_text(errors="replace").strip() or "it says nothing"
                 raise ServerNotFound(f"the NATS server ended as it started: {said.splitlines()[-1]}")

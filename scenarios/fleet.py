@@ -1,8 +1,7 @@
 """A fleet from a scenario: regions of like nodes, cut among workers."""
 
-from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import RegionName, WorkerName
-from core.nouns.quantities import Amount
+from core.nouns.ids import RegionName
+from runtime.fleet_file import RegionSpec, emulated_region
 from runtime.wiring import Plan, RegionPlan
 from scenarios.scenario import FleetSpec
 
@@ -14,15 +13,13 @@ def plan_of(fleet: FleetSpec, name: str) -> Plan:
 
 
 def region_plan(fleet: FleetSpec, region: RegionName) -> RegionPlan:
-    """One region of that sort: its nodes cut among its workers."""
-    total = Amount(1000 * fleet.gpus_per_node, 96_000, 1 << 40)
-    inventories = []
-    first = 0
-    for number in range(min(fleet.workers, fleet.nodes)):
-        count = fleet.nodes // fleet.workers + (number < fleet.nodes % fleet.workers)
-        # Each worker's nodes begin a rack of their own.
-        rack = number * (fleet.nodes // fleet.nodes_per_rack + 1)
-        group = NodeGroup(first, count, total, fleet.gpu_type, rack, fleet.nodes_per_rack)
-        inventories.append(Inventory(WorkerName(f"w{number}"), (group,)))
-        first += count
-    return RegionPlan(region, tuple(inventories), fleet.agents)
+    """One region of that sort."""
+    spec = RegionSpec(
+        nodes=fleet.nodes,
+        gpu_type=fleet.gpu_type,
+        gpus_per_node=fleet.gpus_per_node,
+        workers=fleet.workers,
+        agents=fleet.agents,
+        nodes_per_rack=fleet.nodes_per_rack,
+    )
+    return emulated_region(region, spec)

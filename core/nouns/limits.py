@@ -29,6 +29,10 @@ RESTART_DELAY_MIN: Nanoseconds = seconds(0.1)
 """Between the death of a unit and its next start; doubled at each death that follows soon."""
 RESTART_DELAY_MAX: Nanoseconds = seconds(10)
 """The longest such wait. Who lived longer than this starts from the shortest again."""
+PROCESS_STOP_SPAN: Nanoseconds = seconds(8)
+"""From SIGTERM to SIGKILL. A process lets go of its log and of the bus in a few hundredths of a second."""
+PROCESS_LOG_BYTES_MAX = 16 * 1024 * 1024
+"""What lives of one process have written before its file is put aside for a new one."""
 
 # Following a log.
 HEAD_INTERVAL: Nanoseconds = seconds(2)
@@ -95,6 +99,15 @@ BLOCKED_INTERVAL: Nanoseconds = seconds(600)
 """After which an ended workload that a region still remembers is looked at again."""
 FORGOTTEN_AT_ONCE_MAX = 1_000
 
+# Answers to people.
+LISTED_MAX = 2_000
+"""Workloads in one answered list: some 10 ms of the queue's time."""
+LISTED_BYTES_MAX = 512 * 1024
+AHEAD_SHOWN_MAX = 10
+"""Workloads that are named to whoever asks whose turn comes first."""
+HOLDERS_SHOWN_MAX = 5
+"""Workloads that are named to whoever asks what holds a region's capacity."""
+
 # Auditing.
 AUDIT_INTERVAL: Nanoseconds = seconds(300)
 """Between full checks; each fact is checked as it is folded all the same."""
@@ -115,6 +128,7 @@ assert AWARD_SPAN > AWARD_SAY_AGAIN
 assert FACT_BYTES_MAX < MESSAGE_BYTES_MAX
 assert READ_BYTES_MAX < MESSAGE_BYTES_MAX
 assert IMAGE_PAGE_BYTES < MESSAGE_BYTES_MAX
+assert LISTED_BYTES_MAX < MESSAGE_BYTES_MAX
 
 SETTINGS: dict[str, int] = {
     "auctions_max": AUCTIONS_MAX,

@@ -14,7 +14,7 @@ from bus.errors import BusError
 from bus.server import URL_VARIABLE
 from core.nouns.ids import GLOBAL_LOG, RegionName, region_log
 from mizzen.answers import MISUSED, CommandError, explained
-from mizzen.fleet_file import FleetFileError, load_plan, plan_of_this_machine
+from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from mizzen.nodes import NodesFileError, NodesOnDisk
 from mizzen.options import Json
 from runtime.clock import Clock, wall_now

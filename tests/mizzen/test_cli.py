@@ -112,7 +112,9 @@ def test_unknown_log_level_is_explained(capsys: Captured, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("regions: {eu: {nodes: 0, gpu_type: H100}}", "`int` >= 1 - at `$.regions[...].nodes`"),
+        ("regions: {eu: {nodes: 1, gpu_type: H100, workers: 0}}", "`int` >= 1 - at `$.regions[...].workers`"),
+        ("regions: {eu: {gpu_type: H100}}", "`nodes` and `gpu_type`, or `this_machine: true` - at `$.regions.eu`"),
+        ("regions: {eu: {this_machine: true, nodes: 3}}", "has emulated `nodes` - at `$.regions.eu`"),
         ("regions: {eu: {nodes: 1, gpu_typ: H100}}", "unknown field `gpu_typ`"),
         ("regions: {}", "length >= 1 - at `$.regions`"),
         ("regions: {e.u: {nodes: 1, gpu_type: H100}}", "matching regex"),

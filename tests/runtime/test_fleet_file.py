@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from core.nouns.quantities import Amount
-from mizzen.fleet_file import load_plan, plan_of_this_machine
+from runtime.fleet_file import load_plan, plan_of_this_machine
 from runtime.wiring import Unit, units_of
 
 FLEET = """
@@ -37,8 +36,8 @@ def test_without_a_file_it_is_this_machine() -> None:
     assert ("mizzen", ("here",)) == (plan.fleet, plan.region_names())
     (inventory,) = plan.regions[0].inventories
     (group,) = inventory.groups
-    assert ("w0", "cpu", 1, Amount(gpu_milli=8000)) == (
-        inventory.worker, group.gpu_type, group.count, group.total,
-    )  # fmt: skip
+    assert ("w0", "cpu", 1, True) == (inventory.worker, group.gpu_type, group.count, group.runs_programs)
+    assert 8000 == group.total.gpu_milli
+    assert min(group.total.cpu_milli, group.total.memory_bytes) > 0
     agents = [unit for unit in units_of(plan) if unit.role == "allocation_agent"]
     assert [Unit("allocation_agent", plan.regions[0].region, name) for name in ("a0", "a1")] == agents

@@ -1,0 +1,124 @@
+"""Finding a plane and asking it: the way from a command to whoever knows.
+
+A plane is the one that `MIZZEN_NATS_URL` names, or the one whose `.mizzen/plane.json` lies here or in a folder above, as git
+finds its own. That file is written by `mizzen up`, readable by its user alone: the address in it holds a password.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from bus.errors import AskTimedOut, BusError, NobodyListens
+from bus.nats import NatsConnection
+from bus.port import Bus
+from bus.server import URL_VARIABLE, Access
+from core.images import Image, decode_image
+from core.messages.base import Message, Refused
+from core.messages.logs import FetchImage, ImagePage
+from core.nouns.ids import LogName
+from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.reasons import Reason
+from mizzen.answers import MISUSED, CommandError
+
+DIRECTORY = ".mizzen"
+FILE = "plane.json"
+FLEET_VARIABLE = "MIZZEN_FLEET"
+FLEET = "mizzen"
+"""The fleet's name unless somebody gives it another."""
+
+CONNECT_SPAN: Nanoseconds = seconds(3)
+ASK_SPAN: Nanoseconds = seconds(5)
+"""A plane answers in milliseconds; one that just starts anew after it was killed, in a second or two."""
+
+Answered = TypeVar("Answered", bound=Message)
+
+
+class Plane(Struct, frozen=True):
+    """Where a plane can be reached."""
+
+    url: str
+    fleet: str = FLEET
+    directory: str = ""
+    """What `mizzen up` runs in; empty when all that is known is the address."""
+    pid: int = 0
+    """Of `mizzen up`."""
+
+
+def find_plane(environment: Mapping[str, str] | None = None, start: Path | None = None) -> Plane:
+    """The plane meant by whoever is here. Raises CommandError."""
+    variables = os.environ if environment is None else environment
+    url = variables.get(URL_VARIABLE, "")
+    if url:
+        return Plane(url, variables.get(FLEET_VARIABLE, "") or FLEET)
+    here = (start or Path.cwd()).absolute()
+    for folder in (here, *here.parents):
+        path = folder / DIRECTORY / FILE
+        if path.is_file():
+            return read_plane(path)
+    text = f"there is no plane here; start one with `mizzen up`, or let {URL_VARIABLE} name one's NATS server"
+    raise CommandError(text)
+
+
+def read_plane(path: Path) -> Plane:
+    """What `mizzen up` wrote. Raises CommandError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Plane)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise CommandError(f"{path} cannot be read ({error}); run `mizzen up` again to write it anew") from error
+
+
+@asynccontextmanager
+async def client_of(plane: Plane, name: str = "client") -> AsyncIterator[Bus]:
+    """An endpoint on the plane's bus, for as long as it is needed. Raises CommandError."""
+    try:
+        connection = await NatsConnection.connect(plane.url, plane.fleet, name, timeout=CONNECT_SPAN)
+    except BusError as error:
+        text = f"the plane at {Access(plane.url).address} does not answer ({error}); is `mizzen up` running?"
+        raise CommandError(text) from error
+    try:
+        yield connection.endpoint(name)
+    finally:
+        await connection.close()
+
+
+async def ask(
+    bus: Bus, message: Message, expected: type[Answered], timeout: Nanoseconds = ASK_SPAN
+) -> Answered:
+    """One question, and an answer of the sort that belongs to it. Raises CommandError, also for a refusal."""
+    try:
+        answer = await bus.ask(message, timeout)
+    except NobodyListens as error:
+        raise CommandError("nobody answers; that part of the plane is down, try again in a moment") from error
+    except AskTimedOut as error:
+        raise CommandError("no answer came in time; try again, or look at the logs of `mizzen up`") from error
+    except BusError as error:
+        raise CommandError(str(error)) from error
+    if isinstance(answer, Refused):
+        raise CommandError(refusal_text(answer), MISUSED if answer.reason == Reason.INVALID else 1)
+    assert isinstance(answer, expected), answer
+    return answer
+
+
+def refusal_text(refused: Refused) -> str:
+    """A refusal for people: its sentence, and every problem."""
+    return " ".join((refused.sentence, *(f"{problem};" for problem in refused.problems))).rstrip(";")
+
+
+async def fetch_image(
+    bus: Bus, log: LogName, sections: tuple[str, ...] = (), timeout: Nanoseconds = ASK_SPAN
+) -> tuple[Image, int]:
+    """A log's newest image, as its reader serves it, and the sequence that it is folded to. Raises CommandError."""
+    pages: list[bytes] = []
+    sequence = count = 0
+    while not pages or len(pages) < count:
+        page = await ask(bus, FetchImage(log, sections, len(pages), sequence), ImagePage, timeout)
+        if page.page == 0:
+            # The first of all, or of a newer image when the one asked for is gone.
+            pages, sequence, count = [], page.sequence, page.pages
+        pages.append(page.data)
+    return decode_image(log, b"".join(pages), sections), sequence

@@ -1,0 +1,133 @@
+"""The fleet file: which regions there are and who serves what, the same file for every process of a plane.
+
+    fleet: lab
+    regions:
+      here: {this_machine: true}
+      eu: {nodes: 40, gpu_type: H100, workers: 2}
+      us: {nodes: 8, gpu_type: A100, gpus_per_node: 4, agents: 1}
+
+A region is this machine, which runs programs, or nodes that are emulated. Every field is typed, and a field that is not
+known is refused by its name.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import yaml
+from msgspec import Meta, Struct, field
+
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import RegionName, WorkerName
+from core.nouns.limits import NAME_LENGTH_MAX
+from core.nouns.quantities import MILLI, Amount
+from runtime.wiring import Plan, RegionPlan
+
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=NAME_LENGTH_MAX)]
+"""Part of subjects and of file names."""
+Positive = Annotated[int, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=0)]
+
+FLEET = "mizzen"
+HERE = RegionName("here")
+CPU_SLOTS = 8
+CPU_TYPE = "cpu"
+"""The type of a CPU slot: a device like any other, for those who have no GPU."""
+EMULATED_NODE = Amount(0, 96_000, 1 << 40)
+"""What an emulated node has beside its GPUs."""
+
+
+class FleetFileError(Exception):
+    """A fleet file that cannot be used; the text names the file and the field."""
+
+
+class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """One region: this machine, or nodes that are alike and cut among workers."""
+
+    this_machine: bool = False
+    """Its one node is this machine, and runs programs on slots of its CPUs."""
+    cpu_slots: Positive = CPU_SLOTS
+    """Of this machine."""
+    nodes: Count = 0
+    """Emulated ones."""
+    gpu_type: str = ""
+    gpus_per_node: Positive = 8
+    workers: Positive = 1
+    """`w0`, `w1`, and so on."""
+    agents: Positive = 2
+    """`a0`, `a1`, and so on."""
+    nodes_per_rack: Positive = 16
+
+
+class FleetFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole fleet."""
+
+    regions: Annotated[dict[Name, RegionSpec], Meta(min_length=1)]
+    fleet: Name = field(default=FLEET)
+
+
+def load_plan(path: Path) -> Plan:
+    """The plane that serves the fleet of this file. Raises FleetFileError, and OSError when it cannot be read."""
+    try:
+        file = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), FleetFile)
+    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise FleetFileError(f"{path}: {error}") from error
+    for name, spec in file.regions.items():
+        problem = _problem_of(spec)
+        if problem:
+            raise FleetFileError(f"{path}: {problem} - at `$.regions.{name}`")
+    return plan_of_file(file)
+
+
+def plan_of_file(file: FleetFile) -> Plan:
+    """The plane that serves this fleet."""
+    return Plan(file.fleet, tuple(_region(RegionName(name), spec) for name, spec in file.regions.items()))
+
+
+def plan_of_this_machine() -> Plan:
+    """Without a fleet file: one region with one worker and one node, whose CPU is eight slots of type `cpu`."""
+    return plan_of_file(FleetFile({HERE: RegionSpec(this_machine=True)}))
+
+
+def machine_group(slots: int, first: int = 0, rack: int = 0) -> NodeGroup:
+    """This machine as a node: its CPU slots, cores and memory."""
+    cores = os.cpu_count() or 1
+    total = Amount(slots * MILLI, cores * MILLI, _memory_bytes())
+    return NodeGroup(first, 1, total, CPU_TYPE, rack, 1, runs_programs=True)
+
+
+def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
+    """Like nodes cut among workers, each of which begins a rack of its own."""
+    total = Amount(MILLI * spec.gpus_per_node, EMULATED_NODE.cpu_milli, EMULATED_NODE.memory_bytes)
+    inventories = []
+    first = 0
+    for number in range(min(spec.workers, spec.nodes)):
+        count = spec.nodes // spec.workers + (number < spec.nodes % spec.workers)
+        rack = number * (spec.nodes // spec.nodes_per_rack + 1)
+        group = NodeGroup(first, count, total, spec.gpu_type, rack, spec.nodes_per_rack)
+        inventories.append(Inventory(WorkerName(f"w{number}"), (group,)))
+        first += count
+    return RegionPlan(region, tuple(inventories), spec.agents)
+
+
+def _region(name: RegionName, spec: RegionSpec) -> RegionPlan:
+    if spec.this_machine:
+        inventory = Inventory(WorkerName("w0"), (machine_group(spec.cpu_slots),))
+        return RegionPlan(name, (inventory,), spec.agents)
+    return emulated_region(name, spec)
+
+
+def _problem_of(spec: RegionSpec) -> str:
+    if spec.this_machine and spec.nodes:
+        return "it is either `this_machine` or has emulated `nodes`"
+    if not spec.this_machine and not (spec.nodes and spec.gpu_type):
+        return "it needs `nodes` and `gpu_type`, or `this_machine: true`"
+    return ""
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 1 << 33

@@ -1,0 +1,214 @@
+"""A plane as processes on this machine: a NATS server, and a process for every unit, kept up in one directory.
+
+    up.lock               held by whoever keeps the plane up
+    plane.json            how it is reached; readable by its user alone, for the address holds a password
+    fleet.yaml            the fleet, as it was when the directory was made
+    nats/                 the server's configuration, and the port and password that it keeps
+    <log>.sqlite, ...     logs and snapshots
+    processes/<unit>.log  what each process wrote
+
+Whoever starts a plane in the same directory again resumes it: its logs say all, and what users run went on meanwhile.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from bus.errors import ServerNotFound
+from bus.server import LOOPBACK, URL_VARIABLE, NatsServer
+from core.nouns.ids import LogName
+from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
+from runtime.supervisor import Process, Supervisor
+from runtime.wiring import Plan, Unit, units_of
+from store.errors import LogInUse
+from store.files import FileLock
+
+logger = structlog.get_logger()
+
+FLEET_FILE = "fleet.yaml"
+PLANE_FILE = "plane.json"
+WAVES = {"job_queue": 0, "placement_store": 0, "reader": 1}
+"""Who ends last: keepers, so that what others still say is recorded."""
+OTHERS_WAVE = 2
+COMMAND_LINE = "mizzen.cli"
+"""Each process is what `mizzen start` would be in the foreground."""
+LOADED_ONCE = (COMMAND_LINE, "mizzen.commands.start")
+
+
+class PlaneError(Exception):
+    """A plane that cannot be started; the text says what to do."""
+
+
+class Reached(Struct, frozen=True):
+    """How a plane is reached: what `plane.json` holds."""
+
+    url: str
+    fleet: str
+    directory: str
+    pid: int
+
+
+class _Known(Struct, frozen=True):
+    """What the server's clients were told once, and find again."""
+
+    port: int
+    password: str
+
+
+class PlaneProcesses:
+    """A plane that is kept up in one directory."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        fleet_file: Path | None,
+        directory: Path,
+        *,
+        host: str = LOOPBACK,
+        port: int = 0,
+        died: Callable[[str, int], None] | None = None,
+    ) -> None:
+        """`fleet_file` is the one that the plan was read from; none: this machine alone. `died` is told of deaths."""
+        self.plan = plan
+        self.directory = directory
+        self.url = ""
+        self.supervisor = Supervisor(directory / "processes", LOADED_ONCE, died)
+        self._fleet_file = fleet_file
+        self._host = host
+        self._port = port
+        self._lock: FileLock | None = None
+        self._server: NatsServer | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._written: list[Path] = []
+
+    async def start(self) -> None:
+        """Take the directory, and begin to keep everything up. Raises PlaneError."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._lock = FileLock(LogName("up"), self.directory / "up.lock")
+        except LogInUse as error:
+            text = (
+                f"a plane is already kept up in {self.directory}; stop that one, or name another --directory"
+            )
+            raise PlaneError(text) from error
+        try:
+            fleet_file = self._keep_fleet_file()
+            await self._start_server()
+            self._serving = asyncio.get_running_loop().create_task(self._serve(), name="keep/nats")
+            for unit in units_of(self.plan):
+                self.supervisor.start(self._process(unit, fleet_file))
+            self.write_how_to_reach_it(self.directory / PLANE_FILE)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End everything in order."""
+        for path in self._written:
+            path.unlink(missing_ok=True)
+        await self.supervisor.stop()
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.wait([self._serving])
+        if self._server is not None:
+            await self._server.stop()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def write_how_to_reach_it(self, path: Path) -> None:
+        """Where commands look for a plane; it goes when the plane stops."""
+        reached = Reached(self.url, self.plan.fleet, str(self.directory.absolute()), os.getpid())
+        _write_for_me_alone(path, msgspec.json.encode(reached))
+        self._written.append(path)
+
+    def _keep_fleet_file(self) -> Path | None:
+        """The directory's own copy: the fleet became facts under it. Raises PlaneError when it is another fleet's now."""
+        kept = self.directory / FLEET_FILE
+        if self._fleet_file is None:
+            return kept if kept.exists() else None
+        text = self._fleet_file.read_bytes()
+        if not kept.exists():
+            kept.write_bytes(text)
+        elif kept.read_bytes() != text:
+            text_ = f"{self.directory} holds the plane of another fleet file (see {kept}); name another --directory"
+            raise PlaneError(text_)
+        return kept
+
+    async def _start_server(self) -> None:
+        directory = self.directory / "nats"
+        known = _known(directory / "access.json")
+        port = self._port or (known.port if known else 0)
+        if port and not _is_free(self._host, port):
+            raise PlaneError(f"port {port} is in use; name another with --port")
+        password = known.password if known else secrets.token_urlsafe(32)
+        environment = {name: text for name, text in os.environ.items() if name != URL_VARIABLE}
+        server = NatsServer(environment, directory, host=self._host, port=port, password=password)
+        access = await server.start()
+        self._server, self.url = server, access.url
+        found = _Known(int(access.url.rpartition(":")[2]), password)
+        _write_for_me_alone(directory / "access.json", msgspec.json.encode(found))
+
+    async def _serve(self) -> None:
+        """Start the server again whenever it dies, on its port and with its password."""
+        assert self._server is not None, "it was started"
+        delay = RESTART_DELAY_MIN
+        while True:
+            await self._server.wait()
+            logger.warning("nats_died", again_seconds=delay / SECOND)
+            await asyncio.sleep(delay / SECOND)
+            try:
+                await self._server.start()
+                delay = RESTART_DELAY_MIN
+            except ServerNotFound as error:
+                logger.error("nats_not_started", problem=str(error))
+                delay = Nanoseconds(min(2 * delay, RESTART_DELAY_MAX))
+
+    def _process(self, unit: Unit, fleet_file: Path | None) -> Process:
+        words = ["start", unit.role, "--directory", str(self.directory), "--no-reader"]
+        if unit.region:
+            words += ["--region", unit.region]
+        if unit.member and unit.role != "reader":
+            words += ["--member", unit.member]
+        if fleet_file is not None:
+            words += ["--fleet", str(fleet_file)]
+        environment = {**os.environ, URL_VARIABLE: self.url}
+        wave = WAVES.get(unit.role, OTHERS_WAVE)
+        return Process(unit.name, COMMAND_LINE, tuple(words), environment, wave)
+
+
+def _known(path: Path) -> _Known | None:
+    """Damaged or missing, both are drawn anew."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Known)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _is_free(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def _write_for_me_alone(path: Path, data: bytes) -> None:
+    """Whole or not at all, and never readable by others."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".tmp")
+    unfinished.unlink(missing_ok=True)
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    unfinished.replace(path)

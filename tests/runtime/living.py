@@ -1,0 +1,23 @@
+"""A process for the supervisor's tests: it says that it lives, and then does as it was told."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+
+def main(arguments: list[str]) -> int:
+    """`here` is a directory into which each life writes its process id."""
+    here, way = Path(arguments[0]), arguments[1]
+    (here / f"{time.monotonic_ns()}.{os.getpid()}").touch()
+    print("lives", os.environ.get("COLOUR", ""), flush=True)
+    print("complains", file=sys.stderr, flush=True)
+    if way == "fails":
+        return 3
+    if way == "ignores":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if way == "orderly":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    while True:
+        signal.pause()

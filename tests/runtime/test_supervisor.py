@@ -1,0 +1,140 @@
+"""The supervisor: what dies is started again, what is to stop stops in order, and nothing outlives the supervisor."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from runtime.supervisor import Process, Supervisor
+
+pytestmark = pytest.mark.processes
+
+PATIENCE_SECONDS = 20.0
+LIVING = "tests.runtime.living"
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait, but not for ever."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < end, "it does not come about"
+        await asyncio.sleep(0.01)
+
+
+def lives(directory: Path) -> list[int]:
+    """Process ids, in the order of their lives."""
+    return [int(path.suffix[1:]) for path in sorted(directory.glob("*.*")) if path.suffix[1:].isdigit()]
+
+
+def is_there(pid: int) -> bool:
+    """Whether there is such a process, dead ones that nobody asked for included."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def process(directory: Path, way: str, name: str = "one", wave: int = 0) -> Process:
+    """One that lives in `directory`."""
+    directory.mkdir(exist_ok=True)
+    environment = {**os.environ, "COLOUR": "red"}
+    return Process(name, LIVING, (str(directory), way), environment, wave)
+
+
+@asynccontextmanager
+async def supervising(
+    directory: Path, died: Callable[[str, int], None] | None = None
+) -> AsyncIterator[Supervisor]:
+    """One that is stopped, whatever happens."""
+    supervisor = Supervisor(directory / "output", (LIVING,), died)
+    try:
+        yield supervisor
+    finally:
+        await supervisor.stop()
+
+
+async def test_killed_process_comes_back(tmp_path: Path) -> None:
+    """As another one, told of; what both wrote is in one file, and both had the environment that was given."""
+    told: list[tuple[str, int]] = []
+    async with supervising(tmp_path, lambda name, code: told.append((name, code))) as supervisor:
+        supervisor.start(process(tmp_path / "a", "orderly"))
+        await until(lambda: len(lives(tmp_path / "a")) == 1)
+        killed = supervisor.kill("one")
+        await until(lambda: len(lives(tmp_path / "a")) == 2)
+        assert [killed, supervisor.pid_of("one")] == lives(tmp_path / "a")
+        assert [("one", -signal.SIGKILL)] == told
+        assert 1 == supervisor.restarts
+        written = tmp_path / "output" / "one.log"
+        await until(
+            lambda: 2 == written.read_text().count("lives red\n") == written.read_text().count("complains")
+        )
+    assert not is_there(lives(tmp_path / "a")[1])
+
+
+async def test_process_that_fails_again_and_again_is_started_later_each_time(tmp_path: Path) -> None:
+    """0.1, 0.2, 0.4 s: whoever cannot live does not take the machine."""
+    told: list[int] = []
+    async with supervising(tmp_path, lambda _, code: told.append(code)) as supervisor:
+        begun = time.monotonic()
+        supervisor.start(process(tmp_path / "a", "fails"))
+        await until(lambda: len(told) == 4)
+        assert time.monotonic() - begun >= 0.7
+        assert {3} == set(told)
+
+
+async def test_stop_is_wave_by_wave(tmp_path: Path) -> None:
+    """Who is in a lower wave still lives when the others have gone; nobody comes back."""
+    async with supervising(tmp_path) as supervisor:
+        for wave, name in enumerate(("keeper", "follower")):
+            supervisor.start(process(tmp_path / name, "orderly", name, wave))
+        await until(lambda: bool(lives(tmp_path / "keeper") and lives(tmp_path / "follower")))
+    assert (1, 1) == (len(lives(tmp_path / "keeper")), len(lives(tmp_path / "follower")))
+    assert [False, False] == [is_there(lives(tmp_path / name)[0]) for name in ("keeper", "follower")]
+
+
+async def test_process_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its time to stop."""
+    monkeypatch.setattr("runtime.supervisor.PROCESS_STOP_SPAN", 200_000_000)
+    async with supervising(tmp_path) as supervisor:
+        supervisor.start(process(tmp_path / "a", "ignores"))
+        await until(lambda: len(lives(tmp_path / "a")) == 1)
+        await asyncio.sleep(0.1)  # It ignores SIGTERM from just after it says that it lives.
+    assert not is_there(lives(tmp_path / "a")[0])
+
+
+SUPERVISING = """
+import asyncio, sys
+from pathlib import Path
+from tests.runtime.test_supervisor import process, Supervisor, LIVING
+
+async def main():
+    directory = Path(sys.argv[1])
+    supervisor = Supervisor(directory / "output", (LIVING,))
+    supervisor.start(process(directory / "a", "orderly"))
+    await asyncio.sleep(60)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+async def test_processes_die_with_their_supervisor(tmp_path: Path) -> None:
+    """Also when nobody could tell them: kill -9."""
+    script = tmp_path / "supervising.py"
+    script.write_text(SUPERVISING)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    supervisor = await asyncio.create_subprocess_exec(
+        sys.executable, str(script), str(tmp_path), env=environment
+    )
+    await until(lambda: bool(lives(tmp_path / "a")))
+    supervisor.kill()
+    await supervisor.wait()
+    (pid,) = lives(tmp_path / "a")
+    await until(lambda: not is_there(pid))
