@@ -17,13 +17,14 @@ PACKAGES := .venv/packages.stamp
 STAMP := .venv/project.stamp
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
+RUN_ARGS ?=
 PYTEST_ARGS ?=
 LOCKS := requirements/planner.lock requirements/dev.lock requirements/run.lock
 # The tool that writes the locks is not needed to use them, so it has a home of its own.
 LOCK_BIN := .venv-lock/bin
 UV_VERSION := 0.13.8
 
-.PHONY: help .venv lint types layers unit test soak bench format lock clean
+.PHONY: help .venv run lint types layers unit test soak bench format lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[.a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +47,10 @@ $(PACKAGES): requirements/dev.lock
 $(STAMP): $(PACKAGES) pyproject.toml
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Tasks find `python` on the path of whoever started the plane: here the one that has numpy and mizzen.
+run: $(STAMP) ## the whole at work: real processes, a real gang, kills; a minute, and a summary
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mizzen up scenarios/library/first_light.yaml $(RUN_ARGS)
 
 lint: $(STAMP) ## style: ruff's rules and its format
 	$(BIN)/ruff check .
