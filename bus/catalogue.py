@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from bus.errors import BadSubject
 from bus.port import Address
-from core.messages import MESSAGES, agents, auditor, broker, logs, queue, store, workers
+from core.messages import MESSAGES, agents, auditor, broker, logs, output, queue, store, workers
 from core.messages.base import Answer, Message
 
 
@@ -30,6 +30,8 @@ STORE = Route("store", ("region",))
 WORKER = Route("worker", ("region", "worker"))
 CREW = Route("crew", ("region",))
 """Everybody who serves a region: its agents and its workers."""
+OUTPUT = Route("output", ("region", "worker"))
+"""What tasks wrote, kept beside their worker."""
 AUDITOR = Route("auditor")
 LOG = Route("log", ("log",))
 """Announcements of a log's keeper."""
@@ -45,6 +47,8 @@ ROUTES: dict[type[Message], Route] = {
     queue.ReleaseWorkload: QUEUE,
     queue.RequeueWorkload: QUEUE,
     queue.ShowWorkload: QUEUE,
+    queue.ListWorkloads: QUEUE,
+    queue.ExplainWorkload: QUEUE,
     queue.Bid: QUEUE,
     queue.Abstention: QUEUE,
     broker.SolicitBid: BROKER,
@@ -80,7 +84,9 @@ ROUTES: dict[type[Message], Route] = {
     logs.HeadTold: LOG,
     logs.AskHead: KEEPER,
     logs.ReadLog: READER,
+    logs.ReadAbout: READER,
     logs.FetchImage: READER,
+    output.ReadOutput: OUTPUT,
 }
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")

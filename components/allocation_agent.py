@@ -28,7 +28,15 @@ from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
 from core.rows import unpack_rows
-from core.search import Victim, find_spreads, find_with_victims, missing_gpu_milli, room_over_all, score
+from core.search import (
+    Victim,
+    find_spreads,
+    find_with_victims,
+    missing_gpu_milli,
+    room_over_all,
+    score,
+    shortage_of,
+)
 from core.touched import touched_by
 from core.view import NodeView, Room
 
@@ -257,6 +265,7 @@ class AllocationAgent:
         and who could be pushed out. Otherwise the refusal could hold after it would fit.
         """
         missing = 0
+        shortage = shortage_of(state.view, self._room(state), request.jobs)
         if reason == Reason.NO_CAPACITY:
             if (state.bids or state.claims) and self._would_fit(state, request):
                 reason = Reason.OPEN_BIDS
@@ -264,7 +273,14 @@ class AllocationAgent:
                 room = room_over_all(self._free_room(state), state.image.capacity, request.priority)
                 missing = missing_gpu_milli(state.view, room, request.jobs)
         said = Abstention(
-            self.region, self.agent, request.workload, request.auction, reason, state.sequence, missing
+            self.region,
+            self.agent,
+            request.workload,
+            request.auction,
+            reason,
+            state.sequence,
+            missing,
+            shortage,
         )
         return Decision(messages=(said,))
 

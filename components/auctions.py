@@ -56,7 +56,7 @@ class Auction(Struct):
     shape: str
     asked: tuple[RegionName, ...]
     bids: dict[RegionName, Bid] = field(default_factory=dict)
-    abstained: dict[RegionName, str] = field(default_factory=dict)
+    abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -80,7 +80,8 @@ class AuctionHouse:
         """Shapes that were refused since one was last awarded: one of each is asked for at a time, for if it cannot be
         placed, none of them can."""
         self.due: Agenda[WorkloadId] = Agenda()
-        self.refusals: dict[str, dict[RegionName, str]] = {}
+        self.refusals: dict[str, dict[RegionName, Abstention]] = {}
+        """By shape and region, as last said."""
         self.refusals_due: Agenda[tuple[str, RegionName]] = Agenda()
         """Refusals for open bids: they pass by themselves, if nothing else ends them."""
         self.offered: dict[RegionName, dict[str, None]] = {}
@@ -112,20 +113,20 @@ class AuctionHouse:
         auction = self.open[said.workload]
         shape = auction.shape
         self.tight[shape] = None
-        auction.abstained.setdefault(said.region, said.reason)
+        auction.abstained.setdefault(said.region, said)
         if said.reason == Reason.OPEN_BIDS:
-            self._refuse(shape, said.region, said.reason)
+            self._refuse(shape, said)
             self.refusals_due.put((shape, said.region), after(at, OPEN_BIDS_RETRY))
             self.offered.setdefault(said.region, {})[shape] = None
         else:
             freed = self.freed.setdefault(said.region, Freed())
             if freed.hold(shape, said.view_sequence, max(1, said.missing_gpu_milli)):
-                self._refuse(shape, said.region, said.reason)
+                self._refuse(shape, said)
         if auction.is_complete:
             self.due.put(said.workload, at)
 
-    def _refuse(self, shape: str, region: RegionName, reason: str) -> None:
-        self.refusals.setdefault(shape, {})[region] = reason
+    def _refuse(self, shape: str, said: Abstention) -> None:
+        self.refusals.setdefault(shape, {})[said.region] = said
         self.willing_memo.pop(shape, None)
 
     def end(self, workload: WorkloadId, won: Bid | None) -> None:
@@ -180,7 +181,7 @@ class AuctionHouse:
         for shape in [shape for shape, regions in self.refusals.items() if region in regions]:
             self.forget_refusal(shape, region)
 
-    def refused_by(self, shape: str) -> dict[RegionName, str]:
+    def refused_by(self, shape: str) -> dict[RegionName, Abstention]:
         """Who refuses this shape, and why."""
         return self.refusals.get(shape, {})
 

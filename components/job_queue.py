@@ -47,7 +47,9 @@ from core.messages.queue import (
     Abstention,
     Bid,
     CancelWorkload,
+    ExplainWorkload,
     HoldWorkload,
+    ListWorkloads,
     ReleaseWorkload,
     RequeueWorkload,
     ShowWorkload,
@@ -79,6 +81,8 @@ class JobQueue:
         ReleaseWorkload,
         RequeueWorkload,
         ShowWorkload,
+        ListWorkloads,
+        ExplainWorkload,
         Bid,
         Abstention,
     )

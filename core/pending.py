@@ -48,6 +48,11 @@ class PendingOrder:
         """How many stand ahead of it."""
         return bisect_left(self._all, self._places[workload])
 
+    def ahead_of(self, workload: WorkloadId, count: int) -> list[WorkloadId]:
+        """The nearest so many that stand ahead of it, the first of them first."""
+        rank = self.rank(workload)
+        return [place[2] for place in self._all[max(0, rank - count) : rank]]
+
     def shape_of(self, workload: WorkloadId) -> str:
         """The shape it was added with."""
         return self._places[workload][3]

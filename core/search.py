@@ -9,7 +9,8 @@ import numpy as np
 from core.images.capacity import Capacity, Holding
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import SECOND, Instant
-from core.nouns.placement import Spread, gpu_milli_of, needs_of
+from core.nouns.placement import Shortage, Spread, gpu_milli_of, needs_of
+from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
 from core.view import Ints, NodeView, Room
@@ -23,7 +24,7 @@ def find_spreads(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> tuple
     source    DESIGN §5 (first policy): fewest racks, then best fit
     """
     found: dict[int, Spread] = {}
-    for position in sorted(range(len(jobs)), key=lambda index: (-jobs[index].need.gpu_milli, index)):
+    for position in _largest_first(jobs):
         job = jobs[position]
         code = view.codes.get(job.node_type)
         if code is None:
@@ -36,6 +37,31 @@ def find_spreads(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> tuple
             (node, job.need.times(count)) for node, count in zip(spread.nodes, spread.tasks, strict=True)
         )
     return tuple(found[position] for position in range(len(jobs)))
+
+
+def _largest_first(jobs: tuple[JobSpec, ...]) -> list[int]:
+    return sorted(range(len(jobs)), key=lambda index: (-jobs[index].need.gpu_milli, index))
+
+
+def shortage_of(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> Shortage | None:
+    """What there is for the first job that finds no place, in figures for people; None when all find one. Takes from `room`."""
+    for position in _largest_first(jobs):
+        job = jobs[position]
+        code = view.codes.get(job.node_type)
+        if code is None:
+            return Shortage(job.name, job.tasks, 0, 0, Amount(), Amount())
+        fits = tasks_that_fit(room, job, code)
+        spread = _find_spread(room, job, code)
+        if spread is None:
+            mine = room.kind == code
+            free = [np.maximum(column[mine], 0) for column in (room.gpu, room.cpu, room.memory)]
+            largest = Amount(*(int(column.max(initial=0)) for column in free))
+            total = Amount(*(int(column.sum()) for column in free))
+            return Shortage(job.name, job.tasks, int(fits.sum()), len(free[0]), total, largest)
+        room.take(
+            (node, job.need.times(count)) for node, count in zip(spread.nodes, spread.tasks, strict=True)
+        )
+    return None
 
 
 def tasks_that_fit(room: Room, job: JobSpec, code: int) -> Ints:
@@ -242,7 +268,8 @@ def score(
 ) -> tuple[int, ...]:
     """A bid's score, compared from the left; lower is better.
 
-    returns   (victims' highest priority + 1 or 0, victims, GPU-seconds destroyed, racks, nodes, GPU permille held)
+    returns   (victims' highest priority + 1 or 0, victims, GPU-seconds destroyed, racks, nodes, GPU permille held), as
+              core/nouns/placement.py names them in SCORE_PARTS
     source    DESIGN §5.4
     """
     priority = max((victim[2].claim.priority + 1 for victim in victims), default=0)

@@ -5,7 +5,7 @@ Nobody is ever shown a trace. Whatever a person can cause raises a `CommandError
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,19 +15,34 @@ MISUSED = 2
 """The exit code of a command that was asked for in a way it does not know."""
 INTERRUPTED = 130
 """128 + SIGINT, as a shell reports it."""
+PROBLEMS_SHOWN_MAX = 50
+"""Lines that say what is wrong; JSON has them all."""
 
 
 class CommandError(Exception):
     """A command cannot do what it was asked for; the text is one sentence that says what to do next."""
 
-    def __init__(self, text: str, exit_code: int = FAILED) -> None:
+    def __init__(self, text: str, exit_code: int = FAILED, problems: Sequence[str] = ()) -> None:
+        """Each of the problems has a line of its own, above the sentence."""
         super().__init__(text)
         self.exit_code = exit_code
+        self.problems = problems
 
 
 def tell_json(value: Any) -> None:  # Any: whatever JSON can hold
     """Answer with one JSON value."""
     print(json.dumps(value, indent=None if not sys.stdout.isatty() else 2))
+
+
+def tell_json_line(value: Any) -> None:  # Any: whatever JSON can hold
+    """Answer with one of many JSON values, each on a line of its own, at once."""
+    print(json.dumps(value), flush=True)
+
+
+def tell_lines(lines: Iterable[str]) -> None:
+    """Answer with lines as they are."""
+    for line in lines:
+        print(line)
 
 
 def tell_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
@@ -45,10 +60,21 @@ def tell_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: 
     console.print(table)
 
 
-def tell_problem(text: str, *, is_json: bool) -> None:
-    """Say on standard error what is wrong."""
+def tell_problem(text: str, *, is_json: bool, problems: Sequence[str] = ()) -> None:
+    """Say on standard error what is wrong: all of it, and what comes of it."""
     sentence = " ".join(text.split())
-    print(json.dumps({"error": sentence}) if is_json else f"mizzen: {sentence}", file=sys.stderr)
+    if is_json:
+        told = {"error": sentence, "problems": list(problems)} if problems else {"error": sentence}
+        print(json.dumps(told), file=sys.stderr)
+        return
+    more = len(problems) - PROBLEMS_SHOWN_MAX
+    shown = [*problems[:PROBLEMS_SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])]
+    print(*shown, f"mizzen: {sentence}", sep="\n", file=sys.stderr)
+
+
+def tell_note(text: str, *, is_json: bool) -> None:
+    """Say on standard error what is not wrong, and not as it may seem."""
+    print(json.dumps({"note": text}) if is_json else f"mizzen: note: {text}", file=sys.stderr)
 
 
 @contextmanager

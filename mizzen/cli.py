@@ -6,6 +6,7 @@ Commands are named here and imported when they are asked for, so that `mizzen ve
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import takewhile
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -15,6 +16,7 @@ app = App(
     name="mizzen",
     help="A global scheduler for GPU training fleets that span regions.",
     version_flags=[],
+    suppress_keyboard_interrupt=False,  # `main` answers for it
     help_format="plaintext",
     default_parameter=Parameter(show_default=False),
     result_action="return_value",
@@ -25,8 +27,32 @@ scenario = App(
     version_flags=[],
 )
 app.command(
+    "mizzen.commands.up:up",
+    name="up",
+    help="Keep a plane up on this machine, or play a scenario in real processes.",
+)
+app.command(
     "mizzen.commands.start:start", name="start", help="Run one part of a plane until it is told to end."
 )
+app.command(
+    "mizzen.commands.submit:submit",
+    name="submit",
+    help="Submit a job file or a script; only its id is printed.",
+)
+app.command("mizzen.commands.queue:queue", name="queue", help="List workloads: where they run, or why not.")
+app.command("mizzen.commands.show:show", name="show", help="Tell everything about one workload.")
+app.command(
+    "mizzen.commands.explain:explain", name="explain", help="Tell why a workload waits, runs there, or ended."
+)
+app.command("mizzen.commands.logs:logs", name="logs", help="Tell what a task of a workload wrote.")
+app.command("mizzen.commands.cancel:cancel", name="cancel", help="End workloads for good.")
+app.command("mizzen.commands.hold:hold", name="hold", help="Keep workloads from being awarded.")
+app.command("mizzen.commands.release:release", name="release", help="Lift the hold of workloads.")
+app.command("mizzen.commands.requeue:requeue", name="requeue", help="Stop workloads and place them anew.")
+app.command("mizzen.commands.nodes:nodes", name="nodes", help="List nodes: what is free, and who is on them.")
+app.command("mizzen.commands.log:log", name="log", help="Tell the facts of a log.")
+app.command("mizzen.commands.replay:replay", name="replay", help="Fold a log anew, and tell its digest.")
+app.command("mizzen.commands.state:state", name="state", help="Tell what a log came to, as JSON.")
 app.command("mizzen.commands.verify:verify", name="verify", help="Check that logs are whole.")
 app.command("mizzen.commands.version:version", name="version", help="Tell what this is and what it runs on.")
 app.command(scenario)
@@ -37,14 +63,14 @@ scenario.command("mizzen.commands.scenario:run", name="run", help="Run a scenari
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    is_json = "--json" in words
+    is_json = "--json" in takewhile("--".__ne__, words)  # What follows `--` is for somebody else.
     try:
         done = app(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         tell_problem(f"{_sentence(error)} `{_help_for(error)}` shows what there is.", is_json=is_json)
         return MISUSED
     except CommandError as error:
-        tell_problem(str(error), is_json=is_json)
+        tell_problem(str(error), is_json=is_json, problems=error.problems)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -4,7 +4,10 @@ A plane is the one that `MIZZEN_NATS_URL` names, or the one whose `.mizzen/plane
 finds its own. That file is written by `mizzen up`, readable by its user alone: the address in it holds a password.
 """
 
+import contextlib
+import getpass
 import os
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +26,7 @@ from core.messages.logs import FetchImage, ImagePage
 from core.nouns.ids import LogName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.reasons import Reason
-from mizzen.answers import MISUSED, CommandError
+from mizzen.answers import FAILED, MISUSED, CommandError
 
 DIRECTORY = ".mizzen"
 FILE = "plane.json"
@@ -36,6 +39,14 @@ ASK_SPAN: Nanoseconds = seconds(5)
 """A plane answers in milliseconds; one that just starts anew after it was killed, in a second or two."""
 
 Answered = TypeVar("Answered", bound=Message)
+
+
+class RequestRefused(CommandError):
+    """The plane answered, and the answer is no."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refusal_text(refused), MISUSED if refused.reason == Reason.INVALID else FAILED)
+        self.reason = refused.reason
 
 
 class Plane(Struct, frozen=True):
@@ -69,7 +80,17 @@ def read_plane(path: Path) -> Plane:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Plane)
     except (OSError, msgspec.MsgspecError) as error:
-        raise CommandError(f"{path} cannot be read ({error}); run `mizzen up` again to write it anew") from error
+        raise CommandError(
+            f"{path} cannot be read ({error}); run `mizzen up` again to write it anew"
+        ) from error
+
+
+def submitter() -> str:
+    """Who asks: `user@host`."""
+    user = str(os.getuid())
+    with contextlib.suppress(KeyError, OSError):  # Of a user that no file knows there is only the number.
+        user = getpass.getuser()
+    return f"{user}@{socket.gethostname()}"
 
 
 @asynccontextmanager
@@ -99,14 +120,16 @@ async def ask(
     except BusError as error:
         raise CommandError(str(error)) from error
     if isinstance(answer, Refused):
-        raise CommandError(refusal_text(answer), MISUSED if answer.reason == Reason.INVALID else 1)
+        raise RequestRefused(answer)
     assert isinstance(answer, expected), answer
     return answer
 
 
 def refusal_text(refused: Refused) -> str:
     """A refusal for people: its sentence, and every problem."""
-    return " ".join((refused.sentence, *(f"{problem};" for problem in refused.problems))).rstrip(";")
+    if not refused.problems:
+        return refused.sentence
+    return f"{refused.sentence.rstrip('.')}: {'; '.join(refused.problems)}"
 
 
 async def fetch_image(

@@ -10,7 +10,6 @@ A region is this machine, which runs programs, or nodes that are emulated. Every
 known is refused by its name.
 """
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +21,7 @@ from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import RegionName, WorkerName
 from core.nouns.limits import NAME_LENGTH_MAX
 from core.nouns.quantities import MILLI, Amount
+from runtime.tasks.slots import CPU_SLOTS, find_devices, inventory_of_this_machine
 from runtime.wiring import Plan, RegionPlan
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=NAME_LENGTH_MAX)]
@@ -31,9 +31,6 @@ Count = Annotated[int, Meta(ge=0)]
 
 FLEET = "mizzen"
 HERE = RegionName("here")
-CPU_SLOTS = 8
-CPU_TYPE = "cpu"
-"""The type of a CPU slot: a device like any other, for those who have no GPU."""
 EMULATED_NODE = Amount(0, 96_000, 1 << 40)
 """What an emulated node has beside its GPUs."""
 
@@ -46,9 +43,9 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """One region: this machine, or nodes that are alike and cut among workers."""
 
     this_machine: bool = False
-    """Its one node is this machine, and runs programs on slots of its CPUs."""
+    """Its one node is this machine, and runs programs on its GPUs, or on slots of its CPUs if it has none."""
     cpu_slots: Positive = CPU_SLOTS
-    """Of this machine."""
+    """Of this machine, if it has no GPUs."""
     nodes: Count = 0
     """Emulated ones."""
     gpu_type: str = ""
@@ -58,6 +55,14 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
     agents: Positive = 2
     """`a0`, `a1`, and so on."""
     nodes_per_rack: Positive = 16
+
+    def problem(self) -> str:
+        """What its type cannot say is wrong; empty when nothing is."""
+        if self.this_machine and self.nodes:
+            return "it is either `this_machine` or has emulated `nodes`"
+        if not self.this_machine and not (self.nodes and self.gpu_type):
+            return "it needs `nodes` and `gpu_type`, or `this_machine: true`"
+        return ""
 
 
 class FleetFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,7 +79,7 @@ def load_plan(path: Path) -> Plan:
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise FleetFileError(f"{path}: {error}") from error
     for name, spec in file.regions.items():
-        problem = _problem_of(spec)
+        problem = spec.problem()
         if problem:
             raise FleetFileError(f"{path}: {problem} - at `$.regions.{name}`")
     return plan_of_file(file)
@@ -88,13 +93,6 @@ def plan_of_file(file: FleetFile) -> Plan:
 def plan_of_this_machine() -> Plan:
     """Without a fleet file: one region with one worker and one node, whose CPU is eight slots of type `cpu`."""
     return plan_of_file(FleetFile({HERE: RegionSpec(this_machine=True)}))
-
-
-def machine_group(slots: int, first: int = 0, rack: int = 0) -> NodeGroup:
-    """This machine as a node: its CPU slots, cores and memory."""
-    cores = os.cpu_count() or 1
-    total = Amount(slots * MILLI, cores * MILLI, _memory_bytes())
-    return NodeGroup(first, 1, total, CPU_TYPE, rack, 1, runs_programs=True)
 
 
 def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
@@ -113,21 +111,6 @@ def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
 
 def _region(name: RegionName, spec: RegionSpec) -> RegionPlan:
     if spec.this_machine:
-        inventory = Inventory(WorkerName("w0"), (machine_group(spec.cpu_slots),))
+        inventory = inventory_of_this_machine(WorkerName("w0"), find_devices(spec.cpu_slots), first=0, rack=0)
         return RegionPlan(name, (inventory,), spec.agents)
     return emulated_region(name, spec)
-
-
-def _problem_of(spec: RegionSpec) -> str:
-    if spec.this_machine and spec.nodes:
-        return "it is either `this_machine` or has emulated `nodes`"
-    if not spec.this_machine and not (spec.nodes and spec.gpu_type):
-        return "it needs `nodes` and `gpu_type`, or `this_machine: true`"
-    return ""
-
-
-def _memory_bytes() -> int:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 1 << 33

@@ -128,7 +128,8 @@ class Host(Generic[State]):
         self._row_keeper = component if isinstance(component, RowKeeper) else None
         self._decides_twice = decides_twice
         self._term = kept.log.head.term + 1 if kept else 0
-        self._sequence = kept.log.head.sequence if kept else 0
+        self.sequence = kept.log.head.sequence if kept else 0
+        """Of the newest fact decided; what is durable may be behind it."""
         self._inbox: deque[tuple[Parcel, str] | list[Fact]] = deque()
         self._early: dict[LogName, tuple[Image, int]] = {}
         self._wake = Wake(clock)
@@ -313,7 +314,7 @@ class Host(Generic[State]):
                 logger.error("log_full", log=head.log, host=self.component.name)
                 self._refuse_all()
                 await self._wake.wait(after(self.clock.now(), seconds(1)))
-        self._sequence = row.sequence
+        self.sequence = row.sequence
         assert self.state is not None
         fact = Fact(
             head.log, row.sequence, Instant(row.at), "", self.component.name, opened, self.clock.now()
@@ -406,10 +407,10 @@ class Host(Generic[State]):
                     raise BrokenInvariant(
                         self.component.name, f"{type(event).__name__} has {len(data)} bytes"
                     )
-                self._sequence += 1
+                self.sequence += 1
                 self.counts.facts += 1
-                self._rows.append(Row(self._sequence, now, envelope.id, envelope.sender, event.about, data))
-                fact = Fact(log, self._sequence, now, envelope.id, envelope.sender, event, now)
+                self._rows.append(Row(self.sequence, now, envelope.id, envelope.sender, event.about, data))
+                fact = Fact(log, self.sequence, now, envelope.id, envelope.sender, event, now)
             self.state = self.component.evolve(self.state, fact)
 
     async def _watch_bus(self) -> None:

@@ -13,8 +13,11 @@ Whoever starts a plane in the same directory again resumes it: its logs say all,
 import asyncio
 import os
 import secrets
+import signal
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -24,9 +27,10 @@ from msgspec import Struct
 from bus.errors import ServerNotFound
 from bus.server import LOOPBACK, URL_VARIABLE, NatsServer
 from core.nouns.ids import LogName
-from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.supervisor import Process, Supervisor
+from runtime.tasks.processes import marked_under
 from runtime.wiring import Plan, Unit, units_of
 from store.errors import LogInUse
 from store.files import FileLock
@@ -41,6 +45,14 @@ OTHERS_WAVE = 2
 COMMAND_LINE = "mizzen.cli"
 """Each process is what `mizzen start` would be in the foreground."""
 LOADED_ONCE = (COMMAND_LINE, "mizzen.commands.start")
+
+
+PROCESSES = "processes"
+"""In a plane's directory, what its processes wrote."""
+SPOOLS = "nodes"
+"""In a plane's directory, where its workers' spools are."""
+TASKS_END_SPAN = seconds(3)
+"""From SIGTERM to SIGKILL for what users run, when it is to end with its plane."""
 
 
 class PlaneError(Exception):
@@ -80,7 +92,7 @@ class PlaneProcesses:
         self.plan = plan
         self.directory = directory
         self.url = ""
-        self.supervisor = Supervisor(directory / "processes", LOADED_ONCE, died)
+        self.supervisor = Supervisor(directory / PROCESSES, LOADED_ONCE, died)
         self._fleet_file = fleet_file
         self._host = host
         self._port = port
@@ -110,11 +122,13 @@ class PlaneProcesses:
             await self.stop()
             raise
 
-    async def stop(self) -> None:
-        """End everything in order."""
+    async def stop(self, *, ends_tasks: bool = False) -> None:
+        """End everything in order. What users run goes on, unless it is to end too."""
         for path in self._written:
             path.unlink(missing_ok=True)
         await self.supervisor.stop()
+        if ends_tasks:
+            await self._end_tasks()
         if self._serving is not None:
             self._serving.cancel()
             await asyncio.wait([self._serving])
@@ -123,6 +137,21 @@ class PlaneProcesses:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def tasks(self) -> list[int]:
+        """Processes of what users run on this plane's machine, their runners among them."""
+        return [pid for pid, _ in marked_under(str((self.directory / SPOOLS).absolute()))]
+
+    async def _end_tasks(self) -> None:
+        """SIGTERM to all at once, and SIGKILL to whoever is still there when their time is over."""
+        deadline = time.monotonic() + TASKS_END_SPAN / SECOND
+        _signal(self.tasks(), signal.SIGTERM)
+        while (alive := self.tasks()) and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        while alive:
+            _signal(alive, signal.SIGKILL)
+            await asyncio.sleep(0.02)
+            alive = self.tasks()
 
     def write_how_to_reach_it(self, path: Path) -> None:
         """Where commands look for a plane; it goes when the plane stops."""
@@ -183,6 +212,13 @@ class PlaneProcesses:
         environment = {**os.environ, URL_VARIABLE: self.url}
         wave = WAVES.get(unit.role, OTHERS_WAVE)
         return Process(unit.name, COMMAND_LINE, tuple(words), environment, wave)
+
+
+def _signal(pids: Sequence[int], number: signal.Signals) -> None:
+    """Whoever has gone meanwhile needs no signal."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _known(path: Path) -> _Known | None:

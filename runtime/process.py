@@ -27,6 +27,7 @@ from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, HostError, KeeperExists, OlderCopy
 from runtime.garbage import settle_down
 from runtime.loop import run
+from runtime.stopping import log_stop
 from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
 from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
 from store.port import LogStore
@@ -200,11 +201,17 @@ async def _live(plan: Plan, unit: Unit, ground: Ground, began: Opened) -> None:
     )
     try:
         life = await open_unit(plan, unit, around)
+        is_told_to_end = False
         try:
             began(life)
             await run_together(life.tasks())
+        except asyncio.CancelledError:
+            is_told_to_end = True
+            raise
         finally:
             await life.close()
+            if is_told_to_end:
+                await log_stop(life, ground.store)
     finally:
         await bus.close()
     raise BrokenInvariant(unit.name, "all of its tasks ended by themselves")

@@ -13,7 +13,17 @@ from bus.port import Address, Bus
 from core.codec import Parcel
 from core.fact import Head
 from core.images import Image
-from core.messages.logs import FetchImage, ImagePage, LogPage, ReadLog, ToldFact
+from core.messages.base import Answer
+from core.messages.logs import (
+    AboutFact,
+    AboutPage,
+    FetchImage,
+    ImagePage,
+    LogPage,
+    ReadAbout,
+    ReadLog,
+    ToldFact,
+)
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant, after
 from core.nouns.limits import (
@@ -33,6 +43,8 @@ from store.port import LogReader, Snapshot
 
 logger = structlog.get_logger()
 
+Question = ReadLog | ReadAbout | FetchImage
+
 
 class Reader:
     """Answers for one log."""
@@ -44,7 +56,7 @@ class Reader:
         self._bus = bus
         self._clock = clock
         self._wake = Wake(clock)
-        self._asked: deque[tuple[ReadLog | FetchImage, str]] = deque(maxlen=INBOX_MAX)
+        self._asked: deque[tuple[Question, str]] = deque(maxlen=INBOX_MAX)
         self._image: Image | None = None
         self._head: Head | None = None
         self._snapshot_sequence = 0
@@ -69,16 +81,18 @@ class Reader:
 
     def _hear(self, parcel: Parcel, reply_to: str) -> None:
         message = parcel.message
-        if isinstance(message, ReadLog | FetchImage) and message.log == self.log and reply_to:
+        if isinstance(message, Question) and message.log == self.log and reply_to:
             self._asked.append((message, reply_to))
             self._wake.ring()
 
-    async def _answer(self, message: ReadLog | FetchImage, reply_to: str) -> None:
+    async def _answer(self, message: Question, reply_to: str) -> None:
         """A log that is not there yet, or cannot be read, is not answered for: who asks tries again."""
         try:
-            answer: LogPage | ImagePage | None
+            answer: Answer | None
             if isinstance(message, ReadLog):
                 answer = await self._page(message)
+            elif isinstance(message, ReadAbout):
+                answer = await self._page_about(message)
             else:
                 answer = await self._image_page(message)
         except LogError as error:
@@ -97,6 +111,20 @@ class Reader:
         return LogPage(
             self.log, head.log_id, head.term, asked.first, page.hash_before, page.hash_after, facts
         )
+
+    async def _page_about(self, asked: ReadAbout) -> AboutPage | None:
+        # The head first: what is found may be newer than it, and then is found again, but nothing is left out.
+        head = await self._reader.head()
+        if not head.sequence:
+            return None
+        count = min(max(1, asked.count_max), READ_FACTS_MAX)
+        rows = await self._reader.read_about(asked.about, max(0, asked.after), count, READ_BYTES_MAX)
+        has_more = bool(rows) and bool(await self._reader.read_about(asked.about, rows[-1].sequence, 1, 1))
+        facts = tuple(
+            AboutFact(row.sequence, Instant(row.at), row.cause, row.actor, row.event) for row in rows
+        )
+        following = rows[-1].sequence if has_more else 0
+        return AboutPage(self.log, head.log_id, head.term, facts, following, head.sequence)
 
     async def _image_page(self, asked: FetchImage) -> ImagePage | None:
         key = (asked.sections, asked.sequence)

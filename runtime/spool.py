@@ -74,6 +74,10 @@ class EmulatedSpool:
 
     def begin(self, effect: Effect) -> None:
         """Do what the worker asks for, at once."""
+        self.do(effect, self._clock.now())
+
+    def do(self, effect: Effect, now: Instant) -> None:
+        """The same, as of then."""
         match effect:
             case FindTasks():
                 self.starts += 1
@@ -87,10 +91,10 @@ class EmulatedSpool:
                 self._prepare(command)
             case StartShare(workload, epoch, sequence):
                 self._raise(sequence)
-                self._start((workload, epoch))
+                self._start((workload, epoch), now)
             case StopShare(workload, epoch, sequence, grace):
                 self._raise(sequence)
-                self._stop((workload, epoch), Nanoseconds(grace))
+                self._stop((workload, epoch), Nanoseconds(grace), now)
             case ForgetShare(workload, epoch, sequence):
                 self._raise(sequence)
                 self.shares.pop((workload, epoch), None)
@@ -107,11 +111,10 @@ class EmulatedSpool:
             self.shares[key] = Share(TasksState(*key, TasksPhase.PREPARED), command)
         self._tell(self.shares[key])
 
-    def _start(self, key: AttemptKey) -> None:
+    def _start(self, key: AttemptKey, now: Instant) -> None:
         share = self.shares.get(key)
         if share is None or share.state.phase != TasksPhase.PREPARED:
             return
-        now = self._clock.now()
         share.started_at = now
         span, share.exit_code = _span_and_exit(share.command)
         share.ends_at = after(now, span)
@@ -121,12 +124,11 @@ class EmulatedSpool:
         if self.on_start is not None:
             self.on_start(key, share)
 
-    def _stop(self, key: AttemptKey, grace: Nanoseconds) -> None:
+    def _stop(self, key: AttemptKey, grace: Nanoseconds, now: Instant) -> None:
         """SIGTERM: it writes a checkpoint and leaves, if its grace is long enough; SIGKILL otherwise."""
         share = self.shares.get(key)
         if share is None or share.state.phase in (TasksPhase.STOPPING, TasksPhase.ENDED):
             return
-        now = self._clock.now()
         if share.state.phase == TasksPhase.PREPARED:
             self._end(key, share, EXIT_STOPPED)
             return
@@ -146,10 +148,14 @@ class EmulatedSpool:
     async def run(self) -> None:
         """Let tasks save and end when their time has come, for ever."""
         while True:
-            now = self._clock.now()
-            for key in self._due.passed(now):
-                self._pass(key, self.shares[key], now)
-            await self._wake.wait(self._due.due())
+            await self._wake.wait(self.catch_up(self._clock.now()))
+
+    def catch_up(self, now: Instant) -> Instant | None:
+        """Let all pass that has come due, each at its own time, also after a long pause; when the next is due."""
+        while (due := self._due.due()) is not None and due <= now:
+            for key in self._due.passed(due):
+                self._pass(key, self.shares[key], due)
+        return due
 
     def close(self) -> None:
         """Let go of its timer."""

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -30,6 +31,9 @@ from core.nouns.limits import (
 )
 
 logger = structlog.get_logger()
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if sys.platform != "win32" else ()
+"""What a terminal or an operator ends a process group with."""
 
 
 class Process(Struct, frozen=True):
@@ -105,7 +109,9 @@ class Supervisor:
     def start(self, process: Process) -> None:
         """Keep it up from now on."""
         assert process.name not in self._kept, process.name
-        self._directory.mkdir(parents=True, exist_ok=True)
+        if not self._kept:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            _start_server()
         kept = self._kept[process.name] = Kept(process)
         loop = asyncio.get_running_loop()
         kept.keeping = loop.create_task(self._keep_up(kept), name=f"keep/{process.name}")
@@ -178,6 +184,15 @@ class Supervisor:
         return path
 
 
+def _start_server() -> None:
+    """Deaf to what ends a whole process group: that is for the supervisor, which then ends all in order."""
+    if sys.platform != "win32":
+        resource_tracker.ensure_running()  # Which would open our ears again.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        forkserver.ensure_running()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 async def _ended(child: BaseProcess) -> int:
     """Its exit code, once it has one: negative if a signal ended it."""
     loop = asyncio.get_running_loop()
@@ -196,6 +211,7 @@ async def _ended(child: BaseProcess) -> int:
 def _live(process: Process, output: str) -> None:
     """In the new process."""
     if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.setsid()  # Ctrl-C on the terminal is for the supervisor, which ends all in order.
     threading.Thread(target=_die_with_supervisor, name="supervisor", daemon=True).start()
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -135,11 +135,17 @@ class OpenUnit:
     """A unit ready to run: `tasks` are to run until one raises or the unit is closed."""
 
     def __init__(
-        self, unit: Unit, host: Host[Any] | None, reader: Reader | None, letting_go: list[Any]
+        self,
+        unit: Unit,
+        host: Host[Any] | None,
+        reader: Reader | None,
+        letting_go: list[Any],
+        kept: Kept | None = None,
     ) -> None:
         self.unit = unit
         self.host = host
         self.reader = reader
+        self.kept = kept
         self._letting_go = letting_go
 
     def tasks(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
@@ -205,4 +211,4 @@ async def _open_keeper(
     except BaseException:
         await log.close()
         raise
-    return OpenUnit(unit, host, None, [log])
+    return OpenUnit(unit, host, None, [log], kept)

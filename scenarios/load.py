@@ -12,6 +12,7 @@ from core.nouns.ids import TenantName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, RetryLimits, WorkloadSpec
+from scenarios.fleet import emulated_regions
 from scenarios.scenario import FleetSpec, LoadSpec
 
 GPUS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -39,19 +40,21 @@ def draw_load(load: LoadSpec, fleet: FleetSpec, dice: random.Random) -> list[Arr
 
 def _draw(load: LoadSpec, fleet: FleetSpec, dice: random.Random, number: int) -> Arrival:
     gpus = dice.choices(GPUS, GPU_WEIGHTS)[0]
-    gpus = min(gpus, load.gpus_max, fleet.nodes * fleet.gpus_per_node)
-    per_task = min(gpus, fleet.gpus_per_node)
+    region = next(iter(emulated_regions(fleet).values()))  # As the others of its sort.
+    gpus = min(gpus, load.gpus_max, region.nodes * region.gpus_per_node)
+    per_task = min(gpus, region.gpus_per_node)
     minutes = min(load.minutes_median * dice.lognormvariate(0.0, SIGMA), load.minutes_max)
-    work = seconds(60 * minutes)
+    faster = load.compression
+    work = seconds(60 * minutes / faster)
     fails = dice.random() < load.fails_share
     emulation = Emulation(
         work=work,
-        checkpoint_every=seconds(dice.choice((300.0, 600.0, 1800.0))),
-        fails_after=seconds(60 * minutes * dice.uniform(0.1, 0.9)) if fails else Nanoseconds(0),
-        stop_span=seconds(dice.uniform(1.0, 40.0)),
+        checkpoint_every=seconds(dice.choice((300.0, 600.0, 1800.0)) / faster),
+        fails_after=seconds(60 * minutes * dice.uniform(0.1, 0.9) / faster) if fails else Nanoseconds(0),
+        stop_span=seconds(dice.uniform(1.0, 40.0) / faster),
     )
     need = Amount(1000 * per_task, 8000 * per_task, (64 << 30) * per_task)
-    job = JobSpec("main", max(1, gpus // per_task), need, fleet.gpu_type, emulation)
+    job = JobSpec("main", max(1, gpus // per_task), need, region.gpu_type, emulation)
     spec = WorkloadSpec(
         name=f"load-{number}",
         jobs=(job,),
@@ -59,5 +62,5 @@ def _draw(load: LoadSpec, fleet: FleetSpec, dice: random.Random, number: int) ->
         priority=dice.choices(PRIORITIES, PRIORITY_WEIGHTS)[0],
         retry=RetryLimits(task_failed=dice.choice((0, 1, 2))),
     )
-    cancel = seconds(dice.uniform(1.0, 7200.0)) if dice.random() < load.cancels_share else None
-    return Arrival(seconds(3600 * load.hours * dice.random()), spec, cancel)
+    cancel = seconds(dice.uniform(1.0, 7200.0) / faster) if dice.random() < load.cancels_share else None
+    return Arrival(seconds(3600 * load.hours * dice.random() / faster), spec, cancel)

@@ -25,9 +25,9 @@ from runtime.garbage import settle_down
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import bus_name_of
-from scenarios.fleet import plan_of
+from scenarios.fleet import plan_of, regions_of, unit_meant
 from scenarios.load import Arrival, draw_load
-from scenarios.scenario import ScenarioSpec
+from scenarios.scenario import ScenarioError, ScenarioSpec
 from scenarios.worlds.simulated import START, SimulatedUnit, SimulatedWorld
 from store.rows import facts_of
 
@@ -131,10 +131,14 @@ class Run:
         faults.drop_probability = misfortune.drop
         faults.repeat_probability = misfortune.repeat
         faults.is_reordering = misfortune.reorders
-        span = 3600 * self.spec.load.hours
+        span = 3600 * self.spec.load.hours / self.spec.load.compression
         for unit in self.world.units:
             for _ in range(misfortune.crashes_each):
                 self.loop.call_later(self.dice.uniform(0.0, span), self._kill, unit)
+        for kill in misfortune.kills:
+            meant = unit_meant([unit.unit for unit in self.world.units], kill)
+            unit = next(unit for unit in self.world.units if unit.unit == meant)
+            self.loop.call_later(kill.after_seconds, self._kill, unit)
         workers = [unit for unit in self.world.units if unit.unit.role == "worker"]
         for unit in self.dice.sample(workers, min(misfortune.workers_lost, len(workers))):
             self.loop.call_later(self.dice.uniform(0.0, span), self._cut_off, unit)
@@ -150,7 +154,8 @@ class Run:
     # The end.
 
     async def _wait_for_the_end(self) -> None:
-        deadline = self.loop.now_ns() + seconds(3600 * (self.spec.load.hours + self.spec.calm_hours))
+        load_hours = self.spec.load.hours / self.spec.load.compression
+        deadline = self.loop.now_ns() + seconds(3600 * (load_hours + self.spec.calm_hours))
         while self.loop.now_ns() < deadline and not self.world.failures:
             await _sleep(LOOK)
             if len(self.accepted) == self.spec.load.workloads and self._is_quiet():
@@ -292,7 +297,12 @@ async def _sleep(span: Nanoseconds) -> None:
 
 
 def run_simulated(spec: ScenarioSpec, seed: int, *, decides_twice: bool = False) -> Outcome:
-    """Play a scenario from a seed. Deciding everything twice tests that deciding changes nothing; it costs a third more."""
+    """Play a scenario from a seed. Deciding everything twice tests that deciding changes nothing; it costs a third more.
+
+    Raises ScenarioError for one that cannot be simulated.
+    """
+    if spec.jobs or any(region.this_machine for region in regions_of(spec.fleet).values()):
+        raise ScenarioError(f"{spec.name} runs programs on this machine; play it with `mizzen up FILE`")
     settle_down()
     loop = VirtualLoop(START)
     try:

@@ -7,12 +7,13 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct
 
+from runtime.fleet_file import Count, Name, Positive, RegionSpec
+
 LIBRARY = Path(__file__).parent / "library"
 
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
-Count = Annotated[int, Meta(ge=0)]
-Positive = Annotated[int, Meta(gt=0)]
 PositiveFloat = Annotated[float, Meta(gt=0.0)]
+NotNegative = Annotated[float, Meta(ge=0.0)]
 
 
 class ScenarioError(Exception):
@@ -20,11 +21,11 @@ class ScenarioError(Exception):
 
 
 class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """Regions that are alike."""
+    """So many regions that are alike; or regions by name, as in a fleet file, which say all else themselves."""
 
-    regions: Positive
-    nodes: Positive
-    """In each region."""
+    regions: Positive | Annotated[dict[Name, RegionSpec], Meta(min_length=1)]
+    nodes: Positive | None = None
+    """In each of the regions that are alike."""
     workers: Positive = 3
     """Processes that serve a region's nodes."""
     agents: Positive = 2
@@ -45,6 +46,29 @@ class LoadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     fails_share: Share = 0.05
     """Whose tasks fail once they ran for a while."""
     cancels_share: Share = 0.02
+    compression: PositiveFloat = 1.0
+    """By which every span that is drawn is divided: a day in minutes."""
+
+
+class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """A job file that is submitted too."""
+
+    file: str
+    """Beside the scenario file, unless its path is absolute."""
+    after_seconds: NotNegative = 0.0
+    """After the first arrival could come."""
+    requeue_after_seconds: NotNegative = 0.0
+    """After it began to run, and once a checkpoint counts, it is requeued; 0: never."""
+
+
+class KillSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """A process that is killed, as by kill -9."""
+
+    role: str
+    after_seconds: NotNegative
+    region: str = ""
+    member: str = ""
+    """One of several; empty: the first."""
 
 
 class MisfortuneSpec(Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +82,8 @@ class MisfortuneSpec(Struct, frozen=True, forbid_unknown_fields=True):
     down_seconds_max: PositiveFloat = 30.0
     workers_lost: Count = 0
     """Workers cut off from the bus until they count as lost, and back again."""
+    kills: tuple[KillSpec, ...] = ()
+    """These, at these times, beside whatever is drawn."""
 
 
 class ScenarioSpec(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,6 +94,7 @@ class ScenarioSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """What must survive, in two sentences."""
     fleet: FleetSpec
     load: LoadSpec
+    jobs: tuple[JobSpec, ...] = ()
     misfortune: MisfortuneSpec = MisfortuneSpec()
     calm_hours: PositiveFloat = 12.0
     """After the last arrival and the last fault, everything must have ended within so long."""
@@ -94,6 +121,14 @@ def library() -> list[str]:
 def parse_scenario(text: str, source: str) -> ScenarioSpec:
     """From YAML. Raises ScenarioError."""
     try:
-        return msgspec.convert(yaml.safe_load(text), ScenarioSpec)
+        spec = msgspec.convert(yaml.safe_load(text), ScenarioSpec)
     except (yaml.YAMLError, msgspec.ValidationError) as error:
         raise ScenarioError(f"{source}: {error}") from error
+    if isinstance(spec.fleet.regions, dict):
+        for name, region in spec.fleet.regions.items():
+            problem = region.problem()
+            if problem:
+                raise ScenarioError(f"{source}: {problem} - at `$.fleet.regions.{name}`")
+    elif spec.fleet.nodes is None:
+        raise ScenarioError(f"{source}: Object missing required field `nodes` - at `$.fleet`")
+    return spec

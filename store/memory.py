@@ -5,6 +5,7 @@ happens when. An append without a delay never suspends.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 
 from core.fact import Head
 from core.nouns.ids import LogName
@@ -97,17 +98,15 @@ class MemoryReader:
         rows = checked(self._name, file.stored(first, count), first, before)
         return Page(rows, before, file.hash_at(first - 1 + count))
 
-    async def read_about(self, about: str, count_max: int) -> list[Row]:
+    async def read_about(self, about: str, after: int, count_max: int, bytes_max: int) -> list[Row]:
         file = self._disk.file(self._name) or DiskFile("")
-        rows: list[Row] = []
-        for row in reversed(file.rows[: file.durable]):
-            if len(rows) == count_max:
-                break
-            if row.about == about and about:
-                rows += checked(
-                    self._name, file.stored(row.sequence, 1), row.sequence, file.hash_at(row.sequence - 1)
-                )
-        return rows[::-1]
+        found = (row.sequence for row in file.rows[after : file.durable] if row.about == about and about)
+        rows = [
+            row
+            for sequence in islice(found, count_max)
+            for row in checked(self._name, file.stored(sequence, 1), sequence, file.hash_at(sequence - 1))
+        ]
+        return rows[: fitting(rows, bytes_max, at_least=1)[0]]
 
     async def snapshot(self) -> Snapshot | None:
         file = self._disk.file(self._name)

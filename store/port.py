@@ -88,8 +88,12 @@ class LogReader(Protocol):
         Beyond the head there are none, and both hashes are the head's. Raises LogBroken when a hash does not follow.
         """
 
-    async def read_about(self, about: str, count_max: int) -> list[Row]:
-        """The newest rows about a thing, oldest first."""
+    async def read_about(self, about: str, after: int, count_max: int, bytes_max: int) -> list[Row]:
+        """Rows about a thing behind this sequence, oldest first; at most so many and so large together (one row at least,
+        if there is one). Each is checked against the one before it in the log. Raises LogBroken.
+
+        What is about the log itself is about nothing, and is not found by that.
+        """
 
     async def snapshot(self) -> Snapshot | None:
         """The newest snapshot whose bytes and place in the chain are right; None without one."""

@@ -56,7 +56,7 @@ HEAD = """SELECT log_id, term, coalesce(sequence, 0), coalesce(hash, x'')
 # Each with the hash of the row before it, so that it can be checked alone. `about <> ''` lets the index be used.
 ABOUT = f"""SELECT {", ".join(f"found.{column}" for column in COLUMNS.split(", "))}, before.hash
     FROM facts AS found LEFT JOIN facts AS before ON before.sequence = found.sequence - 1
-    WHERE found.about = ? AND found.about <> '' ORDER BY found.sequence DESC LIMIT ?"""
+    WHERE found.about = ? AND found.about <> '' AND found.sequence > ? ORDER BY found.sequence LIMIT ?"""
 
 HeadRow = tuple[str, int, int, bytes]
 """Log id, term, sequence and hash."""

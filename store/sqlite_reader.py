@@ -79,11 +79,23 @@ class SqliteReader:
             stored = await self._stored(first + len(rows), wanted, hash_after)
         return Page(rows, hash_before, hash_after)
 
-    async def read_about(self, about: str, count_max: int) -> list[Row]:
-        found = await self._fetch(file.ABOUT, (about, count_max))
+    async def read_about(self, about: str, after: int, count_max: int, bytes_max: int) -> list[Row]:
         rows: list[Row] = []
-        for *stored, before in reversed(found):
-            rows += checked(self._name, [tuple(stored)], stored[0], before or GENESIS)
+        bytes_left = bytes_max
+        while len(rows) < count_max and (bytes_left > 0 or not rows):
+            wanted = self._wanted(count_max - len(rows), bytes_left)
+            found = await self._fetch(file.ABOUT, (about, after, wanted), after + 1, None)
+            page = [
+                row
+                for *stored, before in found
+                for row in checked(self._name, [tuple(stored)], stored[0], before or GENESIS)
+            ]
+            count, bytes_used = fitting(page, bytes_left, at_least=0 if rows else 1)
+            rows += page[:count]
+            if count < wanted:
+                break
+            bytes_left -= bytes_used
+            after = page[-1].sequence
         return rows
 
     async def snapshot(self) -> Snapshot | None:

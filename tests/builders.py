@@ -20,6 +20,7 @@ from core.nouns.ids import (
     ClaimId,
     LogName,
     RegionName,
+    TenantName,
     WorkerName,
     WorkloadId,
     region_log,
@@ -69,6 +70,7 @@ def a_spec(
     kind: Kind = Kind.TRAINING,
     regions: Iterable[RegionName] = (),
     retry: RetryLimits | None = None,
+    tenant: str = "default",
 ) -> WorkloadSpec:
     """A workload of these jobs, or of one task of one GPU."""
     return WorkloadSpec(
@@ -78,6 +80,7 @@ def a_spec(
         kind=kind,
         regions=tuple(regions),
         retry=retry or RetryLimits(),
+        tenant=TenantName(tenant),
     )
 
 

@@ -42,6 +42,10 @@ class WorkloadRow(Struct):
     region: RegionName = RegionName("")
     """Of the standing award."""
     award_sequence: int = 0
+    awarded_at: int = 0
+    """When the newest award was made; 0: never."""
+    started_at: int = 0
+    """When its gang was up; 0: it is not, or not yet known here."""
     resume_epoch: int = 0
     """Whose checkpoint the next attempt resumes."""
     resume_step: int = 0
@@ -119,6 +123,7 @@ class Workloads(Section):
         row.epoch = event.epoch
         row.region = event.region
         row.award_sequence = fact.sequence
+        row.awarded_at, row.started_at = fact.at, 0
 
     def _award_returned(self, fact: Fact) -> None:
         event = fact.event
@@ -131,7 +136,9 @@ class Workloads(Section):
     def _bound(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, WorkloadBound)
-        self.rows[event.workload].phase = Phase.RUNNING
+        row = self.rows[event.workload]
+        row.phase = Phase.RUNNING
+        row.started_at = fact.at
 
     def _attempt_closed(self, fact: Fact) -> None:
         event = fact.event

@@ -20,6 +20,7 @@ from core.fact import Fact
 from core.images.base import Image, Section
 from core.images.capacity import Capacity
 from core.nouns.ids import AttemptKey, WorkloadId
+from core.nouns.placement import Spread
 
 
 class AttemptPhase(StrEnum):
@@ -52,6 +53,8 @@ class AttemptRow(Struct):
     resume_epoch: int = 0
     resume_step: int = 0
     reason: str = ""
+    spreads: tuple[Spread, ...] = ()
+    """By job, where its tasks are, until it has ended."""
 
 
 class Attempts(Section):
@@ -103,6 +106,7 @@ class Attempts(Section):
             fact.sequence,
             resume_epoch=claim.resume_epoch,
             resume_step=claim.resume_step,
+            spreads=claim.spreads,
         )
         self.global_sequence = max(self.global_sequence, claim.award_sequence)
 
@@ -143,6 +147,7 @@ class Attempts(Section):
         row.end_cause = event.cause
         row.exit_code = event.exit_code
         row.sequence = fact.sequence
+        row.spreads = ()
 
     def _forgotten(self, fact: Fact) -> None:
         event = fact.event

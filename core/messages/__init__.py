@@ -2,7 +2,7 @@
 route in bus/catalogue.py.
 """
 
-from core.messages import agents, auditor, broker, logs, queue, store, workers
+from core.messages import agents, auditor, broker, logs, output, queue, store, workers
 from core.messages.base import Message
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -13,4 +13,5 @@ MESSAGES: tuple[type[Message], ...] = (
     *workers.MESSAGES,
     *auditor.MESSAGES,
     *logs.MESSAGES,
+    *output.MESSAGES,
 )

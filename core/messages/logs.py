@@ -7,6 +7,7 @@ from msgspec import Struct
 from core.messages.base import Answer, Message
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant
+from core.nouns.limits import READ_FACTS_MAX
 
 
 class ToldFact(Struct, frozen=True):
@@ -59,6 +60,16 @@ class ReadLog(Message, frozen=True, tag="read-log"):
     count_max: int
 
 
+class ReadAbout(Message, frozen=True, tag="read-about"):
+    """Facts about one thing, also one that has left the image."""
+
+    log: LogName
+    about: str
+    after: int = 0
+    """The sequence behind which to go on."""
+    count_max: int = READ_FACTS_MAX
+
+
 class FetchImage(Message, frozen=True, tag="fetch-image"):
     """The newest image, or a page of it."""
 
@@ -92,6 +103,29 @@ class LogPage(Answer, frozen=True, tag="log-page"):
     facts: tuple[ToldFact, ...]
 
 
+class AboutFact(Struct, frozen=True):
+    """One of the facts about a thing: they are not consecutive, so each has its sequence."""
+
+    sequence: int
+    at: Instant
+    cause: str
+    actor: str
+    event: bytes
+
+
+class AboutPage(Answer, frozen=True, tag="about-page"):
+    """Durable facts about one thing, in order."""
+
+    log: LogName
+    log_id: str
+    term: int
+    facts: tuple[AboutFact, ...]
+    next: int
+    """What to ask `after` for more; 0: there are none up to `head`."""
+    head: int
+    """How far the log had come."""
+
+
 class ImagePage(Answer, frozen=True, tag="image-page"):
     """One page of an encoded image."""
 
@@ -110,8 +144,10 @@ MESSAGES: tuple[type[Message], ...] = (
     HeadTold,
     AskHead,
     ReadLog,
+    ReadAbout,
     FetchImage,
     HeadAnswer,
     LogPage,
+    AboutPage,
     ImagePage,
 )

@@ -1,9 +1,13 @@
 """What users and regions say to the job queue, and its answers."""
 
+from msgspec import Struct
+
 from core.messages.base import Answer, Message, Refused
 from core.nouns.ids import AgentName, RegionName, WorkloadId
-from core.nouns.placement import Spread
-from core.nouns.workload import WorkloadSpec
+from core.nouns.instant import Nanoseconds
+from core.nouns.limits import LISTED_MAX
+from core.nouns.placement import Shortage, Spread
+from core.nouns.workload import Phase, WorkloadSpec
 
 
 class SubmitWorkload(Message, frozen=True, tag="submit-workload", forbid_unknown_fields=True):
@@ -50,6 +54,21 @@ class ShowWorkload(Message, frozen=True, tag="show-workload", forbid_unknown_fie
     workload: WorkloadId
 
 
+class ListWorkloads(Message, frozen=True, tag="list-workloads", forbid_unknown_fields=True):
+    """Name workloads in these phases (none named: in any), in the order of submission."""
+
+    phases: tuple[Phase, ...] = ()
+    after: int = 0
+    """The submission's number behind which to go on: `next` of the answer before, 0 at first."""
+    count_max: int = LISTED_MAX
+
+
+class ExplainWorkload(Message, frozen=True, tag="explain-workload", forbid_unknown_fields=True):
+    """Tell all that is known now of why it does not run: by region, its place in the queue, its hold."""
+
+    workload: WorkloadId
+
+
 class Bid(Message, frozen=True, tag="bid"):
     """A region can place the workload now, at this price."""
 
@@ -75,6 +94,8 @@ class Abstention(Message, frozen=True, tag="abstention"):
     view_sequence: int
     missing_gpu_milli: int = 0
     """The refusal holds until the region's log shows that so much more was freed; at least."""
+    shortage: Shortage | None = None
+    """For people; None when the room is there and something else is in the way."""
 
 
 class Submitted(Answer, frozen=True, tag="submitted"):
@@ -104,6 +125,117 @@ class WorkloadShown(Answer, frozen=True, tag="workload-shown"):
     is_held: bool
 
 
+class ListedWorkload(Struct, frozen=True):
+    """One workload in a list."""
+
+    workload: WorkloadId
+    name: str
+    tenant: str
+    priority: int
+    kind: str
+    phase: Phase
+    epoch: int
+    gpu_milli: int
+    """Of all its tasks."""
+    tasks: int
+    waited: Nanoseconds
+    """From its submission until its gang was up, or until now."""
+    ran: Nanoseconds
+    """From then until its end, or until now, in its newest attempt; 0 when that was never up."""
+    region: RegionName = RegionName("")
+    """Of the standing award."""
+    regions: tuple[RegionName, ...] = ()
+    """Its pin."""
+    node_runs: tuple[tuple[int, int], ...] = ()
+    """Where its tasks are in that region, as first and last numbers."""
+    saved_step: int = 0
+    """The newest checkpoint of that attempt; 0: none."""
+    reason: str = ""
+    """Why it does not run, if it does not."""
+    refusals: dict[RegionName, str] = {}
+    """By region, if it is pending: every reason, that one among them."""
+
+
+class WorkloadsListed(Answer, frozen=True, tag="workloads-listed"):
+    """Some of them, or all."""
+
+    rows: tuple[ListedWorkload, ...]
+    next: int
+    """What to ask `after` for more; 0: there are none."""
+    counts: dict[str, int] = {}
+    """By phase, of all that the queue remembers; only in the first answer."""
+    regions: tuple[RegionName, ...] = ()
+    """Those that are heard and have nodes; only in the first answer."""
+
+
+class Holder(Struct, frozen=True):
+    """Who holds capacity in a region."""
+
+    workload: WorkloadId
+    priority: int
+    gpu_milli: int
+
+
+class HardwareKnown(Struct, frozen=True):
+    """All nodes of one type in a region, whether or not anything is free on them."""
+
+    node_type: str
+    nodes: int
+    gpu_milli: int
+    gpu_milli_max: int
+    """Of one node."""
+
+
+class RegionOutlook(Struct, frozen=True):
+    """What one region would say to a pending workload now, as the queue knows."""
+
+    region: RegionName
+    reason: str = ""
+    """Why it does not bid; empty when it is asked, has bid, or would be asked next."""
+    sentence: str = ""
+    hardware: tuple[HardwareKnown, ...] = ()
+    """Of the types that it asks for."""
+    is_asked: bool = False
+    """An auction is open, and the region was asked."""
+    score: tuple[int, ...] = ()
+    """Of its bid in that auction."""
+    refused: WorkloadId = WorkloadId("")
+    """For whom the refusal was said: one of the same shape."""
+    agent: str = ""
+    view_sequence: int = 0
+    """Of the region's log, at the refusal."""
+    missing_gpu_milli: int = 0
+    """So much more must be freed, counted from then on, before it is asked again."""
+    shortage: Shortage | None = None
+    holders: tuple[Holder, ...] = ()
+    """Who holds most there."""
+
+
+class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
+    """Why a workload does not run, as far as the queue knows now."""
+
+    workload: WorkloadId
+    name: str
+    phase: Phase
+    reason: str
+    sentence: str
+    epoch: int
+    region: str
+    is_held: bool
+    hold_revision: int
+    is_cancel_requested: bool
+    shape: str
+    """Workloads of one shape are refused together."""
+    rank: int = -1
+    """How many stand ahead of it; -1 when it is not in the order."""
+    ahead: tuple[WorkloadId, ...] = ()
+    """The nearest of those."""
+    asking: tuple[WorkloadId, ...] = ()
+    """Those ahead of it, or of its shape, whose auctions are open now: it is their turn."""
+    regions: tuple[RegionOutlook, ...] = ()
+    """Every region of the fleet, while it is pending."""
+
+
 MESSAGES: tuple[type[Message], ...] = (
     SubmitWorkload,
     CancelWorkload,
@@ -111,10 +243,14 @@ MESSAGES: tuple[type[Message], ...] = (
     ReleaseWorkload,
     RequeueWorkload,
     ShowWorkload,
+    ListWorkloads,
+    ExplainWorkload,
     Bid,
     Abstention,
     Submitted,
     Acknowledged,
     WorkloadShown,
+    WorkloadsListed,
+    WorkloadExplained,
     Refused,
 )

@@ -9,9 +9,17 @@ UNNUMBERED = -1
 """The first node and rack of a group whose region is to number them when it joins."""
 
 
+_RUNS_PROGRAMS = " (real)"
+
+
 def node_type_of(gpu_type: str, *, runs_programs: bool) -> str:
     """A GPU type on nodes that run programs, or on emulated ones: two sorts of hardware, never taken for each other."""
-    return f"{gpu_type} (real)" if runs_programs else gpu_type
+    return f"{gpu_type}{_RUNS_PROGRAMS}" if runs_programs else gpu_type
+
+
+def gpu_type_of(node_type: str) -> tuple[str, bool]:
+    """The GPU type that `node_type_of` was made of, and whether such nodes run programs."""
+    return node_type.removesuffix(_RUNS_PROGRAMS), node_type.endswith(_RUNS_PROGRAMS)
 
 
 class NodeGroup(Struct, frozen=True):

@@ -84,6 +84,27 @@ START_SPAN: Nanoseconds = seconds(60)
 GRACE: Nanoseconds = seconds(30)
 """From SIGTERM to SIGKILL, unless the workload asks for less."""
 
+# Tasks.
+PREPARED_SPAN: Nanoseconds = seconds(180)
+"""How long a prepared task waits for the word to start, and then ends by itself: three times `START_SPAN`, after which the
+broker gave the attempt up, so that nobody will ever say the word."""
+RUNNER_BEAT: Nanoseconds = seconds(5)
+"""Between a runner's signs of life, and between a worker's looks at tasks that say nothing."""
+CHECKPOINT_LOOK: Nanoseconds = seconds(0.25)
+"""Between looks for a new checkpoint: what a loss of the node may make the next attempt do again."""
+OUTPUT_SEGMENT_BYTES = 4 * 1024 * 1024
+"""What one file holds of a task's output."""
+OUTPUT_SEGMENTS_MAX = 8
+"""Files of one task's output; the oldest is dropped for the next. With the above: 32 MiB, some 300,000 lines."""
+OUTPUTS_BYTES_MAX = 4 * 1024 * 1024 * 1024
+"""What a worker keeps of the output of ended tasks; the oldest is dropped first."""
+OUTPUTS_SPAN: Nanoseconds = seconds(7 * 24 * 3600)
+"""And how long: a week, in which somebody comes back from a holiday."""
+OUTPUTS_INTERVAL: Nanoseconds = seconds(60)
+"""Between looks at both."""
+SECRETS_BYTES_MAX = 64 * 1024
+"""Of one task, together. They travel through a pipe, and a program's whole environment is seldom more."""
+
 # Presence and health.
 PRESENCE_INTERVAL: Nanoseconds = seconds(5)
 PRESENCE_SILENCE_MAX: Nanoseconds = seconds(26)
@@ -100,8 +121,8 @@ BLOCKED_INTERVAL: Nanoseconds = seconds(600)
 FORGOTTEN_AT_ONCE_MAX = 1_000
 
 # Answers to people.
-LISTED_MAX = 2_000
-"""Workloads in one answered list: some 10 ms of the queue's time."""
+LISTED_MAX = 500
+"""Workloads in one answered list: some 5 ms of the queue's time."""
 LISTED_BYTES_MAX = 512 * 1024
 AHEAD_SHOWN_MAX = 10
 """Workloads that are named to whoever asks whose turn comes first."""
@@ -124,6 +145,7 @@ NODE_NUMBERS_MAX = 1 << 24
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
 assert PRESENCE_SILENCE_MAX > 5 * PRESENCE_INTERVAL
 assert OPEN_BID_SPAN > AUCTION_SPAN
+assert PREPARED_SPAN > 2 * START_SPAN
 assert AWARD_SPAN > AWARD_SAY_AGAIN
 assert FACT_BYTES_MAX < MESSAGE_BYTES_MAX
 assert READ_BYTES_MAX < MESSAGE_BYTES_MAX

@@ -1,5 +1,7 @@
 """A claim, and what becomes of it: exact capacity for one attempt, proposed against a numbered view."""
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from core.nouns.ids import AgentName, ClaimId, RegionName, WorkloadId
@@ -26,6 +28,33 @@ class View(Struct, frozen=True):
     learnt: tuple["NodeRow", ...] = ()
     """Rows that an answer taught it ahead of the log."""
     seed: str = ""
+
+
+class Shortage(Struct, frozen=True):
+    """What was there for the first job that found no place: free, and neither offered nor claimed by whoever looked."""
+
+    job: str
+    tasks: int
+    """That it has."""
+    tasks_fit: int
+    """That there was room for."""
+    nodes: int
+    """Of its type, lost ones too."""
+    free: Amount
+    """On all of those together."""
+    largest: Amount
+    """The most of each resource that one of them had free."""
+
+
+SCORE_PARTS = (
+    "victims' highest priority + 1",
+    "victims",
+    "GPU-seconds destroyed",
+    "racks",
+    "nodes",
+    "GPU permille held",
+)
+"""What each part of a bid's score counts (core/search.py, `score`): compared from the left, lower is better."""
 
 
 class NodeRow(Struct, frozen=True):
@@ -64,6 +93,17 @@ class Claim(Struct, frozen=True):
     grace: int = 0
     max_duration: int = 0
     """Nanoseconds from the start of the gang; 0: no limit."""
+
+
+def runs_of(nodes: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Numbers as runs, each by its first and its last, ascending."""
+    runs: list[tuple[int, int]] = []
+    for node in sorted(nodes):
+        if runs and node <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], node)
+        else:
+            runs.append((node, node))
+    return tuple(runs)
 
 
 def gpu_milli_of(jobs: tuple[JobSpec, ...]) -> int:

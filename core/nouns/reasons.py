@@ -14,6 +14,7 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
     SUPERSEDED = "superseded"
     ALREADY_ENDED = "already_ended"
+    UNKNOWN_TASK = "unknown_task"
     # A region's answer to a request for bids, and the reason of a pending workload.
     NO_CAPACITY = "no_capacity"
     NO_SUCH_HARDWARE = "no_such_hardware"
@@ -21,6 +22,7 @@ class Reason(StrEnum):
     HELD = "held"
     WAITING_TURN = "waiting_turn"
     REGION_UNREACHABLE = "region_unreachable"
+    REGION_EXCLUDED = "region_excluded"
     # A store's answer to a claim.
     AWARD_NOT_STANDING = "award_not_standing"
     CONFLICT = "conflict"
@@ -38,16 +40,18 @@ SENTENCES: dict[Reason, str] = {
     Reason.INVALID: "The request is not well formed; every problem is listed.",
     Reason.UNKNOWN_WORKLOAD: "No workload of this id is known; it may have ended long ago.",
     Reason.UNKNOWN_REGION: "No region of this name belongs to the fleet.",
-    Reason.NEVER_FITS: "No node of the fleet could ever hold one of its tasks.",
+    Reason.NEVER_FITS: "The fleet could not hold it even if nothing else ran.",
     Reason.TOO_LARGE: "The request is larger than a message may be.",
     Reason.SUPERSEDED: "A newer request for the same thing was already heard.",
     Reason.ALREADY_ENDED: "The workload has ended, and an end is final.",
-    Reason.NO_CAPACITY: "No region has enough free capacity, and nothing of lower priority could make room.",
-    Reason.NO_SUCH_HARDWARE: "The region has no open node of this type that could hold a task.",
+    Reason.UNKNOWN_TASK: "This worker has no output of such a task; it never ran here, or made room for newer ones.",
+    Reason.NO_CAPACITY: "Not enough capacity is free, and nothing of lower priority could make room.",
+    Reason.NO_SUCH_HARDWARE: "There is no hardware of this type that could hold it.",
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; it is asked again at once.",
     Reason.HELD: "The workload is held; release it to let it run.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
-    Reason.REGION_UNREACHABLE: "The region that it was awarded to does not answer.",
+    Reason.REGION_UNREACHABLE: "The region does not answer; nothing moves there before it does.",
+    Reason.REGION_EXCLUDED: "The workload names the regions in which it may run, and this is none of them.",
     Reason.AWARD_NOT_STANDING: "The queue's log does not show this award standing.",
     Reason.CONFLICT: "Another claim took the capacity first; the current rows are in the answer.",
     Reason.CONFLICTS_EXHAUSTED: "Other claims took the capacity each time it was tried.",

@@ -38,7 +38,8 @@ def run(
         # What a simulated plane says of its own misfortune is of use to whoever looks for a bug, and asks for it.
         set_up_logs(os.environ, default="error", is_json=True if json else None)
     spec = _spec(name)
-    outcome = run_simulated(spec, seed)
+    with explained(ScenarioError):
+        outcome = run_simulated(spec, seed)
     if json:
         tell_json({**msgspec.to_builtins(outcome), "is_good": outcome.is_good})
     else:

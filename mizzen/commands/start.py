@@ -3,25 +3,31 @@
 import asyncio
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
 from bus.errors import BusError
-from bus.server import URL_VARIABLE
-from core.nouns.ids import GLOBAL_LOG, RegionName, region_log
+from bus.server import LOOPBACK, URL_VARIABLE
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
 from mizzen.answers import MISUSED, CommandError, explained
-from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
-from mizzen.nodes import NodesFileError, NodesOnDisk
+from mizzen.joining import name_of_this_machine, plan_of_joining, plane_to_join, region_to_join
 from mizzen.options import Json
 from runtime.clock import Clock, wall_now
 from runtime.errors import HostError
+from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
-from runtime.process import run_process, run_until_signalled
-from runtime.wiring import ROLES, Plan, Unit, log_kept_by
+from runtime.loop import run
+from runtime.plane import SPOOLS
+from runtime.process import Nodes, connected, run_process, run_together, run_until_signalled
+from runtime.tasks.errors import SpoolError
+from runtime.tasks.output import OutputServer
+from runtime.tasks.slots import CPU_SLOTS
+from runtime.tasks.spool import TaskSpool
+from runtime.wiring import ROLES, Plan, Unit, bus_name_of, log_kept_by
 from store.errors import LogError
 
 OF_A_REGION = frozenset({"allocation_agent", "placement_store", "region_broker", "worker"})
@@ -47,29 +53,86 @@ def start(
             help="Whether the process of a keeper also serves those who read its log; it does if not told."
         ),
     ] = True,
+    join: Annotated[
+        str,
+        Parameter(help="For a worker: the plane that this machine joins, by its address or its plane.json."),
+    ] = "",
+    slots: Annotated[
+        int, Parameter(help="CPU slots of a machine that joins, if it has no GPUs.")
+    ] = CPU_SLOTS,
+    host: Annotated[
+        str, Parameter(help="Under which address other nodes reach this machine's tasks.")
+    ] = LOOPBACK,
     json: Json = False,
 ) -> None:
     """Run one part of a plane until SIGTERM or SIGINT ends it."""
-    with explained(FleetFileError, UnknownLevel):
+    with explained(UnknownLevel):
         set_up_logs(os.environ, default="info", is_json=True if json else None)
+    if join:
+        _join(role, join, region, member or name_of_this_machine(), directory, slots, host)
+        return
+    with explained(FleetFileError):
         plan = plan_of_this_machine() if fleet is None else load_plan(fleet)
     unit = _unit(plan, role, region, member)
     url = _url(nats or os.environ.get(URL_VARIABLE, ""))
     kept = log_kept_by(unit)
     units = [unit] if kept is None or not reader else [unit, Unit("reader", unit.region, kept)]
-    with explained(BusError, HostError, LogError, NodesFileError):
-        run_until_signalled(lambda: _serve(plan, units, url, directory))
+    _run(plan, units, url, directory, host)
 
 
-async def _serve(plan: Plan, units: Sequence[Unit], url: str, directory: Path) -> None:
-    """Emulated nodes lie under each worker; nothing else has any."""
+def _join(role: str, where: str, region: str, member: str, directory: Path, slots: int, host: str) -> None:
+    """Add this machine to a plane that others keep up. Raises CommandError."""
+    if role != "worker":
+        raise CommandError(f"only a worker joins; leave --join out to start a {role}", MISUSED)
+    if slots < 1:
+        raise CommandError("--slots: a machine has one at least", MISUSED)
+    plane = plane_to_join(where)
+    url = _url(plane.url)
+    joined = run(region_to_join(plane, region))
+    plan = plan_of_joining(plane, joined, WorkerName(member), slots)
+    print(f"{member} joins region {joined} of {plane.fleet}; Ctrl-C takes it away again", flush=True)
+    _run(plan, [Unit("worker", joined, member)], url, directory, host)
+
+
+def _run(plan: Plan, units: Sequence[Unit], url: str, directory: Path, host: str) -> None:
+    with explained(BusError, HostError, LogError, SpoolError):
+        run_until_signalled(lambda: _serve(plan, units, url, directory, host))
+
+
+async def _serve(plan: Plan, units: Sequence[Unit], url: str, directory: Path, host: str) -> None:
+    """Tasks lie under a worker, in a spool that outlives it; what they wrote is served beside it."""
     clock = Clock(asyncio.get_running_loop(), wall_now())
-    nodes = {
-        unit.name: NodesOnDisk(unit.name, clock, directory / f"{unit.name}.nodes")
-        for unit in units
-        if unit.role == "worker"
-    }
-    await run_process(plan, units, url, directory, nodes)
+    nodes: dict[str, Nodes] = {}
+    outputs: list[tuple[str, Coroutine[Any, Any, None]]] = []
+    for unit in units:
+        if unit.role == "worker":
+            spool = TaskSpool(
+                unit.name, clock, directory / SPOOLS / f"{unit.region}.{unit.member}", host=host
+            )
+            nodes[unit.name] = spool
+            outputs.append((f"output/{unit.name}", _serve_output(plan, unit, url, spool)))
+    try:
+        await run_together([("units", run_process(plan, units, url, directory, nodes)), *outputs])
+    except ExceptionGroup as deaths:
+        raise deaths.exceptions[0] from deaths
+
+
+async def _serve_output(plan: Plan, unit: Unit, url: str, spool: TaskSpool) -> None:
+    """Over a connection of its own: a task's output is no reason for the worker to be late."""
+    name = f"output.{bus_name_of(unit)}"
+    connection = await connected(url, plan.fleet, name)
+    server = OutputServer(
+        unit.region,
+        WorkerName(unit.member),
+        spool.layout.outputs,
+        connection.endpoint(name),
+        Clock(asyncio.get_running_loop(), wall_now()),
+    )
+    try:
+        await server.run()
+    finally:
+        server.close()
+        await connection.close()
 
 
 def _unit(plan: Plan, role: str, region: str, member: str) -> Unit:

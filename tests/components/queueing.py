@@ -11,6 +11,7 @@ from core.fact import Event
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid, ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, WorkloadId
+from core.nouns.placement import Shortage
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, WorkloadSpec
 from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_spec, a_spread, attempt, granted, joined
@@ -78,11 +79,13 @@ def abstain(
     reason: Reason = Reason.NO_CAPACITY,
     missing: int = 1_000,
     view: int | None = None,
+    shortage: Shortage | None = None,
 ) -> Decision:
     """A region does not bid, on the newest view unless told otherwise."""
     log = EU_LOG if region == EU else US_LOG
     sequence = machine.sequence(log) if view is None else view
-    return machine.hear(Abstention(region, AgentName("a0"), workload, auction, reason, sequence, missing))
+    said = Abstention(region, AgentName("a0"), workload, auction, reason, sequence, missing, shortage)
+    return machine.hear(said)
 
 
 def awarded(machine: Machine[Any], region: RegionName = EU, workload: WorkloadId = W1) -> WorkloadAwarded:

@@ -12,7 +12,9 @@ from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.queue import (
     CancelWorkload,
+    ExplainWorkload,
     HoldWorkload,
+    ListWorkloads,
     ReleaseWorkload,
     RequeueWorkload,
     ShowWorkload,
@@ -98,6 +100,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
     queueing.running(machine)
     machine.hear(RequeueWorkload(WorkloadId("w-1"), 1))
     machine.hear(ShowWorkload(WorkloadId("w-1")))
+    machine.hear(ListWorkloads())
+    machine.hear(ExplainWorkload(WorkloadId("w-2")))
     machine.hear(CancelWorkload(WorkloadId("w-1")))
     machine.wake()
     machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED), queueing.ended(EndCause.CANCELLED))

@@ -24,7 +24,7 @@ from core.messages.store import DeclineAward, SubmitClaim
 from core.nouns.ids import AgentName, AttemptKey, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import CLAIM_SAY_AGAIN, CLAIM_TRIES_MAX, OPEN_BID_SPAN, PRESENCE_INTERVAL
-from core.nouns.placement import Claim, NodeRow, Spread
+from core.nouns.placement import Claim, NodeRow, Shortage, Spread
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec, Kind
@@ -36,6 +36,7 @@ from tests.builders import (
     a_job,
     a_region,
     a_spread,
+    amount,
     attempt,
     granted,
     joined,
@@ -178,6 +179,7 @@ def test_abstention_when_there_is_no_room(start: Start) -> None:
     machine = an_agent(start, joined("w0", 0, 2), granted(a_claim("w-9", placed={0: 3, 1: 5})))
     told = said_once(ask(machine, a_job(2, 8)), Abstention)
     assert (Reason.NO_CAPACITY, 6_000, 2) == (told.reason, told.missing_gpu_milli, told.view_sequence)
+    assert Shortage("main", 2, 0, 2, amount(8, 128, 1024), amount(5, 64, 512)) == told.shortage
 
 
 def test_bid_over_victims(start: Start) -> None:

@@ -23,6 +23,7 @@ from core.messages.broker import ExecuteAward, StopAttempt, WithdrawAward
 from core.messages.queue import (
     Acknowledged,
     CancelWorkload,
+    ExplainWorkload,
     HoldWorkload,
     ReleaseWorkload,
     RequeueWorkload,
@@ -62,6 +63,7 @@ ASKED_OF = [
     ReleaseWorkload(W1, 0),
     RequeueWorkload(W1, 1),
     ShowWorkload(W1),
+    ExplainWorkload(W1),
 ]
 
 
@@ -147,7 +149,7 @@ HUGE = a_spec(a_job(1, 9))
 def test_submission_that_could_never_fit(start: Start) -> None:
     """No region could hold it, were it empty: said now, and not after a year in the queue."""
     decision = a_job_queue(start).hear(SubmitWorkload(HUGE, "ada"))
-    problem = "jobs[0]: 1 tasks of 9000 GPU milli on H100"
+    problem = "jobs[0].need.gpu_milli: a task asks for 9 H100, and no node of the fleet has more than 8"
     assert (refused(Reason.NEVER_FITS, problem),) == decision.messages
     assert [] == facts(decision)
 

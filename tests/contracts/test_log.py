@@ -179,7 +179,7 @@ async def test_log_that_was_never_made_reads_as_empty(world: World) -> None:
     async with reading(world) as reader:
         assert Head(LOG, "", 0, 0, GENESIS) == await reader.head()
         assert Page([], GENESIS, GENESIS) == await reader.read(1, MUCH, MUCH)
-        assert [] == await reader.read_about("w-1", 10)
+        assert [] == await reader.read_about("w-1", 0, 10, MUCH)
         assert await reader.snapshot() is None
         assert 0 == (await reader.verify()).broken_at
         log = await world.store.open(LOG, "id-1")
@@ -459,15 +459,45 @@ async def test_reader_sees_whole_batches_while_they_are_written(world: World, lo
 
 
 async def test_read_about(world: World, log: Log) -> None:
-    """The newest rows about one thing, oldest first; what is about the log itself is about nothing."""
+    """Rows about one thing behind a sequence, oldest first; what is about the log itself is about nothing."""
     written = [row._replace(about=f"w-{row.sequence % 3}" if row.sequence > 2 else "") for row in rows(1, 50)]
     await log.append(written, 1)
     about = [row for row in written if row.about == "w-1"]
     async with reading(world) as reader:
-        assert about == await reader.read_about("w-1", 100)
-        assert about[-4:] == await reader.read_about("w-1", 4)
-        assert [] == await reader.read_about("w-9", 100)
-        assert [] == await reader.read_about("", 100)
+        assert about == await reader.read_about("w-1", 0, 100, MUCH)
+        assert about[:4] == await reader.read_about("w-1", 0, 4, MUCH)
+        after = about[3].sequence
+        assert about[4:] == await reader.read_about("w-1", after, 100, MUCH)
+        assert about[3:] == await reader.read_about("w-1", after - 1, 100, MUCH)
+        for behind in (about[-1].sequence, 50, 51, 1_000):
+            assert [] == await reader.read_about("w-1", behind, 100, MUCH)
+        assert [] == await reader.read_about("w-9", 0, 100, MUCH)
+        assert [] == await reader.read_about("", 0, 100, MUCH)
+
+
+async def test_read_about_is_limited(world: World, log: Log) -> None:
+    """By the count and by the bytes together, and one row comes at least; whoever asks again behind it has all."""
+    small = rows(1, 1_000, about="w-2")
+    large = [row._replace(event=bytes(100_000 * (1 + row.sequence % 3))) for row in rows(1_001, 12)]
+    await log.append([*small, *large], 1)
+    async with reading(world) as reader:
+        assert small[:900] == await reader.read_about("w-2", 0, 900, MUCH)
+        assert small == await reader.read_about("w-2", 0, 5_000, MUCH)
+        for bytes_max in (1, 350_000, 650_000):
+            found: list[Row] = []
+            while page := await reader.read_about("w-1", found[-1].sequence if found else 0, 100, bytes_max):
+                assert len(page) == 1 or sum(len(row.event) for row in page) <= bytes_max
+                found += page
+            assert large == found
+
+
+async def test_read_about_sees_what_is_durable(world: World, log: Log) -> None:
+    """A row that is appended later is found by whoever goes on behind the last one."""
+    await log.append(rows(1, 3), 1)
+    async with reading(world) as reader:
+        assert rows(1, 3) == await reader.read_about("w-1", 0, 100, MUCH)
+        await log.append([*rows(4, 2, about="w-2"), *rows(6, 1)], 1)
+        assert rows(6, 1) == await reader.read_about("w-1", 3, 100, MUCH)
 
 
 async def test_rows_are_facts(world: World, log: Log) -> None:
@@ -525,7 +555,8 @@ async def test_reading_past_a_flipped_byte(world: World, log: Log) -> None:
         assert rows(1, 4) == (await reader.read(1, 4, MUCH)).rows
         assert rows(6, 5) == (await reader.read(6, 10, MUCH)).rows
         with pytest.raises(LogBroken):
-            await reader.read_about("w-1", 10)
+            await reader.read_about("w-1", 0, 10, MUCH)
+        assert rows(6, 5) == await reader.read_about("w-1", 5, 10, MUCH)
 
 
 async def test_opening_checks_from_the_snapshot_on(world: World, log: Log) -> None:

@@ -253,7 +253,7 @@ def test_attempt_through_its_life() -> None:
 def test_attempt_that_was_promised_or_declined_holds_nothing() -> None:
     """Neither is live."""
     waiting = a_region(joined(), promised(CLAIM)).attempts.row(*attempt())
-    assert waiting == AttemptRow(AttemptPhase.PROMISED, 6, 2)
+    assert waiting == AttemptRow(AttemptPhase.PROMISED, 6, 2, spreads=CLAIM.spreads)
     assert not waiting.phase.is_live
     declined = a_region(joined(), promised(CLAIM), AwardDeclined(*attempt(), "withdrawn", 6)).attempts.row(
         *attempt()

@@ -43,12 +43,14 @@ def played(moves: list[tuple[str, int, str]]) -> tuple[PendingOrder, dict[Worklo
 @PROPERTY
 @given(steps)
 def test_order_equals_full_sort(moves: list[tuple[str, int, str]]) -> None:
-    """`all`, `rank`, `len`, `in` and `shape_of` say what sorting everybody anew would say."""
+    """`all`, `rank`, `ahead_of`, `len`, `in` and `shape_of` say what sorting everybody anew would say."""
     order, rows = played(moves)
     wanted = ordered(rows)
     assert wanted == order.all()
     assert len(wanted) == len(order)
     assert list(range(len(wanted))) == [order.rank(workload) for workload in wanted]
+    for rank, workload in enumerate(wanted):
+        assert wanted[max(0, rank - 3) : rank] == order.ahead_of(workload, 3)
     assert [rows[workload][2] for workload in wanted] == [order.shape_of(workload) for workload in wanted]
     assert all(workload in order for workload in wanted)
     assert WorkloadId("w-99") not in order

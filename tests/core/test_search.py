@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from core.events.region import NodesJoined
 from core.images import RegionImage
-from core.nouns.placement import Spread, needs_of
+from core.nouns.placement import SCORE_PARTS, Shortage, Spread, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.search import find_spreads, missing_gpu_milli, score, tasks_that_fit
+from core.search import find_spreads, missing_gpu_milli, score, shortage_of, tasks_that_fit
 from core.view import NodeView
 from tests.builders import START, a_claim, a_job, a_region, a_spread, amount, folded, granted, joined
 from tests.core.properties import PROPERTY
@@ -233,6 +233,39 @@ def test_missing_counts_the_smallest_gaps() -> None:
         "it is not GPUs that are missing"
     )
     assert 1 == missing_gpu_milli(view, view.room(), (a_job(1, 8, gpu_type="B200"),))
+
+
+@PROPERTY
+@given(shelves, st.lists(jobs, min_size=1, max_size=3))
+def test_shortage_is_of_what_finds_no_place(shelf: Shelf, wanted: list[JobSpec]) -> None:
+    """There is one exactly when a search finds nothing, and its job has more tasks than there was room for."""
+    view = stocked(shelf)
+    found = shortage_of(view, view.room(), tuple(wanted))
+    assert isinstance(looked_for(view, *wanted), Reason) == (found is not None)
+    if found is not None:
+        assert found.tasks_fit < found.tasks
+        assert found.free.covers(found.largest)
+        assert found.job in {job.name for job in wanted}
+
+
+def test_shortage_tells_what_there_was() -> None:
+    """Of the job that found no place, after those that did: how many tasks fit, and what is free together and at most."""
+    view = stocked([
+        (amount(8, 9, 9), 0, "H100"),
+        (amount(3, 5, 2), 0, "H100"),
+        (amount(4, 4, 4), 1, "A100"),
+    ])  # fmt: skip
+    first, second = a_job(1, 8, name="first"), a_job(3, 2, name="second", cpus=1)
+    wanted = Shortage("second", 3, 1, 2, amount(3, 14, 11), amount(3, 9, 9))
+    assert wanted == shortage_of(view, view.room(), (second, first))
+    nowhere = Shortage("main", 1, 0, 0, amount(0), amount(0))
+    assert nowhere == shortage_of(view, view.room(), (a_job(1, 1, gpu_type="B200"),))
+
+
+def test_every_part_of_a_score_has_a_name() -> None:
+    """People read them by it."""
+    view = stocked([(amount(8), 0, "H100")])
+    assert len(SCORE_PARTS) == len(score(view, view.room(), (a_spread({0: 1}),), [], START))
 
 
 def test_score_counts_racks_then_nodes_then_what_is_held() -> None:

@@ -76,7 +76,7 @@ MISTAKES = {
     "start job_queue --nats nats://host:port": "give one like nats://127.0.0.1:4222",
     "start job_queue --fleet nowhere.yaml": "nowhere.yaml: no such file or directory; see that it is there",
     "start job_queue --directory": "parameter --directory requires an argument",
-    "scenario run nowhere": "there is no scenario nowhere; run one of lossy_day, lossy_hour, quiet_day, or a file",
+    "scenario run nowhere": "there is no scenario nowhere; run one of first_light, lossy_day, lossy_hour, quiet_day, or a file",
     "scenario run nowhere.yaml": "nowhere.yaml: there is no such file",
     "scenario run lossy_hour --seed x": "Invalid value for --seed",
     "verify nowhere": "nowhere is not there; name a log's file, or the directory that a keeper was started with",
@@ -113,7 +113,10 @@ def test_unknown_log_level_is_explained(capsys: Captured, monkeypatch: pytest.Mo
     ("text", "said"),
     [
         ("regions: {eu: {nodes: 1, gpu_type: H100, workers: 0}}", "`int` >= 1 - at `$.regions[...].workers`"),
-        ("regions: {eu: {gpu_type: H100}}", "`nodes` and `gpu_type`, or `this_machine: true` - at `$.regions.eu`"),
+        (
+            "regions: {eu: {gpu_type: H100}}",
+            "`nodes` and `gpu_type`, or `this_machine: true` - at `$.regions.eu`",
+        ),
         ("regions: {eu: {this_machine: true, nodes: 3}}", "has emulated `nodes` - at `$.regions.eu`"),
         ("regions: {eu: {nodes: 1, gpu_typ: H100}}", "unknown field `gpu_typ`"),
         ("regions: {}", "length >= 1 - at `$.regions`"),

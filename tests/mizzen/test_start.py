@@ -10,13 +10,14 @@ import pytest
 from bus.errors import BusError
 from core.messages.base import Message
 from core.messages.logs import AskHead, FetchImage, HeadAnswer, ImagePage
-from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
+from core.messages.queue import CancelWorkload, ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
 from core.nouns.ids import RegionName, WorkloadId, region_log
 from core.nouns.instant import seconds
 from core.nouns.quantities import Amount
-from core.nouns.workload import Emulation, JobSpec, Phase, WorkloadSpec
+from core.nouns.workload import JobSpec, Phase, Program, WorkloadSpec
 from mizzen.cli import main
-from tests.mizzen.processes import PATIENCE_SECONDS, Plane, plane, until_true
+from runtime.tasks.processes import marked_under
+from tests.mizzen.processes import END_SECONDS, PATIENCE_SECONDS, Plane, plane, until, until_true
 
 pytestmark = pytest.mark.processes
 
@@ -63,17 +64,21 @@ async def test_keeper_starts_answers_and_ends_in_order(
 
 
 async def test_plane_of_processes_runs_workloads(tmp_path: Path) -> None:
-    """Six processes run a workload; one whose worker is killed by -9 runs again on the worker that is started after it."""
+    """Six processes run a workload; one whose worker is killed by -9 runs on, and ends as the next worker is told."""
     async with plane(tmp_path) as made:
         processes = {words[0]: made.start(*words) for words in ALL_ROLES}
-        short = await _submit(made, work_seconds=0.1)
+        short = await _submit(made, "echo done")
         await _until(made, short, Phase.COMPLETED, epoch=1)
-        endless = await _submit(made, work_seconds=600)
+        again = await _submit(made, "[ $MIZZEN_ATTEMPT = 1 ] && exit 85; exit 0")
+        await _until(made, again, Phase.COMPLETED, epoch=2)
+        endless = await _submit(made, "sleep 600")
         await _until(made, endless, Phase.RUNNING, epoch=1)
         processes["worker"].kill()
         assert -signal.SIGKILL == await made.ended(processes["worker"])
         processes["worker"] = made.start("worker", "--region", "here", "--member", "w0")
-        await _until(made, endless, Phase.RUNNING, epoch=2)
+        await _answer(made, CancelWorkload(endless))
+        await _until(made, endless, Phase.CANCELLED, epoch=1)
+        await until(lambda: not marked_under(str(tmp_path)), END_SECONDS, lambda: "something of it is left")
         for process in processes.values():
             process.send_signal(signal.SIGTERM)
         assert [0] * len(ALL_ROLES) == [await made.ended(process) for process in processes.values()]
@@ -107,8 +112,8 @@ async def _answer(made: Plane, message: Message) -> Message:
     return answers[0]
 
 
-async def _submit(made: Plane, work_seconds: float) -> WorkloadId:
-    job = JobSpec("main", 2, Amount(gpu_milli=4000), "cpu", Emulation(seconds(work_seconds)))
+async def _submit(made: Plane, run: str) -> WorkloadId:
+    job = JobSpec("main", 2, Amount(gpu_milli=4000), "cpu", program=Program(run))
     answer = await _answer(made, SubmitWorkload(WorkloadSpec("test", (job,)), "user"))
     assert isinstance(answer, Submitted), answer
     return answer.workload

@@ -125,16 +125,18 @@ async def test_plane_that_was_killed_whole_is_resumed(tmp_path: Path) -> None:
     script.write_text(UP)
     environment = {**os.environ, "PYTHONPATH": str(HOUSE)}
     first = await asyncio.create_subprocess_exec(sys.executable, str(script), str(tmp_path), env=environment)
-    path = tmp_path / "plane" / PLANE_FILE
-    await until(path.exists)
-    reached = msgspec.json.decode(path.read_bytes(), type=Reached)
-    assert (first.pid, "lab") == (reached.pid, reached.fleet)
-    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
-    async with client_of(reached.url) as bus:
-        workload = await submitted(bus)
-        await until_completed(bus, workload)
-    first.kill()
-    await first.wait()
+    try:
+        path = tmp_path / "plane" / PLANE_FILE
+        await until(path.exists)
+        reached = msgspec.json.decode(path.read_bytes(), type=Reached)
+        assert (first.pid, "lab") == (reached.pid, reached.fleet)
+        assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+        async with client_of(reached.url) as bus:
+            workload = await submitted(bus)
+            await until_completed(bus, workload)
+    finally:
+        first.kill()
+        await first.wait()
     port = int(reached.url.rpartition(":")[2])
     await until(lambda: not is_served(port))
     async with kept_up(a_plane(tmp_path)) as plane, client_of(reached.url) as bus:

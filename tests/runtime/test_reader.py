@@ -9,7 +9,7 @@ from core.events.queue import AttemptClosed, RegionAdded, WorkloadAwarded
 from core.fact import Event
 from core.images import GlobalImage, decode_image
 from core.messages.base import Message
-from core.messages.logs import FetchImage, ImagePage, LogPage, ReadLog
+from core.messages.logs import AboutPage, FetchImage, ImagePage, LogPage, ReadAbout, ReadLog
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, seconds
 from core.nouns.limits import (
@@ -33,6 +33,13 @@ async def page_of(place: Place, first: int, count_max: int = READ_FACTS_MAX) -> 
     """What the reader answers."""
     page = await place.ask(ReadLog(GLOBAL_LOG, first, count_max))
     assert isinstance(page, LogPage)
+    return page
+
+
+async def about_of(place: Place, about: str, after: int = 0, count_max: int = READ_FACTS_MAX) -> AboutPage:
+    """What the reader answers."""
+    page = await place.ask(ReadAbout(GLOBAL_LOG, about, after, count_max))
+    assert isinstance(page, AboutPage)
     return page
 
 
@@ -99,6 +106,38 @@ async def test_beyond_the_head_there_is_nothing(place: Place) -> None:
     await place.moment()
     assert 3 == len(place.file.rows)
     assert () == (await page_of(place, 3)).facts
+
+
+@virtual
+async def test_facts_about_one_thing(place: Place) -> None:
+    """In order, each with its sequence, page by page behind the last; the head tells how far the log had come."""
+    await place.keep()
+    await place.serve()
+    for name in ("a", "b", "c"):
+        await place.ask(count(name))
+    # The counter counts a name once, but a log may say more about one thing.
+    page = await about_of(place, "b")
+    assert [("b", 3)] == [(decode_event(fact.event).about, fact.sequence) for fact in page.facts]
+    assert (0, 4, 1) == (page.next, page.head, page.term)
+    assert () == (await about_of(place, "b", after=3)).facts
+    assert () == (await about_of(place, "nobody")).facts
+    assert ((), 4) == ((await about_of(place, "")).facts, (await about_of(place, "")).head)
+
+
+@virtual
+async def test_many_facts_about_one_thing(place: Place) -> None:
+    """A page ends by count or by size, and says behind which sequence there are more."""
+    log = await place.store.open(GLOBAL_LOG, "log")
+    events = [opened(), *(RegionAdded(EU) for _ in range(READ_FACTS_MAX + 10))]
+    await log.append([row_of(a_fact(event, number)) for number, event in enumerate(events, 1)], 1)
+    await place.serve()
+    first = await about_of(place, EU)
+    assert (READ_FACTS_MAX, READ_FACTS_MAX + 1) == (len(first.facts), first.next)
+    rest = await about_of(place, EU, after=first.next)
+    assert (10, 0, READ_FACTS_MAX + 12) == (len(rest.facts), rest.next, rest.facts[-1].sequence + 1)
+    few = await about_of(place, EU, count_max=3)
+    assert ([2, 3, 4], 4) == ([fact.sequence for fact in few.facts], few.next)
+    assert 1 == len((await about_of(place, EU, after=-5, count_max=0)).facts)
 
 
 @virtual
@@ -219,7 +258,7 @@ async def test_full_disk_keeps_no_snapshot_and_the_reader_goes_on(place: Place) 
 async def test_log_that_is_not_there_is_not_answered_for(place: Place) -> None:
     """Who asks for a log that nobody has made yet hears nothing, and tries again; an empty one is no log yet."""
     await place.serve()
-    for message in (ReadLog(GLOBAL_LOG, 1, 1), FetchImage(GLOBAL_LOG, ())):
+    for message in (ReadLog(GLOBAL_LOG, 1, 1), ReadAbout(GLOBAL_LOG, "a"), FetchImage(GLOBAL_LOG, ())):
         with pytest.raises(AskTimedOut):
             await place.ask(message)
     await place.store.open(GLOBAL_LOG, "log")

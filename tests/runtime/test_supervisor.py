@@ -110,11 +110,12 @@ async def test_process_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch:
 
 
 SUPERVISING = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from tests.runtime.test_supervisor import process, Supervisor, LIVING
 
 async def main():
+    signal.signal(signal.SIGTERM, lambda *_: None)
     directory = Path(sys.argv[1])
     supervisor = Supervisor(directory / "output", (LIVING,))
     supervisor.start(process(directory / "a", "orderly"))
@@ -138,3 +139,23 @@ async def test_processes_die_with_their_supervisor(tmp_path: Path) -> None:
     await supervisor.wait()
     (pid,) = lives(tmp_path / "a")
     await until(lambda: not is_there(pid))
+
+
+async def test_signal_to_the_whole_process_group_is_the_supervisors(tmp_path: Path) -> None:
+    """As `timeout` or a terminal that closes sends it: processes do not die of it, for they are ended in order."""
+    script = tmp_path / "supervising.py"
+    script.write_text(SUPERVISING)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    supervisor = await asyncio.create_subprocess_exec(
+        sys.executable, str(script), str(tmp_path), env=environment, start_new_session=True
+    )
+    try:
+        await until(lambda: bool(lives(tmp_path / "a")))
+        os.killpg(supervisor.pid, signal.SIGTERM)
+        await asyncio.sleep(1.5)
+        assert 1 == len(lives(tmp_path / "a")), "it was started again: its server has died"
+        assert is_there(lives(tmp_path / "a")[0])
+    finally:
+        supervisor.kill()
+        await supervisor.wait()
+    await until(lambda: not is_there(lives(tmp_path / "a")[0]))

@@ -2,6 +2,7 @@
 says must survive survives.
 """
 
+import random
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -9,16 +10,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from scenarios.load import draw_load
 from scenarios.scenario import (
     LIBRARY,
     FleetSpec,
+    KillSpec,
     LoadSpec,
+    MisfortuneSpec,
     ScenarioError,
     library,
     load_scenario,
     parse_scenario,
 )
-from tests.scenarios.runs import digest_of_library, run_quietly
+from tests.scenarios.runs import TINY, digest_of_library, run_quietly
 
 GOOD = """
 name: an_hour
@@ -40,7 +44,7 @@ def test_scenario_can_be_read(name: str) -> None:
 
 def test_library_has_what_is_documented() -> None:
     """These names are in the documentation and in people's fingers."""
-    assert {"lossy_day", "lossy_hour", "quiet_day"} <= set(library())
+    assert {"first_light", "lossy_day", "lossy_hour", "quiet_day"} <= set(library())
 
 
 @pytest.mark.parametrize(
@@ -48,9 +52,9 @@ def test_library_has_what_is_documented() -> None:
     [
         ("drop: 0.1", "drop: 0.1, wind: 3", "Object contains unknown field `wind` - at `$.misfortune`"),
         ("survives:", "weather: fine\nsurvives:", "Object contains unknown field `weather`"),
-        ("regions: 2", "regions: two", "Expected `int`, got `str` - at `$.fleet.regions`"),
+        ("regions: 2", "regions: two", "Expected `int | object`, got `str` - at `$.fleet.regions`"),
         ("hours: 1", "hours: [1]", "Expected `float`, got `array` - at `$.load.hours`"),
-        ("nodes: 20", "nodes: 2.5", "Expected `int`, got `float` - at `$.fleet.nodes`"),
+        ("nodes: 20", "nodes: 2.5", "Expected `int | null`, got `float` - at `$.fleet.nodes`"),
         ("drop: 0.1", "drop: -0.1", "Expected `float` >= 0.0 - at `$.misfortune.drop`"),
         ("drop: 0.1", "drop: 1.1", "Expected `float` <= 1.0 - at `$.misfortune.drop`"),
         ("drop: 0.1", "crashes_each: -1", "Expected `int` >= 0 - at `$.misfortune.crashes_each`"),
@@ -78,9 +82,58 @@ def test_file_that_is_no_yaml_says_where() -> None:
     assert "line 1, column 8" in str(raised.value)
 
 
+def test_scenario_of_real_programs_is_not_simulated() -> None:
+    """It says how it is played."""
+    with pytest.raises(ScenarioError, match="runs programs on this machine; play it with `mizzen up FILE`"):
+        run_quietly(load_scenario("first_light"), 1)
+
+
+@pytest.mark.parametrize(
+    ("fleet", "error"),
+    [
+        (
+            "{regions: {eu: {nodes: 2}}}",
+            "it needs `nodes` and `gpu_type`, or `this_machine: true` - at `$.fleet.regions.eu`",
+        ),
+        ("{regions: {}}", "Expected `object` of length >= 1 - at `$.fleet.regions`"),
+        ("{regions: {eu: {wings: 2}}}", "Object contains unknown field `wings` - at `$.fleet.regions[...]`"),
+    ],
+)
+def test_bad_region_is_named(fleet: str, error: str) -> None:
+    """Regions by name are read as strictly as a fleet file."""
+    with pytest.raises(ScenarioError) as raised:
+        parse_scenario(GOOD.replace("{regions: 2, nodes: 20}", fleet), "mine.yaml")
+    assert f"mine.yaml: {error}" == str(raised.value)
+
+
+def test_compression_shortens_every_span() -> None:
+    """A day in minutes: arrivals, work, checkpoints, cancels."""
+    spec = parse_scenario(GOOD, "mine.yaml")
+    slow = draw_load(spec.load, spec.fleet, random.Random(1))
+    fast = draw_load(replace(spec.load, compression=60), spec.fleet, random.Random(1))
+    for one, other in zip(slow, fast, strict=True):
+        works = [
+            arrival.spec.jobs[0].emulation.work for arrival in (one, other) if arrival.spec.jobs[0].emulation
+        ]
+        assert works[0] == pytest.approx(60 * works[1], abs=100)
+        assert one.at == pytest.approx(60 * other.at, abs=100)
+
+
+def test_scenario_kills_whom_it_names() -> None:
+    """And says whom it cannot find."""
+    day = replace(TINY, misfortune=MisfortuneSpec(kills=(KillSpec("placement_store", 30, "r1"),)))
+    outcome = run_quietly(day, 1)
+    assert ([], [], 1) == (outcome.violations, outcome.problems, outcome.kills)
+    nobody = replace(TINY, misfortune=MisfortuneSpec(kills=(KillSpec("placement_store", 30, "mars"),)))
+    with pytest.raises(ScenarioError, match=r"there is no placement_store in region mars"):
+        run_quietly(nobody, 1)
+
+
 def test_scenario_that_is_not_there(tmp_path: Path) -> None:
     """A name that the library does not have is answered with those it has; a path, with the path."""
-    with pytest.raises(ScenarioError, match=r"^sunny_day: the library has lossy_day, lossy_hour, quiet_day"):
+    with pytest.raises(
+        ScenarioError, match=r"^sunny_day: the library has first_light, lossy_day, lossy_hour, quiet_day"
+    ):
         load_scenario("sunny_day")
     missing = tmp_path / "mine.yaml"
     with pytest.raises(ScenarioError) as raised:

@@ -1,0 +1,212 @@
+"""From submit to started, over a whole plane of real processes: alone, as a gang, as a real process, and in a burst.
+
+One client asks the queue over NATS; every fact on the way is durable before anybody is told. An emulated gang has started
+when its region's log tells `GangStarted`, which is after every rank has reported; a real process has started when it writes
+its own first line, by the clock that the client looks at too. The bounds of latencies allow four fsyncs of this disk, as
+measured in the same run.
+"""
+
+import asyncio
+import statistics
+import time
+from pathlib import Path
+
+from bench.report import Findings, Yardstick, at_least, at_most, fsync_seconds
+from bus.nats import NatsConnection
+from bus.port import Address, Bus
+from core.codec import CodecError, Parcel, decode_event
+from core.events.region import GangStarted
+from core.messages.base import Message
+from core.messages.logs import FactsTold
+from core.messages.queue import CancelWorkload, ListWorkloads, Submitted, SubmitWorkload, WorkloadsListed
+from core.nouns.ids import RegionName, WorkloadId, region_log
+from core.nouns.instant import seconds
+from core.nouns.quantities import MILLI, Amount
+from core.nouns.workload import Emulation, JobSpec, Program, WorkloadSpec
+from runtime.fleet_file import load_plan
+from runtime.plane import PlaneProcesses
+
+EAST, HERE = RegionName("east"), RegionName("here")
+FLEET = """
+fleet: bench
+regions:
+  east: {nodes: 400, gpu_type: H100}
+  here: {this_machine: true}
+"""
+SINGLES, QUICK_SINGLES = 200, 5
+GANGS, QUICK_GANGS = 50, 2
+REALS, QUICK_REALS = 60, 2
+BURST, QUICK_BURST = 1_000, 20
+IN_FLIGHT = 64
+"""Requests of the burst that wait for their answers at once."""
+PATIENCE = seconds(30)
+STARTED_SECONDS_MAX = 60.0
+FSYNCS = 4
+LONG = seconds(3600)
+HANDS = (
+    "a workload passes the queue, every region's broker and agent, the store and the worker, and three commits: about fifteen "
+    "messages between processes that share two cores"
+)
+
+
+async def run(directory: Path, *, is_quick: bool) -> Findings:
+    """All of it, on a plane of its own."""
+    file = directory / "fleet.yaml"
+    file.write_text(FLEET)
+    plane = PlaneProcesses(load_plan(file), file, directory / "plane")
+    await plane.start()
+    try:
+        connection = await NatsConnection.connect(plane.url, "bench", "client", timeout=PATIENCE)
+        try:
+            measuring = _Measuring(connection.endpoint("client"), directory)
+            await measuring.begin()
+            figures = await measuring.figures(is_quick=is_quick)
+        finally:
+            await connection.close()
+    finally:
+        await plane.stop()
+    fsync_ms = 1000 * fsync_seconds(directory)
+    figures["fsync_ms"] = fsync_ms
+    allowed = FSYNCS * fsync_ms
+    bars = [
+        at_most(name, figures[name], bound + allowed, HANDS)
+        for name, bound in (
+            ("single_p50_ms", 20),
+            ("single_p99_ms", 60),
+            ("gang_p50_ms", 30),
+            ("real_p50_ms", 40),
+        )
+    ]
+    bars.append(at_least("burst_per_s", figures["burst_per_s"], 400, HANDS))
+    return Findings(figures, bars, YARDSTICKS)
+
+
+YARDSTICKS = [
+    Yardstick("HyperQueue submit_to_start_ms", 20, "on two such cores; one cluster, no durable log"),
+    Yardstick("HyperQueue tasks_per_s", 378, "the same"),
+    Yardstick("Slurm submit_to_start_ms", 900, "the same, tuned; one cluster, durable"),
+    Yardstick("Slurm jobs_per_s", 90, "the same"),
+    Yardstick("Ray placement_group_ms", 12, "the same; not durable"),
+]
+
+
+class _Measuring:
+    """One client, which hears what the regions' logs tell."""
+
+    def __init__(self, bus: Bus, directory: Path) -> None:
+        self._bus = bus
+        self._directory = directory
+        self._started: dict[WorkloadId, float] = {}
+        self._wanted: dict[WorkloadId, asyncio.Event] = {}
+
+    async def begin(self) -> None:
+        """Listen, and wait until both regions can be placed in."""
+        for region in (EAST, HERE):
+            await self._bus.listen(Address("log", (region_log(region),)), self._hear)
+        deadline = time.monotonic() + STARTED_SECONDS_MAX
+        regions: set[RegionName] = set()
+        while regions != {EAST, HERE}:
+            assert time.monotonic() < deadline, "the plane does not come up"
+            await asyncio.sleep(0.1)
+            try:
+                listed = await self._bus.ask(ListWorkloads(), PATIENCE)
+            except Exception:  # noqa: BLE001, S112  # nobody is there yet
+                continue
+            assert isinstance(listed, WorkloadsListed), listed
+            regions = set(listed.regions)
+
+    def _hear(self, parcel: Parcel, _: str) -> None:
+        message = parcel.message
+        if not isinstance(message, FactsTold):
+            return
+        now = time.perf_counter()
+        for fact in message.facts:
+            try:
+                event = decode_event(fact.event)
+            except CodecError:
+                continue
+            if isinstance(event, GangStarted):
+                self._started[event.workload] = now
+                if event.workload in self._wanted:
+                    self._wanted[event.workload].set()
+
+    async def figures(self, *, is_quick: bool) -> dict[str, float]:
+        """Milliseconds, and starts a second."""
+        single = await self._latencies(emulated(1, 1), QUICK_SINGLES if is_quick else SINGLES)
+        gang = await self._latencies(emulated(8, 8), QUICK_GANGS if is_quick else GANGS)
+        real = [await self._real_ms(number) for number in range(QUICK_REALS if is_quick else REALS)]
+        burst = await self._burst_per_s(QUICK_BURST if is_quick else BURST)
+        return {
+            "single_p50_ms": statistics.median(single),
+            "single_p99_ms": _percentile(single, 99),
+            "gang_p50_ms": statistics.median(gang),
+            "gang_p99_ms": _percentile(gang, 99),
+            "real_p50_ms": statistics.median(real),
+            "real_p99_ms": _percentile(real, 99),
+            "burst_per_s": burst,
+        }
+
+    async def _submitted(self, spec: WorkloadSpec) -> WorkloadId:
+        answer: Message = await self._bus.ask(SubmitWorkload(spec, "bench"), PATIENCE)
+        assert isinstance(answer, Submitted), answer
+        return answer.workload
+
+    async def _until_started(self, workload: WorkloadId) -> float:
+        if workload not in self._started:
+            event = self._wanted[workload] = asyncio.Event()
+            await asyncio.wait_for(event.wait(), STARTED_SECONDS_MAX)
+            del self._wanted[workload]
+        return self._started[workload]
+
+    async def _latencies(self, spec: WorkloadSpec, count: int) -> list[float]:
+        """One at a time, each ended before the next."""
+        spans = []
+        for _ in range(count):
+            begun = time.perf_counter()
+            workload = await self._submitted(spec)
+            spans.append(1000 * (await self._until_started(workload) - begun))
+            await self._bus.ask(CancelWorkload(workload), PATIENCE)
+            await asyncio.sleep(0.02)
+        return spans
+
+    async def _real_ms(self, number: int) -> float:
+        """Until its own first line, on this machine's clock."""
+        line = self._directory / f"first-line-{number}"
+        begun = time.time_ns()
+        await self._submitted(program(f"date +%s%N > {line}.tmp && mv {line}.tmp {line}"))
+        deadline = time.monotonic() + STARTED_SECONDS_MAX
+        while not line.exists():
+            assert time.monotonic() < deadline, "it does not start"
+            await asyncio.sleep(0.002)
+        return (int(line.read_text()) - begun) / 1e6
+
+    async def _burst_per_s(self, count: int) -> float:
+        """Starts a second, from the first submission to the last start."""
+        spec = emulated(1, 1)
+        free = asyncio.Semaphore(IN_FLIGHT)
+        begun = time.perf_counter()
+
+        async def submit() -> WorkloadId:
+            async with free:
+                return await self._submitted(spec)
+
+        workloads = await asyncio.gather(*(submit() for _ in range(count)))
+        last = max([await self._until_started(workload) for workload in workloads])
+        return count / (last - begun)
+
+
+def emulated(tasks: int, gpus: int) -> WorkloadSpec:
+    """A gang that runs for long."""
+    need = Amount(gpus * MILLI, gpus * MILLI, 1 << 30)
+    job = JobSpec("main", tasks, need, "H100", Emulation(work=LONG))
+    return WorkloadSpec("bench", (job,))
+
+
+def program(run: str) -> WorkloadSpec:
+    """One process on one CPU slot."""
+    job = JobSpec("main", 1, Amount(MILLI), "cpu", program=Program(run))
+    return WorkloadSpec("bench", (job,))
+
+
+def _percentile(values: list[float], share: int) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[share - 1]

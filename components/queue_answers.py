@@ -1,0 +1,316 @@
+"""What users ask the job queue to tell: where a workload is, which there are, and why one does not run.
+
+Nothing here changes anything. Why a workload waits is worked out from what the queue knows at this moment, so an answer is
+never older than the question.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from components.queue_state import QueueState, eligible
+from core.codec import encode
+from core.component import Decision
+from core.images import RegionImage
+from core.images.queue import WorkloadRow
+from core.images.region import AttemptRow
+from core.messages.base import Answer, Envelope, Message, Refused
+from core.messages.queue import (
+    ExplainWorkload,
+    HardwareKnown,
+    Holder,
+    ListedWorkload,
+    ListWorkloads,
+    RegionOutlook,
+    ShowWorkload,
+    WorkloadExplained,
+    WorkloadShown,
+    WorkloadsListed,
+)
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import AHEAD_SHOWN_MAX, HOLDERS_SHOWN_MAX, LISTED_BYTES_MAX, LISTED_MAX
+from core.nouns.placement import gpu_milli_of, runs_of
+from core.nouns.reasons import Reason, sentence
+from core.nouns.workload import Phase
+
+Waiting = tuple[Reason, dict[RegionName, str]]
+"""Why a pending workload waits, and the reason of each region that refuses it."""
+
+
+class UserAnswers:
+    """The queue's deciders for users' questions."""
+
+    def __init__(self, regions: tuple[RegionName, ...]) -> None:
+        self.regions = regions
+        self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
+            ShowWorkload: self._show,
+            ListWorkloads: self._list,
+            ExplainWorkload: self._explain,
+        }
+
+    def _show(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ShowWorkload)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        reason = self._reason(state, row)
+        shown = WorkloadShown(
+            workload=message.workload,
+            name=row.spec.name,
+            phase=row.phase,
+            reason=reason or "",
+            sentence=sentence(reason) if reason else "",
+            epoch=row.epoch,
+            region=row.region,
+            hold_revision=row.hold_revision,
+            is_held=row.is_held,
+        )
+        return answered(shown)
+
+    # Lists.
+
+    def _list(self, state: QueueState, envelope: Envelope) -> Decision:
+        """A page of it. Walking over those before costs 30 ns for each, which no index is worth."""
+        message = envelope.message
+        assert isinstance(message, ListWorkloads)
+        rows = state.image.workloads.rows
+        phases = frozenset(message.phases or Phase)
+        count_max = min(max(1, message.count_max), LISTED_MAX)
+        known: dict[str, Waiting] = {}
+        listed: list[ListedWorkload] = []
+        bytes_left = LISTED_BYTES_MAX
+        next_after = last = 0
+        for workload, row in rows.items():
+            if row.number <= message.after or row.phase not in phases:
+                continue
+            line = self._line(state, workload, row, known, envelope.at)
+            bytes_left -= len(encode(line))
+            if listed and (len(listed) == count_max or bytes_left < 0):
+                next_after = last
+                break
+            listed.append(line)
+            last = row.number
+        if message.after:
+            return answered(WorkloadsListed(tuple(listed), next_after))
+        found = Counter(row.phase for row in rows.values())
+        counts = {phase.value: found[phase] for phase in Phase if found[phase]}
+        return answered(WorkloadsListed(tuple(listed), next_after, counts, self._with_nodes(state)))
+
+    def _with_nodes(self, state: QueueState) -> tuple[RegionName, ...]:
+        images = {
+            region: state.regions[region] for region in self.regions if not state.silent.get(region, True)
+        }
+        return tuple(region for region, image in images.items() if image is not None and image.hardware.rows)
+
+    def _line(
+        self,
+        state: QueueState,
+        workload: WorkloadId,
+        row: WorkloadRow,
+        known: dict[str, Waiting],
+        now: Instant,
+    ) -> ListedWorkload:
+        """`known` remembers within one answer what holds for every pending workload of a shape."""
+        spec = row.spec
+        reason, refusals = self._why(state, row, known)
+        attempt = _attempt(state, workload, row)
+        until = row.ended_at or now
+        up_at = row.started_at if row.phase != Phase.PENDING else 0
+        return ListedWorkload(
+            workload=workload,
+            name=spec.name,
+            tenant=spec.tenant,
+            priority=spec.priority,
+            kind=spec.kind,
+            phase=row.phase,
+            epoch=row.epoch,
+            gpu_milli=gpu_milli_of(spec.jobs),
+            tasks=sum(job.tasks for job in spec.jobs),
+            waited=_span(row.submitted_at, up_at or until),
+            ran=_span(up_at, until) if up_at else Nanoseconds(0),
+            region=row.region,
+            regions=spec.regions,
+            node_runs=runs_of(node for spread in attempt.spreads for node in spread.nodes) if attempt else (),
+            saved_step=attempt.saved_step if attempt else 0,
+            reason=reason or "",
+            refusals=refusals,
+        )
+
+    # Reasons.
+
+    def _reason(self, state: QueueState, row: WorkloadRow) -> Reason | None:
+        """Why it does not run, if it does not."""
+        return self._why(state, row, {})[0]
+
+    def _why(
+        self, state: QueueState, row: WorkloadRow, known: dict[str, Waiting]
+    ) -> tuple[Reason | None, dict[RegionName, str]]:
+        if row.is_standing:
+            is_unreachable = row.phase == Phase.AWARDED and state.silent.get(row.region, True)
+            return (Reason.REGION_UNREACHABLE if is_unreachable else None), {}
+        if row.phase != Phase.PENDING:
+            return None, {}
+        if row.is_held:
+            return Reason.HELD, {}
+        shape = row.spec.shape
+        if shape not in known:
+            known[shape] = self._waiting(state, row, shape)
+        return known[shape]
+
+    def _waiting(self, state: QueueState, row: WorkloadRow, shape: str) -> Waiting:
+        """Equal for all pending workloads of a shape: it names their regions and all that they need."""
+        asked = eligible(state, row.spec)
+        against = {
+            region: self._against(state, row, shape, region, asked)
+            for region in row.spec.regions or self.regions
+        }
+        refusals: dict[RegionName, str] = {
+            region: reason for region, reason in against.items() if reason is not None
+        }
+        if any(region not in refusals for region in asked):
+            return Reason.WAITING_TURN, refusals
+        reasons = [refusals[region] for region in asked]
+        if reasons:
+            return Reason(Reason.NO_CAPACITY if Reason.NO_CAPACITY in reasons else reasons[0]), refusals
+        is_heard = all(not state.silent.get(region, True) for region in against)
+        return (Reason.NO_SUCH_HARDWARE if is_heard else Reason.REGION_UNREACHABLE), refusals
+
+    def _against(
+        self, state: QueueState, row: WorkloadRow, shape: str, region: RegionName, asked: Iterable[RegionName]
+    ) -> Reason | None:
+        """Why this region does not bid for it; None when it is asked, or would be."""
+        if row.spec.regions and region not in row.spec.regions:
+            return Reason.REGION_EXCLUDED
+        if region in asked:
+            said = state.house.refused_by(shape).get(region)
+            return Reason(said.reason) if said is not None else None
+        is_heard = state.regions.get(region) is not None and not state.silent.get(region, True)
+        return Reason.NO_SUCH_HARDWARE if is_heard else Reason.REGION_UNREACHABLE
+
+    # Explanations.
+
+    def _explain(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ExplainWorkload)
+        workload = message.workload
+        row = state.image.workloads.rows.get(workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        reason = self._reason(state, row)
+        shape = row.spec.shape
+        is_ordered = workload in state.order
+        explained = WorkloadExplained(
+            workload=workload,
+            name=row.spec.name,
+            phase=row.phase,
+            reason=reason or "",
+            sentence=sentence(reason) if reason else "",
+            epoch=row.epoch,
+            region=row.region,
+            is_held=row.is_held,
+            hold_revision=row.hold_revision,
+            is_cancel_requested=row.is_cancel_requested,
+            shape=shape,
+            rank=state.order.rank(workload) if is_ordered else -1,
+            ahead=tuple(state.order.ahead_of(workload, AHEAD_SHOWN_MAX)) if is_ordered else (),
+            asking=self._asking(state, workload, shape) if is_ordered else (),
+            regions=self._outlooks(state, workload, row, shape) if row.phase == Phase.PENDING else (),
+        )
+        return answered(explained)
+
+    def _asking(self, state: QueueState, workload: WorkloadId, shape: str) -> tuple[WorkloadId, ...]:
+        """Whose turn it is: of its own shape first, for one of a tight shape is asked for at a time."""
+        rank = state.order.rank(workload)
+        ranks = {
+            other: (auction.shape != shape, state.order.rank(other))
+            for other, auction in state.house.open.items()
+            if other != workload and other in state.order
+        }
+        turns = [other for other, (is_unlike, place) in ranks.items() if place < rank or not is_unlike]
+        return tuple(sorted(turns, key=lambda other: ranks[other])[:AHEAD_SHOWN_MAX])
+
+    def _outlooks(
+        self, state: QueueState, workload: WorkloadId, row: WorkloadRow, shape: str
+    ) -> tuple[RegionOutlook, ...]:
+        asked = eligible(state, row.spec)
+        return tuple(
+            self._outlook(
+                state, workload, row, shape, region, self._against(state, row, shape, region, asked)
+            )
+            for region in self.regions
+        )
+
+    def _outlook(
+        self,
+        state: QueueState,
+        workload: WorkloadId,
+        row: WorkloadRow,
+        shape: str,
+        region: RegionName,
+        against: Reason | None,
+    ) -> RegionOutlook:
+        image = state.regions[region]
+        auction = state.house.open.get(workload)
+        bid = auction.bids.get(region) if auction is not None else None
+        said = state.house.refused_by(shape).get(region)
+        if auction is not None and said is None:
+            said = auction.abstained.get(region)  # It did not hold: the region is asked again.
+        is_full = against in (Reason.NO_CAPACITY, Reason.OPEN_BIDS)
+        return RegionOutlook(
+            region=region,
+            reason=against or "",
+            sentence=sentence(against) if against else "",
+            hardware=_hardware(image, row),
+            is_asked=auction is not None and region in auction.asked,
+            score=bid.score if bid is not None else (),
+            refused=said.workload if said is not None else WorkloadId(""),
+            agent=said.agent if said is not None else "",
+            view_sequence=said.view_sequence if said is not None else 0,
+            missing_gpu_milli=said.missing_gpu_milli if said is not None else 0,
+            shortage=said.shortage if said is not None else None,
+            holders=_holders(state, image) if is_full and image is not None else (),
+        )
+
+
+def answered(answer: Answer) -> Decision:
+    """Only an answer."""
+    return Decision(messages=(answer,))
+
+
+def refused(reason: Reason, problems: tuple[str, ...] = ()) -> Decision:
+    """Nothing changes, and why."""
+    return Decision(messages=(Refused(reason, sentence(reason), problems),))
+
+
+def _span(start: int, end: int) -> Nanoseconds:
+    return Nanoseconds(max(0, end - start))
+
+
+def _attempt(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> AttemptRow | None:
+    """The standing one, as far as its region's log tells of it."""
+    image = state.regions.get(row.region) if row.is_standing else None
+    return image.attempts.row(workload, row.epoch) if image is not None else None
+
+
+def _hardware(image: RegionImage | None, row: WorkloadRow) -> tuple[HardwareKnown, ...]:
+    """Of the types that it asks for, whether or not that is enough."""
+    if image is None:
+        return ()
+    rows = image.hardware.rows
+    return tuple(
+        HardwareKnown(name, rows[name].nodes, rows[name].gpu_milli, rows[name].gpu_milli_max)
+        for name in dict.fromkeys(job.node_type for job in row.spec.jobs)
+        if name in rows
+    )
+
+
+def _holders(state: QueueState, image: RegionImage) -> tuple[Holder, ...]:
+    """Who holds most of a region, as its log shows."""
+    found = []
+    for workload, epochs in image.attempts.rows.items():
+        row = state.image.workloads.rows.get(workload)
+        if row is not None and any(attempt.phase.is_live for attempt in epochs.values()):
+            found.append(Holder(workload, row.spec.priority, gpu_milli_of(row.spec.jobs)))
+    found.sort(key=lambda holder: (-holder.gpu_milli, holder.workload))
+    return tuple(found[:HOLDERS_SHOWN_MAX])

@@ -1,0 +1,32 @@
+"""`mizzen explain`: why a workload waits, runs where it runs, or ended."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mizzen.answers import tell_json, tell_lines, tell_note
+from mizzen.options import Json
+
+
+def explain(
+    workload: Annotated[str, Parameter(name="ID", help="The workload, as in w-7.")],
+    /,
+    *,
+    json: Json = False,
+) -> None:
+    """Tell why a workload is where it is.
+
+    Of one that waits: what stands in the way of each region, with figures, and whose turn it is. Of one that runs: the
+    bids and their scores, and what its agent knew. Of one that ended: the chain of facts that led to it.
+    """
+    from mizzen import explaining
+    from mizzen.reading import on_plane, workload_of
+
+    asked = workload_of(workload)
+    explanation, found = on_plane(lambda bus, _: explaining.explained(bus, asked))
+    for note in found.notes:
+        tell_note(note, is_json=json)
+    if json:
+        tell_json(explaining.builtins_of(explanation))
+    else:
+        tell_lines(explaining.lines_of(explanation, found.telling.story))

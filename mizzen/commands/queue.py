@@ -1,0 +1,43 @@
+"""`mizzen queue`: which workloads there are, where they run, and why the others do not."""
+
+import shutil
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mizzen.answers import tell_json, tell_lines
+from mizzen.options import Json
+
+
+def queue(
+    *,
+    all_: Annotated[bool, Parameter(name="--all", negative=(), help="Those that have ended too.")] = False,
+    state: Annotated[str, Parameter(help="Only in this state, or in these, joined by commas.")] = "",
+    tenant: Annotated[str, Parameter(help="Only of this tenant.")] = "",
+    region: Annotated[str, Parameter(help="Only in this region, or pinned to it.")] = "",
+    watch: Annotated[
+        bool,
+        Parameter(
+            name=("--watch", "-w"), negative=(), help="Go on, drawn anew or with a line for each change."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """List workloads: those that run with their nodes, those that wait with every reason.
+
+    TIME is how long a workload waits while it waits, and how long it runs or ran from then on.
+    """
+    from mizzen import listing
+    from mizzen.reading import on_plane
+
+    wanted = listing.Wanted(listing.phases_of(state, is_all=all_), tenant, region)
+    if watch:
+        on_plane(lambda bus, _: listing.watch(bus, wanted, is_json=json))
+        return
+    rows, counts = on_plane(lambda bus, _: listing.listed(bus, wanted))
+    if json:
+        tell_json({"workloads": [listing.builtins_of(row) for row in rows], "counts": counts})
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    tell_lines(listing.table_of(rows, width))

@@ -1,0 +1,176 @@
+"""`mizzen up`: a plane on this machine, kept up until Ctrl-C; or a scenario played in real processes."""
+
+import asyncio
+import json as json_text
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import yaml
+from cyclopts import Parameter
+
+from bus.errors import BusError
+from bus.server import LOOPBACK
+from mizzen.answers import FAILED, INTERRUPTED, CommandError, explained, tell_json, tell_table
+from mizzen.job_file import JobFileError, load_job
+from mizzen.live_table import LiveTable
+from mizzen.options import Json
+from mizzen.plane import DIRECTORY, FILE, read_plane
+from runtime.fleet_file import FleetFile, FleetFileError, load_plan, plan_of_this_machine
+from runtime.logs import UnknownLevel, set_up_logs
+from runtime.plane import FLEET_FILE, PlaneError, PlaneProcesses
+from runtime.process import run_until_signalled
+from scenarios.fleet import regions_of
+from scenarios.live import Job, LiveRun
+from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario
+from scenarios.summary import Summary, lines_of, summary_of
+
+RUNS = "runs"
+SUMMARY = "summary.json"
+SHOWN_MAX = 20
+
+
+def up(
+    file: Annotated[
+        Path | None, Parameter(help="A fleet file, or a scenario file; none: this machine.")
+    ] = None,
+    /,
+    *,
+    directory: Annotated[Path, Parameter(help="Where the plane lives.")] = Path(DIRECTORY),
+    listen: Annotated[
+        str, Parameter(help="The address of the NATS server; others than this machine need it.")
+    ] = LOOPBACK,
+    port: Annotated[int, Parameter(help="Its port; a free one if not named.")] = 0,
+    seed: Annotated[int, Parameter(help="Of a scenario's chance.")] = 0,
+    trace: Annotated[
+        Path | None, Parameter(help="A folder with a trace, whose jobs a scenario then takes for its load.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Start a plane and keep it up, or play a scenario in real processes and say what came of it."""
+    with explained(UnknownLevel):
+        set_up_logs(os.environ, default="error", is_json=True if json else None)
+    if file is not None and _is_scenario(file):
+        return _play(file, directory, seed, trace, is_json=json)
+    return _keep_up(file, directory, listen, port)
+
+
+def _is_scenario(file: Path) -> bool:
+    """A scenario says what must survive; a fleet does not. Raises CommandError."""
+    with explained(yaml.YAMLError, UnicodeDecodeError):
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return isinstance(found, dict) and "survives" in found
+
+
+# A plane.
+
+
+def _keep_up(file: Path | None, directory: Path, listen: str, port: int) -> int:
+    with explained(FleetFileError):
+        kept = directory / FLEET_FILE
+        given = file or (kept if kept.exists() else None)
+        plan = plan_of_this_machine() if given is None else load_plan(given)
+    plane = PlaneProcesses(plan, given, directory, host=listen, port=port, died=_tell_death)
+
+    async def keep() -> None:
+        await plane.start()
+        try:
+            regions = ", ".join(plan.region_names())
+            print(f"the plane {plan.fleet} is up in {directory} ({regions}); Ctrl-C ends it")
+            print("  mizzen submit JOB.yaml        run something")
+            print("  mizzen queue                  see what runs and what waits")
+            print(f"  mizzen start worker --join {directory / FILE}   add a machine", flush=True)
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await plane.stop()
+            tasks = len(plane.tasks())
+            if tasks:
+                print(f"{tasks} processes of tasks run on; `mizzen up` finds them again", flush=True)
+
+    with explained(PlaneError, BusError):
+        run_until_signalled(keep)
+    return 0
+
+
+def _tell_death(name: str, exit_code: int) -> None:
+    print(f"{name} died (exit code {exit_code}) and is started again", flush=True)
+
+
+# A scenario.
+
+
+def _play(file: Path, directory: Path, seed: int, trace: Path | None, *, is_json: bool) -> int:
+    with explained(ScenarioError, JobFileError):
+        spec = load_scenario(str(file))
+        jobs = [Job(job, load_job(file.parent / job.file)) for job in spec.jobs]
+    run_directory = _next_run(directory, spec)
+    begun = time.monotonic()
+    with LiveTable(is_quiet=is_json) as table:
+        run = LiveRun(spec, jobs, run_directory, seed, table)
+        has_ended = False
+
+        async def play() -> None:
+            nonlocal has_ended
+            if not _is_kept_up(directory / FILE):
+                run.found_at = directory / FILE
+            await run.play(trace)
+            has_ended = True
+
+        with explained(PlaneError, BusError, ScenarioError):
+            run_until_signalled(play)
+    if not has_ended:
+        return INTERRUPTED
+    summary = summary_of(run, seed, time.monotonic() - begun, run_directory)
+    _keep_summary(summary, directory, run_directory)
+    if is_json:
+        tell_json(msgspec.to_builtins(summary))
+    else:
+        _tell(summary, spec, run_directory)
+    return 0 if summary.is_good else FAILED
+
+
+def _next_run(directory: Path, spec: ScenarioSpec) -> Path:
+    """A directory of its own for each run: no run meets the logs of another."""
+    runs = directory / RUNS
+    runs.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        path = runs / f"{spec.name}-{number}"
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            number += 1
+            continue
+        text = yaml.safe_dump(msgspec.to_builtins(FleetFile(regions_of(spec.fleet), spec.name)))
+        (path / FLEET_FILE).write_text(text, encoding="utf-8")
+        return path
+
+
+def _is_kept_up(path: Path) -> bool:
+    """Whether a plane that lives is found there: then it stays found."""
+    if not path.exists():
+        return False
+    try:
+        os.kill(read_plane(path).pid, 0)
+    except (CommandError, ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _keep_summary(summary: Summary, directory: Path, run_directory: Path) -> None:
+    text = json_text.dumps(msgspec.to_builtins(summary), indent=2)
+    for path in (run_directory / SUMMARY, directory / SUMMARY):
+        path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def _tell(summary: Summary, spec: ScenarioSpec, run_directory: Path) -> None:
+    tell_table(("", spec.name), lines_of(summary))
+    for violation in summary.violations[:SHOWN_MAX]:
+        print(f"violation of rule {violation.rule}: {violation.log} {violation.sequence}: {violation.text}")
+    log = run_directory / "global.sqlite"
+    print("\nlook at it:")
+    print(f"  mizzen log {log} --about w-1")
+    print(f"  mizzen replay {log} --digest --check")
+    print(f"  mizzen state {log} --at 100")

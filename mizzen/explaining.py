@@ -1,0 +1,275 @@
+"""Why a workload waits, runs where it runs, or ended: one explanation, for people and as JSON."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from bus.port import Bus
+from core.events.queue import RankedBid
+from core.messages.queue import RegionOutlook, WorkloadExplained
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.placement import SCORE_PARTS, Shortage
+from core.nouns.workload import JobSpec, Phase
+from mizzen.because import Link, chain_of
+from mizzen.knowing import Known, known
+from mizzen.story import Attempt, Story
+from mizzen.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
+
+INDENT = "  "
+
+
+class RankedOffer(Struct, frozen=True):
+    """A bid as the queue compared it."""
+
+    region: RegionName
+    score: dict[str, int]
+    """Its parts by name, in the order in which they are compared; lower is better."""
+    lost_on: str = ""
+    """The first part in which the winner was better; empty for the winner."""
+
+
+class Award(Struct, frozen=True):
+    """Why the newest attempt is where it is."""
+
+    epoch: int
+    region: RegionName
+    state: str
+    rank: int
+    awarded_at: int
+    award_sequence: int
+    """Of the queue's log."""
+    bids: tuple[RankedOffer, ...]
+    agent: str = ""
+    claim: str = ""
+    claim_sequence: int = 0
+    """Of the region's log: the fact that promised or granted it."""
+    view_sequence: int = 0
+    """Of the region's log, as the agent knew it."""
+    is_merged: bool = False
+    victims: tuple[tuple[WorkloadId, int], ...] = ()
+    node_runs: tuple[tuple[int, int], ...] = ()
+
+
+class Explanation(Struct, frozen=True):
+    """All of it."""
+
+    workload: WorkloadId
+    name: str
+    phase: Phase
+    verdict: str
+    """One sentence."""
+    waiting: WorkloadExplained | None = None
+    """What stands in the way of each region now, while it is pending."""
+    award: Award | None = None
+    """The newest, also of one that has ended."""
+    because: tuple[Link, ...] = ()
+    """Why it, or its last attempt, ended; each for the reason of the next."""
+
+
+async def explained(bus: Bus, workload: WorkloadId) -> tuple[Explanation, Known]:
+    """Raises CommandError."""
+    found = await known(bus, workload)
+    story, live = found.telling.story, found.live
+    links = tuple(await chain_of(bus, found.telling))
+    if live is not None and live.phase != story.phase:
+        live = None  # It went on between the two answers, and the logs' is the newer one.
+    is_waiting = story.phase == Phase.PENDING
+    explanation = Explanation(
+        story.workload,
+        story.name,
+        story.phase,
+        _verdict(story, live, links),
+        live if is_waiting else None,
+        None if story.newest is None or is_waiting else _award(story.newest),
+        links,
+    )
+    return explanation, found
+
+
+def _award(attempt: Attempt) -> Award:
+    placed = attempt.placement
+    best = attempt.bids[0] if attempt.bids else None
+    return Award(
+        epoch=attempt.epoch,
+        region=attempt.region,
+        state=attempt.state,
+        rank=attempt.rank,
+        awarded_at=attempt.awarded_at,
+        award_sequence=attempt.award_sequence,
+        bids=tuple(_offer(bid, best) for bid in attempt.bids),
+        agent=placed.agent if placed else "",
+        claim=placed.claim if placed else "",
+        claim_sequence=placed.sequence if placed else 0,
+        view_sequence=placed.view_sequence if placed else 0,
+        is_merged=placed.is_merged if placed else False,
+        victims=placed.victims if placed else (),
+        node_runs=placed.node_runs if placed else (),
+    )
+
+
+def score_of(score: tuple[int, ...]) -> dict[str, int]:
+    """A score's parts by name; those that this build has no name for, by their place."""
+    names = [*SCORE_PARTS, *(f"part {place}" for place in range(len(SCORE_PARTS), len(score)))]
+    return dict(zip(names, score, strict=False))
+
+
+def _offer(bid: RankedBid, best: RankedBid | None) -> RankedOffer:
+    parts = score_of(bid.score)
+    if best is None or bid is best:
+        return RankedOffer(bid.region, parts)
+    for name, mine, theirs in zip(parts, bid.score, best.score, strict=False):
+        if mine != theirs:
+            return RankedOffer(bid.region, parts, f"{name}: {mine} against {theirs}")
+    return RankedOffer(bid.region, parts, f"its name: alike in all, and {best.region} comes first")
+
+
+def _verdict(story: Story, live: WorkloadExplained | None, links: tuple[Link, ...]) -> str:
+    newest, phase = story.newest, story.phase
+    if phase == Phase.PENDING:
+        if live is None:
+            return f"{story.workload} is PENDING; ask again for the reason"
+        return f"{story.workload} is PENDING ({live.reason}): {live.sentence}"
+    if phase.is_terminal:
+        return f"{story.workload} is {links[0].text if links else phase}"
+    assert newest is not None, story.workload
+    where = f"in {newest.region} (attempt {newest.epoch})"
+    if newest.state == "promised" and newest.placement is not None:
+        victims = ", ".join(f"{workload} (attempt {epoch})" for workload, epoch in newest.placement.victims)
+        return f"{story.workload} waits {where} for {victims} to stop"
+    is_best = f"whose bid was the best of {len(newest.bids)}" if len(newest.bids) > 1 else "which alone bid"
+    text = f"{story.workload} is {phase} {where}, {is_best}"
+    return f"{text}; {live.sentence}" if live is not None and live.reason else text
+
+
+# For people.
+
+
+def builtins_of(explanation: Explanation) -> dict[str, Any]:  # Any: whatever JSON can hold
+    """As JSON has it; bids of regions that bid now have their scores by name."""
+    told: dict[str, Any] = msgspec.to_builtins(explanation, str_keys=True)
+    if explanation.waiting is not None:
+        for shown, region in zip(told["waiting"]["regions"], explanation.waiting.regions, strict=True):
+            shown["score"] = score_of(region.score)
+    return told
+
+
+def lines_of(explanation: Explanation, story: Story) -> list[str]:
+    """For people."""
+    lines = [explanation.verdict]
+    if explanation.waiting is not None:
+        lines += _waiting_lines(explanation.waiting, story)
+    if explanation.award is not None:
+        lines += _award_lines(explanation.award)
+    if explanation.because:
+        is_over = explanation.phase.is_terminal
+        lines += ["", "why it ended:" if is_over else "why its last attempt ended:"]
+        for link in explanation.because:
+            lines.append(
+                f"{INDENT}{instant_text(link.at)}  {link.log} {link.sequence} {link.type}: {link.text}"
+            )
+    return lines
+
+
+def _waiting_lines(waiting: WorkloadExplained, story: Story) -> list[str]:
+    lines = []
+    if waiting.rank == 0:
+        lines.append(f"{INDENT}it is the first in the queue")
+    elif waiting.rank > 0:
+        nearest = ", ".join(waiting.ahead[::-1])
+        lines.append(f"{INDENT}{waiting.rank} ahead of it in the queue, nearest first: {nearest}")
+    if waiting.asking:
+        lines.append(f"{INDENT}it is the turn of {', '.join(waiting.asking)}")
+    rows = [(one.region, _outlook_word(one), _outlook_text(one, story)) for one in waiting.regions]
+    return [*lines, "", *(f"{INDENT}{line}" for line in columns_text(("REGION", "OUTLOOK", "WHY"), rows))]
+
+
+def _outlook_word(outlook: RegionOutlook) -> str:
+    if outlook.score:
+        return "bid"
+    if outlook.reason:
+        return outlook.reason
+    return "asked" if outlook.is_asked else "would be asked"
+
+
+def _outlook_text(outlook: RegionOutlook, story: Story) -> str:
+    """One line: what was needed and what there was."""
+    parts = []
+    if outlook.score:
+        parts.append(", ".join(f"{name} {value}" for name, value in score_of(outlook.score).items()))
+    jobs = {job.name: job for job in story.spec.jobs}
+    if outlook.shortage is not None:
+        parts.append(_shortage_text(outlook.shortage, jobs.get(outlook.shortage.job)))
+    elif outlook.reason:
+        parts.append(outlook.sentence)
+    if outlook.reason == "no_such_hardware":
+        parts.append(_hardware_text(outlook, story))
+    if outlook.missing_gpu_milli > 1:
+        parts.append(
+            f"{gpus_text(outlook.missing_gpu_milli)} more GPUs must be freed before it is asked again"
+        )
+    if outlook.holders:
+        holders = ", ".join(
+            f"{one.workload} ({gpus_text(one.gpu_milli)} GPUs, priority {one.priority})"
+            for one in outlook.holders
+        )
+        parts.append(f"most is held by {holders}")
+    if outlook.agent:
+        for_whom = f" for {outlook.refused}" if outlook.refused != story.workload else ""
+        parts.append(
+            f"said{for_whom} by agent {outlook.agent}, which knew the log up to {outlook.view_sequence}"
+        )
+    return "; ".join(parts)
+
+
+def _shortage_text(shortage: Shortage, job: JobSpec | None) -> str:
+    """Needed, free, and the largest free piece."""
+    if job is None:
+        return f"no room for job {shortage.job}"
+    need = like_text(job.need, job.need)
+    return (
+        f"{shortage.job} needs {shortage.tasks} x {need} and there is room for {shortage.tasks_fit}: "
+        f"{like_text(shortage.free, job.need)} free on {shortage.nodes} nodes of {job.node_type}, "
+        f"at most {like_text(shortage.largest, job.need)} on one"
+    )
+
+
+def _hardware_text(outlook: RegionOutlook, story: Story) -> str:
+    """What the region has of what it asks for, were it all free."""
+    known_types = {one.node_type: one for one in outlook.hardware}
+    parts = []
+    for job in story.spec.jobs:
+        has = known_types.get(job.node_type)
+        if has is None:
+            parts.append(f"{job.name} needs {job.node_type}, and there is none")
+        else:
+            needs = f"{job.name} needs {job.tasks} x {gpus_text(job.need.gpu_milli)} GPUs of {job.node_type}"
+            largest = f"at most {gpus_text(has.gpu_milli_max)} on one"
+            parts.append(f"{needs}, and there are {gpus_text(has.gpu_milli)} on {has.nodes} nodes, {largest}")
+    return "; ".join(parts)
+
+
+def _award_lines(award: Award) -> list[str]:
+    when = f"at {instant_text(award.awarded_at)} (global {award.award_sequence})"
+    lines = [
+        f"{INDENT}attempt {award.epoch} was awarded to {award.region} {when}, when {award.rank} stood ahead of it"
+    ]
+    if award.agent:
+        how = "the view was still right"
+        if award.victims:
+            how = "promised, and granted once whom it pushed out had ended"
+        elif award.is_merged:
+            how = "merged: the view was old, and it still fitted"
+        lines.append(
+            f"{INDENT}agent {award.agent} claimed {nodes_text(award.region, award.node_runs)} knowing the log up to "
+            f"{award.view_sequence}; region.{award.region} {award.claim_sequence}, {how}"
+        )
+    if award.victims:
+        victims = ", ".join(f"{workload} (attempt {epoch})" for workload, epoch in award.victims)
+        lines.append(f"{INDENT}it pushed out {victims}")
+    if award.bids:
+        names = list(award.bids[0].score)
+        rows = [(bid.region, *bid.score.values(), bid.lost_on or "won") for bid in award.bids]
+        table = columns_text(("BID", *names, "LOST ON"), rows, None, names)
+        lines += ["", *(f"{INDENT}{line}" for line in table)]
+    return lines

@@ -1,0 +1,190 @@
+"""The job file: what it may say, and the workload that it becomes.
+
+    name: train
+    run: torchrun train.py
+    resources: {gpus: H100:8}
+
+docs/job-file.md describes every field. All problems are told at once, those among them that the queue would refuse it for.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.nouns.ids import RegionName, TenantName
+from core.nouns.instant import Nanoseconds
+from core.nouns.workload import NEVER, JobSpec, Kind, RetryLimits, WorkloadSpec
+from core.rules.submission import problems_of
+from mizzen.job_origins import Trail, located
+from mizzen.job_parts import (
+    CHECKPOINT_VARIABLE,
+    OF_EACH,
+    OF_JOB,
+    STAND_IN,
+    Around,
+    longer_than_zero,
+    path_of,
+    read_one_job,
+    read_program,
+    tell_of_no_use,
+    whole_seconds,
+)
+from mizzen.job_script import with_arguments
+from mizzen.job_section import JobFileError, Section, as_fields, as_items, nearest, one
+from mizzen.job_source import Sheet, read_source, sheet_of
+from mizzen.job_values import Unreadable, name_of, span_of, whole_of
+from mizzen.yaml_tree import Fields, Place, Problem, Tree, shown, within
+
+__all__ = ["Job", "JobFileError", "load_job", "read_job"]
+
+OF_WORKLOAD = (
+    "name", "jobs", "tenant", "priority", "kind", "regions", "max_duration", "retry", "checkpoint",
+)  # fmt: skip
+OF_RETRY = ("task_failed", "start_failed")
+OF_CHECKPOINT = ("dir", "every", "grace")
+
+ONLY_JOB = "main"
+"""The name of a job that needs none, because it is the only one."""
+
+_ARGUMENTS = re.compile(r"\$\{?[@*#1-9]")
+_DEFAULTS = WorkloadSpec("", ())
+
+
+class Job(Struct, frozen=True):
+    """A workload that is ready to be submitted, and the fields that it was made of."""
+
+    spec: WorkloadSpec
+    fields: Fields
+    trails: tuple[Trail, ...]
+    """The way to each of its jobs."""
+
+    def located(self, problem: str) -> Problem:
+        """A problem that the queue tells, at its place in the file."""
+        return located(problem, self.fields, self.trails)
+
+
+def load_job(path: Path, folder: Path | None = None) -> WorkloadSpec:
+    """The workload of a job file or a script, as if submitted from this folder, or from here. Raises JobFileError, OSError."""
+    sheet = sheet_of(read_source(str(path)), environment=os.environ)
+    return read_job(sheet, folder or Path.cwd()).spec
+
+
+def read_job(sheet: Sheet, folder: Path) -> Job:
+    """The workload that a sheet asks for, submitted from this folder. Raises JobFileError, with all that is wrong."""
+    fields, problems = sheet.fields, [*sheet.problems]
+    top = Section(fields, problems, "", (*OF_WORKLOAD, *OF_JOB))
+    jobs = _jobs(top, _around(top, folder))
+    if any(job.emulation is not None for _, job in jobs) and "jobs" in top:
+        tell_of_no_use(top)
+    given = _given([job for _, job in jobs], sheet.arguments, problems)
+    spec = _workload(top, given)
+    trails = tuple(trail for trail, _ in jobs)
+    try:
+        problems += [located(problem, fields, trails) for problem in problems_of(spec)]
+    except UnicodeEncodeError:
+        # The text of a file is sound, but an argument and the name of a folder may be any bytes.
+        problems.append(Problem(fields.place, "", "an argument or the folder's name is not UTF-8"))
+    if problems:
+        raise JobFileError(problems)
+    return Job(spec, fields, trails)
+
+
+def _given(jobs: list[JobSpec], arguments: Sequence[str], problems: list[Problem]) -> tuple[JobSpec, ...]:
+    """The jobs with their arguments. One must ask for them: otherwise nobody would notice that none does."""
+    programs = [job.program for job in jobs if job.program is not None]
+    if arguments and not any(_ARGUMENTS.search(program.run) for program in programs):
+        problems.append(Problem(Place("arguments"), "", 'no run takes them; write "$@" where they belong'))
+    return tuple(
+        replace(job, program=replace(job.program, run=with_arguments(job.program.run, arguments)))
+        if arguments and job.program is not None
+        else job
+        for job in jobs
+    )
+
+
+def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
+    if "name" not in top:
+        top.missing("name", "say what to call it")
+    checkpoint, retry = top.section("checkpoint"), top.section("retry", OF_RETRY)
+    if checkpoint is not None and any(job.emulation is not None for job in jobs):
+        tell_of_no_use(checkpoint, ("dir", "every"))
+    return WorkloadSpec(
+        name=top.read("name", one(str), STAND_IN.name),
+        jobs=jobs,
+        tenant=TenantName(top.read("tenant", one(name_of), str(_DEFAULTS.tenant))),
+        priority=top.read("priority", one(whole_of), _DEFAULTS.priority),
+        kind=top.read("kind", one(_kind), _DEFAULTS.kind),
+        regions=tuple(RegionName(name) for name in top.items("regions", one(name_of))),
+        retry=_DEFAULTS.retry if retry is None else _retry(retry),
+        max_duration=top.read("max_duration", one(span_of), NEVER),
+        grace=NEVER if checkpoint is None else _grace(checkpoint),
+    )
+
+
+def _grace(checkpoint: Section) -> Nanoseconds:
+    return checkpoint.read("grace", one(longer_than_zero), NEVER)
+
+
+def _retry(retry: Section) -> RetryLimits:
+    return RetryLimits(
+        task_failed=retry.read("task_failed", one(whole_of), _DEFAULTS.retry.task_failed),
+        start_failed=retry.read("start_failed", one(whole_of), _DEFAULTS.retry.start_failed),
+    )
+
+
+def _kind(text: str) -> Kind:
+    if text in list(Kind):
+        return Kind(text)
+    hint = nearest(text, list(Kind))
+    named = f"did you mean {hint}?" if hint else f"there are {', '.join(Kind)}"
+    raise Unreadable(f"{shown(text)} is no kind of work; {named}")
+
+
+def _around(top: Section, folder: Path) -> Around:
+    """What programs find, whatever their job says. Fields of programs at the top are part of it."""
+    assert STAND_IN.program is not None
+    program = replace(STAND_IN.program, directory=str(folder))
+    checkpoint = top.section("checkpoint", OF_CHECKPOINT)
+    if checkpoint is not None:
+        every = checkpoint.read("every", one(whole_seconds), 0)
+        directory = checkpoint.read("dir", lambda tree: path_of(tree, folder), "")
+        env = {CHECKPOINT_VARIABLE: str(every)} if every else {}
+        program = replace(program, checkpoint_dir=directory, env=env)
+    around = Around(folder, program)
+    return Around(folder, read_program(top, around)) if "jobs" in top else around
+
+
+def _jobs(top: Section, around: Around) -> list[tuple[Trail, JobSpec]]:
+    """Each job and the way to it: the only one is the top itself, several are a list, or a mapping by name."""
+    if "jobs" not in top:
+        return [((), read_one_job(top, ONLY_JOB, around))]
+    for name in OF_EACH:
+        if name in top:
+            top.misplaced(name, "it belongs to each of the jobs")
+    named = top.read("jobs", _named, None)
+    found: list[tuple[Trail, JobSpec]] = []
+    for trail, path, name, tree in named or ():
+        try:
+            fields = as_fields(tree)
+        except Unreadable as error:
+            top.problems.append(Problem(tree.place, path, str(error)))
+            continue
+        job = Section(fields, top.problems, path, OF_JOB if name else ("name", *OF_JOB))
+        if not name and "name" not in job:
+            job.missing("name", "each job has one")
+        called = name or job.read("name", one(str), f"{STAND_IN.name}-{len(found)}")
+        found.append((trail, read_one_job(job, called, around)))
+    if named == []:
+        return []
+    return found or [((), STAND_IN)]
+
+
+def _named(tree: Tree) -> list[tuple[Trail, str, str, Tree]]:
+    """The way to each job, its path, its name where that is not written within it, and its fields. Raises Unreadable."""
+    if isinstance(tree, Fields):
+        return [(("jobs", name), within("jobs", name), name, job) for name, job in tree.entries.items()]
+    return [(("jobs", index), f"jobs[{index}]", "", job) for index, job in enumerate(as_items(tree))]

@@ -1,0 +1,184 @@
+"""One job of a job file: its tasks, what each of them takes, and the program or the emulation that it is."""
+
+import os.path
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.quantities import MILLI, Amount
+from core.nouns.workload import NEVER, Emulation, JobSpec, Program
+from mizzen.job_section import Section, as_text, as_yes_or_no, one
+from mizzen.job_values import Unreadable, bytes_of, cpu_milli_of, gpus_of, span_of, whole_of
+from mizzen.yaml_tree import Fields, Listing, Tree, shown
+
+OF_JOB = (
+    "run", "emulate", "tasks", "nodes", "resources", "env", "secrets", "directory", "early_warning", "slurm_env",
+)  # fmt: skip
+OF_RESOURCES = ("gpus", "cpus", "memory")
+OF_NODES = ("min", "max")
+OF_EMULATE = ("work", "checkpoint_every", "fails_after", "exit_code", "stop_span")
+OF_EACH = ("run", "emulate", "tasks", "nodes", "resources")
+"""Of each job: above several jobs they would be nobody's."""
+OF_PROGRAMS = ("env", "secrets", "directory", "early_warning", "slurm_env")
+"""What only a program finds; above several jobs they hold for each that says nothing else."""
+
+STAND_IN = JobSpec("unnamed", 1, Amount(gpu_milli=MILLI), "any", program=Program("true"))
+"""Takes the place of what cannot be read, so that nothing more is said of it."""
+EXIT_CODE_MAX = 255
+OURS = "MIZZEN_"
+"""No variable of a user's begins with it, but for the one that says how often to checkpoint."""
+CHECKPOINT_VARIABLE = "MIZZEN_CHECKPOINT_SECONDS"
+
+
+class Around(Struct, frozen=True):
+    """What holds for all jobs of a workload."""
+
+    folder: Path
+    """From which it is submitted."""
+    program: Program
+    """What each program is unless its job says otherwise."""
+
+
+def read_one_job(section: Section, name: str, around: Around) -> JobSpec:
+    """The job that a section is."""
+    is_emulated = "emulate" in section
+    if is_emulated and "run" in section:
+        section.misplaced("emulate", "it stands in place of run; leave one of them out")
+    elif not is_emulated and "run" not in section:
+        section.missing("run", "say what to run")
+    gpu_type, need = _resources(section)
+    program = read_program(section, around)
+    if is_emulated:
+        tell_of_no_use(section)
+    return JobSpec(
+        name=name,
+        tasks=_tasks(section),
+        need=need,
+        gpu_type=gpu_type,
+        emulation=_emulation(section) if is_emulated else None,
+        program=None if is_emulated else program,
+    )
+
+
+def read_program(section: Section, around: Around) -> Program:
+    """What a section says of a program, and for the rest what holds around it."""
+    base = around.program
+    env = section.section("env")
+    for name in env.fields.keys if env is not None else ():
+        if env is not None and name.startswith(OURS) and name != CHECKPOINT_VARIABLE:
+            env.misplaced(name, f"names that begin with {OURS} are Mizzen's own")
+    return Program(
+        run=section.read("run", one(str), base.run),
+        directory=section.read("directory", lambda tree: path_of(tree, around.folder), base.directory),
+        env={**base.env, **(env.values(one(str), "") if env is not None else {})},
+        secrets=section.items("secrets", one(_secret)) if "secrets" in section else base.secrets,
+        checkpoint_dir=base.checkpoint_dir,
+        early_warning=section.read("early_warning", one(span_of), base.early_warning),
+        has_slurm_env=section.read("slurm_env", as_yes_or_no, base.has_slurm_env),
+    )
+
+
+def tell_of_no_use(section: Section, names: tuple[str, ...] = OF_PROGRAMS) -> None:
+    """What only a program would find is for nobody in emulated work."""
+    for name in names:
+        if name in section:
+            section.misplaced(name, "emulated work has no use for it; leave it out")
+
+
+def path_of(tree: Tree, folder: Path) -> str:
+    """An absolute path; one that is not begins where the workload is submitted. Raises Unreadable."""
+    text = as_text(tree)
+    if text.startswith("~"):
+        raise Unreadable(f"{shown(text)}: no node knows whose home that is; write the whole path")
+    return os.path.normpath(folder / text)
+
+
+def longer_than_zero(text: str) -> Nanoseconds:
+    """A span of some length. Raises Unreadable."""
+    span = span_of(text)
+    if span == NEVER:
+        raise Unreadable("it must be longer than zero; without it there is a default")
+    return span
+
+
+def whole_seconds(text: str) -> int:
+    """A span as a count of seconds, one at least. Raises Unreadable."""
+    span = longer_than_zero(text)
+    if span % SECOND:
+        raise Unreadable(f"{shown(text)} is not whole seconds")
+    return span // SECOND
+
+
+def _secret(text: str) -> str:
+    if text.startswith(OURS):
+        raise Unreadable(f"{shown(text)}: names that begin with {OURS} are Mizzen's own")
+    return text
+
+
+def _tasks(section: Section) -> int:
+    """By either of its names."""
+    if "nodes" not in section:
+        return section.read("tasks", one(whole_of), STAND_IN.tasks)
+    if "tasks" in section:
+        section.misplaced("nodes", "it is another word for tasks; leave one of them out")
+    if not isinstance(section.fields.entries["nodes"], Fields):
+        return section.read("nodes", one(whole_of), STAND_IN.tasks)
+    nodes = section.section("nodes", OF_NODES)
+    assert nodes is not None
+    for name in OF_NODES:
+        if name not in nodes:
+            nodes.missing(name, "min and max must both be there")
+    bounds = [nodes.read(name, one(whole_of), None) for name in OF_NODES]
+    if None not in bounds and bounds[0] != bounds[1]:
+        nodes.misplaced(
+            "max", "a workload that grows and shrinks is not supported yet; let min and max be equal"
+        )
+    return bounds[0] if bounds[0] is not None else STAND_IN.tasks
+
+
+def _resources(section: Section) -> tuple[str, Amount]:
+    """The type of device, and what one task needs."""
+    resources = section.section("resources", OF_RESOURCES)
+    if "resources" not in section:
+        section.missing("resources", "say what one task needs, as in resources: {gpus: H100:8}")
+    if resources is None:
+        return STAND_IN.gpu_type, STAND_IN.need
+    if "gpus" not in resources:
+        resources.missing("gpus", "say TYPE:COUNT, for example H100:8, or cpu:4 for work without GPUs")
+    gpu_type, gpu_milli = resources.read("gpus", _gpus, (STAND_IN.gpu_type, STAND_IN.need.gpu_milli))
+    cpu_milli = resources.read("cpus", one(cpu_milli_of), 0)
+    return gpu_type, Amount(gpu_milli, cpu_milli, resources.read("memory", one(bytes_of), 0))
+
+
+def _gpus(tree: Tree) -> tuple[str, int]:
+    """One type and its count; alternatives are for later. Raises Unreadable."""
+    if isinstance(tree, Listing):
+        if len(tree.items) != 1:
+            raise Unreadable("alternatives are not supported yet; name one type")
+        tree = tree.items[0]
+    return gpus_of(as_text(tree))
+
+
+def _emulation(section: Section) -> Emulation:
+    """What stands in place of a program."""
+    emulate = section.section("emulate", OF_EMULATE)
+    work = Nanoseconds(SECOND)
+    if emulate is None:
+        return Emulation(work)
+    if "work" not in emulate:
+        emulate.missing("work", "say how long it takes, for example 10m")
+    return Emulation(
+        work=emulate.read("work", one(span_of), work),
+        checkpoint_every=emulate.read("checkpoint_every", one(span_of), NEVER),
+        fails_after=emulate.read("fails_after", one(span_of), NEVER),
+        exit_code=emulate.read("exit_code", one(_exit_code), 1),
+        stop_span=emulate.read("stop_span", one(span_of), NEVER),
+    )
+
+
+def _exit_code(text: str) -> int:
+    code = whole_of(text)
+    if not 0 <= code <= EXIT_CODE_MAX:
+        raise Unreadable(f"{code} is not between 0 and {EXIT_CODE_MAX}")
+    return code

@@ -1,0 +1,60 @@
+"""A machine that joins a plane which others keep up: where that plane is, and what this machine brings."""
+
+import re
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from core.images import GlobalImage
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName
+from mizzen.answers import MISUSED, CommandError
+from mizzen.plane import FILE, FLEET, Plane, client_of, fetch_image, read_plane
+from runtime.fleet_file import HERE
+from runtime.tasks.slots import find_devices, inventory_of_this_machine
+from runtime.wiring import Plan, RegionPlan
+
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def plane_to_join(where: str, fleet: str = FLEET) -> Plane:
+    """The plane at an address, or the one that a `plane.json` or its folder tells of. Raises CommandError."""
+    if "://" in where:
+        try:
+            is_good = bool(urlsplit(where).hostname)
+        except ValueError:
+            is_good = False
+        if not is_good:
+            raise CommandError("the address to join cannot be used; give one like nats://HOST:4222", MISUSED)
+        return Plane(where, fleet)
+    path = Path(where)
+    path = path / FILE if path.is_dir() else path
+    if not path.is_file():
+        text = f"there is no {path}; give the address of a plane's NATS server, or the {FILE} of one on this machine"
+        raise CommandError(text, MISUSED)
+    return read_plane(path)
+
+
+def name_of_this_machine() -> str:
+    """A worker's name must be its own: on one machine two workers need a --member each."""
+    return _NO_NAME.sub("-", socket.gethostname()).strip("-")[:100] or "worker"
+
+
+def plan_of_joining(plane: Plane, region: RegionName, worker: WorkerName, cpu_slots: int) -> Plan:
+    """What this machine brings, numbered by the region when it joins."""
+    inventory = inventory_of_this_machine(worker, find_devices(cpu_slots))
+    return Plan(plane.fleet, (RegionPlan(region, (inventory,)),))
+
+
+async def region_to_join(plane: Plane, wanted: str) -> RegionName:
+    """The region that is meant: `here`, or the only one there is, if none is named. Raises CommandError."""
+    async with client_of(plane, "joining") as bus:
+        image, _ = await fetch_image(bus, GLOBAL_LOG, ("regions",))
+    assert isinstance(image, GlobalImage), image
+    regions = sorted(image.regions.sequences)
+    if wanted and wanted not in regions:
+        raise CommandError(f"the plane has no region {wanted}; it has {', '.join(regions)}", MISUSED)
+    if wanted or len(regions) == 1:
+        return RegionName(wanted or regions[0])
+    if HERE in regions:
+        return HERE
+    raise CommandError(f"which region does this machine join? --region {' or '.join(regions)}", MISUSED)

@@ -1,0 +1,123 @@
+"""A story as `mizzen show` tells it to people, and as JSON has it."""
+
+from typing import Any
+
+import msgspec
+
+from core.messages.queue import WorkloadExplained
+from core.nouns.instant import Instant
+from core.nouns.workload import NEVER, JobSpec
+from mizzen.story import Attempt, Story
+from mizzen.texts import amount_text, columns_text, instant_text, nodes_text, time_text
+
+INDENT = "  "
+ATTEMPTS = (
+    "EPOCH",
+    "REGION",
+    "STATE",
+    "CAUSE",
+    "EXIT",
+    "AWARDED",
+    "STARTED",
+    "ENDED",
+    "RAN",
+    "SAVED",
+    "NODELIST",
+)
+FIGURES = ("EPOCH", "EXIT", "RAN", "SAVED")
+
+
+def builtins_of(
+    story: Story, live: WorkloadExplained | None
+) -> dict[str, Any]:  # Any: whatever JSON can hold
+    """All that is told, and what the queue says now."""
+    told: dict[str, Any] = msgspec.to_builtins(story, str_keys=True)
+    for found, attempt in zip(told["attempts"], story.attempts, strict=True):
+        found["state"] = attempt.state
+        if attempt.placement is not None:
+            found["placement"]["node_runs"] = [list(run) for run in attempt.placement.node_runs]
+    told["reason"] = live.reason if live is not None else ""
+    told["sentence"] = live.sentence if live is not None else ""
+    told["rank"] = live.rank if live is not None else -1
+    return told
+
+
+def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list[str]:
+    """For people."""
+    spec = story.spec
+    fields = [
+        ("state", _state(story, live)),
+        ("tenant", spec.tenant),
+        ("priority", f"{spec.priority}, {spec.kind}"),
+        ("regions", ", ".join(spec.regions) or "any"),
+        ("submitted", f"{instant_text(story.submitted_at)} by {story.submitter or 'nobody'}"),
+    ]
+    if story.is_held and not story.phase.is_terminal:
+        fields.append(("held", f"yes; `mizzen release {story.workload}` lets it run"))
+    if story.cancel_requested_at:
+        fields.append(("cancelled", f"{instant_text(story.cancel_requested_at)} by {story.cancelled_by}"))
+    if story.ended_at:
+        span = time_text(story.ended_at - story.submitted_at)
+        fields.append(("ended", f"{instant_text(story.ended_at)}, {span} after it was submitted"))
+    if spec.max_duration != NEVER:
+        fields.append(("max duration", time_text(spec.max_duration)))
+    if spec.grace != NEVER:
+        fields.append(("grace", time_text(spec.grace)))
+    tasks = f"{story.tasks_failed} of tasks, of which {spec.retry.task_failed} are retried"
+    starts = f"{story.starts_failed} of starts, of which {spec.retry.start_failed} are"
+    fields.append(("failures", f"{tasks}; {starts}"))
+    lines = [f"{story.workload} {story.name}", *(f"{INDENT}{name:<13} {value}" for name, value in fields)]
+    for job in spec.jobs:
+        lines += ["", *_job(job)]
+    if story.attempts:
+        table = columns_text(ATTEMPTS, [_attempt(one, now) for one in story.attempts], None, FIGURES)
+        lines += ["", *(f"{INDENT}{line}" for line in table)]
+    return lines
+
+
+def _state(story: Story, live: WorkloadExplained | None) -> str:
+    newest = story.newest
+    text = str(story.phase)
+    if newest is not None and not newest.declined and not newest.closed_as:
+        text += f" in {newest.region}, attempt {newest.epoch} {newest.state}"
+    if live is not None and live.reason:
+        text += f" ({live.reason}): {live.sentence}"
+    return text
+
+
+def _job(job: JobSpec) -> list[str]:
+    lines = [f"{INDENT}{'job':<13} {job.name}: {job.tasks} x {amount_text(job.need)} on {job.gpu_type}"]
+    if job.emulation is not None:
+        spans = [f"{time_text(job.emulation.work)} of work"]
+        if job.emulation.checkpoint_every != NEVER:
+            spans.append(f"a checkpoint every {time_text(job.emulation.checkpoint_every)}")
+        if job.emulation.fails_after != NEVER:
+            spans.append(f"exit code {job.emulation.exit_code} after {time_text(job.emulation.fails_after)}")
+        lines.append(f"{INDENT}{'emulates':<13} {', '.join(spans)}")
+    if job.program is not None:
+        first, *more = job.program.run.strip().splitlines() or [""]
+        lines.append(f"{INDENT}{'run':<13} {first}{f' (and {len(more)} more lines)' if more else ''}")
+        if job.program.directory:
+            lines.append(f"{INDENT}{'directory':<13} {job.program.directory}")
+        lines += [f"{INDENT}{'env':<13} {name}={value}" for name, value in job.program.env.items()]
+    return lines
+
+
+def _attempt(attempt: Attempt, now: Instant) -> tuple[object, ...]:
+    cause = attempt.declined or attempt.end_cause or attempt.stop_cause
+    if attempt.stopped_for:
+        cause += f" for {attempt.stopped_for}"
+    ran = (attempt.ended_at or now) - attempt.started_at if attempt.started_at else 0
+    return (
+        attempt.epoch,
+        attempt.region,
+        attempt.state,
+        cause or "-",
+        attempt.exit_code if attempt.end_cause else "-",
+        instant_text(attempt.awarded_at),
+        instant_text(attempt.started_at) if attempt.started_at else "-",
+        instant_text(attempt.ended_at) if attempt.ended_at else "-",
+        time_text(ran) if attempt.started_at else "-",
+        attempt.saved_step or "-",
+        nodes_text(attempt.region, attempt.placement.node_runs) if attempt.placement else "-",
+    )

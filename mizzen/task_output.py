@@ -1,0 +1,284 @@
+"""What tasks wrote, over the bus from the workers that have it: some of it, or all that comes, over every restart."""
+
+import asyncio
+import codecs
+import sys
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bus.port import Bus
+from core.images import RegionImage
+from core.messages.output import OutputPage, ReadOutput
+from core.messages.queue import ShowWorkload, WorkloadShown
+from core.nouns.ids import RegionName, WorkerName, WorkloadId, region_log
+from core.nouns.instant import SECOND
+from core.nouns.limits import READ_BYTES_MAX
+from core.nouns.placement import Spread
+from core.nouns.workload import Phase
+from mizzen.answers import MISUSED, CommandError, tell_json_line, tell_note
+from mizzen.plane import RequestRefused, ask, fetch_image
+from mizzen.reading import PATIENCE, ask_patiently, pause
+from mizzen.story import Attempt, Story, told
+
+TAIL_BYTES = 64 * 1024
+"""Looked through first for the last lines; four times as much each time that they are not all in it."""
+TAIL_BYTES_MAX = 64 * 1024 * 1024
+ALL_RANKS = "all"
+
+
+class Asked(Struct, frozen=True):
+    """What is to be told."""
+
+    workload: WorkloadId
+    rank: str = "0"
+    """A number, or `all`."""
+    job: str = ""
+    """Empty: the first one."""
+    epoch: int = 0
+    """0: the newest that was placed, and those after it."""
+    is_followed: bool = False
+    tail: int = -1
+    """So many lines from the end; less than zero: all."""
+    is_json: bool = False
+
+
+class Stream:
+    """The output of one rank in one attempt, as far as it was told."""
+
+    def __init__(self, asked: Asked, attempt: Attempt, job: str, rank: int, worker: WorkerName) -> None:
+        self.epoch, self.job, self.rank, self.worker = attempt.epoch, job, rank, worker
+        self.region = attempt.region
+        self.offset = 0
+        self.is_ended = False
+        self._asked = asked
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")
+        self._line = ""
+        """The beginning of a line whose end has not come, where lines have prefixes."""
+
+    def question(self, offset: int, bytes_max: int = READ_BYTES_MAX) -> ReadOutput:
+        """What to ask its worker."""
+        return ReadOutput(
+            self.region, self.worker, self._asked.workload, self.epoch, self.job, self.rank, offset, bytes_max
+        )
+
+    def tell(self, page: OutputPage) -> None:
+        """Tell a page, and go on behind it."""
+        if page.offset > self.offset >= 0:
+            text = f"{page.offset - self.offset} bytes of rank {self.rank} were dropped to make room"
+            tell_note(text, is_json=self._asked.is_json)
+        self.offset, self.is_ended = page.next_offset, page.is_ended
+        text = self._text.decode(page.data, final=page.is_ended)
+        if self._asked.is_json:
+            if text:
+                at = {
+                    "workload": self._asked.workload,
+                    "epoch": self.epoch,
+                    "job": self.job,
+                    "rank": self.rank,
+                }
+                tell_json_line({**at, "offset": page.offset, "text": text})
+        elif self._asked.rank == ALL_RANKS:
+            self._tell_lines(text)
+        else:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    def _tell_lines(self, text: str) -> None:
+        *lines, self._line = (self._line + text).split("\n")
+        if self.is_ended and self._line:
+            lines.append(self._line)
+            self._line = ""
+        sys.stdout.write("".join(f"[{self.rank}] {line}\n" for line in lines))
+        sys.stdout.flush()
+
+
+async def tell_output(bus: Bus, asked: Asked) -> None:
+    """Tell it. Raises CommandError."""
+    story = (await told(bus, asked.workload)).story
+    attempt = await _placed(bus, story, asked)
+    lines = asked.tail
+    while True:
+        streams = await _streams(bus, story, asked, attempt)
+        for stream in streams:
+            try:
+                await _begin(bus, stream, lines, asked)
+            except CommandError:
+                if not asked.is_followed:
+                    raise
+                # It is not up yet, or its worker is not: what comes is waited for.
+        if not asked.is_followed:
+            return
+        lines = -1
+        await _follow(bus, streams, asked, attempt)
+        if asked.epoch:
+            return
+        after = await _next(bus, asked, attempt)
+        if after is None:
+            return
+        story, attempt = after
+        tell_note(f"attempt {attempt.epoch} in {attempt.region}", is_json=asked.is_json)
+
+
+# Attempts.
+
+
+async def _placed(bus: Bus, story: Story, asked: Asked) -> Attempt:
+    """The attempt that is meant; waited for if whatever comes is wanted. Raises CommandError."""
+    if story.untold:
+        missing = "; ".join(f"{region}: {why}" for region, why in sorted(story.untold.items()))
+        if not asked.is_followed:
+            raise CommandError(f"where {story.workload} was placed is not known without {missing}")
+        tell_note(f"something is missing of {missing}", is_json=asked.is_json)
+    if asked.epoch:
+        attempt = story.attempt(asked.epoch)
+        if attempt is None or attempt.placement is None:
+            epochs = [str(one.epoch) for one in story.attempts if one.placement is not None]
+            text = f"{story.workload} has no attempt {asked.epoch} that was placed; "
+            raise CommandError(
+                text + (f"there are {', '.join(epochs)}" if epochs else "none was yet"), MISUSED
+            )
+        return attempt
+    attempt = _newest_granted(story)
+    if attempt is not None:
+        return attempt
+    if not asked.is_followed or story.phase.is_terminal:
+        text = f"{story.workload} is {story.phase} and has not been placed, so it has written nothing"
+        raise CommandError(f"{text}; `mizzen explain {story.workload}` tells why")
+    found = await _next(bus, asked, None)
+    if found is None:
+        raise CommandError(f"{story.workload} ended before it was placed, so it has written nothing")
+    return found[1]
+
+
+def _newest_granted(story: Story) -> Attempt | None:
+    return next((one for one in reversed(story.attempts) if one.granted_at), None)
+
+
+async def _next(bus: Bus, asked: Asked, before: Attempt | None) -> tuple[Story, Attempt] | None:
+    """The next attempt once it is placed; None when the workload has ended. Raises CommandError."""
+    last = before.epoch if before is not None else 0
+    while True:
+        try:
+            shown = await ask_patiently(bus, ShowWorkload(asked.workload), WorkloadShown)
+        except RequestRefused:
+            return None  # It has ended, and is forgotten already.
+        if shown.epoch > last:
+            story = (await told(bus, asked.workload)).story
+            attempt = _newest_granted(story)
+            if attempt is not None and attempt.epoch > last:
+                return story, attempt
+        if Phase(shown.phase).is_terminal:
+            return None
+        await pause()
+
+
+# Ranks.
+
+
+async def _streams(bus: Bus, story: Story, asked: Asked, attempt: Attempt) -> list[Stream]:
+    """One for each rank that is meant. Raises CommandError."""
+    assert attempt.placement is not None, attempt
+    jobs = {job.name: job for job in story.spec.jobs}
+    name = asked.job or story.spec.jobs[0].name
+    if name not in jobs:
+        raise CommandError(f"{story.workload} has no job {name}; it has {', '.join(jobs)}", MISUSED)
+    if jobs[name].emulation is not None:
+        raise CommandError(f"job {name} of {story.workload} is emulated, and emulated tasks write nothing")
+    spread = attempt.placement.spreads[attempt.placement.jobs.index(name)]
+    nodes = nodes_of_ranks(spread)
+    ranks = _ranks(asked.rank, len(nodes), name)
+    workers = await _workers(bus, attempt.region, {nodes[rank] for rank in ranks})
+    return [Stream(asked, attempt, name, rank, workers[nodes[rank]]) for rank in ranks]
+
+
+def nodes_of_ranks(spread: Spread) -> list[int]:
+    """The node of each rank: ranks are numbered node by node."""
+    return [node for node, count in zip(spread.nodes, spread.tasks, strict=True) for _ in range(count)]
+
+
+def _ranks(text: str, count: int, job: str) -> Sequence[int]:
+    if text == ALL_RANKS:
+        return range(count)
+    if not (text.isascii() and text.isdigit()) or int(text) >= count:
+        raise CommandError(
+            f"job {job} has no rank {text}; it has 0 to {count - 1}, and `all` are all", MISUSED
+        )
+    return (int(text),)
+
+
+async def _workers(bus: Bus, region: RegionName, nodes: set[int]) -> dict[int, WorkerName]:
+    """Who serves these nodes. Raises CommandError."""
+    image, _ = await fetch_image(bus, region_log(region), ("capacity",))
+    assert isinstance(image, RegionImage)
+    return {node: WorkerName(image.capacity.worker_of[node]) for node in sorted(nodes)}
+
+
+# Reading.
+
+
+async def _begin(bus: Bus, stream: Stream, lines: int, asked: Asked) -> None:
+    """All that is there, or its last lines. Raises CommandError."""
+    if lines < 0:
+        await _drain(bus, stream, asked)
+        return
+    page = await _tail(bus, stream, lines, asked)
+    stream.offset = page.offset
+    stream.tell(page)
+
+
+async def _drain(bus: Bus, stream: Stream, asked: Asked) -> None:
+    """Until there is nothing more for now."""
+    while not stream.is_ended:
+        page = await _read(bus, stream, stream.offset, asked)
+        stream.tell(page)
+        if not page.data:
+            return
+
+
+async def _tail(bus: Bus, stream: Stream, lines: int, asked: Asked) -> OutputPage:
+    """The last lines of what is there, as one page."""
+    size = TAIL_BYTES
+    while True:
+        pages = [await _read(bus, stream, -size, asked)]
+        while pages[-1].data and not pages[-1].is_ended:
+            pages.append(await _read(bus, stream, pages[-1].next_offset, asked))
+        data = b"".join(page.data for page in pages)
+        if len(data) < size or size >= TAIL_BYTES_MAX or data.count(b"\n", 0, -1) >= lines:
+            kept = b"".join(data.splitlines(keepends=True)[-lines:]) if lines else b""
+            return replace(pages[-1], data=kept, offset=pages[-1].next_offset - len(kept))
+        size *= 4
+
+
+async def _read(bus: Bus, stream: Stream, offset: int, asked: Asked) -> OutputPage:
+    try:
+        return await ask(bus, stream.question(offset), OutputPage)
+    except RequestRefused as refused:
+        text = f"rank {stream.rank} of {asked.workload}, attempt {stream.epoch}: {refused}"
+        raise CommandError(text) from refused
+    except CommandError as error:
+        text = f"worker {stream.worker} of region {stream.region}, which has the output of rank {stream.rank}"
+        raise CommandError(f"{text}, does not answer; it may be down, or emulated") from error
+
+
+async def _follow(bus: Bus, streams: Sequence[Stream], asked: Asked, attempt: Attempt) -> None:
+    """Until every rank has ended, or the attempt has and a worker does not answer any more. Raises CommandError."""
+    loop = asyncio.get_running_loop()
+    heard_at = loop.time()
+    while True:
+        live = [stream for stream in streams if not stream.is_ended]
+        if not live:
+            return
+        await pause()
+        try:
+            for stream in live:
+                await _drain(bus, stream, asked)
+            heard_at = loop.time()
+        except CommandError:
+            story = (await told(bus, asked.workload)).story
+            now = story.attempt(attempt.epoch)
+            if now is not None and now.end_cause:
+                return
+            if loop.time() - heard_at > PATIENCE / SECOND:
+                raise

@@ -1,0 +1,138 @@
+"""Emulated shares that outlive the process: a journal of what was done to them, and when, makes them again.
+
+The progress of an emulated task is a function of its start, so neither its checkpoints nor its end are written. Whatever is
+done again at a start of the process is done as of the time at which it was done first.
+"""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from core.component import Effect
+from core.effects import ForgetShare, PrepareShare, StartShare, StopShare
+from core.messages.workers import PrepareTasks, TasksState
+from core.nouns.ids import AttemptKey, WorkloadId
+from core.nouns.instant import Instant
+from runtime.clock import Clock
+from runtime.effects import Done
+from runtime.spool import EmulatedSpool
+from runtime.tasks.errors import SpoolDamaged
+
+FORGOTTEN_MAX = 256
+"""Lines about forgotten shares before the journal is written anew; it never is while they are fewer than the others."""
+
+
+class Deed(Struct, frozen=True, omit_defaults=True):
+    """One line of the journal."""
+
+    at: Instant
+    deed: str
+    workload: WorkloadId
+    epoch: int
+    grace: int = 0
+    command: PrepareTasks | None = None
+
+
+class EmulatedOnDisk:
+    """The emulated shares of one worker."""
+
+    def __init__(self, name: str, clock: Clock, path: Path, done: Done) -> None:
+        """Raises SpoolDamaged, and OSError when the journal cannot be read."""
+        self._path = path
+        self._clock = clock
+        self._spool = EmulatedSpool(name, clock)
+        self._deeds: dict[AttemptKey, list[Deed]] = {}
+        self._lines = 0
+        self._find()
+        self._spool.attach(done)
+
+    def begin(self, effect: Effect) -> None:
+        """Do it, and write it down if it changed anything. Raises OSError."""
+        now = self._clock.now()
+        self._spool.catch_up(now)  # What was due before it comes before it, also when it is all done again.
+        deed = _deed_of(effect, now)
+        before = self._phase(deed)
+        self._spool.do(effect, now)
+        if self._phase(deed) != before:
+            self._remember(deed)
+            with self._path.open("ab") as journal:
+                journal.write(msgspec.json.encode(deed) + b"\n")
+            if self._lines > 2 * sum(map(len, self._deeds.values())) + FORGOTTEN_MAX:
+                self._write_anew()
+
+    def catch_up(self, now: Instant) -> Instant | None:
+        """Let tasks save and end whose time has come; when the next is due."""
+        return self._spool.catch_up(now)
+
+    def states(self) -> tuple[TasksState, ...]:
+        """All shares, as they are now."""
+        self._spool.catch_up(self._clock.now())
+        return tuple(share.state for share in self._spool.shares.values())
+
+    def close(self) -> None:
+        """Let go of the timer."""
+        self._spool.close()
+
+    def _phase(self, deed: Deed) -> str:
+        share = self._spool.shares.get((deed.workload, deed.epoch))
+        return share.state.phase if share is not None else ""
+
+    def _remember(self, deed: Deed) -> None:
+        self._lines += 1
+        key = (deed.workload, deed.epoch)
+        if deed.deed == "forget":
+            self._deeds.pop(key, None)
+        else:
+            self._deeds.setdefault(key, []).append(deed)
+
+    def _find(self) -> None:
+        """Do all of it again, each at its time. A last line without an end was cut off before anybody heard of it."""
+        if not self._path.exists():
+            return
+        *lines, _ = self._path.read_bytes().split(b"\n")
+        for number, line in enumerate(lines, 1):
+            try:
+                deed = msgspec.json.decode(line, type=Deed)
+                effect = _effect_of(deed)
+            except (msgspec.MsgspecError, ValueError) as error:
+                raise SpoolDamaged(self._path, f"line {number}: {error}") from error
+            self._spool.catch_up(deed.at)
+            self._spool.do(effect, deed.at)
+            self._remember(deed)
+        self._write_anew()
+
+    def _write_anew(self) -> None:
+        """Without what is forgotten; whole or not at all."""
+        unfinished = self._path.with_suffix(".new")
+        deeds = sorted((deed for deeds in self._deeds.values() for deed in deeds), key=lambda deed: deed.at)
+        unfinished.write_bytes(b"".join(msgspec.json.encode(deed) + b"\n" for deed in deeds))
+        unfinished.replace(self._path)
+        self._lines = len(deeds)
+
+
+def _deed_of(effect: Effect, at: Instant) -> Deed:
+    match effect:
+        case PrepareShare(command):
+            return Deed(at, "prepare", command.workload, command.epoch, command=command)
+        case StartShare(workload, epoch):
+            return Deed(at, "start", workload, epoch)
+        case StopShare(workload, epoch, _, grace):
+            return Deed(at, "stop", workload, epoch, grace)
+        case ForgetShare(workload, epoch):
+            return Deed(at, "forget", workload, epoch)
+    raise AssertionError(effect)
+
+
+def _effect_of(deed: Deed) -> Effect:
+    """Raises ValueError."""
+    match deed.deed:
+        case "prepare" if deed.command is not None:
+            return PrepareShare(deed.command)
+        case "start":
+            return StartShare(deed.workload, deed.epoch, 0)
+        case "stop":
+            return StopShare(deed.workload, deed.epoch, 0, deed.grace)
+        case "forget":
+            return ForgetShare(deed.workload, deed.epoch, 0)
+    raise ValueError(f"{deed.deed!r} is no deed")

@@ -1,0 +1,205 @@
+"""What a task sees: torchrun's variables, Mizzen's, on request Slurm's, the user's, and little of the worker's own.
+
+The worker's environment holds the password of the bus, so it is not handed on but for a few names that programs need.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from core.messages.workers import PrepareTasks
+from core.nouns.limits import SECRETS_BYTES_MAX
+from core.nouns.workload import Program
+from runtime.tasks.layout import file_name
+from runtime.tasks.processes import MARK
+from runtime.tasks.slots import Slots
+
+INHERITED = (
+    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "SHELL", "LD_LIBRARY_PATH",
+)  # fmt: skip
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+"""A task has as many CPUs as it has slots; libraries would start a thread for each of the machine's."""
+OURS = "MIZZEN_"
+ASKED = frozenset({"MIZZEN_CHECKPOINT_SECONDS"})
+"""Of ours, what a job file may ask for: how often the program would like to write a checkpoint."""
+"""No variable of a user's begins with it: those of the worker do, and what it tells a task."""
+
+_ASSIGNMENTS = re.compile(r"(?:[A-Za-z_]\w*=[^\s'\"`$\\;&|<>(){}]*[ \t]+)*")
+_ONE_COMMAND = re.compile(
+    r"""(?:[<>]&|[^'"\\;&|()\n`#]|'[^']*'|"(?:[^"\\`]|\\.)*"|\\[^\n]|\\\n)*""", re.DOTALL
+)
+_FIRST_WORD = re.compile(r"[A-Za-z0-9_./+-]+(?=\s|$)")
+_OF_THE_SHELL = (
+    ". : [ [[ ! { } alias bg bind break builtin caller case cd command continue declare dirs disown do done echo elif else "
+    "enable esac eval exec exit export false fc fg fi for function getopts hash help history if in jobs kill let local "
+    "logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source suspend test then "
+    "time times trap true type typeset ulimit umask unalias unset until wait while"
+)
+"""Words that are no program, or do something else in a shell than the program of that name."""
+
+
+class Place(Struct, frozen=True):
+    """Where one task stands among the others, and what it holds."""
+
+    job: int
+    rank: int
+    local_rank: int
+    local_count: int
+    group: int
+    """Where its node stands among those of the job."""
+    node: int
+    slots: Slots = ()
+    devices: tuple[str, ...] = ()
+    """The UUIDs of its GPUs."""
+
+
+class Addresses(Struct, frozen=True):
+    """What all tasks of a gang learn when they start."""
+
+    masters: tuple[str, ...] = ()
+    """By job, `host:port` of its rank 0."""
+    hosts: tuple[tuple[str, ...], ...] = ()
+    """By job, of its nodes in order."""
+
+
+class SecretMissing(Exception):
+    """A secret that was asked for is not on this node, or may not be had. Names it, and never says what is in one."""
+
+
+def environment_of(
+    command: PrepareTasks,
+    place: Place,
+    addresses: Addresses,
+    directory: Path,
+    checkpoints: Path,
+    inherited: Mapping[str, str],
+) -> dict[str, str]:
+    """All that a task sees, but for its secrets.
+
+    directory    the task's own, by which whatever descends from it is found
+    checkpoints  where attempts keep checkpoints unless the program names a place
+    inherited    the worker's own environment
+    """
+    program = program_of(command, place)
+    theirs = {name: inherited[name] for name in INHERITED if name in inherited} | ONE_THREAD
+    theirs |= {name: text for name, text in program.env.items() if not _is_ours(name)}
+    seen = {name: text for name, text in theirs.items() if name not in program.secrets}
+    seen |= _as_torchrun(command, place, addresses)
+    seen |= _ours(command, place, addresses, checkpoints_of(command, place, checkpoints))
+    seen[MARK] = str(directory)
+    if command.jobs[place.job].gpu_type != "cpu":
+        seen["CUDA_VISIBLE_DEVICES"] = ",".join(place.devices)
+    if program.has_slurm_env:
+        seen |= _as_slurm(command, place, addresses)
+    return seen
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(OURS) and name not in ASKED
+
+
+def program_of(command: PrepareTasks, place: Place) -> Program:
+    """What the task runs."""
+    program = command.jobs[place.job].program
+    assert program is not None, (command.workload, place)
+    return program
+
+
+def checkpoints_of(command: PrepareTasks, place: Place, base: Path) -> Path:
+    """Under which each attempt of the workload has a directory."""
+    named = program_of(command, place).checkpoint_dir
+    return (Path(named) if named else base) / file_name(command.workload)
+
+
+def secrets_of(program: Program, inherited: Mapping[str, str], directory: Path) -> dict[str, str]:
+    """What the program asked to be told in secret: from the worker's environment, or a file of that name.
+
+    Raises SecretMissing.
+    """
+    found = {}
+    for name in program.secrets:
+        if name.startswith(OURS) or not name.isidentifier():
+            raise SecretMissing(f"{name} cannot be a secret's name")
+        try:
+            found[name] = (
+                inherited[name] if name in inherited else (directory / name).read_text().rstrip("\n")
+            )
+        except (OSError, UnicodeDecodeError) as error:
+            raise SecretMissing(
+                f"secret {name} is not on this node: set it in the worker's environment, or write it into {directory / name}"
+            ) from error
+        if "\0" in found[name]:
+            raise SecretMissing(f"secret {name} holds a zero byte, which no variable can")
+    if sum(len(name) + len(text.encode()) for name, text in found.items()) > SECRETS_BYTES_MAX:
+        raise SecretMissing(f"the secrets are larger than {SECRETS_BYTES_MAX} bytes together")
+    return found
+
+
+def replacing_shell(run: str) -> str:
+    """The same, with `exec` where it is one command, so that signals reach the program and not a shell that waits for it.
+
+    Not every `sh -c` does so by itself (Debian's dash does not). Where there is a doubt the shell stays.
+    """
+    text = run.strip()
+    assignments = _ASSIGNMENTS.match(text)
+    assert assignments is not None, run
+    at = assignments.end()
+    first = _FIRST_WORD.match(text, at)
+    is_one = first is not None and first[0] not in _OF_THE_SHELL.split() and _ONE_COMMAND.fullmatch(text)
+    return f"{text[:at]}exec {text[at:]}" if is_one else run
+
+
+def _as_torchrun(command: PrepareTasks, place: Place, addresses: Addresses) -> dict[str, str]:
+    host, port = _master(place, addresses)
+    return {
+        "RANK": str(place.rank),
+        "LOCAL_RANK": str(place.local_rank),
+        "WORLD_SIZE": str(command.jobs[place.job].tasks),
+        "LOCAL_WORLD_SIZE": str(place.local_count),
+        "GROUP_RANK": str(place.group),
+        "MASTER_ADDR": host,
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_RESTART_COUNT": str(command.epoch - 1),
+        "TORCHELASTIC_RUN_ID": command.workload,
+    }
+
+
+def _ours(command: PrepareTasks, place: Place, addresses: Addresses, checkpoints: Path) -> dict[str, str]:
+    host, port = _master(place, addresses)
+    seen = {
+        "MIZZEN_JOB_ID": command.workload,
+        "MIZZEN_ATTEMPT": str(command.epoch),
+        "MIZZEN_CHECKPOINT_DIR": str(checkpoints / str(command.epoch)),
+        "MIZZEN_NODE_IPS": ",".join(_hosts(place, addresses)),
+        "MIZZEN_AGREE_ADDR": f"{host}:{port + 1}",
+    }
+    if command.resume_epoch:
+        resumed = checkpoints / str(command.resume_epoch) / str(command.resume_step)
+        seen |= {"MIZZEN_RESUME_FROM": str(resumed), "MIZZEN_RESUME_STEP": str(command.resume_step)}
+    return seen
+
+
+def _as_slurm(command: PrepareTasks, place: Place, addresses: Addresses) -> dict[str, str]:
+    hosts = _hosts(place, addresses)
+    return {
+        "SLURM_JOB_ID": command.workload,
+        "SLURM_PROCID": str(place.rank),
+        "SLURM_LOCALID": str(place.local_rank),
+        "SLURM_NODEID": str(place.group),
+        "SLURM_NTASKS": str(command.jobs[place.job].tasks),
+        "SLURM_NNODES": str(len(hosts)),
+        "SLURM_JOB_NODELIST": ",".join(hosts),
+        "SLURM_RESTART_COUNT": str(command.epoch - 1),
+    }
+
+
+def _master(place: Place, addresses: Addresses) -> tuple[str, int]:
+    """Where rank 0 of the job listens; the port after it is for the agreement of ranks."""
+    host, _, port = addresses.masters[place.job].rpartition(":")
+    return host, int(port)
+
+
+def _hosts(place: Place, addresses: Addresses) -> tuple[str, ...]:
+    return addresses.hosts[place.job]

@@ -1,0 +1,72 @@
+"""Where everything of one worker's spool lies.
+
+    lock                                    held by the process that serves it
+    kept.json                               the fence, and how often a worker has looked
+    emulated.jsonl                          the journal of emulated shares
+    told                                    a pipe with a name: runners say that a state has changed
+    secrets/NAME                            put there by whoever runs the machine
+    shares/WORKLOAD.EPOCH.MADE/             of one preparation of a share: no two have the same
+        share.json                          what was commanded
+        JOB.RANK/                           of one task, for its runner: see running.py
+        JOB.RANK/files/                     the same task's own, which it may fill
+    outputs/WORKLOAD.EPOCH/JOB.RANK/OFFSET  what it wrote, from this byte on; `ended` once it is all
+    outputs/WORKLOAD.EPOCH/work/            where tasks run that name no directory
+    checkpoints/WORKLOAD/EPOCH/             where tasks keep checkpoints that name no directory
+    rubbish/                                on its way out
+
+All of it is for the eyes of the worker's user alone.
+"""
+
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+from core.nouns.ids import AttemptKey
+
+WORK = "work"
+"""Beside the output of an attempt's tasks, where they run. No task is called so: its name ends with its rank."""
+
+
+class Layout:
+    """The paths of one spool."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        self.lock = self.directory / "lock"
+        self.kept = self.directory / "kept.json"
+        self.emulated = self.directory / "emulated.jsonl"
+        self.told = self.directory / "told"
+        self.secrets = self.directory / "secrets"
+        self.shares = self.directory / "shares"
+        self.outputs = self.directory / "outputs"
+        self.checkpoints = self.directory / "checkpoints"
+        self.rubbish = self.directory / "rubbish"
+
+    def make(self) -> None:
+        """Every directory, for nobody else's eyes."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for directory in (self.secrets, self.shares, self.outputs, self.checkpoints, self.rubbish):
+            directory.mkdir(mode=0o700, exist_ok=True)
+
+    def new_share(self, key: AttemptKey) -> Path:
+        """Of a share that is about to be prepared: a runner left over from another try finds its own directory gone."""
+        return self.shares / f"{attempt_name(key)}.{time.monotonic_ns():x}"
+
+    def output(self, key: AttemptKey) -> Path:
+        """What the tasks of one attempt wrote."""
+        return self.outputs / attempt_name(key)
+
+
+def attempt_name(key: AttemptKey) -> str:
+    """One attempt, as a file may be called."""
+    return f"{file_name(key[0])}.{key[1]}"
+
+
+def task_name(job: str, rank: int) -> str:
+    """One task of an attempt, as a file may be called."""
+    return f"{file_name(job)}.{rank}"
+
+
+def file_name(name: str) -> str:
+    """A name as part of a path, whatever is in it."""
+    return quote(name, safe="").replace(".", "%2E") if name.startswith(".") else quote(name, safe="")

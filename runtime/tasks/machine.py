@@ -1,0 +1,152 @@
+"""What Linux tells of processes and does with them: part of the runner of a task, and so of few imports.
+
+Elsewhere there is no /proc: a process is its number, nothing is found but by its group, and orphans are nobody's.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps in enums, which cost more than all else here
+import os
+import sys
+
+TYPE_CHECKING = False
+"""True for a checker of types. `typing` would cost more than all that is imported here."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Prctl = Callable[..., int]
+
+SHELLS = ("sh", "dash", "bash", "ash", "busybox", "ksh", "mksh", "zsh")
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+"""From <linux/prctl.h>."""
+
+
+def load_prctl() -> Prctl | None:
+    """How Linux is asked to give us orphans, and to kill the program with us; None elsewhere."""
+    if sys.platform != "linux":
+        return None
+    import ctypes  # dear: not before the worker knows that we are there
+
+    prctl: Prctl = ctypes.CDLL(None).prctl
+    return prctl
+
+
+def adopt_orphans(prctl: Prctl | None) -> None:
+    """From now on, whoever of our descendants loses its parent becomes our child."""
+    if prctl is not None:
+        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent(prctl: Prctl | None) -> None:
+    """From now on, we are killed when our parent dies."""
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+
+
+def boot_id() -> str:
+    """Of the machine, as it runs now."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
+            return file.read().strip()
+    except OSError:
+        return "-"
+
+
+def stat_of(pid: str) -> list[str]:
+    """State, parent, group, session and so on of a process. Raises OSError, and IndexError as it ends."""
+    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        return file.read().decode("ascii", "replace").rpartition(")")[2].split()
+
+
+def start_of(pid: str) -> int:
+    """When it started, in ticks since the boot; 0 where nobody says so."""
+    try:
+        return int(stat_of(pid)[19])
+    except (OSError, IndexError):
+        return 0
+
+
+def processes() -> dict[int, tuple[int, int]]:
+    """Parent and group of every process."""
+    found = {}
+    try:
+        pids = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    except OSError:
+        return {}
+    for pid in pids:
+        try:
+            words = stat_of(pid)
+            found[int(pid)] = int(words[1]), int(words[2])
+        except (OSError, IndexError):
+            continue
+    return found
+
+
+def family_of(group: int) -> dict[int, tuple[int, bool]]:
+    """Each member's parent, and whether it is a shell."""
+    found = {}
+    for pid, (parent, its_group) in processes().items():
+        if its_group == group:
+            try:
+                program = os.readlink(f"/proc/{pid}/exe")  # noqa: PTH115
+            except OSError:
+                program = ""
+            found[pid] = parent, program.rpartition("/")[2] in SHELLS
+    return found
+
+
+def listens(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal, or waits for it."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+            lines = file.read().splitlines()
+    except OSError:
+        return False
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith((b"SigCgt:", b"SigBlk:"))]
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
+def group_exists(group: int) -> bool:
+    """Whether anybody is in it."""
+    try:
+        os.killpg(group, 0)
+    except OSError:
+        return False
+    return True
+
+
+def kill(pid: int, number: int) -> None:
+    """Send a signal to whoever is still there."""
+    try:
+        os.kill(pid, number)
+    except OSError:
+        return
+
+
+def heed_signals() -> None:
+    """As a program expects to find them: the runner heeds none, and whoever started it may have ignored some."""
+    for number in range(1, _signal.NSIG):
+        try:
+            _signal.signal(number, _signal.SIG_DFL)
+        except (OSError, ValueError):
+            continue
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+
+
+def ignore_signals() -> None:
+    """Whoever wants the task ended says so to a worker; what ends a whole machine or terminal reaches the task too."""
+    for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT):
+        _signal.signal(number, _signal.SIG_IGN)
+
+
+def fields_of(path: str) -> dict[str, str]:
+    """`name=value`, each ended by a zero byte, as in /proc/PID/environ."""
+    with open(path, "rb") as file:  # noqa: PTH123  # pathlib would cost as much as the rest
+        return decoded(file.read())
+
+
+def decoded(data: bytes) -> dict[str, str]:
+    """The same, from bytes."""
+    parts = (part.partition("=") for part in os.fsdecode(data).split("\0") if part)
+    return {name: value for name, _, value in parts}

@@ -1,0 +1,116 @@
+"""What tasks wrote, page by page, for whoever asks over the bus. It reads the spool's files, whether or not a task runs.
+
+It is no component: it decides nothing.
+"""
+
+from collections import deque
+from pathlib import Path
+
+import structlog
+
+from bus.catalogue import OUTPUT
+from bus.errors import BusError
+from bus.port import Address, Bus
+from core.codec import Parcel
+from core.messages.base import Refused
+from core.messages.output import OutputPage, ReadOutput
+from core.nouns.ids import RegionName, WorkerName
+from core.nouns.instant import after
+from core.nouns.limits import FOLLOW_RETRY, INBOX_MAX, READ_BYTES_MAX
+from core.nouns.reasons import Reason, sentence
+from runtime.clock import Clock
+from runtime.tasks.layout import attempt_name, task_name
+from runtime.wake import Wake
+
+logger = structlog.get_logger()
+
+TRIES_MAX = 5
+"""A file may be dropped between the look and the reading; then what is there is looked at again."""
+
+
+def output_name(region: RegionName, worker: WorkerName) -> str:
+    """What the server of a worker's output is called on the bus."""
+    return f"output.{region}.{worker}"
+
+
+class OutputServer:
+    """Answers for the tasks of one worker."""
+
+    def __init__(self, region: RegionName, worker: WorkerName, outputs: Path, bus: Bus, clock: Clock) -> None:
+        """`outputs` is the directory of that name in the worker's spool."""
+        self.name = output_name(region, worker)
+        self._scope = (region, worker)
+        self._outputs = outputs
+        self._bus = bus
+        self._clock = clock
+        self._wake = Wake(clock)
+        self._asked: deque[tuple[ReadOutput, str]] = deque(maxlen=INBOX_MAX)
+
+    async def run(self) -> None:
+        """Answer, for ever."""
+        await self._listen()
+        while True:
+            while self._asked:
+                asked, reply_to = self._asked.popleft()
+                self._bus.say(page_of(self._outputs, asked), reply_to)
+            await self._wake.wait()
+
+    def close(self) -> None:
+        """Let go of its timer."""
+        self._wake.close()
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                await self._bus.listen(Address(OUTPUT.noun, self._scope), self._hear)
+                return
+            except BusError as error:
+                logger.warning("output_not_served", server=self.name, problem=str(error))
+            await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
+
+    def _hear(self, parcel: Parcel, reply_to: str) -> None:
+        if isinstance(parcel.message, ReadOutput) and reply_to:
+            self._asked.append((parcel.message, reply_to))
+            self._wake.ring()
+
+
+def page_of(outputs: Path, asked: ReadOutput) -> OutputPage | Refused:
+    """What a task wrote from some offset on, as much as fits."""
+    key = (asked.workload, asked.epoch)
+    directory = outputs / attempt_name(key) / task_name(asked.job, asked.rank)
+    for _ in range(TRIES_MAX):
+        if not directory.is_dir():
+            break
+        try:
+            return _page(directory, asked)
+        except FileNotFoundError:
+            continue
+    return Refused(Reason.UNKNOWN_TASK, sentence(Reason.UNKNOWN_TASK))
+
+
+def _page(directory: Path, asked: ReadOutput) -> OutputPage:
+    """Raises FileNotFoundError when a file goes meanwhile."""
+    has_ended = (directory / "ended").exists()  # Before the files are looked at: they are whole then.
+    paths = {int(path.name): path for path in directory.iterdir() if path.name.isdigit()}
+    sizes = {first: path.stat().st_size for first, path in sorted(paths.items())}
+    first = min(sizes, default=0)
+    end = max((begin + size for begin, size in sizes.items()), default=0)
+    wanted = min(max(first, asked.offset if asked.offset >= 0 else end + asked.offset), end)
+    data = b""
+    begin = next((begin for begin, size in sizes.items() if begin + size > wanted), None)
+    if begin is not None:
+        wanted = max(wanted, begin)
+        with paths[begin].open("rb") as file:
+            file.seek(wanted - begin)
+            data = file.read(max(0, min(asked.bytes_max, READ_BYTES_MAX)))
+    after_it = wanted + len(data)
+    return OutputPage(
+        asked.workload,
+        asked.epoch,
+        asked.job,
+        asked.rank,
+        data,
+        wanted,
+        after_it,
+        is_ended=has_ended and after_it >= end,
+    )

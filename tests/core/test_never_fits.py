@@ -1,0 +1,144 @@
+"""Why a fleet could never hold a workload: what it says, and that it says something exactly when nothing could hold it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.images.region import Hardware, HardwareRow
+from core.nouns.fleet import gpu_type_of, node_type_of
+from core.nouns.ids import RegionName
+from core.nouns.workload import JobSpec, Program, WorkloadSpec
+from core.rules.never_fits import reasons_never
+from core.rules.submission import could_fit
+from tests.builders import EU, US, a_job, a_spec
+from tests.core.properties import PROPERTY
+
+
+def having(*rows: tuple[str, int, int]) -> Hardware:
+    """So many nodes of so many GPUs each, by type."""
+    return Hardware(
+        {kind: HardwareRow(nodes, 1000 * gpus, 1000 * gpus * nodes) for kind, nodes, gpus in rows}
+    )
+
+
+def a_program(gpu_type: str = "H100", gpus: int = 1) -> JobSpec:
+    """A job that runs something."""
+    return replace(a_job(1, gpus, gpu_type=gpu_type), emulation=None, program=Program("true"))
+
+
+BOTH = {EU: having(("H100", 4, 8), ("cpu (real)", 1, 8)), US: having(("H100", 2, 8), ("A100", 100, 4))}
+
+
+@pytest.mark.parametrize(
+    ("spec", "hardware", "said"),
+    [
+        pytest.param(
+            a_spec(a_job(gpu_type="B200")), BOTH,
+            ["jobs[0].gpu_type: no node has B200; the fleet has A100 (4 a node), H100 (8 a node)"],
+            id="unknown type",
+        ),
+        pytest.param(
+            a_spec(a_program("B200")), {EU: BOTH[EU]},
+            ["jobs[0].gpu_type: no node has B200; region eu has cpu (8 a node)"],
+            id="unknown type, for a program in one region",
+        ),
+        pytest.param(
+            a_spec(a_program()), BOTH,
+            ["jobs[0].gpu_type: all nodes with H100 are emulated and run no programs; for programs the fleet has cpu (8 a node)"],
+            id="only emulated nodes have it",
+        ),
+        pytest.param(
+            a_spec(a_program()), {US: BOTH[US]},
+            ["jobs[0].gpu_type: all nodes with H100 are emulated and run no programs; for programs region us has none"],
+            id="only emulated nodes at all",
+        ),
+        pytest.param(
+            a_spec(a_job(gpu_type="cpu")), BOTH,
+            ["jobs[0].gpu_type: all nodes with cpu run programs and emulate none; for emulated work the fleet has A100 (4 a node), H100 (8 a node)"],
+            id="only nodes for programs have it",
+        ),
+        pytest.param(
+            a_spec(a_job(1, 8), a_job(2, 9, name="b")), BOTH,
+            ["jobs[1].need.gpu_milli: a task asks for 9 H100, and no node of the fleet has more than 8"],
+            id="more than a node has",
+        ),
+        pytest.param(
+            a_spec(a_job(5, 8)), BOTH,
+            ["jobs[0].tasks: 5 tasks ask for 40 H100, and no region with such nodes has more than 32"],
+            id="more than any region has",
+        ),
+        pytest.param(
+            a_spec(a_job(5, 8), regions=(EU,)), {EU: BOTH[EU]},
+            ["jobs[0].tasks: 5 tasks ask for 40 H100, and region eu has 32"],
+            id="more than the pinned region has",
+        ),
+        pytest.param(
+            a_spec(a_job(gpu_type="B200"), regions=(EU, US)), BOTH,
+            ["jobs[0].gpu_type: no node has B200; regions eu and us have A100 (4 a node), H100 (8 a node)"],
+            id="unknown type, pinned to two",
+        ),
+        pytest.param(
+            a_spec(a_job(2, 8)), {EU: having(("H100", 1, 8)), US: having(("H100", 99, 4))},
+            ["jobs[0].tasks: 2 tasks ask for 16 H100, and no region with such nodes has more than 8"],
+            id="large nodes here, many nodes there",
+        ),
+        pytest.param(
+            a_spec(a_job(4, 8), a_job(1, 4, gpu_type="A100", name="b")), BOTH,
+            ["jobs: together they ask for 32 H100 and 4 A100, and no region has as much; one must hold them all"],
+            id="one job here, the other there",
+        ),
+        pytest.param(
+            a_spec(a_job(3, 8), a_job(3, 4, name="b")), {EU: BOTH[EU]},
+            ["jobs: together they ask for 36 H100, and region eu has not as much"],
+            id="each by itself",
+        ),
+    ],
+)  # fmt: skip
+def test_reasons_say_what_the_fleet_has(
+    spec: WorkloadSpec, hardware: dict[RegionName, Hardware], said: list[str]
+) -> None:
+    """In devices, by job, and of the nodes that are for such work."""
+    assert not any(could_fit(spec, region) for region in hardware.values())
+    assert said == list(reasons_never(spec, hardware))
+
+
+TYPES = st.sampled_from(["H100", "H100 (real)", "A100"])
+ROWS = st.dictionaries(TYPES, st.tuples(st.integers(1, 4), st.integers(1, 8)), min_size=1)
+
+
+@PROPERTY
+@given(
+    regions=st.lists(ROWS, min_size=1, max_size=3),
+    asked=st.lists(
+        st.tuples(st.integers(1, 6), st.integers(1, 9), st.sampled_from(["H100", "A100"]), st.booleans()),
+        min_size=1, max_size=3,
+    ),
+)  # fmt: skip
+def test_there_is_a_reason_for_whatever_does_not_fit(
+    regions: list[dict[str, tuple[int, int]]], asked: list[tuple[int, int, str, bool]]
+) -> None:
+    """And each names a job that is there."""
+    hardware = {
+        RegionName(f"r{number}"): having(*((kind, *size) for kind, size in rows.items()))
+        for number, rows in enumerate(regions)
+    }
+    jobs = [
+        replace(a_program(gpu_type, gpus), tasks=tasks)
+        if is_program
+        else a_job(tasks, gpus, gpu_type=gpu_type)
+        for tasks, gpus, gpu_type, is_program in asked
+    ]
+    spec = a_spec(*jobs)
+    if not any(could_fit(spec, region) for region in hardware.values()):
+        reasons = reasons_never(spec, hardware)
+        assert reasons
+        assert all(
+            reason.startswith(("jobs: ", *(f"jobs[{n}]." for n in range(len(jobs))))) for reason in reasons
+        )
+
+
+@pytest.mark.parametrize("runs_programs", [False, True])
+def test_type_of_a_node_tells_its_gpu_type(*, runs_programs: bool) -> None:
+    """There and back."""
+    assert ("H100", runs_programs) == gpu_type_of(node_type_of("H100", runs_programs=runs_programs))

@@ -1,0 +1,444 @@
+"""The job file: what it says is the workload, and whatever is wrong is told at once, with its line."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from core.nouns.ids import RegionName, TenantName
+from core.nouns.instant import MILLISECOND, SECOND
+from core.nouns.quantities import Amount
+from core.nouns.workload import Emulation, JobSpec, Kind, Program, RetryLimits, WorkloadSpec
+from core.rules.submission import problems_of
+from mizzen import job_file, job_parts, slurm_options
+from mizzen.job_file import JobFileError, load_job, read_job
+from mizzen.job_source import BYTES_MAX, Source, sheet_of
+from mizzen.job_values import SPAN_MAX, span_of, span_text
+from mizzen.yaml_tree import Problem
+from tests.core.properties import PROPERTY
+
+HOUSE = Path(__file__).resolve().parents[2]
+DOCUMENT = (HOUSE / "docs" / "job-file.md").read_text()
+FOLDER = Path("/home/ada")
+MINUTE = 60 * SECOND
+SMALLEST = "name: a\nrun: x\nresources: {gpus: H100:8}\n"
+
+
+def read(text: str, name: str = "job.yaml") -> WorkloadSpec:
+    """The workload of a text that is submitted from Ada's home."""
+    return read_job(sheet_of(Source(name, text, name)), FOLDER).spec
+
+
+def problems(text: str, name: str = "job.yaml") -> list[str]:
+    """All that is wrong with a text."""
+    with pytest.raises(JobFileError) as caught:
+        read(text, name)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def with_line(line: str) -> str:
+    """The smallest file, and a fourth line."""
+    return SMALLEST + line
+
+
+# What it says.
+
+
+def test_smallest_file() -> None:
+    """Three fields; all others have defaults, and it runs where it is submitted."""
+    job = JobSpec("main", 1, Amount(8_000), "H100", program=Program("x", "/home/ada"))
+    assert WorkloadSpec("a", (job,)) == read(SMALLEST)
+
+
+def test_every_field_of_a_program() -> None:
+    """In every form that is not the usual one."""
+    spec = read("""
+        name: llama-2
+        tenant: research
+        priority: 6
+        kind: interactive
+        regions: [eu, us]
+        max_duration: 1:30:00
+        retry: {task_failed: 3, start_failed: 0}
+        checkpoint: {dir: /shared, every: 5m, grace: 20}
+        run: |
+          a
+          b
+        tasks: 4
+        resources: {gpus: [H100:0.5], cpus: 500m, memory: 16GiB}
+        env: {A: 0010, B: true, C: "", D: 1.50, E: on, F: 1:30}
+        secrets: [TOKEN]
+        directory: sub/../run
+        early_warning: 1m30s
+        slurm_env: true
+    """)
+    env = {
+        "MIZZEN_CHECKPOINT_SECONDS": "300", "A": "0010", "B": "true", "C": "", "D": "1.50", "E": "on", "F": "1:30",
+    }  # fmt: skip
+    program = Program("a\nb\n", "/home/ada/run", env, ("TOKEN",), "/shared", 90 * SECOND, has_slurm_env=True)  # type: ignore[arg-type]  # a span
+    job = JobSpec("main", 4, Amount(500, 500, 16 << 30), "H100", program=program)
+    wanted = WorkloadSpec(
+        "llama-2", (job,), TenantName("research"), 6, Kind.INTERACTIVE, (RegionName("eu"), RegionName("us")),
+        RetryLimits(3, 0), 90 * MINUTE, 20 * SECOND,  # type: ignore[arg-type]  # spans
+    )  # fmt: skip
+    assert wanted == spec
+
+
+def test_checkpoint_variable_that_is_set_stays() -> None:
+    """`every` is only what tasks find otherwise."""
+    spec = read(with_line("checkpoint: {every: 5s}\nenv: {MIZZEN_CHECKPOINT_SECONDS: 7}"))
+    assert spec.jobs[0].program is not None
+    assert {"MIZZEN_CHECKPOINT_SECONDS": "7"} == spec.jobs[0].program.env
+
+
+def test_emulated_work() -> None:
+    """In place of a program."""
+    spec = read(
+        "name: a\nresources: {gpus: H100:8}\nnodes: {min: 2, max: 2}\n"
+        "emulate: {work: 10m, checkpoint_every: 500ms, fails_after: 1.5m, exit_code: 85, stop_span: 1d}"
+    )
+    emulation = Emulation(10 * MINUTE, 500 * MILLISECOND, 90 * SECOND, 85, 86_400 * SECOND)  # type: ignore[arg-type]
+    assert (JobSpec("main", 2, Amount(8_000), "H100", emulation),) == spec.jobs
+
+
+@pytest.mark.parametrize("nodes", ["nodes: 2", "tasks: 2", "nodes: {min: 2, max: 2}"])
+def test_nodes_are_another_word_for_tasks(nodes: str) -> None:
+    """For tasks that take whole nodes."""
+    assert 2 == read(with_line(nodes)).jobs[0].tasks
+
+
+A_LIST = """
+- {name: trainer, run: a, tasks: 4, resources: &gpu {gpus: H100:1}, env: {B: 3}}
+- {name: evaluator, run: b, resources: *gpu, slurm_env: false, directory: /}
+"""
+A_MAPPING = """
+  trainer: {run: a, tasks: 4, resources: &gpu {gpus: H100:1}, env: {B: 3}}
+  evaluator: {run: b, resources: *gpu, slurm_env: false, directory: /}
+"""
+MERGED = """
+- &first {name: trainer, run: a, tasks: 4, resources: {gpus: H100:1}, env: {B: 3}}
+- {<<: *first, name: evaluator, run: b, tasks: 1, slurm_env: false, directory: /, env: {}}
+"""
+
+
+@pytest.mark.parametrize("jobs", [A_LIST, A_MAPPING, MERGED], ids=["list", "mapping", "merged"])
+def test_several_jobs(jobs: str) -> None:
+    """What the top says of programs holds for each of them; `env` is added to."""
+    spec = read(f"name: a\nenv: {{A: 1, B: 2}}\nslurm_env: true\njobs:{jobs}")
+    trainer = Program("a", "/home/ada", {"A": "1", "B": "3"}, has_slurm_env=True)
+    evaluator = Program("b", "/", {"A": "1", "B": "2"})
+    assert (
+        JobSpec("trainer", 4, Amount(1_000), "H100", program=trainer),
+        JobSpec("evaluator", 1, Amount(1_000), "H100", program=evaluator),
+    ) == spec.jobs
+
+
+def test_arguments_are_found_by_run() -> None:
+    """As a shell has them."""
+    sheet = sheet_of(Source("job.yaml", SMALLEST.replace("x", 'echo "$@"')), ["a b", "c"])
+    program = read_job(sheet, FOLDER).spec.jobs[0].program
+    assert program is not None
+    assert "set -- 'a b' c\necho \"$@\"" == program.run
+    with pytest.raises(JobFileError, match="no run takes them"):
+        read_job(sheet_of(Source("job.yaml", SMALLEST), ["a"]), FOLDER)
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("30s", 30), ("5m", 300), ("4h", 14_400), ("1d", 86_400), ("1h30m", 5_400), ("1h 30m", 5_400), ("90", 90),
+        ("0.5", 0.5), ("500ms", 0.5), ("1.5h", 5_400), ("1:30:00", 5_400), ("01:30", 90), ("1-0", 86_400),
+        ("1-01:30", 91_800), ("1-00:00:01", 86_401), ("0", 0),
+    ],
+)  # fmt: skip
+def test_spans(text: str, span: float) -> None:
+    """As people and as Slurm write them; and as we write them, they are the same again."""
+    assert span * SECOND == span_of(text)
+    assert span_of(text) == span_of(span_text(span_of(text)))
+
+
+# What is wrong with it.
+
+
+def test_everything_wrong_is_told_at_once() -> None:
+    """How it is written, what fields hold, and what the queue would refuse it for; in the order of the file."""
+    text = """\
+name: my train
+resource: {gpus: H100:8}
+run: x
+resources: {gpus: H100:x, cpus: many}
+priority: 9
+env: {A-B: 1, C: [d]}
+name: again
+stages: []
+"""
+    assert [
+        "job.yaml:1:7: name: use 1 to 128 letters, digits, '.', '_' and '-', a letter or digit first",
+        "job.yaml:2:1: unknown field 'resource'; did you mean 'resources'?",
+        "job.yaml:4:19: resources.gpus: H100:x is not TYPE:COUNT",
+        "job.yaml:4:33: resources.cpus: many is no number of CPUs; write for example 4 or 500m",
+        "job.yaml:5:11: priority: 9 is not between 0 and 6",
+        "job.yaml:6:7: env: 'A-B' cannot be the name of a variable",
+        "job.yaml:6:18: env.C: it must be one value, and is a list",
+        "job.yaml:7:1: name: it is there twice; first on line 1",
+        "job.yaml:8:1: 'stages' is not supported yet",
+    ] == problems(text)
+
+
+LINES = {
+    "tenant: a b": "tenant: a b is no name; use letters, digits, '.', '_' and '-'",
+    "tenant:": "tenant: it has no value",
+    "tenant: [a]": "tenant: it must be one value, and is a list",
+    "priority: high": "priority: high is no whole number",
+    f"priority: {'9' * 5_000}": "is too large",
+    "kind: traning": "kind: traning is no kind of work; did you mean training?",
+    "kind: x": "x is no kind of work; there are training, interactive, service, batch, function",
+    "regions: eu": "regions: it must be a list, and is one value; write [eu]",
+    "regions: [eu, [us]]": "regions[1]: it must be one value, and is a list",
+    "regions: [eu, eu]": "regions: one is named twice",
+    "max_duration: soon": "max_duration: soon is no span; write for example 90s, 5m, 1h30m or 1:30:00",
+    "max_duration: 1m1h": "1m1h is no span",
+    "max_duration: 40000d": "40000d is more than a hundred years",
+    "retry: 3": "retry: it must be a mapping of fields, and is 3",
+    "retry: {preempted: 3}": "retry: unknown field 'preempted'",
+    "retry: {task_failed: -1}": "retry: counts must not be negative",
+    "checkpoint: {grace: 0s}": "checkpoint.grace: it must be longer than zero",
+    "checkpoint: {every: 500ms}": "checkpoint.every: 500ms is not whole seconds",
+    "checkpoint: {dir: ~/x}": "checkpoint.dir: ~/x: no node knows whose home that is",
+    "tasks: 0": "tasks: 0 is not between 1 and 100000",
+    "tasks: 1.5": "tasks: 1.5 is no whole number",
+    "nodes: 0": "nodes: 0 is not between 1 and 100000",
+    "nodes: {min: 1, max: 2}": "nodes.max: a workload that grows and shrinks is not supported yet",
+    "nodes: {min: 1}": "nodes.max: it is missing; min and max must both be there",
+    "nodes: 2\ntasks: 2": "nodes: it is another word for tasks",
+    "num_nodes: 2": "unknown field 'num_nodes'; did you mean 'nodes'?",
+    "gpus: H100:8": "unknown field 'gpus'; did you mean 'resources.gpus'?",
+    "topology: {pack: rack}": "'topology' is not supported yet",
+    "env: {1: a}": "env: '1' cannot be the name of a variable",
+    "env: {A: }": "env.A: it has no value",
+    "env: {MIZZEN_JOB_ID: a}": "env.MIZZEN_JOB_ID: names that begin with MIZZEN_ are Mizzen's own",
+    'env: {"a\\nb": a}': "env: 'a\\nb' cannot be the name of a variable",
+    'env: {A: "\\ud800"}': "env.A: half of a character cannot be part of a text",
+    'env: {A: "\\0"}': "run: no text may hold a zero byte",
+    "secrets: [MIZZEN_X]": "secrets[0]: MIZZEN_X: names that begin with MIZZEN_ are Mizzen's own",
+    "secrets: [a b]": "secrets: 'a b' cannot be the name of a variable",
+    "slurm_env: yes": "slurm_env: yes is neither true nor false",
+    "emulate: {work: 1m}": "emulate: it stands in place of run",
+    "emulate: {}": "emulate.work: it is missing",
+    "emulate: {work: 0}": "emulate.work: it must be positive",
+    "emulate: {work: 1, exit_code: 256}": "emulate.exit_code: 256 is not between 0 and 255",
+    "jobs: []": "jobs: there must be one at least",
+    "jobs: [a]": "jobs[0]: it must be a mapping of fields, and is a",
+    "jobs: [{run: x}]": "jobs[0].name: it is missing; each job has one",
+    "jobs: {a b: {run: x, resources: {gpus: H100:1}}}": "jobs.a b: use 1 to 128 letters",
+    "jobs: {a: {run: x, resources: {gpus: H100:1}}}": "resources: it belongs to each of the jobs",
+    "jobs: {a: {run: x, resources: {gpus: H100:1}, jobs: 1}}": "jobs.a: unknown field 'jobs'",
+    "? [a]\n: b": "the name of a field must be plain text",
+    "<<: a": "<<: only a mapping can be merged in",
+    "tenant: !!python/object:os.system x": "tenant: tags like !name are not known here",
+    "tenant: *x": "there is no anchor &x before this",
+    "retry: &x {task_failed: *x}": "&x would hold itself",
+    "a: [": "it is not YAML: expected the node content",
+    "a\tb: : c": "it is not YAML: found character '\\t' that cannot start any token",
+    "a: b: c": "it is not YAML: mapping values are not allowed here",
+    'tenant: "\\UFFFFFFFF"': "it is not YAML: ",
+    "tenant: \x01": "character 0x1 is not allowed in YAML",
+    "---\nname: b": "a second document begins here",
+    f"a: {'[' * 50}{']' * 50}": "it is nested more than 20 deep",
+    f"a: [{', '.join('x' * 1 for _ in range(20_000))}]": "it has more than 20000 parts",
+    "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"{new}: &{new} [{', '.join(9 * [f'*{old}'])}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+    ): "it has more than 20000 parts",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:40])
+def test_problem_of_one_field(line: str) -> None:
+    """It says what is wrong there, and what to write."""
+    found = problems(with_line(line))
+    assert [LINES[line]] == [LINES[line] for problem in found if LINES[line] in problem], found
+    assert all(re.match(r"job\.yaml:\d+:\d+: ", problem) for problem in found)
+
+
+RESOURCES = {
+    "{gpus: 8}": "resources.gpus: 8 names no type; write TYPE:COUNT, for example H100:8",
+    "{gpus: H100}": "resources.gpus: H100 is not TYPE:COUNT; write H100:1 for one",
+    "{gpus: [H100:8, A100:8]}": "resources.gpus: alternatives are not supported yet; name one type",
+    "{gpus: H100:1.5}": "resources.gpus: more than one device must be whole devices",
+    "{gpus: H100:0.0001}": "resources.gpus: H100:0.0001 is finer than thousandths",
+    "{gpus: H100:0}": "resources: it asks for neither GPU nor CPU",
+    "{cpus: 4}": "resources.gpus: it is missing; say TYPE:COUNT",
+    "{gpus: H100:8, memory: 16G}": "resources.memory: 16G can be read in two ways; write GiB (1024s) or GB (1000s)",
+    "{gpus: H100:8, memory: lots}": "resources.memory: lots is no size",
+    "{gpus: H100:8, memory: 999999999PiB}": "is more than any machine has",
+    "{gpus: H100:8, cpus: 999999999999999}": "resources.cpus: 999999999999999000 is more than",
+    "8": "resources: it must be a mapping of fields, and is 8",
+}
+
+
+@pytest.mark.parametrize("resources", RESOURCES)
+def test_problem_of_resources(resources: str) -> None:
+    """There is one, and nothing follows from it."""
+    [problem] = problems(f"name: a\nrun: x\nresources: {resources}\n")
+    assert RESOURCES[resources] in problem
+
+
+@pytest.mark.parametrize(
+    "field", ["env: {A: 1}", "secrets: [A]", "directory: /", "early_warning: 1m", "slurm_env: true"]
+)
+def test_emulated_work_has_no_use_for_what_programs_find(field: str) -> None:
+    """Nothing that somebody asked for is passed over."""
+    [problem] = problems(f"name: a\nresources: {{gpus: H100:8}}\nemulate: {{work: 1m}}\n{field}")
+    assert (
+        f"job.yaml:4:1: {field.partition(':')[0]}: emulated work has no use for it; leave it out" == problem
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "job.yaml:1:1: it is empty"),
+        ("# nothing\n", "job.yaml:2:1: it is empty"),
+        ("--- ~", "job.yaml:1:5: it is empty"),
+        ("[a]", "job.yaml:1:1: it must be a mapping of fields, such as `name: train`"),
+        ("python train.py", "job.yaml:1:1: it must be a mapping of fields, such as `name: train`"),
+    ],
+)
+def test_what_is_no_mapping(text: str, said: str) -> None:
+    """It is told, and nothing else."""
+    assert [said] == problems(text)
+
+
+def test_problem_of_the_whole_is_told_at_the_top() -> None:
+    """A workload that is too large for a log is so as a whole."""
+    [problem] = problems(SMALLEST + f"env: {{A: {'x' * 140_000}}}")
+    assert problem.startswith("job.yaml:1:1: the whole: 140")
+
+
+def test_file_is_loaded_from_its_path(tmp_path: Path) -> None:
+    """As if submitted from here, or from where it is said; a script too."""
+    (tmp_path / "job.yaml").write_text(SMALLEST)
+    assert replace(read(SMALLEST)) == load_job(tmp_path / "job.yaml", FOLDER)
+    assert str(Path.cwd()) == load_job(HOUSE / "examples" / "charlm.yaml").jobs[0].program.directory  # type: ignore[union-attr]
+    assert ("sweep", 4) == ((spec := load_job(HOUSE / "examples" / "sweep.sh")).name, spec.jobs[0].tasks)
+
+
+FILES = {
+    "dir": (None, "it is a directory; name a job file in it"),
+    "binary": (b"\x7fELF\xff", "it is not text; name a job file or a script"),
+    "zero.yaml": (b"name: a\0b", "it is not text; name a job file or a script"),
+    "wide.yaml": ("name: a".encode("utf-16"), "it is not text; name a job file or a script"),
+    "large.yaml": (b"#" * (BYTES_MAX + 1), "it has 1048577 bytes, and a job file may have 1048576"),
+    "table.csv": (
+        b"a,b\n",
+        "it is neither a job file (.yaml) nor a script that begins with #! or #SBATCH lines",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_file_that_is_no_job_file(name: str, tmp_path: Path) -> None:
+    """One sentence, before anything is made of it."""
+    data, said = FILES[name]
+    path = tmp_path / name
+    path.mkdir() if data is None else path.write_bytes(data)
+    with pytest.raises(JobFileError) as caught:
+        load_job(path)
+    assert f"{path}: {said}" == str(caught.value)
+
+
+def test_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """By its size alone; and what does not tell its size is read no further than a job file may go."""
+    path = tmp_path / "huge.yaml"
+    with path.open("wb") as file:
+        file.truncate(100 << 20)
+    for huge in (path, Path("/dev/zero")):
+        with pytest.raises(JobFileError, match="bytes"):
+            load_job(huge)
+
+
+# Whatever it says.
+
+NAMES = st.sampled_from(
+    [*job_file.OF_WORKLOAD, *job_parts.OF_JOB, *job_parts.OF_RESOURCES, "<<", "?", "&a", "*a", "x"]
+)
+SCALARS = st.sampled_from([
+    "1", "-1", "1e9", "H100:8", "cpu:0.5", "[", "{a: b}", "|", ">-", '"', "'", "~", "a b", "1:30:00", "1-2:3", "16GiB", "9" * 30,
+    "&a", "*a", "!!int 3", "!x", "\\", "\x85", "\ud7ff", "é", "- a", "true", "%YAML 1.1", "---", "...", "\t",
+])  # fmt: skip
+LIKE_A_JOB = st.lists(
+    st.tuples(st.integers(0, 4), NAMES, st.one_of(SCALARS, st.text(max_size=20))), max_size=12
+).map(lambda lines: "\n".join(f"{' ' * indent}{name}: {scalar}" for indent, name, scalar in lines))
+
+
+@PROPERTY
+@given(st.one_of(LIKE_A_JOB, LIKE_A_JOB.map(SMALLEST.__add__), st.text(max_size=200)))
+def test_any_text_is_a_workload_or_has_problems(text: str) -> None:
+    """And a workload that was read is one that the queue accepts."""
+    spec, found = read_or_not(text)
+    if spec is not None:
+        assert () == problems_of(spec)
+        assert spec.max_duration <= SPAN_MAX
+    else:
+        assert found
+        assert all(problem.place.source == "job.yaml" and problem.text for problem in found)
+        assert all(str(problem).isprintable() for problem in found)
+
+
+def read_or_not(text: str) -> tuple[WorkloadSpec | None, list[Problem]]:
+    """Its workload, or all that is wrong with it."""
+    try:
+        return read(text), []
+    except JobFileError as error:
+        return None, error.problems
+
+
+# The document.
+
+
+def test_document_has_a_row_for_every_field() -> None:
+    """The tables name what the parser knows, and nothing else."""
+    inner = {
+        "retry": job_file.OF_RETRY,
+        "checkpoint": job_file.OF_CHECKPOINT,
+        "emulate": job_parts.OF_EMULATE,
+        "nodes": job_parts.OF_NODES,
+        "resources": job_parts.OF_RESOURCES,
+    }
+    known = {*job_file.OF_WORKLOAD, *job_parts.OF_JOB}
+    known |= {f"{name}.{field}" for name, fields in inner.items() for field in fields}
+    rows = re.findall(r"^\| `([a-z_.]+)` \|(.*)\|$", DOCUMENT, re.MULTILINE)
+    assert sorted(known) == sorted(name for name, _ in rows)
+    assert [] == [name for name, cells in rows if cells.count("|") != 2]
+
+
+def test_document_names_every_option_of_slurm() -> None:
+    """Those that become something in the table, the others below it."""
+    scripts = DOCUMENT.partition("## Scripts")[2]
+    table, _, rest = scripts.partition("Left out, with a note")
+    ignored, _, refused = rest.partition("Refused, with what to do")
+    for text, options in (
+        (table.partition("| --- |")[2], slurm_options.TAKEN),
+        (ignored, slurm_options.IGNORED),
+        (refused, slurm_options.REFUSED),
+    ):
+        assert sorted(options) == sorted(re.findall(r"`--([a-z-]+)`", text))
+
+
+@pytest.mark.parametrize(
+    "block", re.findall(r"```(yaml|bash)\n(.*?)```", DOCUMENT, re.DOTALL), ids=lambda block: block[0]
+)
+def test_examples_of_the_document_are_good(block: tuple[str, str]) -> None:
+    """Every one can be submitted as it stands."""
+    kind, text = block
+    read(text, "job.yaml" if kind == "yaml" else "job.sh")
+
+
+@pytest.mark.parametrize("path", sorted((HOUSE / "examples").glob("*.*")), ids=lambda path: path.name)
+def test_examples_are_good(path: Path) -> None:
+    """Those that come with Mizzen can be submitted."""
+    if path.suffix in {".yaml", ".sh"}:
+        assert path.stem == load_job(path).name

@@ -1,0 +1,181 @@
+"""`mizzen up`: a scenario in real processes, and a plane that is kept up; both leave nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mizzen.cli import main
+from runtime.tasks.processes import marked_under
+
+pytestmark = pytest.mark.processes
+
+HOUSE = Path(__file__).parents[2]
+PATIENCE_SECONDS = 40.0
+PAUSE = threading.Event()
+"""Never set: waited on, so that no loop is in the way of the command line's own."""
+
+JOB = """
+name: charlm
+run: {python} {script} --steps 400 --hidden 64 --batch 64 --save-every 10 --print-every 5
+tasks: 2
+resources: {{gpus: cpu:1}}
+checkpoint: {{grace: 10s}}
+"""
+SCENARIO = """
+name: small_light
+survives: A gang, beside a few emulated workloads, though an agent and a worker are killed.
+fleet:
+  regions:
+    east: {nodes: 8, gpu_type: H100}
+    here: {this_machine: true}
+load: {workloads: 12, hours: 1, compression: 1200, minutes_median: 10, minutes_max: 30, gpus_max: 16}
+jobs: [{file: job.yaml, requeue_after_seconds: 0.5}]
+misfortune:
+  kills:
+    - {role: allocation_agent, region: east, after_seconds: 0.5}
+    - {role: worker, region: east, after_seconds: 1}
+calm_hours: 0.02
+"""
+
+
+def written(directory: Path) -> Path:
+    """The scenario's file, its job beside it."""
+    script = HOUSE / "examples" / "train_charlm.py"
+    (directory / "job.yaml").write_text(JOB.format(python=sys.executable, script=script))
+    path = directory / "small_light.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    """Wait, but not for ever."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < end, what
+        PAUSE.wait(0.02)
+
+
+def up(directory: Path, *words: str) -> "subprocess.Popen[str]":
+    """`mizzen up`, as in a terminal of its own."""
+    command = [sys.executable, "-P", "-m", "mizzen", "up", *words, "--directory", str(directory / "plane")]
+    environment = {name: text for name, text in os.environ.items() if name != "MIZZEN_NATS_URL"}
+    return subprocess.Popen(
+        command, env=environment, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def left_of(directory: Path) -> list[str]:
+    """Command lines of living processes that have to do with a directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(directory) in line and int(path.name) != os.getpid():
+            found.append(line)
+    return found + [mark for _, mark in marked_under(str(directory))]
+
+
+def test_scenario_in_real_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The gang trains, is requeued, and goes on where it saved; kills are survived; logs fold to what keepers said."""
+    with up(tmp_path, str(written(tmp_path)), "--json") as process:
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert 0 == process.returncode, (out, err)
+    summary: dict[str, Any] = json.loads((tmp_path / "plane" / "summary.json").read_text())
+    assert json.loads(out) == summary
+    assert (13, 13, 0, 0, 2) == tuple(
+        summary[name]
+        for name in (
+            "workloads_submitted",
+            "workloads_ended",
+            "workloads_lost",
+            "invariant_violations",
+            "kills",
+        )
+    )
+    gang = summary["gang"]
+    assert gang["loss_last"] < gang["loss_first"]
+    assert 0 < gang["saved_step"] == gang["resumed_step"] < 400
+    for log, digest in summary["digests"].items():
+        assert 0 == main(["replay", f"{summary['directory']}/{log}.sqlite", "--digest"])
+        assert digest == capsys.readouterr().out.strip()
+    assert [] == left_of(tmp_path)
+
+
+def test_ctrl_c_ends_a_scenario_and_all_that_it_runs(tmp_path: Path) -> None:
+    """Programs too: nobody is left to stop them."""
+    with up(tmp_path, str(written(tmp_path))) as process:
+        until(lambda: bool(marked_under(str(tmp_path))), "the gang does not start")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    assert 130 == process.returncode, (out, err)
+    assert "Traceback" not in err
+    assert [] == left_of(tmp_path)
+
+
+def test_plane_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Found from the folder it was started in; tasks run on when it is killed whole, and it finds them when it is up again.
+
+    A machine that joins brings its slots.
+    """
+    monkeypatch.delenv("MIZZEN_NATS_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    job = tmp_path / "job.yaml"
+    job.write_text("{name: long, run: 'while true; do date; sleep 0.1; done', resources: {gpus: cpu:2}}")
+    reached = tmp_path / ".mizzen" / "plane.json"
+
+    def says(*words: str) -> str:
+        code = main(words)
+        out, err = capsys.readouterr()
+        return out if code == 0 else f"{code}: {err}"
+
+    def workloads() -> list[dict[str, Any]]:
+        said = says("queue", "--json")
+        rows: list[dict[str, Any]] = json.loads(said)["workloads"] if said.startswith("{") else []
+        return rows
+
+    command = [sys.executable, "-P", "-m", "mizzen"]
+    first = subprocess.Popen([*command, "up"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    second = joining = None
+    try:
+        until(reached.exists, "the plane does not come up")
+        until(lambda: says("submit", str(job), "--key", "k") == "w-1\n", "nothing can be submitted")
+        until(lambda: [row["phase"] for row in workloads()] == ["RUNNING"], "it does not run")
+        first.kill()
+        first.wait()
+        assert "does not answer" in says("queue")
+        assert marked_under(str(tmp_path)), "what users run goes on"
+        second = subprocess.Popen([*command, "up"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+        until(
+            lambda: [row["epoch"] for row in workloads() if row["phase"] == "RUNNING"] == [1],
+            "it is not found",
+        )
+        where = ["--join", ".mizzen", "--member", "second", "--slots", "3", "--directory", "second"]
+        joining = subprocess.Popen(
+            [*command, "start", "worker", *where],
+            cwd=tmp_path,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        until(lambda: "second" in says("nodes"), "the second machine does not join")
+        assert "w-1" in says("cancel", "w-1", "-w")
+        assert [] == marked_under(str(tmp_path))
+    finally:
+        for process in (joining, second, first):
+            if process is not None:
+                process.send_signal(signal.SIGINT)
+                process.wait(PATIENCE_SECONDS)
+    assert not reached.exists()
+    assert [] == left_of(tmp_path)

@@ -1,0 +1,148 @@
+"""Emulated shares on disk: whoever reads the journal finds what would have been, had nobody died."""
+
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from core.component import Effect
+from core.effects import ForgetShare, PrepareShare, StartShare, StopShare
+from core.messages.base import Message
+from core.messages.workers import TasksPhase
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import seconds
+from runtime.spool import EmulatedSpool
+from runtime.tasks.emulated import EmulatedOnDisk
+from runtime.tasks.errors import SpoolDamaged
+from tests.runtime.aids import Place, in_virtual_time
+from tests.runtime.tasks.aids import JOB, emulated
+
+Body = Callable[[Place, Path], Coroutine[Any, Any, None]]  # Any: as typeshed
+
+
+def on_disk(body: Body) -> Callable[[Path], None]:
+    """A test whose body runs in virtual time, with a journal that is not there yet."""
+
+    def test(tmp_path: Path) -> None:
+        in_virtual_time(lambda place: body(place, tmp_path / "emulated.jsonl"))
+
+    test.__name__ = test.__qualname__ = getattr(body, "__name__", "test")
+    test.__doc__ = body.__doc__
+    test.__module__ = body.__module__
+    return test
+
+
+class Served:
+    """A process that serves the shares of one journal."""
+
+    def __init__(self, place: Place, path: Path) -> None:
+        self.heard: list[Message] = []
+        self.shares = EmulatedOnDisk("w0", place.clock(), path, self.heard.append)
+
+    def begin(self, *effects: Effect) -> None:
+        for effect in effects:
+            self.shares.begin(effect)
+
+
+@on_disk
+async def test_progress_is_a_function_of_the_start(place: Place, path: Path) -> None:
+    """After a pause of any length a share has saved and ended as if it had been watched."""
+    command = emulated(30, checkpoint_every=8)
+    Served(place, path).begin(PrepareShare(command), StartShare(JOB, 1, 11))
+    await place.sleep(20)
+    (state,) = Served(place, path).shares.states()
+    assert (TasksPhase.RUNNING, 16_000) == (state.phase, state.saved_step)
+    await place.sleep(20)
+    (state,) = Served(place, path).shares.states()
+    assert (TasksPhase.ENDED, 24_000, 0) == (state.phase, state.saved_step, state.exit_code)
+    served = Served(place, path)
+    served.begin(ForgetShare(JOB, 1, 30))
+    assert () == Served(place, path).shares.states()
+
+
+@on_disk
+async def test_stop_is_remembered(place: Place, path: Path) -> None:
+    """A share that was stopping ends when it would have, with what it saved in its grace."""
+    command = emulated(100, checkpoint_every=60, stop_span=4)
+    served = Served(place, path)
+    served.begin(PrepareShare(command), StartShare(JOB, 1, 11))
+    await place.sleep(20)
+    served.begin(StopShare(JOB, 1, 12, seconds(30)))
+    await place.sleep(2)
+    (state,) = Served(place, path).shares.states()
+    assert (TasksPhase.STOPPING, 20_000) == (state.phase, state.saved_step)
+    await place.sleep(2)
+    (state,) = Served(place, path).shares.states()
+    assert (TasksPhase.ENDED, 143) == (state.phase, state.exit_code)
+
+
+@on_disk
+async def test_it_equals_a_spool_that_nobody_killed(place: Place, path: Path) -> None:
+    """Whatever is done, and whenever its process dies: the same as the spool in memory, which never does."""
+    dice = Random(5)
+    unkilled = EmulatedSpool("w0", place.clock())
+    served = Served(place, path)
+    for number in range(300):
+        key = WorkloadId(f"w-{dice.randrange(12)}"), 1
+        command = replace(emulated(dice.randrange(1, 60), checkpoint_every=7, stop_span=3), workload=key[0])
+        effect: Effect = dice.choice(
+            [
+                PrepareShare(command),
+                StartShare(*key, number),
+                StartShare(*key, number),
+                StopShare(*key, number, seconds(dice.randrange(5))),
+                ForgetShare(*key, number),
+            ]
+        )
+        unkilled.catch_up(place.clock().now())
+        unkilled.begin(effect)
+        served.begin(effect)
+        await place.sleep(dice.random() * 10)
+        if dice.random() < 0.2:
+            served = Served(place, path)
+        unkilled.catch_up(place.clock().now())
+        assert [share.state for share in unkilled.shares.values()] == sorted(
+            served.shares.states(),
+            key=lambda state: list(unkilled.shares).index((state.workload, state.epoch)),
+        )
+
+
+@on_disk
+async def test_journal_stays_small(place: Place, path: Path) -> None:
+    """What is forgotten leaves it, also while the process lives."""
+    served = Served(place, path)
+    for number in range(1000):
+        key = WorkloadId(f"w-{number}"), 1
+        served.begin(
+            PrepareShare(replace(emulated(1), workload=key[0])),
+            StopShare(*key, 1, 0),
+            ForgetShare(*key, 2),
+        )
+    assert path.read_bytes().count(b"\n") < 300
+    assert () == Served(place, path).shares.states()
+    assert b"" == path.read_bytes()
+
+
+@on_disk
+async def test_line_that_was_cut_off(place: Place, path: Path) -> None:
+    """Nobody heard of it, so it never happened."""
+    Served(place, path).begin(PrepareShare(emulated(30)), StartShare(JOB, 1, 11))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-5])
+    (state,) = Served(place, path).shares.states()
+    assert TasksPhase.PREPARED == state.phase
+    Served(place, path).begin(StartShare(JOB, 1, 12))
+    assert whole == path.read_bytes()
+
+
+@on_disk
+async def test_damaged_journal_is_explained(place: Place, path: Path) -> None:
+    """By the line in it."""
+    Served(place, path).begin(PrepareShare(emulated(30)), StartShare(JOB, 1, 11))
+    for damage in (b'{"at":1', b'{"at":1,"deed":"sing","workload":"w","epoch":1}', b"\xff"):
+        path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n" + damage + b"\n")
+        with pytest.raises(SpoolDamaged, match=r"is damaged .line 2: "):
+            Served(place, path)

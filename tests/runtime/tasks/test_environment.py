@@ -1,0 +1,241 @@
+"""What a task sees: where it stands, how it finds the others, what was asked for it, and nothing of the worker's own."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from core.effects import StartShare
+from core.messages.workers import TasksPhase
+from core.nouns.placement import Spread
+from core.nouns.quantities import Amount
+from core.nouns.workload import Program
+from runtime.tasks.environment import Addresses, Place, environment_of, replacing_shell
+from runtime.tasks.slots import Device
+from tests.runtime.tasks.aids import JOB, Nodes, nodes, prepare
+
+SEE = f"{shlex.quote(sys.executable)} -I -S -c 'import os; [print(k, v) for k, v in sorted(os.environ.items())]'"
+"""A command that says its environment, a variable a line."""
+SECRET = "hunter2-" * 500
+
+
+def seen(made: Nodes, rank: int = 0, epoch: int = 1, job: str = "job-0") -> dict[str, str]:
+    """What a task said that it sees."""
+    lines = made.output(rank, job, epoch).splitlines()
+    return {line.partition(" ")[0]: line.partition(" ")[2] for line in lines}
+
+
+@pytest.mark.processes
+async def test_gang_over_two_workers_sees_where_it_stands(spool_path: Path) -> None:
+    """Ranks count over all nodes, local ranks over this one; all find rank 0 and the port beside its own."""
+    command = prepare(
+        SEE, tasks=5, spreads=(Spread((7,), (3,)),), ranks=((2,),), groups=((1,),), is_leader=False
+    )
+    async with nodes(spool_path) as made:
+        prepared = await made.prepare(command)
+        assert (0,) == prepared.ports, "rank 0 is elsewhere"
+        made.begin(StartShare(JOB, 1, 11, ("10.0.0.1:2000",), (("10.0.0.1", "10.0.0.2"),)))
+        await made.until(TasksPhase.ENDED)
+        for local in range(3):
+            task = seen(made, 2 + local)
+            expected = {
+                "RANK": str(2 + local),
+                "LOCAL_RANK": str(local),
+                "WORLD_SIZE": "5",
+                "LOCAL_WORLD_SIZE": "3",
+                "GROUP_RANK": "1",
+                "MASTER_ADDR": "10.0.0.1",
+                "MASTER_PORT": "2000",
+                "MIZZEN_AGREE_ADDR": "10.0.0.1:2001",
+                "MIZZEN_NODE_IPS": "10.0.0.1,10.0.0.2",
+                "MIZZEN_JOB_ID": "w-1",
+                "MIZZEN_ATTEMPT": "1",
+                "TORCHELASTIC_RUN_ID": "w-1",
+                "TORCHELASTIC_RESTART_COUNT": "0",
+                "OMP_NUM_THREADS": "1",
+                "MIZZEN_CHECKPOINT_DIR": str(made.spool.layout.checkpoints / "w-1" / "1"),
+            }
+            assert expected == {name: task.get(name) for name in expected}
+            assert Path(task["MIZZEN_TASK_DIR"]).is_dir()
+            assert not {"MIZZEN_RESUME_FROM", "SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"} & set(task)
+
+
+@pytest.mark.processes
+async def test_worker_keeps_its_own_to_itself(spool_path: Path) -> None:
+    """The password of the bus reaches no task, nor does any other variable but the few that programs need."""
+    worker = {"PATH": os.environ["PATH"], "MIZZEN_NATS_URL": "nats://u:pw@h:1", "AWS_KEY": "x", "TZ": "UTC"}
+    async with nodes(spool_path, inherited=worker) as made:
+        program = Program(
+            SEE, env={"MIZZEN_JOB_ID": "mine", "RANK": "9", "OMP_NUM_THREADS": "4", "OWN": "a\nb é"}
+        )
+        await made.finish(prepare(program))
+        task = seen(made)
+        assert ("UTC", "4", "a") == (task["TZ"], task["OMP_NUM_THREADS"], task["OWN"])
+        assert ("w-1", "0") == (task["MIZZEN_JOB_ID"], task["RANK"])
+        assert "b é" in made.output()
+        assert not {"MIZZEN_NATS_URL", "AWS_KEY"} & set(task)
+        assert "pw@" not in made.output()
+
+
+@pytest.mark.processes
+async def test_ports_are_free_and_nobody_elses(spool_path: Path) -> None:
+    """Rank 0 may listen on both of its ports, and no other share has been promised them."""
+    listen = (
+        "import os, socket\n"
+        "one = socket.create_server((os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT'])))\n"
+        "host, port = os.environ['MIZZEN_AGREE_ADDR'].split(':')\n"
+        "two = socket.create_server((host, int(port)))\n"
+        "print('both')"
+    )
+    run = f"{shlex.quote(sys.executable)} -I -S -c {shlex.quote(listen)}"
+    async with nodes(spool_path) as made:
+        prepared = await made.prepare(prepare(run, "true"))
+        other = await made.prepare(prepare("true", epoch=2))
+        ports = [*prepared.ports, *other.ports]
+        assert 3 == len({port // 2 for port in ports})
+        made.begin(StartShare(JOB, 1, 11))
+        await made.until(TasksPhase.ENDED)
+        assert "both\n" == made.output()
+        await made.stop(epoch=2)
+
+
+@pytest.mark.processes
+async def test_secrets_are_read_here_and_kept_nowhere(spool_path: Path) -> None:
+    """From the worker's environment or a file of that name; no file that the spool writes has them."""
+    (spool_path / "secrets").mkdir(parents=True)
+    (spool_path / "secrets" / "FROM_FILE").write_text(f"{SECRET}file\n")
+    worker = {"PATH": os.environ["PATH"], "FROM_WORKER": f"{SECRET}worker"}
+    run = "test ${#FROM_FILE} = 4004 && test ${#FROM_WORKER} = 4006 && exit 9"
+    async with nodes(spool_path, inherited=worker) as made:
+        program = Program(run, env={"FROM_FILE": "not this"}, secrets=("FROM_FILE", "FROM_WORKER"))
+        ended = await made.finish(prepare(program, tasks=2))
+        assert 9 == ended.exit_code
+        files = [path for path in spool_path.rglob("*") if path.is_file() and path.parent.name != "secrets"]
+        assert len(files) > 10
+        assert [] == [path for path in files if b"hunter2" in path.read_bytes()]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", ["NOWHERE", "MIZZEN_NATS_URL"])
+async def test_secret_that_may_not_be_had(spool_path: Path, name: str) -> None:
+    """The task is not started, and says which secret it lacks; the worker's own variables are nobody's secrets."""
+    worker = {"PATH": os.environ["PATH"], "MIZZEN_NATS_URL": "nats://u:pw@h:1"}
+    async with nodes(spool_path, inherited=worker) as made:
+        ended = await made.finish(prepare(Program("echo up", secrets=(name,))))
+        assert 126 == ended.exit_code
+        assert name in made.output()
+        assert "up" not in made.output()
+        assert "pw@" not in made.output()
+
+
+def test_resumed_attempt_is_told_from_where() -> None:
+    """Its own directory is new; the checkpoint to go on from lies in that of the attempt that wrote it."""
+    command = prepare(Program("x", checkpoint_dir="/shared"), epoch=4, resume_epoch=2, resume_step=1500)
+    task = environment(command)
+    assert "/shared/w-1/4" == task["MIZZEN_CHECKPOINT_DIR"]
+    assert ("/shared/w-1/2/1500", "1500") == (task["MIZZEN_RESUME_FROM"], task["MIZZEN_RESUME_STEP"])
+    assert ("3", "4") == (task["TORCHELASTIC_RESTART_COUNT"], task["MIZZEN_ATTEMPT"])
+
+
+def test_slurm_variables_on_request() -> None:
+    """For programs that were written for Slurm."""
+    task = environment(prepare(Program("x", has_slurm_env=True), tasks=3, epoch=2))
+    expected = {
+        "SLURM_JOB_ID": "w-1",
+        "SLURM_PROCID": "2",
+        "SLURM_LOCALID": "1",
+        "SLURM_NODEID": "1",
+        "SLURM_NTASKS": "3",
+        "SLURM_NNODES": "2",
+        "SLURM_JOB_NODELIST": "a,b",
+        "SLURM_RESTART_COUNT": "1",
+    }
+    assert expected == {name: text for name, text in task.items() if name.startswith("SLURM")}
+
+
+def test_how_often_to_save_may_be_asked_for() -> None:
+    """The one variable of ours that a job file sets."""
+    command = prepare(Program("x", env={"MIZZEN_CHECKPOINT_SECONDS": "5", "MIZZEN_ATTEMPT": "9"}))
+    seen_by_it = environment(command)
+    assert ("5", "1") == (seen_by_it["MIZZEN_CHECKPOINT_SECONDS"], seen_by_it["MIZZEN_ATTEMPT"])
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("milli", "wanted"),
+    [(1_000, ["GPU-a,GPU-b", "GPU-a,GPU-b"]), (2_000, ["GPU-a,GPU-b"]), (500, ["GPU-a", "GPU-a"])],
+)
+async def test_devices_that_ranks_see(milli: int, wanted: list[str], spool_path: Path) -> None:
+    """With one whole GPU each, all of the node's in the order of local ranks, as `set_device(LOCAL_RANK)` wants them."""
+    gpus = [Device(f"GPU-{letter}", "NVIDIA H200") for letter in "ab"]
+    async with nodes(spool_path, devices=gpus) as made:
+        command = prepare(SEE, tasks=len(wanted))
+        job = replace(command.jobs[0], gpu_type="H200", need=Amount(milli))
+        await made.finish(replace(command, jobs=(job,)))
+        assert wanted == [seen(made, rank)["CUDA_VISIBLE_DEVICES"] for rank in range(len(wanted))]
+
+
+def test_devices_are_named_by_uuid() -> None:
+    """Where work is for GPUs a task sees its own, and none if it holds none; a user cannot ask for others."""
+    command = prepare(Program("x", env={"CUDA_VISIBLE_DEVICES": "0,1,2,3"}))
+    command = replace(command, jobs=(replace(command.jobs[0], gpu_type="H100", need=Amount(2000)),))
+    assert "GPU-a,GPU-b" == environment(command, devices=("GPU-a", "GPU-b"))["CUDA_VISIBLE_DEVICES"]
+    assert "" == environment(command)["CUDA_VISIBLE_DEVICES"]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "python train.py",
+        " ./train.sh --lr 0.1 'a; b' \"$X & $(date)\" > log 2>&1",
+        "LR=1 B=x/y torchrun \\\n  --n 2 train.py",
+        "python -c 'import a\nimport b'",
+        'python "$DIR/train.py" ${ARGS}',
+    ],
+)
+def test_one_command_replaces_the_shell(run: str) -> None:
+    """And only `exec` is put before it."""
+    replaced = replacing_shell(run)
+    assert "exec " in replaced
+    assert run.strip() == replaced.replace("exec ", "", 1)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "a; b", "a && b", "a | b", "a &", "cd /x", "echo x", "exit 3", "if true\nthen a\nfi", "(a)", "{ a; }",
+        "X=1", "export X=1", "$CMD x", "a `b`", "a # b", "a\nb", "! a", "'a b' c", "time a", "a $(b)", "", "for x in y",
+        "a 'b", "X=$(a) b", "f() { a; }", ". ./x",
+    ],
+)  # fmt: skip
+def test_more_than_one_command_leaves_the_shell(run: str) -> None:
+    """Also where that is in doubt: `exec` of what is no program would run something else, or nothing."""
+    assert run == replacing_shell(run)
+
+
+@pytest.mark.processes
+async def test_variables_before_the_command(spool_path: Path) -> None:
+    """They are the command's, though `exec` stands between them."""
+    async with nodes(spool_path) as made:
+        await made.finish(prepare(f"OWN=7 {SEE}"))
+        assert "7" == seen(made)["OWN"]
+
+
+@pytest.mark.processes
+async def test_jobs_of_one_workload_have_ranks_of_their_own(spool_path: Path) -> None:
+    """Each job counts its own tasks, and has its own rank 0."""
+    async with nodes(spool_path) as made:
+        await made.finish(prepare(SEE, SEE, tasks=2))
+        first, second = seen(made, 1), seen(made, 1, job="job-1")
+        assert ("1", "1") == (first["RANK"], second["RANK"])
+        assert first["MASTER_PORT"] != second["MASTER_PORT"]
+
+
+def environment(command: object, devices: tuple[str, ...] = ()) -> dict[str, str]:
+    """What rank 2, the second on the second of two nodes, sees."""
+    place = Place(0, 2, 1, 2, 1, 5, (), devices)
+    addresses = Addresses(("a:2000",), (("a", "b"),))
+    return environment_of(command, place, addresses, Path("/task"), Path("/base"), {})  # type: ignore[arg-type]
