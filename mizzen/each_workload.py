@@ -9,8 +9,8 @@ def for_each(workloads: Sequence[str], act: str, *, is_json: bool) -> int:
     """Do what `act` names in mizzen/steering.py for each; fails if it could not be done for one. Raises CommandError."""
     import msgspec
 
-    from mizzen.reading import on_plane, workload_of
     from mizzen.steering import ACTS, each
+    from mizzen.views.reading import on_plane, workload_of
 
     if not workloads:
         raise CommandError("name a workload, as in w-7; `mizzen queue` lists them", MISUSED)

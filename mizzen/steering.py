@@ -21,7 +21,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import Phase
 from mizzen.answers import CommandError
 from mizzen.plane import RequestRefused, ask
-from mizzen.reading import ask_patiently, pause
+from mizzen.views.reading import ask_patiently, pause
 
 TRIES_MAX = 5
 """Times that somebody else may be quicker."""

@@ -11,7 +11,7 @@ from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.reasons import Reason
 from core.nouns.workload import Phase
 from mizzen.answers import FAILED, MISUSED, CommandError
-from mizzen.job_file import Job
+from mizzen.jobs.file import Job
 from mizzen.plane import submitter
 
 ASK_SPAN: Nanoseconds = seconds(4)

@@ -19,8 +19,8 @@ def explain(
     Of one that waits: what stands in the way of each region, with figures, and whose turn it is. Of one that runs: the
     bids and their scores, and what its agent knew. Of one that ended: the chain of facts that led to it.
     """
-    from mizzen import explaining
-    from mizzen.reading import on_plane, workload_of
+    from mizzen.views import explaining
+    from mizzen.views.reading import on_plane, workload_of
 
     asked = workload_of(workload)
     explanation, found = on_plane(lambda bus, _: explaining.explained(bus, asked))

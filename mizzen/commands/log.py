@@ -27,9 +27,9 @@ def log(
     json: Json = False,
 ) -> None:
     """Tell the facts of a log: sequence, time, actor, type, what it is about, and the rest; JSON is a line each."""
-    from mizzen.fact_stream import Asked, tell, tell_plane_log
-    from mizzen.log_source import is_path, log_file, with_file
-    from mizzen.reading import on_plane
+    from mizzen.views.fact_stream import Asked, tell, tell_plane_log
+    from mizzen.views.log_source import is_path, log_file, with_file
+    from mizzen.views.reading import on_plane
 
     asked = Asked(first, count, about, follow, json)
     if is_path(log_):

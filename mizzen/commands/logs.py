@@ -25,8 +25,8 @@ def logs(
     json: Json = False,
 ) -> None:
     """Tell what a task wrote: its standard output and error, as they came."""
-    from mizzen.reading import on_plane, workload_of
-    from mizzen.task_output import Asked, tell_output
+    from mizzen.views.reading import on_plane, workload_of
+    from mizzen.views.task_output import Asked, tell_output
 
     if attempt < 0 or (tail is not None and tail < 0):
         raise CommandError("--attempt and --tail are counts, and not less than 0", MISUSED)

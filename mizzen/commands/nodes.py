@@ -17,8 +17,8 @@ def nodes(
     json: Json = False,
 ) -> int:
     """List nodes by region and by groups of like nodes of one worker: GPUs in all, free, held, ending and lost."""
-    from mizzen import node_table
-    from mizzen.reading import on_plane
+    from mizzen.views import node_table
+    from mizzen.views.reading import on_plane
 
     rows, silent = on_plane(lambda bus, _: node_table.rows_of_plane(bus, region, is_each=all_))
     if json:

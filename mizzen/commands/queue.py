@@ -28,8 +28,8 @@ def queue(
 
     TIME is how long a workload waits while it waits, and how long it runs or ran from then on.
     """
-    from mizzen import listing
-    from mizzen.reading import on_plane
+    from mizzen.views import listing
+    from mizzen.views.reading import on_plane
 
     wanted = listing.Wanted(listing.phases_of(state, is_all=all_), tenant, region)
     if watch:

@@ -32,8 +32,8 @@ def replay(
     """
     import msgspec
 
-    from mizzen import replaying
-    from mizzen.log_source import log_file
+    from mizzen.views import replaying
+    from mizzen.views.log_source import log_file
 
     if until < 0:
         raise CommandError("--until is a fact's sequence, and those begin at 1", MISUSED)

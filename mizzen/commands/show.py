@@ -15,9 +15,9 @@ def show(
     json: Json = False,
 ) -> None:
     """Tell everything about one workload: what was asked for, where it is, and every attempt with its times and causes."""
-    from mizzen import show_text
-    from mizzen.knowing import known
-    from mizzen.reading import on_plane, workload_of
+    from mizzen.views import show_text
+    from mizzen.views.knowing import known
+    from mizzen.views.reading import on_plane, workload_of
 
     asked = workload_of(workload)
     found = on_plane(lambda bus, _: known(bus, asked))

@@ -25,8 +25,8 @@ if (
     TYPE_CHECKING
 ):  # What reads files and what speaks to planes is loaded when it is needed: help is shown at once.
     from core.nouns.workload import JobSpec, WorkloadSpec
-    from mizzen.job_file import Job
-    from mizzen.yaml_tree import Tree
+    from mizzen.jobs.file import Job
+    from mizzen.jobs.yaml_tree import Tree
 
 KEY_LENGTH_MAX = 256
 
@@ -113,10 +113,10 @@ def _job(
     """The workload that is meant: what the file says, changed by what the command line says. Raises CommandError."""
     from msgspec.structs import replace
 
-    from mizzen.job_file import read_job
-    from mizzen.job_section import JobFileError
-    from mizzen.job_source import read_settings, read_source, sheet_of
-    from mizzen.yaml_tree import Listing, Place, Problem, Text, with_fields
+    from mizzen.jobs.file import read_job
+    from mizzen.jobs.section import JobFileError
+    from mizzen.jobs.source import read_settings, read_source, sheet_of
+    from mizzen.jobs.yaml_tree import Listing, Place, Problem, Text, with_fields
 
     if file.startswith("-") and file != "-":
         raise CommandError(f"there is no option {file}; `mizzen submit --help` shows what there is", MISUSED)
@@ -150,7 +150,7 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
     import msgspec
 
     from core.nouns.workload import NEVER
-    from mizzen.job_values import span_text
+    from mizzen.jobs.values import span_text
 
     if is_json:
         tell_json(msgspec.to_builtins(spec))
@@ -174,7 +174,7 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
 
 def _lines_of(job: "JobSpec") -> list[tuple[str, str]]:
     from core.nouns.quantities import MILLI
-    from mizzen.job_values import span_text
+    from mizzen.jobs.values import span_text
 
     need = f"{job.gpu_type}:{job.need.gpu_milli / MILLI:g}"
     need += f", {job.need.cpu_milli / MILLI:g} CPUs" if job.need.cpu_milli else ""

@@ -14,10 +14,10 @@ from cyclopts import Parameter
 from bus.errors import BusError
 from bus.server import LOOPBACK
 from mizzen.answers import FAILED, INTERRUPTED, CommandError, explained, tell_json, tell_table
-from mizzen.job_file import JobFileError, load_job
-from mizzen.live_table import LiveTable
+from mizzen.jobs.file import JobFileError, load_job
 from mizzen.options import Json
 from mizzen.plane import DIRECTORY, FILE, read_plane
+from mizzen.views.live_table import LiveTable
 from runtime.fleet_file import FleetFile, FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.plane import FLEET_FILE, PlaneError, PlaneProcesses

@@ -13,11 +13,11 @@ from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Kind, Program, RetryLimits, WorkloadSpec
 from core.rules.submission import problems_of
-from mizzen import job_file, job_parts, slurm_options
-from mizzen.job_file import JobFileError, load_job, read_job
-from mizzen.job_source import BYTES_MAX, Source, sheet_of
-from mizzen.job_values import SPAN_MAX, span_of, span_text
-from mizzen.yaml_tree import Problem
+from mizzen.jobs import file, parts, slurm_options
+from mizzen.jobs.file import JobFileError, load_job, read_job
+from mizzen.jobs.source import BYTES_MAX, Source, sheet_of
+from mizzen.jobs.values import SPAN_MAX, span_of, span_text
+from mizzen.jobs.yaml_tree import Problem
 from tests.core.properties import PROPERTY
 
 HOUSE = Path(__file__).resolve().parents[2]
@@ -362,9 +362,7 @@ def test_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
 
 # Whatever it says.
 
-NAMES = st.sampled_from(
-    [*job_file.OF_WORKLOAD, *job_parts.OF_JOB, *job_parts.OF_RESOURCES, "<<", "?", "&a", "*a", "x"]
-)
+NAMES = st.sampled_from([*file.OF_WORKLOAD, *parts.OF_JOB, *parts.OF_RESOURCES, "<<", "?", "&a", "*a", "x"])
 SCALARS = st.sampled_from([
     "1", "-1", "1e9", "H100:8", "cpu:0.5", "[", "{a: b}", "|", ">-", '"', "'", "~", "a b", "1:30:00", "1-2:3", "16GiB", "9" * 30,
     "&a", "*a", "!!int 3", "!x", "\\", "\x85", "\ud7ff", "é", "- a", "true", "%YAML 1.1", "---", "...", "\t",
@@ -402,13 +400,13 @@ def read_or_not(text: str) -> tuple[WorkloadSpec | None, list[Problem]]:
 def test_document_has_a_row_for_every_field() -> None:
     """The tables name what the parser knows, and nothing else."""
     inner = {
-        "retry": job_file.OF_RETRY,
-        "checkpoint": job_file.OF_CHECKPOINT,
-        "emulate": job_parts.OF_EMULATE,
-        "nodes": job_parts.OF_NODES,
-        "resources": job_parts.OF_RESOURCES,
+        "retry": file.OF_RETRY,
+        "checkpoint": file.OF_CHECKPOINT,
+        "emulate": parts.OF_EMULATE,
+        "nodes": parts.OF_NODES,
+        "resources": parts.OF_RESOURCES,
     }
-    known = {*job_file.OF_WORKLOAD, *job_parts.OF_JOB}
+    known = {*file.OF_WORKLOAD, *parts.OF_JOB}
     known |= {f"{name}.{field}" for name, fields in inner.items() for field in fields}
     rows = re.findall(r"^\| `([a-z_.]+)` \|(.*)\|$", DOCUMENT, re.MULTILINE)
     assert sorted(known) == sorted(name for name, _ in rows)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from core.nouns.instant import SECOND
 from core.nouns.quantities import Amount
 from core.nouns.workload import JobSpec, Program, WorkloadSpec
-from mizzen.job_file import JobFileError, read_job
-from mizzen.job_source import Sheet, Source, sheet_of
+from mizzen.jobs.file import JobFileError, read_job
+from mizzen.jobs.source import Sheet, Source, sheet_of
 from tests.core.properties import PROPERTY
 
 GIB = 1 << 30

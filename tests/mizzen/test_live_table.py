@@ -3,7 +3,7 @@
 import pytest
 
 from core.nouns.ids import RegionName
-from mizzen.live_table import LiveTable, line_of, sparkline
+from mizzen.views.live_table import LiveTable, line_of, sparkline
 from scenarios.live import Look, Point
 
 EAST = RegionName("east")

@@ -27,10 +27,10 @@ from core.nouns.instant import seconds
 from core.nouns.placement import SCORE_PARTS
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import Phase, WorkloadSpec
-from mizzen import fact_stream, listing, reading
 from mizzen.cli import main
 from mizzen.plane import ask as asked_plane
-from mizzen.reading import pause
+from mizzen.views import fact_stream, listing, reading
+from mizzen.views.reading import pause
 from runtime.logs import set_up_logs
 from store.sqlite import facts_in
 from tests.mizzen.running import RunningPlane, running_plane

@@ -39,12 +39,12 @@ from core.nouns.instant import SECOND, Instant
 from core.nouns.placement import Shortage
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import EndCause, Phase
-from mizzen import explaining, show_text
 from mizzen.answers import CommandError
-from mizzen.explaining import Explanation, explained
-from mizzen.knowing import Known
 from mizzen.plane import refusal_text
-from mizzen.story import story_of
+from mizzen.views import explaining, show_text
+from mizzen.views.explaining import Explanation, explained
+from mizzen.views.knowing import Known
+from mizzen.views.story import story_of
 from runtime.reader import Reader
 from store.rows import row_of
 from tests.builders import (

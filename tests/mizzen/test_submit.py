@@ -19,8 +19,8 @@ from core.nouns.workload import Phase
 from mizzen import submission
 from mizzen.answers import CommandError
 from mizzen.cli import main
-from mizzen.job_file import read_job
-from mizzen.job_source import Source, sheet_of
+from mizzen.jobs.file import read_job
+from mizzen.jobs.source import Source, sheet_of
 from mizzen.plane import FLEET_VARIABLE
 from scenarios.worlds.one_process import OneProcessWorld
 from tests.worlds.plane import PATIENCE_SECONDS, plane, until_phase

@@ -6,8 +6,16 @@ from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.placement import runs_of
 from core.nouns.quantities import Amount
 from mizzen.answers import CommandError
-from mizzen.reading import workload_of
-from mizzen.texts import amount_text, columns_text, gpus_text, instant_text, like_text, nodes_text, time_text
+from mizzen.views.reading import workload_of
+from mizzen.views.texts import (
+    amount_text,
+    columns_text,
+    gpus_text,
+    instant_text,
+    like_text,
+    nodes_text,
+    time_text,
+)
 from tests.builders import amount
 
 

@@ -12,8 +12,8 @@ from core.images.capacity import Capacity
 from core.nouns.ids import RegionName, WorkloadId, region_log
 from mizzen.answers import CommandError
 from mizzen.plane import fetch_image
-from mizzen.reading import chosen_regions
-from mizzen.texts import columns_text, gpus_text, nodes_text
+from mizzen.views.reading import chosen_regions
+from mizzen.views.texts import columns_text, gpus_text, nodes_text
 
 COLUMNS = (
     "REGION", "NODELIST", "NODES", "TYPE", "WORKER", "STATE", "GPUS", "FREE", "HELD", "ENDING", "LOST", "WORKLOADS",

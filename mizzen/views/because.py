@@ -24,10 +24,10 @@ from core.images import RegionImage
 from core.nouns.ids import LogName, RegionName, WorkerName, WorkloadId, region_log
 from core.nouns.workload import USER_EXIT_START_AGAIN, EndCause, Phase
 from mizzen.answers import CommandError
-from mizzen.fact_lines import tag_of
 from mizzen.plane import fetch_image
-from mizzen.reading import facts_about
-from mizzen.story import Attempt, Story, Telling
+from mizzen.views.fact_lines import tag_of
+from mizzen.views.reading import facts_about
+from mizzen.views.story import Attempt, Story, Telling
 
 
 class Link(Struct, frozen=True):

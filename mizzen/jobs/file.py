@@ -19,8 +19,8 @@ from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.workload import NEVER, JobSpec, Kind, RetryLimits, WorkloadSpec
 from core.rules.submission import problems_of
-from mizzen.job_origins import Trail, located
-from mizzen.job_parts import (
+from mizzen.jobs.origins import Trail, located
+from mizzen.jobs.parts import (
     CHECKPOINT_VARIABLE,
     OF_EACH,
     OF_JOB,
@@ -33,11 +33,11 @@ from mizzen.job_parts import (
     tell_of_no_use,
     whole_seconds,
 )
-from mizzen.job_script import with_arguments
-from mizzen.job_section import JobFileError, Section, as_fields, as_items, nearest, one
-from mizzen.job_source import Sheet, read_source, sheet_of
-from mizzen.job_values import Unreadable, name_of, span_of, whole_of
-from mizzen.yaml_tree import Fields, Place, Problem, Tree, shown, within
+from mizzen.jobs.script import with_arguments
+from mizzen.jobs.section import JobFileError, Section, as_fields, as_items, nearest, one
+from mizzen.jobs.source import Sheet, read_source, sheet_of
+from mizzen.jobs.values import Unreadable, name_of, span_of, whole_of
+from mizzen.jobs.yaml_tree import Fields, Place, Problem, Tree, shown, within
 
 __all__ = ["Job", "JobFileError", "load_job", "read_job"]
 

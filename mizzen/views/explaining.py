@@ -11,10 +11,10 @@ from core.messages.queue import RegionOutlook, WorkloadExplained
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.placement import SCORE_PARTS, Shortage
 from core.nouns.workload import JobSpec, Phase
-from mizzen.because import Link, chain_of
-from mizzen.knowing import Known, known
-from mizzen.story import Attempt, Story
-from mizzen.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
+from mizzen.views.because import Link, chain_of
+from mizzen.views.knowing import Known, known
+from mizzen.views.story import Attempt, Story
+from mizzen.views.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
 
 INDENT = "  "
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.nouns.limits import NAME_LENGTH_MAX
-from mizzen.job_script import SHORT, Around, is_script, read_script
-from mizzen.job_section import JobFileError
-from mizzen.yaml_tree import Fields, Place, Problem, Text, Tree, read_yaml, shown
+from mizzen.jobs.script import SHORT, Around, is_script, read_script
+from mizzen.jobs.section import JobFileError
+from mizzen.jobs.yaml_tree import Fields, Place, Problem, Text, Tree, read_yaml, shown
 
 STDIN = "-"
 BYTES_MAX = 1 << 20

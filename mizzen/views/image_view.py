@@ -12,10 +12,10 @@ from core.images import GlobalImage, Image, RegionImage, decode_image, empty_ima
 from core.images.capacity import Capacity, Columns
 from core.nouns.ids import GLOBAL_LOG
 from mizzen.answers import MISUSED, CommandError, explained
-from mizzen.log_source import image_name_of
 from mizzen.plane import fetch_image
-from mizzen.reading import check_log
-from mizzen.replaying import folded
+from mizzen.views.log_source import image_name_of
+from mizzen.views.reading import check_log
+from mizzen.views.replaying import folded
 from store.errors import LogError
 from store.sqlite import SqliteStore
 

@@ -7,8 +7,8 @@ import msgspec
 from core.messages.queue import WorkloadExplained
 from core.nouns.instant import Instant
 from core.nouns.workload import NEVER, JobSpec
-from mizzen.story import Attempt, Story
-from mizzen.texts import amount_text, columns_text, instant_text, nodes_text, time_text
+from mizzen.views.story import Attempt, Story
+from mizzen.views.texts import amount_text, columns_text, instant_text, nodes_text, time_text
 
 INDENT = "  "
 ATTEMPTS = (

@@ -9,7 +9,7 @@ from core.nouns.instant import Instant
 from core.nouns.reasons import Reason
 from mizzen.answers import CommandError
 from mizzen.plane import RequestRefused, ask
-from mizzen.story import Telling, told
+from mizzen.views.story import Telling, told
 from runtime.clock import wall_now
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from core.codec import encode
 from core.fact import Event, Fact
-from mizzen.texts import instant_text
+from mizzen.views.texts import instant_text
 
 _REST_DEFAULTS_SHOWN = frozenset({"epoch", "rank", "term", "is_merged"})
 """Fields that are told though they are what they would be if nobody had said anything."""

@@ -18,8 +18,8 @@ from core.nouns.reasons import Reason, sentence
 from core.nouns.workload import Phase
 from mizzen.answers import MISUSED, CommandError, tell_json_line
 from mizzen.plane import ask
-from mizzen.reading import LOOK_AGAIN, ask_patiently, pause
-from mizzen.texts import columns_text, gpus_text, nodes_text, time_text
+from mizzen.views.reading import LOOK_AGAIN, ask_patiently, pause
+from mizzen.views.texts import columns_text, gpus_text, nodes_text, time_text
 
 COLUMNS = ("ID", "NAME", "TENANT", "PRIO", "STATE", "TIME", "GPUS", "NODES", "NODELIST(REASON)")
 FIGURES = ("PRIO", "TIME", "GPUS", "NODES")

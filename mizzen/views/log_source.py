@@ -8,9 +8,9 @@ from bus.port import Bus
 from core.fact import Fact
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
-from mizzen import reading
 from mizzen.answers import CommandError, explained
 from mizzen.plane import DIRECTORY, find_plane
+from mizzen.views import reading
 from store.errors import LogError
 from store.port import LogReader
 from store.rows import facts_of

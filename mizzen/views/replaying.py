@@ -23,7 +23,7 @@ from core.invariants import (
 from core.nouns.ids import LogName, region_of
 from core.touched import touched_by
 from mizzen.answers import CommandError, explained
-from mizzen.log_source import image_name_of, name_of
+from mizzen.views.log_source import image_name_of, name_of
 from store.errors import LogError
 from store.sqlite import facts_in
 

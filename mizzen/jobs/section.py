@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
-from mizzen.job_values import Unreadable
-from mizzen.yaml_tree import Fields, Listing, Problem, Text, Tree, shown, within
+from mizzen.jobs.values import Unreadable
+from mizzen.jobs.yaml_tree import Fields, Listing, Problem, Text, Tree, shown, within
 
 Value = TypeVar("Value")
 

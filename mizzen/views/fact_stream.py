@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from bus.port import Bus
 from core.fact import Fact
-from mizzen import fact_lines
 from mizzen.answers import CommandError, tell_json_line
-from mizzen.log_source import PlaneSource, Source
-from mizzen.reading import LOOK_AGAIN, PATIENCE, check_log, pause
+from mizzen.views import fact_lines
+from mizzen.views.log_source import PlaneSource, Source
+from mizzen.views.reading import LOOK_AGAIN, PATIENCE, check_log, pause
 
 NEWEST = 50
 """Facts that are told unless somebody says where to begin or how many."""

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from mizzen.job_section import nearest
-from mizzen.yaml_tree import Place, Problem, shown
+from mizzen.jobs.section import nearest
+from mizzen.jobs.yaml_tree import Place, Problem, shown
 
 TAKEN = {
     "account": "A", "chdir": "D", "cpus-per-task": "c", "export": "", "gpus": "G", "gpus-per-node": "",
     "gpus-per-task": "", "gres": "", "job-name": "J", "mem": "", "mem-per-cpu": "", "mem-per-gpu": "", "nodes": "N",
     "ntasks": "n", "ntasks-per-node": "", "requeue": "", "signal": "", "time": "t",
 }  # fmt: skip
-"""Each with its letter. What they become is in mizzen/job_script.py."""
+"""Each with its letter. What they become is in mizzen/jobs/script.py."""
 
 OUTPUT = "`mizzen logs` shows what a task writes"
 NO_MAIL = "Mizzen sends no mail"

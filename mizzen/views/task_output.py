@@ -19,8 +19,8 @@ from core.nouns.placement import Spread
 from core.nouns.workload import Phase
 from mizzen.answers import MISUSED, CommandError, tell_json_line, tell_note
 from mizzen.plane import RequestRefused, ask, fetch_image
-from mizzen.reading import PATIENCE, ask_patiently, pause
-from mizzen.story import Attempt, Story, told
+from mizzen.views.reading import PATIENCE, ask_patiently, pause
+from mizzen.views.story import Attempt, Story, told
 
 TAIL_BYTES = 64 * 1024
 """Looked through first for the last lines; four times as much each time that they are not all in it."""

@@ -32,7 +32,7 @@ from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
 from core.nouns.placement import Spread, runs_of
 from core.nouns.workload import Phase, WorkloadSpec
 from mizzen.answers import CommandError
-from mizzen.reading import facts_about
+from mizzen.views.reading import facts_about
 
 
 class Placement(Struct):
