@@ -4,9 +4,11 @@ Nobody is ever shown a trace. Whatever a person can cause raises a `CommandError
 """
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 FAILED = 1
@@ -27,6 +29,14 @@ class CommandError(Exception):
         super().__init__(text)
         self.exit_code = exit_code
         self.problems = problems
+
+
+def command_name() -> str:
+    """How whoever is here starts `mizzen`: what they typed, unless the shell finds it by its name."""
+    typed = Path(sys.argv[0])
+    if typed.name != "mizzen":
+        return "mizzen"
+    return "mizzen" if typed.is_absolute() and shutil.which("mizzen") == str(typed) else str(typed)
 
 
 def tell_json(value: Any) -> None:  # Any: whatever JSON can hold

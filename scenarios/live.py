@@ -85,6 +85,8 @@ class Look(Struct):
     total: dict[RegionName, int] = {}
     kills: list[str] = []
     gang: ListedWorkload | None = None
+    """The first job, as it was last seen among what has not ended."""
+    gang_has_ended: bool = False
     curve: list[Point] = []
 
 
@@ -272,6 +274,7 @@ class LiveRun:
         """What rank 0 of the first job wrote, attempt by attempt."""
         look = self.look
         look.gang = row or look.gang
+        look.gang_has_ended = row is None and look.gang is not None
         for region in self.plan.regions:
             if row is not None and region.region == row.region:
                 self._gang_at = (region.region, region.inventories[0].worker)

@@ -3,6 +3,7 @@
 import asyncio
 import json as json_text
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,15 @@ from cyclopts import Parameter
 
 from bus.errors import BusError
 from bus.server import LOOPBACK
-from mizzen.answers import FAILED, INTERRUPTED, CommandError, explained, tell_json, tell_table
+from mizzen.answers import (
+    FAILED,
+    INTERRUPTED,
+    CommandError,
+    command_name,
+    explained,
+    tell_json,
+    tell_table,
+)
 from mizzen.jobs.file import JobFileError, load_job
 from mizzen.options import Json
 from mizzen.plane import DIRECTORY, FILE, read_plane
@@ -79,9 +88,10 @@ def _keep_up(file: Path | None, directory: Path, listen: str, port: int) -> int:
         try:
             regions = ", ".join(plan.region_names())
             print(f"the plane {plan.fleet} is up in {directory} ({regions}); Ctrl-C ends it")
-            print("  mizzen submit JOB.yaml        run something")
-            print("  mizzen queue                  see what runs and what waits")
-            print(f"  mizzen start worker --join {directory / FILE}   add a machine", flush=True)
+            name = command_name()
+            print(f"  {name} submit JOB.yaml        run something")
+            print(f"  {name} queue                  see what runs and what waits")
+            print(f"  {name} start worker --join {directory / FILE}   add a machine", flush=True)
             await asyncio.get_running_loop().create_future()
         finally:
             await plane.stop()
@@ -121,6 +131,8 @@ def _play(file: Path, directory: Path, seed: int, trace: Path | None, *, is_json
         with explained(PlaneError, BusError, ScenarioError):
             run_until_signalled(play)
     if not has_ended:
+        if not is_json:
+            print(f"interrupted; everything has ended, and its logs are in {run_directory}", file=sys.stderr)
         return INTERRUPTED
     summary = summary_of(run, seed, time.monotonic() - begun, run_directory)
     _keep_summary(summary, directory, run_directory)
@@ -170,7 +182,8 @@ def _tell(summary: Summary, spec: ScenarioSpec, run_directory: Path) -> None:
     for violation in summary.violations[:SHOWN_MAX]:
         print(f"violation of rule {violation.rule}: {violation.log} {violation.sequence}: {violation.text}")
     log = run_directory / "global.sqlite"
+    name = command_name()
     print("\nlook at it:")
-    print(f"  mizzen log {log} --about w-1")
-    print(f"  mizzen replay {log} --digest --check")
-    print(f"  mizzen state {log} --at 100")
+    print(f"  {name} log {log} --about w-1")
+    print(f"  {name} replay {log} --digest --check")
+    print(f"  {name} state {log} --at 100")

@@ -106,9 +106,10 @@ def _drawn(look: Look) -> "Group":
     lines.add_row("misfortune", ", ".join(look.kills) or "none yet")
     if look.gang is not None:
         gang = look.gang
-        lines.add_row(
-            gang.name, f"{gang.phase.lower()} in {gang.region or 'no region'}, attempt {gang.epoch}"
+        where = (
+            "has ended" if look.gang_has_ended else f"{gang.phase.lower()} in {gang.region or 'no region'}"
         )
+        lines.add_row(gang.name, f"{where}, attempt {gang.epoch}")
     if look.curve:
         first, last = look.curve[0], look.curve[-1]
         lines.add_row("loss", f"{first.loss:.3f} {sparkline(look.curve)} {last.loss:.3f} at step {last.step}")

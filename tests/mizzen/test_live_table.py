@@ -13,7 +13,16 @@ def a_look(seconds: float = 12.3) -> Look:
     """Half way."""
     counts = {"COMPLETED": 3, "FAILED": 1, "RUNNING": 2, "PENDING": 4}
     curve = [Point(1, 10 * number, 4.0 - number) for number in range(4)]
-    return Look(seconds, 10, 10, counts, {"no_capacity": 4}, {EAST: 16_000}, {EAST: 64_000}, [], None, curve)
+    return Look(
+        seconds=seconds,
+        submitted=10,
+        wanted=10,
+        counts=counts,
+        waiting={"no_capacity": 4},
+        held={EAST: 16_000},
+        total={EAST: 64_000},
+        curve=curve,
+    )
 
 
 def test_line() -> None:
