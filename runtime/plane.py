@@ -11,6 +11,7 @@ Whoever starts a plane in the same directory again resumes it: its logs say all,
 """
 
 import asyncio
+import errno
 import os
 import secrets
 import signal
@@ -176,8 +177,7 @@ class PlaneProcesses:
         directory = self.directory / "nats"
         known = _known(directory / "access.json")
         port = self._port or (known.port if known else 0)
-        if port and not _is_free(self._host, port):
-            raise PlaneError(f"port {port} is in use; name another with --port")
+        _check_address(self._host, port)
         password = known.password if known else secrets.token_urlsafe(32)
         environment = {name: text for name, text in os.environ.items() if name != URL_VARIABLE}
         server = NatsServer(environment, directory, host=self._host, port=port, password=password)
@@ -229,14 +229,17 @@ def _known(path: Path) -> _Known | None:
         return None
 
 
-def _is_free(host: str, port: int) -> bool:
+def _check_address(host: str, port: int) -> None:
+    """Whether a server could listen there. Raises PlaneError."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PlaneError(f"port {port} is in use; name another with --port") from error
+            text = f"the server cannot listen on {host} ({(error.strerror or str(error)).lower()})"
+            raise PlaneError(f"{text}; name an address of this machine with --listen") from error
 
 
 def _write_for_me_alone(path: Path, data: bytes) -> None:

@@ -69,7 +69,9 @@ def _read(path: Path) -> list[TracedJob]:
                 )
                 for row in reader
             ]
-    except (OSError, ValueError) as error:
+    except FileNotFoundError as error:
+        raise ScenarioError(f"{path}: there is no such file") from error
+    except (OSError, EOFError, ValueError) as error:
         raise ScenarioError(f"{path}: {error}") from error
 
 

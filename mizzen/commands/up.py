@@ -17,6 +17,7 @@ from bus.server import LOOPBACK
 from mizzen.answers import (
     FAILED,
     INTERRUPTED,
+    MISUSED,
     CommandError,
     command_name,
     explained,
@@ -39,6 +40,7 @@ from scenarios.summary import Summary, lines_of, summary_of
 RUNS = "runs"
 SUMMARY = "summary.json"
 SHOWN_MAX = 20
+PORTS = 1 << 16
 
 
 def up(
@@ -61,6 +63,8 @@ def up(
     """Start a plane and keep it up, or play a scenario in real processes and say what came of it."""
     with explained(UnknownLevel):
         set_up_logs(os.environ, default="error", is_json=True if json else None)
+    if not 0 <= port < PORTS:
+        raise CommandError(f"--port: {port} is not between 0 and {PORTS - 1}", MISUSED)
     if file is not None and _is_scenario(file):
         return _play(file, directory, seed, trace, is_json=json)
     return _keep_up(file, directory, listen, port)
@@ -68,8 +72,12 @@ def up(
 
 def _is_scenario(file: Path) -> bool:
     """A scenario says what must survive; a fleet does not. Raises CommandError."""
-    with explained(yaml.YAMLError, UnicodeDecodeError):
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    with explained():
+        text = file.read_bytes()
+    try:
+        found = yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CommandError(f"{file}: it is neither a fleet file nor a scenario ({error})") from error
     return isinstance(found, dict) and "survives" in found
 
 

@@ -35,7 +35,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("name", "bars"),
-    [("bus", ["request_p50_ratio", "messages_per_s"]), ("simulate", ["messages_per_s"])],
+    [
+        ("bus", ["request_p50_ratio", "messages_per_s"]),
+        ("simulate", ["messages_per_s"]),
+        ("start", ["single_p50_ms", "single_p99_ms", "gang_p50_ms", "real_p50_ms", "burst_per_s"]),
+    ],
 )
 def test_benchmark_reports_its_bars(name: str, bars: list[str], tmp_path: Path) -> None:
     """Those that the others do not show: over a real server, and of a whole plane."""

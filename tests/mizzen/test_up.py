@@ -179,3 +179,41 @@ def test_plane_of_this_machine(
                 process.wait(PATIENCE_SECONDS)
     assert not reached.exists()
     assert [] == left_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere.yaml"], "nowhere.yaml: no such file or directory"),
+        (["list.yaml"], "list.yaml: Expected `object`, got `array`"),
+        (["text.yaml"], "text.yaml: it is neither a fleet file nor a scenario"),
+        (["--port", "70000"], "--port: 70000 is not between 0 and 65535"),
+        (
+            ["--listen", "192.0.2.1"],
+            "the server cannot listen on 192.0.2.1 (cannot assign requested address)",
+        ),
+        (["light.yaml", "--trace", "nowhere"], "nowhere/jobs.csv.gz: there is no such file"),
+        (["jobless.yaml"], "job.yaml"),
+    ],
+)
+def test_mistake_is_one_sentence(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """And nothing is left running."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MIZZEN_NATS_URL", raising=False)
+    (tmp_path / "list.yaml").write_text("[1, 2]")
+    (tmp_path / "text.yaml").write_text("a: b: c")
+    (tmp_path / "light.yaml").write_text(
+        SCENARIO.replace("jobs: [{file: job.yaml, requeue_after_seconds: 0.5}]", "")
+    )
+    (tmp_path / "jobless.yaml").write_text(SCENARIO)
+    assert main(["up", *words]) in {1, 2}
+    out, err = capsys.readouterr()
+    assert ("", True) == (out, err.startswith("mizzen: "))
+    assert said in err
+    assert "Traceback" not in err

@@ -63,5 +63,5 @@ def test_trace_that_cannot_be_used(text: str, said: str, tmp_path: Path) -> None
 
 def test_trace_that_is_not_there(tmp_path: Path) -> None:
     """One sentence."""
-    with pytest.raises(ScenarioError, match="No such file"):
+    with pytest.raises(ScenarioError, match="there is no such file"):
         trace_load(tmp_path, LOAD, FLEET, random.Random(1))
