@@ -5,11 +5,12 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from core.images import GlobalImage
-from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName
+from core.images import GlobalImage, RegionImage
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
 from mizzen.answers import MISUSED, CommandError
 from mizzen.plane import FILE, FLEET, Plane, client_of, fetch_image, read_plane
 from runtime.fleet_file import HERE
+from runtime.plane import spool_of
 from runtime.tasks.slots import find_devices, inventory_of_this_machine
 from runtime.wiring import Plan, RegionPlan
 
@@ -45,12 +46,25 @@ def plan_of_joining(plane: Plane, region: RegionName, worker: WorkerName, cpu_sl
     return Plan(plane.fleet, (RegionPlan(region, (inventory,)),))
 
 
-async def region_to_join(plane: Plane, wanted: str) -> RegionName:
-    """The region that is meant: `here`, or the only one there is, if none is named. Raises CommandError."""
+async def region_to_join(plane: Plane, wanted: str, member: str, spools: Path) -> RegionName:
+    """The region that is meant: `here`, or the only one there is, if none is named.
+
+    A worker of this name may be known there only if its spool is here: two workers of one name would each be taken for the
+    other. Raises CommandError.
+    """
     async with client_of(plane, "joining") as bus:
         image, _ = await fetch_image(bus, GLOBAL_LOG, ("regions",))
-    assert isinstance(image, GlobalImage), image
-    regions = sorted(image.regions.sequences)
+        assert isinstance(image, GlobalImage), image
+        region = _region_meant(sorted(image.regions.sequences), wanted)
+        there, _ = await fetch_image(bus, region_log(region), ("capacity",))
+    assert isinstance(there, RegionImage), there
+    if member in there.capacity.workers and not spool_of(spools, region, member).exists():
+        text = f"region {region} has a worker {member} already, and its spool is not in {spools}"
+        raise CommandError(f"{text}; give this one another name with --member", MISUSED)
+    return region
+
+
+def _region_meant(regions: list[RegionName], wanted: str) -> RegionName:
     if wanted and wanted not in regions:
         raise CommandError(f"the plane has no region {wanted}; it has {', '.join(regions)}", MISUSED)
     if wanted or len(regions) == 1:

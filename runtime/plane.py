@@ -214,6 +214,11 @@ class PlaneProcesses:
         return Process(unit.name, COMMAND_LINE, tuple(words), environment, wave)
 
 
+def spool_of(directory: Path, region: str, member: str) -> Path:
+    """Where a worker's spool is, in a directory that its process was given."""
+    return directory / SPOOLS / f"{region}.{member}"
+
+
 def _signal(pids: Sequence[int], number: signal.Signals) -> None:
     """Whoever has gone meanwhile needs no signal."""
     for pid in pids:

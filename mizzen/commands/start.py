@@ -21,7 +21,7 @@ from runtime.errors import HostError
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.loop import run
-from runtime.plane import SPOOLS
+from runtime.plane import spool_of
 from runtime.process import Nodes, connected, run_process, run_together, run_until_signalled
 from runtime.tasks.errors import SpoolError
 from runtime.tasks.output import OutputServer
@@ -88,7 +88,7 @@ def _join(role: str, where: str, region: str, member: str, directory: Path, slot
         raise CommandError("--slots: a machine has one at least", MISUSED)
     plane = plane_to_join(where)
     url = _url(plane.url)
-    joined = run(region_to_join(plane, region))
+    joined = run(region_to_join(plane, region, member, directory))
     plan = plan_of_joining(plane, joined, WorkerName(member), slots)
     print(f"{member} joins region {joined} of {plane.fleet}; Ctrl-C takes it away again", flush=True)
     _run(plan, [Unit("worker", joined, member)], url, directory, host)
@@ -106,9 +106,7 @@ async def _serve(plan: Plan, units: Sequence[Unit], url: str, directory: Path, h
     outputs: list[tuple[str, Coroutine[Any, Any, None]]] = []
     for unit in units:
         if unit.role == "worker":
-            spool = TaskSpool(
-                unit.name, clock, directory / SPOOLS / f"{unit.region}.{unit.member}", host=host
-            )
+            spool = TaskSpool(unit.name, clock, spool_of(directory, unit.region, unit.member), host=host)
             nodes[unit.name] = spool
             outputs.append((f"output/{unit.name}", _serve_output(plan, unit, url, spool)))
     try:

@@ -170,6 +170,8 @@ def test_plane_of_this_machine(
             stderr=subprocess.DEVNULL,
         )
         until(lambda: "second" in says("nodes"), "the second machine does not join")
+        again = ["--join", ".mizzen", "--member", "second", "--directory", "elsewhere"]
+        assert "another name with --member" in says("start", "worker", *again)
         assert "w-1" in says("cancel", "w-1", "-w")
         assert [] == marked_under(str(tmp_path))
     finally:
