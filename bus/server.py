@@ -12,6 +12,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import sysconfig
 import tempfile
@@ -46,6 +47,16 @@ listen: "{host}:{port}"
 ports_file_dir: {directory}
 authorization {{ user: {user}, password: {password} }}
 """
+
+
+def address_of_this_machine(seen_from: str = "192.0.2.1") -> str:
+    """Under which another machine reaches this one: the address of the route there. Nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((seen_from, 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return LOOPBACK
 
 
 def guarded() -> tuple[str, ...]:
@@ -223,7 +234,7 @@ class NatsServer:
                     continue  # Half written.
                 self.pid = int(path.stem.rpartition("_")[2])
                 self._port = urlsplit(urls[0]).port or 0
-                reached = LOOPBACK if self._host == EVERYWHERE else self._host
+                reached = address_of_this_machine() if self._host == EVERYWHERE else self._host
                 return Access(f"nats://{_USER}:{self._password}@{reached}:{self._port}")
             if process.returncode is not None:
                 said = (directory / "server.log").read_text(errors="replace").strip() or "it says nothing"

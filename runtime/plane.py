@@ -25,7 +25,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from bus.errors import ServerNotFound
+from bus.errors import BusError
 from bus.server import LOOPBACK, URL_VARIABLE, NatsServer
 from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, Nanoseconds, seconds
@@ -50,6 +50,9 @@ LOADED_ONCE = (COMMAND_LINE, "mizzen.commands.start")
 
 PROCESSES = "processes"
 """In a plane's directory, what its processes wrote."""
+CHECKPOINTS = "checkpoints"
+"""In a plane's directory, where its nodes keep checkpoints of programs that name no place."""
+NATS = "nats"
 SPOOLS = "nodes"
 """In a plane's directory, where its workers' spools are."""
 TASKS_END_SPAN = seconds(3)
@@ -95,10 +98,12 @@ class PlaneProcesses:
         self.url = ""
         self.supervisor = Supervisor(directory / PROCESSES, LOADED_ONCE, died)
         self._fleet_file = fleet_file
+        self.on_death = died
         self._host = host
         self._port = port
         self._lock: FileLock | None = None
-        self._server: NatsServer | None = None
+        self.server: NatsServer | None = None
+        """Ours; None while it is somebody else's."""
         self._serving: asyncio.Task[None] | None = None
         self._written: list[Path] = []
 
@@ -115,7 +120,8 @@ class PlaneProcesses:
         try:
             fleet_file = self._keep_fleet_file()
             await self._start_server()
-            self._serving = asyncio.get_running_loop().create_task(self._serve(), name="keep/nats")
+            if self.server is not None:
+                self._serving = asyncio.get_running_loop().create_task(self._serve(), name="keep/nats")
             for unit in units_of(self.plan):
                 self.supervisor.start(self._process(unit, fleet_file))
             self.write_how_to_reach_it(self.directory / PLANE_FILE)
@@ -126,15 +132,16 @@ class PlaneProcesses:
     async def stop(self, *, ends_tasks: bool = False) -> None:
         """End everything in order. What users run goes on, unless it is to end too."""
         for path in self._written:
-            path.unlink(missing_ok=True)
+            if _reached(path) == self._how_to_reach_it():  # Another plane may have written there since.
+                path.unlink(missing_ok=True)
         await self.supervisor.stop()
         if ends_tasks:
             await self._end_tasks()
         if self._serving is not None:
             self._serving.cancel()
             await asyncio.wait([self._serving])
-        if self._server is not None:
-            await self._server.stop()
+        if self.server is not None:
+            await self.server.stop()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -156,9 +163,11 @@ class PlaneProcesses:
 
     def write_how_to_reach_it(self, path: Path) -> None:
         """Where commands look for a plane; it goes when the plane stops."""
-        reached = Reached(self.url, self.plan.fleet, str(self.directory.absolute()), os.getpid())
-        _write_for_me_alone(path, msgspec.json.encode(reached))
+        _write_for_me_alone(path, msgspec.json.encode(self._how_to_reach_it()))
         self._written.append(path)
+
+    def _how_to_reach_it(self) -> Reached:
+        return Reached(self.url, self.plan.fleet, str(self.directory.absolute()), os.getpid())
 
     def _keep_fleet_file(self) -> Path | None:
         """The directory's own copy: the fleet became facts under it. Raises PlaneError when it is another fleet's now."""
@@ -174,32 +183,42 @@ class PlaneProcesses:
         return kept
 
     async def _start_server(self) -> None:
+        configured = os.environ.get(URL_VARIABLE, "")
+        if configured:
+            self.url = configured  # Somebody else keeps it up.
+            return
         directory = self.directory / "nats"
         known = _known(directory / "access.json")
         port = self._port or (known.port if known else 0)
         _check_address(self._host, port)
         password = known.password if known else secrets.token_urlsafe(32)
-        environment = {name: text for name, text in os.environ.items() if name != URL_VARIABLE}
-        server = NatsServer(environment, directory, host=self._host, port=port, password=password)
+        server = NatsServer({**os.environ}, directory, host=self._host, port=port, password=password)
         access = await server.start()
-        self._server, self.url = server, access.url
+        self.server, self.url = server, access.url
         found = _Known(int(access.url.rpartition(":")[2]), password)
         _write_for_me_alone(directory / "access.json", msgspec.json.encode(found))
 
     async def _serve(self) -> None:
         """Start the server again whenever it dies, on its port and with its password."""
-        assert self._server is not None, "it was started"
-        delay = RESTART_DELAY_MIN
+        assert self.server is not None, "it was started"
         while True:
-            await self._server.wait()
-            logger.warning("nats_died", again_seconds=delay / SECOND)
-            await asyncio.sleep(delay / SECOND)
-            try:
-                await self._server.start()
-                delay = RESTART_DELAY_MIN
-            except ServerNotFound as error:
-                logger.error("nats_not_started", problem=str(error))
+            await self.server.wait()
+            delay = RESTART_DELAY_MIN
+            is_up = False
+            while not is_up:
+                self._tell_death(NATS, delay)
+                await asyncio.sleep(delay / SECOND)
                 delay = Nanoseconds(min(2 * delay, RESTART_DELAY_MAX))
+                try:
+                    await self.server.start()
+                    is_up = True
+                except (BusError, OSError) as error:  # Its port may be another's for a while.
+                    logger.error("nats_not_started", problem=str(error))
+
+    def _tell_death(self, name: str, again: Nanoseconds) -> None:
+        logger.warning("process_died", name=name, again_seconds=again / SECOND)
+        if self.on_death is not None:
+            self.on_death(name, -1)
 
     def _process(self, unit: Unit, fleet_file: Path | None) -> Process:
         words = ["start", unit.role, "--directory", str(self.directory), "--no-reader"]
@@ -224,6 +243,13 @@ def _signal(pids: Sequence[int], number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def _reached(path: Path) -> Reached | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Reached)
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 def _known(path: Path) -> _Known | None:

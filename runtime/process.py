@@ -162,6 +162,10 @@ async def connected(url: str, fleet: str, name: str) -> NatsConnection:
         delay = Nanoseconds(min(2 * delay, RESTART_DELAY_MAX))
 
 
+ENDING = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""What ends a process in order: an operator, Ctrl-C, a terminal that is closed."""
+
+
 def run_until_signalled(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run in a loop of its own until it raises, or until SIGTERM or SIGINT ends it in order."""
     # The cancellation is the signal's, and this is where the process ends: there is nobody left to raise it to.
@@ -181,7 +185,7 @@ async def _with_signals(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             task.cancel()
 
     loop.set_exception_handler(_log_problem)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C works there without.
             loop.add_signal_handler(number, end, number)
     await work()

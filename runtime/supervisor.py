@@ -149,7 +149,10 @@ class Supervisor:
             begun = loop.time()
             try:
                 kept.child = await self._started(kept.process)
-            except OSError as error:
+            except (
+                OSError,
+                EOFError,
+            ) as error:  # The server that forks may die meanwhile; the next try starts another.
                 logger.error("process_not_started", name=name, error=str(error))
             else:
                 kept.lives += 1
@@ -211,17 +214,44 @@ async def _ended(child: BaseProcess) -> int:
 def _live(process: Process, output: str) -> None:
     """In the new process."""
     if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.setsid()  # Ctrl-C on the terminal is for the supervisor, which ends all in order.
-    threading.Thread(target=_die_with_supervisor, name="supervisor", daemon=True).start()
     descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
+    _keep_to_itself()
+    _listen_again()
+    _be_called(process.name)
+    threading.Thread(target=_die_with_supervisor, name="supervisor", daemon=True).start()
     os.environ.clear()
     os.environ.update(process.environment)
     main: Callable[[list[str]], int] = importlib.import_module(process.module).main
     sys.exit(main(list(process.arguments)))
+
+
+def _keep_to_itself() -> None:
+    """What the server that forked us has open is not for whatever we start: it would outlive us in their hands."""
+    with suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+            with suppress(OSError):
+                if int(name) > 2:
+                    os.set_inheritable(int(name), False)
+
+
+def _listen_again() -> None:
+    """To what was kept from the server. What came meanwhile was for the whole group, and so for the supervisor."""
+    if sys.platform != "win32":
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        for number in ENDING:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _be_called(name: str) -> None:
+    """What `ps` and `top` show, where there is a way to say so."""
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(name[-15:])
 
 
 def _die_with_supervisor() -> None:

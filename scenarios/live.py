@@ -52,6 +52,8 @@ AUDIT_SECONDS_MAX = 20.0
 OUTPUT_BYTES = 256 * 1024
 LOSS = re.compile(rb"^step (\d+) loss ([0-9.]+)", re.MULTILINE)
 
+RESUMED = re.compile(rb"^resumed at step (\d+)", re.MULTILINE)
+
 Told = TypeVar("Told", bound=Message)
 
 
@@ -88,6 +90,8 @@ class Look(Struct):
     """The first job, as it was last seen among what has not ended."""
     gang_has_ended: bool = False
     curve: list[Point] = []
+    resumed_step: int = 0
+    """At which the program said that it resumes."""
 
 
 Watch = Callable[[Look], None]
@@ -297,6 +301,9 @@ class LiveRun:
             whole = page.data.rfind(b"\n") + 1
             found = [Point(epoch, int(step), float(loss)) for step, loss in LOSS.findall(page.data[:whole])]
             self.look.curve += found
+            resumed = RESUMED.search(page.data[:whole])
+            if resumed is not None:
+                self.look.resumed_step = self.look.resumed_step or int(resumed[1])
             self._offsets[epoch] = page.offset + whole
             if not whole:
                 return

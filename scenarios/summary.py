@@ -17,6 +17,7 @@ from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId, region_log, region_o
 from core.nouns.instant import Instant
 from core.nouns.limits import CLAIM_TRIES_MAX
 from core.nouns.reasons import Reason
+from core.nouns.workload import Phase
 from runtime.plane import PROCESSES
 from runtime.wiring import Plan
 from scenarios.live import LiveRun
@@ -74,7 +75,13 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         for workload in run.accepted.values()
         if workload not in rows or not rows[workload].phase.is_terminal
     ]
-    problems = [*run.problems, *found.problems, *_differing(found.images, directory / PROCESSES)]
+    gang = _gang(run, found)
+    problems = [
+        *run.problems,
+        *found.problems,
+        *_differing(found.images, directory / PROCESSES),
+        *_missing(run, queue, gang),
+    ]
     online = run.audit.count if run.audit is not None else 0
     if online > len(found.violations):
         problems.append(f"the auditor found {online} violations while it ran, and the logs show fewer")
@@ -89,7 +96,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         conflict_share=round(found.conflict_share(), 4),
         kills=sum(text.endswith("killed") for text in run.look.kills),
         restarts=run.plane.supervisor.restarts,
-        gang=_gang(run, found),
+        gang=gang,
         facts=found.facts,
         digests={log: image.digest() for log, image in found.images.items()},
         violations=found.violations,
@@ -111,6 +118,31 @@ def _differing(images: dict[LogName, Image], outputs: Path) -> list[str]:
         for log, image in images.items()
         if said.get(log) != image.digest()
     ]
+
+
+def _missing(run: LiveRun, queue: GlobalImage, gang: Gang | None) -> list[str]:
+    """What the scenario names and what did not come about: jobs that did not complete, no training, kills of nobody."""
+    problems = []
+    for number, job in enumerate(run.jobs):
+        workload = run.accepted.get(f"job-{number}")
+        row = queue.workloads.rows.get(workload) if workload is not None else None
+        if row is not None and row.phase != Phase.COMPLETED:
+            problems.append(f"{job.spec.name} ({workload}) ended {row.phase}")
+    if run.jobs and gang is None:
+        problems.append(f"{run.jobs[0].spec.name} told no loss")
+    if gang is not None and gang.loss_last >= gang.loss_first:
+        problems.append(f"the loss did not fall: {gang.loss_first} → {gang.loss_last}")
+    if run.jobs and run.jobs[0].when.requeue_after_seconds:
+        steps = (gang.saved_step, gang.resumed_step, run.look.resumed_step) if gang is not None else (0,)
+        if len(set(steps)) != 1 or not steps[0]:
+            problems.append(f"saved, awarded and resumed steps are not one: {steps}")
+    wanted = len(run.spec.misfortune.kills)
+    killed = sum(text.endswith("killed") for text in run.look.kills)
+    if killed != wanted or run.plane.supervisor.restarts < killed:
+        problems.append(
+            f"{killed} of {wanted} kills hit, and {run.plane.supervisor.restarts} processes came back"
+        )
+    return problems
 
 
 def _gang(run: LiveRun, found: "_Found") -> Gang | None:

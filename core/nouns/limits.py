@@ -137,6 +137,11 @@ VIOLATIONS_KEPT_MAX = 1_000
 # Input.
 NAME_LENGTH_MAX = 128
 TASKS_MAX = 100_000
+PROGRAM_GPU_MILLI_MIN = 50
+"""Of a task that is a process: a node of 8 devices then runs 160 at most. Each costs its worker 1 to 8 ms to start, in which
+it hears nobody, and 8 MB for its runner."""
+PROGRAM_CPU_MILLI_MIN = 100
+"""The same where it takes no device."""
 NEED_MAX = 1 << 53
 """Of one resource, by one task: what a JSON number holds exactly, and far from what an array's 64 bits cannot."""
 NODE_NUMBERS_MAX = 1 << 24

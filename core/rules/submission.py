@@ -6,7 +6,14 @@ from msgspec.structs import asdict
 
 from core.codec import encode
 from core.images.region import Hardware
-from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, NEED_MAX, TASKS_MAX
+from core.nouns.limits import (
+    FACT_BYTES_MAX,
+    NAME_LENGTH_MAX,
+    NEED_MAX,
+    PROGRAM_CPU_MILLI_MIN,
+    PROGRAM_GPU_MILLI_MIN,
+    TASKS_MAX,
+)
 from core.nouns.workload import Emulation, JobSpec, Program, WorkloadSpec
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -68,6 +75,11 @@ def _problems_of_job(job: JobSpec) -> list[str]:
         found.extend(_problems_of_emulation(job.emulation))
     if job.program is not None:
         found.extend(_problems_of_program(job.program))
+        if 0 < job.need.gpu_milli < PROGRAM_GPU_MILLI_MIN or (
+            not job.need.gpu_milli and 0 < job.need.cpu_milli < PROGRAM_CPU_MILLI_MIN
+        ):
+            text = f"{PROGRAM_GPU_MILLI_MIN} GPU milli, or {PROGRAM_CPU_MILLI_MIN} CPU milli"
+            found.append(f"need: each task of a program is a process, and takes {text} at least")
     return found
 
 

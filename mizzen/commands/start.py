@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import socket
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -11,17 +12,18 @@ from urllib.parse import urlsplit
 from cyclopts import Parameter
 
 from bus.errors import BusError
-from bus.server import LOOPBACK, URL_VARIABLE
+from bus.server import LOOPBACK, URL_VARIABLE, address_of_this_machine
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
 from mizzen.answers import MISUSED, CommandError, explained
 from mizzen.joining import name_of_this_machine, plan_of_joining, plane_to_join, region_to_join
 from mizzen.options import Json
+from mizzen.plane import FLEET, FLEET_VARIABLE
 from runtime.clock import Clock, wall_now
 from runtime.errors import HostError
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.loop import run
-from runtime.plane import spool_of
+from runtime.plane import CHECKPOINTS, spool_of
 from runtime.process import Nodes, connected, run_process, run_together, run_until_signalled
 from runtime.tasks.errors import SpoolError
 from runtime.tasks.output import OutputServer
@@ -33,6 +35,7 @@ from store.errors import LogError
 OF_A_REGION = frozenset({"allocation_agent", "placement_store", "region_broker", "worker"})
 OF_A_CREW = frozenset({"allocation_agent", "worker"})
 """Roles that several members of a region have."""
+_MEMBER = re.compile(r"[A-Za-z0-9_-]{1,100}")
 OF_ALL = frozenset({"auditor", "job_queue"})
 
 
@@ -61,8 +64,8 @@ def start(
         int, Parameter(help="CPU slots of a machine that joins, if it has no GPUs.")
     ] = CPU_SLOTS,
     host: Annotated[
-        str, Parameter(help="Under which address other nodes reach this machine's tasks.")
-    ] = LOOPBACK,
+        str, Parameter(help="Under which address other nodes reach this machine's tasks; found if not named.")
+    ] = "",
     json: Json = False,
 ) -> None:
     """Run one part of a plane until SIGTERM or SIGINT ends it."""
@@ -77,7 +80,7 @@ def start(
     url = _url(nats or os.environ.get(URL_VARIABLE, ""))
     kept = log_kept_by(unit)
     units = [unit] if kept is None or not reader else [unit, Unit("reader", unit.region, kept)]
-    _run(plan, units, url, directory, host)
+    _run(plan, units, url, directory, host or LOOPBACK, directory / CHECKPOINTS)
 
 
 def _join(role: str, where: str, region: str, member: str, directory: Path, slots: int, host: str) -> None:
@@ -86,27 +89,44 @@ def _join(role: str, where: str, region: str, member: str, directory: Path, slot
         raise CommandError(f"only a worker joins; leave --join out to start a {role}", MISUSED)
     if slots < 1:
         raise CommandError("--slots: a machine has one at least", MISUSED)
-    plane = plane_to_join(where)
+    if not _MEMBER.fullmatch(member):
+        raise CommandError(f"--member: {member!r} is no name; use letters, digits, '-' and '_'", MISUSED)
+    plane = plane_to_join(where, os.environ.get(FLEET_VARIABLE, "") or FLEET)
     url = _url(plane.url)
     joined = run(region_to_join(plane, region, member, directory))
     plan = plan_of_joining(plane, joined, WorkerName(member), slots)
     print(f"{member} joins region {joined} of {plane.fleet}; Ctrl-C takes it away again", flush=True)
-    _run(plan, [Unit("worker", joined, member)], url, directory, host)
+    server = urlsplit(url).hostname or LOOPBACK
+    reached = host or (LOOPBACK if server == LOOPBACK else address_of_this_machine(server))
+    beside = Path(plane.directory) / CHECKPOINTS
+    _run(
+        plan,
+        [Unit("worker", joined, member)],
+        url,
+        directory,
+        reached,
+        beside if beside.parent.is_dir() else None,
+    )
 
 
-def _run(plan: Plan, units: Sequence[Unit], url: str, directory: Path, host: str) -> None:
+def _run(
+    plan: Plan, units: Sequence[Unit], url: str, directory: Path, host: str, checkpoints: Path | None
+) -> None:
     with explained(BusError, HostError, LogError, SpoolError):
-        run_until_signalled(lambda: _serve(plan, units, url, directory, host))
+        run_until_signalled(lambda: _serve(plan, units, url, directory, host, checkpoints))
 
 
-async def _serve(plan: Plan, units: Sequence[Unit], url: str, directory: Path, host: str) -> None:
+async def _serve(
+    plan: Plan, units: Sequence[Unit], url: str, directory: Path, host: str, checkpoints: Path | None
+) -> None:
     """Tasks lie under a worker, in a spool that outlives it; what they wrote is served beside it."""
     clock = Clock(asyncio.get_running_loop(), wall_now())
     nodes: dict[str, Nodes] = {}
     outputs: list[tuple[str, Coroutine[Any, Any, None]]] = []
     for unit in units:
         if unit.role == "worker":
-            spool = TaskSpool(unit.name, clock, spool_of(directory, unit.region, unit.member), host=host)
+            place = spool_of(directory, unit.region, unit.member)
+            spool = TaskSpool(unit.name, clock, place, host=host, checkpoints=checkpoints)
             nodes[unit.name] = spool
             outputs.append((f"output/{unit.name}", _serve_output(plan, unit, url, spool)))
     try:

@@ -65,7 +65,18 @@ def up(
         set_up_logs(os.environ, default="error", is_json=True if json else None)
     if not 0 <= port < PORTS:
         raise CommandError(f"--port: {port} is not between 0 and {PORTS - 1}", MISUSED)
-    if file is not None and _is_scenario(file):
+    is_scenario = file is not None and _is_scenario(file)
+    alien = (
+        {"--listen": listen != LOOPBACK, "--port": port}
+        if is_scenario
+        else {"--seed": seed, "--trace": trace}
+    )
+    for name, is_given in alien.items():
+        if is_given:
+            what = "a scenario" if is_scenario else "a plane that is kept up"
+            raise CommandError(f"{name} means nothing for {what}; leave it out", MISUSED)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if is_scenario and file is not None:
         return _play(file, directory, seed, trace, is_json=json)
     return _keep_up(file, directory, listen, port)
 

@@ -22,9 +22,11 @@ INHERITED = (
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """A task has as many CPUs as it has slots; libraries would start a thread for each of the machine's."""
 OURS = "MIZZEN_"
+"""No variable of a user's begins with it: those of the worker do, and what it tells a task."""
 ASKED = frozenset({"MIZZEN_CHECKPOINT_SECONDS"})
 """Of ours, what a job file may ask for: how often the program would like to write a checkpoint."""
-"""No variable of a user's begins with it: those of the worker do, and what it tells a task."""
+SECRET = "MIZZEN_SECRET_"  # noqa: S105  # a name, not one
+"""Before a secret's name in the worker's environment: nobody who submits may read other variables of whoever runs nodes."""
 
 _ASSIGNMENTS = re.compile(r"(?:[A-Za-z_]\w*=[^\s'\"`$\\;&|<>(){}]*[ \t]+)*")
 _ONE_COMMAND = re.compile(
@@ -100,6 +102,19 @@ def _is_ours(name: str) -> bool:
     return name.startswith(OURS) and name not in ASKED
 
 
+def without_lost_checkpoint(environ: dict[str, str]) -> str:
+    """Take out what there is to resume if it is not on this node; returns what to tell the task's user then."""
+    resumed = environ.get("MIZZEN_RESUME_FROM", "")
+    if not resumed or Path(resumed).exists():
+        return ""
+    del environ["MIZZEN_RESUME_FROM"]
+    step = environ.pop("MIZZEN_RESUME_STEP")
+    return (
+        f"mizzen: the checkpoint of step {step} is not on this node ({resumed}), so this attempt starts from the beginning; "
+        "name a checkpoint.dir on storage that all nodes see\n"
+    )
+
+
 def program_of(command: PrepareTasks, place: Place) -> Program:
     """What the task runs."""
     program = command.jobs[place.job].program
@@ -114,7 +129,7 @@ def checkpoints_of(command: PrepareTasks, place: Place, base: Path) -> Path:
 
 
 def secrets_of(program: Program, inherited: Mapping[str, str], directory: Path) -> dict[str, str]:
-    """What the program asked to be told in secret: from the worker's environment, or a file of that name.
+    """What the program asked to be told in secret: from a file of that name, or the worker's environment under `SECRET`.
 
     Raises SecretMissing.
     """
@@ -123,12 +138,11 @@ def secrets_of(program: Program, inherited: Mapping[str, str], directory: Path) 
         if name.startswith(OURS) or not name.isidentifier():
             raise SecretMissing(f"{name} cannot be a secret's name")
         try:
-            found[name] = (
-                inherited[name] if name in inherited else (directory / name).read_text().rstrip("\n")
-            )
+            given = inherited.get(f"{SECRET}{name}")
+            found[name] = (directory / name).read_text().rstrip("\n") if given is None else given
         except (OSError, UnicodeDecodeError) as error:
             raise SecretMissing(
-                f"secret {name} is not on this node: set it in the worker's environment, or write it into {directory / name}"
+                f"secret {name} is not on this node: write it into {directory / name}, or set {SECRET}{name} for the worker"
             ) from error
         if "\0" in found[name]:
             raise SecretMissing(f"secret {name} holds a zero byte, which no variable can")

@@ -30,7 +30,8 @@ WORK = "work"
 class Layout:
     """The paths of one spool."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, checkpoints: Path | None = None) -> None:
+        """`checkpoints` is where attempts keep them unless their program names a place: not in the spool, if it is given."""
         self.directory = directory.absolute()
         self.lock = self.directory / "lock"
         self.kept = self.directory / "kept.json"
@@ -39,14 +40,14 @@ class Layout:
         self.secrets = self.directory / "secrets"
         self.shares = self.directory / "shares"
         self.outputs = self.directory / "outputs"
-        self.checkpoints = self.directory / "checkpoints"
+        self.checkpoints = (checkpoints or self.directory / "checkpoints").absolute()
         self.rubbish = self.directory / "rubbish"
 
     def make(self) -> None:
         """Every directory, for nobody else's eyes."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for directory in (self.secrets, self.shares, self.outputs, self.checkpoints, self.rubbish):
-            directory.mkdir(mode=0o700, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def new_share(self, key: AttemptKey) -> Path:
         """Of a share that is about to be prepared: a runner left over from another try finds its own directory gone."""

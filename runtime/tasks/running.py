@@ -21,6 +21,7 @@ from runtime.tasks import machine
 from runtime.tasks.segments import Output
 
 CHUNK_BYTES = 64 * 1024
+STEP_DIGITS_MAX = 15
 CHUNKS_AT_ONCE = 16
 """Of output, before whatever else is looked at."""
 NICENESS = 10
@@ -176,6 +177,8 @@ class Runner:
             self.parts.append(first)
         elif word == "go" and is_waiting:
             self.start()
+        elif word == "note" and is_waiting:
+            self.output.write(bytes.fromhex(first))
         elif word == "fail" and is_waiting:
             self.output.write(bytes.fromhex(second))
             self.end(int(first))
@@ -418,8 +421,14 @@ class Runner:
             names = os.listdir(self.task["checkpoints"])  # noqa: PTH208
         except OSError:
             return
-        steps = [name[:-5] for name in names if name.endswith(".done")]
-        newest = max((int(step) for step in steps if step.isascii() and step.isdigit()), default=0)
+        newest = max((step_of(name[:-5]) for name in names if name.endswith(".done")), default=0)
         if newest > self.saved:
             self.saved = newest
             self.keep()
+
+
+def step_of(name: str) -> int:
+    """The step that a checkpoint is called by; 0 for whatever is no step: no number, written otherwise, or out of reach."""
+    if not (name.isascii() and name.isdigit() and len(name) <= STEP_DIGITS_MAX):
+        return 0
+    return int(name) if str(int(name)) == name else 0

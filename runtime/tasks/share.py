@@ -41,6 +41,7 @@ from runtime.tasks.environment import (
     program_of,
     replacing_shell,
     secrets_of,
+    without_lost_checkpoint,
 )
 from runtime.tasks.errors import SpoolDamaged
 from runtime.tasks.layout import WORK, Layout, task_name
@@ -149,6 +150,7 @@ class ProgramShare:
             environ = environment_of(
                 command, task.place, addresses, task.files, self._layout.checkpoints, inherited
             )
+            task.note(without_lost_checkpoint(environ))
             try:
                 secrets = secrets_of(program_of(command, task.place), inherited, self._layout.secrets)
             except SecretMissing as error:

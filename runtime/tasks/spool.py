@@ -52,18 +52,20 @@ class TaskSpool:
         devices: Sequence[Device] | None = None,
         limits: TaskLimits | None = None,
         inherited: Mapping[str, str] | None = None,
+        checkpoints: Path | None = None,
     ) -> None:
         """Finds what runs there. Made in a running loop.
 
         host       the address under which other nodes reach tasks of this one
         devices    of this machine; found if not named
         inherited  the environment of which tasks see a little; that of this process if not named
+        checkpoints  where attempts keep them unless their program names a place; in the spool if not named
 
         Raises SpoolInUse, SpoolDamaged, and OSError when the directory cannot be used.
         """
         limits = limits or TaskLimits()
         self.name = name
-        self.layout = Layout(directory)
+        self.layout = Layout(directory, checkpoints)
         self.layout.make()
         self._lock = SpoolLock(self.layout.lock)
         self._clock = clock

@@ -151,6 +151,11 @@ class Task:
         parts = [data[at : at + 2 * PART_BYTES] for at in range(0, len(data), 2 * PART_BYTES)]
         self._say("go", ["reset", *(f"part {part}" for part in parts), "go"])
 
+    def note(self, text: str) -> None:
+        """Say something in the output before the program does, if there is anything to say."""
+        if text and self.phase == running.WAITING:
+            self._say("note", [f"note {text.encode()[:PART_BYTES].hex()}"])
+
     def fail(self, exit_code: int, text: str) -> None:
         """Do not run: the output will say why."""
         if self.phase == running.WAITING:

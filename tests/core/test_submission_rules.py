@@ -86,6 +86,16 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
             ["jobs"],
             id="one job real and one emulated",
         ),
+        pytest.param(
+            replace(running(), jobs=(replace(running().jobs[0], need=Amount(49)),)),
+            ["jobs[0].need"],
+            id="a crumb of a device",
+        ),
+        pytest.param(
+            replace(running(), jobs=(replace(running().jobs[0], need=Amount(0, 99)),)),
+            ["jobs[0].need"],
+            id="a crumb of a CPU",
+        ),
         pytest.param(running(run=" "), ["jobs[0].program.run"], id="empty program"),
         pytest.param(running(directory="a/b"), ["jobs[0].program.directory"], id="relative directory"),
         pytest.param(

@@ -10,14 +10,22 @@ from pathlib import Path
 def main(arguments: list[str]) -> int:
     """`here` is a directory into which each life writes its process id."""
     here, way = Path(arguments[0]), arguments[1]
+
+    def end(*_: object) -> None:
+        (here / f"{time.monotonic_ns()}.ended").touch()
+        sys.exit(0)
+
+    if way == "ignores":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if way == "orderly":
+        signal.signal(signal.SIGTERM, end)
     (here / f"{time.monotonic_ns()}.{os.getpid()}").touch()
     print("lives", os.environ.get("COLOUR", ""), flush=True)
     print("complains", file=sys.stderr, flush=True)
     if way == "fails":
         return 3
-    if way == "ignores":
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if way == "orderly":
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if way == "starts":  # As the runner of a task is: every descriptor that may be inherited is.
+        look = f'set -- /proc/$$/fd/*; echo "$@" > {here}/descriptors'
+        os.posix_spawn("/bin/sh", ["/bin/sh", "-c", look], dict(os.environ))
     while True:
         signal.pause()

@@ -17,10 +17,12 @@ from msgspec.structs import replace
 from bus.errors import BusError
 from bus.nats import NatsConnection
 from bus.port import Bus
+from bus.server import NatsServer
 from core.messages.base import Message
 from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import seconds
+from core.nouns.limits import RESTART_DELAY_MIN
 from core.nouns.workload import Emulation, Phase
 from runtime.fleet_file import load_plan
 from runtime.plane import PLANE_FILE, PlaneError, PlaneProcesses, Reached
@@ -180,3 +182,59 @@ async def test_port_in_use_is_named(tmp_path: Path) -> None:
             await a_plane(tmp_path, port=port).start()
     async with kept_up(a_plane(tmp_path, port=port)) as plane:
         assert plane.url.endswith(f":{port}")
+
+
+async def test_server_whose_port_is_taken_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again until it is up: the plane does not stay dead because one try failed."""
+    monkeypatch.setattr("runtime.plane.RESTART_DELAY_MAX", RESTART_DELAY_MIN)
+    died: list[str] = []
+    plane = a_plane(tmp_path)
+    plane.on_death = lambda name, _: died.append(name)
+    async with kept_up(plane), client_of(plane.url) as bus:
+        await until_completed(bus, await submitted(bus))
+        port = int(plane.url.rpartition(":")[2])
+        server = plane.server
+        assert server is not None
+        await server.kill()
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            await until(lambda: has_taken(taken, port))
+            await until(lambda: died.count("nats") > 2)
+        await until(lambda: is_served(port))
+        await until_completed(bus, await submitted(bus))
+
+
+def has_taken(probe: socket.socket, port: int) -> bool:
+    """Whether we were faster than whoever starts the server again."""
+    try:
+        probe.bind(("127.0.0.1", port))
+        probe.listen()
+    except OSError:
+        return False
+    return True
+
+
+async def test_plane_on_a_server_of_somebody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is started, and it is left alone."""
+    server = NatsServer({"PATH": os.environ["PATH"]})
+    access = await server.start()
+    monkeypatch.setenv("MIZZEN_NATS_URL", access.url)
+    try:
+        async with kept_up(a_plane(tmp_path)) as plane, client_of(access.url) as bus:
+            assert (access.url, None) == (plane.url, plane.server)
+            await until_completed(bus, await submitted(bus))
+        assert is_served(int(access.url.rpartition(":")[2]))
+    finally:
+        await server.stop()
+
+
+async def test_plane_that_ends_leaves_anothers_address(tmp_path: Path) -> None:
+    """What it wrote for others to find goes with it, unless another plane has written there since."""
+    found = tmp_path / "found.json"
+    async with kept_up(a_plane(tmp_path)) as plane:
+        plane.write_how_to_reach_it(found)
+        other = Reached("nats://127.0.0.1:1", "lab", "elsewhere", 1)
+        found.write_bytes(msgspec.json.encode(other))
+    assert other == msgspec.json.decode(found.read_bytes(), type=Reached)

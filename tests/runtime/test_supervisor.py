@@ -95,6 +95,8 @@ async def test_stop_is_wave_by_wave(tmp_path: Path) -> None:
         for wave, name in enumerate(("keeper", "follower")):
             supervisor.start(process(tmp_path / name, "orderly", name, wave))
         await until(lambda: bool(lives(tmp_path / "keeper") and lives(tmp_path / "follower")))
+    first, second = (next((tmp_path / name).glob("*.ended")) for name in ("follower", "keeper"))
+    assert int(first.stem) < int(second.stem)
     assert (1, 1) == (len(lives(tmp_path / "keeper")), len(lives(tmp_path / "follower")))
     assert [False, False] == [is_there(lives(tmp_path / name)[0]) for name in ("keeper", "follower")]
 
@@ -105,7 +107,6 @@ async def test_process_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch:
     async with supervising(tmp_path) as supervisor:
         supervisor.start(process(tmp_path / "a", "ignores"))
         await until(lambda: len(lives(tmp_path / "a")) == 1)
-        await asyncio.sleep(0.1)  # It ignores SIGTERM from just after it says that it lives.
     assert not is_there(lives(tmp_path / "a")[0])
 
 
@@ -159,3 +160,13 @@ async def test_signal_to_the_whole_process_group_is_the_supervisors(tmp_path: Pa
         supervisor.kill()
         await supervisor.wait()
     await until(lambda: not is_there(lives(tmp_path / "a")[0]))
+
+
+async def test_what_a_process_starts_inherits_nothing_of_the_supervisor(tmp_path: Path) -> None:
+    """Its own three descriptors, and no pipe by which the server that forked it would outlive it."""
+    async with supervising(tmp_path) as supervisor:
+        supervisor.start(process(tmp_path / "a", "starts"))
+        seen = tmp_path / "a" / "descriptors"
+        await until(lambda: seen.exists() and bool(seen.read_text()))
+        found = {name.rpartition("/")[2] for name in seen.read_text().split()}
+        assert {"0", "1", "2", "3"} >= found, "3 is the shell's own, while it looks"

@@ -1,5 +1,6 @@
 """What a task sees: where it stands, how it finds the others, what was asked for it, and nothing of the worker's own."""
 
+import asyncio
 import os
 import shlex
 import sys
@@ -10,11 +11,14 @@ from msgspec.structs import replace
 
 from core.effects import StartShare
 from core.messages.workers import TasksPhase
+from core.nouns.instant import Instant
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
 from core.nouns.workload import Program
+from runtime.clock import Clock
 from runtime.tasks.environment import Addresses, Place, environment_of, replacing_shell
 from runtime.tasks.slots import Device
+from runtime.tasks.spool import TaskSpool
 from tests.runtime.tasks.aids import JOB, Nodes, nodes, prepare
 
 SEE = f"{shlex.quote(sys.executable)} -I -S -c 'import os; [print(k, v) for k, v in sorted(os.environ.items())]'"
@@ -107,7 +111,7 @@ async def test_secrets_are_read_here_and_kept_nowhere(spool_path: Path) -> None:
     """From the worker's environment or a file of that name; no file that the spool writes has them."""
     (spool_path / "secrets").mkdir(parents=True)
     (spool_path / "secrets" / "FROM_FILE").write_text(f"{SECRET}file\n")
-    worker = {"PATH": os.environ["PATH"], "FROM_WORKER": f"{SECRET}worker"}
+    worker = {"PATH": os.environ["PATH"], "MIZZEN_SECRET_FROM_WORKER": f"{SECRET}worker"}
     run = "test ${#FROM_FILE} = 4004 && test ${#FROM_WORKER} = 4006 && exit 9"
     async with nodes(spool_path, inherited=worker) as made:
         program = Program(run, env={"FROM_FILE": "not this"}, secrets=("FROM_FILE", "FROM_WORKER"))
@@ -119,10 +123,10 @@ async def test_secrets_are_read_here_and_kept_nowhere(spool_path: Path) -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("name", ["NOWHERE", "MIZZEN_NATS_URL"])
+@pytest.mark.parametrize("name", ["NOWHERE", "MIZZEN_NATS_URL", "AWS_KEY"])
 async def test_secret_that_may_not_be_had(spool_path: Path, name: str) -> None:
     """The task is not started, and says which secret it lacks; the worker's own variables are nobody's secrets."""
-    worker = {"PATH": os.environ["PATH"], "MIZZEN_NATS_URL": "nats://u:pw@h:1"}
+    worker = {"PATH": os.environ["PATH"], "MIZZEN_NATS_URL": "nats://u:pw@h:1", "AWS_KEY": "pw@"}
     async with nodes(spool_path, inherited=worker) as made:
         ended = await made.finish(prepare(Program("echo up", secrets=(name,))))
         assert 126 == ended.exit_code
@@ -138,6 +142,32 @@ def test_resumed_attempt_is_told_from_where() -> None:
     assert "/shared/w-1/4" == task["MIZZEN_CHECKPOINT_DIR"]
     assert ("/shared/w-1/2/1500", "1500") == (task["MIZZEN_RESUME_FROM"], task["MIZZEN_RESUME_STEP"])
     assert ("3", "4") == (task["TORCHELASTIC_RESTART_COUNT"], task["MIZZEN_ATTEMPT"])
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_checkpoint_that_is_not_on_this_node(spool_path: Path, *, is_here: bool) -> None:
+    """The attempt starts from the beginning and its output says why: better than to fail for what is on another machine."""
+    async with nodes(spool_path) as made:
+        if is_here:
+            (made.spool.layout.checkpoints / "w-1" / "1" / "70").mkdir(parents=True)
+        command = prepare("echo from ${MIZZEN_RESUME_STEP-nothing}", epoch=2, resume_epoch=1, resume_step=70)
+        await made.finish(command)
+        said = made.output(epoch=2)
+        assert ("from 70\n" if is_here else "from nothing\n") == said.splitlines(keepends=True)[-1]
+        assert is_here == ("mizzen: the checkpoint of step 70 is not on this node" not in said)
+
+
+@pytest.mark.processes
+async def test_checkpoints_may_lie_beside_the_spool(spool_path: Path, tmp_path: Path) -> None:
+    """So that all nodes of one machine see them."""
+    clock = Clock(asyncio.get_running_loop(), Instant(0))
+    spool = TaskSpool("worker.eu.w0", clock, spool_path, devices=(), checkpoints=tmp_path / "shared")
+    try:
+        assert (tmp_path / "shared").is_dir()
+        assert tmp_path / "shared" == spool.layout.checkpoints
+    finally:
+        spool.close()
 
 
 def test_slurm_variables_on_request() -> None:

@@ -251,9 +251,9 @@ async def test_doing_it_twice_changes_nothing_more(spool_path: Path) -> None:
 
 
 async def test_checkpoints_are_told(spool_path: Path) -> None:
-    """By the leader, once `<step>.done` is there, the newest; also one that is written in the grace, with the end."""
+    """By the leader, once `<step>.done` is there, the newest, if it is a step at all; also one that is written in the grace, with the end."""
     run = (
-        "cd $MIZZEN_CHECKPOINT_DIR; touch 10 10.done 7.done 99 x.done .12.done; "
+        "cd $MIZZEN_CHECKPOINT_DIR; touch 10 10.done 7.done 99 x.done .12.done 0077.done 99999999999999999999.done; "
         "trap 'touch 20.done; exit 0' TERM; echo up; while :; do sleep 0.01; done"
     )
     async with nodes(spool_path) as made:
