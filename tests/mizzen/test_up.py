@@ -25,7 +25,7 @@ PAUSE = threading.Event()
 
 JOB = """
 name: charlm
-run: {python} {script} --steps 400 --hidden 64 --batch 64 --save-every 10 --print-every 5
+run: {python} {script} --steps 1500 --hidden 64 --batch 64 --save-every 10 --print-every 5
 tasks: 2
 resources: {{gpus: cpu:1}}
 checkpoint: {{grace: 10s}}
@@ -105,11 +105,29 @@ def test_scenario_in_real_processes(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     gang = summary["gang"]
     assert gang["loss_last"] < gang["loss_first"]
-    assert 0 < gang["saved_step"] == gang["resumed_step"] < 400
+    assert 0 < gang["saved_step"] == gang["resumed_step"] < 1500
     for log, digest in summary["digests"].items():
         assert 0 == main(["replay", f"{summary['directory']}/{log}.sqlite", "--digest"])
         assert digest == capsys.readouterr().out.strip()
     assert [] == left_of(tmp_path)
+
+
+def test_run_in_which_nothing_was_trained_is_not_good(tmp_path: Path) -> None:
+    """Nothing was lost and no rule broken, and yet the scenario names a gang that did not train."""
+    path = written(tmp_path)
+    calm = SCENARIO.partition("misfortune:")[0].replace("workloads: 12", "workloads: 1")
+    path.write_text(f"{calm}calm_hours: 0.02\n")
+    (tmp_path / "job.yaml").write_text("{name: nobody, run: exit 3, resources: {gpus: cpu:1}}")
+    with up(tmp_path, str(path), "--json") as process:
+        out, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert 1 == process.returncode
+    summary = json.loads(out)
+    assert (0, [], None) == (summary["workloads_lost"], summary["violations"], summary["gang"])
+    assert [
+        "nobody (w-1) ended FAILED",
+        "nobody told no loss",
+        "saved, awarded and resumed steps are not one: (0,)",
+    ] == summary["problems"]
 
 
 def test_ctrl_c_ends_a_scenario_and_all_that_it_runs(tmp_path: Path) -> None:
