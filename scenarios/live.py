@@ -83,7 +83,7 @@ class Look(Struct):
     waiting: dict[str, int] = {}
     """Pending workloads by reason."""
     held: dict[RegionName, int] = {}
-    """GPU milli by region, of what is awarded or runs."""
+    """GPU milli by region, of what runs."""
     total: dict[RegionName, int] = {}
     kills: list[str] = []
     gang: ListedWorkload | None = None
@@ -250,7 +250,7 @@ class LiveRun:
         look.waiting = dict(Counter(row.reason or "starting" for row in rows if row.phase == Phase.PENDING))
         held: Counter[RegionName] = Counter()
         for row in rows:
-            if row.region:
+            if row.phase == Phase.RUNNING:  # An award may still wait for those whom it pushes out.
                 held[row.region] += row.gpu_milli
         look.held = dict(held)
         gang = self.accepted.get("job-0")
