@@ -221,7 +221,7 @@ class PlaneProcesses:
             self.on_death(name, -1)
 
     def _process(self, unit: Unit, fleet_file: Path | None) -> Process:
-        words = ["start", unit.role, "--directory", str(self.directory), "--no-reader"]
+        words = ["start", unit.role, "--directory", str(self.directory), "--no-reader", "--supervised"]
         if unit.region:
             words += ["--region", unit.region]
         if unit.member and unit.role != "reader":

@@ -78,10 +78,13 @@ async def run_together(tasks: Iterable[Task]) -> None:
         await asyncio.wait(started)
 
 
-async def run_unit(plan: Plan, unit: Unit, ground: Ground, opened: Opened | None = None) -> None:
+async def run_unit(
+    plan: Plan, unit: Unit, ground: Ground, opened: Opened | None = None, *, is_supervised: bool = False
+) -> None:
     """Start a unit, and start it again whenever it dies, until cancelled. Its log is closed before this ends.
 
-    Raises what keeps it from its first start, and whatever is `FINAL` later.
+    Raises what keeps it from its first start, and whatever is `FINAL` later; every death, where somebody else is there to
+    tell of it and to start the process again.
     """
     loop = asyncio.get_running_loop()
     delay = RESTART_DELAY_MIN
@@ -104,6 +107,9 @@ async def run_unit(plan: Plan, unit: Unit, ground: Ground, opened: Opened | None
             if final or not has_lived:
                 raise (final or causes)[0] from death
             _raise_if_cancelled(death)
+            if is_supervised:
+                _log_death(unit, causes, Nanoseconds(0))
+                raise causes[0] from death
             if loop.time() - begun > RESTART_DELAY_MAX / SECOND:
                 delay = RESTART_DELAY_MIN
             _log_death(unit, causes, delay)
@@ -112,7 +118,13 @@ async def run_unit(plan: Plan, unit: Unit, ground: Ground, opened: Opened | None
 
 
 async def run_process(
-    plan: Plan, units: Sequence[Unit], url: str, directory: Path, nodes: Mapping[str, Nodes]
+    plan: Plan,
+    units: Sequence[Unit],
+    url: str,
+    directory: Path,
+    nodes: Mapping[str, Nodes],
+    *,
+    is_supervised: bool = False,
 ) -> None:
     """Run units over one connection, and the nodes under those that are workers (by the unit's name), until cancelled.
 
@@ -129,7 +141,8 @@ async def run_process(
             settle_down()  # What it folded to come up stays.
             begun.set()
 
-        await run_unit(plan, unit, Ground(connection.endpoint, store, nodes.get(unit.name)), opened)
+        ground = Ground(connection.endpoint, store, nodes.get(unit.name))
+        await run_unit(plan, unit, ground, opened, is_supervised=is_supervised)
 
     # One after the other: before a keeper has its log, a reader might tell of a file that is not the log.
     turns = [asyncio.Event() for _ in range(len(units) + 1)]

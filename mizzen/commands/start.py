@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from cyclopts import Parameter
+from msgspec import Struct
 
 from bus.errors import BusError
 from bus.server import LOOPBACK, URL_VARIABLE, address_of_this_machine
@@ -66,6 +67,10 @@ def start(
     host: Annotated[
         str, Parameter(help="Under which address other nodes reach this machine's tasks; found if not named.")
     ] = "",
+    supervised: Annotated[
+        bool,
+        Parameter(show=False, help="Whether somebody is there to tell of a death and to start it again."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run one part of a plane until SIGTERM or SIGINT ends it."""
@@ -80,7 +85,7 @@ def start(
     url = _url(nats or os.environ.get(URL_VARIABLE, ""))
     kept = log_kept_by(unit)
     units = [unit] if kept is None or not reader else [unit, Unit("reader", unit.region, kept)]
-    _run(plan, units, url, directory, host or LOOPBACK, directory / CHECKPOINTS)
+    _run(plan, units, _Place(url, directory, host or LOOPBACK, directory / CHECKPOINTS, supervised))
 
 
 def _join(role: str, where: str, region: str, member: str, directory: Path, slots: int, host: str) -> None:
@@ -98,39 +103,42 @@ def _join(role: str, where: str, region: str, member: str, directory: Path, slot
     print(f"{member} joins region {joined} of {plane.fleet}; Ctrl-C takes it away again", flush=True)
     server = urlsplit(url).hostname or LOOPBACK
     reached = host or (LOOPBACK if server == LOOPBACK else address_of_this_machine(server))
-    beside = Path(plane.directory) / CHECKPOINTS
-    _run(
-        plan,
-        [Unit("worker", joined, member)],
-        url,
-        directory,
-        reached,
-        beside if beside.parent.is_dir() else None,
-    )
+    is_here = bool(plane.directory) and Path(plane.directory).is_dir()
+    checkpoints = Path(plane.directory) / CHECKPOINTS if is_here else None
+    _run(plan, [Unit("worker", joined, member)], _Place(url, directory, reached, checkpoints))
 
 
-def _run(
-    plan: Plan, units: Sequence[Unit], url: str, directory: Path, host: str, checkpoints: Path | None
-) -> None:
+class _Place(Struct, frozen=True):
+    """Where units live."""
+
+    url: str
+    directory: Path
+    host: str
+    """Under which other nodes reach tasks."""
+    checkpoints: Path | None
+    """Of programs that name no place; None: in the worker's spool."""
+    is_supervised: bool = False
+
+
+def _run(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
     with explained(BusError, HostError, LogError, SpoolError):
-        run_until_signalled(lambda: _serve(plan, units, url, directory, host, checkpoints))
+        run_until_signalled(lambda: _serve(plan, units, place))
 
 
-async def _serve(
-    plan: Plan, units: Sequence[Unit], url: str, directory: Path, host: str, checkpoints: Path | None
-) -> None:
+async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
     """Tasks lie under a worker, in a spool that outlives it; what they wrote is served beside it."""
     clock = Clock(asyncio.get_running_loop(), wall_now())
     nodes: dict[str, Nodes] = {}
     outputs: list[tuple[str, Coroutine[Any, Any, None]]] = []
     for unit in units:
         if unit.role == "worker":
-            place = spool_of(directory, unit.region, unit.member)
-            spool = TaskSpool(unit.name, clock, place, host=host, checkpoints=checkpoints)
+            path = spool_of(place.directory, unit.region, unit.member)
+            spool = TaskSpool(unit.name, clock, path, host=place.host, checkpoints=place.checkpoints)
             nodes[unit.name] = spool
-            outputs.append((f"output/{unit.name}", _serve_output(plan, unit, url, spool)))
+            outputs.append((f"output/{unit.name}", _serve_output(plan, unit, place.url, spool)))
+    lives = run_process(plan, units, place.url, place.directory, nodes, is_supervised=place.is_supervised)
     try:
-        await run_together([("units", run_process(plan, units, url, directory, nodes)), *outputs])
+        await run_together([("units", lives), *outputs])
     except ExceptionGroup as deaths:
         raise deaths.exceptions[0] from deaths
 

@@ -54,6 +54,8 @@ class Stream:
         self.is_ended = False
         self._asked = asked
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
+        self._dropped = 0
+        """Bytes that were gone before they were told of, and that nobody was told of yet."""
         self._line = ""
         """The beginning of a line whose end has not come, where lines have prefixes."""
 
@@ -66,8 +68,12 @@ class Stream:
     def tell(self, page: OutputPage) -> None:
         """Tell a page, and go on behind it."""
         if page.offset > self.offset >= 0:
-            text = f"{page.offset - self.offset} bytes of rank {self.rank} were dropped to make room"
+            self._dropped += page.offset - self.offset
+        if self._dropped and (page.offset <= self.offset or page.is_ended):
+            # Once for a flood of it, and not for every page.
+            text = f"{self._dropped} bytes of rank {self.rank} were dropped to make room"
             tell_note(text, is_json=self._asked.is_json)
+            self._dropped = 0
         self.offset, self.is_ended = page.next_offset, page.is_ended
         text = self._text.decode(page.data, final=page.is_ended)
         if self._asked.is_json:

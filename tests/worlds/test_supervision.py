@@ -42,7 +42,9 @@ class Grounds:
         self.user = self.network.endpoint("user")
         self.births: list[float] = []
 
-    def run(self, opened: Callable[[OpenUnit], None] | None = None) -> asyncio.Task[None]:
+    def run(
+        self, opened: Callable[[OpenUnit], None] | None = None, *, is_supervised: bool = False
+    ) -> asyncio.Task[None]:
         """Begin."""
 
         def born(life: OpenUnit) -> None:
@@ -50,7 +52,8 @@ class Grounds:
             if opened is not None:
                 opened(life)
 
-        return self.loop.create_task(run_unit(PLAN, QUEUE, Ground(self.network.endpoint, self.store), born))
+        ground = Ground(self.network.endpoint, self.store)
+        return self.loop.create_task(run_unit(PLAN, QUEUE, ground, born, is_supervised=is_supervised))
 
     async def cancel(self, task: asyncio.Task[None]) -> None:
         """End it, and see that its log is free and that nobody answers for it."""
@@ -89,6 +92,19 @@ async def test_who_dies_at_once_is_started_ever_later(grounds: Grounds) -> None:
     wanted = [min(RESTART_DELAY_MIN * 2**number, RESTART_DELAY_MAX) / SECOND for number in range(len(waits))]
     assert len(waits) > 8
     assert wanted == pytest.approx(waits, abs=0.01)
+
+
+@in_virtual_time
+async def test_death_is_the_supervisors_where_there_is_one(grounds: Grounds) -> None:
+    """It tells of it and starts the process again, so nobody dies again and again unseen."""
+
+    def die(life: OpenUnit) -> None:
+        raise BrokenInvariant("queue", "it dies")
+
+    with pytest.raises(BrokenInvariant, match="it dies"):
+        await grounds.run(die, is_supervised=True)
+    assert 1 == len(grounds.births)
+    await (await grounds.store.open(GLOBAL_LOG, "another")).close()
 
 
 @in_virtual_time
