@@ -99,7 +99,7 @@ async def client_of(plane: Plane, name: str = "client") -> AsyncIterator[Bus]:
     try:
         connection = await NatsConnection.connect(plane.url, plane.fleet, name, timeout=CONNECT_SPAN)
     except BusError as error:
-        text = f"the plane at {Access(plane.url).address} does not answer ({error}); is `mizzen up` running?"
+        text = f"the plane at {Access(plane.url).address} does not answer; is `mizzen up` running?"
         raise CommandError(text) from error
     try:
         yield connection.endpoint(name)
