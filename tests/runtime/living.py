@@ -19,9 +19,9 @@ def main(arguments: list[str]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if way == "orderly":
         signal.signal(signal.SIGTERM, end)
-    (here / f"{time.monotonic_ns()}.{os.getpid()}").touch()
     print("lives", os.environ.get("COLOUR", ""), flush=True)
     print("complains", file=sys.stderr, flush=True)
+    (here / f"{time.monotonic_ns()}.{os.getpid()}").touch()  # Last: it may be killed as soon as this is seen.
     if way == "fails":
         return 3
     if way == "starts":  # As the runner of a task is: every descriptor that may be inherited is.
