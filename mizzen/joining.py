@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from core.images import GlobalImage, RegionImage
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
 from mizzen.answers import MISUSED, CommandError
-from mizzen.plane import FILE, FLEET, Plane, client_of, fetch_image, read_plane
+from mizzen.plane import FILE, FLEET, FLEET_VARIABLE, Plane, client_of, fetch_image, read_plane
 from runtime.fleet_file import HERE
 from runtime.plane import spool_of
 from runtime.tasks.slots import find_devices, inventory_of_this_machine
@@ -53,7 +53,11 @@ async def region_to_join(plane: Plane, wanted: str, member: str, spools: Path) -
     other. Raises CommandError.
     """
     async with client_of(plane, "joining") as bus:
-        image, _ = await fetch_image(bus, GLOBAL_LOG, ("regions",))
+        try:
+            image, _ = await fetch_image(bus, GLOBAL_LOG, ("regions",))
+        except CommandError as error:
+            text = f"no queue of the fleet {plane.fleet} answers there; if it is called otherwise, say so by {FLEET_VARIABLE}"
+            raise CommandError(text) from error
         assert isinstance(image, GlobalImage), image
         region = _region_meant(sorted(image.regions.sequences), wanted)
         there, _ = await fetch_image(bus, region_log(region), ("capacity",))

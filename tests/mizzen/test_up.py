@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from bus.server import NatsServer
+from mizzen.answers import CommandError
 from mizzen.cli import main
+from mizzen.joining import plane_to_join, region_to_join
 from runtime.tasks.processes import marked_under
 
 pytestmark = pytest.mark.processes
@@ -237,3 +240,14 @@ def test_mistake_is_one_sentence(
     assert ("", True) == (out, err.startswith("mizzen: "))
     assert said in err
     assert "Traceback" not in err
+
+
+async def test_machine_that_joins_the_wrong_fleet(tmp_path: Path) -> None:
+    """It is told how to name the right one."""
+    server = NatsServer({"PATH": os.environ["PATH"]})
+    access = await server.start()
+    try:
+        with pytest.raises(CommandError, match=r"no queue of the fleet lab answers there; .* MIZZEN_FLEET"):
+            await region_to_join(plane_to_join(access.url, "lab"), "", "second", tmp_path)
+    finally:
+        await server.stop()
