@@ -9,29 +9,36 @@ import time
 from pathlib import Path
 
 from bench.report import Findings, at_least
-from scenarios.run import Outcome, run_simulated
-from scenarios.scenario import FleetSpec, LoadSpec, ScenarioSpec
+from scenarios.fleet import FleetSpec
+from scenarios.outcome import Outcome
+from scenarios.scenario import ScenarioSpec, all_checks
+from scenarios.simulate import run_simulated
+from scenarios.workloads.steady import Steady
 
 REPETITIONS = 3
 FULL = ScenarioSpec(
     name="bench_simulate",
     survives="Nothing happens but work.",
     fleet=FleetSpec(regions=3, nodes=300),
-    load=LoadSpec(
-        workloads=2000,
-        hours=1 / 60,
-        minutes_median=0.1,
-        minutes_max=0.2,
-        gpus_max=32,
-        fails_share=0,
-        cancels_share=0,
+    workload=(
+        Steady(
+            workloads=2000,
+            hours=1 / 60,
+            minutes_median=0.1,
+            minutes_max=0.2,
+            gpus_max=32,
+            fails_share=0,
+            cancels_share=0,
+        ),
     ),
+    checks=all_checks(),
 )
 QUICK = ScenarioSpec(
     name="bench_simulate_quick",
     survives="Nothing happens but work.",
     fleet=FleetSpec(regions=2, nodes=20, workers=2),
-    load=LoadSpec(workloads=40, hours=1 / 60, minutes_median=0.1, minutes_max=0.2, gpus_max=16),
+    workload=(Steady(workloads=40, hours=1 / 60, minutes_median=0.1, minutes_max=0.2, gpus_max=16),),
+    checks=all_checks(),
 )
 
 
@@ -40,7 +47,7 @@ def run(_: Path, *, is_quick: bool) -> Findings:
     spec = QUICK if is_quick else FULL
     rates: list[float] = []
     on_cpu: list[float] = []
-    outcome = Outcome(spec.name, 1)
+    outcome = Outcome(spec.name, 1, "simulated")
     for _repetition in range(1 if is_quick else REPETITIONS):
         outcome, wall, cpu = _play(spec)
         rates.append(outcome.messages / wall)
@@ -50,7 +57,7 @@ def run(_: Path, *, is_quick: bool) -> Findings:
         "messages_per_cpu_s": statistics.median(on_cpu),
         "messages": float(outcome.messages),
         "facts": float(outcome.facts),
-        "messages_per_workload": outcome.messages / outcome.submitted,
+        "messages_per_workload": outcome.messages / outcome.figures["submitted"],
         "virtual_seconds_per_s": outcome.virtual_seconds / outcome.wall_seconds,
     }
     limit = (
@@ -64,5 +71,5 @@ def _play(spec: ScenarioSpec) -> tuple[Outcome, float, float]:
     """One run with the wall and processor seconds that it took."""
     wall, cpu = time.perf_counter(), time.process_time()
     outcome = run_simulated(spec, 1)
-    assert outcome.is_good, (outcome.violations[:3], outcome.problems[:3])
+    assert outcome.is_good, outcome.first_problem()
     return outcome, time.perf_counter() - wall, time.process_time() - cpu

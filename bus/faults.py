@@ -18,6 +18,8 @@ class Faults(Struct):
     repeat_probability: float = 0.0
     repeat_delay: Nanoseconds = Nanoseconds(50 * MILLISECOND)
     """A repeat comes up to so long after the first."""
+    repeats_in_order: bool = False
+    """Every repeat comes exactly so long after the first: all that was said comes again as it was said."""
     extra_delay_probability: float = 0.0
     extra_delay: Nanoseconds = Nanoseconds(500 * MILLISECOND)
     """Up to so much is added to the delay."""
@@ -25,6 +27,26 @@ class Faults(Struct):
     """Even what one endpoint says to one subject arrives out of order, which is beyond the promise of the port."""
     pending_max: int = INBOX_MAX
     """Messages on their way to one ear; more are lost, and counted where they would have been heard."""
+
+
+def added(one: Faults, other: Faults) -> Faults:
+    """Both at once: each strikes by its own chance, and the later of two delays counts."""
+
+    def either(first: float, second: float) -> float:
+        return 1 - (1 - first) * (1 - second)
+
+    return Faults(
+        delay_min=max(one.delay_min, other.delay_min),
+        delay_max=max(one.delay_max, other.delay_max),
+        drop_probability=either(one.drop_probability, other.drop_probability),
+        repeat_probability=either(one.repeat_probability, other.repeat_probability),
+        repeat_delay=max(one.repeat_delay, other.repeat_delay),
+        repeats_in_order=one.repeats_in_order or other.repeats_in_order,
+        extra_delay_probability=either(one.extra_delay_probability, other.extra_delay_probability),
+        extra_delay=max(one.extra_delay, other.extra_delay),
+        is_reordering=one.is_reordering or other.is_reordering,
+        pending_max=min(one.pending_max, other.pending_max),
+    )
 
 
 Gate = Callable[[str, str, Message, Callable[[], None]], bool]
@@ -36,7 +58,7 @@ IsCut = Callable[[str, str], bool]
 
 def between(ones: Iterable[str], others: Iterable[str], is_one_way: bool = False) -> IsCut:
     """A cut between endpoints, each given by its name or, with a `*` at the end, by how its name begins."""
-    is_one, is_other = _matcher(ones), _matcher(others)
+    is_one, is_other = named(ones), named(others)
     if is_one_way:
         return lambda sender, hearer: is_one(sender) and is_other(hearer)
     return lambda sender, hearer: (
@@ -44,7 +66,8 @@ def between(ones: Iterable[str], others: Iterable[str], is_one_way: bool = False
     )
 
 
-def _matcher(names: Iterable[str]) -> Callable[[str], bool]:
+def named(names: Iterable[str]) -> Callable[[str], bool]:
+    """Whether a name is one of these; a `*` at the end stands for any rest."""
     listed = list(names)
     whole = frozenset(name for name in listed if not name.endswith("*"))
     starts = tuple(name[:-1] for name in listed if name.endswith("*"))

@@ -8,13 +8,14 @@ All chance is drawn from the generator that was handed in, in the order in which
 """
 
 import asyncio
+import contextvars
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Protocol
 
 from bus.catalogue import dead_letters_of
-from bus.faults import Faults, Gate, IsCut, between
+from bus.faults import Faults, Gate, IsCut, added, between
 from bus.packing import not_ours
 from bus.simulated_endpoint import Clock, Crowd, Ear, Letter, SimulatedBus, prefix_of
 from core.codec import CodecError, decode_parcel
@@ -45,16 +46,24 @@ class SimulatedNetwork:
         self.faults = Faults()
         self.gate: Gate | None = None
         """Set by whoever holds back chosen messages."""
+        self.overheard: dict[type[Message], list[Callable[[str, Message], None]]] = {}
+        """Who is told, by the type of the message, by whom it is said and what, before it is on its way."""
         self.is_up = True
         self.dropped = 0
         """Lost by chance, by a cut, or with an endpoint that is gone; nobody was told."""
         self.dead_letters = 0
+        self._context = contextvars.copy_context()
         self._draw = dice.random
         self._crowds: dict[str, Crowd] = {}
         """Ears by what comes before the verb."""
         self._endpoints: list[SimulatedBus] = []
         self._incarnations: dict[str, int] = {}
         self._cuts: list[IsCut] = []
+        self._disturbed: list[tuple[IsCut, Faults]] = []
+        self._faults_between: dict[tuple[str, str], Faults] = {}
+        """Of those pairs between which something was said since the disturbances last changed."""
+        self._waiting: dict[SimulatedBus, list[tuple[Ear, Letter]]] = {}
+        """By paused endpoint, what has arrived for it."""
         self._buckets: dict[int, list[tuple[Ear, Letter]]] = {}
         self._due: list[int] = []
         """A heap of the instants that have a bucket."""
@@ -91,6 +100,27 @@ class SimulatedNetwork:
     def heal(self, cut: IsCut | None = None) -> None:
         """Take back one cut, or all."""
         self._cuts = [] if cut is None else [one for one in self._cuts if one is not cut]
+
+    def disturb(self, is_on_link: IsCut, faults: Faults) -> object:
+        """Let these faults strike what is said on a link, beside all others that do. Returns what `calm` wants."""
+        handle = (is_on_link, faults)
+        self._disturbed.append(handle)
+        self._faults_between.clear()
+        return handle
+
+    def calm(self, handle: object = None) -> None:
+        """End one disturbance, or all."""
+        self._disturbed = [] if handle is None else [one for one in self._disturbed if one is not handle]
+        self._faults_between.clear()
+
+    def pause(self, endpoint: SimulatedBus) -> None:
+        """What arrives for it waits, as in the buffers of a stopped process."""
+        self._waiting.setdefault(endpoint, [])
+
+    def resume(self, endpoint: SimulatedBus) -> None:
+        """It hears all that waited, in its order."""
+        for ear, letter in self._waiting.pop(endpoint, ()):
+            self._deliver(ear, letter)
 
     def is_cut(self, sender: str, hearer: str) -> bool:
         """Whether nothing that the one says reaches the other."""
@@ -167,8 +197,9 @@ class SimulatedNetwork:
             crowd.single.remove(ear)
 
     def forget(self, endpoint: SimulatedBus) -> None:
-        """It is gone."""
+        """It is gone, with all that waits for it."""
         self._endpoints.remove(endpoint)
+        self._waiting.pop(endpoint, None)
 
     def say(self, sender: SimulatedBus, subject: str, data: bytes, reply_to: str) -> bool:
         """Put a message on its way; False when it is plain that nobody listens."""
@@ -195,6 +226,8 @@ class SimulatedNetwork:
     def _send(self, name: str, ear: Ear, letter: Letter) -> None:
         """One message on its way to one ear, or not."""
         faults, draw = self.faults, self._draw
+        if self._disturbed:
+            faults = self._between(name, ear.endpoint.name)
         if self._cuts and self.is_cut(name, ear.endpoint.name):
             self.dropped += 1
             return
@@ -209,7 +242,21 @@ class SimulatedNetwork:
             at = ear.not_before(now, (name, letter.subject), at)
         self._put(ear, at, letter)
         if faults.repeat_probability and draw() < faults.repeat_probability:
-            self._put(ear, at + int(draw() * faults.repeat_delay), letter)
+            again = Letter(letter.sender, letter.subject, letter.data, letter.mark, letter.reply_to)
+            again.finds_heir = True
+            later = faults.repeat_delay if faults.repeats_in_order else int(draw() * faults.repeat_delay)
+            self._put(ear, at + later, again)
+
+    def _between(self, sender: str, hearer: str) -> Faults:
+        """All faults that strike what the one says to the other."""
+        faults = self._faults_between.get((sender, hearer))
+        if faults is None:
+            faults = self.faults
+            for is_on_link, more in self._disturbed:
+                if is_on_link(sender, hearer):
+                    faults = added(faults, more)
+            self._faults_between[sender, hearer] = faults
+        return faults
 
     def _put(self, ear: Ear, at: int, letter: Letter) -> None:
         """Into the bucket of the next tick after `at`; within a bucket messages keep the order in which they were said."""
@@ -231,7 +278,8 @@ class SimulatedNetwork:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = at
-        self._timer = self.clock.call_at_ns(Instant(at), self._deliver_due)
+        # In the network's own context: a paused endpoint stops nobody's messages.
+        self._timer = self.clock.call_at_ns(Instant(at), self._deliver_due, context=self._context)
 
     def _deliver_due(self) -> None:
         """Empty every bucket whose instant has come. Whoever hears may say, but that arrives a tick later at least."""
@@ -248,8 +296,15 @@ class SimulatedNetwork:
             self._arm(self._due[0])
 
     def _deliver(self, ear: Ear, letter: Letter) -> None:
-        ear.pending -= 1
+        if letter.finds_heir and not ear.is_open:
+            ear.pending -= 1
+            ear = self._heir(ear)
+            ear.pending += 1
         endpoint, sender = ear.endpoint, letter.sender
+        if self._waiting and endpoint in self._waiting:
+            self._waiting[endpoint].append((ear, letter))
+            return
+        ear.pending -= 1
         if not ear.is_open or not self.is_up:
             self.dropped += 1
             return
@@ -276,6 +331,12 @@ class SimulatedNetwork:
         else:
             endpoint.counts.heard += 1
             ear.hear(parcel, letter.reply_to)
+
+    def _heir(self, shut: Ear) -> Ear:
+        """The ear at this address of whoever is called now as its hearer was; itself, if there is none."""
+        crowd = self._crowds.get(shut.prefix) or Crowd()
+        members = (*crowd.single, *crowd.groups.get(shut.group, ()))
+        return next((ear for ear in members if ear.endpoint.name == shut.endpoint.name), shut)
 
     def _let_go(self, held: Ear, letter: Letter) -> None:
         """A message that was held back arrives at whoever is called as its hearer was, and hears its subject now."""

@@ -1,6 +1,7 @@
 """One endpoint of a simulated network, and its ears."""
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -21,7 +22,13 @@ class Clock(Protocol):
     def now_ns(self) -> Instant:
         """The instant it is."""
 
-    def call_at_ns(self, when: Instant, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+    def call_at_ns(
+        self,
+        when: Instant,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
         """Call back at an instant."""
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -35,6 +42,7 @@ class Wire(Protocol):
     clock: Clock
     faults: Faults
     is_up: bool
+    overheard: dict[type[Message], list[Callable[[str, Message], None]]]
 
     def open_ear(self, ear: "Ear") -> None:
         """Deliver to it from now on."""
@@ -154,6 +162,8 @@ class SimulatedBus:
             self.counts.lost += 1
             return identity, True
         self.counts.said += 1
+        for overhear in network.overheard.get(type(message), ()):
+            overhear(self.name, message)
         return identity, network.say(self, subject, data, "" if is_answer else reply_to)
 
 
@@ -209,7 +219,7 @@ class Ear:
 class Letter:
     """One message on its way, to however many ears."""
 
-    __slots__ = ("data", "is_let_go", "mark", "parcel", "reply_to", "sender", "subject")
+    __slots__ = ("data", "finds_heir", "is_let_go", "mark", "parcel", "reply_to", "sender", "subject")
 
     def __init__(
         self, sender: SimulatedBus | None, subject: str, data: bytes, mark: bytes, reply_to: str
@@ -221,6 +231,8 @@ class Letter:
         """What the bytes say, once one ear has heard them."""
         self.is_let_go = False
         """Whether it was held back, and no longer is."""
+        self.finds_heir = False
+        """Whether it is a repeat, which arrives also at the next life of whoever heard the first."""
 
 
 def prefix_of(subject: str) -> str:

@@ -390,6 +390,10 @@ class RegionBroker:
         if self._is_old(state, report.worker, report.order) or report.life != state.life:
             return NOTHING
         seen = WorkerSeen(report.worker, is_whole=False, tasks=(report.tasks,), order=report.order)
+        if report.tasks.phase == TasksPhase.STOPPING:
+            # It has heard the order. To say it at every report, which is how a worker answers it, would go on as fast as
+            # the bus carries it; it is said again at the next beat.
+            return Decision((seen,))
         words = words_for_report(self.region, state.image, state.sequence, report.worker, report.tasks)
         return Decision((seen,), words)
 

@@ -8,7 +8,15 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from core.events.queue import AttemptClosed, AwardReturned, WorkloadAwarded, WorkloadBound, WorkloadCancelled
+from core.events.queue import (
+    AttemptClosed,
+    AwardReturned,
+    WorkloadAwarded,
+    WorkloadBound,
+    WorkloadCancelled,
+    WorkloadHeld,
+    WorkloadReleased,
+)
 from core.events.region import (
     AttemptsForgotten,
     AwardDeclined,
@@ -19,6 +27,7 @@ from core.events.region import (
 from core.fact import Event, Fact, Note
 from core.images import GlobalImage, RegionImage
 from core.images.capacity import Capacity, Columns
+from core.images.region import AttemptPhase
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
 from core.nouns.placement import Claim, needs_of
 from core.nouns.workload import EndCause, Kind, Phase
@@ -128,7 +137,9 @@ def check_one_live(workload: WorkloadId, regions: dict[RegionName, RegionImage])
 
 
 def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName, RegionImage]) -> list[str]:
-    """Rule 3 at a fact of the queue: epochs only grow, terminal is absorbing, an end leaves nothing behind."""
+    """Rule 3 at a fact of the queue: epochs and revisions only grow, terminal is absorbing, an end leaves nothing behind,
+    and what is said of an attempt is what its region shows of it.
+    """
     event = fact.event
     workload = getattr(event, "workload", None)
     row = before.workloads.rows.get(workload) if workload is not None else None
@@ -148,12 +159,39 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
                 found.append(
                     f"{workload}: {type(event).__name__} of epoch {event.epoch}, standing is {row.epoch}"
                 )
+            else:
+                found.extend(_unfounded(event, regions))
+        case WorkloadHeld() | WorkloadReleased():
+            if event.revision != row.hold_revision + 1:
+                found.append(f"{workload}: hold revision {event.revision} after {row.hold_revision}")
     ends = isinstance(event, WorkloadCancelled) or (
         isinstance(event, AttemptClosed) and event.phase.is_terminal
     )
     if ends:
         found.extend(_still_live(workload, regions))
     return found
+
+
+def _unfounded(
+    event: WorkloadBound | AwardReturned | AttemptClosed, regions: dict[RegionName, RegionImage]
+) -> list[str]:
+    """What the queue records of an attempt is what its region's log shows of that very attempt."""
+    image = regions.get(event.region)
+    if image is None:
+        return []
+    attempt = image.attempts.row(event.workload, event.epoch)
+    shown = attempt.phase if attempt is not None else None
+    match event:
+        case AwardReturned():
+            is_founded = shown == AttemptPhase.DECLINED
+        case AttemptClosed():
+            is_founded = shown == AttemptPhase.ENDED
+        case WorkloadBound():
+            is_founded = shown in (AttemptPhase.STARTED, AttemptPhase.ENDED)
+    if is_founded:
+        return []
+    name = f"{type(event).__name__} of epoch {event.epoch}"
+    return [f"{event.workload}: {name}, and {event.region} shows it {shown or 'nowhere'}"]
 
 
 def _still_live(workload: WorkloadId, regions: dict[RegionName, RegionImage]) -> list[str]:

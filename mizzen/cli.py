@@ -58,6 +58,9 @@ app.command("mizzen.commands.version:version", name="version", help="Tell what t
 app.command(scenario)
 scenario.command("mizzen.commands.scenario:list_scenarios", name="list", help="Name the scenarios there are.")
 scenario.command("mizzen.commands.scenario:run", name="run", help="Run a scenario and check what came of it.")
+scenario.command(
+    "mizzen.commands.scenario:swarm", name="swarm", help="Draw many scenarios from seeds and play them all."
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

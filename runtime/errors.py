@@ -15,6 +15,16 @@ class KeeperExists(HostError):
         self.log = log
 
 
+class KeeperSilent(HostError):
+    """Somebody listens for this log's keeper and does not answer, or the bus is not well: another may be there."""
+
+    def __init__(self, log: LogName) -> None:
+        super().__init__(
+            f"log {log} may be kept already: whoever listens for its keeper does not answer; it is tried again"
+        )
+        self.log = log
+
+
 class BrokenInvariant(HostError):
     """A component did what it must never do."""
 

@@ -5,6 +5,7 @@
       here: {this_machine: true}
       eu: {nodes: 40, gpu_type: H100, workers: 2}
       us: {nodes: 8, gpu_type: A100, gpus_per_node: 4, agents: 1}
+      asia: {nodes: 64, gpu_type: H100, workers: 4, nodes_per_rack: 8, zones: 2}
 
 A region is this machine, which runs programs, or nodes that are emulated. Every field is typed, and a field that is not
 known is refused by its name.
@@ -55,6 +56,8 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
     agents: Positive = 2
     """`a0`, `a1`, and so on."""
     nodes_per_rack: Positive = 16
+    zones: Positive = 1
+    """`zone-0`, `zone-1`, and so on, among which the workers are cut with all their nodes: no rack lies in two of them."""
 
     def problem(self) -> str:
         """What its type cannot say is wrong; empty when nothing is."""
@@ -62,6 +65,8 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
             return "it is either `this_machine` or has emulated `nodes`"
         if not self.this_machine and not (self.nodes and self.gpu_type):
             return "it needs `nodes` and `gpu_type`, or `this_machine: true`"
+        if self.zones > 1 and self.zones > min(self.workers, self.nodes):
+            return f"its {self.zones} `zones` need a worker each, and a node for each worker"
         return ""
 
 
@@ -96,14 +101,16 @@ def plan_of_this_machine() -> Plan:
 
 
 def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
-    """Like nodes cut among workers, each of which begins a rack of its own."""
+    """Like nodes cut among workers, each of which begins a rack of its own, and workers cut among zones."""
     total = Amount(MILLI * spec.gpus_per_node, EMULATED_NODE.cpu_milli, EMULATED_NODE.memory_bytes)
     inventories = []
     first = 0
-    for number in range(min(spec.workers, spec.nodes)):
+    workers = min(spec.workers, spec.nodes)
+    for number in range(workers):
         count = spec.nodes // spec.workers + (number < spec.nodes % spec.workers)
         rack = number * (spec.nodes // spec.nodes_per_rack + 1)
-        group = NodeGroup(first, count, total, spec.gpu_type, rack, spec.nodes_per_rack)
+        zone = f"zone-{number * spec.zones // workers}"
+        group = NodeGroup(first, count, total, spec.gpu_type, rack, spec.nodes_per_rack, zone)
         inventories.append(Inventory(WorkerName(f"w{number}"), (group,)))
         first += count
     return RegionPlan(region, tuple(inventories), spec.agents)

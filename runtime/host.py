@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct
 
 from bus.catalogue import KEEPER
-from bus.errors import AskTimedOut, BusError, NobodyListens
+from bus.errors import BusError
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
 from core.component import (
@@ -45,7 +45,7 @@ from core.messages.base import (
     Refused,
     Woken,
 )
-from core.messages.logs import AskHead, HeadAnswer, HeadTold
+from core.messages.logs import HeadAnswer, HeadTold
 from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, Instant, after, earliest, seconds
 from core.nouns.limits import (
@@ -62,8 +62,9 @@ from runtime.announcing import announcements
 from runtime.citations import cited_by, known_of
 from runtime.clock import Clock
 from runtime.effects import Doer
-from runtime.errors import BrokenInvariant, KeeperExists, OlderCopy
+from runtime.errors import BrokenInvariant, OlderCopy
 from runtime.following import Following
+from runtime.only_keeper import ensure_no_other
 from runtime.wake import Wake
 from store.errors import LogFull
 from store.port import Log, Row
@@ -151,16 +152,9 @@ class Host(Generic[State]):
     # Life.
 
     async def prepare(self) -> None:
-        """Make sure that no other keeper answers for the log. Raises KeeperExists."""
-        if self._kept is None:
-            return
-        try:
-            answer = await self.bus.ask(AskHead(self._kept.log.head.log), READ_TIMEOUT)
-        except NobodyListens:
-            return
-        except AskTimedOut:
-            return
-        raise KeeperExists(self._kept.log.head.log, answer.sequence if isinstance(answer, HeadAnswer) else 0)
+        """Make sure that no other keeper answers for the log, nor could. Raises KeeperExists and KeeperSilent."""
+        if self._kept is not None:
+            await ensure_no_other(self.bus, self._kept.log.head.log)
 
     def tasks(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """What the supervisor is to run for as long as the component lives, each under a name. Any of them ends by raising."""

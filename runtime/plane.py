@@ -17,7 +17,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -91,20 +91,30 @@ class PlaneProcesses:
         host: str = LOOPBACK,
         port: int = 0,
         died: Callable[[str, int], None] | None = None,
+        variables: Callable[[Unit], Mapping[str, str]] | None = None,
     ) -> None:
-        """`fleet_file` is the one that the plan was read from; none: this machine alone. `died` is told of deaths."""
+        """`fleet_file` is the one that the plan was read from; none: this machine alone. `died` is told of deaths.
+
+        `variables` are what a unit has in its environment beside, or instead of, what we have.
+        """
         self.plan = plan
         self.directory = directory
         self.url = ""
         self.supervisor = Supervisor(directory / PROCESSES, LOADED_ONCE, died)
         self._fleet_file = fleet_file
         self.on_death = died
+        self._variables = variables
         self._host = host
         self._port = port
         self._lock: FileLock | None = None
         self.server: NatsServer | None = None
         """Ours; None while it is somebody else's."""
         self._serving: asyncio.Task[None] | None = None
+        self._may_serve = asyncio.Event()
+        """Cleared while our server is to stay dead."""
+        self._may_serve.set()
+        self._is_served = asyncio.Event()
+        """Set while our server is up."""
         self._written: list[Path] = []
 
     async def start(self) -> None:
@@ -118,12 +128,13 @@ class PlaneProcesses:
             )
             raise PlaneError(text) from error
         try:
-            fleet_file = self._keep_fleet_file()
+            self._keep_fleet_file()
             await self._start_server()
             if self.server is not None:
+                self._is_served.set()
                 self._serving = asyncio.get_running_loop().create_task(self._serve(), name="keep/nats")
             for unit in units_of(self.plan):
-                self.supervisor.start(self._process(unit, fleet_file))
+                self.supervisor.start(self._process(unit))
             self.write_how_to_reach_it(self.directory / PLANE_FILE)
         except BaseException:
             await self.stop()
@@ -145,6 +156,20 @@ class PlaneProcesses:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    async def stop_bus(self) -> None:
+        """Kill our server; it stays dead until `start_bus`. No harm if it is dead."""
+        assert self.server is not None, "it is somebody else's"
+        self._may_serve.clear()
+        if self._is_served.is_set():
+            self._is_served.clear()
+            await self.server.kill()
+
+    async def start_bus(self) -> None:
+        """Have our server started again, and wait until it is up. No harm if it is."""
+        assert self.server is not None, "it is somebody else's"
+        self._may_serve.set()
+        await self._is_served.wait()
 
     def tasks(self) -> list[int]:
         """Processes of what users run on this plane's machine, their runners among them."""
@@ -169,18 +194,17 @@ class PlaneProcesses:
     def _how_to_reach_it(self) -> Reached:
         return Reached(self.url, self.plan.fleet, str(self.directory.absolute()), os.getpid())
 
-    def _keep_fleet_file(self) -> Path | None:
+    def _keep_fleet_file(self) -> None:
         """The directory's own copy: the fleet became facts under it. Raises PlaneError when it is another fleet's now."""
         kept = self.directory / FLEET_FILE
         if self._fleet_file is None:
-            return kept if kept.exists() else None
+            return
         text = self._fleet_file.read_bytes()
         if not kept.exists():
             kept.write_bytes(text)
         elif kept.read_bytes() != text:
             text_ = f"{self.directory} holds the plane of another fleet file (see {kept}); name another --directory"
             raise PlaneError(text_)
-        return kept
 
     async def _start_server(self) -> None:
         configured = os.environ.get(URL_VARIABLE, "")
@@ -203,34 +227,46 @@ class PlaneProcesses:
         assert self.server is not None, "it was started"
         while True:
             await self.server.wait()
+            self._is_served.clear()
             delay = RESTART_DELAY_MIN
-            is_up = False
-            while not is_up:
-                self._tell_death(NATS, delay)
-                await asyncio.sleep(delay / SECOND)
-                delay = Nanoseconds(min(2 * delay, RESTART_DELAY_MAX))
+            while not self._is_served.is_set():
+                if self._may_serve.is_set():
+                    self._tell_death(NATS, delay)
+                    await asyncio.sleep(delay / SECOND)
+                    delay = Nanoseconds(min(2 * delay, RESTART_DELAY_MAX))
+                await self._may_serve.wait()
                 try:
                     await self.server.start()
-                    is_up = True
                 except (BusError, OSError) as error:  # Its port may be another's for a while.
                     logger.error("nats_not_started", problem=str(error))
+                    continue
+                if self._may_serve.is_set():
+                    self._is_served.set()
+                else:
+                    await self.server.kill()  # It was to be dead before it was up.
 
     def _tell_death(self, name: str, again: Nanoseconds) -> None:
         logger.warning("process_died", name=name, again_seconds=again / SECOND)
         if self.on_death is not None:
             self.on_death(name, -1)
 
-    def _process(self, unit: Unit, fleet_file: Path | None) -> Process:
-        words = ["start", unit.role, "--directory", str(self.directory), "--no-reader", "--supervised"]
+    def words_of(self, unit: Unit, directory: Path) -> tuple[str, ...]:
+        """What the command line is told, so that it is this unit, on the logs of a directory."""
+        words = ["start", unit.role, "--directory", str(directory), "--no-reader", "--supervised"]
         if unit.region:
             words += ["--region", unit.region]
         if unit.member and unit.role != "reader":
             words += ["--member", unit.member]
-        if fleet_file is not None:
-            words += ["--fleet", str(fleet_file)]
-        environment = {**os.environ, URL_VARIABLE: self.url}
+        kept = self.directory / FLEET_FILE
+        if kept.exists():
+            words += ["--fleet", str(kept)]
+        return tuple(words)
+
+    def _process(self, unit: Unit) -> Process:
+        own = self._variables(unit) if self._variables is not None else {}
+        environment = {**os.environ, URL_VARIABLE: self.url, **own}
         wave = WAVES.get(unit.role, OTHERS_WAVE)
-        return Process(unit.name, COMMAND_LINE, tuple(words), environment, wave)
+        return Process(unit.name, COMMAND_LINE, self.words_of(unit, self.directory), environment, wave)
 
 
 def spool_of(directory: Path, region: str, member: str) -> Path:

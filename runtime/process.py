@@ -105,6 +105,8 @@ async def run_unit(
             causes = list(_leaves(death))
             final = [cause for cause in causes if isinstance(cause, FINAL)]
             if final or not has_lived:
+                if is_supervised:
+                    _log_death(unit, causes, Nanoseconds(0))
                 raise (final or causes)[0] from death
             _raise_if_cancelled(death)
             if is_supervised:

@@ -116,13 +116,17 @@ class EmulatedSpool:
         if share is None or share.state.phase != TasksPhase.PREPARED:
             return
         share.started_at = now
-        span, share.exit_code = _span_and_exit(share.command)
-        share.ends_at = after(now, span)
+        share.ends_at = after(now, self._fate_of(share))
         share.saves_at = self._next_save(share, now)
         self._schedule(key, share)
         self._change(share, TasksPhase.RUNNING)
         if self.on_start is not None:
             self.on_start(key, share)
+
+    def _fate_of(self, share: Share) -> Nanoseconds:
+        """How long it will run; its exit code is set."""
+        span, share.exit_code = _span_and_exit(share.command)
+        return span
 
     def _stop(self, key: AttemptKey, grace: Nanoseconds, now: Instant) -> None:
         """SIGTERM: it writes a checkpoint and leaves, if its grace is long enough; SIGKILL otherwise."""

@@ -56,6 +56,14 @@ class Kept:
         self.lives = 0
         self.child: BaseProcess | None = None
         self.keeping: asyncio.Task[None] | None = None
+        self.holds = 0
+        """How many keep it down."""
+        self.is_free = asyncio.Event()
+        """Set while nobody keeps it down."""
+        self.is_dead = asyncio.Event()
+        """Set between two lives."""
+        self.is_free.set()
+        self.is_dead.set()
 
     @property
     def pid(self) -> int:
@@ -123,9 +131,27 @@ class Supervisor:
         kept.send(signal.SIGKILL)
         return pid
 
+    async def hold(self, name: str) -> int:
+        """As by kill -9, and it stays dead until everybody who holds it lets it go. Returns as `kill` does, once it is dead."""
+        kept = self._kept[name]
+        kept.holds += 1
+        kept.is_free.clear()
+        pid = self.kill(name)
+        await kept.is_dead.wait()
+        return pid
+
+    def release(self, name: str) -> None:
+        """Let it be started again. No harm if nobody holds it."""
+        kept = self._kept[name]
+        kept.holds = max(0, kept.holds - 1)
+        if not kept.holds:
+            kept.is_free.set()
+
     async def stop(self) -> None:
         """End all, wave by wave, each with time to close its log; then by force."""
         self._stopping.set()
+        for kept in self._kept.values():
+            kept.is_free.set()  # Whoever is held down is not started any more, and nobody need wait for that.
         waves = sorted({kept.process.wave for kept in self._kept.values()}, reverse=True)
         for wave in waves:
             mine = [kept for kept in self._kept.values() if kept.process.wave == wave]
@@ -147,6 +173,7 @@ class Supervisor:
         delay = RESTART_DELAY_MIN
         while not self._stopping.is_set():
             begun = loop.time()
+            kept.is_dead.clear()
             try:
                 kept.child = await self._started(kept.process)
             except (
@@ -158,6 +185,8 @@ class Supervisor:
                 kept.lives += 1
                 if self._stopping.is_set():
                     kept.send(signal.SIGTERM)  # Told to stop while it was being started.
+                elif kept.holds:
+                    kept.send(signal.SIGKILL)  # The same, and to stay dead.
                 code = await _ended(kept.child)
                 kept.child = None
                 if self._stopping.is_set():
@@ -165,11 +194,13 @@ class Supervisor:
                 if self._died is not None:
                     self._died(name, code)
                 logger.warning("process_died", name=name, exit_code=code, again_seconds=delay / SECOND)
+            kept.is_dead.set()
             if loop.time() - begun > RESTART_DELAY_MAX / SECOND:
                 delay = RESTART_DELAY_MIN
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay / SECOND)
             delay = Nanoseconds(min(2 * delay, RESTART_DELAY_MAX))
+            await kept.is_free.wait()
 
     async def _started(self, process: Process) -> BaseProcess:
         """One at a time, and not in the loop: the first one waits until the server has loaded everything."""

@@ -27,6 +27,8 @@ from core.nouns.instant import SECOND, Instant, Nanoseconds
 Result = TypeVar("Result")
 
 EPOCH = Instant(0)
+OWNER: contextvars.ContextVar[str] = contextvars.ContextVar("OWNER", default="")
+"""Whose callbacks and tasks those are that are made in a context; empty: nobody's, and nobody can freeze them."""
 SPINS_MAX = 1_000_000
 """Rounds of callbacks at one instant; more means that somebody polls with `sleep(0)`, and virtual time never passes."""
 _CANCELLED_MIN = 256
@@ -80,6 +82,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Every task that lives, in the order of creation."""
         self._has_handler = False
         self._ready: deque[_Call] = deque()
+        self._frozen: dict[str, list[_Call]] = {}
+        """By owner, what would have run."""
+
+    # Pauses.
+
+    def freeze(self, owner: str) -> None:
+        """Run nothing more of an owner's (`OWNER`), as SIGSTOP does to a process. Time goes on."""
+        assert owner, "nobody's callbacks are the loop's own"
+        self._frozen.setdefault(owner, [])
+
+    def thaw(self, owner: str) -> None:
+        """Run all that would have run meanwhile, in its order; nothing if the owner is not frozen."""
+        self._ready.extend(self._frozen.pop(owner, ()))
 
     # The clock.
 
@@ -91,9 +106,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """The instant it is, exact."""
         return Instant(self._start + self._elapsed)
 
-    def call_at_ns(self, when: Instant, callback: Callable[..., object], *args: Any) -> asyncio.TimerHandle:
+    def call_at_ns(
+        self,
+        when: Instant,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
         """Call back at an instant, exactly; at once when it has passed."""
-        return self._set_timer(when - self._start, callback, args, None)
+        return self._set_timer(when - self._start, callback, args, context)
 
     def call_after_ns(
         self, span: Nanoseconds, callback: Callable[..., object], *args: Any
@@ -139,8 +160,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Call back after so many seconds."""
-        return self._set_timer(self._elapsed + round(delay * SECOND), callback, args, context)
+        """Call back after so many seconds; whoever waits until a time that no nanosecond is does not wait for ever."""
+        span = round(delay * SECOND) or int(delay > 0)
+        return self._set_timer(self._elapsed + span, callback, args, context)
 
     def create_task(  # type: ignore[override]  # as call_soon
         self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None
@@ -182,7 +204,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Run until somebody calls `stop`. BaseEventLoop would run one round, select, and come back."""
-        ready, timers = self._ready, self._timers
+        ready, timers, frozen = self._ready, self._timers, self._frozen
         spins = 0
         while True:
             # 1. When nothing is ready, jump to the next timer that still counts.
@@ -207,6 +229,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             for _ in range(len(ready)):
                 call = ready.popleft()
                 if call.is_cancelled:
+                    continue
+                if frozen and (owner := call.context.get(OWNER, "")) in frozen:
+                    frozen[owner].append(call)
                     continue
                 try:
                     call.context.run(call.callback, *call.args)

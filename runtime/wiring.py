@@ -172,7 +172,7 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     """Build one unit.
 
     Raises store.errors.LogError when its log cannot be taken or read, runtime.errors.KeeperExists when another keeper
-    answers for it.
+    answers for it, and KeeperSilent when one may be there that does not answer.
     """
     build = ROLES[unit.role]
     if build is None:

@@ -1,50 +1,31 @@
-"""Plays one scenario in real processes: starts the plane, submits the load and the jobs, kills whom the scenario names, waits
-for the end, and checks every log.
+"""Plays one scenario in real processes for people who watch: the run of any scenario (scenarios/run.py), the job files that it
+names, what a plane looks like at each moment, and what its auditor found.
 """
 
 import asyncio
-import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
-import structlog
 from msgspec import Struct
 
 from bus.errors import BusError
-from bus.nats import NatsConnection
-from bus.port import Bus
 from core.messages.auditor import AuditShown, ShowAudit
-from core.messages.base import Message, Refused
 from core.messages.output import OutputPage, ReadOutput
-from core.messages.queue import (
-    Acknowledged,
-    CancelWorkload,
-    ListedWorkload,
-    ListWorkloads,
-    RequeueWorkload,
-    Submitted,
-    SubmitWorkload,
-    WorkloadsListed,
-)
-from core.nouns.ids import RegionName, WorkerName, WorkloadId
+from core.messages.queue import ListedWorkload, ListWorkloads, RequeueWorkload, WorkloadsListed
+from core.nouns.ids import RegionName, WorkerName
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.workload import Phase, WorkloadSpec
-from runtime.plane import FLEET_FILE, PlaneProcesses
-from runtime.wiring import Plan, units_of
-from scenarios.fleet import plan_of, unit_meant
-from scenarios.load import Arrival, draw_load
-from scenarios.philly import trace_load
+from runtime.wiring import Plan
+from scenarios.run import Run
 from scenarios.scenario import JobSpec, ScenarioSpec
-
-logger = structlog.get_logger()
+from scenarios.witness import Witness
+from scenarios.worlds.processes import ProcessesWorld
 
 ASK: Nanoseconds = seconds(2)
 AGAIN_SECONDS = 0.25
-"""Before a request that nobody answered is made again, as any client would."""
 LOOK_SECONDS = 0.4
 """Between looks at the plane."""
 AUDIT_SECONDS_MAX = 20.0
@@ -53,8 +34,6 @@ OUTPUT_BYTES = 256 * 1024
 LOSS = re.compile(rb"^step (\d+) loss ([0-9.]+)", re.MULTILINE)
 
 RESUMED = re.compile(rb"^resumed at step (\d+)", re.MULTILINE)
-
-Told = TypeVar("Told", bound=Message)
 
 
 class Job(Struct, frozen=True):
@@ -103,149 +82,72 @@ class LiveRun:
     def __init__(
         self, spec: ScenarioSpec, jobs: Sequence[Job], directory: Path, seed: int, watch: Watch
     ) -> None:
+        """The directory has the fleet file."""
         self.spec = spec
         self.jobs = jobs
-        self.plan: Plan = plan_of(spec.fleet, spec.name)
-        self.plane = PlaneProcesses(self.plan, directory / FLEET_FILE, directory)
-        self.found_at: Path | None = None
-        """Where commands in another terminal may find the plane while it runs."""
-        self.look = Look(wanted=spec.load.workloads + len(jobs), total=_totals(self.plan))
-        self.accepted: dict[str, WorkloadId] = {}
-        """By idempotency key."""
-        self.problems: list[str] = []
+        self.plan: Plan = spec.plan
+        self.witness = Witness(self.plan)
+        self.look = Look(total=_totals(self.plan))
+        self.world = ProcessesWorld(self.plan, seed, directory, self.witness, self.look.kills.append)
+        self.run = Run(spec, seed, self.world, self.witness)
+        self.users = self.run.users
         self.audit: AuditShown | None = None
         self._watch = watch
-        self._dice = random.Random(f"scenario/{spec.name}/{seed}")
         self._begun = time.monotonic()
-        self._tasks: list[asyncio.Task[None]] = []
         self._gang_at: tuple[RegionName, WorkerName] | None = None
         """Where the first job was last seen."""
         self._offsets: dict[int, int] = {}
         """By epoch of the gang, how far its output was read."""
 
-    async def play(self, trace: Path | None = None) -> None:
-        """From the start of the plane to its end. The load is drawn from its distributions, or from a trace.
-
-        Raises ScenarioError, PlaneError and BusError.
-        """
-        load, fleet = self.spec.load, self.spec.fleet
-        if trace is None:
-            drawn = draw_load(load, fleet, self._dice)
-        else:
-            drawn = trace_load(trace, load, fleet, self._dice)
-        self.look.wanted = len(drawn) + len(self.jobs)
-        await self.plane.start()
-        if self.found_at is not None:
-            self.plane.write_how_to_reach_it(self.found_at)
+    async def play(self) -> None:
+        """From the start of the plane to its end. Raises PlaneError and BusError."""
+        run, users = self.run, self.users
         try:
-            connection = await NatsConnection.connect(self.plane.url, self.plan.fleet, "user", timeout=ASK)
-            try:
-                await self._play(connection.endpoint("user"), drawn)
-            finally:
-                for task in self._tasks:
-                    task.cancel()
-                await connection.close()
+            await run.begin()
+            self._begun = time.monotonic()
+            users.wanted += len(self.jobs)
+            for number, job in enumerate(self.jobs):
+                users.begin(self._run_job(f"job-{number}", job), f"job/{number}")
+            users.begin(self._keep_looking(), "look")
+            await run.strike()
+            await run.calm_down()
+            await self._look()
+            self.audit = await self._audited()
+            await run.conclude()
         finally:
-            await self.plane.stop(ends_tasks=True)
-
-    async def _play(self, user: Bus, arrivals: list[Arrival]) -> None:
-        await self._wait_until_up(user)
-        self._begun = time.monotonic()
-        self._begin(self._submit_all(user, arrivals), "load")
-        for number, job in enumerate(self.jobs):
-            self._begin(self._run_job(user, f"job-{number}", job), f"job/{number}")
-        self._begin_misfortune()
-        deadline = time.monotonic() + 3600 * self.spec.calm_hours
-        while not await self._has_ended(user):
-            if time.monotonic() > deadline:
-                self.problems.append(f"not everything has ended after {3600 * self.spec.calm_hours:.0f} s")
-                break
-            await asyncio.sleep(LOOK_SECONDS)
-        self.audit = await self._audited(user)
-
-    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(work, name=name))
-
-    async def _wait_until_up(self, user: Bus) -> None:
-        """The queue answers, and has heard of every region's nodes."""
-        while True:
-            listed = await self._insist(user, ListWorkloads(), WorkloadsListed)
-            if set(listed.regions) == set(self.plan.region_names()):
-                return
-            await asyncio.sleep(AGAIN_SECONDS)
+            await run.stop()
 
     # Load.
 
-    async def _submit_all(self, user: Bus, arrivals: list[Arrival]) -> None:
-        for number, arrival in enumerate(arrivals):
-            await self._sleep_until(arrival.at / SECOND)
-            self._begin(self._submit_one(user, f"load-{number}", arrival), f"load/{number}")
-
-    async def _submit_one(self, user: Bus, key: str, arrival: Arrival) -> None:
-        workload = await self._submitted(user, key, arrival.spec)
-        if workload and arrival.cancel_after is not None:
-            await asyncio.sleep(arrival.cancel_after / SECOND)
-            await self._insist(user, CancelWorkload(workload), Message)
-
-    async def _run_job(self, user: Bus, key: str, job: Job) -> None:
-        await self._sleep_until(job.when.after_seconds)
-        workload = await self._submitted(user, key, job.spec)
-        if not workload or not job.when.requeue_after_seconds:
+    async def _run_job(self, key: str, job: Job) -> None:
+        await asyncio.sleep(max(0.0, self._begun + job.when.after_seconds - time.monotonic()))
+        users = self.users
+        workload = await users.submit(key, job.spec)
+        if workload is None or not job.when.requeue_after_seconds:
             return
         while True:
-            listed = await self._insist(user, ListWorkloads((Phase.RUNNING,)), WorkloadsListed)
+            listed = await users.insist(ListWorkloads((Phase.RUNNING,)))
+            assert isinstance(listed, WorkloadsListed), listed
             row = next((row for row in listed.rows if row.workload == workload), None)
             if row is not None and row.ran >= job.when.requeue_after_seconds * SECOND and row.saved_step:
-                await self._insist(user, RequeueWorkload(workload, row.epoch), Acknowledged)
+                await users.insist(RequeueWorkload(workload, row.epoch))
                 self.look.kills.append(f"{job.spec.name} requeued")
                 return
             await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _submitted(self, user: Bus, key: str, spec: WorkloadSpec) -> WorkloadId:
-        answer = await self._insist(user, SubmitWorkload(spec, "scenario", key), Message)
-        if isinstance(answer, Submitted):
-            self.accepted[key] = answer.workload
-            self.look.submitted = len(self.accepted)
-            return answer.workload
-        said = (
-            f"{answer.sentence} {' '.join(answer.problems)}" if isinstance(answer, Refused) else repr(answer)
-        )
-        self.problems.append(f"{key} was not accepted: {said}")
-        return WorkloadId("")
-
-    async def _insist(self, user: Bus, message: Message, expected: type[Told]) -> Told:
-        """Ask until there is an answer, as any client does."""
-        while True:
-            try:
-                answer = await user.ask(message, ASK)
-            except BusError:
-                await asyncio.sleep(AGAIN_SECONDS)
-                continue
-            assert isinstance(answer, expected), answer
-            return answer
-
-    async def _sleep_until(self, offset_seconds: float) -> None:
-        await asyncio.sleep(max(0.0, self._begun + offset_seconds - time.monotonic()))
-
-    # Misfortune.
-
-    def _begin_misfortune(self) -> None:
-        units = units_of(self.plan)
-        loop = asyncio.get_running_loop()
-        for kill in self.spec.misfortune.kills:
-            loop.call_later(kill.after_seconds, self._kill, unit_meant(units, kill).name)
-
-    def _kill(self, name: str) -> None:
-        if self.plane.supervisor.kill(name):
-            self.look.kills.append(f"{name} killed")
-
     # Looking.
 
-    async def _has_ended(self, user: Bus) -> bool:
-        """Look at the plane, tell whoever watches, and whether everything was submitted and has ended."""
-        rows, counts = await self._listed(user)
-        look = self.look
+    async def _keep_looking(self) -> None:
+        while True:
+            await self._look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look(self) -> None:
+        """Look at the plane, and tell whoever watches."""
+        rows, counts = await self._listed()
+        look, users = self.look, self.users
         look.seconds = time.monotonic() - self._begun
+        look.wanted, look.submitted = users.wanted, len(users.accepted)
         look.counts = counts
         look.waiting = dict(Counter(row.reason or "starting" for row in rows if row.phase == Phase.PENDING))
         held: Counter[RegionName] = Counter()
@@ -253,28 +155,27 @@ class LiveRun:
             if row.phase == Phase.RUNNING:  # An award may still wait for those whom it pushes out.
                 held[row.region] += row.gpu_milli
         look.held = dict(held)
-        gang = self.accepted.get("job-0")
+        gang = users.accepted.get("job-0")
         if gang is not None:
-            await self._look_at_gang(user, next((row for row in rows if row.workload == gang), None))
+            await self._look_at_gang(next((row for row in rows if row.workload == gang), None))
         self._watch(look)
-        is_over = len(self.accepted) + len(self.problems) >= look.wanted
-        return is_over and not rows
 
-    async def _listed(self, user: Bus) -> tuple[list[ListedWorkload], dict[str, int]]:
+    async def _listed(self) -> tuple[list[ListedWorkload], dict[str, int]]:
         """All that has not ended."""
         phases = tuple(phase for phase in Phase if not phase.is_terminal)
         rows: list[ListedWorkload] = []
         counts: dict[str, int] = {}
         after = 0
         while True:
-            listed = await self._insist(user, ListWorkloads(phases, after), WorkloadsListed)
+            listed = await self.users.insist(ListWorkloads(phases, after))
+            assert isinstance(listed, WorkloadsListed), listed
             rows += listed.rows
             counts = counts or listed.counts
             after = listed.next
             if not after:
                 return rows, counts
 
-    async def _look_at_gang(self, user: Bus, row: ListedWorkload | None) -> None:
+    async def _look_at_gang(self, row: ListedWorkload | None) -> None:
         """What rank 0 of the first job wrote, attempt by attempt."""
         look = self.look
         look.gang = row or look.gang
@@ -285,15 +186,17 @@ class LiveRun:
         if look.gang is None or self._gang_at is None:
             return
         for epoch in range(max(1, look.gang.epoch - 1), look.gang.epoch + 1):
-            await self._read_output(user, *self._gang_at, epoch)
+            await self._read_output(*self._gang_at, epoch)
 
-    async def _read_output(self, user: Bus, region: RegionName, worker: WorkerName, epoch: int) -> None:
+    async def _read_output(self, region: RegionName, worker: WorkerName, epoch: int) -> None:
         job = self.jobs[0].spec.jobs[0].name
         while True:
             offset = self._offsets.get(epoch, 0)
-            asked = ReadOutput(region, worker, self.accepted["job-0"], epoch, job, 0, offset, OUTPUT_BYTES)
+            asked = ReadOutput(
+                region, worker, self.users.accepted["job-0"], epoch, job, 0, offset, OUTPUT_BYTES
+            )
             try:
-                page = await user.ask(asked, ASK)
+                page = await self.users.bus.ask(asked, ASK)
             except BusError:
                 return
             if not isinstance(page, OutputPage):
@@ -308,15 +211,16 @@ class LiveRun:
             if not whole:
                 return
 
-    async def _audited(self, user: Bus) -> AuditShown | None:
+    async def _audited(self) -> AuditShown | None:
         """What the auditor found, once nothing waits."""
         deadline = time.monotonic() + AUDIT_SECONDS_MAX
         while time.monotonic() < deadline:
-            shown = await self._insist(user, ShowAudit(), AuditShown)
+            shown = await self.users.insist(ShowAudit())
+            assert isinstance(shown, AuditShown), shown
             if not shown.waiting and len(shown.checked) == len(self.plan.regions) + 1:
                 return shown
             await asyncio.sleep(AGAIN_SECONDS)
-        self.problems.append("the auditor did not come up to the heads of all logs")
+        self.users.problems.append("the auditor did not come up to the heads of all logs")
         return None
 
 

@@ -1,25 +1,16 @@
-"""What a run in real processes left behind, read from its logs: every fact checked anew, and the run in figures."""
+"""A run in real processes in figures: what its checks found, what came of the jobs that it names, what was missing."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from components import Auditor
-from core.component import Images
 from core.events.queue import AttemptClosed
-from core.events.region import AwardDeclined, ClaimGranted, ClaimPromised
-from core.fact import Event, Note
-from core.images import GlobalImage, Image, RegionImage, empty_image
-from core.invariants import Violation, check_ledger
-from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId, region_log, region_of
-from core.nouns.instant import Instant
-from core.nouns.limits import CLAIM_TRIES_MAX
-from core.nouns.reasons import Reason
+from core.events.region import ClaimGranted, ClaimPromised
+from core.invariants import Violation
+from core.nouns.ids import LogName, WorkloadId
 from core.nouns.workload import Phase
-from runtime.plane import PROCESSES
-from runtime.wiring import Plan
+from scenarios.expectations import Met
 from scenarios.live import LiveRun
 from store.sqlite import facts_in
 
@@ -57,77 +48,63 @@ class Summary(Struct, frozen=True):
     """Of the image to which each log folds."""
     violations: list[Violation]
     problems: list[str]
+    skipped: dict[str, str]
+    """Faults that real processes cannot have, and why."""
+    expectations: list[Met]
     directory: str
 
     @property
     def is_good(self) -> bool:
         """Whether nothing was wrong."""
-        return not (self.violations or self.problems or self.workloads_lost)
+        is_met = all(met.is_met for met in self.expectations)
+        return is_met and not (self.violations or self.problems or self.workloads_lost)
 
 
 def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summary:
     """Of a run that has ended, its plane stopped."""
-    found = _Found(run.plan, directory)
-    queue = found.queue()
-    rows = queue.workloads.rows
+    outcome, witness = run.run.outcome, run.witness
+    rows = witness.queue.workloads.rows
+    accepted = run.users.accepted
     lost = [
         workload
-        for workload in run.accepted.values()
-        if workload not in rows or not rows[workload].phase.is_terminal
+        for workload in accepted.values()
+        if workload not in witness.ended and (workload not in rows or not rows[workload].phase.is_terminal)
     ]
-    gang = _gang(run, found)
-    problems = [
-        *run.problems,
-        *found.problems,
-        *_differing(found.images, directory / PROCESSES),
-        *_missing(run, queue, gang),
-    ]
+    gang = _gang(run, directory)
+    problems = [*outcome.problems, *_missing(run, gang)]
     online = run.audit.count if run.audit is not None else 0
-    if online > len(found.violations):
+    if online > len(outcome.violations):
         problems.append(f"the auditor found {online} violations while it ran, and the logs show fewer")
     return Summary(
         scenario=run.spec.name,
         seed=seed,
         seconds=round(seconds, 1),
-        workloads_submitted=len(run.accepted),
-        workloads_ended=sum(row.phase.is_terminal for row in rows.values()),
+        workloads_submitted=len(accepted),
+        workloads_ended=sum(outcome.ended.values()),
         workloads_lost=len(lost),
-        invariant_violations=len(found.violations),
-        conflict_share=round(found.conflict_share(), 4),
-        kills=sum(text.endswith("killed") for text in run.look.kills),
-        restarts=run.plane.supervisor.restarts,
+        invariant_violations=len(outcome.violations),
+        conflict_share=round(outcome.figures["conflicts_share"], 4),
+        kills=outcome.kills,
+        restarts=run.world.plane.supervisor.restarts,
         gang=gang,
-        facts=found.facts,
-        digests={log: image.digest() for log, image in found.images.items()},
-        violations=found.violations,
+        facts=outcome.facts,
+        digests={log: image.digest() for log, image in witness.images.items()},
+        violations=outcome.violations,
         problems=problems,
+        skipped=outcome.skipped,
+        expectations=outcome.expectations,
         directory=str(directory),
     )
 
 
-def _differing(images: dict[LogName, Image], outputs: Path) -> list[str]:
-    """Keepers that said, when they stopped, something else than what their logs fold to; or nothing."""
-    said: dict[str, str] = {}
-    for path in sorted(outputs.glob("*.log")):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if '"keeper_stopped"' in line:
-                stopped = json.loads(line)
-                said[stopped["log"]] = stopped["digest"]
-    return [
-        f"{log} folds to {image.digest()}, and its keeper said {said.get(log, 'nothing')} when it stopped"
-        for log, image in images.items()
-        if said.get(log) != image.digest()
-    ]
-
-
-def _missing(run: LiveRun, queue: GlobalImage, gang: Gang | None) -> list[str]:
-    """What the scenario names and what did not come about: jobs that did not complete, no training, kills of nobody."""
+def _missing(run: LiveRun, gang: Gang | None) -> list[str]:
+    """What the scenario names and what did not come about: jobs that did not complete, no training, faults that did not strike."""
     problems = []
     for number, job in enumerate(run.jobs):
-        workload = run.accepted.get(f"job-{number}")
-        row = queue.workloads.rows.get(workload) if workload is not None else None
-        if row is not None and row.phase != Phase.COMPLETED:
-            problems.append(f"{job.spec.name} ({workload}) ended {row.phase}")
+        workload = run.users.accepted.get(f"job-{number}")
+        phase = run.witness.ended.get(workload) if workload is not None else None
+        if phase is not None and phase != Phase.COMPLETED:
+            problems.append(f"{job.spec.name} ({workload}) ended {phase}")
     if run.jobs and gang is None:
         problems.append(f"{run.jobs[0].spec.name} told no loss")
     if gang is not None and gang.loss_last >= gang.loss_first:
@@ -136,85 +113,39 @@ def _missing(run: LiveRun, queue: GlobalImage, gang: Gang | None) -> list[str]:
         steps = (gang.saved_step, gang.resumed_step, run.look.resumed_step) if gang is not None else (0,)
         if len(set(steps)) != 1 or not steps[0]:
             problems.append(f"saved, awarded and resumed steps are not one: {steps}")
-    wanted = len(run.spec.misfortune.kills)
-    killed = sum(text.endswith("killed") for text in run.look.kills)
-    if killed != wanted or run.plane.supervisor.restarts < killed:
-        problems.append(
-            f"{killed} of {wanted} kills hit, and {run.plane.supervisor.restarts} processes came back"
-        )
+    outcome = run.run.outcome
+    wanted = sum(fault.times for fault in run.spec.faults)
+    struck = sum(outcome.strikes.values()) + round(outcome.figures["skipped"])
+    if struck != wanted:
+        problems.append(f"{struck} of {wanted} faults struck or were skipped")
+    restarts = run.world.plane.supervisor.restarts
+    if restarts < outcome.kills:
+        problems.append(f"{outcome.kills} processes were killed, and {restarts} came back")
     return problems
 
 
-def _gang(run: LiveRun, found: "_Found") -> Gang | None:
-    workload = run.accepted.get("job-0")
+def _gang(run: LiveRun, directory: Path) -> Gang | None:
+    workload = run.users.accepted.get("job-0")
     if workload is None or not run.look.curve:
         return None
-    saved, resumed = found.checkpoints(workload)
+    saved, resumed = _checkpoints(run.witness.logs, directory, workload)
     curve = run.look.curve
     return Gang(curve[0].loss, curve[-1].loss, saved, resumed)
 
 
-class _Found:
-    """The logs of a plane, folded and audited from their first facts on."""
-
-    def __init__(self, plan: Plan, directory: Path) -> None:
-        self.logs: list[LogName] = [GLOBAL_LOG, *(region_log(region) for region in plan.region_names())]
-        self.images: dict[LogName, Image] = {log: empty_image(log) for log in self.logs}
-        self.problems: list[str] = []
-        self.facts = 0
-        self._claims = self._conflicts = 0
-        self._saved: dict[WorkloadId, int] = {}
-        self._resumed: dict[WorkloadId, int] = {}
-        auditor = Auditor(plan.region_names())
-        state = auditor.initial(Images(Instant(0), None, {log: (empty_image(log), 0) for log in self.logs}))
-        for log in self.logs:
-            for fact in facts_in(directory, log):
-                self.images[log].fold(fact)
-                state = auditor.evolve(state, fact)
-                self._count(fact.event)
-        self.violations = list(state.violations)
-        if state.waiting:
-            self.problems.append(f"{state.waiting} facts rest on facts of other logs that are not there")
-        self._check_what_is_left()
-
-    def queue(self) -> GlobalImage:
-        """The queue's image."""
-        image = self.images[GLOBAL_LOG]
-        assert isinstance(image, GlobalImage)
-        return image
-
-    def conflict_share(self) -> float:
-        """Of all claims, those that met a conflict."""
-        return self._conflicts / self._claims if self._claims else 0.0
-
-    def checkpoints(self, workload: WorkloadId) -> tuple[int, int]:
-        """What counted when the first attempt ended, and what the second went on from; 0: nothing."""
-        return self._saved.get(workload, 0), self._resumed.get(workload, 0)
-
-    def _count(self, event: Event | Note) -> None:
-        self.facts += 1
-        match event:
-            case ClaimGranted(claim=claim) | ClaimPromised(claim=claim):
-                tries = int(claim.claim.rpartition(".")[2])
-                self._claims += tries
-                self._conflicts += tries - 1
-                if claim.resume_epoch:
-                    self._resumed.setdefault(claim.workload, claim.resume_step)
-            case AttemptClosed(workload=workload, saved_step=step):
-                self._saved.setdefault(workload, step)
-            case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED):
-                self._claims += CLAIM_TRIES_MAX
-                self._conflicts += CLAIM_TRIES_MAX
-
-    def _check_what_is_left(self) -> None:
-        for log, image in self.images.items():
-            if not isinstance(image, RegionImage):
-                continue
-            region = region_of(log)
-            self.problems += [f"{region}: {text}" for text in check_ledger(image.capacity)]
-            self.problems += [
-                f"{region}: {workload} still holds capacity" for workload in image.capacity.holdings
-            ]
+def _checkpoints(logs: Sequence[LogName], directory: Path, gang: WorkloadId) -> tuple[int, int]:
+    """What counted when the first attempt ended, and what the second went on from; 0: nothing."""
+    saved: list[int] = []
+    resumed: list[int] = []
+    for log in logs:
+        for fact in facts_in(directory, log):
+            match fact.event:
+                case ClaimGranted(claim=claim) | ClaimPromised(claim=claim) if claim.workload == gang:
+                    if claim.resume_epoch:
+                        resumed.append(claim.resume_step)
+                case AttemptClosed(workload=workload, saved_step=step) if workload == gang:
+                    saved.append(step)
+    return next(iter(saved), 0), next(iter(resumed), 0)
 
 
 def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
@@ -237,4 +168,9 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
         ("violations", str(summary.invariant_violations)),
         ("problems", "; ".join(summary.problems) or "none"),
         ("facts", f"{summary.facts} in {len(summary.digests)} logs"),
+        *((f"skipped: {name}", why) for name, why in summary.skipped.items()),
+        *(
+            ("expected", f"{met.expectation}, it is {met.value:g}{'' if met.is_met else ': MISSED'}")
+            for met in summary.expectations
+        ),
     )

@@ -2,6 +2,7 @@
 restored from an old copy. It outlives the keepers whose logs are on it.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Self
 
@@ -35,6 +36,8 @@ class DiskFile:
         self.images: dict[int, bytes] = {}
         self.holder: object | None = None
         """The open log that may write; None when nobody has it."""
+        self.on_durable: Callable[[list[Row]], None] | None = None
+        """Told of each row as it becomes durable."""
 
     def copy(self) -> Self:
         """What is durable, held by nobody."""
@@ -45,8 +48,11 @@ class DiskFile:
 
     def sync(self, count: int) -> None:
         """Make the first so many rows durable: whoever syncs takes along what was written before."""
+        before = self.durable
         while self.written and self.written[0][0] <= count:
             self.durable, self.term = self.written.pop(0)
+        if self.on_durable is not None and self.durable > before:
+            self.on_durable(self.rows[before : self.durable])
 
     def drop_written(self) -> None:
         """Forget what is not durable."""
@@ -95,6 +101,8 @@ class MemoryDisk:
         self._files = files or {}
         self.is_full = False
         """Nothing more can be written until it is set back."""
+        self.on_file: Callable[[LogName, DiskFile], None] | None = None
+        """Told of each log that is made on it."""
         self.sync_fails: Fate | None = None
         """The next syncs fail, and leave the batch lost or kept: its keeper cannot know which before it reopens."""
 
@@ -124,4 +132,9 @@ class MemoryDisk:
 
     def make_file(self, name: LogName, log_id: str) -> DiskFile:
         """The log of this name, made now if there is none. For stores only."""
-        return self._files.setdefault(name, DiskFile(log_id))
+        file = self._files.get(name)
+        if file is None:
+            file = self._files[name] = DiskFile(log_id)
+            if self.on_file is not None:
+                self.on_file(name, file)
+        return file

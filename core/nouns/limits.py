@@ -40,6 +40,8 @@ HEAD_INTERVAL: Nanoseconds = seconds(2)
 HEAD_SILENCE_MAX: Nanoseconds = seconds(5)
 """A log whose keeper was not heard for so long is silent: its region is not solicited."""
 READ_TIMEOUT: Nanoseconds = seconds(2)
+KEEPER_ASKED_MAX = 3
+"""Times that a keeper asks whether there is another before it gives up for now: two questions may be lost."""
 READ_FACTS_MAX = 2_000
 """Facts in one answered read."""
 READ_BYTES_MAX = 512 * 1024

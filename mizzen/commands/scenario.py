@@ -1,19 +1,34 @@
-"""`mizzen scenario`: whole planes in simulation, from a seed, with every check at the end."""
+"""`mizzen scenario`: whole planes and what befalls them, from a seed, with every check at the end."""
 
 import os
-from typing import Annotated, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from cyclopts import Parameter
 
-from mizzen.answers import FAILED, CommandError, explained, tell_json, tell_table
+from mizzen.answers import FAILED, MISUSED, CommandError, explained, tell_json, tell_table
 from mizzen.options import Json
+from mizzen.plane import DIRECTORY
 from runtime.logs import UnknownLevel, set_up_logs
-from scenarios.run import Outcome, run_simulated
-from scenarios.scenario import ScenarioError, ScenarioSpec, library, load_scenario
+from scenarios.outcome import Outcome
+from scenarios.scenario import ScenarioError, ScenarioSpec, library, load_scenario, scenario_written
+from scenarios.simulate import run_simulated
+
+if TYPE_CHECKING:
+    from scenarios.swarm_pool import Failed, Swarmed
 
 SHOWN_MAX = 20
 """Violations and problems that are shown; JSON has them all."""
+TOLD_EVERY = 50
+"""Seeds of a swarm between two lines that say how far it is."""
+SHRINK_SECONDS = 120.0
+SWARM = "swarm"
+"""In the plane's directory, where scenarios go that failed and were made smaller."""
+
+Seed = Annotated[int, Parameter(help="Of all chance: in simulation the same seed gives the same digest.")]
+Place = Annotated[Path, Parameter(help="Where what is left of it goes.")]
 
 
 def list_scenarios(*, json: Json = False) -> None:
@@ -21,7 +36,7 @@ def list_scenarios(*, json: Json = False) -> None:
     with explained(ScenarioError):
         specs = [load_scenario(name) for name in library()]
     if json:
-        tell_json(msgspec.to_builtins(specs))
+        tell_json([_listed(spec) for spec in specs])
         return
     tell_table(("scenario", "what must survive"), [(spec.name, spec.survives.strip()) for spec in specs])
 
@@ -30,46 +45,185 @@ def run(
     name: Annotated[str, Parameter(help="One of the library, or the path of a scenario file.")],
     /,
     *,
-    seed: Annotated[int, Parameter(help="Of all chance: the same seed gives the same digest.")] = 0,
+    world: Annotated[
+        Literal["simulated", "processes"],
+        Parameter(help="In virtual time, or with real processes on this machine."),
+    ] = "simulated",
+    seed: Seed = 0,
+    directory: Place = Path(DIRECTORY),
     json: Json = False,
 ) -> int:
-    """Run a scenario in the simulated world and check what came of it."""
-    with explained(UnknownLevel):
-        # What a simulated plane says of its own misfortune is of use to whoever looks for a bug, and asks for it.
-        set_up_logs(os.environ, default="error", is_json=True if json else None)
+    """Run a scenario and check what came of it."""
+    _quiet_logs(is_json=json)
     spec = _spec(name)
     with explained(ScenarioError):
-        outcome = run_simulated(spec, seed)
+        if world == "simulated":
+            outcome = run_simulated(spec, seed)
+        else:
+            from scenarios.play import run_processes
+
+            outcome = run_processes(spec, seed, directory)
     if json:
-        tell_json({**msgspec.to_builtins(outcome), "is_good": outcome.is_good})
+        tell_json(_told(outcome))
     else:
-        tell_table(("", "outcome"), _rows(outcome), title=f"{spec.name}, seed {seed}")
+        tell_table(("", "outcome"), _rows(outcome), title=f"{spec.name}, seed {seed}, {world}")
     return 0 if outcome.is_good else FAILED
+
+
+def swarm(
+    *,
+    seeds: Annotated[int, Parameter(help="How many.")] = 100,
+    first_seed: Annotated[int, Parameter(help="The first of them.")] = 1,
+    minutes: Annotated[float, Parameter(help="Of the clock, after which no more are begun.")] = 15.0,
+    workers: Annotated[int, Parameter(help="Processes that play them; two at least.")] = 2,
+    shrink: Annotated[bool, Parameter(help="Make scenarios that fail smaller while they still fail.")] = True,
+    directory: Place = Path(DIRECTORY),
+    json: Json = False,
+) -> int:
+    """Draw scenarios from seeds and play them all; a seed that fails is told with the command that repeats it."""
+    from scenarios.swarm import mix_of
+    from scenarios.swarm_pool import play_seeds
+
+    if seeds < 1 or first_seed < 0 or workers < 1 or not minutes > 0:
+        raise CommandError(
+            "--seeds, --workers and --minutes are more than 0, and --first-seed is not less", MISUSED
+        )
+    _quiet_logs(is_json=json)
+    wanted = range(first_seed, first_seed + seeds)
+    tally = play_seeds(wanted, workers=workers, minutes=minutes, watch=_watch(is_quiet=json))
+    made_smaller = [_shrunk(failed, directory) if shrink else "" for failed in tally.failed]
+    mix = mix_of(wanted)
+    if json:
+        failed = [
+            {**msgspec.to_builtins(one), "shrunk": path}
+            for one, path in zip(tally.failed, made_smaller, strict=True)
+        ]
+        tell_json({**msgspec.to_builtins(tally), "failed": failed, "mix": msgspec.to_builtins(mix)})
+        return FAILED if tally.failed else 0
+    tell_table(("", "swarm"), _swarm_rows(tally, seeds))
+    faults = sorted(mix.faults.items(), key=lambda item: (-item[1], item[0]))
+    print(
+        f"\nmix of all {seeds}: {mix.nodes} nodes, {mix.workloads} workloads, and scenarios with each fault:"
+    )
+    print("  " + ", ".join(f"{name} {count}" for name, count in faults))
+    for one, path in zip(tally.failed, made_smaller, strict=True):
+        print(f"\nseed {one.seed}: {one.violation}\n  {one.command}")
+        if path:
+            print(f"  smaller: mizzen scenario run {path} --seed {one.seed}")
+    return FAILED if tally.failed else 0
+
+
+def _shrunk(failed: "Failed", directory: Path) -> str:
+    """The path of a smaller scenario that fails too."""
+    from scenarios.shrink import shrunk
+    from scenarios.swarm import draw_scenario
+    from scenarios.swarm_pool import played
+
+    drawn = draw_scenario(failed.seed)
+    if not played(drawn, failed.seed).problem:
+        return ""  # It fails only beside its twin.
+    smaller = shrunk(drawn, lambda spec: bool(played(spec, failed.seed).problem), seconds=SHRINK_SECONDS)
+    path = directory / SWARM / f"seed-{failed.seed}.yaml"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text(scenario_written(smaller), encoding="utf-8")
+    return str(path)
+
+
+def _watch(*, is_quiet: bool) -> Callable[["Swarmed"], None]:
+    """Says now and then how far the swarm is."""
+    told = 0
+
+    def watch(tally: "Swarmed") -> None:
+        nonlocal told
+        if not is_quiet and tally.seeds >= told + TOLD_EVERY:
+            told = tally.seeds
+            print(f"{tally.seeds} seeds, {len(tally.failed)} failed, {tally.seconds:.0f} s", flush=True)
+
+    return watch
+
+
+def _quiet_logs(*, is_json: bool) -> None:
+    """What a plane says of its own misfortune is of use to whoever looks for a bug, and asks for it."""
+    with explained(UnknownLevel):
+        set_up_logs(os.environ, default="error", is_json=True if is_json else None)
 
 
 def _spec(name: str) -> ScenarioSpec:
     """Raises CommandError."""
-    if not name.endswith((".yaml", ".yml")) and name not in library():
-        text = f"there is no scenario {name}; run one of {', '.join(library())}, or a file that ends in .yaml"
-        raise CommandError(text)
     with explained(ScenarioError):
         return load_scenario(name)
 
 
+def _listed(spec: ScenarioSpec) -> dict[str, Any]:  # Any: as JSON takes it
+    return {
+        "name": spec.name,
+        "survives": spec.survives.strip(),
+        "faults": [fault.name for fault in spec.faults],
+        "workloads": sum(workload.workloads for workload in spec.workload),
+        "hours": round(spec.span / 3600, 3),
+        "runs_programs": spec.runs_programs,
+    }
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:  # Any: as JSON takes it
+    figures = outcome.figures
+    return {
+        **msgspec.to_builtins(outcome),
+        "is_good": outcome.is_good,
+        "goodput_ratio": figures["goodput_ratio"],
+        "gpu_seconds_lost": figures["gpu_seconds_lost"],
+        "gpu_seconds_lost_by_cause": outcome.gpu_seconds_lost,
+    }
+
+
 def _rows(outcome: Outcome) -> list[tuple[str, Any]]:  # Any: whatever is shown as text
+    figures = outcome.figures
     ended = ", ".join(f"{count} {phase}" for phase, count in sorted(outcome.ended.items()))
     violations = [f"{found.log} {found.sequence}: {found.text}" for found in outcome.violations]
-    return [
+    strikes = ", ".join(f"{name} {count}" for name, count in outcome.strikes.items())
+    lost = ", ".join(f"{cause} {span:.0f}" for cause, span in outcome.gpu_seconds_lost.items())
+    starts = " ".join(f"{figures[f'start_seconds_{name}']:.1f}" for name in ("p50", "p90", "p99"))
+    met = [
+        f"{'met' if one.is_met else 'MISSED'}: {one.expectation}, it is {one.value:g}"
+        for one in outcome.expectations
+    ]
+    rows: list[tuple[str, Any]] = [
         ("good", "yes" if outcome.is_good else "no"),
         ("digest", outcome.digest),
         ("violations", _lines(violations)),
         ("problems", _lines(outcome.problems)),
-        ("submitted", outcome.submitted),
+        ("submitted", int(figures["submitted"])),
         ("ended", ended),
+        ("start seconds", f"{starts} (p50 p90 p99)"),
+        (
+            "goodput",
+            f"{100 * figures['goodput_ratio']:.1f} % of {figures['gpu_seconds_held']:.0f} GPU-seconds held",
+        ),
+        ("GPU-seconds lost", f"{figures['gpu_seconds_lost']:.0f}{f' ({lost})' if lost else ''}"),
+        ("faults struck", strikes or "none"),
         ("kills", outcome.kills),
-        ("messages", f"{outcome.messages}, and {outcome.heads_and_beats} heads and beats"),
         ("facts", outcome.facts),
-        ("seconds", f"{outcome.wall_seconds:.1f}, for {outcome.virtual_seconds:.0f} simulated"),
+        ("seconds", f"{outcome.wall_seconds:.1f}, for {outcome.virtual_seconds:.0f} of the plane's"),
+    ]
+    if outcome.messages:
+        rows.insert(-2, ("messages", f"{outcome.messages}, and {outcome.heads_and_beats} heads and beats"))
+    if outcome.skipped:
+        rows.append(("SKIPPED", "\n".join(f"{name}: {why}" for name, why in outcome.skipped.items())))
+    if met:
+        rows.append(("expectations", "\n".join(met)))
+    return rows
+
+
+def _swarm_rows(tally: "Swarmed", wanted: int) -> list[tuple[str, Any]]:  # Any: whatever is shown as text
+    return [
+        ("seeds", f"{tally.seeds} of {wanted}{', the time is over' if tally.has_run_out else ''}"),
+        ("failed", len(tally.failed)),
+        ("played twice", f"{tally.twice}, each under two PYTHONHASHSEEDs"),
+        ("seconds", f"{tally.seconds:.1f}, for {tally.virtual_seconds / 3600:.1f} hours of planes"),
+        ("faults struck", tally.strikes),
+        ("kills", tally.kills),
+        ("messages", tally.messages),
+        ("facts checked", tally.facts),
     ]
 
 

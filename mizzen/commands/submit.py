@@ -26,7 +26,7 @@ if (
 ):  # What reads files and what speaks to planes is loaded when it is needed: help is shown at once.
     from core.nouns.workload import JobSpec, WorkloadSpec
     from mizzen.jobs.file import Job
-    from mizzen.jobs.yaml_tree import Tree
+    from runtime.yaml_tree import Tree
 
 KEY_LENGTH_MAX = 256
 
@@ -116,7 +116,7 @@ def _job(
     from mizzen.jobs.file import read_job
     from mizzen.jobs.section import JobFileError
     from mizzen.jobs.source import read_settings, read_source, sheet_of
-    from mizzen.jobs.yaml_tree import Listing, Place, Problem, Text, with_fields
+    from runtime.yaml_tree import Listing, Place, Problem, Text, with_fields
 
     if file.startswith("-") and file != "-":
         raise CommandError(f"there is no option {file}; `mizzen submit --help` shows what there is", MISUSED)

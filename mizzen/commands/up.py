@@ -28,16 +28,15 @@ from mizzen.jobs.file import JobFileError, load_job
 from mizzen.options import Json
 from mizzen.plane import DIRECTORY, FILE, read_plane
 from mizzen.views.live_table import LiveTable
-from runtime.fleet_file import FleetFile, FleetFileError, load_plan, plan_of_this_machine
+from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.plane import FLEET_FILE, PlaneError, PlaneProcesses
 from runtime.process import run_until_signalled
-from scenarios.fleet import regions_of
 from scenarios.live import Job, LiveRun
-from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario
+from scenarios.play import make_run_directory
+from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario, with_trace
 from scenarios.summary import Summary, lines_of, summary_of
 
-RUNS = "runs"
 SUMMARY = "summary.json"
 SHOWN_MAX = 20
 PORTS = 1 << 16
@@ -133,8 +132,10 @@ def _tell_death(name: str, exit_code: int) -> None:
 def _play(file: Path, directory: Path, seed: int, trace: Path | None, *, is_json: bool) -> int:
     with explained(ScenarioError, JobFileError):
         spec = load_scenario(str(file))
+        if trace is not None:
+            spec = with_trace(spec, trace.absolute())
         jobs = [Job(job, load_job(file.parent / job.file)) for job in spec.jobs]
-    run_directory = _next_run(directory, spec)
+    run_directory = make_run_directory(directory, spec)
     begun = time.monotonic()
     with LiveTable(is_quiet=is_json) as table:
         run = LiveRun(spec, jobs, run_directory, seed, table)
@@ -143,8 +144,8 @@ def _play(file: Path, directory: Path, seed: int, trace: Path | None, *, is_json
         async def play() -> None:
             nonlocal has_ended
             if not _is_kept_up(directory / FILE):
-                run.found_at = directory / FILE
-            await run.play(trace)
+                run.world.found_at = directory / FILE
+            await run.play()
             has_ended = True
 
         with explained(PlaneError, BusError, ScenarioError):
@@ -160,23 +161,6 @@ def _play(file: Path, directory: Path, seed: int, trace: Path | None, *, is_json
     else:
         _tell(summary, spec, run_directory)
     return 0 if summary.is_good else FAILED
-
-
-def _next_run(directory: Path, spec: ScenarioSpec) -> Path:
-    """A directory of its own for each run: no run meets the logs of another."""
-    runs = directory / RUNS
-    runs.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while True:
-        path = runs / f"{spec.name}-{number}"
-        try:
-            path.mkdir(mode=0o700)
-        except FileExistsError:
-            number += 1
-            continue
-        text = yaml.safe_dump(msgspec.to_builtins(FleetFile(regions_of(spec.fleet), spec.name)))
-        (path / FLEET_FILE).write_text(text, encoding="utf-8")
-        return path
 
 
 def _is_kept_up(path: Path) -> bool:

@@ -37,7 +37,7 @@ from mizzen.jobs.script import with_arguments
 from mizzen.jobs.section import JobFileError, Section, as_fields, as_items, nearest, one
 from mizzen.jobs.source import Sheet, read_source, sheet_of
 from mizzen.jobs.values import Unreadable, name_of, span_of, whole_of
-from mizzen.jobs.yaml_tree import Fields, Place, Problem, Tree, shown, within
+from runtime.yaml_tree import Fields, Place, Problem, Tree, shown, within
 
 __all__ = ["Job", "JobFileError", "load_job", "read_job"]
 

@@ -6,7 +6,7 @@ The queue and its rules know a workload, and say `jobs[0].need.gpu_milli`; who w
 import re
 from collections.abc import Sequence
 
-from mizzen.jobs.yaml_tree import Fields, Listing, Place, Problem, Text, Tree, within
+from runtime.yaml_tree import Fields, Listing, Place, Problem, Text, Tree, within
 
 Trail = tuple[str | int, ...]
 """The way to a part of the file: names of fields, and places in lists."""

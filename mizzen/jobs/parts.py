@@ -10,7 +10,7 @@ from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import NEVER, Emulation, JobSpec, Program
 from mizzen.jobs.section import Section, as_text, as_yes_or_no, one
 from mizzen.jobs.values import Unreadable, bytes_of, cpu_milli_of, gpus_of, span_of, whole_of
-from mizzen.jobs.yaml_tree import Fields, Listing, Tree, shown
+from runtime.yaml_tree import Fields, Listing, Tree, shown
 
 OF_JOB = (
     "run", "emulate", "tasks", "nodes", "resources", "env", "secrets", "directory", "early_warning", "slurm_env",

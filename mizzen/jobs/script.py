@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from mizzen.jobs.slurm_fields import SlurmFields
 from mizzen.jobs.slurm_options import IGNORED, REFUSED, Option, slurm_options, words_of
-from mizzen.jobs.yaml_tree import Fields, Place, Problem, Text, Tree, fields_of, read_yaml, shown, with_fields
+from runtime.yaml_tree import Fields, Place, Problem, Text, Tree, fields_of, read_yaml, shown, with_fields
 
 SLURM = "#SBATCH"
 OURS = "#MIZZEN"

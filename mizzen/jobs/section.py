@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from mizzen.jobs.values import Unreadable
-from mizzen.jobs.yaml_tree import Fields, Listing, Problem, Text, Tree, shown, within
+from runtime.yaml_tree import Fields, Listing, Problem, Text, Tree, shown, within
 
 Value = TypeVar("Value")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from core.nouns.instant import SECOND
 from mizzen.jobs.slurm_options import Option
 from mizzen.jobs.values import Unreadable, slurm_bytes_of, slurm_span_of, whole_of
-from mizzen.jobs.yaml_tree import Place, Problem, Text, Tree, shown
+from runtime.yaml_tree import Place, Problem, Text, Tree, shown
 
 SIGNAL_SECONDS = 60
 """How long before the end Slurm sends a signal, unless it is told."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from mizzen.jobs.section import nearest
-from mizzen.jobs.yaml_tree import Place, Problem, shown
+from runtime.yaml_tree import Place, Problem, shown
 
 TAKEN = {
     "account": "A", "chdir": "D", "cpus-per-task": "c", "export": "", "gpus": "G", "gpus-per-node": "",

@@ -11,7 +11,7 @@ from msgspec import Struct
 from core.nouns.limits import NAME_LENGTH_MAX
 from mizzen.jobs.script import SHORT, Around, is_script, read_script
 from mizzen.jobs.section import JobFileError
-from mizzen.jobs.yaml_tree import Fields, Place, Problem, Text, Tree, read_yaml, shown
+from runtime.yaml_tree import Fields, Place, Problem, Text, Tree, read_yaml, shown
 
 STDIN = "-"
 BYTES_MAX = 1 << 20

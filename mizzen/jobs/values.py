@@ -9,7 +9,7 @@ from decimal import Decimal
 from core.nouns.instant import MILLISECOND, SECOND, Nanoseconds
 from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX
 from core.nouns.quantities import MILLI
-from mizzen.jobs.yaml_tree import shown
+from runtime.yaml_tree import shown
 
 DIGITS_MAX = 15
 """More are no count of anything, and Python would not read thousands of them."""

@@ -27,6 +27,7 @@ class Physics:
         self._spools[region, spool.name] = spool
 
         def started(key: AttemptKey, share: Share) -> None:
+            self._check_live(region, spool, key)
             self._check_once(region, key)
             self._check_devices(region, spool, share, gpu_milli)
 
@@ -38,6 +39,15 @@ class Physics:
                 is_another = workload == key[0] and (epoch != key[1] or other_region != region)
                 if is_another and share.is_live and not self._is_given_up(other_region, spool):
                     self.problems.append(f"{key} starts in {region} while {workload}.{epoch} runs in {name}")
+
+    def _check_live(self, region: RegionName, spool: EmulatedSpool, key: AttemptKey) -> None:
+        """Whoever starts a share late starts what others count as over."""
+        image = self._regions(region)
+        if image is None or self._is_given_up(region, spool):
+            return
+        row = image.attempts.row(*key)
+        if row is None or not row.phase.is_live:
+            self.problems.append(f"{key} starts in {spool.name}, and its attempt is not alive")
 
     def _check_devices(
         self, region: RegionName, spool: EmulatedSpool, started: Share, gpu_milli: Mapping[int, int]

@@ -1,235 +1,398 @@
 """The simulated world: the same components, hosts and codec over a virtual loop, a simulated bus and memory logs.
 
 A run is repeatable to the byte from (scenario, seed, commit). Every process of the plane is a `SimulatedUnit`: tasks of
-the loop and an endpoint of the bus that can be killed at any await, and a disk that survives.
+the loop and an endpoint of the bus that can be killed or frozen at any await, and a disk that survives.
 """
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
 
-import structlog
-
+from bus.catalogue import subject_of
+from bus.errors import BusError
+from bus.faults import Faults, between
+from bus.port import Bus
 from bus.simulated import SimulatedNetwork
 from core.images import RegionImage
-from core.nouns.ids import LogName, RegionName
+from core.messages.base import Message
+from core.nouns.ids import GLOBAL_LOG, LogName, RegionName
 from core.nouns.instant import SECOND, Instant, seconds
-from runtime.clock import Clock
-from runtime.spool import EmulatedSpool
+from runtime.errors import HostError
+from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
-from runtime.wiring import (
-    OpenUnit,
-    Plan,
-    Surroundings,
-    Unit,
-    bus_name_of,
-    log_kept_by,
-    open_unit,
-    units_of,
-)
+from runtime.wiring import Plan, Unit, log_kept_by, units_of
+from scenarios.outcome import Outcome
+from scenarios.witness import Witness
+from scenarios.worlds.disks import Disks
+from scenarios.worlds.misfortune import Disturbance, Link, World
+from scenarios.worlds.nodes import TroubledNodes
 from scenarios.worlds.physics import Physics
-from store.errors import LogFull
-from store.memory import MemoryLog, MemoryReader, MemoryStore
-from store.memory_disk import Fate, MemoryDisk
-
-logger = structlog.get_logger()
+from scenarios.worlds.poison import spoiled
+from scenarios.worlds.simulated_unit import SimulatedUnit
+from store.errors import LogError
+from store.memory import MemoryReader
+from store.memory_disk import Fate
 
 START = Instant(1_767_225_600_000_000_000)
 """2026-01-01, so that instants look like instants."""
-SYNC = seconds(0.0005)
-"""How long a batch takes to be durable."""
+SYNC_FAILS_SECONDS = 5.0
+"""Within which a batch is waited for whose sync is to fail."""
+SYNC_LOOK_SECONDS = 0.02
+"""Between looks whether its keeper has died of it: less than it needs to come back."""
+QUIET_TAGS = ("head-told", "agent-present", "worker-beat", "beat-heard")
+"""What is said however little happens."""
 
 
-class Disks:
-    """A disk for each log, because keepers die one by one."""
-
-    def __init__(self, sync_delay: Callable[[], Any]) -> None:
-        self._sync_delay = sync_delay
-        self._disks: dict[LogName, MemoryDisk] = {}
-
-    def disk(self, log: LogName) -> MemoryDisk:
-        """The disk that a log lies on."""
-        return self._disks.setdefault(log, MemoryDisk())
-
-    async def open(self, name: LogName, log_id_if_new: str) -> MemoryLog:
-        """As store/port.py promises."""
-        return await MemoryStore(self.disk(name), self._sync_delay).open(name, log_id_if_new)
-
-    async def reader(self, name: LogName) -> MemoryReader:
-        """As store/port.py promises."""
-        return await MemoryStore(self.disk(name), self._sync_delay).reader(name)
-
-
-class SimulatedUnit:
-    """One process of the plane, dead or alive."""
-
-    def __init__(self, world: "SimulatedWorld", unit: Unit) -> None:
-        self.world = world
-        self.unit = unit
-        self.open: OpenUnit | None = None
-        self.failure: BaseException | None = None
-        self.spool: EmulatedSpool | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._endpoint: Any = None  # Any: the endpoint's own ways to die are not in the port
-        self._life = 0
-        if unit.role == "worker":
-            self.spool = EmulatedSpool(unit.name, world.clock(START, START))
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it runs."""
-        return self.open is not None
-
-    @property
-    def bus_name(self) -> str:
-        """What it is called on the bus."""
-        return bus_name_of(self.unit)
-
-    async def start(self) -> None:
-        """Begin a life."""
-        assert self.open is None, self.unit
-        world = self.world
-        self._life += 1
-        life = self._life
-        self._endpoint = world.network.endpoint(self.bus_name)
-        around = Surroundings(
-            bus=self._endpoint,
-            store=world.store,
-            now=world.now,
-            clock=world.clock,
-            new_log_id=world.new_log_id,
-            doer=self.spool,
-            decides_twice=world.decides_twice,
-        )
-        opened = await open_unit(world.plan, self.unit, around)
-        if self._life != life:
-            await opened.close()  # It was killed while it started.
-            return
-        self.open = opened
-        for name, task in opened.tasks():
-            started = world.loop.create_task(task, name=name)
-            started.add_done_callback(self._ended)
-            self._tasks.append(started)
-
-    def kill(self) -> None:
-        """As kill -9 does: nothing more is said, and what was not durable is gone."""
-        self._life += 1
-        if self._endpoint is not None:
-            self._endpoint.crash()
-        for task in self._tasks:
-            task.cancel()
-        self._tasks = []
-        if self.spool is not None:
-            self.spool.detach()
-        if self.open is not None:
-            self.open.drop()
-            self.open = None
-        keeps = log_kept_by(self.unit)
-        if keeps is not None:
-            self.world.crash_log(keeps)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Tasks end by being cancelled, or by raising: then the process dies, and is started again."""
-        if task.cancelled():
-            return
-        failure = task.exception()
-        if failure is None or task not in self._tasks:
-            return
-        self.kill()
-        if isinstance(failure, LogFull):
-            self.world.restart_soon(self)
-        else:
-            self.failure = failure
-            self.world.fail(self.unit, failure)
-
-
-class SimulatedWorld:
+class SimulatedWorld(World):
     """A plane, its network, its disks and its time."""
 
-    def __init__(self, plan: Plan, seed: int, loop: VirtualLoop, *, decides_twice: bool = False) -> None:
+    world = "simulated"
+
+    def __init__(
+        self,
+        plan: Plan,
+        seed: int,
+        loop: VirtualLoop,
+        *,
+        witness: Witness | None = None,
+        decides_twice: bool = False,
+    ) -> None:
         self.plan = plan
-        self.decides_twice = decides_twice
         self.loop = loop
+        self.decides_twice = decides_twice
         self.dice = random.Random(f"world/{seed}")
         self.network = SimulatedNetwork(random.Random(f"network/{seed}"), loop, plan.fleet)
-        self.store = Disks(self._sync)
+        self.store = Disks(witness, loop)
         self.failures: list[tuple[Unit, BaseException]] = []
         self.kills = 0
         self._log_ids = 0
         self._background: list[asyncio.Task[None]] = []
-        self.units = [SimulatedUnit(self, unit) for unit in units_of(plan)]
+        self.all = [SimulatedUnit(self, unit) for unit in units_of(plan)]
+        self.units = [unit.unit for unit in self.all]
+        self._by_unit = {unit.unit: unit for unit in self.all}
         self.physics = Physics(self.region_image)
-        for unit in self.units:
+        for unit in self.all:
             if unit.spool is not None:
                 inventory = plan.inventory(unit.unit.region, unit.unit.member)
                 gpus = {node: group.total.gpu_milli for group in inventory.groups for node in group.numbers()}
                 self.physics.watch(unit.unit.region, unit.spool, gpus)
 
-    # What units are built over.
+    # A world.
 
-    def now(self) -> Instant:
-        """The wall clock of this world."""
-        return self.loop.now_ns()
+    async def start(self) -> None:
+        """Start every process, and the nodes under the workers."""
+        for unit in self.all:
+            if unit.spool is not None:
+                name = f"spool/{unit.unit.name}"
+                self._background.append(self.loop.create_task(unit.spool.run(), name=name))
+        for unit in self.all:
+            await unit.start()
 
-    def clock(self, start: Instant, not_before: Instant) -> Clock:
-        """A clock for one host."""
-        return Clock(self.loop, start, not_before)
+    async def stop(self) -> None:
+        """End everything."""
+        for unit in self.all:
+            unit.downs += 1
+            unit.kill()
+        for task in self._background:
+            task.cancel()
+
+    def now(self) -> float:
+        """Virtual seconds."""
+        return self.loop.time()
 
     def new_log_id(self) -> str:
         """Numbered, so that it is the same in every run."""
         self._log_ids += 1
         return f"log-{self._log_ids}"
 
-    async def _sync(self) -> None:
-        await asyncio.sleep(SYNC / SECOND)
+    async def sleep(self, seconds: float) -> None:
+        """Move the clock."""
+        await asyncio.sleep(seconds)
 
-    # Life and death.
+    def user(self, name: str) -> Bus:
+        """Somebody outside the plane."""
+        return self.network.endpoint(name)
 
-    async def start(self) -> None:
-        """Start every process, and the nodes under the workers."""
-        for unit in self.units:
-            if unit.spool is not None:
-                self._background.append(
-                    self.loop.create_task(unit.spool.run(), name=f"spool/{unit.unit.name}")
-                )
-        for unit in self.units:
-            await unit.start()
+    async def is_quiet(self) -> bool:
+        """By the keepers' own memory."""
+        queue = self.unit("job_queue").state
+        if queue is None or any(not unit.is_alive or unit.pauses for unit in self.all):
+            return False
+        if any(not row.phase.is_terminal for row in queue.image.workloads.rows.values()):
+            return False
+        images = [self.region_image(plan.region) for plan in self.plan.regions]
+        return all(
+            image is not None
+            and not image.capacity.holdings
+            and not any(row.is_lost for row in image.capacity.workers.values())
+            for image in images
+        )
 
-    def crash_log(self, log: LogName) -> None:
-        """The keeper died: what was not durable is lost, or not, as the dice say."""
-        self.store.disk(log).crash(self.dice.choice(list(Fate)))
+    async def account(self, outcome: Outcome) -> None:
+        """What the run's outcome wants to know of the world."""
+        delivered = self.network.delivered
+        outcome.heads_and_beats = sum(count for tag, count in delivered.items() if tag in QUIET_TAGS)
+        outcome.messages = sum(delivered.values()) - outcome.heads_and_beats
+        outcome.kills = self.kills
+        digest = blake2b(self.network.digest().encode(), digest_size=16)
+        for log in self.store.logs():
+            digest.update(self.store.head_hash(log))
+        outcome.digest = digest.hexdigest()
 
-    def kill(self, unit: SimulatedUnit, down: Callable[[], float]) -> None:
-        """Kill a process and start it again after a while."""
-        self.kills += 1
-        unit.kill()
-        self.loop.call_later(down(), self.restart_soon, unit)
+    async def dead(self) -> list[str]:
+        """Those that have no life, and those that stand still."""
+        return [unit.unit.name for unit in self.all if not unit.is_alive or unit.pauses]
 
-    def restart_soon(self, unit: SimulatedUnit) -> None:
-        """Start a dead process."""
-        if not unit.is_alive:
-            self._background.append(self.loop.create_task(unit.start(), name=f"start/{unit.unit.name}"))
+    async def replay_problems(self, witness: Witness) -> list[str]:
+        """By what lies on the disks."""
+        found = []
+        for log in witness.logs:
+            reader = self.reader(log)
+            verified = await reader.verify()
+            if verified.broken_at:
+                found.append(f"log {log} is broken at {verified.broken_at}: {verified.problem}")
+                continue
+            image, _, _ = await load_image(reader, log)
+            region = log.removeprefix("region.")
+            unit = self.unit("job_queue") if log == GLOBAL_LOG else self.unit("placement_store", region)
+            kept = unit.state
+            if kept is not None and kept.image.digest() != image.digest():
+                found.append(f"log {log} does not replay to what its keeper has")
+            if witness.images[log].digest() != image.digest():
+                found.append(f"log {log} does not replay to what became durable in it")
+        return found
+
+    def spool_problems(self) -> list[str]:
+        """As they were seen, and what still runs."""
+        running = [
+            f"{unit.unit.name} still runs {workload}.{epoch}"
+            for unit in self.all
+            if unit.spool is not None
+            for (workload, epoch), share in unit.spool.shares.items()
+            if share.is_live
+        ]
+        return self.physics.problems + running
+
+    def overhear(self, kinds: Sequence[type[Message]], overhear: Callable[[str, Message], None]) -> None:
+        """Every one of them."""
+        for kind in kinds:
+            self.network.overheard.setdefault(kind, []).append(overhear)
+
+    def durable(self, log: LogName) -> int:
+        """On its disk."""
+        return self.store.durable(log)[0]
+
+    # What it is made of.
+
+    def unit(self, role: str, region: str = "") -> SimulatedUnit:
+        """The first unit of a role."""
+        return next(one for one in self.all if one.unit.role == role and region in (one.unit.region, ""))
 
     def region_image(self, region: RegionName) -> RegionImage | None:
         """A region's image as its store has it; None while the store is dead."""
-        opened = self.unit("placement_store", region).open
-        state = opened.host.state if opened and opened.host else None
+        state = self.unit("placement_store", region).state
         return state.image if state is not None else None
 
     def fail(self, unit: Unit, failure: BaseException) -> None:
         """A process died of something that must not happen."""
         self.failures.append((unit, failure))
 
-    def unit(self, role: str, region: str = "") -> SimulatedUnit:
-        """The first unit of a role."""
-        return next(
-            unit for unit in self.units if unit.unit.role == role and region in (unit.unit.region, "")
-        )
+    def crash_log(self, log: LogName, fate: str) -> None:
+        """The keeper died: what was not durable is lost, or not, as the dice say if nobody does."""
+        disk = self.store.disk(log)
+        drawn = Fate(fate) if fate else self.dice.choice(list(Fate))
+        if disk.file(log) is not None:  # Otherwise it died before it had made one.
+            disk.crash(drawn, log)
 
-    def close(self) -> None:
-        """End everything."""
-        for unit in self.units:
-            unit.kill()
-        for task in self._background:
-            task.cancel()
+    def reader(self, log: LogName) -> MemoryReader:
+        """Reads a log, with or without its keeper."""
+        return self.store.reader_of(log)
+
+    # Misfortune: processes.
+
+    async def kill(self, unit: Unit, fate: str = "") -> None:
+        """At whatever await it is."""
+        self.kills += 1
+        self._by_unit[unit].downs += 1
+        self._by_unit[unit].kill(fate)
+
+    async def revive(self, unit: Unit) -> None:
+        """Once nobody else keeps it down."""
+        one = self._by_unit[unit]
+        one.downs = max(0, one.downs - 1)
+        one.start_soon()
+
+    async def pause(self, unit: Unit) -> None:
+        """Its callbacks wait, and so does what is said to it."""
+        self._by_unit[unit].pause()
+
+    async def resume(self, unit: Unit) -> None:
+        """All that waited comes at once."""
+        self._by_unit[unit].resume()
+
+    async def start_second(self, unit: Unit) -> str:
+        """On the same disk, or on one of its own, as the dice say."""
+        log = log_kept_by(unit)
+        assert log is not None, unit
+        disks = self.store if self.dice.random() < 0.5 else self.store.blank()
+        return await self._refused(unit, disks)
+
+    async def start_old_build(self, unit: Unit) -> str:
+        """On a copy of the log, whose newest fact is of a type that nobody here knows."""
+        log = log_kept_by(unit)
+        assert log is not None, unit
+        return await self._refused(unit, self.store.copy_with_newer_fact(log))
+
+    async def _refused(self, unit: Unit, disks: Disks) -> str:
+        second = SimulatedUnit(_Elsewhere(self, disks), unit)
+        try:
+            await second.start()
+        except (BusError, HostError, LogError) as refusal:
+            return f"{type(refusal).__name__}: {refusal}"
+        finally:
+            opened = second.open
+            second.kill("kept")
+            if opened is not None:
+                await opened.close()  # Its log too, for it may have come up on the first one's disk.
+        return ""
+
+    # Misfortune: the bus.
+
+    async def disturb(self, link: Link, disturbance: Disturbance) -> object:
+        """On top of whatever strikes the link already."""
+        faults = Faults(
+            drop_probability=disturbance.drop,
+            repeat_probability=disturbance.repeat,
+            repeat_delay=seconds(disturbance.repeat_seconds),
+            repeats_in_order=disturbance.repeats_in_order,
+            extra_delay_probability=disturbance.delay,
+            extra_delay=seconds(disturbance.delay_seconds),
+            is_reordering=disturbance.reorders,
+        )
+        handle = self.network.disturb(between(link.ones, link.others, link.is_one_way), faults)
+        return lambda: self.network.calm(handle)
+
+    async def cut(self, link: Link) -> object:
+        """Nothing passes, nor arrives that is on its way."""
+        cut = self.network.cut(link.ones, link.others, link.is_one_way)
+        return lambda: self.network.heal(cut)
+
+    async def calm(self, handle: object) -> None:
+        """Take back what was done to the link."""
+        assert callable(handle), handle
+        handle()
+
+    async def stop_bus(self) -> None:
+        """With all that is on its way."""
+        if self.network.is_up:
+            self.network.down()
+
+    async def start_bus(self) -> None:
+        """All find it at once."""
+        if not self.network.is_up:
+            self.network.up()
+
+    async def say_raw(self, message: Message, spoil: int) -> None:
+        """Bit by bit, until nobody can take it for a message."""
+        self.network.deliver_raw(subject_of(self.plan.fleet, message), spoiled(message, spoil))
+
+    # Misfortune: disks and clocks.
+
+    async def fill_disk(self, log: LogName) -> None:
+        """For batches and for snapshots."""
+        self.store.disk(log).is_full = True
+
+    async def free_disk(self, log: LogName) -> None:
+        """Its keeper goes on."""
+        self.store.disk(log).is_full = False
+
+    async def slow_disk(self, log: LogName, seconds: float) -> None:
+        """Batches that are under way too."""
+        self.store.slow(log, seconds)
+
+    async def fail_syncs(self, log: LogName, fate: str) -> None:
+        """Once, or not at all where nothing is written for a while."""
+        keeper = next(one for one in self.all if log_kept_by(one.unit) == log)
+        disk, deaths, until = self.store.disk(log), len(keeper.deaths), self.now() + SYNC_FAILS_SECONDS
+        disk.sync_fails = Fate(fate)
+        try:
+            while len(keeper.deaths) == deaths and self.now() < until:
+                await asyncio.sleep(SYNC_LOOK_SECONDS)
+        finally:
+            disk.sync_fails = None
+
+    async def flip_byte(self, log: LogName, place: float) -> int:
+        """The lowest bit of the first byte of a row's event."""
+        return self.store.flip(log, place)
+
+    async def mend_byte(self, log: LogName, sequence: int) -> None:
+        """Flip it back."""
+        self.store.mend(log, sequence)
+
+    async def verify(self, log: LogName) -> int:
+        """Every row, from the first on."""
+        return (await self.reader(log).verify()).broken_at
+
+    async def last_death(self, unit: Unit) -> str:
+        """As its process would have logged it."""
+        return self._by_unit[unit].last_death
+
+    async def step_clock(self, unit: Unit, seconds: float) -> None:
+        """Its next host reads it."""
+        self._by_unit[unit].clock_step += round(seconds * SECOND)
+
+    async def skew_clock(self, unit: Unit, share: float) -> None:
+        """Its next host lives by it."""
+        self._by_unit[unit].clock_skew = share
+
+    # Misfortune: nodes.
+
+    async def power_off(self, worker: Unit) -> None:
+        """With all that runs there. A worker that was frozen is not any more."""
+        await self.kill(worker)
+        self._nodes(worker).lose_power()
+
+    async def freeze(self, worker: Unit) -> None:
+        """The worker with its tasks."""
+        self._by_unit[worker].pause()
+        self._nodes(worker).freeze()
+
+    async def thaw(self, worker: Unit) -> None:
+        """Once nobody else has frozen them; and the worker, once nobody else has paused it."""
+        self._nodes(worker).thaw()
+        self._by_unit[worker].resume()
+
+    async def slow_tasks(self, worker: Unit, factor: float) -> None:
+        """Those that are started from now on."""
+        self._nodes(worker).factor = factor
+
+    async def fail_tasks(self, worker: Unit, exit_code: int) -> int:
+        """All at once."""
+        return self._nodes(worker).fail_all(exit_code)
+
+    async def break_nodes(self, worker: Unit, exit_code: int) -> None:
+        """Until they are mended with 0."""
+        self._nodes(worker).broken_exit_code = exit_code
+
+    def _nodes(self, worker: Unit) -> TroubledNodes:
+        spool = self._by_unit[worker].spool
+        assert spool is not None, worker
+        return spool
+
+
+class _Elsewhere:
+    """The same world with other disks: what a second process sees that was started elsewhere."""
+
+    def __init__(self, world: SimulatedWorld, disks: Disks) -> None:
+        self.plan, self.loop, self.network = world.plan, world.loop, world.network
+        self.decides_twice = False
+        self.store = disks
+        self.new_log_id = world.new_log_id
+        self.now: Callable[[], float] = world.now
+
+    def crash_log(self, log: LogName, fate: str) -> None:
+        """Whatever it wrote elsewhere is of no interest."""
+
+    def fail(self, unit: Unit, failure: BaseException) -> None:
+        """It was not to live."""

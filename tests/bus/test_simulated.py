@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from bus.errors import AskTimedOut, NobodyListens
-from bus.faults import between
+from bus.faults import Faults, between
 from bus.port import Address, Bus
 from bus.simulated import SimulatedNetwork
 from core.codec import Parcel
@@ -281,3 +281,131 @@ def test_same_seed_same_digest() -> None:
         text=True,
     )
     assert digest == elsewhere.stdout.strip()
+
+
+@in_simulated_world
+async def test_disturbance_strikes_its_link_alone(world: SimulatedWorld) -> None:
+    """In both directions or in one, beside others and on top of them; once it is calmed the link is as it was."""
+    network = world.network
+    sender, near, far = (network.endpoint(name) for name in ("sender", "hearer.near", "hearer.far"))
+    near_heard, far_heard = await heard_by(near), await heard_by(far)
+    mute = Faults(drop_probability=1.0)
+    first = network.disturb(between(["sender"], ["hearer.near"], is_one_way=True), mute)
+    sender.say(cancel(1))
+    await world.settle()
+    assert ([], [cancel(1)]) == (near_heard, far_heard)
+    far.say(cancel(2))
+    await world.settle()
+    assert [cancel(2)] == near_heard
+    second = network.disturb(between(["*"], ["hearer.far"]), Faults(repeat_probability=1.0))
+    sender.say(cancel(3))
+    await world.settle()
+    assert [cancel(2)] == near_heard
+    assert [cancel(3)] * 2 == far_heard[2:]
+    network.calm(first)
+    network.calm(second)
+    sender.say(cancel(4))
+    await world.settle()
+    assert [cancel(4)] == near_heard[1:]
+    assert [cancel(4)] == far_heard[4:]
+
+
+@in_simulated_world
+async def test_disturbances_add_up(world: SimulatedWorld) -> None:
+    """Each strikes by its own chance, the later of two delays counts, and all are calmed at once if none is named."""
+    network = world.network
+    everywhere = between(["*"], ["*"])
+    network.disturb(everywhere, Faults(drop_probability=0.5, extra_delay=seconds(9), repeat_probability=0.5))
+    network.disturb(everywhere, Faults(drop_probability=0.5, extra_delay=seconds(3), is_reordering=True))
+    sender, hearer = network.endpoint("sender"), network.endpoint("hearer")
+    heard = await heard_by(hearer)
+    for number in range(2000):
+        sender.say(cancel(number))
+    await world.settle()
+    assert 2000 * 0.25 * 1.5 == pytest.approx(len(heard), rel=0.1)
+    assert 2000 * 0.25 == pytest.approx(len(set(heard)), rel=0.1)
+    network.calm()
+    heard.clear()
+    sender.say(cancel(1))
+    await world.settle()
+    assert [cancel(1)] == heard
+
+
+@in_simulated_world
+async def test_paused_endpoint_hears_all_later_in_order(world: SimulatedWorld) -> None:
+    """What comes waits for it, requests and answers alike, and others hear meanwhile; what waits dies with it."""
+    network = world.network
+    sender, paused, other = (network.endpoint(name) for name in ("sender", "paused", "other"))
+    heard, others = await heard_by(paused), await heard_by(other)
+    network.pause(paused)
+    network.pause(paused)  # No harm.
+    for number in range(50):
+        sender.say(cancel(number))
+        await world.breathe()
+    await world.settle()
+    assert [] == heard
+    assert 50 == len(others)
+    network.resume(paused)
+    assert [cancel(number) for number in range(50)] == heard
+    network.resume(paused)
+    sender.say(cancel(50))
+    await world.settle()
+    assert cancel(50) == heard[-1]
+
+    network.pause(paused)
+    sender.say(cancel(51))
+    await world.settle()
+    paused.crash()
+    again = await heard_by(network.endpoint("paused"))
+    network.resume(paused)
+    await world.settle()
+    assert 51 == len(heard)
+    assert [] == again
+
+
+@in_simulated_world
+async def test_paused_endpoint_hears_nothing_that_a_cut_keeps_away(world: SimulatedWorld) -> None:
+    """Nor more than its inbox holds: the rest is lost and counted, as with any slow hearer."""
+    network = world.network
+    network.faults.pending_max = 10
+    sender, paused = network.endpoint("sender"), network.endpoint("paused")
+    heard = await heard_by(paused)
+    network.pause(paused)
+    for number in range(15):
+        sender.say(cancel(number))
+    await world.settle()
+    network.resume(paused)
+    assert [cancel(number) for number in range(10)] == heard
+    assert 5 == paused.counts.lost
+    network.pause(paused)
+    sender.say(cancel(15))
+    await world.settle()
+    network.cut(["sender"], ["paused"])
+    network.resume(paused)
+    assert 10 == len(heard)
+
+
+@in_simulated_world
+async def test_repeat_arrives_at_the_next_life(world: SimulatedWorld) -> None:
+    """Whoever heard the first may have died since: the second comes to whoever is called so now, paused or not."""
+    network = world.network
+    everywhere = between(["*"], ["*"])
+    network.disturb(everywhere, Faults(repeat_probability=1.0, repeat_delay=seconds(60)))
+    sender, hearer = network.endpoint("sender"), network.endpoint("hearer")
+    heard = await heard_by(hearer)
+    for number in range(20):
+        sender.say(cancel(number))
+    await asyncio.sleep(0.01)
+    assert 20 == len({*heard})
+    before = len(heard)
+    hearer.crash()
+    successor = network.endpoint("hearer")
+    again = await heard_by(successor)
+    stranger = await heard_by(network.endpoint("stranger"))
+    network.pause(successor)
+    await world.loop.sleep_ns(seconds(61))
+    assert [] == again
+    network.resume(successor)
+    assert 40 - before == len(again)
+    assert [] == stranger
+    assert all(ear.pending == 0 for ear in successor._ears)

@@ -342,7 +342,17 @@ def test_share_of_an_attempt_that_is_over(start: Start, one: TasksState) -> None
         told.sequence,
     )
     broker.machine.fact(EU_LOG, granted(GANG), AttemptEnded(*attempt(), EndCause.NODE_LOST))
-    assert 1 == said_once(broker.report(W0, one), StopTasks).epoch
+    if one is not STOPPING:
+        assert 1 == said_once(broker.report(W0, one), StopTasks).epoch
+
+
+def test_stop_of_what_is_over_is_said_at_the_pace_of_beats(start: Start) -> None:
+    """A worker answers the order with a report: to answer that with the order would go on as fast as the bus is."""
+    broker = a_broker(start)
+    broker.machine.fact(EU_LOG, granted(GANG), AttemptEnded(*attempt(), EndCause.NODE_LOST))
+    for _ in range(2):
+        assert 1 == len(words(broker.beat(W0, STOPPING), StopTasks))
+        assert NEVER == words(broker.report(W0, STOPPING))
 
 
 # Promises.
@@ -462,7 +472,7 @@ def test_broker_whose_log_is_adopted_anew(start: Start) -> None:
     assert [W0, W1] == [one.worker for one in said(broker.machine.wake(), StopTasks)]
     broker.machine.adopt(EU_LOG, AttemptEnded(*attempt(), EndCause.CANCELLED))
     broker.machine.wake()
-    assert [W0] == [one.worker for one in said(broker.report(W0, STOPPING), StopTasks)]
+    assert [W0] == [one.worker for one in said(broker.report(W0, RUNNING), StopTasks)]
 
 
 def test_nothing_is_said_about_what_needs_no_word(start: Start) -> None:

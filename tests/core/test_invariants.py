@@ -12,6 +12,7 @@ from core.events.queue import (
     WorkloadBound,
     WorkloadCancelled,
     WorkloadHeld,
+    WorkloadReleased,
 )
 from core.events.region import (
     AttemptEnded,
@@ -37,6 +38,7 @@ from core.invariants import (
 )
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, WorkloadId
 from core.nouns.placement import Claim
+from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, Phase
 from core.touched import touched_by
 from tests.builders import (
@@ -245,12 +247,65 @@ def test_fact_about_an_ended_workload() -> None:
 )
 def test_workload_ends_while_a_region_runs_it(history: list[Event]) -> None:
     """An end leaves nothing behind, in any region."""
-    regions = {EU: a_region(), US: a_region(joined(), *history)}
+    ended = [HELD, GangStarted(*attempt("w-1")), AttemptEnded(*attempt("w-1"), EndCause.COMPLETED)]
+    regions = {EU: a_region(joined(), *ended), US: a_region(joined(), *history)}
     phase = "granted" if len(history) == 1 else "started"
     wanted = [f"w-1: ended, and us still has attempt 1 {phase}"]
     assert wanted == told(COMPLETED, standing(), regions=regions)
     assert wanted == told(WorkloadCancelled(W1), regions=regions)
     assert [] == told(CLOSED, standing(), regions=regions), "it has not ended: it is pending"
+
+
+DECLINED = AwardDeclined(*attempt("w-1"), Reason.WITHDRAWN, 4)
+STARTED = GangStarted(*attempt("w-1"))
+ENDED = AttemptEnded(*attempt("w-1"), EndCause.PREEMPTED)
+
+
+@pytest.mark.parametrize(
+    ("word", "history", "shown"),
+    [
+        (WorkloadBound(W1, 1, EU, 7), [HELD], "granted"),
+        (WorkloadBound(W1, 1, EU, 7), [DECLINED], "declined"),
+        (AwardReturned(W1, 1, "", EU, 7), [], "nowhere"),
+        (AwardReturned(W1, 1, "", EU, 7), [HELD], "granted"),
+        (CLOSED, [], "nowhere"),
+        (CLOSED, [HELD, STARTED], "started"),
+        (
+            CLOSED,
+            [granted(a_claim("w-1", 2)), AttemptEnded(*attempt("w-1", 2), EndCause.PREEMPTED)],
+            "nowhere",
+        ),
+    ],
+)
+def test_word_about_an_attempt_of_which_its_region_shows_another(
+    word: Event, history: list[Event], shown: str
+) -> None:
+    """What the queue records of an attempt is what the region's log says of that one, and of none before it."""
+    text = f"w-1: {type(word).__name__} of epoch 1, and eu shows it {shown}"
+    assert [text] == told(word, standing(), regions={EU: a_region(joined(), *history)})
+
+
+@pytest.mark.parametrize(
+    ("word", "history"),
+    [
+        (WorkloadBound(W1, 1, EU, 7), [HELD, STARTED]),
+        (WorkloadBound(W1, 1, EU, 7), [HELD, STARTED, ENDED]),
+        (AwardReturned(W1, 1, "", EU, 7), [DECLINED]),
+        (CLOSED, [HELD, ENDED]),
+    ],
+)
+def test_word_about_an_attempt_as_its_region_shows_it(word: Event, history: list[Event]) -> None:
+    """Also when the region has come further meanwhile."""
+    assert [] == told(word, standing(), regions={EU: a_region(joined(), *history)})
+
+
+def test_hold_under_a_revision_that_does_not_follow() -> None:
+    """A word that came late undoes no newer one: revisions grow by one, whichever way they set it."""
+    held, released = WorkloadHeld(W1, 1), WorkloadReleased(W1, 2)
+    assert [] == told(held)
+    assert [] == told(released, held)
+    assert ["w-1: hold revision 1 after 2"] == told(held, held, released)
+    assert ["w-1: hold revision 2 after 0"] == told(released)
 
 
 def test_two_live_attempts_of_one_workload() -> None:

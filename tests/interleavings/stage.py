@@ -22,9 +22,10 @@ from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, WorkloadSpec
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
-from scenarios.fleet import plan_of
-from scenarios.scenario import FleetSpec
-from scenarios.worlds.simulated import START, SimulatedUnit, SimulatedWorld
+from scenarios.fleet import FleetSpec, plan_of
+from scenarios.worlds.disks import Disks
+from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.worlds.simulated_unit import SimulatedUnit
 from store.memory_disk import Fate
 from store.rows import facts_of
 from tests.interleavings.script import Script
@@ -42,22 +43,25 @@ _BEGINS: dict[AttemptPhase, type[ClaimPromised | ClaimGranted | GangStarted]] = 
 """The fact that begins each phase."""
 
 
+class StagedDisks(Disks):
+    """Disks that say when a batch is written and not yet durable."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__(None, loop)
+        self.at_sync: Callable[[], None] = lambda: None
+
+    async def _sync(self, log: LogName) -> None:
+        self.at_sync()
+        await super()._sync(log)
+
+
 class StagedWorld(SimulatedWorld):
-    """A simulated world whose keepers' disks do what the script says, and whose spools are watched."""
+    """A simulated world whose disks can be watched, and which decides everything twice."""
 
     def __init__(self, fleet: FleetSpec, seed: int, loop: VirtualLoop) -> None:
         super().__init__(plan_of(fleet, "stage"), seed, loop, decides_twice=True)
-        self.fate: Fate | None = None
-        """Of what a dying keeper had not synced; None: as the dice say."""
-        self.at_sync: Callable[[], None] = lambda: None
-        """Called when a batch is written and not yet durable."""
-
-    def crash_log(self, log: LogName) -> None:
-        self.store.disk(log).crash(self.fate or self.dice.choice(list(Fate)))
-
-    async def _sync(self) -> None:
-        self.at_sync()
-        await super()._sync()
+        self.staged = StagedDisks(loop)
+        self.store = self.staged
 
 
 class Stage:
@@ -171,13 +175,11 @@ class Stage:
 
     def unit(self, name: str) -> SimulatedUnit:
         """A process by its name on the bus."""
-        return next(unit for unit in self.world.units if unit.bus_name == name)
+        return next(unit for unit in self.world.all if unit.bus_name == name)
 
     def kill(self, name: str, fate: Fate | None = None) -> None:
         """As kill -9 does."""
-        self.world.fate = fate
-        self.unit(name).kill()
-        self.world.fate = None
+        self.unit(name).kill(fate or "")
 
     async def start(self, *names: str) -> None:
         """Start dead processes, and wait until they have begun."""
@@ -200,7 +202,7 @@ class Stage:
                 happened.append(name)
                 self.kill(name, fate)
 
-        self.world.at_sync = look
+        self.world.staged.at_sync = look
         return happened
 
     def lose_power(self, name: str) -> None:
@@ -257,7 +259,7 @@ class Stage:
         """Misfortune ends. Everything must end soon, and all that must hold must have held."""
         self.script.end()
         self.world.network.heal()
-        for unit in self.world.units:
+        for unit in self.world.all:
             if not unit.is_alive:
                 await unit.start()
         await self.until(self._is_quiet, patience)
@@ -265,13 +267,13 @@ class Stage:
         await self.check()
 
     def _is_quiet(self) -> bool:
-        names = [unit.bus_name for unit in self.world.units if unit.unit.role != "reader"]
+        names = [unit.bus_name for unit in self.world.all if unit.unit.role != "reader"]
         if not self.is_up(*names):
             return False
         rows = self.queue.workloads.rows
         if any(not row.phase.is_terminal for row in rows.values()):
             return False
-        spools = [unit.spool for unit in self.world.units if unit.spool is not None]
+        spools = [unit.spool for unit in self.world.all if unit.spool is not None]
         if any(spool.shares for spool in spools):
             return False
         images = [self.region(plan.region) for plan in self.world.plan.regions]
@@ -371,7 +373,7 @@ def play(body: Callable[[Stage], Coroutine[Any, Any, None]], fleet: FleetSpec, s
         await stage.begin()
         await body(stage)
         await stage.finish()
-        stage.world.close()
+        await stage.world.stop()
 
     try:
         loop.run_until_complete(main())

@@ -6,10 +6,12 @@ from msgspec.structs import replace
 from core.codec import decode_event
 from core.events.region import AttemptEnded, NodesLost, NodesReturned
 from core.messages.workers import TasksPhase
-from core.nouns.ids import RegionName, WorkloadId, region_log
-from runtime.spool import EmulatedSpool, Share
+from core.nouns.ids import AttemptKey, RegionName, WorkloadId, region_log
+from runtime.clock import Clock
+from runtime.spool import Share
 from runtime.wiring import Unit
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.worlds.nodes import TroubledNodes
+from scenarios.worlds.simulated import SimulatedWorld
 
 Attempt = tuple[RegionName, int]
 
@@ -77,11 +79,11 @@ class Watch:
         ]
 
 
-class WatchedSpool(EmulatedSpool):
+class WatchedSpool(TroubledNodes):
     """Says each change to the watch as well, also while no worker is there."""
 
     def __init__(self, unit: Unit, world: SimulatedWorld, watch: Watch) -> None:
-        super().__init__(unit.name, world.clock(START, START))
+        super().__init__(unit.name, Clock(world.loop, world.loop.now_ns()))
         self._region = unit.region
         self._watch = watch
 
@@ -89,19 +91,18 @@ class WatchedSpool(EmulatedSpool):
         self._watch.see(self.name, self._region, share)
         super()._tell(share)
 
-    def lose_power(self) -> None:
-        """The nodes start anew: nothing runs, and nothing is remembered but the fence."""
-        for key, share in list(self.shares.items()):
-            share.state = replace(share.state, phase=TasksPhase.ENDED)
-            self._watch.see(self.name, self._region, share)
-            self._due.drop(key)
-        self.shares.clear()
+    def forget_share(self, key: AttemptKey) -> None:
+        """It runs no more, and no longer says so."""
+        share = self.shares[key]
+        share.state = replace(share.state, phase=TasksPhase.ENDED)
+        self._watch.see(self.name, self._region, share)
+        super().forget_share(key)
 
 
 def watch_spools(world: SimulatedWorld) -> Watch:
     """Put a watch on every spool of a world that has not begun; the world's own watch goes on."""
     watch = Watch()
-    for unit in world.units:
+    for unit in world.all:
         if unit.spool is not None:
             unit.spool = WatchedSpool(unit.unit, world, watch)
             groups = world.plan.inventory(unit.unit.region, unit.unit.member).groups

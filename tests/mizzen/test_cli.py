@@ -18,6 +18,8 @@ from core.nouns.ids import GLOBAL_LOG, RegionName, region_log
 from core.nouns.instant import Instant
 from mizzen.cli import main
 from runtime.wiring import BUILD, ROLES
+from scenarios.scenario import library, load_scenario
+from scenarios.swarm import mix_of
 from store.rows import row_of
 from store.sqlite import SqliteStore
 
@@ -29,8 +31,9 @@ SCENARIO = """
 name: tiny
 survives: A few workloads on a few nodes all end.
 fleet: {regions: 1, nodes: 2, workers: 1}
-load: {workloads: 3, hours: 0.1, minutes_median: 1, minutes_max: 5, gpus_max: 8}
-calm_hours: 1
+workload: {steady: {workloads: 3, hours: 0.1, minutes_median: 1, minutes_max: 5, gpus_max: 8}}
+calm: {minutes: 60}
+expectations: [submitted == 3, kills == 0]
 """
 
 
@@ -76,9 +79,16 @@ MISTAKES = {
     "start job_queue --nats nats://host:port": "give one like nats://127.0.0.1:4222",
     "start job_queue --fleet nowhere.yaml": "nowhere.yaml: no such file or directory; see that it is there",
     "start job_queue --directory": "parameter --directory requires an argument",
-    "scenario run nowhere": "there is no scenario nowhere; run one of first_light, lossy_day, lossy_hour, quiet_day, or a file",
+    "scenario run nowhere": "there is no scenario `nowhere`; there are black_hole_node, ",
+    "scenario run quite_day": "there is no scenario `quite_day` (did you mean `quiet_day`?); there are ",
     "scenario run nowhere.yaml": "nowhere.yaml: there is no such file",
     "scenario run lossy_hour --seed x": "Invalid value for --seed",
+    "scenario run lossy_hour --world moon": 'Invalid value "moon" for --world. Choose from: "simulated", "processes"',
+    "scenario swarm --seeds 0": "--seeds, --workers and --minutes are more than 0, and --first-seed is not less",
+    "scenario swarm --first-seed -1": "--seeds, --workers and --minutes are more than 0, and --first-seed is not less",
+    "scenario swarm --workers 0": "--seeds, --workers and --minutes are more than 0, and --first-seed is not less",
+    "scenario swarm --minutes nan": "--seeds, --workers and --minutes are more than 0, and --first-seed is not less",
+    "scenario swarm --seeds many": "Invalid value for --seeds",
     "verify nowhere": "nowhere is not there; name a log's file, or the directory that a keeper was started with",
     f"verify {HOUSE / 'core'}": "has no logs in it; name the directory that a keeper was started with",
     f"verify {HOUSE / 'pyproject.toml'}": "pyproject.toml is no log; a log's file ends in .sqlite",
@@ -189,13 +199,16 @@ def test_version_starts_at_once() -> None:
 
 
 def test_scenarios_are_listed(capsys: Captured) -> None:
-    """By the names under which they can be run."""
+    """The whole library, by the names under which its scenarios can be run, with what each must survive."""
     assert 0 == main(["scenario", "list"])
     shown = capsys.readouterr().out
     assert 0 == main(["scenario", "list", "--json"])
-    names = [spec["name"] for spec in json.loads(capsys.readouterr().out)]
-    assert "lossy_hour" in names
-    assert [] == [name for name in names if name not in shown]
+    listed = json.loads(capsys.readouterr().out)
+    assert library() == [spec["name"] for spec in listed]
+    assert [] == [spec["name"] for spec in listed if spec["name"] not in shown]
+    (herd,) = [spec for spec in listed if spec["name"] == "thundering_herd"]
+    assert ["submission_storm", "crash_each"] == herd["faults"]
+    assert herd["survives"] == load_scenario("thundering_herd").survives.strip()
 
 
 def test_scenario_run_tells_what_came_of_it(tmp_path: Path, capsys: Captured) -> None:
@@ -206,13 +219,18 @@ def test_scenario_run_tells_what_came_of_it(tmp_path: Path, capsys: Captured) ->
     out, err = capsys.readouterr()
     outcome = json.loads(out)
     assert "" == err
-    assert (True, [], [], 3) == tuple(
-        outcome[key] for key in ("is_good", "violations", "problems", "submitted")
-    )
+    assert (True, [], [], 3) == tuple(outcome[key] for key in ("is_good", "violations", "problems", "seed"))
+    assert 3 == outcome["figures"]["submitted"]
+    assert 0.0 < outcome["goodput_ratio"] <= 1.0
+    assert outcome["gpu_seconds_lost"] == outcome["figures"]["gpu_seconds_lost"]
+    assert [("submitted == 3", 3.0, True), ("kills == 0", 0.0, True)] == [
+        (met["expectation"], met["value"], met["is_met"]) for met in outcome["expectations"]
+    ]
     assert 0 == main(["scenario", "run", str(path), "--seed", "3"])
     shown = capsys.readouterr().out
     assert outcome["digest"] in shown
-    assert "tiny, seed 3" in shown
+    assert "tiny, seed 3, simulated" in shown
+    assert "met: submitted == 3, it is 3" in shown
     assert 0 == main(["scenario", "run", str(path), "--seed", "4", "--json"])
     assert outcome["digest"] != json.loads(capsys.readouterr().out)["digest"]
 
@@ -221,11 +239,42 @@ def test_scenario_that_is_not_good_fails(tmp_path: Path, capsys: Captured) -> No
     """With exit code 1, and with what was wrong."""
     path = tmp_path / "hasty.yaml"
     path.write_text(
-        SCENARIO.replace("calm_hours: 1", "calm_hours: 0.001").replace("minutes_median: 1", "minutes_median: 100")
+        SCENARIO.replace("minutes: 60", "minutes: 0.1").replace("minutes_median: 1", "minutes_median: 100")
         .replace("minutes_max: 5", "minutes_max: 600").replace("hours: 0.1", "hours: 0.001")
     )  # fmt: skip
     assert 1 == main(["scenario", "run", str(path)])
     assert "at the end" in capsys.readouterr().out
+
+
+def test_expectation_that_is_missed_fails(tmp_path: Path, capsys: Captured) -> None:
+    """With exit code 1, and with the value beside what was expected."""
+    path = tmp_path / "ambitious.yaml"
+    path.write_text(SCENARIO.replace("submitted == 3", "submitted >= 4"))
+    assert 1 == main(["scenario", "run", str(path)])
+    assert "MISSED: submitted >= 4, it is 3" in capsys.readouterr().out
+
+
+def test_mistake_in_a_scenario_is_named(tmp_path: Path, capsys: Captured) -> None:
+    """With the file, the line and the field."""
+    path = tmp_path / "mistaken.yaml"
+    path.write_text(SCENARIO + "faults:\n  - crahs: {}\n")
+    assert 1 == main(["scenario", "run", str(path)])
+    err = capsys.readouterr().err
+    assert err.startswith(f"mizzen: {path}:9:5: faults[0].crahs: ")
+    assert "there is no fault `crahs` (did you mean `crash`?)" in err
+
+
+@pytest.mark.processes
+def test_swarm_tells_what_came_of_it(capsys: Captured) -> None:
+    """Every seed that was asked for was played, and none failed."""
+    words = ["scenario", "swarm", "--first-seed", "1", "--seeds", "3", "--no-shrink"]
+    assert 0 == main([*words, "--json"])
+    out, err = capsys.readouterr()
+    swarm = json.loads(out)
+    assert ("", 3, []) == (err, swarm["seeds"], swarm["failed"])
+    assert swarm["seconds"] > 0
+    assert swarm["facts"] > 100
+    assert swarm["mix"]["workloads"] == mix_of(range(1, 4)).workloads
 
 
 def test_whole_logs_verify(logs: Path, capsys: Captured) -> None:

@@ -17,7 +17,7 @@ from mizzen.jobs import file, parts, slurm_options
 from mizzen.jobs.file import JobFileError, load_job, read_job
 from mizzen.jobs.source import BYTES_MAX, Source, sheet_of
 from mizzen.jobs.values import SPAN_MAX, span_of, span_text
-from mizzen.jobs.yaml_tree import Problem
+from runtime.yaml_tree import Problem
 from tests.core.properties import PROPERTY
 
 HOUSE = Path(__file__).resolve().parents[2]

@@ -40,13 +40,13 @@ fleet:
   regions:
     east: {nodes: 8, gpu_type: H100}
     here: {this_machine: true}
-load: {workloads: 12, hours: 1, compression: 1200, minutes_median: 10, minutes_max: 30, gpus_max: 16}
+workload:
+  steady: {workloads: 12, hours: 1, compression: 1200, minutes_median: 10, minutes_max: 30, gpus_max: 16}
 jobs: [{file: job.yaml, requeue_after_seconds: 0.5}]
-misfortune:
-  kills:
-    - {role: allocation_agent, region: east, after_seconds: 0.5}
-    - {role: worker, region: east, after_seconds: 1}
-calm_hours: 0.02
+calm: {minutes: 1.2}
+faults:
+  - crash: {role: allocation_agent, region: east, after_seconds: 0.5, down_seconds: 0}
+  - crash: {role: worker, region: east, after_seconds: 1, down_seconds: 0}
 """
 
 
@@ -118,8 +118,7 @@ def test_scenario_in_real_processes(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_run_in_which_nothing_was_trained_is_not_good(tmp_path: Path) -> None:
     """Nothing was lost and no rule broken, and yet the scenario names a gang that did not train."""
     path = written(tmp_path)
-    calm = SCENARIO.partition("misfortune:")[0].replace("workloads: 12", "workloads: 1")
-    path.write_text(f"{calm}calm_hours: 0.02\n")
+    path.write_text(SCENARIO.partition("faults:")[0].replace("workloads: 12", "workloads: 1"))
     (tmp_path / "job.yaml").write_text("{name: nobody, run: exit 3, resources: {gpus: cpu:1}}")
     with up(tmp_path, str(path), "--json") as process:
         out, _ = process.communicate(timeout=PATIENCE_SECONDS)

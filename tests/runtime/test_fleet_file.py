@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from runtime.fleet_file import load_plan, plan_of_this_machine
+import pytest
+
+from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.wiring import Unit, units_of
 
 FLEET = """
@@ -28,6 +30,20 @@ def test_file_says_who_serves_what(tmp_path: Path) -> None:
         (group.gpu_type, group.total.gpu_milli) for group in groups
     ]
     assert 2 == groups[0].nodes_per_rack
+
+
+def test_workers_are_cut_among_zones(tmp_path: Path) -> None:
+    """Zone by zone with all their racks; a zone without a worker would be none."""
+    path = tmp_path / "fleet.yaml"
+    path.write_text("regions: {eu: {nodes: 10, gpu_type: H100, workers: 5, nodes_per_rack: 1, zones: 2}}")
+    (eu,) = load_plan(path).regions
+    groups = [group for one in eu.inventories for group in one.groups]
+    assert ["zone-0"] * 3 + ["zone-1"] * 2 == [group.zone for group in groups]
+    racks = [{group.rack_of(node) for node in group.numbers()} for group in groups]
+    assert 10 == len(set.union(*racks)) == sum(len(one) for one in racks)
+    path.write_text("regions: {eu: {nodes: 10, gpu_type: H100, workers: 1, zones: 2}}")
+    with pytest.raises(FleetFileError, match=r"its 2 `zones` need a worker each, .* - at `\$\.regions\.eu`"):
+        load_plan(path)
 
 
 def test_without_a_file_it_is_this_machine() -> None:

@@ -21,11 +21,12 @@ from bus.server import NatsServer
 from core.messages.base import Message
 from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
 from core.nouns.ids import WorkloadId
-from core.nouns.instant import seconds
+from core.nouns.instant import SECOND, seconds
 from core.nouns.limits import RESTART_DELAY_MIN
 from core.nouns.workload import Emulation, Phase
 from runtime.fleet_file import load_plan
-from runtime.plane import PLANE_FILE, PlaneError, PlaneProcesses, Reached
+from runtime.plane import PLANE_FILE, PROCESSES, PlaneError, PlaneProcesses, Reached
+from runtime.wiring import Unit
 from tests.builders import a_job, a_spec
 
 pytestmark = pytest.mark.processes
@@ -214,6 +215,37 @@ def has_taken(probe: socket.socket, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+async def test_bus_that_is_stopped_stays_away(tmp_path: Path) -> None:
+    """Until it is started again, at the same address; nobody restarts it meanwhile, and no process dies of it."""
+    async with kept_up(a_plane(tmp_path)) as plane, client_of(plane.url) as bus:
+        await until_completed(bus, await submitted(bus))
+        port = int(plane.url.rpartition(":")[2])
+        await plane.stop_bus()
+        await plane.stop_bus()
+        await asyncio.sleep(3 * RESTART_DELAY_MIN / SECOND)
+        assert not is_served(port)
+        await plane.start_bus()
+        await plane.start_bus()
+        assert is_served(port)
+        await until_completed(bus, await submitted(bus))
+        assert 0 == plane.supervisor.restarts
+
+
+async def test_each_unit_has_variables_of_its_own(tmp_path: Path) -> None:
+    """They come before those that all have."""
+    lab = a_plane(tmp_path)
+
+    def variables(unit: Unit) -> dict[str, str]:
+        return {"MIZZEN_LOG": "info" if unit.role == "auditor" else "error"}
+
+    plane = PlaneProcesses(lab.plan, tmp_path / "given.yaml", lab.directory, variables=variables)
+    wrote = plane.directory / PROCESSES
+    async with kept_up(plane), client_of(plane.url) as bus:
+        await until_completed(bus, await submitted(bus))
+        await until(lambda: "unit_started" in (wrote / "auditor.log").read_text())
+        assert "unit_started" not in (wrote / "job_queue.log").read_text()
 
 
 async def test_plane_on_a_server_of_somebody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

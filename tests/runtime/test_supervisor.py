@@ -78,6 +78,46 @@ async def test_killed_process_comes_back(tmp_path: Path) -> None:
     assert not is_there(lives(tmp_path / "a")[1])
 
 
+async def test_held_process_stays_dead(tmp_path: Path) -> None:
+    """Until everybody who holds it has let it go; letting go once too often does no harm."""
+    told: list[int] = []
+    async with supervising(tmp_path, lambda _, code: told.append(code)) as supervisor:
+        supervisor.start(process(tmp_path / "a", "orderly"))
+        await until(lambda: len(lives(tmp_path / "a")) == 1)
+        held = await supervisor.hold("one")
+        assert ([held], 0) == (lives(tmp_path / "a"), supervisor.pid_of("one"))
+        assert 0 == await supervisor.hold("one"), "it is dead already"
+        supervisor.release("one")
+        await asyncio.sleep(0.3)  # Three times as long as it takes to start a process again.
+        assert ([held], [-signal.SIGKILL]) == (lives(tmp_path / "a"), told)
+        supervisor.release("one")
+        supervisor.release("one")
+        await until(lambda: len(lives(tmp_path / "a")) == 2)
+        assert supervisor.pid_of("one") == lives(tmp_path / "a")[1]
+
+
+async def test_process_that_is_held_while_it_starts_stays_dead(tmp_path: Path) -> None:
+    """It may live for a moment, and is dead once `hold` returns."""
+    async with supervising(tmp_path) as supervisor:
+        supervisor.start(process(tmp_path / "a", "orderly"))
+        await asyncio.sleep(0)
+        await supervisor.hold("one")
+        assert 0 == supervisor.pid_of("one")
+        assert [] == [pid for pid in lives(tmp_path / "a") if is_there(pid)]
+        supervisor.release("one")
+        await until(lambda: any(is_there(pid) for pid in lives(tmp_path / "a")))
+
+
+async def test_stop_does_not_wait_for_who_is_held(tmp_path: Path) -> None:
+    """It is not started again either."""
+    async with supervising(tmp_path) as supervisor:
+        supervisor.start(process(tmp_path / "a", "orderly"))
+        await until(lambda: len(lives(tmp_path / "a")) == 1)
+        await supervisor.hold("one")
+        await asyncio.wait_for(supervisor.stop(), PATIENCE_SECONDS)
+        assert 1 == len(lives(tmp_path / "a"))
+
+
 async def test_process_that_fails_again_and_again_is_started_later_each_time(tmp_path: Path) -> None:
     """0.1, 0.2, 0.4 s: whoever cannot live does not take the machine."""
     told: list[int] = []

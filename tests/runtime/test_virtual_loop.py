@@ -14,7 +14,7 @@ import pytest
 
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from runtime import virtual_loop
-from runtime.virtual_loop import NothingCanWake, NoThreads, SpinsForEver, VirtualLoop, run_virtual
+from runtime.virtual_loop import OWNER, NothingCanWake, NoThreads, SpinsForEver, VirtualLoop, run_virtual
 
 HOUSE = Path(__file__).resolve().parents[2]
 START = Instant(1_700_000_000 * SECOND + 1)
@@ -40,6 +40,21 @@ def test_wait_moves_the_clock_exactly() -> None:
         assert 365 * 86_400 == pytest.approx(loop.time())
 
     run_virtual(main(), START)
+
+
+def test_wait_until_a_time_between_two_nanoseconds_ends() -> None:
+    """However short what is left of it is, to wait for it moves the clock: whoever looks again does not look for ever."""
+
+    async def main() -> float:
+        loop = loop_here()
+        until = loop.time() + 7200 / 328
+        while loop.time() < until:
+            before = loop.time()
+            await asyncio.sleep(min(10.0, until - before))
+            assert loop.time() > before
+        return until
+
+    assert 7200 / 328 == run_virtual(main(), START)
 
 
 def test_callbacks_come_in_order() -> None:
@@ -247,6 +262,79 @@ def test_same_seed_gives_the_same_run() -> None:
         for seed in (1, 2)
     }
     assert 1 == len(found)
+
+
+def owned(owner: str) -> contextvars.Context:
+    """A context whose callbacks and tasks are this owner's."""
+    context = contextvars.copy_context()
+    context.run(OWNER.set, owner)
+    return context
+
+
+def test_frozen_owner_stands_still_while_time_goes_on() -> None:
+    """Tasks, timers and what is called soon wait, and run in their order once it is thawed; others go on."""
+
+    async def main() -> list[tuple[str, float]]:
+        loop = loop_here()
+        seen: list[tuple[str, float]] = []
+
+        async def tick(name: str) -> None:
+            for _ in range(3):
+                await asyncio.sleep(1)
+                seen.append((name, loop.time()))
+
+        tasks = [loop.create_task(tick(name), context=owned(name)) for name in ("mine", "other")]
+        await asyncio.sleep(1.5)
+        loop.freeze("mine")
+        loop.freeze("mine")  # No harm.
+        loop.call_at_ns(
+            Instant(loop.now_ns() + SECOND // 4), seen.append, ("timer", 1.75), context=owned("mine")
+        )
+        await asyncio.sleep(8.5)
+        assert [("mine", 1.0), ("other", 1.0), ("other", 2.0), ("other", 3.0)] == seen
+        loop.thaw("mine")
+        loop.thaw("nobody")
+        await asyncio.gather(*tasks)
+        return seen[4:]
+
+    assert [("timer", 1.75), ("mine", 10.0), ("mine", 11.0)] == run_virtual(main())
+
+
+def test_task_that_is_cancelled_while_it_is_frozen_ends_when_it_is_thawed() -> None:
+    """As a process that is killed while it is stopped: nothing more of what it was about to do is done."""
+
+    async def main() -> list[str]:
+        loop = loop_here()
+        seen: list[str] = []
+
+        async def work() -> None:
+            try:
+                await asyncio.sleep(1)
+                seen.append("worked")
+            finally:
+                seen.append("ended")
+
+        task = loop.create_task(work(), context=owned("mine"))
+        await asyncio.sleep(0.5)
+        loop.freeze("mine")
+        await asyncio.sleep(5)
+        task.cancel()
+        await asyncio.sleep(5)
+        assert [] == seen
+        loop.thaw("mine")
+        await asyncio.wait([task])
+        assert task.cancelled()
+        return seen
+
+    assert ["ended"] == run_virtual(main())
+
+
+def test_nobody_is_frozen() -> None:
+    """What belongs to no owner is the loop's own, and cannot stand still."""
+    loop = VirtualLoop()
+    with pytest.raises(AssertionError):
+        loop.freeze("")
+    loop.close()
 
 
 def test_private_names_mean_what_they_did() -> None:

@@ -12,8 +12,11 @@ def survives(seed: int) -> None:
         outcome = run_storm(seed)
     assert [] == outcome.violations
     assert [] == outcome.problems
-    assert STORM.load.workloads == outcome.submitted == sum(outcome.ended.values())
+    (load,) = STORM.workload
+    assert load.workloads == outcome.figures["submitted"] == sum(outcome.ended.values())
     assert outcome.kills > 50
+    assert len(STORM.faults) == len(outcome.strikes)
+    assert {} == outcome.skipped
 
 
 @pytest.mark.parametrize("seed", [1, 2])

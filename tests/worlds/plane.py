@@ -16,8 +16,7 @@ from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Phase, RetryLimits, WorkloadSpec
 from runtime.images import load_image
 from runtime.wiring import log_kept_by
-from scenarios.fleet import plan_of
-from scenarios.scenario import FleetSpec
+from scenarios.fleet import FleetSpec, plan_of
 from scenarios.worlds.one_process import OneProcessWorld, RealUnit
 from store.port import LogReader
 

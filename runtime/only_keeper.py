@@ -1,0 +1,25 @@
+"""One log, one keeper: whoever is about to open a log asks whether another answers for it. Two would write two histories."""
+
+from bus.errors import AskTimedOut, NobodyListens
+from bus.port import Bus
+from core.messages.logs import AskHead, HeadAnswer
+from core.nouns.ids import LogName
+from core.nouns.limits import KEEPER_ASKED_MAX, READ_TIMEOUT
+from runtime.errors import KeeperExists, KeeperSilent
+
+
+async def ensure_no_other(bus: Bus, log: LogName) -> None:
+    """Return once it is sure that nobody else keeps the log. Raises KeeperExists and KeeperSilent.
+
+    Only the bus can say that nobody listens. Silence says nothing: the question was lost, or the other keeper stands still
+    and would go on beside us.
+    """
+    for _ in range(KEEPER_ASKED_MAX):
+        try:
+            answer = await bus.ask(AskHead(log), READ_TIMEOUT)
+        except NobodyListens:
+            return
+        except AskTimedOut:
+            continue
+        raise KeeperExists(log, answer.sequence if isinstance(answer, HeadAnswer) else 0)
+    raise KeeperSilent(log)

@@ -1,0 +1,1 @@
+"""What must be so whatever goes wrong, one file each, found by the file's name."""

@@ -1,0 +1,28 @@
+"""In calm every award is soon granted or declined: who waits for the queue to ask for it back was left without an answer."""
+
+from core.messages.base import Message
+from core.messages.broker import WithdrawAward
+from scenarios.check import Check
+from scenarios.run import WARM_UP, Run
+
+PATIENCE = 60.0
+"""Seconds after misfortune has ended: what it delayed has come, and what it made overdue was asked back."""
+KEPT_MAX = 10
+
+
+class AwardsSettled(Check, frozen=True):
+    """No award is overdue in calm. Asking for it back heals what a lost answer left, and so hides who never answers."""
+
+    def begin(self, run: Run) -> None:
+        """Listen."""
+        world, found = run.world, run.outcome.problems
+        patient_until = world.now() + WARM_UP[world.world] + run.spec.span + PATIENCE
+
+        def overhear(_: str, message: Message) -> None:
+            assert isinstance(message, WithdrawAward), message
+            if message.is_overdue and world.now() > patient_until and len(found) < KEPT_MAX:
+                found.append(
+                    f"the award of {message.workload}.{message.epoch} to {message.region} is overdue in calm"
+                )
+
+        world.overhear((WithdrawAward,), overhear)

@@ -1,0 +1,12 @@
+"""What no log can hide: tasks that run twice, on devices that are not there, or after everything has ended."""
+
+from scenarios.check import Check
+from scenarios.run import Run
+
+
+class Spools(Check, frozen=True):
+    """Watched at every start of a task, on the nodes themselves (scenarios/worlds/physics.py)."""
+
+    async def at_end(self, run: Run) -> list[str]:
+        """What was seen on the way, and what still runs."""
+        return run.world.spool_problems()

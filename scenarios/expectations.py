@@ -1,0 +1,79 @@
+"""Expectations: a figure of a run, compared with a number. They make a scenario a test of service levels."""
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from scenarios.parts import FieldError, unknown
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+    "==": operator.eq,
+}
+
+FIGURES = {
+    "submitted": "workloads accepted",
+    "completed": "workloads that ended COMPLETED",
+    "failed": "workloads that ended FAILED",
+    "cancelled": "workloads that ended CANCELLED",
+    "completed_share": "of all that ended",
+    "start_seconds_p50": "from a submission until all ranks are up for the first time, the median",
+    "start_seconds_p90": "the same, 90th percentile",
+    "start_seconds_p99": "the same, 99th percentile",
+    "goodput_ratio": "GPU-seconds whose work counted, of all that attempts held",
+    "gpu_seconds_held": "from each grant to the attempt's end",
+    "gpu_seconds_lost": "ran after the last checkpoint that counted, of attempts that did not complete",
+    "attempts_per_workload": "attempts that were granted, for each workload that was",
+    "preemptions": "attempts that ended for a workload of higher priority",
+    "conflicts_share": "of all claims, those that met a conflict",
+    "kills": "processes killed",
+    "strikes": "times that a fault struck",
+    "skipped": "times that a fault could not be caused in this world",
+    "calm_seconds": "from the end of the load and the misfortune until everything had ended",
+    "messages": "messages delivered, heads and beats not counted (simulated)",
+    "facts": "facts in all logs",
+}
+"""Each figure of a run, and what it is."""
+_FORM = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|==|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*")
+
+
+class Expectation(Struct, frozen=True):
+    """One figure, and what is expected of it."""
+
+    figure: str
+    comparison: str
+    number: float
+
+    def __str__(self) -> str:
+        return f"{self.figure} {self.comparison} {self.number:g}"
+
+
+class Met(Struct, frozen=True):
+    """What came of an expectation."""
+
+    expectation: str
+    value: float
+    is_met: bool
+
+
+def read_expectation(text: object, path: tuple[str | int, ...]) -> Expectation:
+    """From `p99 <= 60`, so to speak. Raises FieldError."""
+    form = _FORM.fullmatch(text) if isinstance(text, str) else None
+    if form is None:
+        raise FieldError(path, f"{text!r} is not of the form `FIGURE <= NUMBER` (or >=, <, >, ==)")
+    figure, comparison, number = form.groups()
+    if figure not in FIGURES:
+        raise FieldError(path, unknown(figure, FIGURES, what="figures"))
+    return Expectation(figure, comparison, float(number))
+
+
+def compared(expectation: Expectation, figures: Mapping[str, float]) -> Met:
+    """What a run's figures make of it."""
+    value = figures[expectation.figure]
+    is_met = COMPARISONS[expectation.comparison](value, expectation.number)
+    return Met(str(expectation), value, is_met)

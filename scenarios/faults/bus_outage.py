@@ -1,0 +1,18 @@
+"""There is no bus for a while: nobody hears anybody, and everybody can tell."""
+
+from scenarios.fault import Fault, Stage
+from scenarios.parts import Range
+
+
+class BusOutage(Fault, frozen=True):
+    """So long that silence would mean something, if the bus were there."""
+
+    for_seconds: Range = (10.0, 120.0)
+
+    async def strike(self, stage: Stage) -> None:
+        """Down, and up."""
+        await stage.world.stop_bus()
+        try:
+            await stage.wait(self.for_seconds)
+        finally:
+            await stage.world.start_bus()

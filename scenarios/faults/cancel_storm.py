@@ -1,0 +1,16 @@
+"""Many users cancel at once."""
+
+from scenarios.fault import Fault, Stage
+from scenarios.parts import Share
+
+
+class CancelStorm(Fault, frozen=True):
+    """A share of all workloads that were accepted so far, drawn: pending, running or ended."""
+
+    share: Share = 0.3
+
+    async def strike(self, stage: Stage) -> None:
+        """Each insists until it is answered, also when misfortune has ended."""
+        for workload in stage.users.workloads():
+            if stage.dice.random() < self.share:
+                stage.users.begin(stage.users.cancel(workload), f"cancel-storm/{workload}")

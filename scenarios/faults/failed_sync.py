@@ -1,0 +1,12 @@
+"""An fsync fails: its batch may be durable or not, and its keeper cannot know before it has read its log again."""
+
+from scenarios.fault import KeeperFault, Stage
+
+
+class FailedSync(KeeperFault, frozen=True):
+    """Of the next batch of one keeper, which dies of it."""
+
+    async def strike(self, stage: Stage) -> None:
+        """The batch is lost or kept, as the dice say."""
+        _, log = self.drawn(stage)
+        await stage.world.fail_syncs(log, stage.dice.choice(("lost", "kept")))

@@ -1,0 +1,18 @@
+"""A machine stops, and what its keeper had written and not synced is gone."""
+
+from scenarios.crashes import crash_between_write_and_sync
+from scenarios.fault import KeeperFault, Stage
+from scenarios.parts import Range
+
+
+class LostTail(KeeperFault, frozen=True):
+    """Nothing of it may have been told to anybody."""
+
+    sync_seconds: Range = (0.05, 1.0)
+    """How long an fsync takes meanwhile, so that something is lost."""
+    down_seconds: Range = (0.1, 30.0)
+
+    async def strike(self, stage: Stage) -> None:
+        """One keeper."""
+        keeper, log = self.drawn(stage)
+        await crash_between_write_and_sync(stage, keeper, log, "lost", self.sync_seconds, self.down_seconds)

@@ -1,0 +1,18 @@
+"""A machine stops while a batch is being written, and only a part of it is on the disk."""
+
+from scenarios.crashes import crash_between_write_and_sync
+from scenarios.fault import KeeperFault, Stage
+from scenarios.parts import Range
+
+
+class TornWrite(KeeperFault, frozen=True):
+    """The part belongs to no batch, and the next opening drops it."""
+
+    sync_seconds: Range = (0.05, 1.0)
+    """How long an fsync takes meanwhile, so that something is torn."""
+    down_seconds: Range = (0.1, 30.0)
+
+    async def strike(self, stage: Stage) -> None:
+        """One keeper."""
+        keeper, log = self.drawn(stage)
+        await crash_between_write_and_sync(stage, keeper, log, "torn", self.sync_seconds, self.down_seconds)

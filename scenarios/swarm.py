@@ -1,0 +1,138 @@
+"""The swarm: a thousand scenarios, each drawn whole from its seed: a fleet, a load, and a mix of faults.
+
+Each lasts about ten virtual minutes. Safety is checked at every fact; then misfortune ends, and progress is demanded
+within half an hour. One seed in ten is run twice, in processes whose PYTHONHASHSEED differs, and must give one digest; one
+in five decides everything twice. A seed that fails is a command that repeats it.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from runtime.fleet_file import RegionSpec
+from runtime.wiring import Unit, units_of
+from scenarios.fault import Fault, LinkFault, UnitFault
+from scenarios.faults.submission_storm import SubmissionStorm
+from scenarios.fleet import FleetSpec, plan_of, regions_of
+from scenarios.parts import parts_in
+from scenarios.scenario import CalmSpec, ScenarioSpec, all_checks
+from scenarios.workload import Workload
+from scenarios.workloads.bursts import Bursts
+from scenarios.workloads.steady import Steady
+
+COMPRESSION = 10.0
+"""Spans of the published distributions are divided by it: a checkpoint every minute or so, and stops of seconds."""
+HOURS = 10 / 60 * COMPRESSION
+"""Before compression: ten minutes."""
+CALM_MINUTES = 30.0
+"""What runs, runs for three minutes at most; the longest deadline of the plane is three minutes, and several may follow
+each other."""
+FAULTS_MAX = 6
+TWICE_EVERY = 10
+"""Seeds of which one is run twice, under another PYTHONHASHSEED."""
+DECIDES_TWICE_EVERY = 5
+SHARES = (0.02, 0.3)
+"""Of messages that are struck, where a fault has a share."""
+
+
+class Mix(Struct, frozen=True):
+    """What some seeds were made of."""
+
+    nodes: int
+    workloads: int
+    faults: dict[str, int]
+    """In how many scenarios each is."""
+
+
+def draw_scenario(seed: int) -> ScenarioSpec:
+    """The scenario of a seed."""
+    dice = random.Random(f"swarm/{seed}")
+    fleet = _draw_fleet(dice)
+    units = units_of(plan_of(fleet, "swarm"))
+    kinds = parts_in("faults", Fault)
+    names = dice.sample(sorted(kinds), min(len(kinds), dice.randint(1, FAULTS_MAX)))
+    faults = tuple(_draw_fault(kinds[name], units, dice) for name in names)
+    return ScenarioSpec(
+        name=f"swarm-{seed}",
+        survives=f"Ten minutes of {', '.join(sorted(names))}. Nothing is lost, nothing runs twice, everything ends.",
+        fleet=fleet,
+        workload=(_draw_workload(fleet, dice),),
+        faults=faults,
+        checks=all_checks(),
+        calm=CalmSpec(CALM_MINUTES),
+    )
+
+
+def mix_of(seeds: Iterator[int] | range) -> Mix:
+    """What these seeds are made of, all together."""
+    nodes = workloads = 0
+    faults: Counter[str] = Counter()
+    for seed in seeds:
+        spec = draw_scenario(seed)
+        nodes += sum(
+            group.count for plan in spec.plan.regions for one in plan.inventories for group in one.groups
+        )
+        workloads += sum(workload.workloads for workload in spec.workload)
+        faults.update(fault.name for fault in spec.faults)
+    return Mix(nodes, workloads, dict(sorted(faults.items())))
+
+
+def _draw_fleet(dice: random.Random) -> FleetSpec:
+    """One to three regions of a few nodes; now and then of two sorts of hardware."""
+    regions: dict[str, RegionSpec] = {}
+    for number in range(dice.choice((1, 1, 2, 2, 3))):
+        nodes = dice.randint(1, 6)
+        regions[f"r{number}"] = RegionSpec(
+            nodes=nodes,
+            gpu_type=dice.choice(("H100", "H100", "H100", "A100")),
+            gpus_per_node=dice.choice((4, 8, 8)),
+            workers=dice.randint(1, min(4, nodes)),
+            agents=dice.randint(1, 3),
+            nodes_per_rack=dice.choice((1, 2, 16)),
+        )
+    return FleetSpec(regions)
+
+
+def _draw_workload(fleet: FleetSpec, dice: random.Random) -> Workload:
+    """As much as the fleet can do within half an hour, were it to do one thing after the other."""
+    nodes = sum(region.nodes for region in regions_of(fleet).values())
+    given: dict[str, Any] = {
+        "workloads": dice.randint(4, 8 + 3 * nodes),
+        "hours": HOURS,
+        "minutes_median": round(dice.uniform(0.5, 5.0), 2),
+        "minutes_max": 30.0,
+        "fails_share": dice.choice((0.0, 0.05, 0.3)),
+        "cancels_share": dice.choice((0.0, 0.1, 0.3)),
+        "holds_share": dice.choice((0.0, 0.1, 0.3)),
+        "requeues_share": dice.choice((0.0, 0.1, 0.2)),
+        "unsaved_share": dice.choice((0.0, 0.2, 1.0)),
+        # Most run for less than a minute, compressed: whoever comes later finds that it has ended.
+        "change_minutes": dice.choice((2.0, 10.0, 120.0)),
+        "compression": COMPRESSION,
+    }
+    return dice.choice((Steady, Steady, Bursts))(**given)
+
+
+def _draw_fault(kind: type[Fault], units: list[Unit], dice: random.Random) -> Fault:
+    """With other parameters than by default where that is what makes misfortunes differ: how often, how much, whom."""
+    given: dict[str, Any] = {}
+    names = {field.name for field in msgspec.structs.fields(kind)}
+    if issubclass(kind, LinkFault):
+        given["for_seconds"] = dice.choice((None, (1.0, 60.0), (60.0, 300.0)))
+        given["after_seconds"] = None if given["for_seconds"] is None else (0.0, 500.0)
+    else:
+        given["times"] = dice.choice((1, 1, 2, 3))
+    if "share" in names and issubclass(kind, LinkFault):
+        given["share"] = round(dice.uniform(*SHARES), 3)
+    if issubclass(kind, SubmissionStorm):
+        given.update(workloads=dice.randint(5, 30), minutes_median=0.1, minutes_max=0.3, times=1)
+    if issubclass(kind, UnitFault):
+        whole = kind(**given)
+        roles = sorted({unit.role for unit in whole.meant(units)})
+        if dice.random() < 0.5:
+            given["role"] = dice.choice(roles)
+    return kind(**given)

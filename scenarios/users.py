@@ -1,0 +1,180 @@
+"""The users of a scenario: they submit, cancel, hold, release and requeue, and insist until they are answered.
+
+They remember what they were told, because what was told must stay true.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from bus.errors import BusError
+from bus.port import Bus
+from core.messages.base import Message, Refused
+from core.messages.queue import (
+    Acknowledged,
+    CancelWorkload,
+    HoldWorkload,
+    ReleaseWorkload,
+    RequeueWorkload,
+    ShowWorkload,
+    Submitted,
+    SubmitWorkload,
+    WorkloadShown,
+)
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.reasons import Reason
+from core.nouns.workload import Phase, WorkloadSpec
+from scenarios.workload import Arrival
+from scenarios.worlds.misfortune import World
+
+ASK: Nanoseconds = seconds(2)
+AGAIN_SECONDS = 0.5
+"""Before a request that nobody answered is made again, as any client does."""
+NO_ROOM_SECONDS = 1.0
+"""The same, when the log had no room for it."""
+
+Heard = Callable[[Message, Message], None]
+"""Told what was asked, and what was answered."""
+
+
+class Users:
+    """All users of one run."""
+
+    def __init__(self, world: World, bus: Bus, submitter: str) -> None:
+        self.world = world
+        self.submitter = submitter
+        self.bus = bus
+        self.wanted = 0
+        """Workloads that somebody wants to submit, or has."""
+        self.accepted: dict[str, WorkloadId] = {}
+        """By idempotency key."""
+        self.refused: dict[str, Refused] = {}
+        """The same, of those that were refused for good."""
+        self.problems: list[str] = []
+        self.heard: list[Heard] = []
+        """Who else is told of each answer."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._dropped = False
+
+    @property
+    def has_submitted_all(self) -> bool:
+        """Whether every submission was answered."""
+        return len(self.accepted) + len(self.refused) == self.wanted
+
+    def workloads(self) -> list[WorkloadId]:
+        """Of everything that was accepted, in the order in which the answers came."""
+        return list(self.accepted.values())
+
+    def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Let somebody do something meanwhile."""
+        task = asyncio.get_running_loop().create_task(work, name=f"user/{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def stop(self) -> None:
+        """Nobody does anything more."""
+        self._dropped = True
+        for task in sorted(self._tasks, key=lambda task: task.get_name()):
+            task.cancel()
+
+    def play(self, arrivals: Sequence[Arrival], prefix: str) -> None:
+        """Submit each at its time from now on, under the key `prefix-number`, and do with it what its user does."""
+        self.wanted += len(arrivals)
+        self.begin(self._play(arrivals, prefix), prefix)
+
+    async def _play(self, arrivals: Sequence[Arrival], prefix: str) -> None:
+        begun = self.world.now()
+        for number, arrival in enumerate(arrivals):
+            await self.world.sleep(max(0.0, begun + arrival.at / SECOND - self.world.now()))
+            key = f"{prefix}-{number}"
+            self.begin(self._follow(key, arrival), key)
+
+    async def _follow(self, key: str, arrival: Arrival) -> None:
+        workload = await self.submit(key, arrival.spec)
+        if workload is None:
+            return
+        if arrival.hold_after is not None and arrival.release_after is not None:
+            self.begin(self._hold_for_a_while(workload, arrival), f"{key}/hold")
+        if arrival.requeue_after is not None:
+            self.begin(self._later(arrival.requeue_after, self.requeue(workload)), f"{key}/requeue")
+        if arrival.cancel_after is not None:
+            self.begin(self._later(arrival.cancel_after, self.cancel(workload)), f"{key}/cancel")
+
+    async def _later(self, span: Nanoseconds, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await self.world.sleep(span / SECOND)
+        except asyncio.CancelledError:
+            work.close()
+            raise
+        await work
+
+    async def _hold_for_a_while(self, workload: WorkloadId, arrival: Arrival) -> None:
+        assert arrival.hold_after is not None
+        assert arrival.release_after is not None
+        await self.world.sleep(arrival.hold_after / SECOND)
+        await self.set_hold(workload, is_held=True)
+        await self.world.sleep((arrival.release_after - arrival.hold_after) / SECOND)
+        await self.set_hold(workload, is_held=False)
+
+    # What users do.
+
+    async def submit(self, key: str, spec: WorkloadSpec) -> WorkloadId | None:
+        """Submit until it is accepted, or refused for good."""
+        answer = await self.insist(SubmitWorkload(spec, self.submitter, key=key))
+        if isinstance(answer, Submitted):
+            self.accepted[key] = answer.workload
+            return answer.workload
+        assert isinstance(answer, Refused), answer
+        self.refused[key] = answer
+        return None
+
+    async def cancel(self, workload: WorkloadId) -> None:
+        """End it for good."""
+        await self._ask_for(CancelWorkload(workload))
+
+    async def requeue(self, workload: WorkloadId) -> None:
+        """Stop whatever attempt it is in."""
+        shown = await self.show(workload)
+        if shown is not None and shown.epoch:
+            await self._ask_for(RequeueWorkload(workload, shown.epoch))
+
+    async def set_hold(self, workload: WorkloadId, *, is_held: bool) -> None:
+        """Hold or release it, and try again as long as somebody else was faster."""
+        while True:
+            shown = await self.show(workload)
+            if shown is None or Phase(shown.phase).is_terminal:
+                return
+            kind = HoldWorkload if is_held else ReleaseWorkload
+            answer = await self.insist(kind(workload, shown.hold_revision))
+            if not isinstance(answer, Refused) or answer.reason != Reason.SUPERSEDED:
+                return
+
+    async def show(self, workload: WorkloadId) -> WorkloadShown | None:
+        """Where it is; None if nobody knows it any more."""
+        answer = await self.insist(ShowWorkload(workload))
+        return answer if isinstance(answer, WorkloadShown) else None
+
+    async def insist(self, message: Message) -> Message:
+        """Ask until there is an answer, and again where there was no room for it, as any client does."""
+        while True:
+            try:
+                answer = await self.bus.ask(message, ASK)
+            except BusError:
+                await self.world.sleep(AGAIN_SECONDS)
+                continue
+            for heard in self.heard:
+                heard(message, answer)
+            if not isinstance(answer, Refused) or answer.reason != Reason.LOG_FULL:
+                return answer
+            await self.world.sleep(NO_ROOM_SECONDS)
+
+    async def _ask_for(self, message: Message) -> None:
+        answer = await self.insist(message)
+        if not isinstance(answer, Acknowledged | Refused):
+            self.problems.append(f"{type(message).__name__} was answered with {answer}")
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None and not self._dropped:
+            self.problems.append(f"{task.get_name()} failed: {task.exception()!r}")

@@ -1,0 +1,201 @@
+"""Workloads of a scenario: who submits what, when, and what they do with it then. The sorts are in `scenarios/workloads/`.
+
+Sizes and priorities are drawn from published distributions of a GPU training fleet, scaled to the scenario's fleet and day.
+
+source    MAST (OSDI'24) §5.1 and fig. 7, as calibrated: durations lognormal, GPUs per workload with the percentiles
+          16/64/128, seven priority levels with the shares 3/20/16/54/0.2/0.5/0.02 % and 6 % lowest
+"""
+
+import random
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from core.nouns.ids import TenantName
+from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.quantities import MILLI, Amount
+from core.nouns.workload import Emulation, JobSpec, RetryLimits, WorkloadSpec
+from runtime.fleet_file import EMULATED_NODE, RegionSpec
+from scenarios.fleet import FleetSpec, emulated_regions
+from scenarios.parts import FieldError, Part, Positive, PositiveFloat, Share, unknown
+
+GPUS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+GPU_WEIGHTS = (4.0, 4.0, 8.0, 24.0, 22.0, 18.0, 14.0, 5.2, 0.8)
+PRIORITIES = (6, 5, 4, 3, 2, 1, 0)
+PRIORITY_WEIGHTS = (3.0, 20.0, 16.0, 54.0, 0.2, 0.5, 6.3)
+SIGMA = 1.6
+"""Of the logarithm of the duration. Less than the fleet's 2.3, so that a day holds the tail that it draws."""
+CHECKPOINT_SECONDS = (300.0, 600.0, 1800.0)
+Priority = Annotated[int, Meta(ge=min(PRIORITIES), le=max(PRIORITIES))]
+CPU_MILLI_PER_GPU = 8000
+MEMORY_PER_GPU = 64 << 30
+TENANTS = 20
+
+
+class Arrival(Struct, frozen=True):
+    """One workload, when it is submitted, and what its user does with it later; spans count from its submission."""
+
+    at: Nanoseconds
+    spec: WorkloadSpec
+    cancel_after: Nanoseconds | None = None
+    hold_after: Nanoseconds | None = None
+    release_after: Nanoseconds | None = None
+    """Later than the hold."""
+    requeue_after: Nanoseconds | None = None
+
+
+class Workload(Part, frozen=True):
+    """One sort of load. A sort says when workloads arrive; what they are is drawn alike."""
+
+    workloads: Positive
+    hours: PositiveFloat
+    """Over which they arrive."""
+    minutes_median: PositiveFloat = 20.0
+    minutes_max: PositiveFloat = 600.0
+    gpus_max: Positive | None = None
+    """Of one workload; as many as one region has, if this is not said."""
+    priority: Priority | None = None
+    """Of all of them; as in the published fleet, if this is not said."""
+    gpu_type: str = ""
+    """On which all of them run; if this is not said, each on that of a region that is drawn, larger ones more often."""
+    fails_share: Share = 0.05
+    """Whose tasks fail once they ran for a while."""
+    cancels_share: Share = 0.02
+    holds_share: Share = 0.0
+    """Who are held for a while and released."""
+    requeues_share: Share = 0.0
+    """Whose running attempt is requeued."""
+    unsaved_share: Share = 0.0
+    """Who never write a checkpoint."""
+    change_minutes: PositiveFloat = 120.0
+    """Within so much of the submission users change their minds: they cancel, hold, and requeue."""
+    compression: PositiveFloat = 1.0
+    """By which every span that is drawn is divided: a day in minutes."""
+
+    @property
+    def span(self) -> float:
+        """Seconds over which they arrive."""
+        return 3600 * self.hours / self.compression
+
+    @property
+    def lasts(self) -> float:
+        """Seconds that the longest of them runs."""
+        return 60 * self.minutes_max / self.compression
+
+    def times(self, dice: random.Random) -> list[float]:
+        """When each arrives, as a share of the span."""
+        raise NotImplementedError
+
+    def problem(self, fleet: FleetSpec, path: tuple[str | int, ...]) -> FieldError | None:
+        """What the types cannot say is wrong with it on this fleet."""
+        emulated = list(emulated_regions(fleet).values())
+        if not emulated:
+            return FieldError(path, "a load is drawn for emulated nodes, and this fleet has none")
+        if self.gpu_type and self.gpu_type not in (types := {region.gpu_type for region in emulated}):
+            return FieldError((*path, "gpu_type"), unknown(self.gpu_type, types, what="GPU type"))
+        largest = max(gpus_of(region) for region in emulated if self.gpu_type in ("", region.gpu_type))
+        if self.gpus_max is not None and self.gpus_max > largest:
+            kind = f" {self.gpu_type}" if self.gpu_type else ""
+            text = f"a workload of {self.gpus_max}{kind} GPUs fits no region of this fleet: the largest has {largest}"
+            return FieldError((*path, "gpus_max"), text)
+        return None
+
+    def arrivals(self, fleet: FleetSpec, dice: random.Random) -> list[Arrival]:
+        """All of them, by arrival."""
+        times = sorted(self.times(dice))
+        return [
+            self.arrival(self.draw(fleet, dice, number), share * self.span, dice)
+            for number, share in enumerate(times)
+        ]
+
+    def draw(self, fleet: FleetSpec, dice: random.Random, number: int) -> WorkloadSpec:
+        """What one of them is."""
+        region = draw_region(fleet, dice, self.gpu_type)
+        gpus = self.at_most(dice.choices(GPUS, GPU_WEIGHTS)[0], region)
+        emulation = self.emulation(60 * self.draw_minutes(dice), dice)
+        return WorkloadSpec(
+            name=f"{self.name}-{number}",
+            jobs=(self.job(region, gpus, emulation),),
+            tenant=draw_tenant(dice),
+            priority=self.draw_priority(dice),
+            retry=draw_retry(dice),
+        )
+
+    def draw_priority(self, dice: random.Random) -> int:
+        """The one that is said, or one of which few are urgent; what else is drawn is the same in both cases."""
+        drawn = dice.choices(PRIORITIES, PRIORITY_WEIGHTS)[0]
+        return drawn if self.priority is None else self.priority
+
+    def draw_minutes(self, dice: random.Random) -> float:
+        """How long one of them runs."""
+        return min(self.minutes_median * dice.lognormvariate(0.0, SIGMA), self.minutes_max)
+
+    def at_most(self, gpus: int, region: RegionSpec) -> int:
+        """So many GPUs, or as many as one workload may have here; whole nodes, where it is more than one."""
+        most = min(self.gpus_max or gpus_of(region), gpus_of(region))
+        if most > region.gpus_per_node:
+            most -= most % region.gpus_per_node
+        return min(gpus, most)
+
+    def job(self, region: RegionSpec, gpus: int, emulation: Emulation) -> JobSpec:
+        """A job of so many GPUs, whole nodes of this sort of region where it needs more than one."""
+        per_task = max(1, min(gpus, region.gpus_per_node))
+        need = Amount(
+            MILLI * per_task,
+            min(CPU_MILLI_PER_GPU * per_task, EMULATED_NODE.cpu_milli),
+            min(MEMORY_PER_GPU * per_task, EMULATED_NODE.memory_bytes),
+        )
+        return JobSpec("main", max(1, -(-gpus // per_task)), need, region.gpu_type, emulation)
+
+    def emulation(self, work: float, dice: random.Random) -> Emulation:
+        """What its tasks do: work for so many seconds, checkpoint, and fail or not. Spans are divided here."""
+        saves = dice.random() >= self.unsaved_share
+        every = dice.choice(CHECKPOINT_SECONDS)
+        fails = dice.random() < self.fails_share
+        fails_after = work * dice.uniform(0.1, 0.9)
+        return Emulation(
+            work=seconds(max(0.001, work / self.compression)),
+            checkpoint_every=seconds(every / self.compression) if saves else Nanoseconds(0),
+            fails_after=seconds(fails_after / self.compression) if fails else Nanoseconds(0),
+            stop_span=seconds(dice.uniform(1.0, 40.0) / self.compression),
+        )
+
+    def arrival(self, spec: WorkloadSpec, at: float, dice: random.Random) -> Arrival:
+        """When it comes, and what its user does with it: draws the same number of times whatever is drawn."""
+
+        def drawn(share: float) -> Nanoseconds | None:
+            """Some time after the submission, or never."""
+            happens, after = dice.random() < share, dice.uniform(1.0, 60 * self.change_minutes)
+            return seconds(after / self.compression) if happens else None
+
+        cancel, hold, requeue = (
+            drawn(self.cancels_share),
+            drawn(self.holds_share),
+            drawn(self.requeues_share),
+        )
+        held_for = dice.uniform(1.0, 15 * self.change_minutes) / self.compression
+        release = None if hold is None else Nanoseconds(hold + seconds(held_for))
+        return Arrival(seconds(at), spec, cancel, hold, release, requeue)
+
+
+def gpus_of(region: RegionSpec) -> int:
+    """All GPUs of a region."""
+    return region.nodes * region.gpus_per_node
+
+
+def draw_region(fleet: FleetSpec, dice: random.Random, gpu_type: str = "") -> RegionSpec:
+    """One of the fleet's regions of this GPU type, or of any: for the sort of hardware that a workload wants. Larger
+    regions are drawn more often.
+    """
+    regions = [region for region in emulated_regions(fleet).values() if gpu_type in ("", region.gpu_type)]
+    return dice.choices(regions, [gpus_of(region) for region in regions])[0]
+
+
+def draw_tenant(dice: random.Random) -> TenantName:
+    """All alike."""
+    return TenantName(f"tenant-{dice.randrange(TENANTS)}")
+
+
+def draw_retry(dice: random.Random) -> RetryLimits:
+    """How often somebody wants to try again."""
+    return RetryLimits(task_failed=dice.choice((0, 1, 2)))

@@ -1,0 +1,1 @@
+"""Sorts of load, one file each, found by the file's name."""

@@ -1,0 +1,86 @@
+"""Emulated nodes that can go wrong: lose their power, stand still, be slow, or kill whatever runs on them."""
+
+from core.messages.workers import TasksPhase
+from core.nouns.ids import AttemptKey
+from core.nouns.instant import Instant, Nanoseconds, after
+from runtime.clock import Clock
+from runtime.spool import STEP, EmulatedSpool, Share
+
+
+class TroubledNodes(EmulatedSpool):
+    """The nodes of one worker, and what they run."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        super().__init__(name, clock)
+        self.factor = 1.0
+        """What is started takes so many times as long."""
+        self.broken_exit_code = 0
+        """What is started dies at once with it; 0: nothing is broken."""
+        self._paces: dict[AttemptKey, float] = {}
+        self._freezes = 0
+        """How many have frozen them."""
+        self._frozen_at: Instant | None = None
+
+    def lose_power(self) -> None:
+        """All tasks are gone, and nothing is remembered but the fence. Frozen nodes are no longer frozen."""
+        for key in list(self.shares):
+            self.forget_share(key)
+        self._paces.clear()
+        self._freezes = 0
+        self._frozen_at = None
+
+    def forget_share(self, key: AttemptKey) -> None:
+        """It was never here."""
+        self._due.drop(key)
+        del self.shares[key]
+
+    def freeze(self) -> None:
+        """Nothing goes on."""
+        self._freezes += 1
+        if self._frozen_at is None:
+            self._frozen_at = self._clock.now()
+            self._wake.ring()
+
+    def thaw(self) -> None:
+        """Everything goes on where it stood, once nobody holds it any more."""
+        self._freezes = max(0, self._freezes - 1)
+        if self._frozen_at is None or self._freezes:
+            return
+        now, frozen_at = self._clock.now(), self._frozen_at
+        self._frozen_at = None
+        for key, share in self.shares.items():
+            if share.ends_at is None:
+                continue
+            lost = Nanoseconds(now - max(frozen_at, share.started_at))
+            share.started_at = after(share.started_at, lost)
+            share.ends_at = after(share.ends_at, lost)
+            if share.saves_at is not None:
+                share.saves_at = after(share.saves_at, lost)
+            self._schedule(key, share)
+
+    def fail_all(self, exit_code: int) -> int:
+        """Every share that runs dies; how many those were."""
+        failed = 0
+        for key, share in list(self.shares.items()):
+            if share.state.phase == TasksPhase.RUNNING and self._frozen_at is None:
+                self._end(key, share, exit_code)
+                failed += 1
+        return failed
+
+    def catch_up(self, now: Instant) -> Instant | None:
+        """As the nodes' own, unless they stand still."""
+        return super().catch_up(now) if self._frozen_at is None else None
+
+    def _fate_of(self, share: Share) -> Nanoseconds:
+        span = super()._fate_of(share)
+        key = (share.state.workload, share.state.epoch)
+        if self.factor != 1.0:
+            self._paces[key] = self.factor
+        if self.broken_exit_code:
+            share.exit_code = self.broken_exit_code
+            return Nanoseconds(1)
+        return Nanoseconds(round(span * self.factor))
+
+    def _step(self, share: Share, at: Instant) -> int:
+        pace = self._paces.get((share.state.workload, share.state.epoch), 1.0)
+        return share.command.resume_step + int((at - share.started_at) / pace) // STEP

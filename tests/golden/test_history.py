@@ -1,0 +1,71 @@
+"""The whole logs that each release left behind are still read, still fold to what they did, and a plane goes on from them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.codec import decode_event
+from core.events import EVENTS
+from core.events.queue import WorkloadsForgotten
+from core.nouns.ids import GLOBAL_LOG
+from scenarios.history import keep_history, read_history
+from scenarios.scenario import HISTORIES, library, load_scenario
+from tests.golden.make_history import DIGESTS, SUFFIX, digests_of
+from tests.scenarios.runs import run_quietly
+
+KEPT = sorted(path.name for path in HISTORIES.iterdir())
+NEVER_IN_A_HISTORY = {WorkloadsForgotten}
+"""Written a day after a workload's end, and a history is less than an hour; `tests/golden/events/` has its samples."""
+
+
+def test_histories_are_kept_with_their_digests() -> None:
+    """Every file has its line, every line its file, and there is one at least."""
+    assert KEPT
+    assert sorted(json.loads(DIGESTS.read_text(encoding="utf-8"))) == KEPT
+    assert [] == [name for name in KEPT if not name.endswith(SUFFIX)]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_history_folds_to_what_it_did(name: str) -> None:
+    """Every row decodes, the hashes chain to what the old build had, and each log folds to the digest that was kept."""
+    disks = read_history(HISTORIES / name)
+    assert json.loads(DIGESTS.read_text(encoding="utf-8"))[name] == digests_of(disks)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_history_has_nearly_every_event(name: str) -> None:
+    """All that could be written within an hour; a release that adds an event makes a history that has it."""
+    written = {
+        type(decode_event(row.event))
+        for log, disk in read_history(HISTORIES / name).items()
+        if (file := disk.file(log)) is not None
+        for row in file.rows
+    }
+    assert set(EVENTS) - written <= NEVER_IN_A_HISTORY
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_history_that_has_changed_is_noticed(name: str, tmp_path: Path) -> None:
+    """The hashes are worked out anew from the rows, and must come to what the build that wrote them had."""
+    disks = read_history(HISTORIES / name)
+    file = disks[GLOBAL_LOG].file(GLOBAL_LOG)
+    assert file is not None
+    row = file.rows[10]
+    file.rows[10] = row._replace(event=row.event[:-1] + bytes([row.event[-1] ^ 1]))
+    keep_history(tmp_path / name, disks)
+    with pytest.raises(AssertionError, match="global has rotted, or hashes have changed"):
+        read_history(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_plane_goes_on_from_a_history(name: str) -> None:
+    """A scenario of the library starts from it, and ends well: all that was under way has ended."""
+    scenarios = [spec for spec in map(load_scenario, library()) if spec.history == name]
+    assert scenarios
+    for spec in scenarios:
+        outcome = run_quietly(spec, 1)
+        assert "" == outcome.first_problem()
+        (load,) = spec.workload
+        assert outcome.figures["submitted"] > load.workloads
+        assert outcome.figures["submitted"] == sum(outcome.ended.values())

@@ -1,0 +1,209 @@
+"""Every fault strikes, is survived, repeats from its seed, undoes itself, and says so where a world cannot cause it."""
+
+import pytest
+
+from scenarios.fault import Fault, Stage
+from scenarios.parts import parts_in
+from scenarios.scenario import ScenarioError, ScenarioSpec, parse_scenario, scenario_written
+from scenarios.users import Users
+from scenarios.worlds.misfortune import CannotCause, World
+from scenarios.worlds.simulated import SimulatedWorld
+from tests.scenarios.misfortunes import Struck, struck
+from tests.scenarios.runs import run_quietly
+
+FAULTS = parts_in("faults", Fault)
+SMALL = """
+name: small
+survives: One sort of misfortune, on a handful of nodes.
+fleet: {regions: 2, nodes: 4, workers: 4, nodes_per_rack: 2}
+workload: {steady: {workloads: 12, hours: 0.1, minutes_median: 1, minutes_max: 4, gpus_max: 16}}
+faults: [FAULT]
+calm: {minutes: 240}
+"""
+SMALLER = {"submission_storm": "workloads: 5"}
+"""Of those that would take long."""
+NEED_USERS_ALONE = (
+    "cancel_storm",
+    "hold_storm",
+    "maintenance_announced",
+    "requeue_storm",
+    "submission_storm",
+)
+
+
+def scenario_of(fault: str, fields: str = "") -> ScenarioSpec:
+    """The small scenario with this fault alone."""
+    return parse_scenario(SMALL.replace("FAULT", f"{fault}: {{{fields}}}"), "small.yaml")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_survived_and_repeats(name: str) -> None:
+    """From two seeds nothing is wrong in the end; from the same seed the run is the same to the byte."""
+    fields = ", ".join(field for field in ("times: 3", SMALLER.get(name)) if field)
+    spec = scenario_of(name, fields)
+    assert spec == parse_scenario(scenario_written(spec), "written.yaml")
+    first, other, again = (run_quietly(spec, seed) for seed in (1, 2, 1))
+    for outcome in (first, other):
+        assert "" == outcome.first_problem()
+        assert outcome.is_good
+        assert {name: 3} == outcome.strikes
+        assert {} == outcome.skipped
+    assert first.digest == again.digest
+    assert first.digest != other.digest
+
+
+@pytest.mark.parametrize("name", [name for name in FAULTS if name not in SMALLER])
+def test_fault_that_is_cut_short_is_undone(name: str) -> None:
+    """At whatever moment misfortune ends: every process lives, nothing is cut, disturbed, full, slow or broken."""
+
+    async def body(place: Struck) -> None:
+        await place.load()
+        for moment in (0.0, 0.3, 7.0):
+            fault = place.begin(FAULTS[name]())
+            await place.sleep(moment)
+            await place.cancel(fault)
+            # What is to come back needs a while for it: a keeper that died of its log is tried ever more rarely.
+            await place.sleep(30)
+            assert [] == await place.world.dead()
+        assert [] == place.stage.problems
+        network, disks = place.world.network, place.world.store
+        assert network.is_up
+        assert not network.is_cut("queue", "store.r0")
+        assert not any(network.is_cut(one.bus_name, one.bus_name) for one in place.world.all)
+        assert network.faults is network._between("queue", "store.r0")
+        for log in disks.logs():
+            assert 0 == await place.world.verify(log)
+            assert not disks.disk(log).is_full
+            assert disks.disk(log).sync_fails is None
+        assert not any(disks._slow.values())
+        for one in place.workers():
+            nodes = place.nodes(one.unit)
+            assert (1.0, 0) == (nodes.factor, nodes.broken_exit_code)
+            assert nodes._frozen_at is None
+        assert all(one.clock_step == 0 and one.clock_skew == 0.0 for one in place.world.all)
+
+    struck(body)
+
+
+class Bare(World):
+    """A world that can start a plane and do it no harm."""
+
+    def __init__(self, place: Struck) -> None:
+        self.plan, self.units = place.world.plan, place.world.units
+        self.now = place.world.now  # type: ignore[method-assign]  # the same time
+        self.sleep = place.world.sleep  # type: ignore[method-assign]
+
+    async def dead(self) -> list[str]:
+        """Nobody."""
+        return []
+
+
+@pytest.mark.parametrize("name", [name for name in FAULTS if name not in NEED_USERS_ALONE])
+def test_fault_that_a_world_cannot_cause_says_so(name: str) -> None:
+    """Whatever it asks of the world first."""
+
+    async def body(place: Struck) -> None:
+        bare = Bare(place)
+        stage = Stage(bare, Users(bare, place.users.bus, "user"), place.stage.dice, 10.0, place.stage.fleet)
+        with pytest.raises((CannotCause, ExceptionGroup)) as raised:
+            await FAULTS[name]().strike(stage)
+        error = raised.value
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        assert str(error).startswith("this world cannot ")
+
+    struck(body)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("pause: {role: pilot}", "faults[0].pause: there is no role `pilot`"),
+        ("disk_full: {role: worker}", "faults[0].disk_full: there is no role `worker`"),
+        ("black_hole: {role: job_queue}", "faults[0].black_hole: there is no role `job_queue`"),
+        ("node_crash: {region: mars}", "faults[0].node_crash: there is no region `mars`"),
+        ("node_crash: {member: w9}", "faults[0].node_crash: there is no process `w9`"),
+        ("region_cut: {region: mars}", "faults[0].region_cut.region: there is no region `mars`"),
+        ("zone_loss: {region: mars}", "faults[0].zone_loss.region: there is no region `mars`"),
+        (
+            "message_delay: {ones: [store.mars]}",
+            "faults[0].message_delay.ones[0]: there is no endpoint `store.mars`",
+        ),
+        (
+            "message_loss: {others: [queue, pilot.*]}",
+            "faults[0].message_loss.others[1]: there is no endpoint `pilot.*`",
+        ),
+        (
+            "partition: {ones: [quue]}",
+            "faults[0].partition.ones[0]: there is no endpoint `quue` (did you mean `queue`?)",
+        ),
+        ("partition: {others: [queue]}", "faults[0].partition.others: it needs `ones` too"),
+        (
+            "submission_storm: {gpus_max: 64}",
+            "faults[0].submission_storm.gpus_max: a workload of 64 GPUs fits no region",
+        ),
+        ("message_loss: {share: -0.1}", "faults[0].message_loss.share: Expected `float` >= 0.0"),
+        ("message_repeat: {share: 1.1}", "faults[0].message_repeat.share: Expected `float` <= 1.0"),
+        ("pause: {for_seconds: -1}", "faults[0].pause.for_seconds: Expected `float` >= 0.0"),
+        (
+            "pause: {for_seconds: [5, 1]}",
+            "faults[0].pause: `for_seconds` is from 5 to 1: the smaller one comes first",
+        ),
+        ("slow_process: {turn_seconds: 0}", "faults[0].slow_process.turn_seconds: Expected `float` > 0.0"),
+        ("poison_messages: {messages: 0}", "faults[0].poison_messages.messages: Expected `int` >= 1"),
+    ],
+)
+def test_fault_that_makes_no_sense_is_refused(fault: str, error: str) -> None:
+    """With its place in the file, and what there is instead."""
+    with pytest.raises(ScenarioError) as raised:
+        parse_scenario(SMALL.replace("FAULT", fault), "small.yaml")
+    place, _, text = str(raised.value).partition(": ")
+    assert place.startswith("small.yaml:6:")
+    assert text.startswith(error)
+
+
+@pytest.mark.parametrize(
+    "fault", ["partition: {ones: [agent.r0.*], others: [queue]}", "message_loss: {ones: [client.*]}"]
+)
+def test_names_on_the_bus_may_end_with_a_star(fault: str) -> None:
+    """And users are there, too."""
+    assert 1 == len(parse_scenario(SMALL.replace("FAULT", fault), "small.yaml").faults)
+
+
+class Careless(SimulatedWorld):
+    """A plane that does not notice what it must notice."""
+
+    async def start_second(self, unit: object) -> str:
+        """It comes up."""
+        return ""
+
+    async def start_old_build(self, unit: object) -> str:
+        """It comes up."""
+        return ""
+
+    async def flip_byte(self, log: object, place: float) -> int:
+        """It is not found, for there is nothing to find."""
+        return 1
+
+    async def mend_byte(self, log: object, sequence: int) -> None:
+        """Nothing was done."""
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("second_keeper", "came up beside the first"),
+        ("old_build", "on a log of a newer build came up"),
+        ("flipped_byte", "rotted, and `verify` finds it broken nowhere"),
+    ],
+)
+def test_fault_that_is_not_noticed_is_a_problem(name: str, problem: str) -> None:
+    """These three look for themselves whether the plane refuses."""
+
+    async def body(place: Struck) -> None:
+        await FAULTS[name]().strike(place.stage)
+        (found,) = place.stage.problems
+        assert problem in found
+        await place.sleep(30)
+
+    struck(body, world=Careless)

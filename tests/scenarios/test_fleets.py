@@ -1,0 +1,42 @@
+"""The fleets that come with Mizzen: each can be planned, and is what its name says."""
+
+import pytest
+
+from scenarios.fleet import fleets, plan_of, read_fleet, regions_of
+from scenarios.workloads.steady import Steady
+
+
+@pytest.mark.parametrize("name", fleets())
+def test_fleet_can_be_planned(name: str) -> None:
+    """Every node has a number of its own, no rack lies in two zones, and every load of theirs fits."""
+    spec = read_fleet(name, ("fleet",))
+    plan = plan_of(spec, name)
+    wanted = {region: one.nodes for region, one in regions_of(spec).items()}
+    zone_of: dict[tuple[str, int], str] = {}
+    found: dict[str, int] = {}
+    for region in plan.regions:
+        numbers = [number for one in region.inventories for number in one.numbers()]
+        assert list(range(len(numbers))) == numbers
+        found[region.region] = len(numbers)
+        for group in (group for one in region.inventories for group in one.groups):
+            for node in group.numbers():
+                rack = (region.region, group.rack_of(node))
+                assert group.zone == zone_of.setdefault(rack, group.zone)
+    assert wanted == found
+    assert Steady(workloads=1, hours=1).problem(spec, ()) is None
+
+
+def test_fleets_are_what_their_names_say() -> None:
+    """Counts that scenarios and people rely on."""
+    specs = {name: regions_of(read_fleet(name, ())) for name in fleets()}
+    nodes = {name: [region.nodes for region in regions.values()] for name, regions in specs.items()}
+    assert [1] == nodes["one_node"]
+    assert [8] == nodes["small"]
+    assert 2 == len(nodes["two_regions"])
+    assert [300] * 3 == nodes["three_regions"]
+    assert [250] * 4 == nodes["thousand"]
+    assert 10 == len(nodes["planet"]) == len(set(nodes["planet"]))
+    assert {"H100", "A100"} == {region.gpu_type for region in specs["mixed"].values()}
+    assert all(region.workers == region.nodes for region in specs["single_node_workers"].values())
+    for region in specs["racks"].values():
+        assert region.nodes == region.workers * region.nodes_per_rack

@@ -1,0 +1,188 @@
+"""Emulated nodes that go wrong: what runs there is gone, stands still, is slow, or dies."""
+
+from core.component import Effect
+from core.effects import FindTasks, KeepFence, PrepareShare, StartShare, StopShare
+from core.messages.base import Message
+from core.messages.workers import PrepareTasks, TasksChanged, TasksFound, TasksPhase
+from core.nouns.ids import RegionName, WorkerName, WorkloadId
+from core.nouns.instant import SECOND, seconds
+from core.nouns.placement import Spread
+from core.nouns.quantities import Amount
+from core.nouns.workload import Emulation, JobSpec
+from runtime.spool import EXIT_STOPPED
+from scenarios.worlds.nodes import TroubledNodes
+from tests.runtime.aids import Place, virtual
+
+RUNNING, STOPPING, ENDED = TasksPhase.RUNNING, TasksPhase.STOPPING, TasksPhase.ENDED
+
+
+class Troubled:
+    """A worker's nodes, and what they said."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.nodes = TroubledNodes("w0", place.clock())
+        self.began_at = place.loop.now_ns()
+        self.heard: list[tuple[float, Message]] = []
+        self.nodes.attach(self._hear)
+        self.task = place.loop.create_task(self.nodes.run(), name="nodes")
+
+    def _hear(self, message: Message) -> None:
+        self.heard.append(((self.place.loop.now_ns() - self.began_at) / SECOND, message))
+
+    def begin(self, *effects: Effect) -> None:
+        for effect in effects:
+            self.nodes.begin(effect)
+
+    def start(self, name: str, work: float, every: float = 0.0) -> None:
+        """Prepare and start a share that works so long and saves so often."""
+        job = JobSpec("main", 1, Amount(1000), "H100", Emulation(seconds(work), seconds(every)))
+        workload = WorkloadId(name)
+        command = PrepareTasks(
+            RegionName("r0"), WorkerName("w0"), 10, workload, 1, (job,), (Spread((0,), (1,)),), is_leader=True
+        )
+        self.begin(PrepareShare(command), StartShare(workload, 1, 11))
+        self.heard.clear()
+
+    def stop(self, name: str, grace: float) -> None:
+        self.begin(StopShare(WorkloadId(name), 1, 12, seconds(grace)))
+
+    def words(self) -> list[tuple[float, str, TasksPhase, int, int]]:
+        """When, of whom, which phase, how far saved, which exit code: of all changes since last asked."""
+        words = [
+            (
+                at,
+                message.tasks.workload,
+                message.tasks.phase,
+                message.tasks.saved_step,
+                message.tasks.exit_code,
+            )
+            for at, message in self.heard
+            if isinstance(message, TasksChanged)
+        ]
+        self.heard.clear()
+        return [(round(at, 3), *rest) for at, *rest in words]  # type: ignore[misc]  # the rest is as above
+
+    async def sleep(self, span: float) -> None:
+        await self.place.loop.sleep_ns(seconds(span))
+
+
+@virtual
+async def test_power_loss_forgets_all_but_the_fence(place: Place) -> None:
+    """Tasks never end and never say a word again; a worker that comes back finds nothing, and where it had obeyed to."""
+    troubled = Troubled(place)
+    troubled.start("w-1", 10.0)
+    troubled.start("w-2", 20.0, every=3.0)
+    troubled.begin(KeepFence(40))
+    troubled.nodes.freeze()
+    troubled.nodes.lose_power()
+    await troubled.sleep(100)
+    assert [] == troubled.words()
+    troubled.begin(FindTasks())
+    ((_, found),) = troubled.heard
+    assert isinstance(found, TasksFound)
+    assert ((), 40) == (found.tasks, found.sequence)
+    troubled.start("w-3", 5.0)  # They are no longer frozen.
+    await troubled.sleep(6)
+    assert [(105.0, "w-3", ENDED, 0, 0)] == troubled.words()
+
+
+@virtual
+async def test_freeze_shifts_what_is_to_come(place: Place) -> None:
+    """Ends and checkpoints come later by as long as the nodes stood still, and no step is counted for that time."""
+    troubled = Troubled(place)
+    troubled.start("w-1", 10.0, every=4.0)
+    await troubled.sleep(2)
+    troubled.nodes.freeze()
+    await troubled.sleep(30)
+    assert [] == troubled.words()
+    troubled.nodes.thaw()
+    await troubled.sleep(20)
+    assert [
+        (34.0, "w-1", RUNNING, 4000, 0),
+        (38.0, "w-1", RUNNING, 8000, 0),
+        (40.0, "w-1", ENDED, 8000, 0),
+    ] == troubled.words()
+
+
+@virtual
+async def test_freezes_add_up(place: Place) -> None:
+    """Whoever froze nodes must thaw them; who thaws more often does no harm."""
+    troubled = Troubled(place)
+    troubled.start("w-1", 10.0)
+    await troubled.sleep(1)
+    troubled.nodes.freeze()
+    await troubled.sleep(5)
+    troubled.nodes.freeze()
+    await troubled.sleep(5)
+    troubled.nodes.thaw()
+    await troubled.sleep(20)
+    assert [] == troubled.words()
+    troubled.nodes.thaw()
+    troubled.nodes.thaw()
+    await troubled.sleep(9.5)
+    assert [(40.0, "w-1", ENDED, 0, 0)] == troubled.words()
+
+
+@virtual
+async def test_what_is_started_on_frozen_nodes_begins_when_they_thaw(place: Place) -> None:
+    """It loses only the time since its own start: told to stop at once, it has done no step, and not less than none."""
+    troubled = Troubled(place)
+    troubled.nodes.freeze()
+    await troubled.sleep(50)
+    troubled.start("w-1", 10.0, every=100.0)
+    await troubled.sleep(5)
+    troubled.nodes.thaw()
+    troubled.stop("w-1", 30.0)
+    await troubled.sleep(1)
+    assert [(55.0, "w-1", STOPPING, 0, 0), (55.0, "w-1", ENDED, 0, EXIT_STOPPED)] == troubled.words()
+
+
+@virtual
+async def test_slow_nodes_take_longer_and_save_less(place: Place) -> None:
+    """What is started while they are slow; what ran before keeps its pace."""
+    troubled = Troubled(place)
+    troubled.start("w-1", 6.0)
+    troubled.nodes.factor = 3.0
+    troubled.start("w-2", 4.0, every=6.0)
+    troubled.nodes.factor = 1.0
+    await troubled.sleep(20)
+    assert [
+        (6.0, "w-1", ENDED, 0, 0),
+        (6.0, "w-2", RUNNING, 2000, 0),
+        (12.0, "w-2", ENDED, 2000, 0),
+    ] == sorted(troubled.words())
+
+
+@virtual
+async def test_broken_nodes_fail_what_is_started(place: Place) -> None:
+    """At once, with their exit code; what ran before goes on, and what comes after they are mended too."""
+    troubled = Troubled(place)
+    troubled.start("w-1", 6.0)
+    troubled.nodes.broken_exit_code = 9
+    troubled.start("w-2", 6.0)
+    await troubled.sleep(1)
+    assert [(0.0, "w-2", ENDED, 0, 9)] == troubled.words()
+    troubled.nodes.broken_exit_code = 0
+    troubled.start("w-3", 6.0)
+    await troubled.sleep(10)
+    assert [(6.0, "w-1", ENDED, 0, 0), (7.0, "w-3", ENDED, 0, 0)] == troubled.words()
+
+
+@virtual
+async def test_all_that_runs_fails(place: Place) -> None:
+    """Once, and not what has ended already; on frozen nodes nothing happens."""
+    troubled = Troubled(place)
+    troubled.start("w-1", 1.0)
+    troubled.start("w-2", 60.0)
+    troubled.start("w-3", 60.0)
+    await troubled.sleep(2)
+    troubled.words()
+    troubled.nodes.freeze()
+    assert 0 == troubled.nodes.fail_all(5)
+    troubled.nodes.thaw()
+    assert 2 == troubled.nodes.fail_all(5)
+    assert 0 == troubled.nodes.fail_all(5)
+    assert [(2.0, "w-2", ENDED, 0, 5), (2.0, "w-3", ENDED, 0, 5)] == troubled.words()
+    await troubled.sleep(100)
+    assert [] == troubled.words()

@@ -1,0 +1,262 @@
+"""Workloads: each sort draws what it says, from its dice alone; and says so if it does not fit its fleet."""
+
+import random
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from msgspec.structs import replace
+
+from core.nouns.instant import SECOND
+from core.rules.submission import PRIORITY_MAX
+from runtime.fleet_file import EMULATED_NODE, RegionSpec
+from scenarios.fleet import FleetSpec, read_fleet, regions_of
+from scenarios.parts import parts_in
+from scenarios.workload import Arrival, Workload
+from scenarios.workloads.bursts import Bursts
+from scenarios.workloads.calibrated import Calibrated
+from scenarios.workloads.diurnal import Diurnal
+from scenarios.workloads.openb import Openb
+from scenarios.workloads.philly import Philly
+from scenarios.workloads.steady import Steady
+from tests.scenarios.loads import FLEET, drawn, gpus_of_all, job_of, work_seconds
+
+LARGE = FleetSpec(regions=1, nodes=500)
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The nearest."""
+    return sorted(values)[int(share * (len(values) - 1))]
+
+
+# What all have in common.
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        Steady(workloads=200, hours=3, gpus_max=64, compression=2),
+        Bursts(workloads=200, hours=3, gpus_max=64, compression=2),
+        Diurnal(workloads=200, hours=3, gpus_max=64, compression=2),
+        Calibrated(workloads=200, hours=3, gpus_max=64, compression=2, minutes_max=600),
+    ],
+    ids=lambda workload: workload.name,
+)
+def test_as_many_as_are_wanted_within_the_hours(workload: Workload) -> None:
+    """In their order, none larger or longer than allowed, each fit for a node, and the same again from the same dice."""
+    arrivals = drawn(workload)
+    assert 200 == len(arrivals)
+    times = [arrival.at / SECOND for arrival in arrivals]
+    assert sorted(times) == times
+    assert 0 <= times[0] < times[-1] <= workload.span == 5400
+    assert workload.lasts == 18_000
+    for arrival in arrivals:
+        job = job_of(arrival)
+        assert gpus_of_all(arrival) <= 64
+        assert 0 < work_seconds(arrival) <= workload.lasts
+        assert job.tasks >= 1
+        assert job.need.cpu_milli <= EMULATED_NODE.cpu_milli
+        assert job.need.memory_bytes <= EMULATED_NODE.memory_bytes
+        assert 0 <= arrival.spec.priority <= PRIORITY_MAX
+    assert len({arrival.spec.tenant for arrival in arrivals}) > 5
+    assert arrivals == drawn(workload)
+    assert arrivals != drawn(workload, seed=2)
+
+
+def test_every_sort_is_tested() -> None:
+    """A new sort is a new test; traces are tested in test_traces.py."""
+    known = {Steady, Bursts, Diurnal, Calibrated, Openb, Philly}
+    assert known == set(parts_in("workloads", Workload).values())
+
+
+def test_compression_shortens_every_span() -> None:
+    """A day in minutes: arrivals, work, checkpoints, failures, and what users do later."""
+    load = Steady(
+        workloads=60, hours=1, fails_share=0.5, cancels_share=0.5, holds_share=0.5, requeues_share=0.5
+    )
+    for one, other in zip(drawn(load), drawn(replace(load, compression=60)), strict=True):
+        first, second = job_of(one).emulation, job_of(other).emulation
+        assert first is not None
+        assert second is not None
+        spans = [
+            (one.at, other.at),
+            (one.cancel_after, other.cancel_after),
+            (one.hold_after, other.hold_after),
+            (one.release_after, other.release_after),
+            (one.requeue_after, other.requeue_after),
+            (first.work, second.work),
+            (first.checkpoint_every, second.checkpoint_every),
+            (first.fails_after, second.fails_after),
+            (first.stop_span, second.stop_span),
+        ]
+        for slow, fast in spans:
+            assert (slow is None) == (fast is None)
+            assert (slow or 0) == pytest.approx(60 * (fast or 0), abs=100)
+
+
+def test_shares_are_shares() -> None:
+    """Of those who fail, cancel, hold, requeue and never save, within what chance allows."""
+    load = Steady(
+        workloads=4000,
+        hours=10,
+        fails_share=0.3,
+        cancels_share=0.4,
+        holds_share=0.1,
+        requeues_share=0.2,
+        unsaved_share=0.6,
+    )
+    arrivals = drawn(load)
+    emulations = [emulation for one in arrivals if (emulation := job_of(one).emulation) is not None]
+    counts = [
+        sum(emulation.fails_after > 0 for emulation in emulations),
+        sum(one.cancel_after is not None for one in arrivals),
+        sum(one.hold_after is not None for one in arrivals),
+        sum(one.requeue_after is not None for one in arrivals),
+        sum(emulation.checkpoint_every == 0 for emulation in emulations),
+    ]
+    assert [0.3, 0.4, 0.1, 0.2, 0.6] == pytest.approx([count / 4000 for count in counts], abs=0.03)
+    held = [one for one in arrivals if one.hold_after is not None]
+    assert all(one.release_after is not None and one.release_after > (one.hold_after or 0) for one in held)
+
+
+def test_one_share_does_not_sway_the_others_draws() -> None:
+    """A scenario with cancels has the workloads of the one without."""
+    without = drawn(Steady(workloads=50, hours=1, cancels_share=0.0))
+    cancelled = drawn(Steady(workloads=50, hours=1, cancels_share=1.0))
+    assert [one.spec for one in without] == [one.spec for one in cancelled]
+
+
+def test_gpu_type_is_that_of_a_region() -> None:
+    """Larger regions more often; the one that is named, always."""
+    mixed = read_fleet("mixed", ())
+    types = Counter(job_of(one).gpu_type for one in drawn(Steady(workloads=1000, hours=1), mixed))
+    gpus = {"H100": 0, "A100": 0}
+    for region in regions_of(mixed).values():
+        gpus[region.gpu_type] += region.nodes * region.gpus_per_node
+    assert types["H100"] / 1000 == pytest.approx(gpus["H100"] / sum(gpus.values()), abs=0.05)
+    load = Steady(workloads=50, hours=1, gpu_type="A100")
+    assert {"A100"} == {job_of(one).gpu_type for one in drawn(load, mixed)}
+
+
+def test_whole_nodes_are_not_more_than_allowed() -> None:
+    """Twelve GPUs on nodes of eight would be two nodes of eight: who may have no more than twelve gets one."""
+    sizes = {gpus_of_all(one) for one in drawn(Steady(workloads=300, hours=1, gpus_max=12))}
+    assert {1, 2, 4, 8} == sizes
+
+
+# Each sort.
+
+
+def test_steady_is_steady() -> None:
+    """About as many in each tenth of the time."""
+    arrivals = drawn(Steady(workloads=5000, hours=1))
+    tenths = Counter(int(one.at / SECOND / 360) for one in arrivals)
+    assert [500] * 10 == pytest.approx([tenths[n] for n in range(10)], rel=0.2)
+
+
+def test_bursts_are_bursts() -> None:
+    """Nine in ten arrive within seconds of each other, as often as was said; the others at any time."""
+    load = Bursts(workloads=1000, hours=1, bursts=3, burst_seconds=5, burst_share=0.9)
+    times = [arrival.at / SECOND for arrival in drawn(load)]
+    groups: list[list[float]] = [[times[0]]]
+    for time in times[1:]:
+        if time - groups[-1][0] <= load.burst_seconds:
+            groups[-1].append(time)
+        else:
+            groups.append([time])
+    large = [len(group) for group in groups if len(group) > 100]
+    assert 3 == len(large)
+    assert sum(large) == pytest.approx(900, abs=40)
+
+
+def test_day_has_its_peak_and_its_trough() -> None:
+    """In the hour of the peak come as many as that, and twelve hours later the share that was said."""
+    load = Diurnal(workloads=40_000, hours=48, peak_hour=9, trough_share=0.25)
+    hours = Counter(int(share * 48) % 24 for share in load.times(random.Random(1)))
+    around = {hour: (hours[(hour - 1) % 24] + hours[hour]) / 2 for hour in range(24)}
+    assert 9 == max(around, key=lambda hour: around[hour]) or around[9] > 0.97 * max(around.values())
+    assert around[21] / around[9] == pytest.approx(0.25, abs=0.03)
+    assert (1.0, 0.25) == pytest.approx((load.rate(33.0), load.rate(21.0)))
+
+
+def test_calibrated_load_is_that_of_the_fleet() -> None:
+    """GPUs 16/64/128; durations 20 min, 6.7 h, 66 h; seven levels of priority; three in ten want no GPUs."""
+    load = Calibrated(workloads=20_000, hours=24, recurring_share=0.0)
+    arrivals = drawn(load, LARGE)
+    with_gpus = [arrival for arrival in arrivals if job_of(arrival).need.gpu_milli]
+    assert len(with_gpus) / 20_000 == pytest.approx(0.7, abs=0.02)
+    sizes = [gpus_of_all(arrival) for arrival in with_gpus]
+    assert [16, 64, 128] == [percentile(sizes, share) for share in (0.5, 0.9, 0.99)]
+    minutes = [work_seconds(arrival) / 60 for arrival in with_gpus]
+    found = [percentile(minutes, share) for share in (0.5, 0.9, 0.99)]
+    assert [20, 6.7 * 60, 66 * 60] == pytest.approx(found, rel=0.15)
+    assert max(minutes) <= 14 * 24 * 60
+    others = [work_seconds(arrival) / 60 for arrival in arrivals if not job_of(arrival).need.gpu_milli]
+    found = [percentile(others, share) for share in (0.5, 0.9, 0.99)]
+    assert [38, 7.9 * 60, 38 * 60] == pytest.approx(found, rel=0.15)
+    levels = Counter(arrival.spec.priority for arrival in arrivals)
+    wanted = [3.0, 20.0, 16.0, 54.0, 0.2, 0.5, 6.0]
+    assert wanted == pytest.approx([levels[level] / 200 for level in (6, 5, 4, 3, 2, 1, 0)], abs=1.0)
+    assert 7 == len(levels)
+
+
+def test_three_in_ten_recur() -> None:
+    """Under one name, of one tenant and one size, a period after another, each about as long as the last."""
+    arrivals = drawn(Calibrated(workloads=2000, hours=24))
+    series: dict[str, list[Arrival]] = {}
+    for arrival in arrivals:
+        if "series" in arrival.spec.name:
+            series.setdefault(arrival.spec.name, []).append(arrival)
+    assert 600 == sum(len(runs) for runs in series.values())
+    assert len(series) > 50
+    for runs in series.values():
+        assert 1 == len({(one.spec.tenant, one.spec.priority, gpus_of_all(one)) for one in runs})
+        spans = [work_seconds(one) for one in runs]
+        assert max(spans) <= 1.12 * min(spans)
+        gaps = [(late.at - early.at) / SECOND for early, late in pairwise(runs)]
+        assert gaps == pytest.approx([max(gaps, default=0)] * len(gaps))
+
+
+# Loads that do not fit.
+
+
+@pytest.mark.parametrize(
+    ("load", "field", "said"),
+    [
+        (
+            Steady(workloads=1, hours=1, gpus_max=321),
+            "gpus_max",
+            "a workload of 321 GPUs fits no region of this fleet: the largest has 320",
+        ),
+        (
+            Steady(workloads=1, hours=1, gpu_type="h100"),
+            "gpu_type",
+            "there is no GPU type `h100` (did you mean `H100`?); there are H100",
+        ),
+        (
+            Bursts(workloads=1, hours=0.1, burst_seconds=400),
+            "burst_seconds",
+            "a burst of 400 s does not fit in 0.1 hours",
+        ),
+    ],
+)
+def test_load_that_does_not_fit(load: Workload, field: str, said: str) -> None:
+    """The field is named, and what there is."""
+    wrong = load.problem(FLEET, ("workload", load.name))
+    assert wrong is not None
+    assert (("workload", load.name, field), said) == (wrong.path, wrong.text)
+
+
+def test_load_of_one_type_does_not_fit() -> None:
+    """What counts is the largest region of the type, not of all."""
+    wrong = Steady(workloads=1, hours=1, gpu_type="A100", gpus_max=300).problem(read_fleet("mixed", ()), ())
+    assert wrong is not None
+    assert "a workload of 300 A100 GPUs fits no region of this fleet: the largest has 240" == wrong.text
+
+
+def test_load_needs_emulated_nodes() -> None:
+    """This machine alone runs programs, which no load draws."""
+    here = FleetSpec(regions={"here": RegionSpec(this_machine=True)})
+    wrong = Steady(workloads=1, hours=1).problem(here, ())
+    assert wrong is not None
+    assert "a load is drawn for emulated nodes, and this fleet has none" == wrong.text
