@@ -14,7 +14,7 @@ from core.messages.agents import BidSettled
 from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
-from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, OPEN_BIDS_RETRY
+from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
 
 
@@ -83,7 +83,7 @@ class AuctionHouse:
         self.refusals: dict[str, dict[RegionName, Abstention]] = {}
         """By shape and region, as last said."""
         self.refusals_due: Agenda[tuple[str, RegionName]] = Agenda()
-        """Refusals for open bids: they pass by themselves, if nothing else ends them."""
+        """Refusals for open bids, or by agents whose views lag: they pass by themselves, if nothing else ends them."""
         self.offered: dict[RegionName, dict[str, None]] = {}
         """By region, the shapes refused for open bids."""
         self.freed: dict[RegionName, Freed] = {}
@@ -120,8 +120,10 @@ class AuctionHouse:
             self.offered.setdefault(said.region, {})[shape] = None
         else:
             freed = self.freed.setdefault(said.region, Freed())
-            if freed.hold(shape, said.view_sequence, max(1, said.missing_gpu_milli)):
-                self._refuse(shape, said)
+            self._refuse(shape, said)
+            if not freed.hold(shape, said.view_sequence, max(1, said.missing_gpu_milli)):
+                # What it waits for is there already, and the agent has not seen it yet: asked at once, it would say the same.
+                self.refusals_due.put((shape, said.region), after(at, LAGGING_VIEW_RETRY))
         if auction.is_complete:
             self.due.put(said.workload, at)
 

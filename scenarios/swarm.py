@@ -35,6 +35,9 @@ FAULTS_MAX = 6
 TWICE_EVERY = 10
 """Seeds of which one is run twice, under another PYTHONHASHSEED."""
 DECIDES_TWICE_EVERY = 5
+LATE = ("message_delay", "message_loss", "message_repeat", "message_replay", "message_reorder")
+LATE_SHARE = 0.5
+"""Of the scenarios, those that are given one of these whatever else they have: most of what goes wrong goes wrong beside it."""
 SHARES = (0.02, 0.3)
 """Of messages that are struck, where a fault has a share."""
 
@@ -54,7 +57,10 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     fleet = _draw_fleet(dice)
     units = units_of(plan_of(fleet, "swarm"))
     kinds = parts_in("faults", Fault)
-    names = dice.sample(sorted(kinds), min(len(kinds), dice.randint(1, FAULTS_MAX)))
+    names = dice.sample(sorted(kinds), dice.randint(1, FAULTS_MAX))
+    late = dice.choice(LATE)
+    if dice.random() < LATE_SHARE and late not in names:
+        names.append(late)
     faults = tuple(_draw_fault(kinds[name], units, dice) for name in names)
     return ScenarioSpec(
         name=f"swarm-{seed}",
@@ -111,7 +117,7 @@ def _draw_workload(fleet: FleetSpec, dice: random.Random) -> Workload:
         "requeues_share": dice.choice((0.0, 0.1, 0.2)),
         "unsaved_share": dice.choice((0.0, 0.2, 1.0)),
         # Most run for less than a minute, compressed: whoever comes later finds that it has ended.
-        "change_minutes": dice.choice((2.0, 10.0, 120.0)),
+        "change_minutes": dice.choice((2.0, 2.0, 10.0, 120.0)),
         "compression": COMPRESSION,
     }
     return dice.choice((Steady, Steady, Bursts))(**given)

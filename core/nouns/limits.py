@@ -66,6 +66,9 @@ AUCTION_SPAN: Nanoseconds = seconds(1)
 OPEN_BIDS_RETRY: Nanoseconds = seconds(2)
 """A region that abstained because its room was offered to others is asked again so much later, if nothing told sooner
 that the offer came to nothing."""
+LAGGING_VIEW_RETRY: Nanoseconds = seconds(0.02)
+"""A region whose agent refused on a view that is older than what would lift the refusal is asked again so much later. Views
+lag by some milliseconds."""
 FREED_REMEMBERED_MAX = 256
 """Facts that freed room, remembered for each region: an abstention on an older view does not hold."""
 OPEN_BID_SPAN: Nanoseconds = seconds(3)

@@ -21,7 +21,13 @@ from core.messages.queue import (
 )
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
-from core.nouns.limits import AHEAD_SHOWN_MAX, LISTED_BYTES_MAX, LISTED_MAX, MESSAGE_BYTES_MAX
+from core.nouns.limits import (
+    AHEAD_SHOWN_MAX,
+    LAGGING_VIEW_RETRY,
+    LISTED_BYTES_MAX,
+    LISTED_MAX,
+    MESSAGE_BYTES_MAX,
+)
 from core.nouns.placement import Shortage
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import EndCause, Phase
@@ -389,7 +395,7 @@ def test_explanation_of_one_that_does_not_wait(start: Start) -> None:
 
 
 def test_refusal_that_did_not_hold_is_told_while_the_auction_is_open(start: Start) -> None:
-    """Enough was freed since its view: the region would be asked again, and why it did not bid is known."""
+    """Enough was freed since its view: the region will be asked again in a moment, and why it did not bid is known."""
     machine = a_job_queue(start)
     submit(machine)
     awarded(machine)
@@ -401,7 +407,10 @@ def test_refusal_that_did_not_hold_is_told_while_the_auction_is_open(start: Star
     shortage = Shortage("main", 1, 0, 4, amount(0), amount(0))
     abstain(machine, auction, workload=W2, view=view, missing=1_000, shortage=shortage)
     found = outlook(machine, EU, W2)
-    assert ("", True, shortage, view) == (found.reason, found.is_asked, found.shortage, found.view_sequence)
+    said = (found.reason, found.is_asked, found.shortage, found.view_sequence)
+    assert (Reason.NO_CAPACITY, True, shortage, view) == said
+    machine.wait(LAGGING_VIEW_RETRY)
+    assert "" == outlook(machine, EU, W2).reason
 
 
 def test_answers_keep_time_by_the_queue(start: Start) -> None:

@@ -1,0 +1,275 @@
+"""Bugs planted on purpose, one by one, to see that the swarm is a net that catches fish.
+
+Each is a mistake that a programmer could make, as small as it can be, planted by replacing text in the real source. The
+swarm must find each within 300 seeds (tests/mutants/seeds.json has the seed, tests/mutants/find.py searches anew).
+"""
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+
+class Edit(NamedTuple):
+    """One replacement."""
+
+    file: str
+    before: str
+    """Stands in the file exactly once."""
+    after: str
+
+
+class Mutant(Struct, frozen=True):
+    """A bug, and where it is planted."""
+
+    name: str
+    what: str
+    """What goes wrong, in a sentence."""
+    edits: tuple[Edit, ...]
+    needs_twins: bool = False
+    """Seen only when a seed is played twice, under two PYTHONHASHSEEDs."""
+
+
+MUTANTS = (
+    Mutant(
+        "told_before_durable",
+        "The host says what was decided first, and only then makes it durable.",
+        (
+            Edit(
+                "runtime/host.py",
+                "            packed = self._packed_rows(rows)\n",
+                "            packed = self._packed_rows(rows)\n"
+                "            for item in outgoing:\n"
+                "                self._tell(item)\n"
+                "            outgoing = []\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "epoch_check_forgotten",
+        "The queue takes what became of a workload's attempt before for what became of the one it awarded.",
+        (
+            Edit(
+                "components/job_queue.py",
+                "        attempt = image.attempts.row(workload, row.epoch) if image is not None else None\n",
+                "        known = image.attempts.rows.get(workload, {}) if image is not None else {}\n"
+                "        attempt = next(reversed(known.values()), None)\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "conflict_answer_dropped",
+        "The store refuses a claim that does not fit without a word.",
+        (
+            Edit(
+                "components/placement_store.py",
+                '            return self._answer(state, claim, "conflict", Reason.CONFLICT, short)\n',
+                "            return NOTHING\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "double_release",
+        "What an attempt held on a lost node is freed when it ends, and again when the node returns.",
+        (
+            Edit(
+                "core/images/capacity.py",
+                "                if self.is_lost[node]:\n                    continue\n                changed[node] = sequence\n",
+                "                changed[node] = sequence\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "lost_tail",
+        "The log says that a batch is durable when only those before it are.",
+        (
+            Edit(
+                "store/memory.py",
+                "        file.sync(count)\n        return",
+                "        file.sync(count - len(rows))\n        return",
+            ),
+        ),
+    ),
+    Mutant(
+        "set_iteration_order",
+        "The broker takes turns among its agents in the order of a set.",
+        (
+            Edit(
+                "components/region_broker.py",
+                "        return sorted(agent for agent, at in state.agents.items()"
+                " if after(at, PRESENCE_SILENCE_MAX) > now)\n",
+                "        return list({agent for agent, at in state.agents.items()"
+                " if after(at, PRESENCE_SILENCE_MAX) > now})\n",
+            ),
+        ),
+        needs_twins=True,
+    ),
+    Mutant(
+        "award_told_before_fact",
+        "Only answers wait until what they say is durable: commands, the queue's awards among them, are said at once.",
+        (
+            Edit(
+                "runtime/host.py",
+                "            if self._rows or self._is_appending or self._outgoing:\n",
+                "            if any(isinstance(message, Answer) for message in decision.messages) and (\n"
+                "                self._rows or self._is_appending or self._outgoing\n"
+                "            ):\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "re_award_on_deadline",
+        "An award of which nothing was heard in time is taken for returned, and the workload awarded again.",
+        (
+            Edit(
+                "components/settlement.py",
+                "    if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:\n",
+                "    if not is_unwanted and after(awarded_at, AWARD_SPAN) <= now:\n"
+                '        return Step((AwardReturned(workload, row.epoch, "withdrawn", row.region, 0),))\n'
+                "    if is_unwanted:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "answer_not_durable",
+        "What needs no fact is answered at once, from a state whose facts are not durable yet.",
+        (
+            Edit(
+                "runtime/host.py",
+                "            if self._rows or self._is_appending or self._outgoing:\n",
+                "            if decision.events and (self._rows or self._is_appending or self._outgoing):\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "head_not_said",
+        "A keeper that has nothing to tell says nothing, not even its head.",
+        (
+            Edit(
+                "runtime/host.py",
+                '        self._say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")\n',
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "late_hold",
+        "A hold or a release that was said before a newer word is obeyed.",
+        (
+            Edit(
+                "components/queue_requests.py",
+                "        if revision != row.hold_revision:\n",
+                "        if revision > row.hold_revision:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "freed_at_stop_order",
+        "Capacity is free as soon as the stop is ordered, though the tasks still run in their grace.",
+        (
+            Edit(
+                "core/images/capacity.py",
+                "                        columns.ending[node] += amount * tasks\n",
+                "                        columns.free[node] += amount * tasks\n",
+            ),
+            Edit(
+                "core/images/capacity.py",
+                "                if self.is_lost[node]:\n                    continue\n",
+                "                if self.is_lost[node] or held.is_ending:\n                    continue\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "fence_forgotten",
+        "A worker obeys a command that was decided before one that it has obeyed.",
+        (
+            Edit(
+                "components/worker.py",
+                "        return state.is_ready and envelope.at < state.joined_until and sequence >= state.sequence\n",
+                "        return state.is_ready and envelope.at < state.joined_until\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "merge_unchecked",
+        "A claim made on an old view is granted without a look at whether it fits now.",
+        (
+            Edit(
+                "components/placement_store.py",
+                "        if short:\n",
+                "        if short and claim.view.sequence == state.sequence:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "key_forgotten",
+        "A submission that is made again under its key is accepted a second time.",
+        (
+            Edit(
+                "components/queue_requests.py",
+                "            if known is not None:\n                return answered(Submitted(known))\n",
+                "            if known is not None and known not in workloads.rows:\n"
+                "                return answered(Submitted(known))\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "award_not_said_again",
+        "The queue says an award once, and then waits for its region's log for ever.",
+        (
+            Edit(
+                "components/settlement.py",
+                "    return Step((), (_award(workload, row, bid),), again)\n",
+                "    return Step((), (_award(workload, row, bid),))\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "unempty_return",
+        "Lost nodes return although they still run something.",
+        (
+            Edit(
+                "components/region_broker.py",
+                "        if row is not None and row.is_lost and has_ended:\n",
+                "        if row is not None and row.is_lost:\n",
+            ),
+            Edit(
+                "components/region_broker.py",
+                "        has_ended = all(share.phase == TasksPhase.ENDED for share in beat.tasks)\n",
+                "",
+            ),
+        ),
+    ),
+    Mutant(
+        "end_not_repeated",
+        "The broker says once that an attempt has ended, whether or not the store heard it.",
+        (
+            Edit(
+                "components/attempt_care.py",
+                "            return Care((self._end(cause),), again)\n",
+                "            return Care((self._end(cause),))\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "gap_not_noticed",
+        "A follower folds what it hears although facts before it are missing.",
+        (
+            Edit(
+                "runtime/following.py",
+                "        if told.first > head.sequence + 1:\n"
+                "            self._ahead[told.first] = told\n"
+                "            if len(self._ahead) > FOLLOW_BUFFER_MAX:\n"
+                "                self._ahead.popitem(last=False)\n"
+                "            self._wake.ring()\n"
+                "            return\n",
+                "",
+            ),
+            Edit(
+                "runtime/following.py",
+                "        assert first == head.sequence + 1, (self.log, first, head.sequence)\n"
+                "        if hash_before != head.hash:\n",
+                "        if hash_before != head.hash and first <= head.sequence + 1:\n",
+            ),
+        ),
+    ),
+)
