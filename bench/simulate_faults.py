@@ -11,6 +11,7 @@ import structlog
 
 from bench.report import Findings, at_least, at_most
 from scenarios.fault import Fault, LinkFault
+from scenarios.faults.submission_storm import SubmissionStorm
 from scenarios.outcome import Outcome
 from scenarios.parts import parts_in
 from scenarios.scenario import ScenarioSpec, read_scenario
@@ -24,7 +25,7 @@ TIMES = 2
 
 def run(_: Path, *, is_quick: bool) -> Findings:
     """One seed, timed by the clock."""
-    spec = _spec(workloads=40, fleet="two_regions") if is_quick else _spec(workloads=2000, fleet="thousand")
+    spec = _spec("two_regions", 20, hours=0.1) if is_quick else _spec("thousand", 2000, hours=1)
     begun = time.perf_counter()
     with structlog.testing.capture_logs():
         outcome = run_simulated(spec, 1)
@@ -59,15 +60,17 @@ def _figures(outcome: Outcome, wall: float) -> dict[str, float]:
     }
 
 
-def _spec(*, workloads: int, fleet: str) -> ScenarioSpec:
+def _spec(fleet: str, workloads: int, *, hours: float) -> ScenarioSpec:
     """Every fault of the folder; those of messages all the time."""
     faults = []
     for name, kind in parts_in("faults", Fault).items():
         if name in SHARES:
             faults.append({name: {"share": SHARES[name]}})
+        elif issubclass(kind, SubmissionStorm):
+            faults.append({name: {"workloads": max(1, workloads // 20)}})  # Beside those of the load.
         else:
             faults.append({name: {} if issubclass(kind, LinkFault) else {"times": TIMES}})
-    steady = {"workloads": workloads, "hours": 1, "minutes_median": 4, "minutes_max": 20, "gpus_max": 64}
+    steady = {"workloads": workloads, "hours": hours, "minutes_median": 4, "minutes_max": 20, "gpus_max": 64}
     return read_scenario(
         {
             "name": "bench_simulate_faults",

@@ -15,7 +15,7 @@ from runtime.wiring import Unit, units_of
 from scenarios.fleet import FleetSpec, plan_of
 from scenarios.history import keep_history
 from scenarios.play import make_run_directory, processes_run, put_history, run_processes
-from scenarios.scenario import ScenarioError, ScenarioSpec, parse_scenario, with_trace
+from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario, parse_scenario, with_trace
 from scenarios.witness import Witness
 from scenarios.worlds.late_bus import LateBus
 from scenarios.worlds.misfortune import CannotCause, Disturbance, Link
@@ -35,6 +35,14 @@ workload:
   steady: {workloads: 6, hours: 0.1, compression: 90, minutes_median: 1, minutes_max: 2, gpus_max: 16}
 calm: {minutes: 1}
 """
+LIBRARY = (
+    "kill_each_component",
+    "nats_outage",
+    "paused_keepers",
+    "quiet_minutes",
+    "rolling_restart_under_load",
+)
+"""Scenarios whose spans are short enough for real processes."""
 ROLES = ("job_queue", "placement_store", "region_broker", "allocation_agent", "worker", "reader", "auditor")
 PLAN = plan_of(FleetSpec(regions=2, nodes=4, workers=2), "fleet")
 QUEUE = Unit("job_queue")
@@ -95,6 +103,21 @@ async def test_every_role_dies_one_stands_still_and_the_bus_is_away(tmp_path: Pa
 
 
 @pytest.mark.processes
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("name", LIBRARY)
+def test_library_in_real_processes(name: str, tmp_path: Path) -> None:
+    """The same file as in simulation: nothing of it is skipped, and everything that it expects is so here too."""
+    spec = load_scenario(name)
+    outcome = run_processes(spec, 1, tmp_path)
+    assert [] == outcome.violations
+    assert [] == outcome.problems
+    assert [] == [met for met in outcome.expectations if not met.is_met]
+    assert {} == outcome.skipped
+    assert {fault.name for fault in spec.faults} == set(outcome.strikes)
+    assert sum(workload.workloads for workload in spec.workload) == sum(outcome.ended.values())
+    assert "processes" == outcome.world
+
+
 def test_keepers_that_should_not_be_rotten_bytes_and_cuts(tmp_path: Path) -> None:
     """A second keeper and an old build refuse to start, a flipped byte is found, cut nodes come back, poison kills nobody."""
     spec = small(
