@@ -18,6 +18,7 @@ from core.events.queue import (
     WorkloadReleased,
 )
 from core.events.region import (
+    AttemptEnded,
     AttemptsForgotten,
     AwardDeclined,
     ClaimGranted,
@@ -27,7 +28,8 @@ from core.events.region import (
 from core.fact import Event, Fact, Note
 from core.images import GlobalImage, RegionImage
 from core.images.capacity import Capacity, Columns
-from core.images.region import AttemptPhase
+from core.images.queue import WorkloadRow
+from core.images.region import AttemptPhase, AttemptRow
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
 from core.nouns.placement import Claim, needs_of
 from core.nouns.workload import EndCause, Kind, Phase
@@ -138,7 +140,7 @@ def check_one_live(workload: WorkloadId, regions: dict[RegionName, RegionImage])
 
 def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName, RegionImage]) -> list[str]:
     """Rule 3 at a fact of the queue: epochs and revisions only grow, terminal is absorbing, an end leaves nothing behind,
-    and what is said of an attempt is what its region shows of it.
+    what is said of an attempt is what its region shows of it, and the user's word and the newest checkpoint count.
     """
     event = fact.event
     workload = getattr(event, "workload", None)
@@ -154,6 +156,7 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
                 found.append(f"{workload}: epoch {event.epoch} after {row.epoch}")
             if row.is_standing:
                 found.append(f"{workload}: awarded while epoch {row.epoch} stands in {row.region}")
+            found.extend(_unwanted_award(event, row))
         case WorkloadBound() | AwardReturned() | AttemptClosed():
             if event.epoch != row.epoch or not row.is_standing:
                 found.append(
@@ -161,6 +164,8 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
                 )
             else:
                 found.extend(_unfounded(event, regions))
+                if isinstance(event, AttemptClosed):
+                    found.extend(_closed_wrongly(event, row, regions))
         case WorkloadHeld() | WorkloadReleased():
             if event.revision != row.hold_revision + 1:
                 found.append(f"{workload}: hold revision {event.revision} after {row.hold_revision}")
@@ -170,6 +175,69 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
     if ends:
         found.extend(_still_live(workload, regions))
     return found
+
+
+def _unwanted_award(event: WorkloadAwarded, row: WorkloadRow) -> list[str]:
+    """Nothing is awarded that its user wants held or ended; the best bid has it; and it names the newest checkpoint."""
+    found = []
+    if row.is_held:
+        found.append(f"{event.workload}: awarded while it is held")
+    if row.is_cancel_requested:
+        found.append(f"{event.workload}: awarded while it is to be cancelled")
+    if event.bids and event.region != min(event.bids, key=lambda bid: (bid.score, bid.region)).region:
+        found.append(f"{event.workload}: awarded to {event.region}, which did not make the best bid")
+    resume, newest = (event.resume_epoch, event.resume_step), (row.resume_epoch, row.resume_step)
+    if resume != newest:
+        found.append(
+            f"{event.workload}: awarded to resume {_point(resume)}, and the newest is {_point(newest)}"
+        )
+    return found
+
+
+def _closed_wrongly(
+    event: AttemptClosed, row: WorkloadRow, regions: dict[RegionName, RegionImage]
+) -> list[str]:
+    """What becomes of the workload follows from how its attempt ended, and no checkpoint that counts is forgotten."""
+    name, found = f"{event.workload}: AttemptClosed of epoch {event.epoch}", []
+    wanted = _phase_after(event.cause, row)
+    if event.phase != wanted:
+        found.append(f"{name} by {event.cause} makes it {event.phase}, and it should be {wanted}")
+    image = regions.get(event.region)
+    attempt = image.attempts.row(event.workload, event.epoch) if image is not None else None
+    if attempt is None or attempt.phase != AttemptPhase.ENDED:
+        return found
+    if event.cause != attempt.end_cause:
+        found.append(f"{name} says {event.cause}, and {event.region} shows {attempt.end_cause}")
+    saved, newest = (event.saved_epoch, event.saved_step), _newest_checkpoint(event, row, attempt)
+    if saved != newest:
+        found.append(f"{name} keeps {_point(saved)}, and the newest is {_point(newest)}")
+    return found
+
+
+def _phase_after(cause: EndCause, row: WorkloadRow) -> Phase:
+    """What has completed has completed; then the user's word counts, then the limits; all else is tried again (DESIGN §5, 7)."""
+    if cause == EndCause.COMPLETED:
+        return Phase.COMPLETED
+    if row.is_cancel_requested:
+        return Phase.CANCELLED
+    match cause:
+        case EndCause.TASK_FAILED if row.tasks_failed >= row.spec.retry.task_failed:
+            return Phase.FAILED
+        case EndCause.START_FAILED if row.starts_failed >= row.spec.retry.start_failed:
+            return Phase.FAILED
+        case EndCause.TIMEOUT:
+            return Phase.TIMEOUT
+    return Phase.PENDING
+
+
+def _newest_checkpoint(event: AttemptClosed, row: WorkloadRow, attempt: AttemptRow) -> tuple[int, int]:
+    """Of this attempt, if it committed one; otherwise the one that was known before it, of which the same was checked."""
+    return (event.epoch, attempt.saved_step) if attempt.saved_step else (row.resume_epoch, row.resume_step)
+
+
+def _point(checkpoint: tuple[int, int]) -> str:
+    epoch, step = checkpoint
+    return f"step {step} of epoch {epoch}" if epoch else "nothing"
 
 
 def _unfounded(
@@ -217,10 +285,26 @@ def check_region_fact(
             if queue is not None and not queue.awards.stands(event.workload, event.epoch, region):
                 text = f"{event.workload}.{event.epoch}: granted in {region} without a standing award"
                 found.append((3, text))
+            elif queue is not None:
+                found.extend((3, text) for text in _resumes_another(event.claim, queue))
             return found
+        case AttemptEnded(cause=EndCause.COMPLETED) if event.exit_code:
+            return [
+                (3, f"{event.workload}.{event.epoch}: completed, and a task exited with {event.exit_code}")
+            ]
         case StopOrdered(cause=EndCause.PREEMPTED):
             return [(5, text) for text in _check_preemption(event, before)]
     return []
+
+
+def _resumes_another(claim: Claim, queue: GlobalImage) -> list[str]:
+    """A grant resumes what its award says. While an award stands, the workload's row has what it said."""
+    row = queue.workloads.rows.get(claim.workload)
+    resume = (claim.resume_epoch, claim.resume_step)
+    if row is None or resume == (row.resume_epoch, row.resume_step):
+        return []
+    awarded = _point((row.resume_epoch, row.resume_step))
+    return [f"{claim.workload}.{claim.epoch}: granted to resume {_point(resume)}, and awarded with {awarded}"]
 
 
 def _check_preemption(event: StopOrdered, before: RegionImage) -> list[str]:

@@ -89,11 +89,16 @@ def tell_note(text: str, *, is_json: bool) -> None:
 
 @contextmanager
 def explained(*expected: type[Exception]) -> Iterator[None]:
-    """Turn exceptions whose text says what to do, and the operating system's, into a `CommandError`."""
+    """Turn exceptions whose text says what to do, and the operating system's, into a `CommandError`.
+
+    Those that know of many `problems` have them told, each on a line of its own.
+    """
     try:
         yield
     except expected as error:
-        raise CommandError(str(error)) from error
+        # Some know of problems that are no texts, and tell all of them in their own.
+        problems = [text for text in getattr(error, "problems", ()) if isinstance(text, str)]
+        raise CommandError(str(error), problems=problems) from error
     except OSError as error:
         raise CommandError(_text_of(error)) from error
 

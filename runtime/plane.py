@@ -110,6 +110,8 @@ class PlaneProcesses:
         self.server: NatsServer | None = None
         """Ours; None while it is somebody else's."""
         self._serving: asyncio.Task[None] | None = None
+        self._bus_stops = 0
+        """How many keep our server dead."""
         self._may_serve = asyncio.Event()
         """Cleared while our server is to stay dead."""
         self._may_serve.set()
@@ -158,18 +160,31 @@ class PlaneProcesses:
             self._lock = None
 
     async def stop_bus(self) -> None:
-        """Kill our server; it stays dead until `start_bus`. No harm if it is dead."""
+        """Kill our server; it stays dead until everybody who stopped it has started it. Whoever is cancelled meanwhile has not
+        stopped it.
+        """
         assert self.server is not None, "it is somebody else's"
+        self._bus_stops += 1
         self._may_serve.clear()
         if self._is_served.is_set():
             self._is_served.clear()
-            await self.server.kill()
+            try:
+                await self.server.kill()
+            except asyncio.CancelledError:
+                self._let_serve()
+                raise
 
     async def start_bus(self) -> None:
-        """Have our server started again, and wait until it is up. No harm if it is."""
+        """Have our server started again, unless somebody else keeps it dead, and wait until it is up. No harm if it is."""
         assert self.server is not None, "it is somebody else's"
-        self._may_serve.set()
-        await self._is_served.wait()
+        self._let_serve()
+        if self._may_serve.is_set():
+            await self._is_served.wait()
+
+    def _let_serve(self) -> None:
+        self._bus_stops = max(0, self._bus_stops - 1)
+        if not self._bus_stops:
+            self._may_serve.set()
 
     def tasks(self) -> list[int]:
         """Processes of what users run on this plane's machine, their runners among them."""

@@ -132,12 +132,19 @@ class Supervisor:
         return pid
 
     async def hold(self, name: str) -> int:
-        """As by kill -9, and it stays dead until everybody who holds it lets it go. Returns as `kill` does, once it is dead."""
+        """As by kill -9, and it stays dead until everybody who holds it lets it go. Returns as `kill` does, once it is dead.
+
+        Whoever is cancelled before that holds it no more: it is started again.
+        """
         kept = self._kept[name]
         kept.holds += 1
         kept.is_free.clear()
         pid = self.kill(name)
-        await kept.is_dead.wait()
+        try:
+            await kept.is_dead.wait()
+        except asyncio.CancelledError:
+            self.release(name)
+            raise
         return pid
 
     def release(self, name: str) -> None:

@@ -84,6 +84,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready: deque[_Call] = deque()
         self._frozen: dict[str, list[_Call]] = {}
         """By owner, what would have run."""
+        self._countdowns: dict[str, list[_Countdown]] = {}
+        """By owner, who counts its callbacks."""
 
     # Pauses.
 
@@ -95,6 +97,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def thaw(self, owner: str) -> None:
         """Run all that would have run meanwhile, in its order; nothing if the owner is not frozen."""
         self._ready.extend(self._frozen.pop(owner, ()))
+
+    # Moments.
+
+    def call_after_calls(
+        self, owner: str, count: int, callback: Callable[..., object], *args: Any
+    ) -> asyncio.Handle:
+        """Call back right after so many callbacks of an owner's (`OWNER`) from now, before anything else runs: with whatever
+        the last of them left half done. Of an owner who does nothing more it is never called.
+        """
+        assert count > 0, count
+        countdown = _Countdown(callback, args, self, owner, count)
+        self._countdowns.setdefault(owner, []).append(countdown)
+        return countdown
 
     # The clock.
 
@@ -204,7 +219,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """Run until somebody calls `stop`. BaseEventLoop would run one round, select, and come back."""
-        ready, timers, frozen = self._ready, self._timers, self._frozen
+        ready, timers, frozen, countdowns = self._ready, self._timers, self._frozen, self._countdowns
         spins = 0
         while True:
             # 1. When nothing is ready, jump to the next timer that still counts.
@@ -241,8 +256,29 @@ class VirtualLoop(asyncio.BaseEventLoop):
                     if not self._has_handler:
                         raise
                     self.call_exception_handler({"message": f"{call!r} raised", "exception": error})
+                if countdowns:
+                    self._count_down(call.context.get(OWNER, ""))
             if self._stopping:
                 return
+
+    def _count_down(self, owner: str) -> None:
+        """A callback of this owner has run: whoever has counted enough of them is called now."""
+        counting = self._countdowns.get(owner)
+        if counting is None:
+            return
+        for countdown in list(counting):
+            countdown.left -= 1
+            if not countdown.left and not countdown.is_cancelled:
+                self.forget_countdown(countdown)
+                countdown.context.run(countdown.callback, *countdown.args)
+
+    def forget_countdown(self, countdown: "_Countdown") -> None:
+        """Nobody waits for it any more."""
+        counting = self._countdowns.get(countdown.owner, [])
+        if countdown in counting:
+            counting.remove(countdown)
+            if not counting:
+                del self._countdowns[countdown.owner]
 
     def _next_timer(self) -> int:
         """When the next timer is due that was not cancelled; never before now. Raises NothingCanWake."""
@@ -303,6 +339,30 @@ class _Call(asyncio.TimerHandle):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {getattr(self.callback, '__qualname__', self.callback)}>"
+
+
+class _Countdown(_Call):
+    """A callback that waits for so many of somebody's."""
+
+    __slots__ = ("left", "loop", "owner")
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        owner: str,
+        left: int,
+    ) -> None:
+        _Call.__init__(self, callback, args, None)
+        self.loop = loop
+        self.owner = owner
+        self.left = left
+
+    def cancel(self) -> None:
+        """Never call back, and count no more."""
+        self.loop.forget_countdown(self)
+        _Call.cancel(self)
 
 
 class _Timer(_Call):

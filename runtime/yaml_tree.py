@@ -178,7 +178,7 @@ class _Builder:
         next(self._events)  # The document's end.
         more = next(self._events)
         if isinstance(more, DocumentStartEvent):
-            raise self._stop(more, "a second document begins here; submit each in a file of its own")
+            raise self._stop(more, "a second document begins here; each needs a file of its own")
         return tree
 
     def _tree(self, event: Event, depth: int, path: str) -> Tree:

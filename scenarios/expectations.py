@@ -1,5 +1,6 @@
 """Expectations: a figure of a run, compared with a number. They make a scenario a test of service levels."""
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -22,12 +23,14 @@ FIGURES = {
     "failed": "workloads that ended FAILED",
     "cancelled": "workloads that ended CANCELLED",
     "completed_share": "of all that ended",
-    "start_seconds_p50": "from a submission until all ranks are up for the first time, the median",
-    "start_seconds_p90": "the same, 90th percentile",
-    "start_seconds_p99": "the same, 99th percentile",
-    "goodput_ratio": "GPU-seconds whose work counted, of all that attempts held",
+    "p50_start_seconds": "from a submission until all ranks are up for the first time, or until the end of the run if they "
+    "never were and nobody cancelled it, the median",
+    "p90_start_seconds": "the same, 90th percentile",
+    "p99_start_seconds": "the same, 99th percentile",
+    "goodput_ratio": "GPU-seconds of work that counts, of all that attempts held",
     "gpu_seconds_held": "from each grant to the attempt's end",
-    "gpu_seconds_lost": "ran after the last checkpoint that counted, of attempts that did not complete",
+    "gpu_seconds_lost": "ran after the last checkpoint that counted, of attempts that did not complete, and what workloads "
+    "had saved that did not",
     "attempts_per_workload": "attempts that were granted, for each workload that was",
     "preemptions": "attempts that ended for a workload of higher priority",
     "conflicts_share": "of all claims, those that met a conflict",
@@ -39,7 +42,9 @@ FIGURES = {
     "facts": "facts in all logs",
 }
 """Each figure of a run, and what it is."""
-_FORM = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|==|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*")
+WHOLE_BELOW = 1e15
+"""Numbers that are written without an exponent."""
+_FORM = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|==|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*")
 
 
 class Expectation(Struct, frozen=True):
@@ -50,7 +55,7 @@ class Expectation(Struct, frozen=True):
     number: float
 
     def __str__(self) -> str:
-        return f"{self.figure} {self.comparison} {self.number:g}"
+        return f"{self.figure} {self.comparison} {_digits(self.number)}"
 
 
 class Met(Struct, frozen=True):
@@ -69,6 +74,8 @@ def read_expectation(text: object, path: tuple[str | int, ...]) -> Expectation:
     figure, comparison, number = form.groups()
     if figure not in FIGURES:
         raise FieldError(path, unknown(figure, FIGURES, what="figures"))
+    if not math.isfinite(float(number)):
+        raise FieldError(path, f"{number} is too large")
     return Expectation(figure, comparison, float(number))
 
 
@@ -77,3 +84,8 @@ def compared(expectation: Expectation, figures: Mapping[str, float]) -> Met:
     value = figures[expectation.figure]
     is_met = COMPARISONS[expectation.comparison](value, expectation.number)
     return Met(str(expectation), value, is_met)
+
+
+def _digits(number: float) -> str:
+    """All of them, so that the same number is read from it."""
+    return str(int(number)) if number.is_integer() and abs(number) < WHOLE_BELOW else repr(number)

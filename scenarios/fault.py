@@ -5,7 +5,8 @@ that is how misfortune ends.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from msgspec import Struct
 from core.nouns.ids import LogName, RegionName
 from runtime.wiring import Unit, bus_name_of, log_kept_by
 from scenarios.fleet import FleetSpec, units_meant
-from scenarios.parts import FieldError, Part, Positive, Range, unknown
+from scenarios.parts import Endpoints, FieldError, Part, Range, Times, unknown
 from scenarios.worlds.misfortune import Disturbance, Link, World
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class Stage(Struct):
     fleet: FleetSpec
     problems: list[str] = []
     """What the fault itself saw that should not be."""
+    has_struck: bool = True
+    """Unset by a fault for as long as it still waits for something that it could strike; so one that never came is not
+    counted.
+    """
 
     def draw(self, amount: Range) -> float:
         """A number of this range."""
@@ -49,6 +54,15 @@ class Stage(Struct):
         """Sleep for a drawn number of seconds; or, without one, until misfortune ends."""
         await self.world.sleep(10 * self.span + 1e6 if amount is None else self.draw(amount))
 
+    @asynccontextmanager
+    async def lasting(self, deed: Awaitable[object]) -> AsyncIterator[None]:
+        """Do what lasts, and end it with the context."""
+        handle = await deed
+        try:
+            yield
+        finally:
+            await self.world.calm(handle)
+
     def one_of(self, units: Sequence[Unit]) -> Unit:
         """One of them, drawn."""
         return units[self.dice.randrange(len(units))]
@@ -59,7 +73,7 @@ class Fault(Part, frozen=True):
 
     after_seconds: Range | None = None
     """After the first arrival could come; at any time of the load, if this is not said."""
-    times: Positive = 1
+    times: Times = 1
     """Each time drawn anew."""
 
     async def strike(self, stage: Stage) -> None:
@@ -155,6 +169,11 @@ def nobody(units: Sequence[Unit], role: str, region: str, member: str) -> str:
     regions = sorted({unit.region for unit in units if unit.region})
     if region and region not in regions:
         return f"there is no region `{region}`; there are {', '.join(regions)}"
+    if role and region and not units_meant(units, role, region):
+        placed = sorted({unit.region for unit in units_meant(units, role) if unit.region})
+        if not placed:
+            return f"a `{role}` is of no region"
+        return f"region `{region}` has no `{role}`; there is one in {', '.join(placed)}"
     members = sorted({unit.member for unit in units_meant(units, role, region) if unit.member})
     return f"there is no {role or 'process'} `{member}`; there are {', '.join(members) or 'none with a name'}"
 
@@ -178,8 +197,8 @@ def outside(units: Sequence[Unit], inside: Sequence[Unit]) -> tuple[str, ...]:
 class LinkFault(Fault, frozen=True):
     """A misfortune of messages between endpoints, by their names on the bus: `queue`, `store.eu`, `agent.eu.*`."""
 
-    ones: tuple[str, ...] = ("*",)
-    others: tuple[str, ...] = ("*",)
+    ones: Endpoints = ("*",)
+    others: Endpoints = ("*",)
     one_way: bool = False
     for_seconds: Range | None = None
     """Until misfortune ends, if this is not said."""
@@ -200,8 +219,6 @@ class LinkFault(Fault, frozen=True):
 
     async def strike(self, stage: Stage) -> None:
         """Disturb the link for a while."""
-        handle = await stage.world.disturb(Link(self.ones, self.others, self.one_way), self.disturbance())
-        try:
+        link = Link(self.ones, self.others, self.one_way)
+        async with stage.lasting(stage.world.disturb(link, self.disturbance())):
             await stage.last(self.for_seconds)
-        finally:
-            await stage.world.calm(handle)

@@ -1,6 +1,7 @@
 """A fleet from a scenario: regions that are alike, or regions by name; or one of `scenarios/fleets/` by its name."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,24 +11,46 @@ from msgspec import Meta, Struct
 from core.nouns.ids import RegionName
 from runtime.fleet_file import FleetFile, Name, RegionSpec, plan_of_file
 from runtime.wiring import Plan, Unit
-from scenarios.parts import FieldError, Positive, read_struct, unknown
+from scenarios.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
 
 FLEETS = Path(__file__).parent / "fleets"
+REGIONS_MAX = 100
+NODES_MAX = 200_000
+"""Of one region."""
+PROCESSES_MAX = 1_000
+"""Of one region and one role."""
+GPUS_PER_NODE_MAX = 1_000
+ZONES_MAX = 1_000
+Regions = Annotated[int, Meta(gt=0, le=REGIONS_MAX)]
+Nodes = Annotated[int, Meta(gt=0, le=NODES_MAX)]
+Processes = Annotated[int, Meta(gt=0, le=PROCESSES_MAX)]
+GpusPerNode = Annotated[int, Meta(gt=0, le=GPUS_PER_NODE_MAX)]
+Zones = Annotated[int, Meta(gt=0, le=ZONES_MAX)]
+MOST = {
+    "nodes": NODES_MAX,
+    "workers": PROCESSES_MAX,
+    "agents": PROCESSES_MAX,
+    "gpus_per_node": GPUS_PER_NODE_MAX,
+    "zones": ZONES_MAX,
+    "nodes_per_rack": NODES_MAX,
+    "cpu_slots": GPUS_PER_NODE_MAX,
+}
+"""Of a region that is named: a plane's own fleet file may say more."""
 
 
 class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """So many regions that are alike; or regions by name, as in a fleet file, which say all else themselves."""
 
-    regions: Positive | Annotated[dict[Name, RegionSpec], Meta(min_length=1)]
-    nodes: Positive | None = None
+    regions: Regions | Annotated[dict[Name, RegionSpec], Meta(min_length=1)]
+    nodes: Nodes | None = None
     """In each of the regions that are alike."""
-    workers: Positive = 3
-    """Processes that serve a region's nodes; a fault that takes a machine takes one of them with all its nodes."""
-    agents: Positive = 2
-    gpus_per_node: Positive = 8
-    gpu_type: str = "H100"
-    nodes_per_rack: Positive = 16
-    zones: Positive = 1
+    workers: Processes = 3
+    """Processes that serve a region's nodes, one for each node at most; a fault that takes a machine takes one of them with all its nodes."""
+    agents: Processes = 2
+    gpus_per_node: GpusPerNode = 8
+    gpu_type: Annotated[str, Meta(min_length=1)] = "H100"
+    nodes_per_rack: Nodes = 16
+    zones: Zones = 1
     """Among which a region's workers are cut, with all their nodes."""
 
 
@@ -36,20 +59,21 @@ def fleets() -> list[str]:
     return sorted(path.stem for path in FLEETS.glob("*.yaml"))
 
 
-def read_fleet(given: Any, path: tuple[str | int, ...]) -> FleetSpec:  # Any: as YAML gives it
-    """A fleet by its name, or as it is written. Raises FieldError."""
+def read_fleet(given: Any, path: Steps) -> FleetSpec:  # Any: as YAML gives it
+    """A fleet by its name, or as it is written. Raises FieldError and FieldErrors."""
     if isinstance(given, str):
         if given not in fleets():
             raise FieldError(path, unknown(given, fleets(), what="fleets"))
         given = yaml.safe_load((FLEETS / f"{given}.yaml").read_text(encoding="utf-8"))
-    _read_regions(given, path)
+    if isinstance(given, dict) and isinstance(given.get("regions"), dict):
+        return _read_regions(given, path)
     spec = read_struct(FleetSpec, given, path)
-    if not isinstance(spec.regions, dict) and spec.nodes is None:
+    if spec.nodes is None:
         raise FieldError((*path, "nodes"), "a fleet needs `nodes`: how many each region has")
-    for name, region in regions_of(spec).items():
-        problem = region.problem()
-        if problem:
-            raise FieldError((*path, "regions", name), problem)
+    problem = regions_of(spec)["r0"].problem()
+    if problem:
+        # What else could be wrong with regions that are alike, their types have refused.
+        raise FieldError((*path, "zones"), problem)
     return spec
 
 
@@ -94,14 +118,39 @@ def units_meant(units: Sequence[Unit], role: str = "", region: str = "", member:
     ]
 
 
-def _read_regions(given: Any, path: tuple[str | int, ...]) -> None:  # Any: as YAML gives it
-    """Look at each region that has a name for itself, so that what is wrong is said of it. Raises FieldError."""
-    regions = given.get("regions") if isinstance(given, dict) else None
-    if not isinstance(regions, dict):
-        return
-    for name, region in regions.items():
-        read_struct(RegionSpec, region, (*path, "regions", name))
+def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as YAML gives it
+    """Regions by their names, each read for itself, so that what is wrong is said of it. Raises FieldErrors."""
+    errors: list[FieldError] = []
     for name in given:
-        if name != "regions" and name in FleetSpec.__struct_fields__:
+        if name in FleetSpec.__struct_fields__ and name != "regions":
             text = "regions that are named say this themselves, each for itself"
-            raise FieldError((*path, name), text)
+            errors.append(FieldError((*path, name), text))
+        elif name != "regions":
+            errors.append(FieldError((*path, name), unknown(name, FleetSpec.__struct_fields__, what="field")))
+    at = (*path, "regions")
+    found = {}
+    for name, region in given["regions"].items():
+        tried(errors, partial(read_value, name, Name, (*at, name)))
+        found[name] = tried(errors, partial(_read_region, region, (*at, name)))
+    if not found:
+        errors.append(FieldError(at, "it must not be empty"))
+    if len(found) > REGIONS_MAX:
+        errors.append(FieldError(at, f"there must be at most {REGIONS_MAX} of them"))
+    if errors:
+        raise FieldErrors(errors)
+    return FleetSpec({name: region for name, region in found.items() if region is not None})
+
+
+def _read_region(given: Any, path: Steps) -> RegionSpec:  # Any: as YAML gives it
+    """Raises FieldError and FieldErrors."""
+    region = read_struct(RegionSpec, given, path)
+    errors = [
+        FieldError((*path, name), f"it must be at most {most:,}")
+        for name, most in MOST.items()
+        if getattr(region, name) > most
+    ]
+    if not errors and (problem := region.problem()):
+        raise FieldError(path, problem)
+    if errors:
+        raise FieldErrors(errors)
+    return region

@@ -15,6 +15,10 @@ from store.memory_disk import MemoryDisk
 from store.port import Row
 
 
+class HistoryError(Exception):
+    """A file that is no history, or that has rotted; the text names it."""
+
+
 class OldLog(msgspec.Struct, frozen=True):
     """One log."""
 
@@ -27,18 +31,22 @@ class OldLog(msgspec.Struct, frozen=True):
 
 
 def read_history(path: Path) -> dict[LogName, MemoryDisk]:
-    """Each log on a disk of its own. The hashes are worked out anew, and must come to what the old build had."""
+    """Each log on a disk of its own. The hashes are worked out anew, and must come to what the old build had.
+
+    Raises HistoryError.
+    """
+    try:
+        logs = msgspec.msgpack.decode(zlib.decompress(path.read_bytes()), type=list[OldLog])
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise HistoryError(f"{path.name} is no history ({error})") from error
     disks: dict[LogName, MemoryDisk] = {}
-    for kept in msgspec.msgpack.decode(zlib.decompress(path.read_bytes()), type=list[OldLog]):
+    for kept in logs:
         disk = disks[kept.log] = MemoryDisk()
         file = disk.make_file(kept.log, kept.log_id)
-        file.term = kept.term
-        file.rows = kept.rows
-        file.hashes = chain(GENESIS, file.rows)
-        file.durable = len(file.rows)
-        assert file.hash_at(file.durable) == kept.hash, (
-            f"{path}: {kept.log} has rotted, or hashes have changed"
-        )
+        file.write(kept.rows, chain(GENESIS, kept.rows), kept.term)
+        file.sync(len(kept.rows))
+        if file.hash_at(file.durable) != kept.hash:
+            raise HistoryError(f"{path.name}: {kept.log} has rotted, or hashes have changed")
     return disks
 
 

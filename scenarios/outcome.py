@@ -23,10 +23,16 @@ class Outcome(Struct):
     gpu_seconds_lost: dict[str, float] = {}
     """That ran and do not count, by the cause of the attempt's end."""
     ended: dict[str, int] = {}
+    wanted: dict[str, int] = {}
+    """How often each fault was to strike."""
     strikes: dict[str, int] = {}
-    """How often each fault struck."""
+    """How often it did: its time may not have come, or there was nothing to strike."""
     skipped: dict[str, str] = {}
     """Faults that this world cannot cause, and why."""
+    unchecked: dict[str, str] = {}
+    """Checks that need to see what this world does not show, and why."""
+    directory: str = ""
+    """Of real processes: where their logs are."""
     kills: int = 0
     messages: int = 0
     heads_and_beats: int = 0

@@ -7,20 +7,38 @@ struct, and is written in a scenario as `crash: {role: worker}`, or as `crash` a
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
-Positive = Annotated[int, Meta(gt=0)]
-Count = Annotated[int, Meta(ge=0)]
+from scenarios.words import in_words
+
+COUNT_MAX = 1_000_000
+"""Of workloads and whatever else is counted in a scenario."""
+TIMES_MAX = 10_000
+HOURS_MAX = 10_000
+MINUTES_MAX = 1_000_000
+SECONDS_MAX = 10_000_000
+COMPRESSION_MIN, COMPRESSION_MAX = 1e-3, 1e6
+SKEW_SHARE_BELOW = 0.5
+"""A clock that loses so much of each second all but stands."""
+
+Positive = Annotated[int, Meta(gt=0, le=COUNT_MAX)]
+Times = Annotated[int, Meta(gt=0, le=TIMES_MAX)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
-PositiveFloat = Annotated[float, Meta(gt=0.0)]
-NotNegative = Annotated[float, Meta(ge=0.0)]
+PositiveFloat = Annotated[float, Meta(gt=0.0, le=SECONDS_MAX)]
+NotNegative = Annotated[float, Meta(ge=0.0, le=SECONDS_MAX)]
+Hours = Annotated[float, Meta(gt=0.0, le=HOURS_MAX)]
+Minutes = Annotated[float, Meta(gt=0.0, le=MINUTES_MAX)]
+Compression = Annotated[float, Meta(ge=COMPRESSION_MIN, le=COMPRESSION_MAX)]
+SkewShare = Annotated[float, Meta(ge=0.0, lt=SKEW_SHARE_BELOW)]
 Range = NotNegative | Annotated[tuple[NotNegative, ...], Meta(min_length=2, max_length=2)]
 """A number, or two between which one is drawn."""
+SkewRange = SkewShare | Annotated[tuple[SkewShare, ...], Meta(min_length=2, max_length=2)]
+Endpoints = Annotated[tuple[str, ...], Meta(min_length=1)]
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -29,12 +47,9 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
     def __post_init__(self) -> None:
         """Two numbers between which one is drawn stand in their order. Raises ValueError."""
         for name in self.__struct_fields__:
-            value = getattr(self, name)
-            is_range = isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int | float)
-            if is_range and value[0] > value[1]:
-                raise ValueError(
-                    f"`{name}` is from {value[0]:g} to {value[1]:g}: the smaller one comes first"
-                )
+            problem = _disorder(getattr(self, name))
+            if problem:
+                raise ValueError(f"`{name}`: {problem}")
 
     @property
     def name(self) -> str:
@@ -42,17 +57,41 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, 
         return type(self).__module__.rpartition(".")[2]
 
 
+Found = TypeVar("Found")
 Some = TypeVar("Some", bound=Struct)
 SomePart = TypeVar("SomePart", bound=Part)
+
+
+Steps = tuple[str | int, ...]
+"""To a field of a file: keys and numbers."""
 
 
 class FieldError(Exception):
     """A field that cannot be used: where it is in the file (keys and numbers), and what is wrong with it."""
 
-    def __init__(self, path: tuple[str | int, ...], text: str) -> None:
+    def __init__(self, path: Steps, text: str) -> None:
         super().__init__(text)
         self.path = path
         self.text = text
+
+
+class FieldErrors(Exception):
+    """Everything that is wrong with a part of a file: one of them or many."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(str(error) for error in errors))
+        self.errors = tuple(errors)
+
+
+def tried(errors: list[FieldError], read: Callable[[], Found]) -> Found | None:
+    """What was read; or nothing, and what is wrong with it is among the errors: the rest can be looked at still."""
+    try:
+        return read()
+    except FieldError as error:
+        errors.append(error)
+    except FieldErrors as several:
+        errors.extend(several.errors)
+    return None
 
 
 @cache
@@ -70,9 +109,9 @@ def parts_in(folder: str, kind: type[SomePart]) -> dict[str, type[SomePart]]:
 
 
 def read_part(
-    folder: str, kind: type[SomePart], given: Any, path: tuple[str | int, ...]
+    folder: str, kind: type[SomePart], given: Any, path: Steps
 ) -> SomePart:  # Any: as YAML gives it
-    """The part that is named and filled in. Raises FieldError."""
+    """The part that is named and filled in. Raises FieldError and FieldErrors."""
     if isinstance(given, str):
         given = {given: None}
     if not isinstance(given, dict) or len(given) != 1:
@@ -85,18 +124,36 @@ def read_part(
     return read_struct(kind, {} if fields is None else fields, (*path, name))
 
 
-def read_struct(kind: type[Some], given: Any, path: tuple[str | int, ...]) -> Some:  # Any: as YAML gives it
-    """A struct from what a file gives. Raises FieldError, which names the field and those that could be meant."""
-    if isinstance(given, dict):
-        fields = [field.name for field in msgspec.structs.fields(kind)]
-        for name in given:
-            if name not in fields:
-                raise FieldError((*path, str(name)), unknown(str(name), fields, what="field"))
+def read_struct(kind: type[Some], given: Any, path: Steps) -> Some:  # Any: as YAML gives it
+    """A struct from what a file gives. Raises FieldErrors, which name each field and those that could be meant."""
+    if not isinstance(given, dict):
+        given = read_value(given, dict[str, Any], path)
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    errors: list[FieldError] = []
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in fields:
+            errors.append(FieldError((*path, name), unknown(name, fields, what="field")))
+            continue
+        values[name] = tried(errors, partial(read_value, value, fields[name].type, (*path, name)))
+    missing = [name for name, field in fields.items() if field.required and name not in given]
+    errors += [FieldError(path, f"`{name}` is missing") for name in missing]
+    if errors:
+        raise FieldErrors(errors)
+    return kind(**values)
+
+
+def read_value(given: Any, kind: Any, path: Steps) -> Any:  # Any: of any type that a field has
+    """A value of this type. Raises FieldError."""
     try:
-        return msgspec.convert(given, kind)
+        value = msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        text, _, at = str(error).partition(" - at `$")
-        raise FieldError((*path, *_steps(at.rstrip("`"))), text) from error
+        said, _, at = str(error).partition(" - at `$")
+        raise FieldError((*path, *_steps(at.rstrip("`"))), in_words(said, given)) from error
+    problem = _disorder(value)
+    if problem:
+        raise FieldError(path, problem)
+    return value
 
 
 def unknown(name: str, known: Iterable[str], *, what: str) -> str:
@@ -110,6 +167,18 @@ def unknown(name: str, known: Iterable[str], *, what: str) -> str:
 def written(part: Part) -> dict[str, Any]:  # Any: whatever the fields are
     """The part as a scenario file would have it; what is as by default is left out."""
     return {part.name: msgspec.to_builtins(part)}
+
+
+def _disorder(value: object) -> str:
+    """That the larger one of two numbers stands first."""
+    if (
+        not isinstance(value, tuple)
+        or len(value) != 2
+        or not all(isinstance(one, int | float) for one in value)
+    ):
+        return ""
+    first, second = value
+    return f"it is from {first:g} to {second:g}: the smaller one comes first" if first > second else ""
 
 
 def _steps(path: str) -> list[str | int]:

@@ -33,6 +33,7 @@ async def lose_power(stage: Stage, workers: Sequence[Unit], down_seconds: Range)
     """All of them at one instant; and all come back together."""
     async with AsyncExitStack() as back:
         for worker in workers:
+            # Whole or not at all: whoever is cut short here has none to revive.
             await stage.world.power_off(worker)
             back.push_async_callback(stage.world.revive, worker)
         await stage.wait(down_seconds)

@@ -43,7 +43,9 @@ def run_processes(spec: ScenarioSpec, seed: int, directory: Path) -> Outcome:
 
 async def play_processes(spec: ScenarioSpec, seed: int, directory: Path) -> Outcome:
     """The same in a loop that runs already, and in this very directory. Raises PlaneError and BusError."""
-    return await (await processes_run(spec, seed, directory)).play()
+    outcome = await (await processes_run(spec, seed, directory)).play()
+    outcome.directory = str(directory)
+    return outcome
 
 
 async def processes_run(spec: ScenarioSpec, seed: int, directory: Path) -> Run:

@@ -12,8 +12,12 @@ A fact that breaks an invariant ends the run at once.
 import asyncio
 import random
 import time
+from collections import Counter
+from collections.abc import Sequence
 
+import msgspec
 import structlog
+from msgspec.structs import replace
 
 from scenarios.expectations import compared
 from scenarios.fault import Fault, Stage
@@ -43,6 +47,10 @@ class Run:
         self.witness = witness
         self.outcome = Outcome(spec.name, seed, world.world)
         self.users = Users(world, world.user("client.user"), spec.name)
+        self._checks = [check for check in spec.checks if world.can_be_seen_through or not check.sees_through]
+        for check in spec.checks:
+            if check not in self._checks:
+                self.outcome.unchecked[check.name] = f"{world.world} cannot be seen through"
         self._faults: list[asyncio.Task[None]] = []
         self._begun = self._clock = 0.0
 
@@ -61,15 +69,22 @@ class Run:
         """The plane comes up."""
         self._begun, self._clock = time.perf_counter(), self.world.now()
         await self.world.start()
-        for check in self.spec.checks:
+        for check in self._checks:
             check.begin(self)
         await self.world.sleep(WARM_UP[self.world.world])
 
     async def conclude(self) -> None:
         """Ask every check, and count."""
         outcome = self.outcome
+        # 1. What the run came to, before any check tries something of its own.
+        for log in self.witness.logs:
+            self.world.look(log)
+        self._take_figures()
+        # 2. While the plane runs, and then with all that it left.
+        for check in self._checks:
+            outcome.problems += await check.in_calm(self)
         await self.world.close_plane()
-        for check in self.spec.checks:
+        for check in self._checks:
             outcome.problems += await check.at_end(self)
         outcome.virtual_seconds = self.world.now() - self._clock
         await self.world.account(outcome)
@@ -87,9 +102,10 @@ class Run:
         """Users and faults, for as long as the load lasts; then whatever of misfortune goes on is undone."""
         spec, loop = self.spec, asyncio.get_running_loop()
         arrivals = spec.arrivals(random.Random(f"load/{self.seed}"))
-        for number, fault in enumerate(spec.faults):
+        for number, (fault, key) in enumerate(zip(spec.faults, keys_of(spec.faults), strict=True)):
+            self.outcome.wanted[fault.name] = self.outcome.wanted.get(fault.name, 0) + fault.times
             for turn in range(fault.times):
-                dice = random.Random(f"fault/{self.seed}/{number}/{fault.name}/{turn}")
+                dice = random.Random(f"fault/{self.seed}/{key}/{turn}")
                 stage = Stage(self.world, self.users, dice, spec.span, spec.fleet)
                 name = f"fault/{fault.name}/{number}.{turn}"
                 self._faults.append(loop.create_task(self._happen(fault, stage), name=name))
@@ -118,12 +134,14 @@ class Run:
         try:
             await fault.strike(stage)
         except CannotCause as error:
-            outcome.strikes[fault.name] -= 1
+            stage.has_struck = False
             outcome.figures["skipped"] = outcome.figures.get("skipped", 0.0) + 1
             if fault.name not in outcome.skipped:
                 logger.warning("fault_skipped", fault=fault.name, why=str(error))
             outcome.skipped[fault.name] = str(error)
         finally:
+            if not stage.has_struck:
+                outcome.strikes[fault.name] -= 1
             outcome.problems += stage.problems
 
     def _has_failed(self) -> bool:
@@ -146,23 +164,38 @@ class Run:
                     return
             await self.world.sleep(look)
 
-    def _count(self) -> None:
+    def _take_figures(self) -> None:
         outcome, witness = self.outcome, self.witness
-        outcome.violations = [*witness.violations]
-        outcome.problems = [*self.users.problems, *outcome.problems]
         for phase in sorted(witness.ended.values()):
             outcome.ended[phase] = outcome.ended.get(phase, 0) + 1
         outcome.gpu_seconds_lost = dict(sorted(witness.lost_seconds.items()))
-        outcome.facts = sum(witness.facts.values())
-        outcome.strikes = dict(sorted(outcome.strikes.items()))
-        outcome.skipped = dict(sorted(outcome.skipped.items()))
-        outcome.figures = {
-            "skipped": 0.0,
-            **outcome.figures,
-            **witness.figures(),
+        outcome.figures |= witness.figures(self.world.facts_now())
+
+    def _count(self) -> None:
+        outcome = self.outcome
+        outcome.violations = [*self.witness.violations]
+        outcome.problems = [*self.users.problems, *outcome.problems]
+        outcome.facts = sum(self.witness.facts.values())
+        for name in ("wanted", "strikes", "skipped"):
+            setattr(outcome, name, dict(sorted(getattr(outcome, name).items())))
+        outcome.figures |= {
+            "skipped": outcome.figures.get("skipped", 0.0),
             "kills": float(outcome.kills),
             "strikes": float(sum(outcome.strikes.values())),
             "messages": float(outcome.messages),
         }
         outcome.expectations = [compared(one, outcome.figures) for one in self.spec.expectations]
         outcome.wall_seconds = time.perf_counter() - self._begun
+
+
+def keys_of(faults: Sequence[Fault]) -> list[str]:
+    """What each fault's chance is drawn from besides the seed: what it is, and the how manieth of its like; not its place
+    among the others, nor how often it strikes. Taking one away leaves the others as they were.
+    """
+    keys: list[str] = []
+    like: Counter[str] = Counter()
+    for fault in faults:
+        what = msgspec.json.encode([fault.name, replace(fault, times=1)], order="sorted").decode()
+        keys.append(f"{what}/{like[what]}")
+        like[what] += 1
+    return keys

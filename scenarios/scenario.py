@@ -5,7 +5,8 @@ Every field is typed; what is not known is refused with its line and its name, a
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +15,50 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
+from runtime.fleet_file import Name
 from runtime.wiring import Plan, units_of
-from runtime.yaml_tree import Fields, Listing, Place, Tree, read_yaml
+from runtime.yaml_tree import Fields, Listing, Place, Problem, Tree, read_yaml
 from scenarios.check import Check
 from scenarios.expectations import Expectation, read_expectation
 from scenarios.fault import Fault
 from scenarios.fleet import FleetSpec, plan_of, read_fleet, regions_of
+from scenarios.history import HistoryError, read_history
 from scenarios.parts import (
     FieldError,
+    FieldErrors,
+    Found,
+    Minutes,
     NotNegative,
-    PositiveFloat,
     SomePart,
+    Steps,
     parts_in,
     read_part,
     read_struct,
+    read_value,
+    tried,
     unknown,
     written,
 )
+from scenarios.values import values_of
 from scenarios.workload import Arrival, Workload
 
 LIBRARY = Path(__file__).parent / "library"
 FLEET = "scenario"
 """What every scenario's fleet is called, so that one can go on from another's logs."""
 HISTORIES = Path(__file__).parent / "histories"
+CALM_MINUTES = 720
+"""Unless a scenario says another time: half a day."""
+SUFFIXES = (".yaml", ".yml")
+_MUST = ("name", "survives", "fleet", "workload")
 
 
 class ScenarioError(Exception):
     """A scenario file that cannot be run; the text names the file, the line and the field."""
+
+    def __init__(self, text: str, problems: Sequence[str] = ()) -> None:
+        """Where there are many problems, the text counts them, and each has a line of its own."""
+        super().__init__(text)
+        self.problems = tuple(problems)
 
 
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -57,7 +75,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
 class CalmSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """What happens once the load and the misfortune are over."""
 
-    minutes: PositiveFloat
+    minutes: Minutes
     """Within so long everything must have ended, and nothing be held, running or lost."""
 
 
@@ -72,7 +90,7 @@ class ScenarioSpec(Struct, frozen=True):
     jobs: tuple[JobSpec, ...] = ()
     faults: tuple[Fault, ...] = ()
     checks: tuple[Check, ...] = ()
-    calm: CalmSpec = CalmSpec(720)
+    calm: CalmSpec = CalmSpec(CALM_MINUTES)
     expectations: tuple[Expectation, ...] = ()
     history: str = ""
     """Of `scenarios/histories/`: logs that an older build wrote, from which the plane starts."""
@@ -126,18 +144,21 @@ def all_checks() -> tuple[Check, ...]:
 
 def load_scenario(name: str) -> ScenarioSpec:
     """A scenario of the library by its name, or any file by its path. Raises ScenarioError."""
+    if name in library():
+        return parse_scenario((LIBRARY / f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml")
     path = Path(name)
-    if path.suffix in (".yaml", ".yml"):
-        try:
-            return parse_scenario(path.read_text(encoding="utf-8"), name)
-        except FileNotFoundError as error:
-            raise ScenarioError(f"{name}: there is no such file") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise ScenarioError(f"{name}: it cannot be read ({error})") from error
-    found = LIBRARY / f"{name}.yaml"
-    if not found.is_file():
+    if name and path.is_dir():
+        raise ScenarioError(f"{name}: it is a directory, and a scenario file is wanted")
+    if path.suffix not in SUFFIXES:
+        if "/" in name or (name and path.exists()):
+            raise ScenarioError(f"{name}: the name of a scenario file ends in .yaml")
         raise ScenarioError(unknown(name, library(), what="scenarios"))
-    return parse_scenario(found.read_text(encoding="utf-8"), f"{name}.yaml")
+    try:
+        return parse_scenario(path.read_text(encoding="utf-8"), name)
+    except FileNotFoundError as error:
+        raise ScenarioError(f"{name}: there is no such file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{name}: it cannot be read ({error})") from error
 
 
 def library() -> list[str]:
@@ -149,46 +170,48 @@ def parse_scenario(text: str, source: str) -> ScenarioSpec:
     """From YAML. Raises ScenarioError."""
     tree, problems = read_yaml(text, source)
     if problems or tree is None:
-        raise ScenarioError("\n".join(str(problem) for problem in problems))
-    try:
-        return read_scenario(yaml.safe_load(text))
-    except FieldError as error:
-        raise ScenarioError(f"{place_of(tree, error.path)}: {_told(error)}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        # What the tree allows and YAML's own types do not, such as a date in month 13.
-        raise ScenarioError(f"{source}: {error}") from error
+        raise _error_of(source, problems)
+    given, errors = values_of(text)
+    spec = tried(errors, lambda: read_scenario(given))
+    if spec is None or errors:
+        raise _error_of(source, [_problem_of(tree, error) for error in errors])
+    return spec
 
 
 def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
-    """From plain values. Raises FieldError."""
+    """From plain values. Raises FieldError and FieldErrors, which are all that is wrong."""
     if not isinstance(given, dict):
         raise FieldError((), "it must be a mapping of fields, such as `name: my_day`")
-    for name in given:
-        if name not in FIELDS:
-            raise FieldError((str(name),), unknown(str(name), FIELDS, what="fields"))
-    for name in ("name", "survives", "fleet", "workload"):
-        if given.get(name) is None:
-            raise FieldError((), f"`{name}` is missing")
-    fleet = read_fleet(given["fleet"], ("fleet",))
-    workload = given["workload"]
-    loads = _parts("workloads", Workload, workload if isinstance(workload, list) else [workload], "workload")
-    spec = ScenarioSpec(
-        name=_text(given, "name"),
-        survives=_text(given, "survives"),
+    errors = [
+        FieldError((name,), unknown(str(name), FIELDS, what="fields")) for name in given if name not in FIELDS
+    ]
+    errors += [FieldError((), f"`{name}` is missing") for name in _MUST if given.get(name) is None]
+    fleet = tried(errors, lambda: read_fleet(given["fleet"], ("fleet",))) if given.get("fleet") else None
+    loads = _loads(given, errors)
+    faults = _parts("faults", Fault, given, "faults", errors)
+    checks = _parts("checks", Check, given, "checks", errors)
+    _check(fleet, loads, faults, errors)
+    calm = tried(errors, lambda: read_struct(CalmSpec, given["calm"], ("calm",))) if "calm" in given else None
+    history = _text(given, "history", errors) if "history" in given else ""
+    if history:
+        tried(errors, lambda: _look_at_history(history))
+    fields: dict[str, Any] = {  # Any: as each field has it
+        "name": _name(given, errors),
+        "survives": _text(given, "survives", errors),
+        "jobs": _each(given, "jobs", errors, partial(read_struct, JobSpec)),
+        "expectations": _each(given, "expectations", errors, read_expectation),
+    }
+    if errors or fleet is None:
+        raise FieldErrors(errors)
+    return ScenarioSpec(
+        **fields,
         fleet=fleet,
-        workload=loads,
-        jobs=tuple(read_struct(JobSpec, job, ("jobs", n)) for n, job in enumerate(_list(given, "jobs"))),
-        faults=_parts("faults", Fault, _list(given, "faults"), "faults"),
-        checks=_parts("checks", Check, _list(given, "checks"), "checks") or all_checks(),
-        calm=read_struct(CalmSpec, given["calm"], ("calm",)) if "calm" in given else CalmSpec(720),
-        expectations=tuple(
-            read_expectation(text, ("expectations", number))
-            for number, text in enumerate(_list(given, "expectations"))
-        ),
-        history=_text(given, "history") if "history" in given else "",
+        workload=tuple(loads.values()),
+        faults=tuple(faults.values()),
+        checks=tuple(checks.values()) or all_checks(),
+        calm=calm or CalmSpec(CALM_MINUTES),
+        history=history,
     )
-    _check(spec, is_listed=isinstance(workload, list))
-    return spec
 
 
 def scenario_written(spec: ScenarioSpec) -> str:
@@ -228,44 +251,117 @@ def place_of(tree: Tree, path: Sequence[str | int]) -> Place:
     return place
 
 
-def _check(spec: ScenarioSpec, *, is_listed: bool) -> None:
-    """What fields cannot say each for itself. Raises FieldError."""
-    units = units_of(spec.plan)
-    problems: list[FieldError | None] = []
-    for number, workload in enumerate(spec.workload):
-        path = ("workload", number) if is_listed else ("workload",)
-        problems.append(workload.problem(spec.fleet, (*path, workload.name)))
-    for number, fault in enumerate(spec.faults):
-        problems.append(fault.problem(spec.fleet, units, ("faults", number, fault.name)))
-    for problem in problems:
-        if problem is not None:
-            raise problem
-    if spec.history and not (HISTORIES / spec.history).is_file():
-        known = [path.name for path in HISTORIES.iterdir() if path.is_file()]
-        raise FieldError(("history",), unknown(spec.history, known, what="history"))
+def _check(
+    fleet: FleetSpec | None,
+    loads: dict[Steps, Workload],
+    faults: dict[Steps, Fault],
+    errors: list[FieldError],
+) -> None:
+    """What fields cannot say each for itself, of those that could be read."""
+    if fleet is None:
+        return
+    units = units_of(plan_of(fleet, FLEET))
+    span = max((load.span for load in loads.values()), default=None)
+    found = [load.problem(fleet, path) for path, load in loads.items()]
+    for path, fault in faults.items():
+        found += [fault.problem(fleet, units, path), None if span is None else _too_late(fault, span, path)]
+    errors += [error for error in found if error is not None]
 
 
-def _parts(folder: str, kind: type[SomePart], given: list[Any], field: str) -> tuple[SomePart, ...]:
-    is_one = field == "workload" and len(given) == 1
-    return tuple(
-        read_part(folder, kind, item, (field,) if is_one else (field, number))
-        for number, item in enumerate(given)
+def _too_late(fault: Fault, span: float, path: Steps) -> FieldError | None:
+    """That its time cannot come."""
+    after = fault.after_seconds
+    if after is None:
+        return None
+    first = after[0] if isinstance(after, tuple) else after
+    if first <= span:
+        return None
+    return FieldError(
+        (*path, "after_seconds"), f"the load is over after {span:g} seconds, and faults with it"
     )
 
 
-def _list(given: dict[str, Any], name: str) -> list[Any]:
-    value = given.get(name) or []
-    if not isinstance(value, list):
-        raise FieldError((name,), "it must be a list")
-    return value
+def _loads(given: dict[str, Any], errors: list[FieldError]) -> dict[Steps, Workload]:
+    """One, or a list of them, each with its place."""
+    workload = given.get("workload")
+    if workload is None:
+        return {}
+    if workload == []:
+        errors.append(FieldError(("workload",), "it must not be empty: something must be submitted"))
+    if isinstance(workload, list):
+        return _parts("workloads", Workload, given, "workload", errors)
+    load = tried(errors, lambda: read_part("workloads", Workload, workload, ("workload",)))
+    return {} if load is None else {("workload", load.name): load}
 
 
-def _text(given: dict[str, Any], name: str) -> str:
-    if not isinstance(given[name], str) or not given[name].strip():
-        raise FieldError((name,), "it must be a text")
-    return str(given[name])
+def _parts(
+    folder: str, kind: type[SomePart], given: dict[str, Any], field: str, errors: list[FieldError]
+) -> dict[Steps, SomePart]:
+    """Those of a list that can be read, each with its place."""
+    found: dict[Steps, SomePart] = {}
+    for number, item in enumerate(_list(given, field, errors)):
+        part = tried(errors, partial(read_part, folder, kind, item, (field, number)))
+        if part is not None:
+            found[field, number, part.name] = part
+    return found
 
 
-def _told(error: FieldError) -> str:
+def _each(
+    given: dict[str, Any], field: str, errors: list[FieldError], read: Callable[[Any, Steps], Found]
+) -> tuple[Found, ...]:
+    """All of a list that can be read."""
+    items = enumerate(_list(given, field, errors))
+    found = [tried(errors, partial(read, item, (field, number))) for number, item in items]
+    return tuple(item for item in found if item is not None)
+
+
+def _list(given: dict[str, Any], name: str, errors: list[FieldError]) -> list[Any]:
+    value = given.get(name)
+    if isinstance(value, list):
+        return value
+    if value is not None:
+        errors.append(FieldError((name,), "it must be a list"))
+    return []
+
+
+def _name(given: dict[str, Any], errors: list[FieldError]) -> str:
+    """Part of the name of a directory."""
+    if given.get("name") is None:
+        return ""
+    return tried(errors, lambda: read_value(given["name"], Name, ("name",))) or ""
+
+
+def _text(given: dict[str, Any], name: str, errors: list[FieldError]) -> str:
+    value = given.get(name)
+    if isinstance(value, str) and value.strip():
+        return value
+    if value is not None:
+        errors.append(FieldError((name,), "it must be a text"))
+    return ""
+
+
+def _look_at_history(name: str) -> None:
+    """That there is one, and that it can be read. Raises FieldError."""
+    known = [path.name for path in HISTORIES.iterdir() if path.is_file()]
+    if name not in known:
+        raise FieldError(("history",), unknown(name, known, what="history"))
+    try:
+        read_history(HISTORIES / name)
+    except HistoryError as error:
+        raise FieldError(("history",), str(error)) from error
+
+
+def _error_of(source: str, problems: Sequence[Problem]) -> ScenarioError:
+    """All of them by their lines; of those with one field, the first."""
+    first: dict[tuple[Place, str], Problem] = {}
+    for problem in problems:
+        first.setdefault((problem.place, problem.field or problem.text), problem)
+    lines = [str(problem) for problem in sorted(first.values())]
+    if len(lines) == 1:
+        return ScenarioError(lines[0])
+    return ScenarioError(f"{source}: {len(lines)} things in it are wrong", lines)
+
+
+def _problem_of(tree: Tree, error: FieldError) -> Problem:
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.path)
-    return f"{path.lstrip('.')}: {error.text}" if path else error.text
+    return Problem(place_of(tree, error.path), path.lstrip("."), error.text)

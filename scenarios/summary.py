@@ -79,7 +79,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         scenario=run.spec.name,
         seed=seed,
         seconds=round(seconds, 1),
-        workloads_submitted=len(accepted),
+        workloads_submitted=round(outcome.figures["submitted"]),
         workloads_ended=sum(outcome.ended.values()),
         workloads_lost=len(lost),
         invariant_violations=len(outcome.violations),

@@ -7,15 +7,17 @@ in five decides everything twice. A seed that fails is a command that repeats it
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from runtime.fleet_file import RegionSpec
-from runtime.wiring import Unit, units_of
+from runtime.wiring import Unit, bus_name_of, units_of
 from scenarios.fault import Fault, LinkFault, UnitFault
+from scenarios.faults.crash import Crash
+from scenarios.faults.partition import Partition
 from scenarios.faults.submission_storm import SubmissionStorm
 from scenarios.fleet import FleetSpec, plan_of, regions_of
 from scenarios.parts import parts_in
@@ -38,6 +40,10 @@ DECIDES_TWICE_EVERY = 5
 LATE = ("message_delay", "message_loss", "message_repeat", "message_replay", "message_reorder")
 LATE_SHARE = 0.5
 """Of the scenarios, those that are given one of these whatever else they have: most of what goes wrong goes wrong beside it."""
+ONE_WAY_SHARE = 1 / 3
+"""Of the misfortunes of links, those that strike one direction alone."""
+LINK_SHARE = 0.5
+"""Of them, those of one process or of one role; the others strike everybody, or whom they draw themselves."""
 SHARES = (0.02, 0.3)
 """Of messages that are struck, where a fault has a share."""
 
@@ -73,7 +79,7 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     )
 
 
-def mix_of(seeds: Iterator[int] | range) -> Mix:
+def mix_of(seeds: Iterable[int]) -> Mix:
     """What these seeds are made of, all together."""
     nodes = workloads = 0
     faults: Counter[str] = Counter()
@@ -116,6 +122,10 @@ def _draw_workload(fleet: FleetSpec, dice: random.Random) -> Workload:
         "holds_share": dice.choice((0.0, 0.1, 0.3)),
         "requeues_share": dice.choice((0.0, 0.1, 0.2)),
         "unsaved_share": dice.choice((0.0, 0.2, 1.0)),
+        "other_kinds_share": dice.choice((0.0, 0.3)),
+        "limited_share": dice.choice((0.0, 0.0, 0.3)),
+        "pinned_share": dice.choice((0.0, 0.2)),
+        "two_jobs_share": dice.choice((0.0, 0.3)),
         # Most run for less than a minute, compressed: whoever comes later finds that it has ended.
         "change_minutes": dice.choice((2.0, 2.0, 10.0, 120.0)),
         "compression": COMPRESSION,
@@ -123,10 +133,23 @@ def _draw_workload(fleet: FleetSpec, dice: random.Random) -> Workload:
     return dice.choice((Steady, Steady, Bursts))(**given)
 
 
+def _draw_endpoints(units: list[Unit], dice: random.Random) -> str:
+    """One process by its name on the bus, or all of its role."""
+    name = bus_name_of(dice.choice(units))
+    role, dot, _ = name.partition(".")
+    return f"{role}.*" if dot and dice.random() < 0.5 else name
+
+
 def _draw_fault(kind: type[Fault], units: list[Unit], dice: random.Random) -> Fault:
     """With other parameters than by default where that is what makes misfortunes differ: how often, how much, whom."""
     given: dict[str, Any] = {}
     names = {field.name for field in msgspec.structs.fields(kind)}
+    if "one_way" in names:
+        given["one_way"] = dice.random() < ONE_WAY_SHARE
+    if issubclass(kind, LinkFault | Partition) and dice.random() < LINK_SHARE:
+        given["ones"] = (_draw_endpoints(units, dice),)
+    if issubclass(kind, Crash):
+        given["again_share"] = dice.choice((0.0, 0.5))
     if issubclass(kind, LinkFault):
         given["for_seconds"] = dice.choice((None, (1.0, 60.0), (60.0, 300.0)))
         given["after_seconds"] = None if given["for_seconds"] is None else (0.0, 500.0)

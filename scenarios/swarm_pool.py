@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -16,10 +17,11 @@ from msgspec import Struct
 from scenarios.outcome import Outcome
 from scenarios.scenario import ScenarioSpec
 from scenarios.simulate import run_simulated
-from scenarios.swarm import DECIDES_TWICE_EVERY, TWICE_EVERY, draw_scenario
+from scenarios.swarm import DECIDES_TWICE_EVERY, TWICE_EVERY, Mix, draw_scenario, mix_of
 
 TWIN_POOLS = 4
 """PYTHONHASHSEEDs under which seeds are played a second time."""
+MINUTES_MAX = 60.0 * 24 * 365
 READY_MAX = 4
 """Seeds that are handed to each process before it needs them."""
 WALL_SECONDS_MAX = 120
@@ -54,6 +56,8 @@ class Failed(Struct, frozen=True):
 class Swarmed(Struct):
     """What came of many seeds."""
 
+    mix: Mix = Mix(0, 0, {})
+    """Of those that were played."""
     seeds: int = 0
     failed: list[Failed] = []
     seconds: float = 0.0
@@ -66,6 +70,8 @@ class Swarmed(Struct):
     virtual_seconds: float = 0.0
     has_run_out: bool = False
     """Whether the time was over before the last seed."""
+    is_interrupted: bool = False
+    """Whether somebody ended it before."""
 
 
 def twin_hash_seed(seed: int) -> int:
@@ -78,17 +84,27 @@ class TooLong(Exception):
 
 
 def play_seed(seed: int) -> Played:
-    """Draw the scenario of a seed and play it."""
-    return played(draw_scenario(seed), seed)
+    """Draw the scenario of a seed and play it, one in five deciding everything twice."""
+    return played(draw_scenario(seed), seed, decides_twice=decides_twice(seed))
 
 
-def played(spec: ScenarioSpec, seed: int) -> Played:
+def decides_twice(seed: int) -> bool:
+    """Whether a seed of the swarm is one of those that test that deciding changes nothing."""
+    return seed % DECIDES_TWICE_EVERY == 0
+
+
+def kind_of(problem: str) -> str:
+    """What a problem is, whichever workload, node or number it is about: two failures of one kind have one cause, mostly."""
+    return re.sub(r"[\w.-]*\d[\w.-]*", "#", problem)
+
+
+def played(spec: ScenarioSpec, seed: int, *, decides_twice: bool) -> Played:
     """Play it quietly; whatever it raises is what was wrong with it."""
     begun = time.perf_counter()
     outcome = Outcome(spec.name, seed, "simulated")
     try:
         with _time_limit(), structlog.testing.capture_logs():
-            outcome = run_simulated(spec, seed, decides_twice=seed % DECIDES_TWICE_EVERY == 0)
+            outcome = run_simulated(spec, seed, decides_twice=decides_twice)
             problem = outcome.first_problem()
     except Exception as error:  # noqa: BLE001  # a broken plane may raise anything, and that is what is looked for
         problem = f"{type(error).__name__}: {error}"
@@ -122,8 +138,12 @@ def play_seeds(
     begun = time.monotonic()
     tally = Swarmed()
     played_first: dict[int, Played] = {}
-    with ExitStack() as stack:
-        pools = [stack.enter_context(_pool(hash_seed)) for hash_seed in range(1, max(2, workers) + 1)]
+    with ExitStack() as stack, _told_to_end():
+        # Seeds are told apart by whether they are even, so that however many workers there are, each is played under the
+        # same PYTHONHASHSEED.
+        pools = [
+            stack.enter_context(_pool(1 + number % 2)) for number in range(max(2, workers + workers % 2))
+        ]
         twins: dict[int, ProcessPoolExecutor] = {}
         under_way: dict[Future[Played], int] = {}
         waiting = iter(seeds)
@@ -139,8 +159,12 @@ def play_seeds(
             if not under_way:
                 break
             # 2. Take what is done.
-            rest = begun + 60 * minutes - time.monotonic()
-            done, _ = wait(under_way, timeout=max(0.0, rest), return_when=FIRST_COMPLETED)
+            rest = begun + 60 * min(minutes, MINUTES_MAX) - time.monotonic()
+            try:
+                done, _ = wait(under_way, timeout=max(0.0, rest), return_when=FIRST_COMPLETED)
+            except KeyboardInterrupt:
+                tally.is_interrupted = True
+                break
             for future in sorted(done, key=lambda future: under_way[future]):
                 _count(tally, under_way.pop(future), future, played_first)
             tally.seconds = round(time.monotonic() - begun, 1)
@@ -149,6 +173,7 @@ def play_seeds(
             if tally.has_run_out or (failures_max and len(tally.failed) >= failures_max):
                 break
     tally.failed.sort(key=lambda failed: failed.seed)
+    tally.mix = mix_of(sorted(played_first))
     return tally
 
 
@@ -182,7 +207,13 @@ def _pool(hash_seed: int) -> Iterator[ProcessPoolExecutor]:
     """One process whose sets and dictionaries of texts are ordered by this hash seed."""
     before = os.environ.get("PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = str(hash_seed)  # Read by an interpreter as it starts, and by nothing else.
-    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+    # Ctrl-C is for whoever waits for the pool, and ends it in order.
+    pool = ProcessPoolExecutor(
+        1,
+        multiprocessing.get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
     try:
         pool.submit(os.getpid).result()
     finally:
@@ -195,6 +226,20 @@ def _pool(hash_seed: int) -> Iterator[ProcessPoolExecutor]:
     finally:
         # Said once: a second `shutdown`, as by `with pool`, takes back that what waits is cancelled.
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    """SIGTERM ends what is under way as Ctrl-C does: the pools' processes would outlive us."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

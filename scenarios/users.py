@@ -55,12 +55,20 @@ class Users:
         self.heard: list[Heard] = []
         """Who else is told of each answer."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unanswered: dict[int, tuple[Message, float]] = {}
+        """Requests under way, and since when."""
+        self._requests = 0
         self._dropped = False
 
     @property
     def has_submitted_all(self) -> bool:
         """Whether every submission was answered."""
         return len(self.accepted) + len(self.refused) == self.wanted
+
+    def unanswered(self, seconds: float) -> list[Message]:
+        """Requests that nobody has answered for at least so long, the oldest first."""
+        now = self.world.now()
+        return [message for message, since in self._unanswered.values() if now - since >= seconds]
 
     def workloads(self) -> list[WorkloadId]:
         """Of everything that was accepted, in the order in which the answers came."""
@@ -157,6 +165,15 @@ class Users:
 
     async def insist(self, message: Message) -> Message:
         """Ask until there is an answer, and again where there was no room for it, as any client does."""
+        self._requests += 1
+        request = self._requests
+        self._unanswered[request] = (message, self.world.now())
+        try:
+            return await self._answer_to(message)
+        finally:
+            del self._unanswered[request]
+
+    async def _answer_to(self, message: Message) -> Message:
         while True:
             try:
                 answer = await self.bus.ask(message, ASK)

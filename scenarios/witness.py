@@ -1,43 +1,25 @@
 """The witness: sees every fact as it becomes durable, checks it at once, and keeps the run's accounts.
 
 It stands outside the plane: the plane's own auditor can be killed, and hears of facts late. What it folds is what the logs
-hold, whatever the keepers believe.
+hold, whatever the keepers believe. Now and then it checks everything anew, as the plane's auditor does.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 
-from msgspec import Struct
-
 from components.auditor import Auditor
 from core.component import Images
-from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitted
-from core.events.region import AttemptEnded, AwardDeclined, CheckpointCommitted, ClaimGranted, GangStarted
-from core.fact import Fact
+from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, Image, RegionImage, empty_image
 from core.invariants import Violation
-from core.nouns.ids import LogName, RegionName, WorkloadId, region_of
-from core.nouns.instant import SECOND, Instant
-from core.nouns.limits import CLAIM_TRIES_MAX
-from core.nouns.placement import needs_of
-from core.nouns.quantities import MILLI
-from core.nouns.reasons import Reason
-from core.nouns.workload import EndCause, Phase
+from core.messages.base import Envelope, Woken
+from core.nouns.ids import LogName, RegionName, WorkloadId
+from core.nouns.instant import SECOND, Instant, seconds
+from core.nouns.workload import Phase
 from runtime.wiring import Plan
+from scenarios.accounts import Accounts
 
-Attempt = tuple[RegionName, WorkloadId, int]
-
-
-class Held(Struct):
-    """An attempt that holds capacity."""
-
-    gpus: float
-    granted_at: float
-    counts_from: float | None = None
-    """Since when its work is not safe: its start, or the last checkpoint that counted."""
-    useful: float = 0.0
-    """Seconds whose work is safe."""
+NAME = "witness"
 
 
 class Witness:
@@ -51,25 +33,30 @@ class Witness:
         self.images: dict[LogName, Image] = {log: empty_image(log) for log in self.logs}
         """Each log as far as it was seen; the auditor's own wait for a consistent cut."""
         self.facts: Counter[LogName] = Counter()
-        self.submitted_at: dict[WorkloadId, float] = {}
-        self.start_seconds: dict[WorkloadId, float] = {}
-        self.attempts: Counter[WorkloadId] = Counter()
-        self.ended: dict[WorkloadId, Phase] = {}
-        """How each workload ended; the images forget it after a day."""
-        self.held_seconds = 0.0
-        self.useful_seconds = 0.0
-        self.lost_seconds: dict[str, float] = {}
-        """GPU-seconds that ran and do not count, by the attempt's cause."""
-        self.preemptions = 0
-        self.claims = self.conflicts = 0
+        self.accounts = Accounts()
         self.known_before = 0
         """Workloads of a history from which the plane started."""
-        self._held: dict[Attempt, Held] = {}
+        self._now = Instant(0)
 
     @property
     def violations(self) -> list[Violation]:
         """Whatever was ever broken."""
         return self.audit.violations
+
+    @property
+    def submitted_at(self) -> dict[WorkloadId, float]:
+        """When each workload was accepted."""
+        return self.accounts.submitted_at
+
+    @property
+    def ended(self) -> dict[WorkloadId, Phase]:
+        """How each workload ended; the images forget it after a day."""
+        return self.accounts.ended
+
+    @property
+    def lost_seconds(self) -> dict[str, float]:
+        """GPU-seconds that ran and do not count, by the cause of the attempt's end."""
+        return self.accounts.lost_seconds
 
     @property
     def queue(self) -> GlobalImage:
@@ -89,86 +76,20 @@ class Witness:
         for fact in facts:
             seen_at = fact.at / SECOND if at is None else at
             self.facts[fact.log] += 1
-            self._account(fact, seen_at)
+            self.accounts.take(fact, seen_at)
             self.images[fact.log].fold(fact)
             self.audit = self._auditor.evolve(self.audit, fact)
+            self._now = max(self._now, Instant(seconds(seen_at)))
+            due = self._auditor.due(self.audit)
+            if due is not None and due <= self._now:
+                self.check_all()
 
-    def _account(self, fact: Fact, at: float) -> None:
-        match fact.event:
-            case WorkloadSubmitted(workload=workload):
-                self.submitted_at[workload] = at
-            case ClaimGranted(workload=workload, epoch=epoch, claim=claim):
-                self.attempts[workload] += 1
-                self._count_claim(claim.claim)
-                gpu_milli = sum(need.gpu_milli for need in needs_of(claim).values())
-                self._held[region_of(fact.log), workload, epoch] = Held(gpu_milli / MILLI, at)
-            case GangStarted(workload=workload, epoch=epoch):
-                if workload in self.submitted_at:
-                    self.start_seconds.setdefault(workload, at - self.submitted_at[workload])
-                self._safe(region_of(fact.log), workload, epoch, at)
-            case CheckpointCommitted(workload=workload, epoch=epoch):
-                self._safe(region_of(fact.log), workload, epoch, at)
-            case AttemptEnded(workload=workload, epoch=epoch, cause=cause):
-                self._end((region_of(fact.log), workload, epoch), cause, at)
-            case AttemptClosed(workload=workload, phase=phase) if phase.is_terminal:
-                self.ended[workload] = phase
-            case WorkloadCancelled(workload=workload):
-                self.ended[workload] = Phase.CANCELLED
-            case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED):
-                self.claims += CLAIM_TRIES_MAX
-                self.conflicts += CLAIM_TRIES_MAX
+    def check_all(self) -> None:
+        """Check everything anew, worked out from scratch. What is broken is a violation."""
+        woken = Envelope(Woken(), NAME, "", self._now)
+        for event in self._auditor.decide(self.audit, woken).events:
+            self.audit = self._auditor.evolve(self.audit, Fact(NO_LOG, 0, self._now, "", NAME, event))
 
-    def _count_claim(self, claim: str) -> None:
-        """A claim's id ends with the number of the try."""
-        tries = int(claim.rpartition(".")[2])
-        self.claims += tries
-        self.conflicts += tries - 1
-
-    def _safe(self, region: RegionName, workload: WorkloadId, epoch: int, at: float) -> None:
-        held = self._held.get((region, workload, epoch))
-        if held is None:
-            return
-        if held.counts_from is not None:
-            held.useful += at - held.counts_from
-        held.counts_from = at
-
-    def _end(self, attempt: Attempt, cause: EndCause, at: float) -> None:
-        held = self._held.pop(attempt, None)
-        if held is None:
-            return
-        self.preemptions += cause == EndCause.PREEMPTED
-        ran = 0.0 if held.counts_from is None else at - held.counts_from
-        if cause == EndCause.COMPLETED:
-            held.useful += ran
-        else:
-            self.lost_seconds[cause] = self.lost_seconds.get(cause, 0.0) + held.gpus * ran
-        self.held_seconds += held.gpus * (at - held.granted_at)
-        self.useful_seconds += held.gpus * held.useful
-
-    def figures(self) -> dict[str, float]:
-        """What it can say of a run (scenarios/expectations.py)."""
-        phases = Counter(self.ended.values())
-        ended = len(self.ended)
-        starts = sorted(self.start_seconds.values())
-        return {
-            "submitted": float(self.queue.workloads.submitted),
-            "completed": float(phases[Phase.COMPLETED]),
-            "failed": float(phases[Phase.FAILED]),
-            "cancelled": float(phases[Phase.CANCELLED]),
-            "completed_share": phases[Phase.COMPLETED] / ended if ended else 0.0,
-            "start_seconds_p50": percentile(starts, 0.5),
-            "start_seconds_p90": percentile(starts, 0.9),
-            "start_seconds_p99": percentile(starts, 0.99),
-            "goodput_ratio": self.useful_seconds / self.held_seconds if self.held_seconds else 0.0,
-            "gpu_seconds_held": self.held_seconds,
-            "gpu_seconds_lost": sum(self.lost_seconds.values()),
-            "attempts_per_workload": sum(self.attempts.values()) / max(1, len(self.attempts)),
-            "preemptions": float(self.preemptions),
-            "conflicts_share": self.conflicts / self.claims if self.claims else 0.0,
-            "facts": float(sum(self.facts.values())),
-        }
-
-
-def percentile(ordered: list[float], share: float) -> float:
-    """The smallest of which at least this share is not larger; 0 of nothing."""
-    return ordered[max(0, math.ceil(len(ordered) * share) - 1)] if ordered else 0.0
+    def figures(self, at: float) -> dict[str, float]:
+        """What it can say of a run that ends then (scenarios/expectations.py)."""
+        return {**self.accounts.figures(at), "facts": float(sum(self.facts.values()))}

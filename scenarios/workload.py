@@ -10,14 +10,25 @@ import random
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from core.nouns.ids import TenantName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.quantities import MILLI, Amount
-from core.nouns.workload import Emulation, JobSpec, RetryLimits, WorkloadSpec
+from core.nouns.workload import Emulation, JobSpec, Kind, RetryLimits, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
 from scenarios.fleet import FleetSpec, emulated_regions
-from scenarios.parts import FieldError, Part, Positive, PositiveFloat, Share, unknown
+from scenarios.parts import (
+    Compression,
+    FieldError,
+    Hours,
+    Minutes,
+    Part,
+    Positive,
+    Share,
+    Steps,
+    unknown,
+)
 
 GPUS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 GPU_WEIGHTS = (4.0, 4.0, 8.0, 24.0, 22.0, 18.0, 14.0, 5.2, 0.8)
@@ -30,6 +41,11 @@ Priority = Annotated[int, Meta(ge=min(PRIORITIES), le=max(PRIORITIES))]
 CPU_MILLI_PER_GPU = 8000
 MEMORY_PER_GPU = 64 << 30
 TENANTS = 20
+OTHER_KINDS = tuple(kind for kind in Kind if kind != Kind.TRAINING)
+LIMIT_FACTORS = (0.3, 2.0)
+"""Of the work, between which a longest duration is drawn. A guess; no published figures are known to us."""
+SPAN_SECONDS_MAX = 100_000_000
+"""Three years: above all ceilings of hours and minutes, and far below the last nanosecond that a clock can tell."""
 
 
 class Arrival(Struct, frozen=True):
@@ -48,10 +64,10 @@ class Workload(Part, frozen=True):
     """One sort of load. A sort says when workloads arrive; what they are is drawn alike."""
 
     workloads: Positive
-    hours: PositiveFloat
+    hours: Hours
     """Over which they arrive."""
-    minutes_median: PositiveFloat = 20.0
-    minutes_max: PositiveFloat = 600.0
+    minutes_median: Minutes = 20.0
+    minutes_max: Minutes = 600.0
     gpus_max: Positive | None = None
     """Of one workload; as many as one region has, if this is not said."""
     priority: Priority | None = None
@@ -67,9 +83,17 @@ class Workload(Part, frozen=True):
     """Whose running attempt is requeued."""
     unsaved_share: Share = 0.0
     """Who never write a checkpoint."""
-    change_minutes: PositiveFloat = 120.0
+    other_kinds_share: Share = 0.0
+    """Who are no training: interactive work, services, batches or functions."""
+    limited_share: Share = 0.0
+    """Who may run only for so long, drawn around as long as they work: some are ended before they are through."""
+    pinned_share: Share = 0.0
+    """Who run in one region alone."""
+    two_jobs_share: Share = 0.0
+    """Who are two jobs, which are placed together, and of which one ends before the other. Of two GPUs or more."""
+    change_minutes: Minutes = 120.0
     """Within so much of the submission users change their minds: they cancel, hold, and requeue."""
-    compression: PositiveFloat = 1.0
+    compression: Compression = 1.0
     """By which every span that is drawn is divided: a day in minutes."""
 
     @property
@@ -86,8 +110,10 @@ class Workload(Part, frozen=True):
         """When each arrives, as a share of the span."""
         raise NotImplementedError
 
-    def problem(self, fleet: FleetSpec, path: tuple[str | int, ...]) -> FieldError | None:
+    def problem(self, fleet: FleetSpec, path: Steps) -> FieldError | None:
         """What the types cannot say is wrong with it on this fleet."""
+        if problem := self._too_long():
+            return FieldError((*path, "compression"), problem)
         emulated = list(emulated_regions(fleet).values())
         if not emulated:
             return FieldError(path, "a load is drawn for emulated nodes, and this fleet has none")
@@ -99,6 +125,18 @@ class Workload(Part, frozen=True):
             text = f"a workload of {self.gpus_max}{kind} GPUs fits no region of this fleet: the largest has {largest}"
             return FieldError((*path, "gpus_max"), text)
         return None
+
+    def _too_long(self) -> str:
+        """That a span, once it is divided, is longer than a plane is played; a compression below 1 makes it longer."""
+        spans = {
+            "hours": self.span,
+            "minutes_max": self.lasts,
+            "change_minutes": 60 * self.change_minutes / self.compression,
+        }
+        for name, span in spans.items():
+            if span > SPAN_SECONDS_MAX:
+                return f"by this `{name}` comes to {span:g} seconds, and at most {SPAN_SECONDS_MAX:,} can be played"
+        return ""
 
     def arrivals(self, fleet: FleetSpec, dice: random.Random) -> list[Arrival]:
         """All of them, by arrival."""
@@ -113,13 +151,47 @@ class Workload(Part, frozen=True):
         region = draw_region(fleet, dice, self.gpu_type)
         gpus = self.at_most(dice.choices(GPUS, GPU_WEIGHTS)[0], region)
         emulation = self.emulation(60 * self.draw_minutes(dice), dice)
-        return WorkloadSpec(
+        spec = WorkloadSpec(
             name=f"{self.name}-{number}",
             jobs=(self.job(region, gpus, emulation),),
             tenant=draw_tenant(dice),
             priority=self.draw_priority(dice),
             retry=draw_retry(dice),
         )
+        return self._varied(spec, fleet, region, gpus, dice)
+
+    def _varied(
+        self, spec: WorkloadSpec, fleet: FleetSpec, region: RegionSpec, gpus: int, dice: random.Random
+    ) -> WorkloadSpec:
+        """What few loads have. Dice are thrown only where they do, so that the others are drawn as ever."""
+        (job,) = spec.jobs
+        assert job.emulation is not None, "a drawn load is emulated"
+        if self.other_kinds_share and dice.random() < self.other_kinds_share:
+            spec = replace(spec, kind=dice.choice(OTHER_KINDS))
+        if self.limited_share and dice.random() < self.limited_share:
+            span = round(job.emulation.work * dice.uniform(*LIMIT_FACTORS))
+            spec = replace(spec, max_duration=Nanoseconds(max(1, span)))
+        if self.pinned_share and dice.random() < self.pinned_share:
+            names = [name for name, one in emulated_regions(fleet).items() if one == region]
+            spec = replace(spec, regions=(dice.choice(names),))
+        if self.two_jobs_share and dice.random() < self.two_jobs_share and gpus > 1:
+            spec = replace(spec, jobs=self._two_jobs(region, gpus, job.emulation, dice))
+        return spec
+
+    def _two_jobs(
+        self, region: RegionSpec, gpus: int, emulation: Emulation, dice: random.Random
+    ) -> tuple[JobSpec, ...]:
+        """The GPUs of one, in two parts, each of whole nodes where it needs more than one."""
+        half = gpus // 2
+        if half > region.gpus_per_node:
+            half -= half % region.gpus_per_node
+        shorter = replace(
+            emulation,
+            work=Nanoseconds(max(1, round(emulation.work * dice.random()))),
+            fails_after=Nanoseconds(0),
+        )
+        first, second = self.job(region, gpus - half, emulation), self.job(region, half, shorter)
+        return first, replace(second, name="side")
 
     def draw_priority(self, dice: random.Random) -> int:
         """The one that is said, or one of which few are urgent; what else is drawn is the same in both cases."""

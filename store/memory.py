@@ -61,18 +61,14 @@ class MemoryLog:
         return self._file
 
     def _write(self, file: DiskFile, rows: Sequence[Row], term: int) -> None:
-        newest_term = file.written[-1][1] if file.written else file.term
-        if term < newest_term:
-            raise NotNext(self._name, f"term {term} comes after term {newest_term}")
+        if term < file.newest_term:
+            raise NotNext(self._name, f"term {term} comes after term {file.newest_term}")
         for expected, row in enumerate(rows, len(file.rows) + 1):
             if row.sequence != expected:
                 raise NotNext(self._name, f"sequence {row.sequence} stands where {expected} should")
         if self._disk.is_full:
             raise LogFull(self._name, "no room for more; free some, then go on")
-        hashes = chain(file.hashes[-1] if file.hashes else GENESIS, rows)
-        file.rows += rows
-        file.hashes += hashes
-        file.written.append((len(file.rows), term))
+        file.write(rows, chain(file.hashes[-1] if file.hashes else GENESIS, rows), term)
 
 
 class MemoryReader:
@@ -145,7 +141,6 @@ class MemoryStore:
         file = self._disk.make_file(name, log_id_if_new)
         if file.holder is not None:
             raise LogInUse(name, "another keeper has it; stop that one")
-        file.drop_written()
         snapshot = file.newest_snapshot()
         sound = snapshot.head.sequence if snapshot is not None else 0
         checked(name, file.stored(sound + 1, file.durable), sound + 1, file.hash_at(sound))

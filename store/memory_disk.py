@@ -2,7 +2,7 @@
 restored from an old copy. It outlives the keepers whose logs are on it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Self
 
@@ -18,60 +18,100 @@ class Fate(StrEnum):
     LOST = "lost"
     KEPT = "kept"
     TORN = "torn"
-    """The last one is there in part, which the next opening drops; those before it are whole."""
+    """The last one is there in part and without its mark, which the next opening finds out; those before it are whole."""
 
 
 class DiskFile:
-    """One log's bytes, so to speak: rows that are durable, and behind them those that are only written."""
+    """One log's bytes, so to speak: rows, and behind each batch the mark that says that all of it is there.
+
+    While a keeper writes it is known how much of that was synced. A machine that crashed knows nothing: whoever looks at the
+    file first afterwards goes by the marks, as SQLite goes by the commit frames of its write-ahead log.
+    """
 
     def __init__(self, log_id: str) -> None:
         self.log_id = log_id
         self.term = 0
         self.rows: list[Row] = []
         self.hashes: list[bytes] = []
+        self.marks: list[tuple[int, int]] = []
+        """Of each batch that is there to its end: how many rows there are after it, and its term."""
         self.durable = 0
-        """How many rows are durable."""
-        self.written: list[tuple[int, int]] = []
-        """Batches that are not: how many rows there are after each, and its term."""
+        """How many rows are durable, and may be read."""
+        self._synced = 0
+        """How many marks are."""
+        self._has_crashed = False
+        """Whether nobody has looked since."""
         self.images: dict[int, bytes] = {}
         self.holder: object | None = None
         """The open log that may write; None when nobody has it."""
         self.on_durable: Callable[[list[Row]], None] | None = None
         """Told of each row as it becomes durable."""
+        self.on_written: Callable[[], None] | None = None
+        """Told of each batch as it is written, before it is synced."""
 
     def copy(self) -> Self:
         """What is durable, held by nobody."""
         copy = type(self)(self.log_id)
         copy.term, copy.durable, copy.images = self.term, self.durable, dict(self.images)
         copy.rows, copy.hashes = self.rows[: self.durable], self.hashes[: self.durable]
+        copy.marks, copy._synced = self.marks[: self._synced], self._synced  # noqa: SLF001  # another one of ours
         return copy
+
+    @property
+    def newest_term(self) -> int:
+        """Of the newest batch, durable or not."""
+        return self.marks[-1][1] if self.marks else self.term
+
+    def write(self, rows: Sequence[Row], hashes: Sequence[bytes], term: int) -> None:
+        """A batch and its mark; durable once it is synced."""
+        self.rows += rows
+        self.hashes += hashes
+        self.marks.append((len(self.rows), term))
+        if self.on_written is not None:
+            self.on_written()
 
     def sync(self, count: int) -> None:
         """Make the first so many rows durable: whoever syncs takes along what was written before."""
         before = self.durable
-        while self.written and self.written[0][0] <= count:
-            self.durable, self.term = self.written.pop(0)
+        while self._synced < len(self.marks) and self.marks[self._synced][0] <= count:
+            self.durable, self.term = self.marks[self._synced]
+            self._synced += 1
         if self.on_durable is not None and self.durable > before:
             self.on_durable(self.rows[before : self.durable])
 
-    def drop_written(self) -> None:
-        """Forget what is not durable."""
-        del self.rows[self.durable :], self.hashes[self.durable :]
-        self.written.clear()
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a batch is written and not synced."""
+        return self._synced < len(self.marks)
 
     def crash(self, fate: Fate) -> None:
-        """The machine stopped."""
-        if fate is Fate.TORN and self.written:
-            whole_before, _ = self.written[-2] if len(self.written) > 1 else (self.durable, 0)
-            whole, _ = self.written.pop()
-            # Half of the batch's rows stay as a tail that belongs to no batch.
-            del self.rows[whole_before + (whole - whole_before) // 2 :]
-            del self.hashes[len(self.rows) :]
-        if fate is not Fate.LOST and self.written:
-            self.sync(self.written[-1][0])
+        """The machine stopped. What it leaves is bytes: nobody has noted down which of them are whole batches."""
+        if fate is Fate.TORN and self.is_under_way:
+            self._tear()
         if fate is Fate.LOST:
-            self.drop_written()
+            del self.rows[self.durable :], self.hashes[self.durable :], self.marks[self._synced :]
         self.holder = None
+        self._has_crashed = True
+
+    def recover(self) -> None:
+        """Find out by the marks what is whole, and drop what is behind the last of them; nothing without a crash."""
+        if not self._has_crashed:
+            return
+        self._has_crashed = False
+        whole = self.marks[-1][0] if self.marks else 0
+        assert whole >= self.durable, (whole, self.durable)
+        del self.rows[whole:], self.hashes[whole:]
+        self.sync(whole)
+
+    def _tear(self) -> None:
+        """Of the newest batch the first half of its rows is there, of the last of these the first half; and no mark."""
+        end, _ = self.marks.pop()
+        begin = self.marks[-1][0] if self.marks else 0
+        left = begin + (end - begin + 1) // 2
+        del self.rows[left:], self.hashes[left:]
+        row = self.rows[-1]
+        self.rows[-1] = row._replace(event=row.event[: len(row.event) // 2])
+        self.hashes[-1] = self.hashes[-1][: len(self.hashes[-1]) // 2]
 
     def hash_at(self, sequence: int) -> bytes:
         """The hash of a row; what comes before the first has one too."""
@@ -127,12 +167,15 @@ class MemoryDisk:
         images[sequence] = images[sequence][:-1] + bytes((images[sequence][-1] ^ 1,))
 
     def file(self, name: LogName) -> DiskFile | None:
-        """The log of this name, if there is one. For stores only."""
-        return self._files.get(name)
+        """The log of this name, if there is one. Whoever looks first after a crash has it recovered. For stores only."""
+        file = self._files.get(name)
+        if file is not None:
+            file.recover()
+        return file
 
     def make_file(self, name: LogName, log_id: str) -> DiskFile:
         """The log of this name, made now if there is none. For stores only."""
-        file = self._files.get(name)
+        file = self.file(name)
         if file is None:
             file = self._files[name] = DiskFile(log_id)
             if self.on_file is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter
 
-from mizzen.answers import FAILED, MISUSED, CommandError, explained, tell_json, tell_table
+from mizzen.answers import FAILED, INTERRUPTED, MISUSED, CommandError, explained, tell_json, tell_table
 from mizzen.options import Json
 from mizzen.plane import DIRECTORY
 from runtime.logs import UnknownLevel, set_up_logs
@@ -24,6 +24,9 @@ SHOWN_MAX = 20
 TOLD_EVERY = 50
 """Seeds of a swarm between two lines that say how far it is."""
 SHRINK_SECONDS = 120.0
+SHRUNK_MAX = 3
+"""Failing seeds whose scenarios are made smaller: each takes minutes, and many fail of one cause."""
+WORKERS_MAX = 256
 SWARM = "swarm"
 """In the plane's directory, where scenarios go that failed and were made smaller."""
 
@@ -50,6 +53,9 @@ def run(
         Parameter(help="In virtual time, or with real processes on this machine."),
     ] = "simulated",
     seed: Seed = 0,
+    decide_twice: Annotated[
+        bool, Parameter(negative=(), help="Take every decision twice, to see that deciding changes nothing.")
+    ] = False,
     directory: Place = Path(DIRECTORY),
     json: Json = False,
 ) -> int:
@@ -58,7 +64,7 @@ def run(
     spec = _spec(name)
     with explained(ScenarioError):
         if world == "simulated":
-            outcome = run_simulated(spec, seed)
+            outcome = run_simulated(spec, seed, decides_twice=decide_twice)
         else:
             from scenarios.play import run_processes
 
@@ -81,48 +87,63 @@ def swarm(
     json: Json = False,
 ) -> int:
     """Draw scenarios from seeds and play them all; a seed that fails is told with the command that repeats it."""
-    from scenarios.swarm import mix_of
-    from scenarios.swarm_pool import play_seeds
+    from scenarios.swarm_pool import decides_twice, play_seeds
 
-    if seeds < 1 or first_seed < 0 or workers < 1 or not minutes > 0:
-        raise CommandError(
-            "--seeds, --workers and --minutes are more than 0, and --first-seed is not less", MISUSED
-        )
+    if seeds < 1 or first_seed < 0 or not 1 <= workers <= WORKERS_MAX or not minutes > 0:
+        text = f"--seeds and --minutes are more than 0, --first-seed is not less, --workers is 1 to {WORKERS_MAX}"
+        raise CommandError(text, MISUSED)
     _quiet_logs(is_json=json)
     wanted = range(first_seed, first_seed + seeds)
     tally = play_seeds(wanted, workers=workers, minutes=minutes, watch=_watch(is_quiet=json))
-    made_smaller = [_shrunk(failed, directory) if shrink else "" for failed in tally.failed]
-    mix = mix_of(wanted)
+    is_shrunk = shrink and not tally.is_interrupted
+    made_smaller = [
+        _shrunk(failed, directory) if is_shrunk and turn < SHRUNK_MAX else ""
+        for turn, failed in enumerate(tally.failed)
+    ]
     if json:
         failed = [
             {**msgspec.to_builtins(one), "shrunk": path}
             for one, path in zip(tally.failed, made_smaller, strict=True)
         ]
-        tell_json({**msgspec.to_builtins(tally), "failed": failed, "mix": msgspec.to_builtins(mix)})
-        return FAILED if tally.failed else 0
+        tell_json({**msgspec.to_builtins(tally), "failed": failed})
+        return _exit_code(tally)
     tell_table(("", "swarm"), _swarm_rows(tally, seeds))
-    faults = sorted(mix.faults.items(), key=lambda item: (-item[1], item[0]))
+    faults = sorted(tally.mix.faults.items(), key=lambda item: (-item[1], item[0]))
     print(
-        f"\nmix of all {seeds}: {mix.nodes} nodes, {mix.workloads} workloads, and scenarios with each fault:"
+        f"\nthey had {tally.mix.nodes} nodes and {tally.mix.workloads} workloads; scenarios with each fault:"
     )
     print("  " + ", ".join(f"{name} {count}" for name, count in faults))
-    for one, path in zip(tally.failed, made_smaller, strict=True):
+    for one, path in list(zip(tally.failed, made_smaller, strict=True))[:SHOWN_MAX]:
         print(f"\nseed {one.seed}: {one.violation}\n  {one.command}")
         if path:
-            print(f"  smaller: mizzen scenario run {path} --seed {one.seed}")
-    return FAILED if tally.failed else 0
+            twice = " --decide-twice" if decides_twice(one.seed) else ""
+            print(f"  smaller: mizzen scenario run {path} --seed {one.seed}{twice}")
+    if len(tally.failed) > SHOWN_MAX:
+        print(f"\nand {len(tally.failed) - SHOWN_MAX} more; --json shows all")
+    return _exit_code(tally)
+
+
+def _exit_code(tally: "Swarmed") -> int:
+    """Nothing played is nothing shown."""
+    if tally.is_interrupted:
+        return INTERRUPTED
+    return FAILED if tally.failed or not tally.seeds else 0
 
 
 def _shrunk(failed: "Failed", directory: Path) -> str:
-    """The path of a smaller scenario that fails too."""
+    """The path of a smaller scenario that fails in the same way."""
     from scenarios.shrink import shrunk
     from scenarios.swarm import draw_scenario
-    from scenarios.swarm_pool import played
+    from scenarios.swarm_pool import decides_twice, kind_of, played
 
-    drawn = draw_scenario(failed.seed)
-    if not played(drawn, failed.seed).problem:
+    drawn, twice, wanted = draw_scenario(failed.seed), decides_twice(failed.seed), kind_of(failed.violation)
+
+    def fails(spec: ScenarioSpec) -> bool:
+        return kind_of(played(spec, failed.seed, decides_twice=twice).problem) == wanted
+
+    if not fails(drawn):
         return ""  # It fails only beside its twin.
-    smaller = shrunk(drawn, lambda spec: bool(played(spec, failed.seed).problem), seconds=SHRINK_SECONDS)
+    smaller = shrunk(drawn, fails, seconds=SHRINK_SECONDS)
     path = directory / SWARM / f"seed-{failed.seed}.yaml"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text(scenario_written(smaller), encoding="utf-8")
@@ -180,9 +201,11 @@ def _rows(outcome: Outcome) -> list[tuple[str, Any]]:  # Any: whatever is shown 
     figures = outcome.figures
     ended = ", ".join(f"{count} {phase}" for phase, count in sorted(outcome.ended.items()))
     violations = [f"{found.log} {found.sequence}: {found.text}" for found in outcome.violations]
-    strikes = ", ".join(f"{name} {count}" for name, count in outcome.strikes.items())
+    strikes = ", ".join(
+        f"{name} {outcome.strikes.get(name, 0)} of {count}" for name, count in outcome.wanted.items()
+    )
     lost = ", ".join(f"{cause} {span:.0f}" for cause, span in outcome.gpu_seconds_lost.items())
-    starts = " ".join(f"{figures[f'start_seconds_{name}']:.1f}" for name in ("p50", "p90", "p99"))
+    starts = " ".join(f"{figures[f'{name}_start_seconds']:.1f}" for name in ("p50", "p90", "p99"))
     met = [
         f"{'met' if one.is_met else 'MISSED'}: {one.expectation}, it is {one.value:g}"
         for one in outcome.expectations
@@ -209,14 +232,19 @@ def _rows(outcome: Outcome) -> list[tuple[str, Any]]:  # Any: whatever is shown 
         rows.insert(-2, ("messages", f"{outcome.messages}, and {outcome.heads_and_beats} heads and beats"))
     if outcome.skipped:
         rows.append(("SKIPPED", "\n".join(f"{name}: {why}" for name, why in outcome.skipped.items())))
+    if outcome.unchecked:
+        rows.append(("NOT CHECKED", "\n".join(f"{name}: {why}" for name, why in outcome.unchecked.items())))
+    if outcome.directory:
+        rows.append(("logs", outcome.directory))
     if met:
         rows.append(("expectations", "\n".join(met)))
     return rows
 
 
 def _swarm_rows(tally: "Swarmed", wanted: int) -> list[tuple[str, Any]]:  # Any: whatever is shown as text
+    early = ", interrupted" if tally.is_interrupted else ", the time is over" if tally.has_run_out else ""
     return [
-        ("seeds", f"{tally.seeds} of {wanted}{', the time is over' if tally.has_run_out else ''}"),
+        ("seeds", f"{tally.seeds} of {wanted}{early}"),
         ("failed", len(tally.failed)),
         ("played twice", f"{tally.twice}, each under two PYTHONHASHSEEDs"),
         ("seconds", f"{tally.seconds:.1f}, for {tally.virtual_seconds / 3600:.1f} hours of planes"),

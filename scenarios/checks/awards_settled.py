@@ -1,5 +1,7 @@
 """In calm every award is soon granted or declined: who waits for the queue to ask for it back was left without an answer."""
 
+from typing import ClassVar
+
 from core.messages.base import Message
 from core.messages.broker import WithdrawAward
 from scenarios.check import Check
@@ -12,6 +14,8 @@ KEPT_MAX = 10
 
 class AwardsSettled(Check, frozen=True):
     """No award is overdue in calm. Asking for it back heals what a lost answer left, and so hides who never answers."""
+
+    sees_through: ClassVar[bool] = True
 
     def begin(self, run: Run) -> None:
         """Listen."""

@@ -1,13 +1,21 @@
 """When misfortune ends, progress follows within the scenario's calm (DESIGN §11, 8)."""
 
+from core.messages.base import Message
 from scenarios.check import Check
 from scenarios.run import Run
 
 SHOWN_MAX = 10
+ANSWER_SECONDS = {"simulated": 15.0, "processes": 5.0}
+"""In calm, when no message is lost, an answer takes milliseconds; who was asked while he could not hear is asked again."""
 
 
 class Liveness(Check, frozen=True):
     """Every workload has ended; nothing is held, promised, lost or waits for an answer."""
+
+    async def in_calm(self, run: Run) -> list[str]:
+        """Whoever waits for an answer, while there is somebody who could give it."""
+        waiting = run.users.unanswered(ANSWER_SECONDS[run.world.world])
+        return [f"{_named(message)} was never answered" for message in waiting[:SHOWN_MAX]]
 
     async def at_end(self, run: Run) -> list[str]:
         """Whatever is still under way."""
@@ -32,3 +40,9 @@ class Liveness(Check, frozen=True):
             lost = [worker for worker, row in capacity.workers.items() if row.is_lost]
             found += [f"{region}: {worker} is still lost" for worker in lost]
         return found[: 2 * SHOWN_MAX]
+
+
+def _named(message: Message) -> str:
+    """What was asked, and of which workload."""
+    about = getattr(message, "workload", "") or getattr(message, "key", "")
+    return f"{type(message).__name__} of {about}" if about else type(message).__name__

@@ -3,6 +3,8 @@
 Seen where messages are said, so it needs a world whose messages and disks can be looked at.
 """
 
+from typing import ClassVar
+
 from core.messages.base import Message
 from core.messages.broker import ExecuteAward
 from core.messages.logs import FactsTold, HeadTold
@@ -16,6 +18,8 @@ KEPT_MAX = 10
 
 class ToldIsDurable(Check, frozen=True):
     """Facts, heads, awards and acceptances, compared with what the log's disk holds at the moment they are said."""
+
+    sees_through: ClassVar[bool] = True
 
     def begin(self, run: Run) -> None:
         """Listen."""

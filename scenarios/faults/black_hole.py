@@ -5,7 +5,7 @@ from scenarios.parts import Positive, Range
 
 
 class BlackHole(WorkerFault, frozen=True):
-    """One worker's nodes. What runs there already goes on."""
+    """All nodes of one worker. What runs there already goes on."""
 
     exit_code: Positive = 1
     for_seconds: Range | None = None
@@ -14,8 +14,5 @@ class BlackHole(WorkerFault, frozen=True):
     async def strike(self, stage: Stage) -> None:
         """One of those that are meant."""
         worker = self.drawn(stage)
-        await stage.world.break_nodes(worker, self.exit_code)
-        try:
+        async with stage.lasting(stage.world.break_nodes(worker, self.exit_code)):
             await stage.last(self.for_seconds)
-        finally:
-            await stage.world.break_nodes(worker, 0)

@@ -11,8 +11,5 @@ class BusOutage(Fault, frozen=True):
 
     async def strike(self, stage: Stage) -> None:
         """Down, and up."""
-        await stage.world.stop_bus()
-        try:
+        async with stage.lasting(stage.world.stop_bus()):
             await stage.wait(self.for_seconds)
-        finally:
-            await stage.world.start_bus()

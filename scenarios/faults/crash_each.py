@@ -11,6 +11,8 @@ class CrashEach(UnitFault, frozen=True):
     """All that are meant, one by one, in any order, over the rest of the load."""
 
     down_seconds: Range = (0.1, 30.0)
+    over_seconds: Range | None = None
+    """The time in which all are killed; as long as the load, if this is not said."""
 
     def when(self, span: float) -> Range:
         """From the first arrival on, if nothing else is said."""
@@ -18,7 +20,8 @@ class CrashEach(UnitFault, frozen=True):
 
     async def strike(self, stage: Stage) -> None:
         """Together: each waits for its own time."""
-        times = [(stage.dice.uniform(0.0, stage.span), unit) for unit in self.meant(stage.world.units)]
+        span = stage.span if self.over_seconds is None else stage.draw(self.over_seconds)
+        times = [(stage.dice.uniform(0.0, span), unit) for unit in self.meant(stage.world.units)]
         downs = [stage.draw(self.down_seconds) for _ in times]
         async with asyncio.TaskGroup() as group:
             for (after, unit), down in zip(times, downs, strict=True):

@@ -12,8 +12,5 @@ class DiskFull(KeeperFault, frozen=True):
     async def strike(self, stage: Stage) -> None:
         """Fill it, and make room again."""
         _, log = self.drawn(stage)
-        await stage.world.fill_disk(log)
-        try:
+        async with stage.lasting(stage.world.fill_disk(log)):
             await stage.wait(self.for_seconds)
-        finally:
-            await stage.world.free_disk(log)

@@ -25,6 +25,7 @@ class FlippedByte(KeeperFault, frozen=True):
         try:
             sequence = await world.flip_byte(log, stage.dice.random())
             if not sequence:
+                stage.has_struck = False
                 return
             await world.revive(keeper)
             is_down = False

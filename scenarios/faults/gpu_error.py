@@ -8,7 +8,7 @@ EXIT_CODES = (1, 134, 139)
 
 
 class GpuError(WorkerFault, frozen=True):
-    """All tasks on one worker's nodes fail at once, and what is started next runs as ever."""
+    """All tasks on all nodes of one worker fail at once, and what is started next runs as ever."""
 
     exit_code: Positive | None = None
     """Drawn, if it is not said."""

@@ -5,7 +5,7 @@ from scenarios.parts import Positive, Range
 
 
 class GpuGone(WorkerFault, frozen=True):
-    """Of one worker's nodes."""
+    """On all nodes of one worker."""
 
     exit_code: Positive = 1
     for_seconds: Range = (10.0, 120.0)
@@ -13,9 +13,6 @@ class GpuGone(WorkerFault, frozen=True):
     async def strike(self, stage: Stage) -> None:
         """One of those that are meant."""
         worker = self.drawn(stage)
-        await stage.world.break_nodes(worker, self.exit_code)
-        try:
+        async with stage.lasting(stage.world.break_nodes(worker, self.exit_code)):
             await stage.world.fail_tasks(worker, self.exit_code)
             await stage.wait(self.for_seconds)
-        finally:
-            await stage.world.break_nodes(worker, 0)

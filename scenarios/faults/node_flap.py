@@ -29,8 +29,5 @@ class NodeFlap(WorkerFault, frozen=True):
             await stage.world.revive(worker)
 
     async def _without_link(self, stage: Stage, worker: Unit) -> None:
-        handle = await stage.world.cut(Link((bus_name_of(worker),), ("*",)))
-        try:
+        async with stage.lasting(stage.world.cut(Link((bus_name_of(worker),), ("*",)))):
             await stage.wait(self.down_seconds)
-        finally:
-            await stage.world.calm(handle)

@@ -12,8 +12,5 @@ class NodeFreeze(WorkerFault, frozen=True):
     async def strike(self, stage: Stage) -> None:
         """One of those that are meant."""
         worker = self.drawn(stage)
-        await stage.world.freeze(worker)
-        try:
+        async with stage.lasting(stage.world.freeze(worker)):
             await stage.wait(self.for_seconds)
-        finally:
-            await stage.world.thaw(worker)

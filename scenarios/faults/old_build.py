@@ -13,6 +13,7 @@ class OldBuild(KeeperFault, frozen=True):
         """In place of one keeper."""
         keeper, log = self.drawn(stage)
         if await stage.world.verify(log):
+            stage.has_struck = False
             return  # It has rotted just now, and no build could start on it.
         await stage.world.kill(keeper)
         try:

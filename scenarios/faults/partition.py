@@ -30,11 +30,8 @@ class Partition(Fault, frozen=True):
 
     async def strike(self, stage: Stage) -> None:
         """Cut, and heal."""
-        handle = await stage.world.cut(Link(*self._sides(stage), is_one_way=self.one_way))
-        try:
+        async with stage.lasting(stage.world.cut(Link(*self._sides(stage), is_one_way=self.one_way))):
             await stage.wait(self.for_seconds)
-        finally:
-            await stage.world.calm(handle)
 
     def _sides(self, stage: Stage) -> tuple[tuple[str, ...], tuple[str, ...]]:
         units = stage.world.units

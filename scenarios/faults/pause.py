@@ -12,8 +12,5 @@ class Pause(UnitFault, frozen=True):
     async def strike(self, stage: Stage) -> None:
         """One of those that are meant."""
         unit = stage.one_of(self.meant(stage.world.units))
-        await stage.world.pause(unit)
-        try:
+        async with stage.lasting(stage.world.pause(unit)):
             await stage.wait(self.for_seconds)
-        finally:
-            await stage.world.resume(unit)

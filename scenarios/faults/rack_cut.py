@@ -16,8 +16,6 @@ class RackCut(RegionFault, frozen=True):
         """Cut all its workers from everybody, each other and themselves, and heal."""
         region = self.drawn(stage)
         workers = stage.dice.choice(workers_by_rack(stage.world.plan, stage.world.units, region))
-        handle = await stage.world.cut(Link(tuple(bus_name_of(worker) for worker in workers), ("*",)))
-        try:
+        link = Link(tuple(bus_name_of(worker) for worker in workers), ("*",))
+        async with stage.lasting(stage.world.cut(link)):
             await stage.wait(self.for_seconds)
-        finally:
-            await stage.world.calm(handle)

@@ -21,8 +21,5 @@ class RegionCut(RegionFault, frozen=True):
         ones, others = tuple(bus_name_of(unit) for unit in inside), outside(units, inside)
         if stage.dice.random() < 0.5:
             ones, others = others, ones
-        handle = await stage.world.cut(Link(ones, others, self.one_way))
-        try:
+        async with stage.lasting(stage.world.cut(Link(ones, others, self.one_way))):
             await stage.wait(self.for_seconds)
-        finally:
-            await stage.world.calm(handle)

@@ -12,6 +12,7 @@ class SecondKeeper(KeeperFault, frozen=True):
         down = await world.dead()
         up = [unit for unit in self.meant(world.units) if unit.name not in down]
         if not up:
+            stage.has_struck = False
             return
         keeper = stage.one_of(up)
         refusal = await world.start_second(keeper)

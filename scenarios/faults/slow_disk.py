@@ -14,8 +14,5 @@ class SlowDisk(KeeperFault, frozen=True):
     async def strike(self, stage: Stage) -> None:
         """Slow it down, and let it be as fast as ever."""
         _, log = self.drawn(stage)
-        await stage.world.slow_disk(log, stage.draw(self.seconds))
-        try:
+        async with stage.lasting(stage.world.slow_disk(log, stage.draw(self.seconds))):
             await stage.wait(self.for_seconds)
-        finally:
-            await stage.world.slow_disk(log, 0.0)

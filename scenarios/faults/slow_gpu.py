@@ -1,11 +1,11 @@
-"""A GPU is slow, and a whole gang waits for it at every step."""
+"""GPUs are slow: what a gang has there takes longer, and the gang ends with the slowest of its parts."""
 
 from scenarios.fault import Stage, WorkerFault
 from scenarios.parts import Range
 
 
 class SlowGpu(WorkerFault, frozen=True):
-    """What is started on one worker's nodes takes so many times as long."""
+    """What is started on any node of one worker takes so many times as long. What runs already keeps its pace."""
 
     factor: Range = (1.2, 3.0)
     for_seconds: Range | None = None
@@ -14,8 +14,5 @@ class SlowGpu(WorkerFault, frozen=True):
     async def strike(self, stage: Stage) -> None:
         """One of those that are meant."""
         worker = self.drawn(stage)
-        await stage.world.slow_tasks(worker, stage.draw(self.factor))
-        try:
+        async with stage.lasting(stage.world.slow_tasks(worker, stage.draw(self.factor))):
             await stage.last(self.for_seconds)
-        finally:
-            await stage.world.slow_tasks(worker, 1.0)

@@ -19,9 +19,6 @@ class SlowProcess(UnitFault, frozen=True):
         until = stage.world.now() + stage.draw(self.for_seconds)
         while stage.world.now() < until:
             turn = stage.draw((0.01 * self.turn_seconds, 2 * self.turn_seconds))
-            await stage.world.pause(unit)
-            try:
+            async with stage.lasting(stage.world.pause(unit, is_at_once=True)):
                 await stage.world.sleep((1.0 - self.share) * turn)
-            finally:
-                await stage.world.resume(unit)
             await stage.world.sleep(self.share * turn)

@@ -16,7 +16,7 @@ from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
 from runtime.fleet_file import RegionSpec
 from scenarios.fleet import FleetSpec
-from scenarios.parts import PositiveFloat, Share
+from scenarios.parts import Minutes, Share
 from scenarios.workload import (
     GPU_WEIGHTS,
     GPUS,
@@ -43,8 +43,8 @@ MINUTES_MEDIAN = 20.0
 class Calibrated(Workload, frozen=True):
     """What a fleet of GPUs is asked for. `compression` makes days of it minutes, and `gpus_max` makes it small."""
 
-    minutes_median: PositiveFloat = MINUTES_MEDIAN
-    minutes_max: PositiveFloat = 14 * 24 * 60.0
+    minutes_median: Minutes = MINUTES_MEDIAN
+    minutes_max: Minutes = 14 * 24 * 60.0
     cpu_share: Share = 0.3
     """Who want no GPUs."""
     recurring_share: Share = 0.3

@@ -1,6 +1,7 @@
 """The disks of a simulated plane: one for each log, because keepers die one by one."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Self
 
@@ -9,9 +10,10 @@ import msgspec
 from core.nouns.ids import LogName
 from runtime.virtual_loop import VirtualLoop
 from scenarios.witness import Witness
+from scenarios.worlds.lasting import Lasting
 from store.chain import GENESIS, chain
 from store.memory import MemoryLog, MemoryReader, MemoryStore
-from store.memory_disk import DiskFile, MemoryDisk
+from store.memory_disk import DiskFile, Fate, MemoryDisk
 from store.port import Row
 from store.rows import facts_of
 
@@ -28,7 +30,11 @@ class Disks:
         self._witness = witness
         self._loop = loop
         self._disks: dict[LogName, MemoryDisk] = {}
-        self._slow: dict[LogName, float] = {}
+        self._slow: dict[LogName, Lasting[float]] = {}
+        self._full: dict[LogName, Lasting[None]] = {}
+        self._failing: dict[LogName, Lasting[Fate]] = {}
+        self._writes: dict[LogName, list[asyncio.Future[None]]] = {}
+        """Who waits for the next batch to be written."""
         self._rotten: set[tuple[LogName, int]] = set()
 
     def logs(self) -> list[LogName]:
@@ -40,16 +46,16 @@ class Disks:
         disk = self._disks.get(log)
         if disk is None:
             disk = self._disks[log] = MemoryDisk()
-            if self._witness is not None:
-                disk.on_file = self._watch
+            disk.on_file = self._watch
         return disk
 
     def put(self, log: LogName, disk: MemoryDisk) -> None:
         """A disk with a log that is there before the plane is."""
         self._disks[log] = disk
         file = disk.file(log)
-        if self._witness is not None and file is not None:
-            self._see(log, file.rows[: file.durable])
+        if file is not None:
+            if self._witness is not None:
+                self._see(log, file.rows[: file.durable])
             self._watch(log, file)
 
     async def open(self, name: LogName, log_id_if_new: str) -> MemoryLog:
@@ -76,9 +82,47 @@ class Disks:
 
     # Misfortune.
 
-    def slow(self, log: LogName, seconds: float) -> None:
-        """Each batch takes so much longer to be durable."""
-        self._slow[log] = seconds
+    def slow(self, log: LogName, seconds: float) -> Callable[[], None]:
+        """Each batch takes so much longer to be durable, those under way too; the slowest counts. Returns what ends it."""
+        return self._slow.setdefault(log, Lasting()).begin(seconds)
+
+    def slowness(self, log: LogName) -> float:
+        """How much longer each batch takes now."""
+        return max(self._slow[log].values, default=0.0) if log in self._slow else 0.0
+
+    def fill(self, log: LogName) -> Callable[[], None]:
+        """There is no room for anything. Returns what ends it."""
+
+        def changed() -> None:
+            self.disk(log).is_full = bool(full)
+
+        full = self._full.setdefault(log, Lasting(changed))
+        return full.begin(None)
+
+    def fail_sync(self, log: LogName, fate: Fate) -> Callable[[], None]:
+        """The next syncs fail, by the newest fate that was ordered. Returns what ends it."""
+
+        def changed() -> None:
+            self.disk(log).sync_fails = failing.values[-1] if failing else None
+
+        failing = self._failing.setdefault(log, Lasting(changed))
+        return failing.begin(fate)
+
+    async def next_write(self, log: LogName) -> None:
+        """Wait until a batch of this log is written; its sync then takes `SYNC_SECONDS` at least."""
+        written: asyncio.Future[None] = self._loop.create_future()
+        waiting = self._writes.setdefault(log, [])
+        waiting.append(written)
+        try:
+            await written
+        finally:
+            if written in waiting:
+                waiting.remove(written)
+
+    def is_under_way(self, log: LogName) -> bool:
+        """Whether a batch is written and not synced."""
+        file = self.disk(log).file(log)
+        return file is not None and file.is_under_way
 
     def flip(self, log: LogName, place: float) -> int:
         """One byte of the durable row that is so far through the log; its sequence, 0 if there is none that is sound."""
@@ -107,9 +151,8 @@ class Disks:
         if file is not None and file.rows:
             row = file.rows[-1]
             newer = Row(row.sequence + 1, row.at, "", row.actor, "", FROM_THE_FUTURE)
-            file.hashes += chain(file.hashes[-1], [newer])
-            file.rows.append(newer)
-            file.durable += 1
+            file.write([newer], chain(file.hashes[-1], [newer]), file.term)
+            file.sync(newer.sequence)
         return copied
 
     # Helpers.
@@ -118,10 +161,22 @@ class Disks:
         return MemoryStore(self.disk(log), partial(self._sync, log))
 
     async def _sync(self, log: LogName) -> None:
-        await asyncio.sleep(SYNC_SECONDS + self._slow.get(log, 0.0))
+        begun = self._loop.time()
+        # The disk may have become slower meanwhile.
+        while (left := begun + SYNC_SECONDS + self.slowness(log) - self._loop.time()) > 0:
+            await asyncio.sleep(left)
 
     def _watch(self, log: LogName, file: DiskFile) -> None:
-        file.on_durable = partial(self._see, log)
+        if self._witness is not None:
+            file.on_durable = partial(self._see, log)
+        file.on_written = partial(self._written, log)
+
+    def _written(self, log: LogName) -> None:
+        waiting = self._writes.get(log, [])
+        while waiting:
+            written = waiting.pop()
+            if not written.done():
+                written.set_result(None)
 
     def _see(self, log: LogName, rows: list[Row]) -> None:
         assert self._witness is not None, log

@@ -1,8 +1,11 @@
 """What a world can do to a plane: the words in which faults are written, so that a fault need not know its world.
 
-Whoever begins something ends it too, also when it is cancelled on the way: a fault is a coroutine with a `finally`.
+Whoever begins something ends it too, also when it is cancelled on the way: a fault is a coroutine with a `finally`. A deed
+is done whole or not at all: who is cancelled while it waits for one has done nothing. One that lasts returns a handle that
+`calm` ends; where several do the same to the same thing, the last one to end ends it.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -56,25 +59,34 @@ class Misfortune:
     plan: Plan
     units: Sequence[Unit]
 
+    async def calm(self, handle: object) -> None:
+        """End one thing that lasts, which returned this."""
+        assert callable(handle), handle
+        ended = handle()
+        if inspect.isawaitable(ended):
+            await ended
+
     # Processes.
 
-    async def kill(self, unit: Unit, fate: str = "") -> None:
-        """As by kill -9; it stays dead until `revive`. `fate`: what becomes of a keeper's written, not durable batches
-        (`lost`, `kept`, `torn`); empty: drawn.
-        """
+    async def kill(self, unit: Unit) -> None:
+        """As by kill -9; it stays dead until `revive`."""
         self._cannot("kill a process")
+
+    async def kill_writing(self, unit: Unit, fate: str) -> bool:
+        """The same of a keeper, between the write and the fsync of its next batch, which is then `lost` or `torn`. Returns
+        whether it wrote any within three minutes; if not, nothing was done.
+        """
+        self._cannot("kill a keeper between a write and its fsync")
 
     async def revive(self, unit: Unit) -> None:
         """Let it be started again. No harm if it lives."""
         self._cannot("start a process again")
 
-    async def pause(self, unit: Unit) -> None:
-        """As by SIGSTOP: it does nothing, and what is said to it waits."""
+    async def pause(self, unit: Unit, *, is_at_once: bool = False) -> object:
+        """As by SIGSTOP: it does nothing, and what is said to it waits. It ends with the life that was paused, too. A world
+        may wait a moment for one at which the process is in the middle of something, unless it is to be at once.
+        """
         self._cannot("pause a process")
-
-    async def resume(self, unit: Unit) -> None:
-        """As by SIGCONT."""
-        self._cannot("resume a process")
 
     async def start_second(self, unit: Unit) -> str:
         """Start another process that keeps the same log, as by mistake. Returns what it died of; empty: it lives on."""
@@ -90,17 +102,9 @@ class Misfortune:
         """Let nothing pass until it is calmed. Whoever is cut from itself is cut from the bus."""
         self._cannot("cut a link")
 
-    async def calm(self, handle: object) -> None:
-        """End one disturbance, or heal one cut."""
-        self._cannot("calm a link")
-
-    async def stop_bus(self) -> None:
-        """The server is gone."""
+    async def stop_bus(self) -> object:
+        """The server is gone until it is calmed."""
         self._cannot("stop the bus")
-
-    async def start_bus(self) -> None:
-        """It is back. No harm if it is there."""
-        self._cannot("start the bus")
 
     async def say_raw(self, message: Message, spoil: int) -> None:
         """Say a message so many bits of which were flipped (drawn from `spoil`) that it is none any more, to whoever hears
@@ -110,20 +114,18 @@ class Misfortune:
 
     # Disks and clocks.
 
-    async def fill_disk(self, log: LogName) -> None:
-        """No room for another batch, nor for a snapshot."""
+    async def fill_disk(self, log: LogName) -> object:
+        """No room for another batch, nor for a snapshot, until it is calmed."""
         self._cannot("fill a disk")
 
-    async def free_disk(self, log: LogName) -> None:
-        """There is room again."""
-        self._cannot("free a disk")
-
-    async def slow_disk(self, log: LogName, seconds: float) -> None:
-        """Each batch takes so long to be durable; 0: as long as ever."""
+    async def slow_disk(self, log: LogName, seconds: float) -> object:
+        """Each batch takes so much longer to be durable, one that is under way too, until it is calmed."""
         self._cannot("slow a disk")
 
-    async def fail_syncs(self, log: LogName, fate: str) -> None:
-        """The next batch cannot be made durable; its keeper dies of that. `fate` as in `kill`."""
+    async def fail_sync(self, log: LogName, fate: str) -> bool:
+        """The next batch cannot be made durable; its keeper dies of that, and finds it `lost` or `kept`. Returns whether
+        there was any within three minutes.
+        """
         self._cannot("fail an fsync")
 
     async def flip_byte(self, log: LogName, place: float) -> int:
@@ -150,8 +152,8 @@ class Misfortune:
         """The wall clock of its machine jumps. A host reads it once, at its start."""
         self._cannot("step a clock")
 
-    async def skew_clock(self, unit: Unit, share: float) -> None:
-        """Its clock gains so much (0.01: a second in a hundred) from its next start on; 0: none."""
+    async def skew_clock(self, unit: Unit, share: float) -> object:
+        """Its clock gains so much (0.01: a second in a hundred) from its next start on, until it starts calmed."""
         self._cannot("skew a clock")
 
     # Nodes: those that one worker serves.
@@ -160,24 +162,22 @@ class Misfortune:
         """The worker and its tasks are gone at once; nothing is remembered but what its disk has. `revive` starts it."""
         self._cannot("cut the power of nodes")
 
-    async def freeze(self, worker: Unit) -> None:
-        """The worker and its tasks stand still."""
+    async def freeze(self, worker: Unit) -> object:
+        """The worker and its tasks stand still until they are calmed, and go on where they stood. A worker that dies
+        meanwhile cannot be started before that.
+        """
         self._cannot("freeze nodes")
 
-    async def thaw(self, worker: Unit) -> None:
-        """They go on where they stood."""
-        self._cannot("thaw nodes")
-
-    async def slow_tasks(self, worker: Unit, factor: float) -> None:
-        """What is started there from now on takes so many times as long; 1: as long as ever."""
+    async def slow_tasks(self, worker: Unit, factor: float) -> object:
+        """What is started there takes so many times as long, until it is calmed."""
         self._cannot("slow a GPU")
 
     async def fail_tasks(self, worker: Unit, exit_code: int) -> int:
         """All that runs there dies with this exit code. Returns how many shares that were."""
         self._cannot("fail tasks")
 
-    async def break_nodes(self, worker: Unit, exit_code: int) -> None:
-        """All that is started there from now on dies at once with this exit code; 0: it is mended."""
+    async def break_nodes(self, worker: Unit, exit_code: int) -> object:
+        """All that is started there dies at once with this exit code, until it is calmed."""
         self._cannot("break nodes")
 
     def _cannot(self, deed: str) -> NoReturn:
@@ -202,6 +202,10 @@ class World(Misfortune):
         """Seconds, from anywhere."""
         raise NotImplementedError
 
+    def facts_now(self) -> float:
+        """The same on the clock by which the witness is told when facts became durable."""
+        return self.now()
+
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         raise NotImplementedError
@@ -210,6 +214,8 @@ class World(Misfortune):
         """An endpoint for somebody outside the plane."""
         raise NotImplementedError
 
+    can_be_seen_through = False
+    """Whether messages can be overheard, and disks and nodes looked at, from outside the plane."""
     failures: Sequence[tuple[Unit, BaseException]]
     """Processes that died of what must not happen."""
 
@@ -231,6 +237,10 @@ class World(Misfortune):
 
     def overhear(self, kinds: Sequence[type[Message]], overhear: Callable[[str, Message], None]) -> None:
         """Be told of every such message by whom it is said, before it is on its way, where the world can see that."""
+
+    def messages(self) -> int:
+        """How many were delivered so far, heads and beats not counted. Only where messages can be overheard."""
+        raise NotImplementedError
 
     def durable(self, log: LogName) -> int:
         """How many facts of a log are durable at this moment. Only where messages can be overheard."""

@@ -1,10 +1,13 @@
 """Emulated nodes that can go wrong: lose their power, stand still, be slow, or kill whatever runs on them."""
 
+from collections.abc import Callable
+
 from core.messages.workers import TasksPhase
 from core.nouns.ids import AttemptKey
 from core.nouns.instant import Instant, Nanoseconds, after
 from runtime.clock import Clock
 from runtime.spool import STEP, EmulatedSpool, Share
+from scenarios.worlds.lasting import Lasting
 
 
 class TroubledNodes(EmulatedSpool):
@@ -12,21 +15,35 @@ class TroubledNodes(EmulatedSpool):
 
     def __init__(self, name: str, clock: Clock) -> None:
         super().__init__(name, clock)
-        self.factor = 1.0
-        """What is started takes so many times as long."""
-        self.broken_exit_code = 0
-        """What is started dies at once with it; 0: nothing is broken."""
+        self.slow: Lasting[float] = Lasting()
+        """What is started takes so many times as long: the slowest of them counts."""
+        self.broken: Lasting[int] = Lasting()
+        """What is started dies at once with this exit code: the newest counts."""
         self._paces: dict[AttemptKey, float] = {}
-        self._freezes = 0
-        """How many have frozen them."""
+        self._freezes: Lasting[None] = Lasting(self._freeze_or_thaw)
         self._frozen_at: Instant | None = None
+
+    @property
+    def factor(self) -> float:
+        """How many times as long what is started takes."""
+        return max(self.slow.values, default=1.0)
+
+    @property
+    def broken_exit_code(self) -> int:
+        """With which what is started dies at once; 0: nothing is broken."""
+        return self.broken.values[-1] if self.broken else 0
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether they stand still."""
+        return self._frozen_at is not None
 
     def lose_power(self) -> None:
         """All tasks are gone, and nothing is remembered but the fence. Frozen nodes are no longer frozen."""
         for key in list(self.shares):
             self.forget_share(key)
         self._paces.clear()
-        self._freezes = 0
+        self._freezes.forget()
         self._frozen_at = None
 
     def forget_share(self, key: AttemptKey) -> None:
@@ -34,19 +51,19 @@ class TroubledNodes(EmulatedSpool):
         self._due.drop(key)
         del self.shares[key]
 
-    def freeze(self) -> None:
-        """Nothing goes on."""
-        self._freezes += 1
-        if self._frozen_at is None:
+    def freeze(self) -> Callable[[], None]:
+        """Nothing goes on. Returns what ends that: everything goes on where it stood, once nobody holds it any more."""
+        return self._freezes.begin(None)
+
+    def _freeze_or_thaw(self) -> None:
+        if self._freezes and self._frozen_at is None:
             self._frozen_at = self._clock.now()
             self._wake.ring()
+        elif not self._freezes and self._frozen_at is not None:
+            self._thaw(self._frozen_at)
 
-    def thaw(self) -> None:
-        """Everything goes on where it stood, once nobody holds it any more."""
-        self._freezes = max(0, self._freezes - 1)
-        if self._frozen_at is None or self._freezes:
-            return
-        now, frozen_at = self._clock.now(), self._frozen_at
+    def _thaw(self, frozen_at: Instant) -> None:
+        now = self._clock.now()
         self._frozen_at = None
         for key, share in self.shares.items():
             if share.ends_at is None:

@@ -31,6 +31,7 @@ from runtime.wiring import Plan, Unit, log_kept_by, units_of
 from scenarios.outcome import Outcome
 from scenarios.witness import Witness
 from scenarios.worlds.disks import FROM_THE_FUTURE
+from scenarios.worlds.lasting import Lasting
 from scenarios.worlds.late_bus import LateBus
 from scenarios.worlds.misfits import come_to_nothing
 from scenarios.worlds.misfortune import CannotCause, Disturbance, Link, World
@@ -85,8 +86,8 @@ class ProcessesWorld(World):
         self._connection: NatsConnection | None = None
         self._killed: set[str] = set()
         """Whose next death was ordered."""
-        self._pauses: dict[str, int] = {}
-        """By name, how many have paused this life."""
+        self._pauses: dict[str, Lasting[None]] = {}
+        """By name, those of this life."""
         self._watching: asyncio.Task[None] | None = None
         self._dead_at_end: list[str] | None = None
 
@@ -126,6 +127,10 @@ class ProcessesWorld(World):
     def now(self) -> float:
         """Of this machine."""
         return time.monotonic()
+
+    def facts_now(self) -> float:
+        """The wall clock, as keepers read it."""
+        return time.time()
 
     async def sleep(self, seconds: float) -> None:
         """Wait for real."""
@@ -199,37 +204,36 @@ class ProcessesWorld(World):
 
     # Misfortune: processes.
 
-    async def kill(self, unit: Unit, fate: str = "") -> None:
-        """By kill -9."""
-        if fate:
-            raise CannotCause(
-                "what a kill -9 leaves of batches that are under way is nobody's choice in real processes"
-            )
+    async def kill(self, unit: Unit) -> None:
+        """By kill -9, at whatever it does just then."""
         name = unit.name
         self._killed.add(name)
         if await self.plane.supervisor.hold(name):
             self.kills += 1
             self._told(f"{name} killed")
-        self._pauses.pop(name, None)
+        self._forget_pauses(name)
+
+    async def kill_writing(self, unit: Unit, fate: str) -> bool:
+        """Not even whether it writes just now can be seen from outside."""
+        raise CannotCause(
+            "what a kill -9 leaves of batches that are under way is nobody's choice in real processes"
+        )
 
     async def revive(self, unit: Unit) -> None:
         """Once nobody else keeps it down."""
         self.plane.supervisor.release(unit.name)
 
-    async def pause(self, unit: Unit) -> None:
-        """By SIGSTOP. Who has no process just now goes on as soon as it has one."""
-        if self.plane.supervisor.pid_of(unit.name):
-            self._pauses[unit.name] = self._pauses.get(unit.name, 0) + 1
-            self._send(unit.name, signal.SIGSTOP)
+    async def pause(self, unit: Unit, *, is_at_once: bool = False) -> object:
+        """By SIGSTOP; SIGCONT comes once nobody else has paused it. Who has no process just now is not paused."""
+        name = unit.name
+        if not self.plane.supervisor.pid_of(name):
+            return lambda: None
 
-    async def resume(self, unit: Unit) -> None:
-        """By SIGCONT, once nobody else has paused it."""
-        left = self._pauses.get(unit.name, 0) - 1
-        if left > 0:
-            self._pauses[unit.name] = left
-            return
-        self._pauses.pop(unit.name, None)
-        self._send(unit.name, signal.SIGCONT)
+        def stop_or_go_on() -> None:
+            self._send(name, signal.SIGSTOP if pauses else signal.SIGCONT)
+
+        pauses = self._pauses.setdefault(name, Lasting(stop_or_go_on))
+        return pauses.begin(None)
 
     async def start_second(self, unit: Unit) -> str:
         """On the same directory."""
@@ -276,21 +280,12 @@ class ProcessesWorld(World):
 
         return undo
 
-    async def calm(self, handle: object) -> None:
-        """What waited goes on."""
-        assert callable(handle), handle
-        handle()
-
-    async def stop_bus(self) -> None:
-        """The server, by kill -9."""
+    async def stop_bus(self) -> object:
+        """The server, by kill -9. It comes back at its old address."""
         self._check_bus()
         await self.plane.stop_bus()
         self._told("bus stopped")
-
-    async def start_bus(self) -> None:
-        """At its old address."""
-        self._check_bus()
-        await self.plane.start_bus()
+        return self.plane.start_bus
 
     async def say_raw(self, message: Message, spoil: int) -> None:
         """Through the server."""
@@ -367,12 +362,16 @@ class ProcessesWorld(World):
             return  # The server of the bus, which is started again as they are.
         was_killed = name in self._killed and exit_code == -signal.SIGKILL
         self._killed.discard(name)
-        self._pauses.pop(name, None)
+        self._forget_pauses(name)
         log = self._logs[name]
         log.ended(was_killed=was_killed, exit_code=exit_code)
         if log.mistake:
             self.failures.append((self._units[name], RuntimeError(log.mistake)))
             log.mistake = ""
+
+    def _forget_pauses(self, name: str) -> None:
+        """They were of the life that has ended: what ends one of them must not end one of the next life's."""
+        self._pauses.pop(name, Lasting[None]()).forget()
 
     def _is_up(self, name: str) -> bool:
         return bool(self.plane.supervisor.pid_of(name)) and self._logs[name].is_up

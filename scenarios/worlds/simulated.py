@@ -9,45 +9,36 @@ import random
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
-from bus.catalogue import subject_of
-from bus.errors import BusError
-from bus.faults import Faults, between
 from bus.port import Bus
 from bus.simulated import SimulatedNetwork
 from core.images import RegionImage
 from core.messages.base import Message
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName
-from core.nouns.instant import SECOND, Instant, seconds
-from runtime.errors import HostError
+from core.nouns.instant import Instant
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
-from runtime.wiring import Plan, Unit, log_kept_by, units_of
+from runtime.wiring import Plan, Unit, units_of
 from scenarios.outcome import Outcome
 from scenarios.witness import Witness
 from scenarios.worlds.disks import Disks
-from scenarios.worlds.misfortune import Disturbance, Link, World
-from scenarios.worlds.nodes import TroubledNodes
+from scenarios.worlds.misfortune import World
 from scenarios.worlds.physics import Physics
-from scenarios.worlds.poison import spoiled
+from scenarios.worlds.simulated_deeds import SimulatedDeeds
 from scenarios.worlds.simulated_unit import SimulatedUnit
-from store.errors import LogError
 from store.memory import MemoryReader
 from store.memory_disk import Fate
 
 START = Instant(1_767_225_600_000_000_000)
 """2026-01-01, so that instants look like instants."""
-SYNC_FAILS_SECONDS = 5.0
-"""Within which a batch is waited for whose sync is to fail."""
-SYNC_LOOK_SECONDS = 0.02
-"""Between looks whether its keeper has died of it: less than it needs to come back."""
 QUIET_TAGS = ("head-told", "agent-present", "worker-beat", "beat-heard")
 """What is said however little happens."""
 
 
-class SimulatedWorld(World):
+class SimulatedWorld(SimulatedDeeds, World):
     """A plane, its network, its disks and its time."""
 
     world = "simulated"
+    can_be_seen_through = True
 
     def __init__(
         self,
@@ -58,10 +49,10 @@ class SimulatedWorld(World):
         witness: Witness | None = None,
         decides_twice: bool = False,
     ) -> None:
+        super().__init__(loop, seed)
         self.plan = plan
         self.loop = loop
         self.decides_twice = decides_twice
-        self.dice = random.Random(f"world/{seed}")
         self.network = SimulatedNetwork(random.Random(f"network/{seed}"), loop, plan.fleet)
         self.store = Disks(witness, loop)
         self.failures: list[tuple[Unit, BaseException]] = []
@@ -131,9 +122,8 @@ class SimulatedWorld(World):
 
     async def account(self, outcome: Outcome) -> None:
         """What the run's outcome wants to know of the world."""
-        delivered = self.network.delivered
-        outcome.heads_and_beats = sum(count for tag, count in delivered.items() if tag in QUIET_TAGS)
-        outcome.messages = sum(delivered.values()) - outcome.heads_and_beats
+        outcome.messages = self.messages()
+        outcome.heads_and_beats = sum(self.network.delivered.values()) - outcome.messages
         outcome.kills = self.kills
         digest = blake2b(self.network.digest().encode(), digest_size=16)
         for log in self.store.logs():
@@ -179,6 +169,10 @@ class SimulatedWorld(World):
         for kind in kinds:
             self.network.overheard.setdefault(kind, []).append(overhear)
 
+    def messages(self) -> int:
+        """By their tags."""
+        return sum(count for tag, count in self.network.delivered.items() if tag not in QUIET_TAGS)
+
     def durable(self, log: LogName) -> int:
         """On its disk."""
         return self.store.durable(log)[0]
@@ -188,6 +182,10 @@ class SimulatedWorld(World):
     def unit(self, role: str, region: str = "") -> SimulatedUnit:
         """The first unit of a role."""
         return next(one for one in self.all if one.unit.role == role and region in (one.unit.region, ""))
+
+    def process(self, unit: Unit) -> SimulatedUnit:
+        """The process that a unit is."""
+        return self._by_unit[unit]
 
     def region_image(self, region: RegionName) -> RegionImage | None:
         """A region's image as its store has it; None while the store is dead."""
@@ -201,198 +199,10 @@ class SimulatedWorld(World):
     def crash_log(self, log: LogName, fate: str) -> None:
         """The keeper died: what was not durable is lost, or not, as the dice say if nobody does."""
         disk = self.store.disk(log)
-        drawn = Fate(fate) if fate else self.dice.choice(list(Fate))
+        drawn = Fate(fate) if fate else self.moments.dice(log).choice(list(Fate))
         if disk.file(log) is not None:  # Otherwise it died before it had made one.
             disk.crash(drawn, log)
 
     def reader(self, log: LogName) -> MemoryReader:
         """Reads a log, with or without its keeper."""
         return self.store.reader_of(log)
-
-    # Misfortune: processes.
-
-    async def kill(self, unit: Unit, fate: str = "") -> None:
-        """At whatever await it is."""
-        self.kills += 1
-        self._by_unit[unit].downs += 1
-        self._by_unit[unit].kill(fate)
-
-    async def revive(self, unit: Unit) -> None:
-        """Once nobody else keeps it down."""
-        one = self._by_unit[unit]
-        one.downs = max(0, one.downs - 1)
-        one.start_soon()
-
-    async def pause(self, unit: Unit) -> None:
-        """Its callbacks wait, and so does what is said to it."""
-        self._by_unit[unit].pause()
-
-    async def resume(self, unit: Unit) -> None:
-        """All that waited comes at once."""
-        self._by_unit[unit].resume()
-
-    async def start_second(self, unit: Unit) -> str:
-        """On the same disk, or on one of its own, as the dice say."""
-        log = log_kept_by(unit)
-        assert log is not None, unit
-        disks = self.store if self.dice.random() < 0.5 else self.store.blank()
-        return await self._refused(unit, disks)
-
-    async def start_old_build(self, unit: Unit) -> str:
-        """On a copy of the log, whose newest fact is of a type that nobody here knows."""
-        log = log_kept_by(unit)
-        assert log is not None, unit
-        return await self._refused(unit, self.store.copy_with_newer_fact(log))
-
-    async def _refused(self, unit: Unit, disks: Disks) -> str:
-        second = SimulatedUnit(_Elsewhere(self, disks), unit)
-        try:
-            await second.start()
-        except (BusError, HostError, LogError) as refusal:
-            return f"{type(refusal).__name__}: {refusal}"
-        finally:
-            opened = second.open
-            second.kill("kept")
-            if opened is not None:
-                await opened.close()  # Its log too, for it may have come up on the first one's disk.
-        return ""
-
-    # Misfortune: the bus.
-
-    async def disturb(self, link: Link, disturbance: Disturbance) -> object:
-        """On top of whatever strikes the link already."""
-        faults = Faults(
-            drop_probability=disturbance.drop,
-            repeat_probability=disturbance.repeat,
-            repeat_delay=seconds(disturbance.repeat_seconds),
-            repeats_in_order=disturbance.repeats_in_order,
-            extra_delay_probability=disturbance.delay,
-            extra_delay=seconds(disturbance.delay_seconds),
-            is_reordering=disturbance.reorders,
-        )
-        handle = self.network.disturb(between(link.ones, link.others, link.is_one_way), faults)
-        return lambda: self.network.calm(handle)
-
-    async def cut(self, link: Link) -> object:
-        """Nothing passes, nor arrives that is on its way."""
-        cut = self.network.cut(link.ones, link.others, link.is_one_way)
-        return lambda: self.network.heal(cut)
-
-    async def calm(self, handle: object) -> None:
-        """Take back what was done to the link."""
-        assert callable(handle), handle
-        handle()
-
-    async def stop_bus(self) -> None:
-        """With all that is on its way."""
-        if self.network.is_up:
-            self.network.down()
-
-    async def start_bus(self) -> None:
-        """All find it at once."""
-        if not self.network.is_up:
-            self.network.up()
-
-    async def say_raw(self, message: Message, spoil: int) -> None:
-        """Bit by bit, until nobody can take it for a message."""
-        self.network.deliver_raw(subject_of(self.plan.fleet, message), spoiled(message, spoil))
-
-    # Misfortune: disks and clocks.
-
-    async def fill_disk(self, log: LogName) -> None:
-        """For batches and for snapshots."""
-        self.store.disk(log).is_full = True
-
-    async def free_disk(self, log: LogName) -> None:
-        """Its keeper goes on."""
-        self.store.disk(log).is_full = False
-
-    async def slow_disk(self, log: LogName, seconds: float) -> None:
-        """Batches that are under way too."""
-        self.store.slow(log, seconds)
-
-    async def fail_syncs(self, log: LogName, fate: str) -> None:
-        """Once, or not at all where nothing is written for a while."""
-        keeper = next(one for one in self.all if log_kept_by(one.unit) == log)
-        disk, deaths, until = self.store.disk(log), len(keeper.deaths), self.now() + SYNC_FAILS_SECONDS
-        disk.sync_fails = Fate(fate)
-        try:
-            while len(keeper.deaths) == deaths and self.now() < until:
-                await asyncio.sleep(SYNC_LOOK_SECONDS)
-        finally:
-            disk.sync_fails = None
-
-    async def flip_byte(self, log: LogName, place: float) -> int:
-        """The lowest bit of the first byte of a row's event."""
-        return self.store.flip(log, place)
-
-    async def mend_byte(self, log: LogName, sequence: int) -> None:
-        """Flip it back."""
-        self.store.mend(log, sequence)
-
-    async def verify(self, log: LogName) -> int:
-        """Every row, from the first on."""
-        return (await self.reader(log).verify()).broken_at
-
-    async def last_death(self, unit: Unit) -> str:
-        """As its process would have logged it."""
-        return self._by_unit[unit].last_death
-
-    async def step_clock(self, unit: Unit, seconds: float) -> None:
-        """Its next host reads it."""
-        self._by_unit[unit].clock_step += round(seconds * SECOND)
-
-    async def skew_clock(self, unit: Unit, share: float) -> None:
-        """Its next host lives by it."""
-        self._by_unit[unit].clock_skew = share
-
-    # Misfortune: nodes.
-
-    async def power_off(self, worker: Unit) -> None:
-        """With all that runs there. A worker that was frozen is not any more."""
-        await self.kill(worker)
-        self._nodes(worker).lose_power()
-
-    async def freeze(self, worker: Unit) -> None:
-        """The worker with its tasks."""
-        self._by_unit[worker].pause()
-        self._nodes(worker).freeze()
-
-    async def thaw(self, worker: Unit) -> None:
-        """Once nobody else has frozen them; and the worker, once nobody else has paused it."""
-        self._nodes(worker).thaw()
-        self._by_unit[worker].resume()
-
-    async def slow_tasks(self, worker: Unit, factor: float) -> None:
-        """Those that are started from now on."""
-        self._nodes(worker).factor = factor
-
-    async def fail_tasks(self, worker: Unit, exit_code: int) -> int:
-        """All at once."""
-        return self._nodes(worker).fail_all(exit_code)
-
-    async def break_nodes(self, worker: Unit, exit_code: int) -> None:
-        """Until they are mended with 0."""
-        self._nodes(worker).broken_exit_code = exit_code
-
-    def _nodes(self, worker: Unit) -> TroubledNodes:
-        spool = self._by_unit[worker].spool
-        assert spool is not None, worker
-        return spool
-
-
-class _Elsewhere:
-    """The same world with other disks: what a second process sees that was started elsewhere."""
-
-    def __init__(self, world: SimulatedWorld, disks: Disks) -> None:
-        self.plan, self.loop, self.network = world.plan, world.loop, world.network
-        self.decides_twice = False
-        self.store = disks
-        self.new_log_id = world.new_log_id
-        self.now: Callable[[], float] = world.now
-
-    def crash_log(self, log: LogName, fate: str) -> None:
-        """Whatever it wrote elsewhere is of no interest."""
-
-    def fail(self, unit: Unit, failure: BaseException) -> None:
-        """It was not to live."""

@@ -4,6 +4,7 @@ await, and a clock of its own. Its disk survives it.
 
 import asyncio
 import contextvars
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import structlog
@@ -18,6 +19,7 @@ from runtime.clock import Clock
 from runtime.errors import BrokenInvariant, HostError
 from runtime.virtual_loop import OWNER, VirtualLoop
 from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, log_kept_by, open_unit
+from scenarios.worlds.lasting import Lasting
 from scenarios.worlds.nodes import TroubledNodes
 from store.errors import LogError
 from store.port import LogStore
@@ -68,12 +70,14 @@ class SimulatedUnit:
         """The newest of those, since which it has not come up."""
         self.downs = 0
         """How many keep it down."""
-        self.pauses = 0
-        """How many have paused this life."""
         self.clock_step = 0
         """Nanoseconds by which its machine's wall clock is wrong."""
-        self.clock_skew = 0.0
-        """What its clock gains, from its next start on."""
+        self.skews: Lasting[float] = Lasting()
+        """What its clock gains, all of them together, from its next start on."""
+        self._pauses: Lasting[None] = Lasting(self._stop_or_go_on)
+        """Those of this life."""
+        self._freezes: Lasting[None] = Lasting(self._begin)
+        """Those of its machine: while it stands still, nothing is started there."""
         self._tasks: list[asyncio.Task[None]] = []
         self._endpoint: SimulatedBus | None = None
         self._life = 0
@@ -88,6 +92,21 @@ class SimulatedUnit:
     def is_alive(self) -> bool:
         """Whether it runs."""
         return self.open is not None
+
+    @property
+    def pauses(self) -> int:
+        """How many have paused this life."""
+        return len(self._pauses)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a process, and be it one that just starts."""
+        return self.open is not None or self._starting is not None
+
+    @property
+    def clock_skew(self) -> float:
+        """What its clock gains from its next start on; 0.01: a second in a hundred."""
+        return sum(self.skews.values, start=0.0)
 
     @property
     def bus_name(self) -> str:
@@ -144,8 +163,8 @@ class SimulatedUnit:
         for task in self._tasks:
             task.cancel()
         self._tasks = []
-        if self.pauses:
-            self.pauses = 0
+        if self._pauses:
+            self._pauses.forget()
             self.world.loop.thaw(self.unit.name)
         if self.spool is not None:
             self.spool.detach()
@@ -156,26 +175,45 @@ class SimulatedUnit:
             self.open.drop()
             self.open = None
 
-    def pause(self) -> None:
-        """As SIGSTOP does."""
-        self.pauses += 1
-        self.world.loop.freeze(self.unit.name)
-        if self._endpoint is not None:
-            self.world.network.pause(self._endpoint)
+    def pause(self) -> Callable[[], None]:
+        """As SIGSTOP does. Returns what SIGCONT does, once nobody else has paused it; of another life it changes nothing."""
+        if not self.is_there:
+            return lambda: None
+        return self._pauses.begin(None)
 
-    def resume(self) -> None:
-        """As SIGCONT does, once nobody holds it any more."""
-        self.pauses = max(0, self.pauses - 1)
-        if self.pauses:
+    def freeze(self) -> Callable[[], None]:
+        """Its machine stands still, with its nodes. Returns what ends that; a process that died meanwhile is started then."""
+        assert self.spool is not None, self.unit
+        ends = (self.spool.freeze(), self.pause(), self._freezes.begin(None))
+
+        def thaw() -> None:
+            for end in ends:
+                end()
+
+        return thaw
+
+    def lose_power(self) -> None:
+        """Its machine too, with all that runs on its nodes: one that stood still does not when it is back."""
+        assert self.spool is not None, self.unit
+        self.kill()
+        self.spool.lose_power()
+        self._freezes.forget()
+
+    def _stop_or_go_on(self) -> None:
+        loop, network = self.world.loop, self.world.network
+        if self._pauses:
+            loop.freeze(self.unit.name)
+            if self._endpoint is not None:
+                network.pause(self._endpoint)
             return
         if self._endpoint is not None:
-            self.world.network.resume(self._endpoint)
-        self.world.loop.thaw(self.unit.name)
+            network.resume(self._endpoint)
+        loop.thaw(self.unit.name)
 
     # One life after the other.
 
     def _begin(self) -> None:
-        if self.open is None and self._starting is None and not self.downs:
+        if not (self.is_there or self.downs or self._freezes):
             loop = self.world.loop
             self._starting = loop.create_task(
                 self._start_or_try_again(), name=f"start/{self.unit.name}", context=self._context.copy()

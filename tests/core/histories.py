@@ -56,6 +56,13 @@ from tests.builders import (
 
 WORKERS = 4
 NODES_OF_WORKER = 3
+CAUSES = {
+    Phase.PENDING: EndCause.PREEMPTED,
+    Phase.COMPLETED: EndCause.COMPLETED,
+    Phase.FAILED: EndCause.TASK_FAILED,
+    Phase.CANCELLED: EndCause.CANCELLED,
+}
+"""Of which an attempt ends that makes its workload this."""
 
 
 class RegionHistory:
@@ -313,6 +320,9 @@ class QueueHistory:
         self.epochs: dict[WorkloadId, int] = {}
         self.holds: dict[WorkloadId, tuple[bool, int]] = {}
         self.regions: dict[WorkloadId, str] = {}
+        self.saved: dict[WorkloadId, tuple[int, int]] = {}
+        self.unwanted: list[WorkloadId] = []
+        """Those that are to be cancelled."""
         self.region_sequence = 0
         self.number = 0
 
@@ -354,14 +364,14 @@ class QueueHistory:
 
     def _award(self) -> None:
         workload = self._one_of(Phase.PENDING)
-        if workload is not None:
+        if workload is not None and not self.holds[workload][0] and workload not in self.unwanted:
             self.phases[workload] = Phase.AWARDED
             self.epochs[workload] += 1
             region = self.dice.choice((EU, US))
             self.regions[workload] = region
-            self._say(
-                WorkloadAwarded(workload, self.epochs[workload], region, 0, (RankedBid(region, (0, 1)),))
-            )
+            epoch, bids = self.epochs[workload], (RankedBid(region, (0, 1)),)
+            resume = self.saved.get(workload, (0, 0))
+            self._say(WorkloadAwarded(workload, epoch, region, 0, bids, *resume))
 
     def _cited(self) -> int:
         self.region_sequence += 1
@@ -384,13 +394,13 @@ class QueueHistory:
     def _close(self) -> None:
         workload = self._one_of(Phase.AWARDED, Phase.RUNNING)
         if workload is not None:
-            phase = self.dice.choice((Phase.PENDING, Phase.COMPLETED, Phase.FAILED))
-            cause = {Phase.PENDING: EndCause.PREEMPTED, Phase.COMPLETED: EndCause.COMPLETED}.get(
-                phase, EndCause.TASK_FAILED
-            )
+            ends = (Phase.CANCELLED,) if workload in self.unwanted else (Phase.PENDING, Phase.FAILED)
+            phase = self.dice.choice((Phase.COMPLETED, *ends))
+            cause = CAUSES[phase]
             self.phases[workload] = phase
             region = EU if self.regions[workload] == EU else US
             epoch = self.epochs[workload]
+            self.saved[workload] = (epoch, 7)
             self._say(AttemptClosed(workload, epoch, cause, phase, region, self._cited(), epoch, 7))
 
     def _cancel(self) -> None:
@@ -401,6 +411,7 @@ class QueueHistory:
             self.phases[workload] = Phase.CANCELLED
             self._say(WorkloadCancelled(workload))
         else:
+            self.unwanted.append(workload)
             self._say(CancelRequested(workload))
 
     def _requeue(self) -> None:

@@ -253,6 +253,7 @@ def test_workload_ends_while_a_region_runs_it(history: list[Event]) -> None:
     wanted = [f"w-1: ended, and us still has attempt 1 {phase}"]
     assert wanted == told(COMPLETED, standing(), regions=regions)
     assert wanted == told(WorkloadCancelled(W1), regions=regions)
+    regions[EU] = a_region(joined(), HELD, AttemptEnded(*attempt("w-1"), EndCause.PREEMPTED))
     assert [] == told(CLOSED, standing(), regions=regions), "it has not ended: it is pending"
 
 

@@ -9,7 +9,7 @@ from core.codec import decode_event
 from core.events import EVENTS
 from core.events.queue import WorkloadsForgotten
 from core.nouns.ids import GLOBAL_LOG
-from scenarios.history import keep_history, read_history
+from scenarios.history import HistoryError, keep_history, read_history
 from scenarios.scenario import HISTORIES, library, load_scenario
 from tests.golden.make_history import DIGESTS, SUFFIX, digests_of
 from tests.scenarios.runs import run_quietly
@@ -54,7 +54,7 @@ def test_history_that_has_changed_is_noticed(name: str, tmp_path: Path) -> None:
     row = file.rows[10]
     file.rows[10] = row._replace(event=row.event[:-1] + bytes([row.event[-1] ^ 1]))
     keep_history(tmp_path / name, disks)
-    with pytest.raises(AssertionError, match="global has rotted, or hashes have changed"):
+    with pytest.raises(HistoryError, match="global has rotted, or hashes have changed"):
         read_history(tmp_path / name)
 
 

@@ -272,4 +272,121 @@ MUTANTS = (
             ),
         ),
     ),
+    Mutant(
+        "completed_always",
+        "Whatever an attempt's tasks exited with, it has completed.",
+        (
+            Edit(
+                "components/attempt_care.py",
+                "return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code)",
+                "return RecordEnd(self.region, *self.key, EndCause.COMPLETED, exit_code)",
+            ),
+        ),
+    ),
+    Mutant(
+        "cancel_not_obeyed",
+        "What runs when its user cancels it runs on.",
+        (
+            Edit(
+                "components/settlement.py",
+                "    if not (row.is_cancel_requested or is_requeued) or attempt.stop_cause:\n",
+                "    if not is_requeued or attempt.stop_cause:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "hold_ignored",
+        "What is held is awarded all the same.",
+        (
+            Edit(
+                "components/job_queue.py",
+                "        wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested\n",
+                "        wanted = row.phase == Phase.PENDING and not row.is_cancel_requested\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "requeue_ignored",
+        "To stop an attempt and place its workload anew is promised, and never done.",
+        (
+            Edit(
+                "components/queue_requests.py",
+                "        return Decision((RequeueRequested(message.workload, row.epoch),), (Acknowledged(message.workload),))",
+                "        return Decision((), (Acknowledged(message.workload),))",
+            ),
+        ),
+    ),
+    Mutant(
+        "checkpoint_never_recorded",
+        "No checkpoint ever counts: whatever is stopped begins from the start.",
+        (
+            Edit(
+                "components/attempt_care.py",
+                "        if saved > self.row.saved_step:\n",
+                "        if saved < 0:\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "node_loss_fails",
+        "A workload that lost its nodes, or had to make room, is given up as failed.",
+        (
+            Edit(
+                "components/settlement.py",
+                "    if cause == EndCause.START_FAILED and row",
+                "    if cause in (EndCause.NODE_LOST, EndCause.PREEMPTED):\n"
+                "        return Phase.FAILED\n"
+                "    if cause == EndCause.START_FAILED and row",
+            ),
+        ),
+    ),
+    Mutant(
+        "award_left_standing",
+        "An award that was given back is still taken for standing.",
+        (
+            Edit(
+                "core/images/queue.py",
+                "        assert isinstance(event, AwardReturned)\n"
+                "        self.rows[event.workload].is_standing = False",
+                "        assert isinstance(event, AwardReturned)",
+            ),
+        ),
+    ),
+    Mutant(
+        "ended_cancel_unanswered",
+        "Who cancels what has ended is never answered.",
+        (
+            Edit(
+                "components/queue_requests.py",
+                "        if row.phase == Phase.CANCELLED or row.is_cancel_requested:\n"
+                "            return answered(Acknowledged(message.workload))\n"
+                "        if row.phase.is_terminal:\n"
+                '            return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))\n',
+                "        if row.phase.is_terminal or row.is_cancel_requested:\n"
+                "            return Decision()\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "epoch_never_runs_to_end",
+        "A task ends well after a tenth of its work.",
+        (
+            Edit(
+                "runtime/spool.py",
+                "    return Nanoseconds(span), 0",
+                "    return Nanoseconds(max(1, span // 10)), 0",
+            ),
+        ),
+    ),
+    Mutant(
+        "worst_bid_wins",
+        "Of all bids the worst one has the award.",
+        (
+            Edit(
+                "components/job_queue.py",
+                "            best = bids[0] if bids else None",
+                "            best = bids[-1] if bids else None",
+            ),
+        ),
+    ),
 )

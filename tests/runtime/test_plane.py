@@ -227,10 +227,29 @@ async def test_bus_that_is_stopped_stays_away(tmp_path: Path) -> None:
         await asyncio.sleep(3 * RESTART_DELAY_MIN / SECOND)
         assert not is_served(port)
         await plane.start_bus()
+        await asyncio.sleep(3 * RESTART_DELAY_MIN / SECOND)
+        assert not is_served(port), "somebody else keeps it away"
+        await plane.start_bus()
         await plane.start_bus()
         assert is_served(port)
         await until_completed(bus, await submitted(bus))
         assert 0 == plane.supervisor.restarts
+
+
+async def test_stop_of_the_bus_that_is_cut_short_stops_nothing(tmp_path: Path) -> None:
+    """The server may have died of it, and comes back by itself."""
+    async with kept_up(a_plane(tmp_path)) as plane:
+        port = int(plane.url.rpartition(":")[2])
+        stopping = asyncio.get_running_loop().create_task(plane.stop_bus())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.wait([stopping])
+        assert stopping.cancelled()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while is_served(port):  # It is being killed.
+                await asyncio.sleep(0.01)
+            while not is_served(port):
+                await asyncio.sleep(0.01)
 
 
 async def test_each_unit_has_variables_of_its_own(tmp_path: Path) -> None:

@@ -108,6 +108,19 @@ async def test_process_that_is_held_while_it_starts_stays_dead(tmp_path: Path) -
         await until(lambda: any(is_there(pid) for pid in lives(tmp_path / "a")))
 
 
+async def test_hold_that_is_cut_short_holds_nobody(tmp_path: Path) -> None:
+    """The process may have died of it, and is started again."""
+    async with supervising(tmp_path) as supervisor:
+        supervisor.start(process(tmp_path / "a", "orderly"))
+        await until(lambda: len(lives(tmp_path / "a")) == 1)
+        holding = asyncio.get_running_loop().create_task(supervisor.hold("one"))
+        await asyncio.sleep(0)
+        holding.cancel()
+        await asyncio.wait([holding])
+        assert holding.cancelled()
+        await until(lambda: len(lives(tmp_path / "a")) == 2)
+
+
 async def test_stop_does_not_wait_for_who_is_held(tmp_path: Path) -> None:
     """It is not started again either."""
     async with supervising(tmp_path) as supervisor:

@@ -329,6 +329,46 @@ def test_task_that_is_cancelled_while_it_is_frozen_ends_when_it_is_thawed() -> N
     assert ["ended"] == run_virtual(main())
 
 
+def test_call_comes_after_so_many_of_somebodys() -> None:
+    """Right after the last of them and before anything else, in the middle of whatever a task does; others' do not count."""
+
+    async def main() -> list[str]:
+        loop = loop_here()
+        seen: list[str] = []
+
+        async def work(name: str) -> None:
+            for step in range(3):
+                seen.append(f"{name} {step}")
+                await asyncio.sleep(0)
+
+        loop.call_after_calls("mine", 2, seen.append, "now")
+        loop.call_after_calls("mine", 9, seen.append, "never")
+        loop.call_after_calls("mine", 1, seen.append, "cancelled").cancel()
+        tasks = [loop.create_task(work(name), context=owned(name)) for name in ("mine", "other")]
+        await asyncio.wait(tasks)
+        return seen
+
+    assert ["mine 0", "other 0", "mine 1", "now", "other 1", "mine 2", "other 2"] == run_virtual(main())
+
+
+def test_nobody_counts_once_all_have_been_called() -> None:
+    """So that counting costs nothing to whoever does not count."""
+
+    async def main() -> None:
+        loop = loop_here()
+        for count in (1, 2):
+            loop.call_after_calls("mine", count, lambda: None)
+        loop.call_after_calls("other", 1, lambda: None).cancel()
+        assert ["mine"] == list(loop._countdowns)
+        for _ in range(2):
+            loop.call_soon(lambda: None, context=owned("mine"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert {} == loop._countdowns
+
+    run_virtual(main())
+
+
 def test_nobody_is_frozen() -> None:
     """What belongs to no owner is the loop's own, and cannot stand still."""
     loop = VirtualLoop()

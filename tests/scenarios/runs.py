@@ -65,7 +65,7 @@ def digests_elsewhere(names: Sequence[str], seed: int, hash_seed: str) -> dict[s
         "from tests.scenarios.runs import outcome_of_library\n"
         f"for name in {list(names)!r}:\n    print(name, outcome_of_library(name, {seed}).digest)"
     )
-    lines = _run_elsewhere(program, hash_seed, seconds=580).splitlines()
+    lines = _run_elsewhere(program, hash_seed, seconds=110).splitlines()
     return {line.split()[0]: line.split()[1] for line in lines}
 
 

@@ -98,8 +98,8 @@ def test_failed_sync_kills_its_keeper_once() -> None:
 def test_tail_is_lost_or_torn(
     monkeypatch: pytest.MonkeyPatch, fault: type[LostTail] | type[TornWrite]
 ) -> None:
-    """Rows that were written and not durable are gone, all or a part of them; nobody had heard of any."""
-    left: list[tuple[Fate, int, int]] = []
+    """Every strike finds rows that are written and not durable: they are gone, or torn without a mark; nobody had heard of any."""
+    left: list[tuple[Fate, int, int, bool]] = []
     crash = MemoryDisk.crash
 
     def watched(disk: MemoryDisk, fate: Fate = Fate.LOST, name: LogName | None = None) -> None:
@@ -108,7 +108,7 @@ def test_tail_is_lost_or_torn(
         assert file is not None
         before = len(file.rows) - file.durable
         crash(disk, fate, name)
-        left.append((fate, before, len(file.rows) - file.durable))
+        left.append((fate, before, len(file.rows) - file.durable, file.is_under_way))
 
     monkeypatch.setattr(MemoryDisk, "crash", watched)
 
@@ -116,6 +116,7 @@ def test_tail_is_lost_or_torn(
         await place.begin(storm_of(60, 60.0))
         for _ in range(4):
             await place.begin(fault(role="job_queue", down_seconds=1.0))
+            assert place.stage.has_struck
             await place.sleep(2)
         await place.sleep(60)
         assert place.users.has_submitted_all
@@ -125,9 +126,30 @@ def test_tail_is_lost_or_torn(
         assert [] == lost
 
     struck(body)
-    fates = {fate for fate, _, _ in left[:4]}
-    assert {Fate.LOST if fault is LostTail else Fate.TORN} == fates
-    assert any(before > after for _, before, after in left[:4])
+    assert 4 <= len(left), "each of the four, and then whatever the end of the plane crashes"
+    for fate, before, after, is_whole in left[:4]:
+        assert before > 0
+        if fault is LostTail:
+            assert (Fate.LOST, 0, False) == (fate, after, is_whole)
+        else:
+            assert (Fate.TORN, (before + 1) // 2, False) == (fate, after, is_whole)
+
+
+def test_keeper_that_writes_nothing_is_not_struck() -> None:
+    """What was to hit its next batch waits three minutes for one, and then says that there was none."""
+
+    async def body(place: Struck) -> None:
+        await place.world.kill(place.unit("job_queue").unit)
+        for fault in (LostTail(role="job_queue"), TornWrite(role="job_queue"), FailedSync(role="job_queue")):
+            await place.begin(fault)
+            assert not place.stage.has_struck
+        assert 1 == place.world.kills
+        assert 0.0 == place.world.store.slowness(GLOBAL_LOG)
+        await place.world.revive(place.unit("job_queue").unit)
+        await place.sleep(5)
+        assert [] == await place.world.dead()
+
+    struck(body)
 
 
 def test_flipped_byte_is_found() -> None:
@@ -224,11 +246,11 @@ def test_second_keeper_refuses_to_start(seed: int) -> None:
         refusals = {(await place.world.start_second(queue.unit)).partition(":")[0] for _ in range(8)}
         assert {"LogInUse", "KeeperExists"} == refusals
         await place.begin(SecondKeeper())
-        await place.world.pause(queue.unit)
+        paused = await place.world.pause(queue.unit)
         await place.world.start_second(queue.unit)
         assert 1 == queue.pauses
         assert "job_queue" in place.loop._frozen
-        await place.world.resume(queue.unit)
+        await place.world.calm(paused)
         await place.sleep(5)
         assert [] == place.stage.problems
         assert queue.open is first

@@ -141,9 +141,8 @@ def test_broken_nodes_fail_at_once_what_is_started(is_gone: bool) -> None:
         task = place.begin(gone if is_gone else BlackHole(region=region, member=member, exit_code=7))
         await place.sleep(0)
         assert ([] if is_gone else before) == place.running(worker)
-        for one in place.workers():
-            if one.unit != worker:
-                await place.world.pause(one.unit)  # Only the broken nodes obey, so what comes goes there.
+        # Only the broken nodes obey, so what comes goes there.
+        paused = [await place.world.pause(one.unit) for one in place.workers() if one.unit != worker]
         await place.begin(storm_of(20, 1.0))
         failed: dict[object, int] = {}
         lived: list[object] = []
@@ -156,8 +155,8 @@ def test_broken_nodes_fail_at_once_what_is_started(is_gone: bool) -> None:
         assert len(failed) > 0
         assert {7} == set(failed.values())
         assert [] == lived
-        for one in place.workers():
-            await place.world.resume(one.unit)
+        for handle in paused:
+            await place.world.calm(handle)
         await place.cancel(task)
         assert 0 == place.nodes(worker).broken_exit_code
 

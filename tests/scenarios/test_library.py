@@ -10,10 +10,12 @@ from msgspec.structs import replace
 
 from runtime.wiring import units_of
 from scenarios.check import Check
+from scenarios.expectations import FIGURES
 from scenarios.fault import Fault
 from scenarios.fleet import FleetSpec
 from scenarios.outcome import Outcome
 from scenarios.parts import parts_in
+from scenarios.parts_page import PAGE, page
 from scenarios.scenario import (
     FIELDS,
     LIBRARY,
@@ -23,6 +25,7 @@ from scenarios.scenario import (
     parse_scenario,
     scenario_written,
 )
+from scenarios.workload import Workload
 from scenarios.workloads.steady import Steady
 from tests.scenarios.runs import digests_elsewhere, outcome_of_library, run_quietly
 
@@ -30,6 +33,8 @@ SLOW = ("quiet_day", "lossy_day")
 """They take a minute or more: `make soak` plays them, and their like in small is played here."""
 SMALL = [name for name in library() if name not in SLOW and not load_scenario(name).runs_programs]
 SEEDS = (1, 2, 3)
+GROUPS = 6
+"""Of the small scenarios, each group of which is tried under two hash seeds in one test."""
 DOCUMENTED = {
     "first_light", "quiet_day", "lossy_day", "lossy_hour", "kill_each_component", "region_cut_off_and_healed", "nats_outage",
     "store_torn_tail", "disk_full", "clock_step", "black_hole_node", "zone_loss", "thundering_herd", "stale_views",
@@ -93,6 +98,17 @@ def test_page_explains_a_scenario_that_is_there() -> None:
     assert [] == [field for field in FIELDS if f"`{field}`" not in page]
 
 
+def test_page_has_every_field_of_every_part() -> None:
+    """It is what `python -m scenarios.parts_page` writes from the source as it is now."""
+    assert page() == PAGE.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    for folder, kind in (("faults", Fault), ("workloads", Workload)):
+        for name, part in parts_in(folder, kind).items():
+            assert f"### {name}\n" in text
+            assert [] == [field for field in part.__struct_fields__ if f"| `{field}` |" not in text]
+    assert [] == [name for name in FIGURES if f"| `{name}` |" not in text]
+
+
 @pytest.mark.parametrize("name", PROCESSES)
 def test_scenario_for_real_processes_is_short(name: str) -> None:
     """Its load lasts less than half a minute, and each of its workloads a few seconds."""
@@ -104,23 +120,38 @@ def test_scenario_for_real_processes_is_short(name: str) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", SMALL)
 def test_scenario_survives(name: str, seed: int) -> None:
-    """Nothing was wrong, every expectation was met, and whatever the file says struck."""
+    """Nothing was wrong, every expectation was met, and whatever the file says struck; one that lies in wait for a keeper's
+    next batch may wait until misfortune is over, but not each time.
+    """
     spec = load_scenario(name)
     outcome = run_quietly(spec, seed)
     assert_good(outcome)
     assert {} == outcome.skipped
-    struck = {fault.name: 0 for fault in spec.faults}
+    wanted = {fault.name: 0 for fault in spec.faults}
     for fault in spec.faults:
-        struck[fault.name] += fault.times
-    assert struck == outcome.strikes
+        wanted[fault.name] += fault.times
+    assert wanted == outcome.wanted
+    for name_of_fault, times in wanted.items():
+        lies_in_wait = name_of_fault in ("failed_sync", "lost_tail", "torn_write")
+        assert outcome.strikes[name_of_fault] >= ((times + 1) // 2 if lies_in_wait else times)
 
 
-@pytest.mark.timeout(600)
-def test_hash_seed_does_not_matter_to_the_library() -> None:
-    """Each of the small scenarios comes to the same digest in two processes with different hash seeds."""
+@pytest.mark.parametrize("name", ["kill_each_component", "rolling_restart_under_load"])
+def test_scenario_that_kills_each_process_counts_them(name: str) -> None:
+    """Exactly as many kills are expected as the plane has processes: one that was left out would be noticed."""
+    spec = load_scenario(name)
+    (kills,) = [str(one) for one in spec.expectations if one.figure == "kills"]
+    assert f"kills == {len(units_of(spec.plan))}" == kills
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_hash_seed_does_not_matter_to_the_library(group: int) -> None:
+    """Each of the small scenarios comes to the same digest in processes with different hash seeds."""
+    names = SMALL[group::GROUPS]
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda hash_seed: digests_elsewhere(SMALL, 1, hash_seed), ("0", "4242"))
-    assert SMALL == list(first)
+        first, second = pool.map(lambda hash_seed: digests_elsewhere(names, 1, hash_seed), ("0", "4242"))
+    assert names == list(first)
     assert first == second
 
 

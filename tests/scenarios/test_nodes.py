@@ -93,10 +93,10 @@ async def test_freeze_shifts_what_is_to_come(place: Place) -> None:
     troubled = Troubled(place)
     troubled.start("w-1", 10.0, every=4.0)
     await troubled.sleep(2)
-    troubled.nodes.freeze()
+    thaw = troubled.nodes.freeze()
     await troubled.sleep(30)
     assert [] == troubled.words()
-    troubled.nodes.thaw()
+    thaw()
     await troubled.sleep(20)
     assert [
         (34.0, "w-1", RUNNING, 4000, 0),
@@ -111,15 +111,16 @@ async def test_freezes_add_up(place: Place) -> None:
     troubled = Troubled(place)
     troubled.start("w-1", 10.0)
     await troubled.sleep(1)
-    troubled.nodes.freeze()
+    thaw = troubled.nodes.freeze()
     await troubled.sleep(5)
-    troubled.nodes.freeze()
+    thaw_too = troubled.nodes.freeze()
     await troubled.sleep(5)
-    troubled.nodes.thaw()
+    thaw()
+    thaw()
     await troubled.sleep(20)
     assert [] == troubled.words()
-    troubled.nodes.thaw()
-    troubled.nodes.thaw()
+    thaw_too()
+    thaw()
     await troubled.sleep(9.5)
     assert [(40.0, "w-1", ENDED, 0, 0)] == troubled.words()
 
@@ -128,11 +129,11 @@ async def test_freezes_add_up(place: Place) -> None:
 async def test_what_is_started_on_frozen_nodes_begins_when_they_thaw(place: Place) -> None:
     """It loses only the time since its own start: told to stop at once, it has done no step, and not less than none."""
     troubled = Troubled(place)
-    troubled.nodes.freeze()
+    thaw = troubled.nodes.freeze()
     await troubled.sleep(50)
     troubled.start("w-1", 10.0, every=100.0)
     await troubled.sleep(5)
-    troubled.nodes.thaw()
+    thaw()
     troubled.stop("w-1", 30.0)
     await troubled.sleep(1)
     assert [(55.0, "w-1", STOPPING, 0, 0), (55.0, "w-1", ENDED, 0, EXIT_STOPPED)] == troubled.words()
@@ -140,12 +141,14 @@ async def test_what_is_started_on_frozen_nodes_begins_when_they_thaw(place: Plac
 
 @virtual
 async def test_slow_nodes_take_longer_and_save_less(place: Place) -> None:
-    """What is started while they are slow; what ran before keeps its pace."""
+    """What is started while they are slow, by the slowest that was ordered; what ran before keeps its pace."""
     troubled = Troubled(place)
     troubled.start("w-1", 6.0)
-    troubled.nodes.factor = 3.0
+    ends = [troubled.nodes.slow.begin(factor) for factor in (1.5, 3.0, 2.0)]
     troubled.start("w-2", 4.0, every=6.0)
-    troubled.nodes.factor = 1.0
+    for end in ends:
+        end()
+    assert 1.0 == troubled.nodes.factor
     await troubled.sleep(20)
     assert [
         (6.0, "w-1", ENDED, 0, 0),
@@ -159,11 +162,11 @@ async def test_broken_nodes_fail_what_is_started(place: Place) -> None:
     """At once, with their exit code; what ran before goes on, and what comes after they are mended too."""
     troubled = Troubled(place)
     troubled.start("w-1", 6.0)
-    troubled.nodes.broken_exit_code = 9
+    mend = troubled.nodes.broken.begin(9)
     troubled.start("w-2", 6.0)
     await troubled.sleep(1)
     assert [(0.0, "w-2", ENDED, 0, 9)] == troubled.words()
-    troubled.nodes.broken_exit_code = 0
+    mend()
     troubled.start("w-3", 6.0)
     await troubled.sleep(10)
     assert [(6.0, "w-1", ENDED, 0, 0), (7.0, "w-3", ENDED, 0, 0)] == troubled.words()
@@ -178,9 +181,9 @@ async def test_all_that_runs_fails(place: Place) -> None:
     troubled.start("w-3", 60.0)
     await troubled.sleep(2)
     troubled.words()
-    troubled.nodes.freeze()
+    thaw = troubled.nodes.freeze()
     assert 0 == troubled.nodes.fail_all(5)
-    troubled.nodes.thaw()
+    thaw()
     assert 2 == troubled.nodes.fail_all(5)
     assert 0 == troubled.nodes.fail_all(5)
     assert [(2.0, "w-2", ENDED, 0, 5), (2.0, "w-3", ENDED, 0, 5)] == troubled.words()

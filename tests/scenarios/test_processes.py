@@ -131,6 +131,7 @@ def test_keepers_that_should_not_be_rotten_bytes_and_cuts(tmp_path: Path) -> Non
         "clock_step: {}",
     )
     outcome = run_processes(spec, 3, tmp_path)
+    assert str(tmp_path / "runs" / f"{spec.name}-1") == outcome.directory
     assert (True, []) == (outcome.is_good, outcome.problems), outcome
     assert {"clock_step", "region_cut"} == set(outcome.skipped)
     assert 2 == outcome.kills
@@ -185,7 +186,7 @@ async def test_what_real_processes_cannot_have(tmp_path: Path) -> None:
     """Each says why, and nothing has happened."""
     world = a_world(tmp_path)
     with pytest.raises(CannotCause, match="nobody's choice"):
-        await world.kill(QUEUE, "lost")
+        await world.kill_writing(QUEUE, "lost")
     with pytest.raises(CannotCause, match="TCP"):
         await world.disturb(Link(), Disturbance(drop=0.1))
     with pytest.raises(CannotCause, match="somebody else's"):

@@ -1,16 +1,30 @@
 """The swarm: scenarios drawn from seeds are whole, repeat, and are clean; what fails is told with its command and made smaller."""
 
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
-from scenarios.fault import Fault
+from core.nouns.workload import Kind
+from scenarios.fault import Fault, LinkFault
+from scenarios.faults.crash import Crash
+from scenarios.faults.partition import Partition
+from scenarios.faults.region_cut import RegionCut
 from scenarios.fleet import regions_of
 from scenarios.parts import parts_in
+from scenarios.run import keys_of
 from scenarios.scenario import ScenarioSpec, parse_scenario, scenario_written
 from scenarios.shrink import shrunk
 from scenarios.swarm import TWICE_EVERY, draw_scenario, mix_of
-from scenarios.swarm_pool import command_of, play_seed, play_seeds, played
+from scenarios.swarm_pool import command_of, kind_of, play_seed, play_seeds, played
 from scenarios.workload import Workload
+from tests.scenarios.runs import HOUSE
 
 CLEAN = range(1, 41)
 """In `make test`; `make soak` plays a thousand."""
@@ -30,6 +44,35 @@ def test_a_thousand_seeds_have_every_fault() -> None:
     assert set(parts_in("faults", Fault)) == set(mix.faults)
     assert min(mix.faults.values()) >= 30
     assert mix.workloads > 10_000
+
+
+def test_links_are_struck_one_way_and_of_some_alone() -> None:
+    """A third of those of one direction, half of them of one process or one role; and a crash may come in a row."""
+    faults = [fault for seed in range(1, 301) for fault in draw_scenario(seed).faults]
+    links = [fault for fault in faults if isinstance(fault, LinkFault | Partition)]
+    one_way = [fault for fault in links if fault.one_way]
+    some = [fault.ones for fault in links if fault.ones not in ((), ("*",))]
+    assert 1 / 4 < len(one_way) / len(links) < 2 / 5
+    assert 2 / 5 < len(some) / len(links) < 3 / 5
+    assert {True, False} == {name.endswith(".*") for (name,) in some}
+    assert {True, False} == {fault.one_way for fault in faults if isinstance(fault, RegionCut)}
+    assert {0.0, 0.5} == {fault.again_share for fault in faults if isinstance(fault, Crash)}
+
+
+def test_loads_of_the_swarm_are_of_every_sort() -> None:
+    """Of several kinds, limited, pinned, and of two jobs: what is never submitted is never tried."""
+    specs = [
+        arrival.spec
+        for seed in range(1, 101)
+        for arrival in draw_scenario(seed).arrivals(random.Random(f"load/{seed}"))
+    ]
+    assert set(Kind) == {spec.kind for spec in specs}
+    for is_so in (
+        [bool(spec.max_duration) for spec in specs],
+        [bool(spec.regions) for spec in specs],
+        [len(spec.jobs) == 2 for spec in specs],
+    ):
+        assert 0.02 < sum(is_so) / len(specs) < 0.3
 
 
 def test_short_swarm_is_clean() -> None:
@@ -71,7 +114,7 @@ def test_failing_scenario_says_what_was_wrong() -> None:
     """A scenario that has no time to calm down cannot have ended."""
     spec = draw_scenario(3)
     hasty = replace(spec, calm=replace(spec.calm, minutes=0.001), workload=(_long(spec),))
-    assert "at the end" in played(hasty, 3).problem
+    assert "at the end" in played(hasty, 3, decides_twice=False).problem
     assert "mizzen scenario swarm --first-seed 3 --seeds 1" == command_of(3)
 
 
@@ -108,10 +151,71 @@ def test_shrinking_keeps_what_matters_alone() -> None:
     assert len(tried) < 200
 
 
+def test_fault_draws_the_same_whoever_stands_beside_it() -> None:
+    """Its chance is its own: neither another fault before it nor how often it strikes changes what it draws."""
+    spec = next(drawn for drawn in map(draw_scenario, range(1, 100)) if len(drawn.faults) >= 4)
+    keys = keys_of(spec.faults)
+    assert len(set(keys)) == len(keys)
+    assert keys[1:] == keys_of(spec.faults[1:])
+    fewer = tuple(replace(fault, times=1) for fault in spec.faults)
+    assert keys == keys_of(fewer)
+    twice = (spec.faults[0], *spec.faults)
+    assert 1 + len(keys) == len(set(keys_of(twice)))
+
+
+def test_kinds_of_problems_are_told_apart_by_what_they_say() -> None:
+    """Not by whom they are about: the same mistake strikes another workload in a smaller scenario."""
+    one = "w-24 is RUNNING at the end, epoch 12 in r1"
+    assert kind_of(one) == kind_of("w-3 is RUNNING at the end, epoch 1 in r0")
+    assert kind_of(one) != kind_of("w-24 is PENDING at the end, epoch 12 in r1")
+    assert kind_of("rule 3: global 60: w-12: AttemptClosed") == kind_of(
+        "rule 3: global 1: w-2: AttemptClosed"
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_swarm_that_is_ended_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
+    """It says what was played until then, shows no trace, and its processes go with it."""
+    command = [
+        sys.executable,
+        "-m",
+        "mizzen",
+        "scenario",
+        "swarm",
+        "--seeds",
+        "5000",
+        "--directory",
+        str(tmp_path),
+    ]
+    swarm = subprocess.Popen(
+        command, cwd=HOUSE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert swarm.stdout is not None
+    first = swarm.stdout.readline()
+    assert first.startswith("50 seeds, 0 failed")
+    os.killpg(swarm.pid, number) if number == signal.SIGINT else swarm.send_signal(number)
+    out, err = swarm.communicate(timeout=60)
+    assert 130 == swarm.returncode
+    assert "of 5000, interrupted" in out
+    assert "" == err
+    deadline = time.monotonic() + 20
+    while _is_there(swarm.pid):  # What the standard library started for itself goes a moment later.
+        assert time.monotonic() < deadline, "its processes are still there"
+
+
 def test_shrinking_has_its_time() -> None:
     """However much there is to try."""
     spec = draw_scenario(5)
     assert spec == shrunk(spec, lambda _: True, seconds=-1.0)
+
+
+def _is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _long(spec: ScenarioSpec) -> Workload:

@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from core.nouns.instant import SECOND
+from core.nouns.quantities import MILLI
+from core.nouns.workload import Kind
 from core.rules.submission import PRIORITY_MAX
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
 from scenarios.fleet import FleetSpec, read_fleet, regions_of
@@ -30,6 +32,44 @@ def percentile(values: list[float], share: float) -> float:
 
 
 # What all have in common.
+
+
+def test_what_few_loads_have_is_drawn_where_it_is_asked_for() -> None:
+    """Kinds, limits, pins and second jobs: as many as are wanted; where nobody asks, all are plain."""
+    plain = drawn(Steady(workloads=400, hours=3, gpus_max=64))
+    assert {(Kind.TRAINING, 0, (), 1)} == {
+        (one.spec.kind, one.spec.max_duration, one.spec.regions, len(one.spec.jobs)) for one in plain
+    }
+    for share in (0.3, 1.0):
+        load = Steady(workloads=400, hours=3, gpus_max=64, other_kinds_share=share, limited_share=share)
+        specs = [one.spec for one in drawn(load)]
+        assert share == pytest.approx(sum(spec.kind != Kind.TRAINING for spec in specs) / 400, abs=0.07)
+        assert share == pytest.approx(sum(spec.max_duration > 0 for spec in specs) / 400, abs=0.07)
+    regions = {"a": RegionSpec(nodes=4, gpu_type="A100"), "h": RegionSpec(nodes=4, gpu_type="H100")}
+    for one in drawn(Steady(workloads=100, hours=3, pinned_share=1.0), FleetSpec(regions)):
+        (name,) = one.spec.regions
+        assert regions[name].gpu_type == one.spec.jobs[0].gpu_type
+
+
+@pytest.mark.parametrize("per_node", [4, 8])
+def test_two_jobs_have_the_gpus_of_one(per_node: int) -> None:
+    """So that they fit where it would; each fits its nodes, they have two names, and the second works no longer."""
+    fleet = FleetSpec(regions=1, nodes=7, gpus_per_node=per_node)
+    count = 0
+    for one in drawn(Steady(workloads=200, hours=3, gpus_max=7 * per_node, two_jobs_share=1.0), fleet):
+        gpus = sum(job.tasks * job.need.gpu_milli for job in one.spec.jobs)
+        assert gpus <= 7 * per_node * MILLI
+        if len(one.spec.jobs) == 2:
+            main, side = one.spec.jobs
+            assert ("main", "side") == (main.name, side.name)
+            assert max(main.need.gpu_milli, side.need.gpu_milli) <= per_node * MILLI
+            assert main.emulation is not None
+            assert side.emulation is not None
+            assert side.emulation.work <= main.emulation.work
+            count += 1
+        else:
+            assert MILLI == gpus
+    assert count > 100
 
 
 @pytest.mark.parametrize(

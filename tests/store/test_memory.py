@@ -75,6 +75,43 @@ async def test_crash_leaves_whole_batches(fate: Fate, left: int) -> None:
         await log.append(rows(left + 2, 1), 1)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+async def test_torn_batch_is_told_by_its_mark(count: int) -> None:
+    """Half of its rows lie there, the last of them in half, and nothing but the missing mark says so; opening drops them."""
+    disk, gate = MemoryDisk(), Gate()
+    await (await MemoryStore(disk).open(LOG, "id")).append(rows(1, 2), 1)
+    disk.crash()
+    log = await MemoryStore(disk, gate.wait).open(LOG, "id")
+    file = disk.file(LOG)
+    assert file is not None
+    (task,) = await _waiting(log, rows(3, count))
+    disk.crash(Fate.TORN)
+    left = (count + 1) // 2
+    assert (2 + left, [(2, 1)]) == (len(file.rows), file.marks)
+    whole, *torn = [row.event for row in file.rows[1:]]
+    assert [whole] * (left - 1) == torn[:-1]
+    assert 0 < len(torn[-1]) < len(whole)
+    again = await MemoryStore(disk).open(LOG, "id")
+    assert (2, 1, 2) == (again.head.sequence, again.head.term, len(file.rows))
+    gate.open()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_written_batch_is_told_before_it_is_durable() -> None:
+    """That is the moment at which a crash decides what becomes of it."""
+    disk, gate = MemoryDisk(), Gate()
+    log = await MemoryStore(disk, gate.wait).open(LOG, "id")
+    file = disk.file(LOG)
+    assert file is not None
+    seen: list[tuple[int, int, bool]] = []
+    file.on_written = lambda: seen.append((len(file.rows), file.durable, file.is_under_way))
+    (task,) = await _waiting(log, rows(1, 2))
+    assert [(2, 0, True)] == seen
+    gate.open()
+    await task
+    assert not file.is_under_way
+
+
 async def test_batches_are_durable_in_order() -> None:
     """Whoever syncs later takes along what was written before; nothing overtakes."""
     disk, gate = MemoryDisk(), Gate()
