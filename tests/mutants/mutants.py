@@ -389,4 +389,27 @@ MUTANTS = (
             ),
         ),
     ),
+    # What follows was no plan: these were in Mizzen until the swarm found them, and each is its mending taken back.
+    Mutant(
+        "silence_taken_for_absence",
+        "A keeper starts although somebody listens for its log who does not answer: the other one may only stand still.",
+        (
+            Edit(
+                "runtime/only_keeper.py",
+                "        except AskTimedOut:\n            continue\n",
+                "        except AskTimedOut:\n            return\n",
+            ),
+        ),
+    ),
+    Mutant(
+        "stop_and_report_in_circles",
+        "A region answers each report of tasks that are stopping with the order to stop, which a worker answers with a report.",
+        (
+            Edit(
+                "components/region_broker.py",
+                "        if report.tasks.phase == TasksPhase.STOPPING:\n",
+                "        if report.tasks.phase == TasksPhase.STOPPING and False:\n",
+            ),
+        ),
+    ),
 )
