@@ -6,6 +6,7 @@ witness checks every fact, and every check is asked. What took place is compared
 
 import time
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -62,14 +63,18 @@ def _figures(outcome: Outcome, wall: float) -> dict[str, float]:
 
 def _spec(fleet: str, workloads: int, *, hours: float) -> ScenarioSpec:
     """Every fault of the folder; those of messages all the time."""
-    faults = []
+    faults: list[dict[str, dict[str, Any]]] = []  # Any: as a scenario file has it
     for name, kind in parts_in("faults", Fault).items():
         if name in SHARES:
             faults.append({name: {"share": SHARES[name]}})
         elif issubclass(kind, SubmissionStorm):
             faults.append({name: {"workloads": max(1, workloads // 20)}})  # Beside those of the load.
+        elif issubclass(kind, LinkFault):
+            faults.append(
+                {name: {"times": TIMES, "after_seconds": [0, 3000 * hours], "for_seconds": [60, 300]}}
+            )
         else:
-            faults.append({name: {} if issubclass(kind, LinkFault) else {"times": TIMES}})
+            faults.append({name: {"times": TIMES}})
     steady = {"workloads": workloads, "hours": hours, "minutes_median": 4, "minutes_max": 20, "gpus_max": 64}
     return read_scenario(
         {

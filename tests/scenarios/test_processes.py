@@ -37,12 +37,12 @@ calm: {minutes: 1}
 """
 LIBRARY = (
     "kill_each_component",
-    "nats_outage",
-    "paused_keepers",
     "quiet_minutes",
-    "rolling_restart_under_load",
+    pytest.param("nats_outage", marks=pytest.mark.slow),
+    pytest.param("paused_keepers", marks=pytest.mark.slow),
+    pytest.param("rolling_restart_under_load", marks=pytest.mark.slow),
 )
-"""Scenarios whose spans are short enough for real processes."""
+"""Scenarios whose spans are short enough for real processes. A second is a second here, so `make soak` plays most of them."""
 ROLES = ("job_queue", "placement_store", "region_broker", "allocation_agent", "worker", "reader", "auditor")
 PLAN = plan_of(FleetSpec(regions=2, nodes=4, workers=2), "fleet")
 QUEUE = Unit("job_queue")
