@@ -6,6 +6,7 @@ is done whole or not at all: who is cancelled while it waits for one has done no
 """
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
@@ -184,52 +185,52 @@ class Misfortune:
         raise CannotCause(f"{self.world} cannot {deed}")
 
 
-class World(Misfortune):
+class World(Misfortune, ABC):
     """A plane in one world, from its start to its end."""
 
+    @abstractmethod
     async def start(self) -> None:
         """Start every process, and wait until the plane is up."""
-        raise NotImplementedError
 
     async def close_plane(self) -> None:
         """End the plane in order, where what is to be checked is what it left behind."""
 
+    @abstractmethod
     async def stop(self) -> None:
         """End everything, also what has not quite begun."""
-        raise NotImplementedError
 
+    @abstractmethod
     def now(self) -> float:
         """Seconds, from anywhere."""
-        raise NotImplementedError
 
     def facts_now(self) -> float:
         """The same on the clock by which the witness is told when facts became durable."""
         return self.now()
 
+    @abstractmethod
     async def sleep(self, seconds: float) -> None:
         """Wait."""
-        raise NotImplementedError
 
+    @abstractmethod
     def user(self, name: str) -> Bus:
         """An endpoint for somebody outside the plane."""
-        raise NotImplementedError
 
     can_be_seen_through = False
     """Whether messages can be overheard, and disks and nodes looked at, from outside the plane."""
     failures: Sequence[tuple[Unit, BaseException]]
     """Processes that died of what must not happen."""
 
+    @abstractmethod
     async def account(self, outcome: Outcome) -> None:
         """Put into the outcome what only the world knows: kills, messages, the digest."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def dead(self) -> list[str]:
         """Names of the processes that do not run."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def replay_problems(self, witness: Witness) -> list[str]:
         """Logs that are not whole, and keepers that have something else than their logs fold to."""
-        raise NotImplementedError
 
     def spool_problems(self) -> list[str]:
         """What ran twice, or on devices that are not there, or still runs, as far as the world can see that."""
@@ -240,15 +241,15 @@ class World(Misfortune):
 
     def messages(self) -> int:
         """How many were delivered so far, heads and beats not counted. Only where messages can be overheard."""
-        raise NotImplementedError
+        self._cannot("count messages")
 
     def durable(self, log: LogName) -> int:
         """How many facts of a log are durable at this moment. Only where messages can be overheard."""
-        raise NotImplementedError
+        self._cannot("say what is durable at this moment")
 
     def look(self, log: LogName) -> None:
         """Let the witness see what of a log is durable by now, where it does not see that at once."""
 
+    @abstractmethod
     async def is_quiet(self) -> bool:
         """Whether every process lives, and nothing is pending, running, held or lost."""
-        raise NotImplementedError

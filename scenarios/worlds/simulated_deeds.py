@@ -1,6 +1,7 @@
 """What can be done to a simulated plane: anything, at any await, from a seed."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from bus.catalogue import subject_of
@@ -34,7 +35,7 @@ SYNC_LOOK_SECONDS = 0.02
 """Between looks whether a keeper has died of its batch: less than it needs to come back."""
 
 
-class SimulatedDeeds(Misfortune):
+class SimulatedDeeds(Misfortune, ABC):
     """The deeds of the simulated world."""
 
     loop: VirtualLoop
@@ -48,13 +49,13 @@ class SimulatedDeeds(Misfortune):
         self.moments = Moments(loop, seed)
         self._bus_stops: Lasting[None] = Lasting(self._stop_or_start_bus)
 
+    @abstractmethod
     def process(self, unit: Unit) -> SimulatedUnit:
         """The process that a unit is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reader(self, log: LogName) -> MemoryReader:
         """Reads a log, with or without its keeper."""
-        raise NotImplementedError
 
     # Misfortune: processes.
 

@@ -2,10 +2,13 @@
 
 import pytest
 
+from bus.port import Bus
 from scenarios.fault import Fault, Stage
+from scenarios.outcome import Outcome
 from scenarios.parts import parts_in
 from scenarios.scenario import ScenarioError, ScenarioSpec, parse_scenario, scenario_written
 from scenarios.users import Users
+from scenarios.witness import Witness
 from scenarios.worlds.misfortune import CannotCause, World
 from scenarios.worlds.simulated import SimulatedWorld
 from tests.scenarios.misfortunes import Struck, struck
@@ -89,16 +92,47 @@ def test_fault_that_is_cut_short_is_undone(name: str) -> None:
 
 
 class Bare(World):
-    """A world that can start a plane and do it no harm."""
+    """A world that has a plane, another's, and can do it no harm."""
 
     def __init__(self, place: Struck) -> None:
+        self.other = place.world
         self.plan, self.units = place.world.plan, place.world.units
-        self.now = place.world.now  # type: ignore[method-assign]  # the same time
-        self.sleep = place.world.sleep  # type: ignore[method-assign]
+
+    async def start(self) -> None:
+        """The other's."""
+        await self.other.start()
+
+    async def stop(self) -> None:
+        """The other's."""
+        await self.other.stop()
+
+    def now(self) -> float:
+        """The same time."""
+        return self.other.now()
+
+    async def sleep(self, seconds: float) -> None:
+        """In the same time."""
+        await self.other.sleep(seconds)
+
+    def user(self, name: str) -> Bus:
+        """On the same bus."""
+        return self.other.user(name)
+
+    async def account(self, outcome: Outcome) -> None:
+        """The other's."""
+        await self.other.account(outcome)
 
     async def dead(self) -> list[str]:
         """Nobody."""
         return []
+
+    async def replay_problems(self, witness: Witness) -> list[str]:
+        """The other's."""
+        return await self.other.replay_problems(witness)
+
+    async def is_quiet(self) -> bool:
+        """The other's."""
+        return await self.other.is_quiet()
 
 
 @pytest.mark.parametrize("name", [name for name in FAULTS if name not in NEED_USERS_ALONE])
