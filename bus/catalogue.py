@@ -11,8 +11,21 @@ from msgspec import Struct
 
 from bus.errors import BadSubject
 from bus.port import Address
-from core.messages import MESSAGES, agents, auditor, broker, logs, output, queue, store, workers
+from core.messages import (
+    MESSAGES,
+    agents,
+    auditor,
+    broker,
+    control,
+    logs,
+    nodes,
+    output,
+    queue,
+    store,
+    workers,
+)
 from core.messages.base import Answer, Message
+from core.nouns.ids import RegionName, TenantName, WorkloadId
 
 
 class Route(Struct, frozen=True):
@@ -21,6 +34,8 @@ class Route(Struct, frozen=True):
     noun: str
     scope: tuple[str, ...] = ()
     """Fields of the message, in subject order."""
+    signed: tuple[str, ...] = ()
+    """Fields that stand in the verb, so that credentials can allow one signature and no other."""
 
 
 QUEUE = Route("queue")
@@ -32,6 +47,12 @@ CREW = Route("crew", ("region",))
 """Everybody who serves a region: its agents and its workers."""
 OUTPUT = Route("output", ("region", "worker"))
 """What tasks wrote, kept beside their worker."""
+CONTROL = Route("control", ("region",))
+"""A region's task control."""
+SIGNED = Route("control", ("region",), signed=("tenant", "controller"))
+"""The same, from outside the plane: who may say it in whose name is for the server's permissions to see to."""
+CONTROLLER = Route("controller", ("tenant", "controller"))
+"""An application's own."""
 AUDITOR = Route("auditor")
 LOG = Route("log", ("log",))
 """Announcements of a log's keeper."""
@@ -46,6 +67,7 @@ ROUTES: dict[type[Message], Route] = {
     queue.HoldWorkload: QUEUE,
     queue.ReleaseWorkload: QUEUE,
     queue.RequeueWorkload: QUEUE,
+    queue.ChangeWorkload: QUEUE,
     queue.ShowWorkload: QUEUE,
     queue.ListWorkloads: QUEUE,
     queue.ExplainWorkload: QUEUE,
@@ -70,6 +92,34 @@ ROUTES: dict[type[Message], Route] = {
     store.RecordStarted: STORE,
     store.RecordCheckpoint: STORE,
     store.RecordEnd: STORE,
+    control.TaskControlRequest: CONTROLLER,
+    control.TaskControlResponse: SIGNED,
+    control.ShowControllers: CONTROL,
+    control.OperateTasks: STORE,
+    control.RecordAnswer: STORE,
+    control.BeginOperations: STORE,
+    control.ExpireAcks: STORE,
+    control.MarkStuck: STORE,
+    control.FinishOperations: STORE,
+    control.ForgetControl: STORE,
+    control.RecordTasksDown: STORE,
+    control.RecordTasksGone: STORE,
+    control.RecordTasksUp: STORE,
+    control.ReviseClaim: STORE,
+    control.ChangeAttempt: STORE,
+    control.RevisionAnswered: AGENT,
+    control.PlaceTasks: AGENT,
+    nodes.DrainNodes: STORE,
+    nodes.UndrainNodes: STORE,
+    nodes.PlanMaintenance: STORE,
+    nodes.CancelMaintenance: STORE,
+    nodes.ReleaseNodes: STORE,
+    nodes.MoveMaintenance: STORE,
+    nodes.CloseNodes: STORE,
+    nodes.OpenNodes: STORE,
+    nodes.RecordDomainLoss: STORE,
+    workers.CheckNodes: WORKER,
+    workers.NodesChecked: BROKER,
     workers.PrepareTasks: WORKER,
     workers.StartTasks: WORKER,
     workers.StopTasks: WORKER,
@@ -94,6 +144,7 @@ _VERBS: dict[type[Message], str] = {}
 for _type in MESSAGES:
     if not issubclass(_type, Answer):
         _VERBS[_type] = str(_type.__struct_config__.tag).replace("-", "_")
+_SIGNED = frozenset(kind for kind, route in ROUTES.items() if route.signed)
 
 
 def subject_of(fleet: str, message: Message) -> str:
@@ -101,7 +152,48 @@ def subject_of(fleet: str, message: Message) -> str:
     kind = type(message)
     route = ROUTES[kind]
     scope = tuple([str(getattr(message, field)) for field in route.scope])  # a list is built faster
+    if route.signed:
+        return f"{_prefix(fleet, route.noun, scope)}.{_signed_verb(message, route)}"
     return f"{_prefix(fleet, route.noun, scope)}.{_VERBS[kind]}"
+
+
+def is_signed(subject: str) -> bool:
+    """Whether whoever says this is named by the subject. Its answer would go wherever such a stranger says: nowhere, then."""
+    return "/" in subject and "/" in subject.rpartition(".")[2]
+
+
+def is_forged(fleet: str, subject: str, message: Message) -> bool:
+    """Whether a message came under another signature than its own, or without one, or has none and came under one."""
+    if type(message) not in _SIGNED and not is_signed(subject):
+        return False
+    if type(message) not in ROUTES:
+        return True  # An answer, which belongs into somebody's inbox.
+    try:
+        return subject != subject_of(fleet, message)
+    except BadSubject:
+        return True
+
+
+def subjects_of_controller(fleet: str, tenant: str, controller: str) -> tuple[str, str]:
+    """What one controller may hear, and what it may say, as patterns for the server's permissions. Raises BadSubject."""
+    named = control.TaskControlResponse(
+        RegionName("any"), TenantName(tenant), controller, WorkloadId(""), 0, 0, ()
+    )
+    said = f"{fleet}.{SIGNED.noun}.*.{_signed_verb(named, SIGNED)}"
+    return pattern_of(fleet, Address(CONTROLLER.noun, (tenant, controller))), said
+
+
+def inbox_of_controller(tenant: str, controller: str) -> str:
+    """Under which a controller's connection has its inbox. It asks nobody; its own echo comes back there."""
+    return inbox_of(f"{CONTROLLER.noun}.{tenant}.{controller}")
+
+
+def _signed_verb(message: Message, route: Route) -> str:
+    signature = [str(getattr(message, field)) for field in route.signed]
+    for token in signature:
+        if not _TOKEN.fullmatch(token):
+            raise BadSubject(f"{token!r} cannot be part of a subject; use letters, digits, '-' and '_'")
+    return "/".join([_VERBS[type(message)], *signature])
 
 
 def pattern_of(fleet: str, address: Address) -> str:

@@ -69,14 +69,14 @@ assert CLIENT_BYTES_MAX + 2 * MESSAGE_BYTES_MAX < CLIENT_BUFFER
 class NatsConnection:
     """A connection that stays, whatever the server does, and carries bytes for any number of endpoints."""
 
-    def __init__(self, url: str, fleet: str, name: str, credentials: dict[str, str]) -> None:
+    def __init__(self, url: str, fleet: str, name: str, credentials: dict[str, str], inbox: str) -> None:
         """Only `connect` calls this."""
         self.fleet = fleet
         self.name = name
         self._url = url
         self._credentials = credentials
         self._client = Client()
-        self._inbox = inbox_of(secrets.token_hex(8))
+        self._inbox = f"{inbox}.{secrets.token_hex(8)}" if inbox else inbox_of(secrets.token_hex(8))
         self._expected: dict[str, Answered] = {}
         self._expected_count = 0
         self._ears: list[_Ear] = []
@@ -102,14 +102,15 @@ class NatsConnection:
         user: str = "",
         password: str = "",
         token: str = "",
+        inbox: str = "",
         timeout: Nanoseconds = CONNECT_SPAN,
     ) -> "NatsConnection":
-        """Connect, for good. Credentials may also stand in the url.
+        """Connect, for good. Credentials may also stand in the url. `inbox` is where they let us have ours, if only there.
 
         Raises ServerTooOld, and BusError when there is no server in time or it does not let us in.
         """
         given = {"user": user, "password": password, "token": token}
-        line = cls(url, fleet, name, {key: value for key, value in given.items() if value})
+        line = cls(url, fleet, name, {key: value for key, value in given.items() if value}, inbox)
         line._ears.append(_Ear(line, f"{line._inbox}.*", "", line._inbox_arrived))
         line._client = await line._new_client(timeout)
         # These two belong to the connection, not to a supervisor: whoever has it ends them by `close`.
@@ -277,6 +278,10 @@ class NatsConnection:
             is_ordinary = isinstance(error, (OSError, StaleConnectionError))  # a server that is away or left
             tell = logger.debug if is_ordinary else logger.warning
             tell("nats_error", connection=self.name, problem=repr(error))
+            socket = client._transport  # noqa: SLF001  # the only way to it
+            if not client.is_connected and socket is not None:
+                # A server that lets us in no longer answers each try with this; its socket would stay open.
+                socket.close()  # type: ignore[no-untyped-call]
 
         async def on_break() -> None:
             self._on_break(client)

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import structlog
 
-from bus.catalogue import dead_letters_of, pattern_of, subject_of
+from bus.catalogue import dead_letters_of, is_forged, is_signed, pattern_of, subject_of
 from bus.errors import AskTimedOut, NobodyListens
-from bus.packing import not_ours, pack
+from bus.packing import FORGED, not_ours, pack
 from bus.port import Address, BusCounts, Hear, Subscription
 from core.codec import CodecError, decode_parcel
 from core.messages.base import Answer, Message
@@ -101,7 +101,7 @@ class NatsBus:
             try:
                 parcel = decode_parcel(data)
             except CodecError as error:
-                self._dead_letter(subject, data, error)
+                self._dead_letter(subject, data, str(error))
                 return
             self.counts.heard += 1
             answer.set_result(parcel.message)
@@ -126,12 +126,16 @@ class NatsBus:
             try:
                 parcel = decode_parcel(data)
             except CodecError as error:
-                self._dead_letter(subject, data, error)
-                if reply_to and subject != self._dead_letters and self._is_open:
+                self._dead_letter(subject, data, str(error))
+                is_ours = subject != self._dead_letters and not is_signed(subject)
+                if reply_to and is_ours and self._is_open:
                     self.say(not_ours(error), reply_to)  # Whoever asked is told what is wrong.
                 return
+            if is_forged(self._fleet, subject, parcel.message):
+                self._dead_letter(subject, data, FORGED)
+                return
             self.counts.heard += 1
-            hear(parcel, reply_to)
+            hear(parcel, "" if is_signed(subject) else reply_to)
 
         ear = await self._line.open_ear(pattern_of(self._fleet, address), group, arrived)
         self._ears.append(ear)
@@ -153,11 +157,11 @@ class NatsBus:
         await self._line.settle(CLOSE_SPAN)
         self._line.forget(self.counts)
 
-    def _dead_letter(self, subject: str, data: bytes, error: CodecError) -> None:
+    def _dead_letter(self, subject: str, data: bytes, problem: str) -> None:
         """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them."""
         self.counts.dead_letters += 1
         logger.warning(
-            "message_not_ours", endpoint=self.name, subject=subject, size=len(data), problem=str(error)
+            "message_not_ours", endpoint=self.name, subject=subject, size=len(data), problem=problem
         )
         if subject != self._dead_letters and self._is_open:
             self._line.send(self._dead_letters, data, "", self.counts)

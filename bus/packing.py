@@ -6,6 +6,9 @@ from core.messages.base import Message, Refused
 from core.nouns.limits import MESSAGE_BYTES_MAX
 from core.nouns.reasons import Reason, sentence
 
+FORGED = "it came under another signature than its own"
+"""What is wrong with a message that `is_forged` (bus/catalogue.py)."""
+
 
 def pack(identity: str, sender: str, message: Message) -> bytes:
     """The bytes that cross the bus. Raises MessageTooLarge."""

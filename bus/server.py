@@ -22,6 +22,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bus.errors import ServerNotFound, ServerTooOld
+from bus.server_users import USERS_FILE, ServerUser, put_user
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import MESSAGE_BYTES_MAX
 
@@ -38,14 +39,15 @@ LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104  # only when an operator asks for it, so that other machines can join
 _LOOK_AGAIN_SECONDS = 0.005
 _PASSWORD_BYTES = 32
-_USER = "mizzen"
+USER = "mizzen"
+"""Whom the plane connects as."""
 
 _CONFIG = """\
 # Written by Mizzen at each start of this server.
 server_name: mizzen
 listen: "{host}:{port}"
 ports_file_dir: {directory}
-authorization {{ user: {user}, password: {password} }}
+authorization {{ include {users} }}
 """
 
 
@@ -213,15 +215,15 @@ class NatsServer:
             host=self._host,
             port=self._port or -1,
             directory=json.dumps(str(directory)),
-            user=_USER,
-            password=json.dumps(self._password),
+            users=json.dumps(USERS_FILE),
         )
         options = {"max_payload": max(1024 * 1024, MESSAGE_BYTES_MAX), **self._options}
         config += "".join(f"{name}: {json.dumps(value)}\n" for name, value in options.items())
         path = directory / "server.conf"
         path.unlink(missing_ok=True)
-        path.touch(mode=0o600)  # before there is a password in it
+        path.touch(mode=0o600)
         path.write_text(config)
+        put_user(directory, ServerUser(USER, self._password))
         return directory
 
     async def _ready(self, directory: Path, process: asyncio.subprocess.Process) -> Access:
@@ -235,7 +237,7 @@ class NatsServer:
                 self.pid = int(path.stem.rpartition("_")[2])
                 self._port = urlsplit(urls[0]).port or 0
                 reached = address_of_this_machine() if self._host == EVERYWHERE else self._host
-                return Access(f"nats://{_USER}:{self._password}@{reached}:{self._port}")
+                return Access(f"nats://{USER}:{self._password}@{reached}:{self._port}")
             if process.returncode is not None:
                 said = (directory / "server.log").read_text(errors="replace").strip() or "it says nothing"
                 raise ServerNotFound(f"the NATS server ended as it started: {said.splitlines()[-1]}")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Protocol
 
-from bus.catalogue import dead_letters_of
+from bus.catalogue import dead_letters_of, is_forged, is_signed
 from bus.faults import Faults, Gate, IsCut, added, between
 from bus.packing import not_ours
 from bus.simulated_endpoint import Clock, Crowd, Ear, Letter, SimulatedBus, prefix_of
@@ -216,7 +216,7 @@ class SimulatedNetwork:
         if crowd is None:
             return False
         mark = data if len(data) <= _MARK_BYTES_MAX else hashlib.sha256(data).digest()
-        letter = Letter(sender, subject, data, mark, reply_to)
+        letter = Letter(sender, subject, data, mark, "" if is_signed(subject) else reply_to)
         for ear in crowd.single:
             self._send(name, ear, letter)
         for members in crowd.groups.values():
@@ -315,11 +315,16 @@ class SimulatedNetwork:
         parcel = letter.parcel
         if parcel is None:
             try:
-                # Decoded once for all its ears: what was decoded is frozen.
-                parcel = letter.parcel = decode_parcel(letter.data)
+                parcel = decode_parcel(letter.data)
             except CodecError as error:
-                self._dead_letter(endpoint, letter, error)
+                self._dead_letter(endpoint, letter)
+                if letter.reply_to and letter.subject != dead_letters_of(self.fleet):
+                    endpoint.say(not_ours(error), letter.reply_to)  # Whoever asked is told what is wrong.
                 return
+            if is_forged(self.fleet, letter.subject, parcel.message):
+                self._dead_letter(endpoint, letter)
+                return
+            letter.parcel = parcel  # Decoded once for all its ears: what was decoded is frozen.
         if self.gate is not None and not letter.is_let_go:
             name = "" if sender is None else sender.name
             if not self.gate(name, endpoint.name, parcel.message, lambda: self._let_go(ear, letter)):
@@ -347,18 +352,13 @@ class SimulatedNetwork:
             if ear.endpoint.name == held.endpoint.name:
                 self._put(ear, self.clock.now_ns(), late)
 
-    def _dead_letter(self, endpoint: SimulatedBus, letter: Letter, error: CodecError) -> None:
-        """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them.
-
-        Whoever asked is told what is wrong.
-        """
+    def _dead_letter(self, endpoint: SimulatedBus, letter: Letter) -> None:
+        """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them."""
         endpoint.counts.dead_letters += 1
         self.dead_letters += 1
         dead = dead_letters_of(self.fleet)
         if letter.subject != dead:
             self._spread(endpoint.name, endpoint, dead, letter.data, "")
-            if letter.reply_to:
-                endpoint.say(not_ours(error), letter.reply_to)
 
     def _hash_pieces(self) -> None:
         self._hash.update(b"".join(self._pieces))

@@ -5,9 +5,19 @@ from components.auditor import Auditor
 from components.job_queue import JobQueue
 from components.placement_store import PlacementStore
 from components.region_broker import RegionBroker
+from components.task_control import TaskControl
 from components.worker import Worker
 
-COMPONENTS = (JobQueue, PlacementStore, RegionBroker, AllocationAgent, Worker, Auditor)
+COMPONENTS = (JobQueue, PlacementStore, RegionBroker, TaskControl, AllocationAgent, Worker, Auditor)
 """Every role. Keepers stand first, because everybody else follows their logs."""
 
-__all__ = ["COMPONENTS", "AllocationAgent", "Auditor", "JobQueue", "PlacementStore", "RegionBroker", "Worker"]
+__all__ = [
+    "COMPONENTS",
+    "AllocationAgent",
+    "Auditor",
+    "JobQueue",
+    "PlacementStore",
+    "RegionBroker",
+    "TaskControl",
+    "Worker",
+]

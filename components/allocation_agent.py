@@ -3,14 +3,22 @@
 It owns nothing and grants nothing. An open bid is counted as taken until the auction is settled or the bid is old, so that
 one agent does not offer the same room twice. A claim is said again until the store answers; after a conflict the agent
 believes the rows in the answer for what it bids meanwhile, catches up to its sequence, and tries elsewhere, at most
-`CLAIM_TRIES_MAX` times.
+`CLAIM_TRIES_MAX` times. Tasks of attempts that run already it finds new nodes in components/task_places.py.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from components.task_places import (
+    OpenRevisions,
+    RevisionClosed,
+    RevisionConflicted,
+    RevisionMade,
+    TaskPlaces,
+)
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images, RowsTold
 from core.fact import NO_LOG, Fact, Note
@@ -18,6 +26,7 @@ from core.images import RegionImage
 from core.messages.agents import AgentPresent, BidSettled, ClaimAnswered, FindBid, PlaceAward, PresenceWanted
 from core.messages.base import Envelope, Message, Woken
 from core.messages.broker import ExecuteAward, SolicitBid
+from core.messages.control import PlaceTasks, RevisionAnswered
 from core.messages.queue import Abstention, Bid
 from core.messages.store import DeclineAward, SubmitClaim
 from core.nouns.ids import AgentName, AttemptKey, ClaimId, LogName, RegionName, WorkloadId, region_log
@@ -126,6 +135,7 @@ class AgentState:
         self.claims: dict[AttemptKey, OpenClaim] = {}
         self.claims_due: Agenda[AttemptKey] = Agenda()
         self.conflicted: dict[AttemptKey, CatchUp] = {}
+        self.revisions = OpenRevisions()
         self.learnt: dict[int, tuple[NodeRow, int]] = {}
         self.present_at = at
 
@@ -134,7 +144,15 @@ class AllocationAgent:
     """One agent of one region."""
 
     keeps: LogName | None = None
-    hears: tuple[type[Message], ...] = (FindBid, PlaceAward, BidSettled, ClaimAnswered, PresenceWanted)
+    hears: tuple[type[Message], ...] = (
+        FindBid,
+        PlaceAward,
+        BidSettled,
+        ClaimAnswered,
+        PlaceTasks,
+        RevisionAnswered,
+        PresenceWanted,
+    )
 
     def __init__(self, region: RegionName, agent: AgentName) -> None:
         self.region = region
@@ -148,6 +166,8 @@ class AllocationAgent:
             FindBid: self._find_bid,
             PlaceAward: self._place_award,
             BidSettled: self._bid_settled,
+            PlaceTasks: self._place_tasks,
+            RevisionAnswered: self._revision_answered,
             ClaimAnswered: self._claim_answered,
             PresenceWanted: self._presence_wanted,
         }
@@ -163,7 +183,10 @@ class AllocationAgent:
     def due(self, state: AgentState) -> Instant | None:
         """The next beat, the oldest bid's end, the next claim to say again, the next to try again."""
         caught_up = (since for _, since in _caught_up(state))
-        return earliest(state.present_at, state.bids_due.due(), state.claims_due.due(), *caught_up)
+        revisions_due = state.revisions.due(state.sequence)
+        return earliest(
+            state.present_at, state.bids_due.due(), state.claims_due.due(), revisions_due, *caught_up
+        )
 
     def decide(self, state: AgentState, envelope: Envelope) -> Decision:
         """Bid or abstain; claim; believe the store."""
@@ -206,6 +229,8 @@ class AllocationAgent:
                 state.conflicted.pop(key, None)
             case Conflicted(key, sequence):
                 state.conflicted[key] = CatchUp(sequence, fact.at)
+            case RevisionMade() | RevisionConflicted() | RevisionClosed():
+                state.revisions.note(fact.event, fact.at)
             case Learnt(rows, sequence):
                 for row in rows:
                     if sequence > state.sequence and sequence >= state.learnt.get(row.node, (row, 0))[1]:
@@ -267,7 +292,7 @@ class AllocationAgent:
         missing = 0
         shortage = shortage_of(state.view, self._room(state), request.jobs)
         if reason == Reason.NO_CAPACITY:
-            if (state.bids or state.claims) and self._would_fit(state, request):
+            if (state.bids or state.claims or state.revisions.rows) and self._would_fit(state, request):
                 reason = Reason.OPEN_BIDS
             else:
                 room = room_over_all(self._free_room(state), state.image.capacity, request.priority)
@@ -308,14 +333,15 @@ class AllocationAgent:
                 room.set(row)
         return room
 
-    def _room(self, state: AgentState, except_claim: AttemptKey | None = None) -> Room:
-        """What is available to a new bid: neither offered in an open one nor claimed already."""
+    def _room(self, state: AgentState, but_for: AttemptKey | None = None) -> Room:
+        """What is available to a new bid: neither offered in an open one nor claimed already, but for this attempt."""
         room = self._free_room(state)
         for bid in state.bids.values():
             room.take(bid.needs)
         for key, claim in state.claims.items():
-            if key != except_claim and state.image.capacity.holding(*key) is None:
+            if key != but_for and state.image.capacity.holding(*key) is None:
                 room.take(needs_of(claim.claim).items())
+        room.take(state.revisions.taken(state.image.capacity, but_for))
         return room
 
     # Claiming.
@@ -365,6 +391,10 @@ class AllocationAgent:
             resume_step=award.resume_step,
             grace=award.grace,
             max_duration=award.max_duration,
+            tenant=award.tenant,
+            control=award.control,
+            spec_revision=award.spec_revision,
+            failures_max=award.failures_max,
         )
 
     def _view(self, state: AgentState, sequence: int) -> View:
@@ -397,7 +427,7 @@ class AllocationAgent:
         """Search anew, on a view that knows what the claim conflicted with."""
         claim = open_claim.claim
         key = (claim.workload, claim.epoch)
-        found = self._search(state, self._room(state, except_claim=key), claim.jobs, claim.priority)
+        found = self._search(state, self._room(state, but_for=key), claim.jobs, claim.priority)
         if isinstance(found, Reason):
             return self._give_up(open_claim, found)
         tries = open_claim.tries + 1
@@ -426,6 +456,26 @@ class AllocationAgent:
             return NOTHING  # A bid that won stays counted until its claim is made, or it grows old.
         return Decision(events=(BidClosed(settled.auction),))
 
+    # Tasks of what runs.
+
+    def _place_tasks(self, state: AgentState, envelope: Envelope) -> Decision:
+        asked = envelope.message
+        assert isinstance(asked, PlaceTasks)
+        return self._places(state).place(asked)
+
+    def _revision_answered(self, state: AgentState, envelope: Envelope) -> Decision:
+        answer = envelope.message
+        assert isinstance(answer, RevisionAnswered)
+        decision = self._places(state).answered(answer)
+        if not decision.events or not answer.rows:
+            return decision
+        return Decision((Learnt(answer.rows, answer.sequence), *decision.events), decision.messages)
+
+    def _places(self, state: AgentState) -> TaskPlaces:
+        capacity, sequence = state.image.capacity, state.sequence
+        room = partial(self._room, state)
+        return TaskPlaces(self.region, self.agent, state.revisions, state.view, capacity, sequence, room)
+
     # Time.
 
     def _presence_wanted(self, state: AgentState, envelope: Envelope) -> Decision:
@@ -436,6 +486,9 @@ class AllocationAgent:
             # One at a time: the next search must see where this claim goes.
             return self._try_again(state, state.claims[key])
         now = envelope.at
+        placed = self._places(state).woken(now)
+        if placed is not None:
+            return placed
         events: list[Note] = [BidClosed(auction) for auction in state.bids_due.passed(now)]
         messages: list[Message] = []
         for key in state.claims_due.passed(now):

@@ -9,6 +9,7 @@ from collections import deque
 from msgspec.structs import asdict
 
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
+from core.control_invariants import check_control
 from core.events.region import ClaimGranted
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, Image, RegionImage
@@ -180,9 +181,10 @@ class Auditor:
     def _audit(self, state: AuditorState) -> list[Violation]:
         """Every state-wide check, worked out from scratch."""
         found = [
-            Violation(1, region_log(region), state.sequences[region_log(region)], text)
+            Violation(rule, region_log(region), state.sequences[region_log(region)], text)
             for region, image in sorted(state.regions.items())
-            for text in check_ledger(image.capacity)
+            for rule, texts in ((1, check_ledger(image.capacity)), (6, check_control(image)))
+            for text in texts
         ]
         if state.queue is not None:
             sequence = state.sequences[GLOBAL_LOG]

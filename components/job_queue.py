@@ -24,6 +24,7 @@ from components.queue_state import (
 )
 from components.settlement import Step, settle
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
+from core.events.control import ClaimRevised, NodesOpened
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -33,6 +34,7 @@ from core.events.queue import (
     RequeueRequested,
     WorkloadAwarded,
     WorkloadCancelled,
+    WorkloadChanged,
     WorkloadReleased,
     WorkloadsForgotten,
     WorkloadSubmitted,
@@ -47,6 +49,7 @@ from core.messages.queue import (
     Abstention,
     Bid,
     CancelWorkload,
+    ChangeWorkload,
     ExplainWorkload,
     HoldWorkload,
     ListWorkloads,
@@ -80,6 +83,7 @@ class JobQueue:
         HoldWorkload,
         ReleaseWorkload,
         RequeueWorkload,
+        ChangeWorkload,
         ShowWorkload,
         ListWorkloads,
         ExplainWorkload,
@@ -177,23 +181,33 @@ class JobQueue:
                     state.awards_due.put(workload, fact.at)
             case CancelRequested() | RequeueRequested():
                 state.awards_due.put(workload, fact.at)
+            case WorkloadChanged():
+                # What was bid was for other tasks: if it is not granted yet, its agent searches again.
+                state.won.pop(workload, None)
+                if row.is_standing:
+                    state.awards_due.put(workload, fact.at)
             case WorkloadCancelled():
                 state.awards_due.drop(workload)
         self._place(state, workload, row)
         if row.phase.is_terminal:
             state.ended.put(workload, after(fact.at, RETENTION))
-        if isinstance(event, WorkloadSubmitted | WorkloadReleased | AwardReturned | AttemptClosed):
+        if isinstance(
+            event, WorkloadSubmitted | WorkloadChanged | WorkloadReleased | AwardReturned | AttemptClosed
+        ):
             state.open_at = fact.at
 
     def _place(self, state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
-        """In the order exactly while it is pending and neither held nor to be cancelled."""
+        """In the order exactly while it is pending and neither held nor to be cancelled, and by the shape that it has now."""
         wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
-        if wanted and workload not in state.order:
-            state.order.add(workload, row.spec.priority, row.number, row.spec.shape)
-        elif not wanted and workload in state.order:
+        shape = row.spec.shape
+        was = state.order.shape_of(workload) if workload in state.order else None
+        if was is not None and (not wanted or was != shape):
             state.order.drop(workload)
-            if not state.order.has_shape(row.spec.shape):
-                state.house.forget_shape(row.spec.shape)
+            if not state.order.has_shape(was):
+                state.house.forget_shape(was)
+            was = None
+        if wanted and was is None:
+            state.order.add(workload, row.spec.priority, row.number, shape)
 
     def _fold_region(self, state: QueueState, fact: Fact) -> None:
         region = region_of(fact.log)
@@ -214,7 +228,7 @@ class JobQueue:
         if isinstance(event, AttemptEnded):
             if state.house.free(region, fact.sequence, event.gpu_milli):
                 state.open_at = fact.heard_at
-        elif isinstance(event, NodesJoined | NodesReturned):
+        elif isinstance(event, NodesJoined | NodesReturned | NodesOpened) or _makes_room(event):
             state.house.forget_region(region, fact.sequence)
             state.open_at = fact.heard_at
 
@@ -412,3 +426,8 @@ class JobQueue:
     def _is_remembered(self, state: QueueState, workload: WorkloadId) -> bool:
         images = [state.regions[region] for region in self.regions]
         return any(image is None or workload in image.attempts.rows for image in images)
+
+
+def _makes_room(event: object) -> bool:
+    """Whether tasks of what runs have left nodes."""
+    return isinstance(event, ClaimRevised) and any(one.node_from != one.node_to for one in event.moves)

@@ -9,14 +9,17 @@ What happens to nodes and attempts is recorded here at the broker's word, and ea
 the log shows that it no longer applies: hearing it twice or late changes nothing.
 """
 
-from collections import deque
 from collections.abc import Callable
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from components.node_records import HEARD_OF_NODES, NodeRecords
+from components.run_records import HEARD_OF_RUNS, RunRecords, healed
+from components.store_state import ClaimJudged, ClaimWaits, StoreState, Swept, WaitingClaim
+from components.task_records import HEARD_OF_TASKS, TaskRecords
 from core.codec import encode
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
+from core.events.control import DestructionHalted
 from core.events.queue import AttemptClosed, AwardReturned, WorkloadAwarded, WorkloadsForgotten
 from core.events.region import (
     AttemptEnded,
@@ -26,13 +29,11 @@ from core.events.region import (
     ClaimGranted,
     ClaimPromised,
     GangStarted,
-    NodesJoined,
-    NodesLost,
-    NodesReturned,
     StopOrdered,
 )
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import GlobalImage, RegionImage
+from core.images.control import TaskPhase
 from core.images.region import AttemptPhase, AttemptRow
 from core.messages.agents import ClaimAnswered
 from core.messages.base import Envelope, Message, Woken
@@ -41,9 +42,6 @@ from core.messages.store import (
     OrderStop,
     RecordCheckpoint,
     RecordEnd,
-    RecordJoin,
-    RecordLoss,
-    RecordReturn,
     RecordStarted,
     SubmitClaim,
 )
@@ -58,52 +56,10 @@ from core.nouns.limits import (
 )
 from core.nouns.placement import Claim, gpu_milli_of
 from core.nouns.reasons import Reason
-from core.nouns.workload import EndCause
 from core.rows import pack_rows
 from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room
-from core.rules.inventory import is_sound, numbered
+from core.rules.destruction import budget_of, is_free, may_order
 from core.touched import touched_by
-
-
-class ClaimWaits(Note, frozen=True):
-    """A claim names an award that was not read yet."""
-
-    claim: Claim
-
-
-class ClaimJudged(Note, frozen=True):
-    """A waiting claim was judged, or is too old to wait on."""
-
-    key: AttemptKey
-
-
-class Swept(Note, frozen=True):
-    """Superseded attempts were looked for."""
-
-
-class WaitingClaim(Struct):
-    """A claim and until when it may wait."""
-
-    claim: Claim
-    until: Instant
-
-
-class StoreState:
-    """The region's image, the queue's awards, and claims that are ahead of them."""
-
-    def __init__(self, at: Instant) -> None:
-        self.image = RegionImage.empty()
-        self.sequence = 0
-        self.awards = GlobalImage.empty(("awards", "regions"))
-        self.global_sequence = 0
-        self.waiting: dict[AttemptKey, WaitingClaim] = {}
-        self.ready_at: Instant | None = None
-        """When a waiting claim can be judged or dropped."""
-        self.superseded: dict[AttemptKey, None] = {}
-        """Ended or declined attempts that the queue's log shows superseded: to be forgotten."""
-        self.sweep_at = at
-        self.touched: deque[tuple[int, list[int]]] = deque(maxlen=TOUCHED_MAX)
-        """The nodes that each of the newest facts changed, by sequence."""
 
 
 class PlacementStore:
@@ -112,13 +68,13 @@ class PlacementStore:
     hears: tuple[type[Message], ...] = (
         SubmitClaim,
         DeclineAward,
-        RecordJoin,
-        RecordLoss,
-        RecordReturn,
         OrderStop,
         RecordStarted,
         RecordCheckpoint,
         RecordEnd,
+        *HEARD_OF_NODES,
+        *HEARD_OF_TASKS,
+        *HEARD_OF_RUNS,
     )
 
     def __init__(self, region: RegionName) -> None:
@@ -132,13 +88,13 @@ class PlacementStore:
             Woken: self._woken,
             SubmitClaim: self._submit_claim,
             DeclineAward: self._decline,
-            RecordJoin: self._join,
-            RecordLoss: self._loss,
-            RecordReturn: self._return,
             OrderStop: self._order_stop,
             RecordStarted: self._started,
             RecordCheckpoint: self._checkpoint,
             RecordEnd: self._end,
+            **NodeRecords().deciders,
+            **TaskRecords().deciders,
+            **RunRecords(region).deciders,
         }
 
     def initial(self, images: Images) -> StoreState:
@@ -368,44 +324,6 @@ class PlacementStore:
             events=(AwardDeclined(message.workload, message.epoch, message.reason, message.award_sequence),)
         )
 
-    # Nodes.
-
-    def _join(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, RecordJoin)
-        capacity = state.image.capacity
-        inventory = numbered(message.inventory, capacity)
-        if (
-            not is_sound(inventory)
-            or inventory.worker in capacity.workers
-            or any(capacity.has_node(node) for node in inventory.numbers())
-        ):
-            return NOTHING
-        return Decision(events=(NodesJoined(inventory.worker, inventory),))
-
-    def _loss(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, RecordLoss)
-        row = state.image.capacity.workers.get(message.worker)
-        if row is None or row.is_lost or row.sequence > message.sequence:
-            return NOTHING
-        return Decision(events=(NodesLost(message.worker, tuple(row.inventory.numbers())),))
-
-    def _return(self, state: StoreState, envelope: Envelope) -> Decision:
-        """Not while an attempt still counts on one of its nodes: that one's end is recorded first."""
-        message = envelope.message
-        assert isinstance(message, RecordReturn)
-        capacity = state.image.capacity
-        row = capacity.workers.get(message.worker)
-        if row is None or not row.is_lost or row.sequence > message.sequence:
-            return NOTHING
-        nodes = tuple(row.inventory.numbers())
-        mine = set(nodes)
-        for _, _, held in capacity.live():
-            if any(not mine.isdisjoint(spread.nodes) for spread in held.claim.spreads):
-                return NOTHING
-        return Decision(events=(NodesReturned(message.worker, nodes),))
-
     # Attempts.
 
     def _live(self, state: StoreState, workload: WorkloadId, epoch: int) -> AttemptRow | None:
@@ -416,13 +334,16 @@ class PlacementStore:
         message = envelope.message
         assert isinstance(message, OrderStop)
         row = self._live(state, message.workload, message.epoch)
-        if row is None or row.stop_cause:
+        image, sender, now = state.image, envelope.sender, envelope.at
+        if row is None or row.stop_cause or not may_order(image.capacity, message, now):
             return NOTHING
-        promises = state.image.capacity.promises.get(message.by, {}).values()
-        key = (message.workload, message.epoch)
-        if message.cause == EndCause.PREEMPTED and not any(key in claim.victims for claim in promises):
-            return NOTHING  # The promise was withdrawn meanwhile: who was not yet told to stop is spared.
-        return Decision(events=(StopOrdered(message.workload, message.epoch, message.cause, message.by),))
+        requester = "" if is_free(image.capacity, state.awards.awards, message) else sender
+        budget = budget_of(image.hardware)
+        if requester and image.destruction.spent(sender, now) >= budget:
+            is_told = image.destruction.is_told(sender, now)
+            return NOTHING if is_told else Decision(events=(DestructionHalted(sender, 1, budget),))
+        stop = StopOrdered(message.workload, message.epoch, message.cause, message.by, requester)
+        return Decision(events=(stop,))
 
     def _started(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -430,7 +351,12 @@ class PlacementStore:
         row = self._live(state, message.workload, message.epoch)
         if row is None or row.phase == AttemptPhase.STARTED:
             return NOTHING
-        return Decision(events=(GangStarted(message.workload, message.epoch),))
+        about = (message.workload, message.epoch)
+        control = state.image.control.row(*about)
+        tasks = control.tasks.items() if control is not None else ()
+        starting = [task for task, one in tasks if one.phase is TaskPhase.STARTING]
+        done = healed(control, *about, starting) if control is not None else []
+        return Decision(events=(GangStarted(*about), *done))
 
     def _checkpoint(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -449,8 +375,9 @@ class PlacementStore:
         held = state.image.capacity.holding(message.workload, message.epoch)
         assert held is not None, message
         freed = gpu_milli_of(held.claim.jobs)
-        ended = AttemptEnded(message.workload, message.epoch, message.cause, message.exit_code, freed)
-        return Decision(events=(ended, *self._grants_after(state, (message.workload, message.epoch))))
+        about = (message.workload, message.epoch)
+        ended = AttemptEnded(*about, message.cause, message.exit_code, freed, message.failed_nodes)
+        return Decision(events=(ended, *self._grants_after(state, about)))
 
     def _grants_after(self, state: StoreState, ended: AttemptKey) -> list[Event]:
         """Promises of which this was the last victim: granted in the same batch, or never, if a node was lost meanwhile."""

@@ -7,13 +7,14 @@ never older than the question.
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from components.answering import answered, refused
 from components.queue_state import QueueState, eligible
 from core.codec import encode
 from core.component import Decision
 from core.images import RegionImage
 from core.images.queue import WorkloadRow
 from core.images.region import AttemptRow
-from core.messages.base import Answer, Envelope, Message, Refused
+from core.messages.base import Envelope, Message
 from core.messages.queue import (
     ExplainWorkload,
     HardwareKnown,
@@ -65,6 +66,9 @@ class UserAnswers:
             region=row.region,
             hold_revision=row.hold_revision,
             is_held=row.is_held,
+            spec_revision=row.spec_revision,
+            spec=row.spec if message.wants_spec else None,
+            up_for=_span(row.started_at, envelope.at) if row.phase == Phase.RUNNING else -1,
         )
         return answered(shown)
 
@@ -271,16 +275,6 @@ class UserAnswers:
             shortage=said.shortage if said is not None else None,
             holders=_holders(state, image) if is_full and image is not None else (),
         )
-
-
-def answered(answer: Answer) -> Decision:
-    """Only an answer."""
-    return Decision(messages=(answer,))
-
-
-def refused(reason: Reason, problems: tuple[str, ...] = ()) -> Decision:
-    """Nothing changes, and why."""
-    return Decision(messages=(Refused(reason, sentence(reason), problems),))
 
 
 def _span(start: int, end: int) -> Nanoseconds:

@@ -1,18 +1,22 @@
-"""What users ask of the job queue: submit, cancel, hold, release, requeue. Each answer is told once it is durable.
+"""What users ask of the job queue: submit, change, cancel, hold, release, requeue. Each answer is told once it is durable.
 
 What they ask it to tell is in components/queue_answers.py.
 """
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from components.answering import answered, refused
 from components.auctions import settled
-from components.queue_answers import UserAnswers, answered, refused
+from components.queue_answers import UserAnswers
 from components.queue_state import AuctionClosed, QueueState
 from core.component import Decision
 from core.events.queue import (
     CancelRequested,
     RequeueRequested,
     WorkloadCancelled,
+    WorkloadChanged,
     WorkloadHeld,
     WorkloadReleased,
     WorkloadSubmitted,
@@ -23,6 +27,7 @@ from core.messages.base import Answer, Envelope, Message
 from core.messages.queue import (
     Acknowledged,
     CancelWorkload,
+    ChangeWorkload,
     HoldWorkload,
     ReleaseWorkload,
     RequeueWorkload,
@@ -33,7 +38,7 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.reasons import Reason
 from core.nouns.workload import Phase, WorkloadSpec
 from core.rules.never_fits import reasons_never
-from core.rules.submission import could_fit, problems_of
+from core.rules.submission import could_fit, problems_of, problems_of_change
 
 
 class UserRequests:
@@ -47,6 +52,7 @@ class UserRequests:
             HoldWorkload: self._hold,
             ReleaseWorkload: self._release,
             RequeueWorkload: self._requeue,
+            ChangeWorkload: self._change,
             **UserAnswers(regions).deciders,
         }
 
@@ -147,3 +153,27 @@ class UserRequests:
         if message.epoch > row.epoch:
             return refused(Reason.INVALID, (f"epoch: it is {row.epoch} now",))
         return Decision((RequeueRequested(message.workload, row.epoch),), (Acknowledged(message.workload),))
+
+    def _change(self, state: QueueState, envelope: Envelope) -> Decision:
+        """A repeat finds what it asked for; what was made from jobs that have changed since is refused."""
+        message = envelope.message
+        assert isinstance(message, ChangeWorkload)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        if row.phase.is_terminal:
+            return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
+        revision = row.spec_revision
+        if message.jobs == row.spec.jobs and message.revision in (revision, revision - 1):
+            return answered(Acknowledged(message.workload, revision))
+        problems = problems_of_change(row.spec, message.jobs)
+        if message.revision != revision:
+            return refused(Reason.SUPERSEDED, (f"revision: it is {revision} now", *problems))
+        if problems:
+            return refused(Reason.INVALID, problems)
+        refusal = self._never(state, replace(row.spec, jobs=message.jobs))
+        if refusal is not None:
+            return refused(*refusal)
+        changed = WorkloadChanged(message.workload, revision + 1, message.jobs)
+        answer = Acknowledged(message.workload, revision + 1)
+        return self._stop_auction(state, message.workload, (changed,), answer)

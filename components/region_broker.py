@@ -5,36 +5,45 @@ what workers report, so a broker that is killed and started again goes on where 
 attempt's end goes back to the queue.
 
 Each attempt that needs a word is on the agenda; the word is said again until the log or a report shows that it was heard.
-What the words are is in components/attempt_care.py.
+What the words are is in components/attempt_care.py, and for tasks that stand alone in components/task_care.py.
 """
 
 from collections.abc import Callable
 
-from components.attempt_care import Care, Shares, care_for, words_for_report
+from components.attempt_care import Known, care_for
+from components.node_health import (
+    ChecksAsked,
+    HealthWords,
+    Ill,
+    NodeHealth,
+    NodesAccused,
+    WorkersWatched,
+)
+from components.shares import ReportedShares, words_for_report
+from components.task_care import care_for_tasks
+from components.task_watch import TasksAttended, Watches
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
+from core.events.control import DomainLost
 from core.events.region import (
     AttemptEnded,
     AwardDeclined,
-    CheckpointCommitted,
     ClaimGranted,
     ClaimPromised,
     GangStarted,
-    NodesJoined,
     NodesLost,
-    NodesReturned,
-    StopOrdered,
 )
-from core.fact import NO_LOG, Fact, Note
+from core.fact import NO_LOG, Event, Fact, Note
 from core.images import RegionImage
 from core.images.region import AttemptPhase
 from core.messages.agents import AgentPresent, FindBid, PlaceAward, PresenceWanted
 from core.messages.base import BusBack, BusLost, Envelope, Message, Woken
 from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
-from core.messages.store import DeclineAward, OrderStop, RecordJoin, RecordLoss, RecordReturn
+from core.messages.store import DeclineAward, OrderStop, RecordJoin, RecordReturn
 from core.messages.workers import (
     BeatHeard,
     InventoryWanted,
+    NodesChecked,
     TasksPhase,
     TasksState,
     WorkerBeat,
@@ -42,9 +51,11 @@ from core.messages.workers import (
     WorkerReport,
 )
 from core.nouns.ids import AgentName, AttemptKey, LogName, RegionName, WorkerName, region_log
-from core.nouns.instant import Instant, Nanoseconds, after, earliest
-from core.nouns.limits import COMMAND_SAY_AGAIN, HEAD_INTERVAL, PRESENCE_SILENCE_MAX
+from core.nouns.instant import Instant, after, earliest
+from core.nouns.limits import HEAD_INTERVAL, PRESENCE_SILENCE_MAX
 from core.nouns.reasons import Reason
+
+SECTIONS = ("attempts", "capacity", "control", "maintenance")
 
 
 class AgentSeen(Note, frozen=True):
@@ -60,6 +71,8 @@ class WorkerSeen(Note, frozen=True):
     is_whole: bool
     tasks: tuple[TasksState, ...]
     order: tuple[int, int]
+    ill: Ill | None = None
+    """What a beat says of its nodes; None: it was no beat."""
 
 
 class Handed(Note, frozen=True):
@@ -71,13 +84,6 @@ class Attended(Note, frozen=True):
 
     key: AttemptKey
     again_at: Instant | None
-
-
-class WorkerWatched(Note, frozen=True):
-    """A worker's silence or return was acted on; it is looked at again then."""
-
-    worker: WorkerName
-    again_at: Instant
 
 
 class PresenceAsked(Note, frozen=True):
@@ -94,22 +100,21 @@ class BrokerState:
     """The region's image, who was heard when, and what each worker last said of each attempt."""
 
     def __init__(self, at: Instant) -> None:
-        self.image = RegionImage.empty(("attempts", "capacity"))
+        self.image = RegionImage.empty(SECTIONS)
         self.sequence = 0
         self.agents: dict[AgentName, Instant] = {}
         self.handed = 0
-        self.heard: dict[WorkerName, Instant] = {}
+        self.health = NodeHealth(at)
         self.orders: dict[WorkerName, tuple[int, int]] = {}
         """Of each worker's newest report."""
         self.counted: dict[WorkerName, None] = {}
         """Workers whose whole report was heard since the image was adopted."""
-        self.shares: Shares = {}
+        self.shares = ReportedShares()
         self.first_seen: dict[AttemptKey, Instant] = {}
         """When this broker first folded or found the attempt: what its deadlines count from."""
+        self.watches = Watches()
         self.attempts_due: Agenda[AttemptKey] = Agenda()
-        self.workers_due: Agenda[WorkerName] = Agenda()
         self.ask_at: Instant | None = at
-        self.is_bus_lost = False
         self.life = int(at)
         """Told apart from this broker's lives before by when it began."""
 
@@ -127,6 +132,7 @@ class RegionBroker:
         WorkerBeat,
         WorkerReport,
         WorkerInventory,
+        NodesChecked,
         BusLost,
         BusBack,
     )
@@ -136,7 +142,7 @@ class RegionBroker:
         self.name = f"broker.{region}"
         self.noun = "broker"
         self.scope = (region,)
-        self.follows = (Follow(region_log(region), ("attempts", "capacity")),)
+        self.follows = (Follow(region_log(region), SECTIONS),)
         self._deciders: dict[type[Message], Callable[[BrokerState, Envelope], Decision]] = {
             Woken: self._woken,
             SolicitBid: self._solicit,
@@ -147,6 +153,7 @@ class RegionBroker:
             WorkerBeat: self._beat,
             WorkerReport: self._report,
             WorkerInventory: self._inventory,
+            NodesChecked: self._nodes_checked,
             BusLost: self._bus_lost,
             BusBack: self._bus_back,
         }
@@ -161,7 +168,7 @@ class RegionBroker:
 
     def due(self, state: BrokerState) -> Instant | None:
         """The next attempt or worker to look at."""
-        return earliest(state.attempts_due.due(), state.workers_due.due(), state.ask_at)
+        return earliest(state.attempts_due.due(), state.health.due(), state.ask_at)
 
     def decide(self, state: BrokerState, envelope: Envelope) -> Decision:
         """Hand on, or do what the image calls for."""
@@ -190,13 +197,16 @@ class RegionBroker:
                     state.attempts_due.drop(key)
                 else:
                     state.attempts_due.put(key, again_at)
-            case WorkerWatched(worker, again_at):
-                state.workers_due.put(worker, again_at)
+            case TasksAttended(key):
+                state.attempts_due.drop(key)
+                state.watches.tasks[key].attended(fact.event, fact.at)
+                self._look(state, key, fact.at)
+            case WorkersWatched() | NodesAccused() | ChecksAsked():
+                state.health.note(fact.event)
             case PresenceAsked():
                 state.ask_at = after(fact.at, HEAD_INTERVAL) if not state.agents else None
             case BusSeen(is_back):
-                state.is_bus_lost = not is_back
-                self._count_silence_from(state, fact.at)
+                state.health.bus_seen(state.image.capacity, fact.at, is_back=is_back)
             case ImageAdopted(_, image, sequence):
                 assert isinstance(image, RegionImage)
                 self._adopt(state, image, sequence, fact.at)
@@ -207,106 +217,79 @@ class RegionBroker:
         state.sequence = sequence
         state.counted = {}
         state.attempts_due = Agenda()
-        state.workers_due = Agenda()
+        state.watches.adopt(image, at)
         for key in image.attempts.all_keys():
             row = image.attempts.row(*key)
             assert row is not None, key
             if row.phase.is_live or row.phase == AttemptPhase.PROMISED:
                 state.first_seen.setdefault(key, at)
                 state.attempts_due.put(key, at)
-        self._count_silence_from(state, at)
-
-    def _count_silence_from(self, state: BrokerState, at: Instant) -> None:
-        for worker in state.image.capacity.workers:
-            state.heard[worker] = at
-            state.workers_due.put(worker, after(at, PRESENCE_SILENCE_MAX))
+        state.health.adopt(image.capacity, at)
 
     def _index(self, state: BrokerState, fact: Fact) -> None:
         now = fact.heard_at
+        state.health.fold(state.image.capacity, fact)
+        assert isinstance(fact.event, Event), fact
+        for key in state.watches.fold(state.image, fact.event, now):
+            self._look(state, key, now)
         match fact.event:
-            case ClaimGranted(workload=workload, epoch=epoch) | ClaimPromised(workload=workload, epoch=epoch):
-                state.first_seen[workload, epoch] = now
-                state.attempts_due.put((workload, epoch), now)
-            case GangStarted(workload=workload, epoch=epoch):
-                state.first_seen[workload, epoch] = now
-                state.attempts_due.put((workload, epoch), now)
             case (
-                StopOrdered(workload=workload, epoch=epoch)
-                | CheckpointCommitted(workload=workload, epoch=epoch)
+                ClaimGranted(workload=workload, epoch=epoch)
+                | ClaimPromised(workload=workload, epoch=epoch)
+                | GangStarted(workload=workload, epoch=epoch)
             ):
-                state.attempts_due.put((workload, epoch), now)
+                state.first_seen[workload, epoch] = now
+                self._look(state, (workload, epoch), now)
             case AttemptEnded(workload=workload, epoch=epoch) | AwardDeclined(workload=workload, epoch=epoch):
                 state.first_seen.pop((workload, epoch), None)
                 state.attempts_due.drop((workload, epoch))
-                if state.shares.get((workload, epoch)):
+                if state.shares.of((workload, epoch)):
                     state.attempts_due.put((workload, epoch), now)  # Its workers are to be told.
-            case NodesJoined(worker=worker) | NodesReturned(worker=worker):
-                state.heard[worker] = now
-                state.workers_due.put(worker, after(now, PRESENCE_SILENCE_MAX))
             case NodesLost(worker=worker):
-                self._look_at_all_on(state, worker, now)
+                self._look_at_all_on(state, (worker,), now)
+            case DomainLost(workers=workers):
+                self._look_at_all_on(state, workers, now)
 
-    def _look_at_all_on(self, state: BrokerState, worker: WorkerName, now: Instant) -> None:
-        worker_of = state.image.capacity.worker_of
+    def _look(self, state: BrokerState, key: AttemptKey, at: Instant) -> None:
+        """Look at an attempt: at once, or when what has changed of its tasks is due."""
+        watch = state.watches.tasks.get(key)
+        due = at if watch is None else watch.next_at()
+        if due is not None:
+            state.attempts_due.put(key, due)
+
+    def _look_at_all_on(self, state: BrokerState, workers: tuple[WorkerName, ...], now: Instant) -> None:
+        worker_of, lost = state.image.capacity.worker_of, frozenset(workers)
         for workload, epoch, held in state.image.capacity.live():
-            if any(worker_of[node] == worker for spread in held.claim.spreads for node in spread.nodes):
-                state.attempts_due.put((workload, epoch), now)
+            if any(worker_of[node] in lost for spread in held.claim.spreads for node in spread.nodes):
+                self._look(state, (workload, epoch), now)
         for workload, epochs in state.image.capacity.promises.items():
             for epoch in epochs:
                 state.attempts_due.put((workload, epoch), now)
 
+    # What workers report.
+
     def _worker_seen(self, state: BrokerState, seen: WorkerSeen, at: Instant) -> None:
         worker = seen.worker
-        state.heard[worker] = at
         state.orders[worker] = seen.order
-        row = state.image.capacity.workers.get(worker)
-        if row is not None and not row.is_lost and worker not in state.workers_due:
-            state.workers_due.put(worker, after(at, PRESENCE_SILENCE_MAX))
-        for share in seen.tasks:
-            key = (share.workload, share.epoch)
-            known = state.shares.setdefault(key, {})
-            if known.get(worker) != share:
-                known[worker] = share
-                state.attempts_due.put(key, at)
+        state.health.hear(state.image.capacity, worker, at, seen.ill)
+        changed = [share for share in seen.tasks if state.shares.put(worker, share)]
         if seen.is_whole:
-            there = {(share.workload, share.epoch) for share in seen.tasks}
-            self._drop_what_is_gone(state, worker, there, at)
-            if worker not in state.counted:
-                state.counted[worker] = None
-                self._end_what_never_came(state, worker, there, at)
+            is_first = worker not in state.counted
+            state.counted[worker] = None
+            there = {share.key for share in seen.tasks}
+            changed.extend(state.shares.miss(state.image, state.watches, worker, there, is_first=is_first))
+        for share in changed:
+            self._share_changed(state, share, at)
 
-    def _end_what_never_came(
-        self, state: BrokerState, worker: WorkerName, there: set[AttemptKey], at: Instant
-    ) -> None:
-        """At a worker's first whole report: what the log shows started on it, and it does not have, has ended."""
-        capacity = state.image.capacity
-        for workload, epoch, held in capacity.live():
-            if not held.started_at or (workload, epoch) in there:
-                continue
-            if any(
-                capacity.worker_of[node] == worker for spread in held.claim.spreads for node in spread.nodes
-            ):
-                known = state.shares.setdefault((workload, epoch), {})
-                known[worker] = TasksState(workload, epoch, TasksPhase.ENDED, exit_code=-1)
-                state.attempts_due.put((workload, epoch), at)
-
-    def _drop_what_is_gone(
-        self, state: BrokerState, worker: WorkerName, there: set[AttemptKey], at: Instant
-    ) -> None:
-        """A share that ran and is no longer in a whole report ended without a word: its node started anew."""
-        for key in [key for key, known in state.shares.items() if worker in known and key not in there]:
-            known = state.shares[key]
-            row = state.image.attempts.row(*key)
-            if row is None or not row.phase.is_live:
-                del known[worker]
-                if not known:
-                    del state.shares[key]
-            elif known[worker].phase != TasksPhase.PREPARED:
-                known[worker] = TasksState(*key, TasksPhase.ENDED, known[worker].saved_step, exit_code=-1)
-                state.attempts_due.put(key, at)
-            else:
-                del known[worker]  # It was only prepared: it is prepared again.
-                state.attempts_due.put(key, at)
+    def _share_changed(self, state: BrokerState, share: TasksState, at: Instant) -> None:
+        """What is of no live attempt was answered as it was reported."""
+        key = share.key.attempt
+        watch = state.watches.tasks.get(key)
+        if watch is not None and share.task in watch.seen:
+            watch.look(share.task, at)
+            self._look(state, key, at)
+        elif watch is None and state.image.capacity.holding(*key) is not None:
+            state.attempts_due.put(key, at)
 
     # Requests of the queue.
 
@@ -379,9 +362,15 @@ class RegionBroker:
         for share in beat.tasks:
             messages.extend(words_for_report(self.region, state.image, state.sequence, beat.worker, share))
         has_ended = all(share.phase == TasksPhase.ENDED for share in beat.tasks)
-        if row is not None and row.is_lost and has_ended:
+        is_back = row is not None and row.is_lost and has_ended
+        if is_back and state.health.may_return(state.image.capacity, beat.worker, envelope.at):
             messages.append(RecordReturn(self.region, beat.worker, state.sequence))
-        seen = WorkerSeen(beat.worker, is_whole=True, tasks=beat.tasks, order=beat.order)
+        ill = row.inventory.ailing(beat.ill) if row is not None else ()
+        if ill:
+            words = self._health_words(state, envelope.at)
+            words.close_ill(beat.worker, ill)
+            messages.extend(words.messages)
+        seen = WorkerSeen(beat.worker, is_whole=True, tasks=beat.tasks, order=beat.order, ill=ill)
         return Decision((seen,), tuple(messages))
 
     def _report(self, state: BrokerState, envelope: Envelope) -> Decision:
@@ -408,6 +397,13 @@ class RegionBroker:
             return NOTHING
         return Decision(messages=(RecordJoin(self.region, message.inventory),))
 
+    def _nodes_checked(self, state: BrokerState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, NodesChecked)
+        words = self._health_words(state, envelope.at)
+        words.checked(message)
+        return Decision(messages=tuple(words.messages))
+
     def _bus_lost(self, state: BrokerState, envelope: Envelope) -> Decision:
         return Decision(events=(BusSeen(is_back=False),))
 
@@ -420,32 +416,35 @@ class RegionBroker:
         now = envelope.at
         events: list[Note] = []
         messages: list[Message] = []
+        agents = self._agents(state, now)
         for key in state.attempts_due.passed(now):
-            care = self._care(state, key, now)
-            messages.extend(care.messages)
-            events.append(Attended(key, care.again_at))
-        for worker in state.workers_due.passed(now):
-            watched, said = self._watch(state, worker, now)
-            events.append(watched)
-            messages.extend(said)
+            note, asks_agent, words = self._care(state, key, agents, now)
+            messages.extend(words)
+            events.append(note)
+            if asks_agent:
+                events.append(Handed())
+        health = self._health_words(state, now)
+        health.look()
+        events.extend(health.notes)
+        messages.extend(health.messages)
         if state.ask_at is not None and state.ask_at <= now:
             events.append(PresenceAsked())
             messages.append(PresenceWanted(self.region, state.life))
         return Decision(tuple(events), tuple(messages))
 
-    def _care(self, state: BrokerState, key: AttemptKey, now: Instant) -> Care:
-        seen = state.first_seen.get(key, now)
-        return care_for(self.region, state.image, state.sequence, key, state.shares.get(key, {}), seen, now)
+    def _care(
+        self, state: BrokerState, key: AttemptKey, agents: list[AgentName], now: Instant
+    ) -> tuple[Note, bool, tuple[Message, ...]]:
+        """What an attempt calls for, and whether the next agent is to look for room for it."""
+        seen, shares, watches = state.first_seen.get(key, now), state.shares.of(key), state.watches
+        about = (self.region, state.image, state.sequence, key)
+        if key in watches.tasks:
+            agent = agents[state.handed % len(agents)] if agents else None
+            alone = care_for_tasks(*about, watches, shares, seen, agent, now)
+            return alone.note, alone.has_asked_agent, alone.messages
+        known = Known(shares, seen, watches.gangs.get(key, seen), watches.lost_at)
+        care = care_for(*about, known, now)
+        return Attended(key, care.again_at), False, care.messages
 
-    def _watch(
-        self, state: BrokerState, worker: WorkerName, now: Instant
-    ) -> tuple[WorkerWatched, list[Message]]:
-        """Silent for too long is lost, and said again until the log shows it."""
-        row = state.image.capacity.workers[worker]
-        silent_at = after(state.heard.get(worker, now), PRESENCE_SILENCE_MAX)
-        if row.is_lost or state.is_bus_lost:
-            return WorkerWatched(worker, after(now, PRESENCE_SILENCE_MAX)), []
-        if silent_at > now:
-            return WorkerWatched(worker, silent_at), []
-        again: Nanoseconds = COMMAND_SAY_AGAIN
-        return WorkerWatched(worker, after(now, again)), [RecordLoss(self.region, worker, state.sequence)]
+    def _health_words(self, state: BrokerState, now: Instant) -> HealthWords:
+        return HealthWords(self.region, state.image.capacity, state.sequence, state.health, now)

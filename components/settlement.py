@@ -2,7 +2,7 @@
 
     region's log shows        the queue
     nothing                   says the award again; past its span, or when it is to be cancelled, asks for it back
-    promised or granted       waits; says stop when it is to be cancelled or requeued
+    promised or granted       waits; says stop when it is to be cancelled or requeued; says what its user changed since
     started                   records WorkloadBound
     declined                  records AwardReturned: the workload is pending again
     ended                     records AttemptClosed: pending again, or terminal
@@ -18,11 +18,12 @@ from core.images.queue import WorkloadRow
 from core.images.region import AttemptPhase, AttemptRow
 from core.messages.base import Message
 from core.messages.broker import ExecuteAward, StopAttempt, WithdrawAward
+from core.messages.control import ChangeAttempt
 from core.messages.queue import Bid
 from core.nouns.ids import AgentName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN
-from core.nouns.workload import EndCause, Phase
+from core.nouns.workload import EndCause, Kind, Phase
 
 
 class Step(Struct, frozen=True):
@@ -54,6 +55,8 @@ def settle(
     if attempt.phase == AttemptPhase.ENDED:
         return Step(events=(closed(workload, row, attempt),))
     step = _unwanted(workload, row, attempt, now)
+    if not step.messages:
+        step = _outdated(workload, row, attempt, now)
     if attempt.phase == AttemptPhase.STARTED and row.phase == Phase.AWARDED:
         bound = WorkloadBound(workload, row.epoch, row.region, attempt.sequence)
         return Step((bound,), step.messages, step.again_at)
@@ -92,6 +95,10 @@ def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None) -> ExecuteAw
         resume_step=row.resume_step,
         grace=row.spec.grace,
         max_duration=row.spec.max_duration,
+        tenant=row.spec.tenant,
+        control=row.spec.control,
+        spec_revision=row.spec_revision,
+        failures_max=row.spec.retry.task_failed,
     )
 
 
@@ -105,6 +112,15 @@ def _unwanted(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: 
         return Step((), (_withdraw(workload, row, is_overdue=False),), again)
     cause = EndCause.CANCELLED if row.is_cancel_requested else EndCause.REQUEUED
     return Step((), (StopAttempt(row.region, workload, row.epoch, cause),), again)
+
+
+def _outdated(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
+    """Its user changed it since it was claimed: the region is told, and its tasks follow there as their application agrees."""
+    is_stopping = not attempt.phase.is_live or attempt.stop_cause
+    if is_stopping or attempt.spec_revision >= row.spec_revision:
+        return Step()
+    change = ChangeAttempt(row.region, workload, row.epoch, row.spec_revision, row.spec.jobs)
+    return Step((), (change,), after(now, AWARD_SAY_AGAIN))
 
 
 def closed(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow) -> AttemptClosed:
@@ -131,8 +147,14 @@ def _phase_after(row: WorkloadRow, cause: EndCause) -> Phase:
         return Phase.CANCELLED
     if cause == EndCause.TIMEOUT:
         return Phase.TIMEOUT
-    if cause == EndCause.TASK_FAILED and row.tasks_failed >= row.spec.retry.task_failed:
+    if cause == EndCause.TASK_FAILED and _has_no_retry_left(row):
         return Phase.FAILED
     if cause == EndCause.START_FAILED and row.starts_failed >= row.spec.retry.start_failed:
         return Phase.FAILED
     return Phase.PENDING
+
+
+def _has_no_retry_left(row: WorkloadRow) -> bool:
+    """A gang's attempts are counted here. Of tasks that stand alone the region has counted, each task's failures in a row."""
+    limit = row.spec.retry.task_failed
+    return limit >= 0 if row.spec.kind == Kind.SERVICE else row.tasks_failed >= limit

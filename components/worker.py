@@ -10,19 +10,34 @@ broker that is merely late says it again with a higher sequence.
 A worker obeys only while it is joined: while a beat that the broker acknowledged is younger than the silence after which
 the broker takes it for lost. Back after a cut it must join first, and obeys nothing decided before that: whatever the log
 ended in its absence cannot be started by a word that was long on its way.
+
+It says to its spool how old the newest acknowledged beat is: what is strict ends there without one, and also when no
+worker is alive to end it.
 """
 
 from collections.abc import Callable
 
 from core.component import NOTHING, Decision, Follow, Images
-from core.effects import FindTasks, ForgetShare, KeepFence, PrepareShare, StartShare, StopShare
+from core.effects import (
+    FindTasks,
+    ForgetShare,
+    KeepFence,
+    KeepHeard,
+    LookAtNodes,
+    PrepareShare,
+    StartShare,
+    StopShare,
+)
 from core.fact import Fact, Note
 from core.messages.agents import PresenceWanted
 from core.messages.base import Envelope, Message, Woken
 from core.messages.workers import (
     BeatHeard,
+    CheckNodes,
     EndRecorded,
     InventoryWanted,
+    NodesChecked,
+    NodesLooked,
     PrepareTasks,
     StartTasks,
     StopTasks,
@@ -34,8 +49,8 @@ from core.messages.workers import (
     WorkerInventory,
     WorkerReport,
 )
-from core.nouns.fleet import Inventory
-from core.nouns.ids import AttemptKey, LogName, RegionName
+from core.nouns.fleet import UNNUMBERED, Inventory
+from core.nouns.ids import LogName, RegionName, ShareKey
 from core.nouns.instant import Instant, after
 from core.nouns.limits import PRESENCE_INTERVAL, PRESENCE_SILENCE_MAX
 
@@ -67,13 +82,19 @@ class ShareChanged(Note, frozen=True):
 class Preparing(Note, frozen=True):
     """A share is being prepared, which takes its time: the spool will say when it is."""
 
-    key: AttemptKey
+    key: ShareKey
 
 
 class ShareForgotten(Note, frozen=True):
     """The region's log shows the end of a share: nobody needs to hear of it again."""
 
-    key: AttemptKey
+    key: ShareKey
+
+
+class Looked(Note, frozen=True):
+    """How the nodes are."""
+
+    ill: tuple[tuple[int, str], ...]
 
 
 class Reported(Note, frozen=True):
@@ -103,8 +124,9 @@ class WorkerState:
         self.sequence = 0
         self.start = 0
         self.reports = 0
-        self.shares: dict[AttemptKey, TasksState] = {}
-        self.preparing: dict[AttemptKey, None] = {}
+        self.shares: dict[ShareKey, TasksState] = {}
+        self.preparing: dict[ShareKey, None] = {}
+        self.ill: tuple[tuple[int, str], ...] = ()
         self.beat_at = at
         """When the next beat is due."""
         self.beaten_at = at
@@ -124,11 +146,13 @@ class Worker:
         StartTasks,
         StopTasks,
         EndRecorded,
+        CheckNodes,
         BeatHeard,
         InventoryWanted,
         PresenceWanted,
         TasksChanged,
         TasksFound,
+        NodesLooked,
     )
 
     def __init__(self, region: RegionName, inventory: Inventory) -> None:
@@ -142,10 +166,12 @@ class Worker:
             Woken: self._woken,
             TasksFound: self._found,
             TasksChanged: self._changed,
+            NodesLooked: self._looked,
             PrepareTasks: self._prepare,
             StartTasks: self._start,
             StopTasks: self._stop,
             EndRecorded: self._end_recorded,
+            CheckNodes: self._check,
             BeatHeard: self._beat_heard,
             InventoryWanted: self._inventory_wanted,
             PresenceWanted: self._presence_wanted,
@@ -167,14 +193,17 @@ class Worker:
         """Fold one note."""
         match fact.event:
             case ShareChanged(tasks):
-                state.shares[tasks.workload, tasks.epoch] = tasks
-                state.preparing.pop((tasks.workload, tasks.epoch), None)
+                state.shares[tasks.key] = tasks
+                state.preparing.pop(tasks.key, None)
             case Preparing(key):
                 state.preparing[key] = None
             case ShareForgotten(key):
                 state.shares.pop(key, None)
             case Obeyed(sequence):
                 state.sequence = max(state.sequence, sequence)
+            case Looked(ill):
+                state.ill = ill
+                state.beat_at = fact.at  # Nothing more is to be placed on what is ill.
             case Reported():
                 state.reports += 1
             case Beaten():
@@ -194,7 +223,7 @@ class Worker:
                 state.is_ready = True
                 state.start = start
                 state.sequence = max(state.sequence, sequence)
-                state.shares = {(share.workload, share.epoch): share for share in tasks}
+                state.shares = {share.key: share for share in tasks}
                 state.preparing = {}
         return state
 
@@ -215,6 +244,16 @@ class Worker:
         assert isinstance(changed, TasksChanged)
         return Decision((ShareChanged(changed.tasks), Reported()), (self._report(state, changed.tasks),))
 
+    def _looked(self, state: WorkerState, envelope: Envelope) -> Decision:
+        looked = envelope.message
+        assert isinstance(looked, NodesLooked)
+        ill = self.inventory.ailing(looked.ill)
+        texts = dict(ill)
+        found = [(node, texts.get(node, texts.get(UNNUMBERED, ""))) for node in looked.asked]
+        well = tuple(node for node, text in found if not text)
+        answer = NodesChecked(self.region, self.worker, well, tuple(one for one in found if one[1]))
+        return Decision((Looked(ill),) if ill != state.ill else (), (answer,) if looked.asked else ())
+
     # From the broker.
 
     def _prepare(self, state: WorkerState, envelope: Envelope) -> Decision:
@@ -222,23 +261,22 @@ class Worker:
         assert isinstance(command, PrepareTasks)
         if not self._may(state, envelope, command.sequence):
             return NOTHING
-        share = state.shares.get((command.workload, command.epoch))
+        share = state.shares.get(command.key) or self._live_before(state, command.key)
         if share is not None:
             return self._obeyed(state, command.sequence, share)
-        key = (command.workload, command.epoch)
-        if key in state.preparing or self._knows_newer(state, command):
+        if command.key in state.preparing or self._knows_newer(state, command.key):
             return NOTHING
-        return Decision((Obeyed(command.sequence), Preparing(key)), effects=(PrepareShare(command),))
+        return Decision((Obeyed(command.sequence), Preparing(command.key)), effects=(PrepareShare(command),))
 
     def _start(self, state: WorkerState, envelope: Envelope) -> Decision:
         command = envelope.message
         assert isinstance(command, StartTasks)
-        share = state.shares.get((command.workload, command.epoch))
+        share = state.shares.get(command.key)
         if share is None or not self._may(state, envelope, command.sequence):
             return NOTHING
         if share.phase != TasksPhase.PREPARED:
             return self._obeyed(state, command.sequence, share)
-        effect = StartShare(command.workload, command.epoch, command.sequence, command.masters, command.hosts)
+        effect = StartShare(command.key, command.sequence, command.masters, command.hosts)
         return Decision(events=(Obeyed(command.sequence),), effects=(effect,))
 
     def _stop(self, state: WorkerState, envelope: Envelope) -> Decision:
@@ -247,24 +285,24 @@ class Worker:
         assert isinstance(command, StopTasks)
         if not self._may(state, envelope, command.sequence):
             return NOTHING
-        key = (command.workload, command.epoch)
-        share = state.shares.get(key)
-        if share is None and key in state.preparing:
+        share = state.shares.get(command.key)
+        if share is None and command.key in state.preparing:
             # It is stopped once it is prepared: whoever says this says it again.
             return Decision(events=(Obeyed(command.sequence),), effects=(KeepFence(command.sequence),))
         if share is None:
-            gone = TasksState(command.workload, command.epoch, TasksPhase.ENDED)
+            gone = TasksState(
+                command.workload, command.epoch, TasksPhase.ENDED, task=command.task, run=command.run
+            )
             return self._obeyed(state, command.sequence, gone)
         if share.phase in (TasksPhase.STOPPING, TasksPhase.ENDED):
             return self._obeyed(state, command.sequence, share)
-        effect = StopShare(command.workload, command.epoch, command.sequence, command.grace)
+        effect = StopShare(command.key, command.sequence, command.grace)
         return Decision(events=(Obeyed(command.sequence),), effects=(effect,))
 
     def _end_recorded(self, state: WorkerState, envelope: Envelope) -> Decision:
         command = envelope.message
         assert isinstance(command, EndRecorded)
-        key = (command.workload, command.epoch)
-        share = state.shares.get(key)
+        share = state.shares.get(command.key)
         if (
             not self._may(state, envelope, command.sequence)
             or share is None
@@ -272,19 +310,27 @@ class Worker:
         ):
             return NOTHING
         return Decision(
-            events=(Obeyed(command.sequence), ShareForgotten(key)),
-            effects=(ForgetShare(command.workload, command.epoch, command.sequence),),
+            events=(Obeyed(command.sequence), ShareForgotten(command.key)),
+            effects=(ForgetShare(command.key, command.sequence),),
         )
+
+    def _check(self, state: WorkerState, envelope: Envelope) -> Decision:
+        """It changes nothing, so whoever asks is told."""
+        command = envelope.message
+        assert isinstance(command, CheckNodes)
+        return Decision(effects=(LookAtNodes(command.nodes),)) if state.is_ready else NOTHING
 
     def _beat_heard(self, state: WorkerState, envelope: Envelope) -> Decision:
         heard = envelope.message
         assert isinstance(heard, BeatHeard)
         if not state.is_ready or heard.order != state.beat_order:
             return NOTHING
+        age = KeepHeard(envelope.at - state.beaten_at)
         if envelope.at < state.joined_until or heard.sequence <= state.sequence:
-            return Decision(events=(Joined(), BrokerHeard(heard.life)))
+            return Decision(events=(Joined(), BrokerHeard(heard.life)), effects=(age,))
         return Decision(
-            (Joined(), BrokerHeard(heard.life), Obeyed(heard.sequence)), effects=(KeepFence(heard.sequence),)
+            events=(Joined(), BrokerHeard(heard.life), Obeyed(heard.sequence)),
+            effects=(age, KeepFence(heard.sequence)),
         )
 
     def _inventory_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
@@ -300,8 +346,26 @@ class Worker:
     def _may(self, state: WorkerState, envelope: Envelope, sequence: int) -> bool:
         return state.is_ready and envelope.at < state.joined_until and sequence >= state.sequence
 
-    def _knows_newer(self, state: WorkerState, command: PrepareTasks) -> bool:
-        return any(workload == command.workload and epoch > command.epoch for workload, epoch in state.shares)
+    def _knows_newer(self, state: WorkerState, key: ShareKey) -> bool:
+        """A newer attempt of its workload is here, or a newer run of the same task."""
+        mine = [one for one in state.shares if one.workload == key.workload]
+        return any(
+            one.epoch > key.epoch or ((one.epoch, one.task) == (key.epoch, key.task) and one.run > key.run)
+            for one in mine
+        )
+
+    def _live_before(self, state: WorkerState, key: ShareKey) -> TasksState | None:
+        """An older run of the same task that has not ended: no task runs beside its forerunner."""
+        if not key.run:
+            return None
+        return next(
+            (
+                share
+                for one, share in state.shares.items()
+                if one[:3] == key[:3] and one.run < key.run and share.phase != TasksPhase.ENDED
+            ),
+            None,
+        )
 
     def _obeyed(self, state: WorkerState, sequence: int, share: TasksState) -> Decision:
         """Nothing is left to do but to remember the fence and to say how it stands."""
@@ -315,5 +379,6 @@ class Worker:
 
     def _beat(self, state: WorkerState) -> Decision:
         order = (state.start, state.reports)
-        beat = WorkerBeat(self.region, self.worker, tuple(state.shares.values()), order, state.life)
+        shares = tuple(state.shares.values())
+        beat = WorkerBeat(self.region, self.worker, shares, order, state.life, state.ill)
         return Decision((Beaten(),), (beat,))

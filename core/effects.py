@@ -2,7 +2,7 @@
 
 from core.component import Effect
 from core.messages.workers import PrepareTasks
-from core.nouns.ids import WorkloadId
+from core.nouns.ids import ShareKey
 
 
 class FindTasks(Effect, frozen=True):
@@ -18,8 +18,7 @@ class PrepareShare(Effect, frozen=True):
 class StartShare(Effect, frozen=True):
     """Run a prepared share. Comes back as `TasksChanged`, then and whenever it changes by itself."""
 
-    workload: WorkloadId
-    epoch: int
+    key: ShareKey
     sequence: int
     masters: tuple[str, ...] = ()
     """As in `StartTasks`."""
@@ -29,8 +28,7 @@ class StartShare(Effect, frozen=True):
 class StopShare(Effect, frozen=True):
     """End a share, with grace. Comes back as `TasksChanged` once nothing of it runs."""
 
-    workload: WorkloadId
-    epoch: int
+    key: ShareKey
     sequence: int
     grace: int
 
@@ -38,8 +36,7 @@ class StopShare(Effect, frozen=True):
 class ForgetShare(Effect, frozen=True):
     """Drop an ended share from the spool."""
 
-    workload: WorkloadId
-    epoch: int
+    key: ShareKey
     sequence: int
 
 
@@ -47,3 +44,19 @@ class KeepFence(Effect, frozen=True):
     """Remember the highest sequence obeyed, on disk, though nothing else is to be done."""
 
     sequence: int
+
+
+class KeepHeard(Effect, frozen=True):
+    """The region was heard: its newest acknowledged beat was said so long ago. What is strict runs on from then.
+
+    Whoever runs the tasks counts, and not the worker: one that is dead, or stands still, would stop nothing.
+    """
+
+    age: int
+    """Nanoseconds."""
+
+
+class LookAtNodes(Effect, frozen=True):
+    """Check these nodes. Comes back as `NodesLooked`."""
+
+    nodes: tuple[int, ...]

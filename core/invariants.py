@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from core.control_invariants import Finding, check_control_fact
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -34,9 +35,6 @@ from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_l
 from core.nouns.placement import Claim, needs_of
 from core.nouns.workload import EndCause, Kind, Phase
 from core.rules.claim import check_nodes, is_well_formed
-
-Finding = tuple[int, str]
-"""A rule that is broken, by its number in DESIGN §11, and how."""
 
 
 class Violation(Struct, frozen=True):
@@ -117,7 +115,7 @@ def check_grant(claim: Claim, before: RegionImage) -> list[Finding]:
         if not reserved_for_it:
             room = capacity.available(node)
             free = (room.gpu_milli, room.cpu_milli, room.memory_bytes)
-        if not capacity.is_open(node):
+        if capacity.is_lost[node] or capacity.closed[node]:
             found.append((2, f"{claim.workload}.{claim.epoch}: granted on node {node}, which is not open"))
         elif any(
             have < want
@@ -221,6 +219,9 @@ def _phase_after(cause: EndCause, row: WorkloadRow) -> Phase:
     if row.is_cancel_requested:
         return Phase.CANCELLED
     match cause:
+        case EndCause.TASK_FAILED if row.spec.kind == Kind.SERVICE:
+            # Its region counted the failures of each task; without a limit nothing of it ends by them.
+            return Phase.FAILED if row.spec.retry.task_failed >= 0 else Phase.PENDING
         case EndCause.TASK_FAILED if row.tasks_failed >= row.spec.retry.task_failed:
             return Phase.FAILED
         case EndCause.START_FAILED if row.starts_failed >= row.spec.retry.start_failed:
@@ -274,7 +275,13 @@ def _still_live(workload: WorkloadId, regions: dict[RegionName, RegionImage]) ->
 def check_region_fact(
     region: RegionName, fact: Fact, before: RegionImage, queue: GlobalImage | None
 ) -> list[Finding]:
-    """Rules 1, 2, 3 and 5 at a fact of a region, given the queue's image at the same cut, if it is known."""
+    """Rules 1, 2, 3, 5 and 6 at a fact of a region, given the queue's image at the same cut, if it is known."""
+    return [*_check_attempt_fact(region, fact, before, queue), *check_control_fact(fact, before)]
+
+
+def _check_attempt_fact(
+    region: RegionName, fact: Fact, before: RegionImage, queue: GlobalImage | None
+) -> list[Finding]:
     event = fact.event
     match event:
         case ClaimGranted():

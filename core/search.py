@@ -153,7 +153,7 @@ def missing_gpu_milli(view: NodeView, room: Room, jobs: tuple[JobSpec, ...]) -> 
 class _Released:
     """What victims would give back, as arrays, so that trying a prefix of them costs one addition."""
 
-    def __init__(self, victims: list[Victim], is_lost: list[bool]) -> None:
+    def __init__(self, victims: list[Victim], capacity: Capacity) -> None:
         self.victims = victims
         nodes: list[int] = []
         amounts: list[tuple[int, int, int]] = []
@@ -162,7 +162,7 @@ class _Released:
             for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
                 need = job.need
                 for node, count in zip(spread.nodes, spread.tasks, strict=True):
-                    if not is_lost[node]:  # A lost node gives nothing back before it has reported empty.
+                    if capacity.is_open(node):  # A lost node gives nothing back, a closed one takes nothing.
                         nodes.append(node)
                         amounts.append(
                             (need.gpu_milli * count, need.cpu_milli * count, need.memory_bytes * count)
@@ -192,13 +192,13 @@ def find_with_victims(
     source    MAST §4.3: lowest priority first, among those the longest-running, until it fits; then the largest of the
               chosen first, and those not needed are spared
     """
-    candidates = _Released(_candidates(capacity, priority), capacity.is_lost)
+    candidates = _Released(_candidates(capacity, priority), capacity)
     count = len(candidates.victims)
     if not count or isinstance(find_spreads(view, candidates.room_after(room, count), jobs), Reason):
         return Reason.NO_CAPACITY
     chosen = candidates.victims[: _shortest_prefix(view, room, jobs, candidates)]
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
-    released = _Released(chosen, capacity.is_lost)
+    released = _Released(chosen, capacity)
     count = _shortest_prefix(view, room, jobs, released)
     spreads = find_spreads(view, released.room_after(room, count), jobs)
     assert not isinstance(spreads, Reason), spreads
@@ -207,7 +207,7 @@ def find_with_victims(
 
 def room_over_all(room: Room, capacity: Capacity, priority: int) -> Room:
     """What would be available if everybody who could be pushed out had ended: what a refusal's shortage is counted from."""
-    candidates = _Released(_candidates(capacity, priority), capacity.is_lost)
+    candidates = _Released(_candidates(capacity, priority), capacity)
     return candidates.room_after(room, len(candidates.victims))
 
 

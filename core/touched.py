@@ -1,5 +1,6 @@
 """Which nodes a fact touches: what an index must copy again, and a check must look at again."""
 
+from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened
 from core.events.region import (
     AttemptEnded,
     AwardDeclined,
@@ -12,7 +13,7 @@ from core.events.region import (
 )
 from core.fact import Fact
 from core.images.capacity import Capacity
-from core.nouns.placement import needs_of
+from core.nouns.placement import needs_of, numbers_in
 
 
 def touched_by(capacity: Capacity, fact: Fact) -> list[int]:
@@ -29,6 +30,11 @@ def touched_by(capacity: Capacity, fact: Fact) -> list[int]:
             return list(needs_of(claim)) if claim else []
         case NodesJoined():
             return event.inventory.numbers()
+        case ClaimRevised():
+            ends = ((move.node_from, move.node_to) for move in event.moves)
+            return sorted({node for pair in ends for node in pair if node >= 0})
+        case NodesClosed() | NodesOpened() | DomainLost():
+            return numbers_in(event.nodes)
         case NodesLost() | NodesReturned():
             return list(event.nodes)
     return []

@@ -98,7 +98,7 @@ class NodeView:
         capacity, room = self._capacity, self._room
         gpu, cpu, memory = capacity.gpu, capacity.cpu, capacity.memory
         for node in sorted(self._dirty):
-            if capacity.is_lost[node]:
+            if not capacity.is_open(node):
                 room.gpu[node] = room.cpu[node] = room.memory[node] = 0
             else:
                 room.gpu[node] = max(0, gpu.free[node] - gpu.reserved[node])

@@ -26,6 +26,11 @@ scenario = App(
     help="Put a fleet, a load and misfortune before a whole plane, in simulation.",
     version_flags=[],
 )
+controller = App(
+    name="controller",
+    help="Decide yourself when the tasks of your jobs may be touched.",
+    version_flags=[],
+)
 app.command(
     "mizzen.commands.up:up",
     name="up",
@@ -49,13 +54,41 @@ app.command("mizzen.commands.cancel:cancel", name="cancel", help="End workloads 
 app.command("mizzen.commands.hold:hold", name="hold", help="Keep workloads from being awarded.")
 app.command("mizzen.commands.release:release", name="release", help="Lift the hold of workloads.")
 app.command("mizzen.commands.requeue:requeue", name="requeue", help="Stop workloads and place them anew.")
+app.command(
+    "mizzen.commands.tasks:tasks", name="tasks", help="List the tasks of a workload: where, and what is next."
+)
+app.command("mizzen.commands.restart:restart", name="restart", help="Start tasks again where they are.")
+app.command("mizzen.commands.move:move", name="move", help="Start tasks again on other nodes.")
+app.command("mizzen.commands.update:update", name="update", help="Change what a workload's tasks run.")
+app.command("mizzen.commands.resize:resize", name="resize", help="Change how many tasks a workload has.")
+app.command(
+    "mizzen.commands.controllers:controllers",
+    name="controllers",
+    help="List who decides when tasks are touched, and whether they answer.",
+)
 app.command("mizzen.commands.nodes:nodes", name="nodes", help="List nodes: what is free, and who is on them.")
+app.command("mizzen.commands.drain:drain", name="drain", help="Empty nodes, and see how far that is.")
+app.command("mizzen.commands.undrain:undrain", name="undrain", help="Let drained nodes take work again.")
+app.command(
+    "mizzen.commands.maintain:maintain", name="maintain", help="Plan work on nodes, and see how far it is."
+)
 app.command("mizzen.commands.log:log", name="log", help="Tell the facts of a log.")
 app.command("mizzen.commands.replay:replay", name="replay", help="Fold a log anew, and tell its digest.")
 app.command("mizzen.commands.state:state", name="state", help="Tell what a log came to, as JSON.")
 app.command("mizzen.commands.verify:verify", name="verify", help="Check that logs are whole.")
 app.command("mizzen.commands.version:version", name="version", help="Tell what this is and what it runs on.")
 app.command(scenario)
+app.command(controller)
+controller.command(
+    "mizzen.commands.controller:run_controller",
+    name="run",
+    help="Run a controller of your own in this process.",
+)
+controller.command(
+    "mizzen.commands.controller:credentials",
+    name="credentials",
+    help="Let a controller in under its own name, or no longer.",
+)
 scenario.command("mizzen.commands.scenario:list_scenarios", name="list", help="Name the scenarios there are.")
 scenario.command("mizzen.commands.scenario:run", name="run", help="Run a scenario and check what came of it.")
 scenario.command(

@@ -47,6 +47,9 @@ class RequestRefused(CommandError):
     def __init__(self, refused: Refused) -> None:
         super().__init__(refusal_text(refused), MISUSED if refused.reason == Reason.INVALID else FAILED)
         self.reason = refused.reason
+        self.sentence = refused.sentence
+        self.problems_told = refused.problems
+        """Each alone; the text has them all."""
 
 
 class Plane(Struct, frozen=True):

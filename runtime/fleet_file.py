@@ -5,7 +5,8 @@
       here: {this_machine: true}
       eu: {nodes: 40, gpu_type: H100, workers: 2}
       us: {nodes: 8, gpu_type: A100, gpus_per_node: 4, agents: 1}
-      asia: {nodes: 64, gpu_type: H100, workers: 4, nodes_per_rack: 8, zones: 2}
+      asia: {nodes: 64, gpu_type: H100, workers: 4, nodes_per_rack: 8, zones: 2, power_domains: 2}
+      serving: {nodes: 16, gpu_type: A100, pool: service}
 
 A region is this machine, which runs programs, or nodes that are emulated. Every field is typed, and a field that is not
 known is refused by its name.
@@ -31,6 +32,7 @@ Positive = Annotated[int, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=0)]
 
 FLEET = "mizzen"
+POOL = "training"
 HERE = RegionName("here")
 EMULATED_NODE = Amount(0, 96_000, 1 << 40)
 """What an emulated node has beside its GPUs."""
@@ -58,16 +60,29 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
     nodes_per_rack: Positive = 16
     zones: Positive = 1
     """`zone-0`, `zone-1`, and so on, among which the workers are cut with all their nodes: no rack lies in two of them."""
+    power_domains: Count = 0
+    """`power-0`, `power-1`, and so on, which fail as one when their main switchboard does: each zone's workers are dealt out to them in turn, so that a domain reaches into every zone. 0: nobody knows what feeds the nodes."""
+    pool: Name = POOL
+    """What its nodes are used for."""
 
     def problem(self) -> str:
         """What its type cannot say is wrong; empty when nothing is."""
+        return next(iter(self.problems().values()), "")
+
+    def problems(self) -> dict[str, str]:
+        """All of that, by the field that it is about; by no name, about several."""
         if self.this_machine and self.nodes:
-            return "it is either `this_machine` or has emulated `nodes`"
+            return {"": "it is either `this_machine` or has emulated `nodes`"}
         if not self.this_machine and not (self.nodes and self.gpu_type):
-            return "it needs `nodes` and `gpu_type`, or `this_machine: true`"
-        if self.zones > 1 and self.zones > min(self.workers, self.nodes):
-            return f"its {self.zones} `zones` need a worker each, and a node for each worker"
-        return ""
+            return {"": "it needs `nodes` and `gpu_type`, or `this_machine: true`"}
+        workers = 1 if self.this_machine else min(self.workers, self.nodes)
+        if self.zones > 1 and self.zones > workers:
+            return {"zones": f"its {self.zones} `zones` need a worker each, and a node for each worker"}
+        largest = -(-workers // self.zones)
+        if self.power_domains > largest:
+            text = f"its {self.power_domains} `power_domains` need a worker each in one zone, and a zone has {largest} at most"
+            return {"power_domains": text}
+        return {}
 
 
 class FleetFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,16 +116,23 @@ def plan_of_this_machine() -> Plan:
 
 
 def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
-    """Like nodes cut among workers, each of which begins a rack of its own, and workers cut among zones."""
+    """Like nodes cut among workers, each of which begins a rack of its own; workers cut among zones, and each zone's dealt out
+    to the power domains.
+    """
     total = Amount(MILLI * spec.gpus_per_node, EMULATED_NODE.cpu_milli, EMULATED_NODE.memory_bytes)
     inventories = []
     first = 0
     workers = min(spec.workers, spec.nodes)
+    in_zone: dict[str, int] = {}
     for number in range(workers):
         count = spec.nodes // spec.workers + (number < spec.nodes % spec.workers)
         rack = number * (spec.nodes // spec.nodes_per_rack + 1)
         zone = f"zone-{number * spec.zones // workers}"
-        group = NodeGroup(first, count, total, spec.gpu_type, rack, spec.nodes_per_rack, zone)
+        power = _power_domain(spec, in_zone.setdefault(zone, 0))
+        in_zone[zone] += 1
+        group = NodeGroup(
+            first, count, total, spec.gpu_type, rack, spec.nodes_per_rack, zone, power, spec.pool
+        )
         inventories.append(Inventory(WorkerName(f"w{number}"), (group,)))
         first += count
     return RegionPlan(region, tuple(inventories), spec.agents)
@@ -118,6 +140,18 @@ def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
 
 def _region(name: RegionName, spec: RegionSpec) -> RegionPlan:
     if spec.this_machine:
-        inventory = inventory_of_this_machine(WorkerName("w0"), find_devices(spec.cpu_slots), first=0, rack=0)
+        inventory = inventory_of_this_machine(
+            WorkerName("w0"),
+            find_devices(spec.cpu_slots),
+            first=0,
+            rack=0,
+            power_domain=_power_domain(spec, 0),
+            pool=spec.pool,
+        )
         return RegionPlan(name, (inventory,), spec.agents)
     return emulated_region(name, spec)
+
+
+def _power_domain(spec: RegionSpec, number: int) -> str:
+    """Of a zone's worker of this number."""
+    return f"power-{number % spec.power_domains}" if spec.power_domains else ""

@@ -1,22 +1,30 @@
 """An image from a log: newest snapshot plus tail."""
 
+import structlog
+
 from core.fact import Head
-from core.images import GlobalImage, Image, RegionImage, decode_image, empty_image
+from core.images import GlobalImage, Image, RegionImage, empty_image, image_as_kept
 from core.nouns.ids import LogName
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
 from store.errors import LogOfAnotherFleet
 from store.port import LogReader
 from store.rows import facts_of
 
+logger = structlog.get_logger()
+
 
 async def load_image(reader: LogReader, log: LogName) -> tuple[Image, Head, int]:
     """The whole image of a log, the head it is folded up to, and the sequence of the snapshot it began with.
 
+    A snapshot that another build kept is left aside, and every fact is folded: once, until this build has kept one.
     Raises store.errors.LogFromNewerBuild and LogBroken.
     """
     snapshot = await reader.snapshot()
-    begun = snapshot.head.sequence if snapshot else 0
-    image = decode_image(log, snapshot.image) if snapshot else empty_image(log)
+    image = image_as_kept(log, snapshot.image) if snapshot else None
+    begun = snapshot.head.sequence if snapshot and image else 0
+    if snapshot is not None and image is None:
+        logger.warning("snapshot_of_another_build", log=log, sequence=snapshot.head.sequence)
+    image = image or empty_image(log)
     head = await fold_up(reader, log, image, begun)
     return image, head, begun
 

@@ -203,7 +203,7 @@ class PlaneProcesses:
 
     def write_how_to_reach_it(self, path: Path) -> None:
         """Where commands look for a plane; it goes when the plane stops."""
-        _write_for_me_alone(path, msgspec.json.encode(self._how_to_reach_it()))
+        write_for_me_alone(path, msgspec.json.encode(self._how_to_reach_it()))
         self._written.append(path)
 
     def _how_to_reach_it(self) -> Reached:
@@ -235,7 +235,7 @@ class PlaneProcesses:
         access = await server.start()
         self.server, self.url = server, access.url
         found = _Known(int(access.url.rpartition(":")[2]), password)
-        _write_for_me_alone(directory / "access.json", msgspec.json.encode(found))
+        write_for_me_alone(directory / "access.json", msgspec.json.encode(found))
 
     async def _serve(self) -> None:
         """Start the server again whenever it dies, on its port and with its password."""
@@ -324,7 +324,7 @@ def _check_address(host: str, port: int) -> None:
             raise PlaneError(f"{text}; name an address of this machine with --listen") from error
 
 
-def _write_for_me_alone(path: Path, data: bytes) -> None:
+def write_for_me_alone(path: Path, data: bytes) -> None:
     """Whole or not at all, and never readable by others."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".tmp")

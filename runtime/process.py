@@ -163,12 +163,12 @@ async def run_process(
         logger.info("process_ended", units=[unit.name for unit in units])
 
 
-async def connected(url: str, fleet: str, name: str) -> NatsConnection:
+async def connected(url: str, fleet: str, name: str, *, inbox: str = "") -> NatsConnection:
     """Connect, and try again until there is a server that lets us in. Raises ServerTooOld."""
     delay = RESTART_DELAY_MIN
     while True:
         try:
-            return await NatsConnection.connect(url, fleet, name, timeout=CONNECT_SPAN)
+            return await NatsConnection.connect(url, fleet, name, inbox=inbox, timeout=CONNECT_SPAN)
         except ServerTooOld:
             raise
         except BusError as error:

@@ -1,8 +1,8 @@
 """The spool of one worker, for emulated tasks: what runs on its nodes, whether or not the worker lives.
 
 An emulated task takes time, checkpoints and fails; its progress is a function of its start, so nothing is lost with the
-worker. A share is one attempt's tasks on the worker's nodes; they run and end together. The highest sequence obeyed lives
-here too: it is the fence that a new worker starts behind.
+worker. A share is one attempt's tasks on the worker's nodes, which run and end together, or one run of one task that stands
+alone. The highest sequence obeyed lives here too: it is the fence that a new worker starts behind.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,28 @@ from msgspec.structs import replace
 
 from core.agenda import Agenda
 from core.component import Effect
-from core.effects import FindTasks, ForgetShare, KeepFence, PrepareShare, StartShare, StopShare
-from core.messages.workers import PrepareTasks, TasksChanged, TasksFound, TasksPhase, TasksState
-from core.nouns.ids import AttemptKey
+from core.effects import (
+    FindTasks,
+    ForgetShare,
+    KeepFence,
+    KeepHeard,
+    LookAtNodes,
+    PrepareShare,
+    StartShare,
+    StopShare,
+)
+from core.messages.workers import (
+    ISOLATED,
+    NodesLooked,
+    PrepareTasks,
+    TasksChanged,
+    TasksFound,
+    TasksPhase,
+    TasksState,
+)
+from core.nouns.ids import ShareKey
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
+from core.nouns.limits import GRACE
 from core.nouns.workload import Emulation
 from runtime.clock import Clock
 from runtime.effects import Done
@@ -31,7 +49,7 @@ STEP: Nanoseconds = Nanoseconds(MILLISECOND)
 
 
 class Share(Struct):
-    """One attempt's tasks on these nodes."""
+    """One attempt's tasks on these nodes, or one run of one of them."""
 
     state: TasksState
     command: PrepareTasks
@@ -40,6 +58,15 @@ class Share(Struct):
     ends_at: Instant | None = None
     exit_code: int = 0
     """At `ends_at`."""
+    failed_nodes: tuple[int, ...] = ()
+    """The same: where tasks fail first then."""
+    is_isolated: bool = False
+    """It was strict, and its region not heard: it stops, and need not stop again."""
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """All that it has tasks on."""
+        return tuple(sorted({node for spread in self.command.spreads for node in spread.nodes}))
 
     @property
     def is_live(self) -> bool:
@@ -52,15 +79,31 @@ class EmulatedSpool:
 
     def __init__(self, name: str, clock: Clock) -> None:
         self.name = name
-        self.shares: dict[AttemptKey, Share] = {}
+        self.shares: dict[ShareKey, Share] = {}
         self.sequence = 0
         self.starts = 0
         self._clock = clock
         self._wake = Wake(clock)
-        self._due: Agenda[AttemptKey] = Agenda()
+        self._due: Agenda[ShareKey] = Agenda()
         self._done: Done | None = None
-        self.on_start: Callable[[AttemptKey, Share], None] | None = None
+        self._heard_at = clock.now()
+        """When the newest beat was said that the region acknowledged."""
+        self._still_until = Instant(0)
+        """The nodes stood still before it: whatever was to happen then happens now."""
+        self.on_start: Callable[[ShareKey, Share], None] | None = None
         """Told of every share as it starts to run: a watcher's, not the worker's."""
+        self.on_isolation: Callable[[ShareKey, Nanoseconds, Instant], None] | None = None
+        """Told of every strict share that is to end because its region is not heard, with its grace."""
+
+    @property
+    def ill(self) -> tuple[tuple[int, str], ...]:
+        """Nodes whose hardware is ill, each with what is wrong."""
+        return ()
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether they stand still, and with them what runs there."""
+        return False
 
     # Doer.
 
@@ -86,32 +129,40 @@ class EmulatedSpool:
                 )
                 if self._done is not None:
                     self._done(found)
+                    if self.ill:
+                        self._done(NodesLooked(self.ill))
             case PrepareShare(command):
                 self._raise(command.sequence)
                 self._prepare(command)
-            case StartShare(workload, epoch, sequence):
+            case StartShare(key, sequence):
                 self._raise(sequence)
-                self._start((workload, epoch), now)
-            case StopShare(workload, epoch, sequence, grace):
+                self._start(key, now)
+            case StopShare(key, sequence, grace):
                 self._raise(sequence)
-                self._stop((workload, epoch), Nanoseconds(grace), now)
-            case ForgetShare(workload, epoch, sequence):
+                self._stop(key, Nanoseconds(grace), now)
+            case ForgetShare(key, sequence):
                 self._raise(sequence)
-                self.shares.pop((workload, epoch), None)
-                self._due.drop((workload, epoch))
+                self.shares.pop(key, None)
+                self._due.drop(key)
             case KeepFence(sequence):
                 self._raise(sequence)
+            case KeepHeard(age):
+                self._heard_at = max(self._heard_at, Instant(now - age))
+            case LookAtNodes(nodes):
+                if self._done is not None:
+                    self._done(NodesLooked(self.ill, nodes))
 
     def _raise(self, sequence: int) -> None:
         self.sequence = max(self.sequence, sequence)
 
     def _prepare(self, command: PrepareTasks) -> None:
-        key = (command.workload, command.epoch)
+        key = command.key
         if key not in self.shares:
-            self.shares[key] = Share(TasksState(*key, TasksPhase.PREPARED), command)
+            state = TasksState(key.workload, key.epoch, TasksPhase.PREPARED, task=key.task, run=key.run)
+            self.shares[key] = Share(state, command)
         self._tell(self.shares[key])
 
-    def _start(self, key: AttemptKey, now: Instant) -> None:
+    def _start(self, key: ShareKey, now: Instant) -> None:
         share = self.shares.get(key)
         if share is None or share.state.phase != TasksPhase.PREPARED:
             return
@@ -124,17 +175,28 @@ class EmulatedSpool:
             self.on_start(key, share)
 
     def _fate_of(self, share: Share) -> Nanoseconds:
-        """How long it will run; its exit code is set."""
-        span, share.exit_code = _span_and_exit(share.command)
+        """How long it will run; its exit code is set, and where it fails."""
+        span, share.exit_code, share.failed_nodes = _span_and_exit(share.command)
         return span
 
-    def _stop(self, key: AttemptKey, grace: Nanoseconds, now: Instant) -> None:
+    def isolate(self, key: ShareKey, grace: Nanoseconds, now: Instant) -> None:
+        """Its region was not heard for too long: it stops by itself. One that is stopping may take no longer either."""
+        share = self.shares[key]
+        share.is_isolated = True
+        if share.state.phase == TasksPhase.STOPPING:
+            assert share.ends_at is not None, key
+            share.ends_at = min(share.ends_at, after(now, grace))
+            self._schedule(key, share)
+            return
+        self._stop(key, grace, now, ISOLATED)
+
+    def _stop(self, key: ShareKey, grace: Nanoseconds, now: Instant, exit_code: int = EXIT_STOPPED) -> None:
         """SIGTERM: it writes a checkpoint and leaves, if its grace is long enough; SIGKILL otherwise."""
         share = self.shares.get(key)
         if share is None or share.state.phase in (TasksPhase.STOPPING, TasksPhase.ENDED):
             return
         if share.state.phase == TasksPhase.PREPARED:
-            self._end(key, share, EXIT_STOPPED)
+            self._end(key, share, exit_code)
             return
         emulations = [job.emulation for job in share.command.jobs if job.emulation]
         stop_span = max(emulation.stop_span for emulation in emulations)
@@ -142,7 +204,7 @@ class EmulatedSpool:
         if saves and share.command.is_leader:
             share.state = replace(share.state, saved_step=self._step(share, now))
         share.saves_at = None
-        share.exit_code = EXIT_STOPPED
+        share.exit_code, share.failed_nodes = exit_code, ()
         share.ends_at = after(now, min(stop_span, grace))
         self._schedule(key, share)
         self._change(share, TasksPhase.STOPPING)
@@ -165,25 +227,46 @@ class EmulatedSpool:
         """Let go of its timer."""
         self._wake.close()
 
-    def _pass(self, key: AttemptKey, share: Share, now: Instant) -> None:
+    def _pass(self, key: ShareKey, share: Share, now: Instant) -> None:
+        isolated_at = self._isolated_at(share)
         if share.ends_at is not None and share.ends_at <= now:
-            self._end(key, share, share.exit_code)
-            return
-        assert share.saves_at is not None, key
-        share.state = replace(share.state, saved_step=self._step(share, share.saves_at))
-        share.saves_at = self._next_save(share, share.saves_at)
-        self._schedule(key, share)
-        self._tell(share)
+            self._end(key, share, share.exit_code, share.failed_nodes)
+        elif share.saves_at is not None and share.saves_at <= now:
+            share.state = replace(share.state, saved_step=self._step(share, share.saves_at))
+            share.saves_at = self._next_save(share, share.saves_at)
+            self._schedule(key, share)
+            self._tell(share)
+        elif isolated_at is not None and isolated_at <= now:
+            # It is gone by then whatever happens: its region counts on it, also where these nodes stood still.
+            grace = Nanoseconds(max(0, after(isolated_at, GRACE) - now))
+            if self.on_isolation is not None:
+                self.on_isolation(key, grace, now)
+            self.isolate(key, grace, now)
+        else:
+            self._schedule(key, share)  # Its region was heard meanwhile.
 
-    def _end(self, key: AttemptKey, share: Share, exit_code: int) -> None:
+    def _isolated_at(self, share: Share) -> Instant | None:
+        """When it stops by itself, if its region is not heard."""
+        isolation = share.command.isolation
+        return after(self._heard_at, Nanoseconds(isolation)) if isolation and not share.is_isolated else None
+
+    def _end(self, key: ShareKey, share: Share, exit_code: int, failed_nodes: tuple[int, ...] = ()) -> None:
         self._due.drop(key)
         share.ends_at = share.saves_at = None
-        share.state = replace(share.state, phase=TasksPhase.ENDED, exit_code=exit_code)
+        share.state = replace(
+            share.state, phase=TasksPhase.ENDED, exit_code=exit_code, failed_nodes=failed_nodes
+        )
         self._tell(share)
 
-    def _schedule(self, key: AttemptKey, share: Share) -> None:
+    def _schedule(self, key: ShareKey, share: Share) -> None:
         assert share.ends_at is not None, key
-        self._due.put(key, share.ends_at if share.saves_at is None else min(share.ends_at, share.saves_at))
+        instants = [share.ends_at]
+        if share.saves_at is not None:
+            instants.append(share.saves_at)
+        isolated_at = self._isolated_at(share)
+        if isolated_at is not None:
+            instants.append(max(isolated_at, share.started_at, self._still_until))
+        self._due.put(key, min(instants))
         self._wake.ring()
 
     def _next_save(self, share: Share, now: Instant) -> Instant | None:
@@ -206,17 +289,20 @@ class EmulatedSpool:
             self._done(TasksChanged(share.state))
 
 
-def _span_and_exit(command: PrepareTasks) -> tuple[Nanoseconds, int]:
-    """How long the share runs from now on, and the exit code it ends with: the first failure, or the longest job's end."""
-    mine: list[Emulation] = [
-        job.emulation
+def _span_and_exit(command: PrepareTasks) -> tuple[Nanoseconds, int, tuple[int, ...]]:
+    """How long the share runs from now on, the exit code it ends with, and where it fails, if it does.
+
+    It ends with the first failure, which is on the job's first node here, or else with the longest job.
+    """
+    mine: list[tuple[Emulation, int]] = [
+        (job.emulation, spread.nodes[0])
         for job, spread in zip(command.jobs, command.spreads, strict=True)
         if job.emulation and spread.nodes
     ]
     done = command.resume_step * STEP
-    span = max((max(1, emulation.work - done) for emulation in mine), default=1)
-    failures = [(emulation.fails_after, emulation.exit_code) for emulation in mine if emulation.fails_after]
+    span = max((max(1, emulation.work - done) for emulation, _ in mine), default=1)
+    failures = [(one.fails_after, one.exit_code, node) for one, node in mine if one.fails_after]
     first = min(failures, default=None)
     if first is not None and first[0] < span:
-        return Nanoseconds(first[0]), first[1]
-    return Nanoseconds(span), 0
+        return Nanoseconds(first[0]), first[1], (first[2],)
+    return Nanoseconds(span), 0, ()

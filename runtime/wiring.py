@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from bus.port import Bus
-from components import AllocationAgent, Auditor, JobQueue, PlacementStore, RegionBroker, Worker
+from components import AllocationAgent, Auditor, JobQueue, PlacementStore, RegionBroker, TaskControl, Worker
 from core.component import Component
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
@@ -74,6 +74,7 @@ def bus_name_of(unit: Unit) -> str:
         "job_queue": "queue",
         "placement_store": "store",
         "region_broker": "broker",
+        "task_control": "control",
         "allocation_agent": "agent",
     }
     if unit.role == "reader":
@@ -94,6 +95,7 @@ ROLES: dict[str, Build | None] = {
     "job_queue": lambda plan, _: JobQueue(plan.region_names()),
     "placement_store": lambda _, unit: PlacementStore(unit.region),
     "region_broker": lambda _, unit: RegionBroker(unit.region),
+    "task_control": lambda _, unit: TaskControl(unit.region),
     "allocation_agent": lambda _, unit: AllocationAgent(unit.region, AgentName(unit.member)),
     "worker": lambda plan, unit: Worker(unit.region, plan.inventory(unit.region, unit.member)),
     "auditor": lambda plan, _: Auditor(plan.region_names()),
@@ -110,6 +112,7 @@ def units_of(plan: Plan) -> list[Unit]:
         units.append(Unit("placement_store", name))
         units.append(Unit("reader", name, region_log(name)))
         units.append(Unit("region_broker", name))
+        units.append(Unit("task_control", name))
         units.extend(Unit("allocation_agent", name, f"a{number}") for number in range(region.agents))
         units.extend(Unit("worker", name, inventory.worker) for inventory in region.inventories)
     units.append(Unit("auditor"))

@@ -18,6 +18,7 @@ from scenarios.parts import Endpoints, FieldError, Part, Range, Times, unknown
 from scenarios.worlds.misfortune import Disturbance, Link, World
 
 if TYPE_CHECKING:
+    from scenarios.controller import Controllers
     from scenarios.users import Users
 
 
@@ -35,6 +36,7 @@ class Stage(Struct):
     span: float
     """Seconds of the load."""
     fleet: FleetSpec
+    controllers: "Controllers"
     problems: list[str] = []
     """What the fault itself saw that should not be."""
     has_struck: bool = True

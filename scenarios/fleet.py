@@ -9,7 +9,7 @@ import yaml
 from msgspec import Meta, Struct
 
 from core.nouns.ids import RegionName
-from runtime.fleet_file import FleetFile, Name, RegionSpec, plan_of_file
+from runtime.fleet_file import POOL, FleetFile, Name, RegionSpec, plan_of_file
 from runtime.wiring import Plan, Unit
 from scenarios.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
 
@@ -26,12 +26,14 @@ Nodes = Annotated[int, Meta(gt=0, le=NODES_MAX)]
 Processes = Annotated[int, Meta(gt=0, le=PROCESSES_MAX)]
 GpusPerNode = Annotated[int, Meta(gt=0, le=GPUS_PER_NODE_MAX)]
 Zones = Annotated[int, Meta(gt=0, le=ZONES_MAX)]
+PowerDomains = Annotated[int, Meta(ge=0, le=ZONES_MAX)]
 MOST = {
     "nodes": NODES_MAX,
     "workers": PROCESSES_MAX,
     "agents": PROCESSES_MAX,
     "gpus_per_node": GPUS_PER_NODE_MAX,
     "zones": ZONES_MAX,
+    "power_domains": ZONES_MAX,
     "nodes_per_rack": NODES_MAX,
     "cpu_slots": GPUS_PER_NODE_MAX,
 }
@@ -52,6 +54,10 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     nodes_per_rack: Nodes = 16
     zones: Zones = 1
     """Among which a region's workers are cut, with all their nodes."""
+    power_domains: PowerDomains = 0
+    """To which each zone's workers are dealt out in turn, with all their nodes; 0: none are known."""
+    pool: Name = POOL
+    """What all nodes are used for."""
 
 
 def fleets() -> list[str]:
@@ -70,10 +76,9 @@ def read_fleet(given: Any, path: Steps) -> FleetSpec:  # Any: as YAML gives it
     spec = read_struct(FleetSpec, given, path)
     if spec.nodes is None:
         raise FieldError((*path, "nodes"), "a fleet needs `nodes`: how many each region has")
-    problem = regions_of(spec)["r0"].problem()
-    if problem:
-        # What else could be wrong with regions that are alike, their types have refused.
-        raise FieldError((*path, "zones"), problem)
+    problems = regions_of(spec)["r0"].problems()
+    if problems:
+        raise FieldErrors([FieldError((*path, name), text) for name, text in problems.items()])
     return spec
 
 
@@ -100,6 +105,8 @@ def regions_of(fleet: FleetSpec) -> dict[str, RegionSpec]:
         agents=fleet.agents,
         nodes_per_rack=fleet.nodes_per_rack,
         zones=fleet.zones,
+        power_domains=fleet.power_domains,
+        pool=fleet.pool,
     )
     return {f"r{number}": alike for number in range(fleet.regions)}
 
@@ -149,8 +156,10 @@ def _read_region(given: Any, path: Steps) -> RegionSpec:  # Any: as YAML gives i
         for name, most in MOST.items()
         if getattr(region, name) > most
     ]
-    if not errors and (problem := region.problem()):
-        raise FieldError(path, problem)
+    if not errors:
+        errors = [
+            FieldError((*path, name) if name else path, text) for name, text in region.problems().items()
+        ]
     if errors:
         raise FieldErrors(errors)
     return region

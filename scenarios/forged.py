@@ -13,6 +13,7 @@ from msgspec import inspect
 from core.messages import MESSAGES
 from core.messages.auditor import ShowAudit
 from core.messages.base import Answer, Message
+from core.messages.control import ShowControllers
 from core.messages.logs import AskHead, FetchImage, ReadAbout, ReadLog
 from core.messages.output import ReadOutput
 from core.messages.queue import ExplainWorkload, ListWorkloads, ShowWorkload
@@ -33,6 +34,7 @@ QUESTIONS: tuple[type[Message], ...] = (
     ReadAbout,
     FetchImage,
     ReadOutput,
+    ShowControllers,
 )
 """Those that anybody may ask, and that change nothing."""
 NUMBERS = (-1, 0, 1, 2, 7, 1000, 1 << 31, (1 << 63) - 1)
@@ -52,6 +54,8 @@ def names_of(units: Sequence[Unit], workloads: Sequence[WorkloadId]) -> Names:
         "agent": [unit.member for unit in units if unit.role == "allocation_agent"],
         "log": [log_kept_by(unit) or GLOBAL_LOG for unit in units],
         "workload": [*workloads, NOBODY],
+        "tenant": ["apps", "others"],
+        "controller": ["control", "nobody"],
     }
 
 

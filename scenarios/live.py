@@ -10,18 +10,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bus.errors import BusError
 from core.messages.auditor import AuditShown, ShowAudit
 from core.messages.output import OutputPage, ReadOutput
 from core.messages.queue import ListedWorkload, ListWorkloads, RequeueWorkload, WorkloadsListed
-from core.nouns.ids import RegionName, WorkerName
+from core.nouns.ids import RegionName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.maintenance import Scope, ScopeKind
+from core.nouns.operation import ControlSpec, OperationPhase
+from core.nouns.placement import numbers_in
 from core.nouns.workload import Phase, WorkloadSpec
 from runtime.wiring import Plan
+from scenarios.operators import Operators
 from scenarios.run import Run
 from scenarios.scenario import JobSpec, ScenarioSpec
 from scenarios.witness import Witness
+from scenarios.workload import CONTROLLED
 from scenarios.worlds.processes import ProcessesWorld
 
 ASK: Nanoseconds = seconds(2)
@@ -92,6 +98,8 @@ class LiveRun:
         self.run = Run(spec, seed, self.world, self.witness)
         self.users = self.run.users
         self.audit: AuditShown | None = None
+        self.drain_waited = 0.0
+        """Seconds from a drain until the work on its nodes was told to leave; 0: nothing was drained."""
         self._watch = watch
         self._begun = time.monotonic()
         self._gang_at: tuple[RegionName, WorkerName] | None = None
@@ -121,19 +129,56 @@ class LiveRun:
 
     async def _run_job(self, key: str, job: Job) -> None:
         await asyncio.sleep(max(0.0, self._begun + job.when.after_seconds - time.monotonic()))
-        users = self.users
-        workload = await users.submit(key, job.spec)
-        if workload is None or not job.when.requeue_after_seconds:
+        users, spec = self.users, job.spec
+        if job.when.controller:
+            spec = replace(spec, tenant=CONTROLLED, control=ControlSpec(job.when.controller))
+        workload = await users.submit(key, spec)
+        if workload is None:
             return
+        if job.when.requeue_after_seconds:
+            row = await self._until_it_ran(workload, job.when.requeue_after_seconds)
+            await users.insist(RequeueWorkload(workload, row.epoch))
+            self.look.kills.append(f"{spec.name} requeued")
+        if job.when.drain_after_seconds:
+            row = await self._until_it_ran(workload, job.when.drain_after_seconds)
+            await self._drain(spec.name, row)
+
+    async def _until_it_ran(self, workload: WorkloadId, seconds_: float) -> ListedWorkload:
+        """For so long in one attempt, and until a checkpoint counts."""
         while True:
-            listed = await users.insist(ListWorkloads((Phase.RUNNING,)))
+            listed = await self.users.insist(ListWorkloads((Phase.RUNNING,)))
             assert isinstance(listed, WorkloadsListed), listed
             row = next((row for row in listed.rows if row.workload == workload), None)
-            if row is not None and row.ran >= job.when.requeue_after_seconds * SECOND and row.saved_step:
-                await users.insist(RequeueWorkload(workload, row.epoch))
-                self.look.kills.append(f"{job.spec.name} requeued")
-                return
+            if row is not None and row.ran >= seconds_ * SECOND and row.saved_step:
+                return row
             await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _drain(self, name: str, row: ListedWorkload) -> None:
+        """Have the nodes emptied of an attempt that runs, tell what it waits for, and give them back once it has left."""
+        operators = Operators(self.users)
+        nodes = tuple(str(node) for node in numbers_in(row.node_runs))
+        scope, region = Scope(ScopeKind.NODE, nodes), RegionName(row.region)
+        told = self.look.kills.append
+        told(f"{region} drained: {name}'s controller is asked")
+        await operators.drain(region, scope, "to show how a drain waits")
+        asked, told_of_word, step = time.monotonic(), False, row.saved_step
+        while True:
+            image = await operators.image(region, "control", "attempts")
+            attempt = image.attempts.row(row.workload, row.epoch)
+            control = image.control.row(row.workload, row.epoch)
+            if attempt is None or attempt.stop_cause or not attempt.phase.is_live:
+                break
+            words = control.operations.values() if control is not None else ()
+            if not told_of_word and any(word.phase is OperationPhase.ACKED for word in words):
+                told_of_word, step = True, attempt.saved_step
+                told(f"it agrees, once there is a checkpoint after step {step}")
+            await asyncio.sleep(AGAIN_SECONDS / 2)
+        saved = attempt.saved_step if attempt is not None else 0
+        self.drain_waited = time.monotonic() - asked
+        told(f"checkpoint at step {saved}: {name} leaves, {self.drain_waited:.1f} s after the drain")
+        await asyncio.sleep(LOOK_SECONDS)
+        await operators.undrain(region, scope)
+        told(f"{region} given back")
 
     # Looking.
 

@@ -27,6 +27,7 @@ SKEW_SHARE_BELOW = 0.5
 """A clock that loses so much of each second all but stands."""
 
 Positive = Annotated[int, Meta(gt=0, le=COUNT_MAX)]
+Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 Times = Annotated[int, Meta(gt=0, le=TIMES_MAX)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 PositiveFloat = Annotated[float, Meta(gt=0.0, le=SECONDS_MAX)]

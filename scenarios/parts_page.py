@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from runtime.fleet_file import RegionSpec
 from scenarios.check import Check
+from scenarios.controller import Controller
 from scenarios.expectations import FIGURES
 from scenarios.fault import Fault, KeeperFault, LinkFault, RegionFault, UnitFault, WorkerFault
 from scenarios.fleet import FleetSpec, fleets
@@ -25,7 +26,7 @@ from scenarios.trace import Trace
 from scenarios.workload import Workload
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "scenario-parts.md"
-BASES = (Fault, UnitFault, KeeperFault, WorkerFault, RegionFault, LinkFault, Workload, Trace)
+BASES = (Controller, Fault, UnitFault, KeeperFault, WorkerFault, RegionFault, LinkFault, Workload, Trace)
 """Whose fields are told once, for all who have them."""
 HEAD = """\
 # The parts of a scenario
@@ -45,6 +46,7 @@ def page() -> str:
         *_section("A region by its name", "Instead of a number of `regions`: what each is.", RegionSpec),
         *_group("Workloads", "workloads", Workload),
         *_group("Faults", "faults", Fault),
+        *_group("Controllers", "controllers", Controller),
         "## Checks\n",
         "None takes a field. All are asked, if a file names none.\n",
         *_rows(("check", "what must be so"), _described(parts_in("checks", Check))),

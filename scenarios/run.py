@@ -19,8 +19,11 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
+from core.nouns.ids import ShareKey
+from scenarios.controller import Controllers
 from scenarios.expectations import compared
 from scenarios.fault import Fault, Stage
+from scenarios.operators import Operators
 from scenarios.outcome import Outcome
 from scenarios.scenario import ScenarioSpec
 from scenarios.users import Users
@@ -33,6 +36,8 @@ WARM_UP = {"simulated": 20.0, "processes": 0.0}
 """Seconds before the first arrival: nodes join, agents show that they are there."""
 LOOK = {"simulated": 10.0, "processes": 0.5}
 """Seconds between looks whether everything has ended."""
+QUARANTINE_LOOK = {"simulated": 60.0, "processes": 5.0}
+"""Seconds between operators' looks at nodes in quarantine, once misfortune is over."""
 SETTLE = {"simulated": 60.0, "processes": 2.0}
 """Seconds that everything must stay as it is, once it has ended: what was late arrives meanwhile."""
 
@@ -47,10 +52,13 @@ class Run:
         self.witness = witness
         self.outcome = Outcome(spec.name, seed, world.world)
         self.users = Users(world, world.user("client.user"), spec.name)
+        self.controllers = Controllers(spec.controllers, seed)
         self._checks = [check for check in spec.checks if world.can_be_seen_through or not check.sees_through]
         for check in spec.checks:
             if check not in self._checks:
                 self.outcome.unchecked[check.name] = f"{world.world} cannot be seen through"
+        self.shares: set[ShareKey] = set()
+        """What workers were told to stop, or reported, where that can be overheard."""
         self._faults: list[asyncio.Task[None]] = []
         self._begun = self._clock = 0.0
 
@@ -71,6 +79,8 @@ class Run:
         await self.world.start()
         for check in self._checks:
             check.begin(self)
+        for part in self.controllers.parts:
+            await self.controllers.start(part, self.world.user(f"client.controller.{part.called}"))
         await self.world.sleep(WARM_UP[self.world.world])
 
     async def conclude(self) -> None:
@@ -94,6 +104,7 @@ class Run:
         """End everything, however far it has come."""
         await self._end_misfortune()
         self.users.stop()
+        await self.controllers.close()
         await self.world.stop()
 
     # Load and misfortune.
@@ -106,7 +117,7 @@ class Run:
             self.outcome.wanted[fault.name] = self.outcome.wanted.get(fault.name, 0) + fault.times
             for turn in range(fault.times):
                 dice = random.Random(f"fault/{self.seed}/{key}/{turn}")
-                stage = Stage(self.world, self.users, dice, spec.span, spec.fleet)
+                stage = Stage(self.world, self.users, dice, spec.span, spec.fleet, self.controllers)
                 name = f"fault/{fault.name}/{number}.{turn}"
                 self._faults.append(loop.create_task(self._happen(fault, stage), name=name))
         self.users.play(arrivals, "load")
@@ -152,8 +163,21 @@ class Run:
     async def calm_down(self) -> None:
         """Until everything has ended and stays so, or the scenario's time is over."""
         calm = self.world.now()
-        await self._until_calm(calm + 60 * self.spec.calm.minutes)
+        operators = asyncio.get_running_loop().create_task(self._look_after_nodes(), name="operators")
+        try:
+            await self._until_calm(calm + 60 * self.spec.calm.minutes)
+        finally:
+            operators.cancel()
+            await asyncio.wait([operators])
         self.outcome.figures["calm_seconds"] = max(0.0, self.world.now() - calm)
+
+    async def _look_after_nodes(self) -> None:
+        """Operators let nodes out of quarantine: what made them fail is over, or was never their fault."""
+        operators = Operators(self.users)
+        while True:
+            await self.world.sleep(QUARANTINE_LOOK[self.world.world])
+            for region in self.world.plan.region_names():
+                await operators.release_quarantined(region)
 
     async def _until_calm(self, deadline: float) -> None:
         look, settle = LOOK[self.world.world], SETTLE[self.world.world]

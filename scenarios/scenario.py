@@ -19,6 +19,7 @@ from runtime.fleet_file import Name
 from runtime.wiring import Plan, units_of
 from runtime.yaml_tree import Fields, Listing, Place, Problem, Tree, read_yaml
 from scenarios.check import Check
+from scenarios.controller import Controller
 from scenarios.expectations import Expectation, read_expectation
 from scenarios.fault import Fault
 from scenarios.fleet import FleetSpec, plan_of, read_fleet, regions_of
@@ -70,6 +71,10 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     """After the first arrival could come."""
     requeue_after_seconds: NotNegative = 0.0
     """After it began to run, and once a checkpoint counts, it is requeued; 0: never."""
+    controller: str = ""
+    """Who must agree before it is touched: one of the scenario's `controllers`."""
+    drain_after_seconds: NotNegative = 0.0
+    """After it began to run, and once a checkpoint counts, its nodes are drained, and given back once it has left; 0: never."""
 
 
 class CalmSpec(Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,6 +94,8 @@ class ScenarioSpec(Struct, frozen=True):
     workload: tuple[Workload, ...]
     jobs: tuple[JobSpec, ...] = ()
     faults: tuple[Fault, ...] = ()
+    controllers: tuple[Controller, ...] = ()
+    """Who answers for work that names them."""
     checks: tuple[Check, ...] = ()
     calm: CalmSpec = CalmSpec(CALM_MINUTES)
     expectations: tuple[Expectation, ...] = ()
@@ -189,8 +196,13 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
     fleet = tried(errors, lambda: read_fleet(given["fleet"], ("fleet",))) if given.get("fleet") else None
     loads = _loads(given, errors)
     faults = _parts("faults", Fault, given, "faults", errors)
+    controllers = _parts("controllers", Controller, given, "controllers", errors)
     checks = _parts("checks", Check, given, "checks", errors)
     _check(fleet, loads, faults, errors)
+    jobs = _each(given, "jobs", errors, partial(read_struct, JobSpec))
+    named = {path: load.controller for path, load in loads.items()}
+    named |= {("jobs", number): job.controller for number, job in enumerate(jobs)}
+    _check_controllers(named, controllers, errors)
     calm = tried(errors, lambda: read_struct(CalmSpec, given["calm"], ("calm",))) if "calm" in given else None
     history = _text(given, "history", errors) if "history" in given else ""
     if history:
@@ -198,7 +210,7 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
     fields: dict[str, Any] = {  # Any: as each field has it
         "name": _name(given, errors),
         "survives": _text(given, "survives", errors),
-        "jobs": _each(given, "jobs", errors, partial(read_struct, JobSpec)),
+        "jobs": jobs,
         "expectations": _each(given, "expectations", errors, read_expectation),
     }
     if errors or fleet is None:
@@ -208,6 +220,7 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
         fleet=fleet,
         workload=tuple(loads.values()),
         faults=tuple(faults.values()),
+        controllers=tuple(controllers.values()),
         checks=tuple(checks.values()) or all_checks(),
         calm=calm or CalmSpec(CALM_MINUTES),
         history=history,
@@ -224,6 +237,7 @@ def scenario_written(spec: ScenarioSpec) -> str:
         "workload": [written(part) for part in spec.workload],
         "jobs": msgspec.to_builtins(spec.jobs),
         "faults": [written(part) for part in spec.faults],
+        "controllers": [written(part) for part in spec.controllers],
         "checks": [] if spec.checks == every else [written(part) for part in spec.checks],
         "calm": msgspec.to_builtins(spec.calm),
         "expectations": [str(expectation) for expectation in spec.expectations],
@@ -266,6 +280,22 @@ def _check(
     for path, fault in faults.items():
         found += [fault.problem(fleet, units, path), None if span is None else _too_late(fault, span, path)]
     errors += [error for error in found if error is not None]
+
+
+def _check_controllers(
+    named: dict[Steps, str], controllers: dict[Steps, Controller], errors: list[FieldError]
+) -> None:
+    """Each name once, and none that nobody has."""
+    names: dict[str, None] = {}
+    for path, controller in controllers.items():
+        if controller.called in names:
+            text = f"two controllers are called `{controller.called}`"
+            errors.append(FieldError((*path, "called"), text))
+        names[controller.called] = None
+    for path, name in named.items():
+        if name and name not in names:
+            text = unknown(name, names, what="controllers")
+            errors.append(FieldError((*path, "controller"), text))
 
 
 def _too_late(fault: Fault, span: float, path: Steps) -> FieldError | None:

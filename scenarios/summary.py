@@ -24,6 +24,8 @@ class Gang(Struct, frozen=True):
     """The newest checkpoint that counted when its first attempt ended."""
     resumed_step: int
     """The step from which its second attempt went on."""
+    drain_waited_seconds: float = 0.0
+    """From the drain of its nodes until its controller let it leave; 0: nothing was drained."""
 
 
 class Summary(Struct, frozen=True):
@@ -109,7 +111,9 @@ def _missing(run: LiveRun, gang: Gang | None) -> list[str]:
         problems.append(f"{run.jobs[0].spec.name} told no loss")
     if gang is not None and gang.loss_last >= gang.loss_first:
         problems.append(f"the loss did not fall: {gang.loss_first} → {gang.loss_last}")
-    if run.jobs and run.jobs[0].when.requeue_after_seconds:
+    if run.jobs and run.jobs[0].when.drain_after_seconds and not run.drain_waited:
+        problems.append(f"{run.jobs[0].spec.name} never left the nodes that were drained under it")
+    if run.jobs and (run.jobs[0].when.requeue_after_seconds or run.jobs[0].when.drain_after_seconds):
         steps = (gang.saved_step, gang.resumed_step, run.look.resumed_step) if gang is not None else (0,)
         if len(set(steps)) != 1 or not steps[0]:
             problems.append(f"saved, awarded and resumed steps are not one: {steps}")
@@ -130,7 +134,7 @@ def _gang(run: LiveRun, directory: Path) -> Gang | None:
         return None
     saved, resumed = _checkpoints(run.witness.logs, directory, workload)
     curve = run.look.curve
-    return Gang(curve[0].loss, curve[-1].loss, saved, resumed)
+    return Gang(curve[0].loss, curve[-1].loss, saved, resumed, round(run.drain_waited, 1))
 
 
 def _checkpoints(logs: Sequence[LogName], directory: Path, gang: WorkloadId) -> tuple[int, int]:
@@ -154,6 +158,7 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
     trained = (
         f"loss {gang.loss_first:.3f} → {gang.loss_last:.3f}, saved at step {gang.saved_step}, "
         f"resumed at step {gang.resumed_step}"
+        + (f", drained after {gang.drain_waited_seconds} s" if gang.drain_waited_seconds else "")
         if gang is not None
         else "none"
     )

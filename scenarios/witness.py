@@ -18,6 +18,7 @@ from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.workload import Phase
 from runtime.wiring import Plan
 from scenarios.accounts import Accounts
+from scenarios.consent import Consent
 
 NAME = "witness"
 
@@ -34,6 +35,7 @@ class Witness:
         """Each log as far as it was seen; the auditor's own wait for a consistent cut."""
         self.facts: Counter[LogName] = Counter()
         self.accounts = Accounts()
+        self.consent = Consent()
         self.known_before = 0
         """Workloads of a history from which the plane started."""
         self._now = Instant(0)
@@ -77,6 +79,7 @@ class Witness:
             seen_at = fact.at / SECOND if at is None else at
             self.facts[fact.log] += 1
             self.accounts.take(fact, seen_at)
+            self.consent.take(fact, seen_at, self.images[fact.log], self.images)
             self.images[fact.log].fold(fact)
             self.audit = self._auditor.evolve(self.audit, fact)
             self._now = max(self._now, Instant(seconds(seen_at)))
@@ -92,4 +95,5 @@ class Witness:
 
     def figures(self, at: float) -> dict[str, float]:
         """What it can say of a run that ends then (scenarios/expectations.py)."""
-        return {**self.accounts.figures(at), "facts": float(sum(self.facts.values()))}
+        consent = self.consent.figures(at, self.images)
+        return {**self.accounts.figures(at), **consent, "facts": float(sum(self.facts.values()))}

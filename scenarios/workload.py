@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from core.nouns.ids import TenantName
 from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, Kind, RetryLimits, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
 from scenarios.fleet import FleetSpec, emulated_regions
 from scenarios.parts import (
     Compression,
+    Count,
     FieldError,
     Hours,
     Minutes,
@@ -41,6 +43,8 @@ Priority = Annotated[int, Meta(ge=min(PRIORITIES), le=max(PRIORITIES))]
 CPU_MILLI_PER_GPU = 8000
 MEMORY_PER_GPU = 64 << 30
 TENANTS = 20
+CONTROLLED = TenantName("apps")
+"""The tenant of work that has a controller, and of the controllers."""
 OTHER_KINDS = tuple(kind for kind in Kind if kind != Kind.TRAINING)
 LIMIT_FACTORS = (0.3, 2.0)
 """Of the work, between which a longest duration is drawn. A guess; no published figures are known to us."""
@@ -89,6 +93,14 @@ class Workload(Part, frozen=True):
     """Who may run only for so long, drawn around as long as they work: some are ended before they are through."""
     pinned_share: Share = 0.0
     """Who run in one region alone."""
+    kind: Kind | None = None
+    """Of all of them; training, where `other_kinds_share` draws nothing else."""
+    controller: str = ""
+    """Who must agree before their tasks are touched: one of the scenario's `controllers`. Their tenant is then its."""
+    unavailable_max: Count = 0
+    """Tasks of one of their jobs that may be unavailable while more are released; 0: a tenth."""
+    is_strict: bool = False
+    """They stop by themselves when their region has not been heard for a while."""
     two_jobs_share: Share = 0.0
     """Who are two jobs, which are placed together, and of which one ends before the other. Of two GPUs or more."""
     change_minutes: Minutes = 120.0
@@ -158,7 +170,16 @@ class Workload(Part, frozen=True):
             priority=self.draw_priority(dice),
             retry=draw_retry(dice),
         )
-        return self._varied(spec, fleet, region, gpus, dice)
+        return self._controlled(self._varied(spec, fleet, region, gpus, dice))
+
+    def _controlled(self, spec: WorkloadSpec) -> WorkloadSpec:
+        """Of the kind that is said, and under whoever controls it."""
+        if self.kind is not None:
+            spec = replace(spec, kind=self.kind)
+        if self.controller:
+            spec = replace(spec, tenant=CONTROLLED)
+        control = ControlSpec(self.controller, self.unavailable_max, self.is_strict)
+        return spec if control == ControlSpec() else replace(spec, control=control)
 
     def _varied(
         self, spec: WorkloadSpec, fleet: FleetSpec, region: RegionSpec, gpus: int, dice: random.Random

@@ -26,6 +26,7 @@ from core.nouns.ids import (
     region_log,
 )
 from core.nouns.instant import SECOND, Instant, Nanoseconds
+from core.nouns.limits import SETTINGS
 from core.nouns.placement import Claim, Spread, View
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Kind, RetryLimits, WorkloadSpec
@@ -216,8 +217,8 @@ def a_queue(*events: Event) -> GlobalImage:
 
 
 def opened(term: int = 1) -> LogOpened:
-    """The first fact of a term."""
-    return LogOpened("log-1", term, "fleet", "0.1.0")
+    """The first fact of a term, which is held to the limits of this build."""
+    return LogOpened("log-1", term, "fleet", "0.1.0", SETTINGS)
 
 
 def an_envelope(message: Message, *, at: Instant = START, reply_to: str = "", id: str = "m-1") -> Envelope:  # noqa: A002 (as Envelope calls it)

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from core.fact import Event
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.workload import EndCause, Phase, WorkloadSpec
+from core.nouns.workload import EndCause, JobSpec, Phase, WorkloadSpec
 
 
 class RankedBid(Struct, frozen=True):
@@ -33,6 +33,15 @@ class WorkloadSubmitted(Event, frozen=True, tag="workload-submitted"):
     submitter: str
     key: str = ""
     """The submitter's idempotency key: the same key answers the same id."""
+
+
+class WorkloadChanged(Event, frozen=True, tag="workload-changed"):
+    """Its user changed what its jobs are: what they run, or how many tasks they have."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    revision: int
+    jobs: tuple[JobSpec, ...]
 
 
 class WorkloadHeld(Event, frozen=True, tag="workload-held"):
@@ -135,6 +144,7 @@ class WorkloadsForgotten(Event, frozen=True, tag="workloads-forgotten"):
 EVENTS: tuple[type[Event], ...] = (
     RegionAdded,
     WorkloadSubmitted,
+    WorkloadChanged,
     WorkloadHeld,
     WorkloadReleased,
     CancelRequested,

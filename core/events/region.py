@@ -87,6 +87,8 @@ class StopOrdered(Event, frozen=True, tag="stop-ordered"):
     cause: EndCause
     by: WorkloadId = WorkloadId("")
     """For whom, if it is preempted."""
+    requester: str = ""
+    """Whose budget of destruction it counts against; empty: nobody's, because something else allows it."""
 
 
 class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
@@ -99,6 +101,8 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
     exit_code: int = 0
     gpu_milli: int = 0
     """What that frees."""
+    failed_nodes: tuple[int, ...] = ()
+    """Where tasks failed first, if they did."""
 
 
 class AttemptsForgotten(Event, frozen=True, tag="attempts-forgotten"):

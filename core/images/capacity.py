@@ -10,6 +10,7 @@ them than on arrays (measured with CPython 3.11: 30 against 110 ns). Whoever sea
 
 from msgspec import Struct, field
 
+from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, TasksDown
 from core.events.region import (
     AttemptEnded,
     AwardDeclined,
@@ -24,10 +25,15 @@ from core.events.region import (
 )
 from core.fact import Fact
 from core.images.base import Section
+from core.images.health import Failures, losses_with
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName, WorkloadId
-from core.nouns.placement import Claim, NodeRow, needs_of
+from core.nouns.limits import BLACK_HOLE_SOON
+from core.nouns.maintenance import ClosureKind
+from core.nouns.operation import job_and_rank
+from core.nouns.placement import Claim, NodeRow, moved, needs_of, numbers_in, runs_of
 from core.nouns.quantities import Amount
+from core.nouns.workload import EndCause
 
 
 class Holding(Struct):
@@ -49,6 +55,32 @@ class WorkerRow(Struct):
     is_lost: bool = False
     sequence: int = 0
     """Of the fact that last changed whether it is lost."""
+    losses: list[int] = field(default_factory=list)
+    """When it was lost, its newest loss last: those within the span before that in which they count as flapping."""
+
+
+class ClosedNode(Struct):
+    """Since when a source closes one node, and why."""
+
+    at: int
+    reason: str
+    until_checked: bool = False
+    """A passed check opens it again; what else is in quarantine waits for an operator."""
+
+
+class Closure(Struct):
+    """Why nothing new is placed on some nodes."""
+
+    kind: ClosureKind
+    nodes: tuple[tuple[int, int], ...]
+    """As runs."""
+    reason: str
+    at: int
+    deadline: int = 0
+    """Nanoseconds from then, after which what is still there is stopped; 0: it waits for consent."""
+    by: str = ""
+    each: dict[int, ClosedNode] = field(default_factory=dict)
+    """By node, where each has its own reason: in quarantine, or suspected."""
 
 
 class Columns(Struct):
@@ -74,6 +106,11 @@ class Capacity(Section):
         NodesJoined: "_joined",
         NodesLost: "_lost",
         NodesReturned: "_returned",
+        DomainLost: "_domain_lost",
+        NodesClosed: "_closed",
+        NodesOpened: "_opened",
+        ClaimRevised: "_revised",
+        TasksDown: "_tasks_down",
         ClaimPromised: "_promised",
         ClaimGranted: "_granted",
         AwardDeclined: "_declined",
@@ -91,11 +128,16 @@ class Capacity(Section):
     rack: list[int] = field(default_factory=list)
     worker_of: list[str] = field(default_factory=list)
     is_lost: list[bool] = field(default_factory=list)
+    closed: list[int] = field(default_factory=list)
+    """How many closures a node is under."""
+    closures: dict[str, Closure] = field(default_factory=dict)
+    """By what closes: a drain, a maintenance, the quarantine, suspicion."""
     changed: list[int] = field(default_factory=list)
     """The sequence of the newest fact that changed the node's row: what a claim's view is compared with."""
     workers: dict[WorkerName, WorkerRow] = field(default_factory=dict)
     holdings: dict[WorkloadId, dict[int, Holding]] = field(default_factory=dict)
     promises: dict[WorkloadId, dict[int, Claim]] = field(default_factory=dict)
+    failures: Failures = field(default_factory=Failures)
 
     # Reading.
 
@@ -105,10 +147,10 @@ class Capacity(Section):
 
     def is_open(self, node: int) -> bool:
         """Whether new tasks may be placed on the node."""
-        return not self.is_lost[node]
+        return not self.is_lost[node] and not self.closed[node]
 
     def available(self, node: int) -> Amount:
-        """Free and not promised; nothing on a lost node."""
+        """Free and not promised, also where it may not be used; nothing on a lost node."""
         gpu, cpu, memory = self.gpu, self.cpu, self.memory
         return Amount(
             max(0, gpu.free[node] - gpu.reserved[node]),
@@ -154,6 +196,7 @@ class Capacity(Section):
         self.worker_of.extend([""] * missing)
         self.rack.extend([0] * missing)
         self.is_lost.extend([False] * missing)
+        self.closed.extend([0] * missing)
         self.changed.extend([0] * missing)
         for node in group.numbers():
             assert not self.node_type[node], (node, worker)
@@ -174,10 +217,20 @@ class Capacity(Section):
     def _lost(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, NodesLost)
-        row = self.workers[event.worker]
+        self._lose(event.worker, event.nodes, fact)
+
+    def _domain_lost(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, DomainLost)
+        for worker in event.workers:
+            self._lose(worker, tuple(self.workers[worker].inventory.numbers()), fact)
+
+    def _lose(self, worker: WorkerName, nodes: tuple[int, ...], fact: Fact) -> None:
+        row = self.workers[worker]
         row.is_lost = True
         row.sequence = fact.sequence
-        for node in event.nodes:
+        row.losses = losses_with(row.losses, fact.at)
+        for node in nodes:
             self.is_lost[node] = True
             self.changed[node] = fact.sequence
             for columns in (self.gpu, self.cpu, self.memory):
@@ -194,7 +247,74 @@ class Capacity(Section):
             self.changed[node] = fact.sequence
             for columns in (self.gpu, self.cpu, self.memory):
                 columns.free[node] = columns.total[node]
+        self._hold_again(set(event.nodes))
         self._reserve(event.nodes)
+
+    def _hold_again(self, nodes: set[int]) -> None:
+        """Attempts that outlived the loss still hold their room: tasks that stand alone are started there again."""
+        for _, _, held in self.live():
+            for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
+                for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+                    if node in nodes:
+                        self._hold(node, job.need.times(tasks), is_ending=held.is_ending)
+
+    def _hold(self, node: int, amount: Amount, *, is_ending: bool = False) -> None:
+        for columns, value in self._each(amount):
+            columns.free[node] -= value
+            (columns.ending if is_ending else columns.held)[node] += value
+
+    def _closed(self, fact: Fact) -> None:
+        """More nodes of the same source add to those that it closed before."""
+        event = fact.event
+        assert isinstance(event, NodesClosed)
+        known = self.closures.get(event.source)
+        before = dict.fromkeys(numbers_in(known.nodes)) if known else {}
+        fresh = [node for node in numbers_in(event.nodes) if node not in before]
+        for node in fresh:
+            self.closed[node] += 1
+            self.changed[node] = fact.sequence
+        closure = Closure(
+            event.kind, runs_of([*before, *fresh]), event.reason, fact.at, event.deadline, event.by
+        )
+        if not event.kind.empties:
+            closure.each = known.each if known else {}
+            row = ClosedNode(fact.at, event.reason, event.until_checked)
+            closure.each.update(dict.fromkeys(fresh, row))
+        self.closures[event.source] = closure
+
+    def _opened(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, NodesOpened)
+        closure = self.closures[event.source]
+        opened = dict.fromkeys(numbers_in(event.nodes))
+        for node in opened:
+            self.closed[node] -= 1
+            self.changed[node] = fact.sequence
+            closure.each.pop(node, None)
+        if event.kind is ClosureKind.QUARANTINE:
+            self.failures.forget(numbers_in(event.nodes))
+        closure.nodes = runs_of(node for node in numbers_in(closure.nodes) if node not in opened)
+        if not closure.nodes:
+            del self.closures[event.source]
+
+    def _revised(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, ClaimRevised)
+        held = self.holdings[event.workload][event.epoch]
+        for move in event.moves:
+            if move.node_from == move.node_to:
+                continue
+            need = held.claim.jobs[job_and_rank(move.task)[0]].need
+            for node, sign in ((move.node_from, -1), (move.node_to, 1)):
+                if node >= 0 and not self.is_lost[node]:
+                    self._hold(node, need.times(sign), is_ending=held.is_ending)
+                if node >= 0:
+                    self.changed[node] = fact.sequence
+        held.claim = moved(held.claim, event.moves, event.revision)
+        if self.promises:
+            # It may be a victim of one: what it does not hold there any more is to be reserved, and the other way round.
+            ends = {node for move in event.moves for node in (move.node_from, move.node_to) if node >= 0}
+            self._reserve(tuple(sorted(ends)))
 
     def _promised(self, fact: Fact) -> None:
         event = fact.event
@@ -255,6 +375,7 @@ class Capacity(Section):
         held = epochs.pop(event.epoch)
         if not epochs:
             del self.holdings[event.workload]
+        self._judge_nodes(event, held, fact.at)
         gpu, cpu, memory = self.gpu, self.cpu, self.memory
         changed, sequence = self.changed, fact.sequence
         gpu_was, cpu_was, memory_was = (
@@ -274,6 +395,28 @@ class Capacity(Section):
                 memory_was[node] -= need.memory_bytes * tasks
         if self.promises:
             self._reserve(_nodes_of(held.claim), sequence)
+
+    # Health.
+
+    def _judge_nodes(self, ended: AttemptEnded, held: Holding, at: int) -> None:
+        """What the end of an attempt says of the nodes that it was on."""
+        ran = at - held.started_at if held.started_at else 0
+        is_soon = ran <= BLACK_HOLE_SOON
+        failed = ended.failed_nodes if ended.cause.accuses_node else ()
+        if failed and is_soon:
+            self.failures.add(failed, ended.workload, at=at, since=held.granted_at, ran=ran)
+        if self.failures.by_node and (not is_soon or ended.cause is EndCause.COMPLETED):
+            nodes = [node for node in _nodes_of(held.claim) if node not in failed]
+            self.failures.refute(nodes, held.granted_at)
+
+    def _tasks_down(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, TasksDown)
+        if event.failed_nodes:
+            since = fact.at - event.failed_after
+            self.failures.add(
+                event.failed_nodes, event.workload, at=fact.at, since=since, ran=event.failed_after
+            )
 
     # Promises.
 

@@ -1,6 +1,7 @@
 """The image of the log `global`: every workload that is alive or lately ended, and which awards stand."""
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.events.log import LogOpened
 from core.events.queue import (
@@ -12,6 +13,7 @@ from core.events.queue import (
     WorkloadAwarded,
     WorkloadBound,
     WorkloadCancelled,
+    WorkloadChanged,
     WorkloadHeld,
     WorkloadReleased,
     WorkloadsForgotten,
@@ -54,6 +56,8 @@ class WorkloadRow(Struct):
     ended_at: int = 0
     last_cause: str = ""
     last_reason: str = ""
+    spec_revision: int = 0
+    """Grows whenever its user changes it."""
 
     @property
     def is_standing(self) -> bool:
@@ -66,6 +70,7 @@ class Workloads(Section):
 
     FOLDS = {
         WorkloadSubmitted: "_submitted",
+        WorkloadChanged: "_changed",
         WorkloadHeld: "_held",
         WorkloadReleased: "_released",
         CancelRequested: "_cancel_requested",
@@ -90,6 +95,13 @@ class Workloads(Section):
         self.rows[event.workload] = WorkloadRow(event.number, event.spec, event.submitter, event.key, fact.at)
         if event.key:
             self.keys[key_of(event.submitter, event.key)] = event.workload
+
+    def _changed(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadChanged)
+        row = self.rows[event.workload]
+        row.spec = replace(row.spec, jobs=event.jobs)
+        row.spec_revision = event.revision
 
     def _held(self, fact: Fact) -> None:
         event = fact.event
@@ -177,6 +189,12 @@ class AwardRow(Struct):
     region: RegionName
     sequence: int
     is_standing: bool
+    is_bound: bool = False
+    """Whether all of its tasks were up."""
+    is_over: bool = False
+    """Whether its workload has ended for good."""
+    is_cancel_requested: bool = False
+    """Whether its user wants it ended: a store stops it then without counting that against anybody's budget."""
 
 
 class Awards(Section):
@@ -185,7 +203,10 @@ class Awards(Section):
     FOLDS = {
         WorkloadAwarded: "_awarded",
         AwardReturned: "_returned",
+        WorkloadBound: "_bound",
         AttemptClosed: "_closed",
+        CancelRequested: "_cancel_requested",
+        WorkloadCancelled: "_cancelled",
         WorkloadsForgotten: "_forgotten",
     }
 
@@ -214,7 +235,30 @@ class Awards(Section):
     def _closed(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, AttemptClosed)
-        self.rows[event.workload].is_standing = False
+        row = self.rows[event.workload]
+        row.is_standing = False
+        row.is_over = event.phase.is_terminal
+
+    def _bound(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadBound)
+        row = self.rows.get(event.workload)
+        if row is not None:
+            row.is_bound = True
+
+    def _cancel_requested(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, CancelRequested)
+        row = self.rows.get(event.workload)
+        if row is not None:
+            row.is_cancel_requested = True
+
+    def _cancelled(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadCancelled)
+        row = self.rows.get(event.workload)
+        if row is not None:
+            row.is_over = True
 
     def _forgotten(self, fact: Fact) -> None:
         event = fact.event

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
+from core.events.control import AttemptChanged, ClaimRevised
 from core.events.log import LogOpened
 from core.events.region import (
     AttemptEnded,
@@ -19,8 +20,10 @@ from core.events.region import (
 from core.fact import Fact
 from core.images.base import Image, Section
 from core.images.capacity import Capacity
+from core.images.control import Control
+from core.images.maintenance import Destruction, Maintenance
 from core.nouns.ids import AttemptKey, WorkloadId
-from core.nouns.placement import Spread
+from core.nouns.placement import Spread, moved_spreads
 
 
 class AttemptPhase(StrEnum):
@@ -55,6 +58,8 @@ class AttemptRow(Struct):
     reason: str = ""
     spreads: tuple[Spread, ...] = ()
     """By job, where its tasks are, until it has ended."""
+    spec_revision: int = 0
+    """Of the workload's spec, as the region knows it."""
 
 
 class Attempts(Section):
@@ -65,6 +70,8 @@ class Attempts(Section):
         ClaimGranted: "_granted",
         AwardDeclined: "_declined",
         GangStarted: "_started",
+        ClaimRevised: "_revised",
+        AttemptChanged: "_changed",
         CheckpointCommitted: "_checkpoint",
         StopOrdered: "_stop",
         AttemptEnded: "_ended",
@@ -107,6 +114,7 @@ class Attempts(Section):
             resume_epoch=claim.resume_epoch,
             resume_step=claim.resume_step,
             spreads=claim.spreads,
+            spec_revision=claim.spec_revision,
         )
         self.global_sequence = max(self.global_sequence, claim.award_sequence)
 
@@ -123,6 +131,20 @@ class Attempts(Section):
         assert isinstance(event, GangStarted)
         row = self.rows[event.workload][event.epoch]
         row.phase = AttemptPhase.STARTED
+        row.sequence = fact.sequence
+
+    def _revised(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, ClaimRevised)
+        row = self.rows[event.workload][event.epoch]
+        row.spreads = moved_spreads(row.spreads, event.moves)
+        row.sequence = fact.sequence
+
+    def _changed(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AttemptChanged)
+        row = self.rows[event.workload][event.epoch]
+        row.spec_revision = event.revision
         row.sequence = fact.sequence
 
     def _checkpoint(self, fact: Fact) -> None:
@@ -195,7 +217,14 @@ class Hardware(Section):
 class RegionImage(Image):
     """The fold of a region's log."""
 
-    SECTIONS = {"attempts": Attempts, "hardware": Hardware, "capacity": Capacity}
+    SECTIONS = {
+        "attempts": Attempts,
+        "hardware": Hardware,
+        "capacity": Capacity,
+        "control": Control,
+        "maintenance": Maintenance,
+        "destruction": Destruction,
+    }
 
     @property
     def attempts(self) -> Attempts:
@@ -214,3 +243,21 @@ class RegionImage(Image):
         """Who holds what."""
         capacity: Capacity = self.sections["capacity"]  # type: ignore[assignment]
         return capacity
+
+    @property
+    def control(self) -> Control:
+        """Tasks that stand alone, and operations."""
+        control: Control = self.sections["control"]  # type: ignore[assignment]
+        return control
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """Planned work on nodes."""
+        maintenance: Maintenance = self.sections["maintenance"]  # type: ignore[assignment]
+        return maintenance
+
+    @property
+    def destruction(self) -> Destruction:
+        """Who stopped how much lately."""
+        destruction: Destruction = self.sections["destruction"]  # type: ignore[assignment]
+        return destruction

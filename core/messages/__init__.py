@@ -2,7 +2,7 @@
 route in bus/catalogue.py.
 """
 
-from core.messages import agents, auditor, broker, logs, output, queue, store, workers
+from core.messages import agents, auditor, broker, control, logs, nodes, output, queue, store, workers
 from core.messages.base import Message
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -10,6 +10,8 @@ MESSAGES: tuple[type[Message], ...] = (
     *broker.MESSAGES,
     *agents.MESSAGES,
     *store.MESSAGES,
+    *control.MESSAGES,
+    *nodes.MESSAGES,
     *workers.MESSAGES,
     *auditor.MESSAGES,
     *logs.MESSAGES,

@@ -1,7 +1,8 @@
 """What the queue says to a region's broker."""
 
 from core.messages.base import Message
-from core.nouns.ids import AgentName, RegionName, WorkloadId
+from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId
+from core.nouns.operation import ControlSpec
 from core.nouns.placement import Spread
 from core.nouns.workload import EndCause, JobSpec
 
@@ -37,6 +38,10 @@ class ExecuteAward(Message, frozen=True, tag="execute-award"):
     resume_step: int = 0
     grace: int = 0
     max_duration: int = 0
+    tenant: TenantName = TenantName("")
+    control: ControlSpec = ControlSpec()
+    spec_revision: int = 0
+    failures_max: int = -1
 
 
 class WithdrawAward(Message, frozen=True, tag="withdraw-award"):

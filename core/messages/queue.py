@@ -7,7 +7,7 @@ from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
 from core.nouns.placement import Shortage, Spread
-from core.nouns.workload import Phase, WorkloadSpec
+from core.nouns.workload import JobSpec, Phase, WorkloadSpec
 
 
 class SubmitWorkload(Message, frozen=True, tag="submit-workload", forbid_unknown_fields=True):
@@ -48,10 +48,21 @@ class RequeueWorkload(Message, frozen=True, tag="requeue-workload", forbid_unkno
     """The attempt meant; another one is left alone."""
 
 
+class ChangeWorkload(Message, frozen=True, tag="change-workload", forbid_unknown_fields=True):
+    """Its jobs are these from now on: the same by name and hardware, with other programs or another number of tasks."""
+
+    workload: WorkloadId
+    revision: int
+    """Of its spec, as the user saw it; another one is refused as superseded."""
+    jobs: tuple[JobSpec, ...]
+
+
 class ShowWorkload(Message, frozen=True, tag="show-workload", forbid_unknown_fields=True):
     """Tell where a workload is in its life."""
 
     workload: WorkloadId
+    wants_spec: bool = False
+    """What was asked for is told too; it may be long."""
 
 
 class ListWorkloads(Message, frozen=True, tag="list-workloads", forbid_unknown_fields=True):
@@ -123,6 +134,12 @@ class WorkloadShown(Answer, frozen=True, tag="workload-shown"):
     region: str
     hold_revision: int
     is_held: bool
+    spec_revision: int = 0
+    """What a change of it must name."""
+    spec: WorkloadSpec | None = None
+    """As it is now, if that was wanted."""
+    up_for: int = -1
+    """Nanoseconds since the tasks of its newest attempt were all up; -1: they are not, or not known to be."""
 
 
 class ListedWorkload(Struct, frozen=True):
@@ -242,6 +259,7 @@ MESSAGES: tuple[type[Message], ...] = (
     HoldWorkload,
     ReleaseWorkload,
     RequeueWorkload,
+    ChangeWorkload,
     ShowWorkload,
     ListWorkloads,
     ExplainWorkload,

@@ -83,6 +83,8 @@ class RecordEnd(Message, frozen=True, tag="record-end"):
     epoch: int
     cause: EndCause
     exit_code: int = 0
+    failed_nodes: tuple[int, ...] = ()
+    """Where its tasks failed first, if they did."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

@@ -6,9 +6,15 @@ from msgspec import Struct
 
 from core.messages.base import Message, Notice
 from core.nouns.fleet import Inventory
-from core.nouns.ids import RegionName, WorkerName, WorkloadId
+from core.nouns.ids import RegionName, ShareKey, WorkerName, WorkloadId
+from core.nouns.operation import WHOLE
 from core.nouns.placement import Spread
 from core.nouns.workload import JobSpec
+
+LOST = -1
+"""An exit code that no program has: whatever ran the tasks died, or could not begin."""
+ISOLATED = -2
+"""Another: it stopped by itself, because its region was not heard for longer than it may run, or wait, without."""
 
 
 class TasksPhase(StrEnum):
@@ -20,7 +26,18 @@ class TasksPhase(StrEnum):
     ENDED = "ended"
 
 
-class TasksState(Struct, frozen=True):
+class OfShare:
+    """Whatever is about one share, and says so in these four fields."""
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> ShareKey:
+        """Which share it is."""
+        return ShareKey(self.workload, self.epoch, self.task, self.run)  # type: ignore[attr-defined]  # of who inherits it
+
+
+class TasksState(Struct, OfShare, frozen=True):
     """A worker's share of one attempt."""
 
     workload: WorkloadId
@@ -29,14 +46,19 @@ class TasksState(Struct, frozen=True):
     saved_step: int = 0
     """The newest checkpoint of this attempt; 0: none."""
     exit_code: int = 0
-    """The first that was not zero, once ended."""
+    """The first that was not zero, once ended. Less than zero: it ended by no fault of its own (`LOST`, `ISOLATED`)."""
     host: str = ""
     """Once prepared: the address under which other nodes reach its tasks; empty where they are emulated."""
     ports: tuple[int, ...] = ()
     """Once prepared: by job, a free port for its rank 0 if that is here, and 0 if not; empty where they are emulated."""
+    task: int = WHOLE
+    """The one task that this share is, where tasks stand alone."""
+    run: int = 0
+    failed_nodes: tuple[int, ...] = ()
+    """Once ended: where tasks failed first, if they did."""
 
 
-class PrepareTasks(Message, frozen=True, tag="prepare-tasks"):
+class PrepareTasks(Message, OfShare, frozen=True, tag="prepare-tasks"):
     """Get ready to run this share of an attempt, and wait for the word."""
 
     region: RegionName
@@ -56,9 +78,13 @@ class PrepareTasks(Message, frozen=True, tag="prepare-tasks"):
     """By job, beside its spread: the rank of the first task on each of the worker's nodes."""
     groups: tuple[tuple[int, ...], ...] = ()
     """By job, beside its spread: where each of the worker's nodes stands among all nodes of the job."""
+    task: int = WHOLE
+    run: int = 0
+    isolation: int = 0
+    """Nanoseconds without an acknowledged beat after which the share stops by itself, with `GRACE`; 0: it never does."""
 
 
-class StartTasks(Message, frozen=True, tag="start-tasks"):
+class StartTasks(Message, OfShare, frozen=True, tag="start-tasks"):
     """Every worker of the gang is ready: go."""
 
     region: RegionName
@@ -70,9 +96,11 @@ class StartTasks(Message, frozen=True, tag="start-tasks"):
     """By job, `host:port` of its rank 0; empty where tasks are emulated."""
     hosts: tuple[tuple[str, ...], ...] = ()
     """By job, the addresses of its nodes in order."""
+    task: int = WHOLE
+    run: int = 0
 
 
-class StopTasks(Message, frozen=True, tag="stop-tasks"):
+class StopTasks(Message, OfShare, frozen=True, tag="stop-tasks"):
     """SIGTERM to all ranks, and SIGKILL after the grace."""
 
     region: RegionName
@@ -82,9 +110,11 @@ class StopTasks(Message, frozen=True, tag="stop-tasks"):
     epoch: int
     grace: int
     """Nanoseconds."""
+    task: int = WHOLE
+    run: int = 0
 
 
-class EndRecorded(Message, frozen=True, tag="end-recorded"):
+class EndRecorded(Message, OfShare, frozen=True, tag="end-recorded"):
     """The region's log shows the end; the worker may forget it."""
 
     region: RegionName
@@ -92,6 +122,26 @@ class EndRecorded(Message, frozen=True, tag="end-recorded"):
     sequence: int
     workload: WorkloadId
     epoch: int
+    task: int = WHOLE
+    run: int = 0
+
+
+class CheckNodes(Message, frozen=True, tag="check-nodes"):
+    """Look whether these nodes are well: they may then leave the quarantine."""
+
+    region: RegionName
+    worker: WorkerName
+    nodes: tuple[int, ...]
+
+
+class NodesChecked(Message, frozen=True, tag="nodes-checked"):
+    """What came of a check."""
+
+    region: RegionName
+    worker: WorkerName
+    well: tuple[int, ...]
+    ill: tuple[tuple[int, str], ...]
+    """Each with what is wrong."""
 
 
 class InventoryWanted(Message, frozen=True, tag="inventory-wanted"):
@@ -119,6 +169,9 @@ class WorkerBeat(Message, frozen=True, tag="worker-beat"):
     """The worker's start and its report since: one that is not later than the last heard is old, and says nothing."""
     life: int
     """Of the broker, as last heard: a broker believes nothing that was said before it began."""
+    ill: tuple[tuple[int, str], ...] = ()
+    """Nodes whose hardware is ill, each with what is wrong. `UNNUMBERED` is the one node of a machine that its region
+    numbered when it joined: the worker does not know how."""
 
 
 class WorkerReport(Message, frozen=True, tag="worker-report"):
@@ -152,6 +205,15 @@ class TasksChanged(Notice, frozen=True, tag="tasks-changed"):
     tasks: TasksState
 
 
+class NodesLooked(Notice, frozen=True, tag="nodes-looked"):
+    """From the spool to its worker: how its nodes are, because that has changed or was asked for."""
+
+    ill: tuple[tuple[int, str], ...]
+    """All that are, each with what is wrong. `UNNUMBERED` stands for the machine that runs the worker's programs."""
+    asked: tuple[int, ...] = ()
+    """The nodes that were to be checked."""
+
+
 class TasksFound(Notice, frozen=True, tag="tasks-found"):
     """From the spool to a worker that has just started: what runs on its nodes, and the highest sequence it obeyed."""
 
@@ -166,6 +228,8 @@ MESSAGES: tuple[type[Message], ...] = (
     StartTasks,
     StopTasks,
     EndRecorded,
+    CheckNodes,
+    NodesChecked,
     InventoryWanted,
     WorkerInventory,
     WorkerBeat,

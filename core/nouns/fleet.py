@@ -36,6 +36,10 @@ class NodeGroup(Struct, frozen=True):
     """The rack of the first node. Racks are numbered through the region, a pod's racks together, a zone's pods together."""
     nodes_per_rack: int
     zone: str = "zone-0"
+    power_domain: str = ""
+    """What fails together when a main switchboard does (Twine's MSB); independent of racks and zones."""
+    pool: str = "training"
+    """What the nodes are used for; each belongs to one pool."""
     runs_programs: bool = False
     """A machine that runs what users wrote; others are emulated: their tasks take time, checkpoint and fail."""
 
@@ -62,3 +66,15 @@ class Inventory(Struct, frozen=True):
     def numbers(self) -> list[int]:
         """The numbers of all its nodes, ascending within each group."""
         return [number for group in self.groups for number in group.numbers()]
+
+    def ailing(self, told: tuple[tuple[int, str], ...]) -> tuple[tuple[int, str], ...]:
+        """Which of its nodes are ill, and of what, as their worker told: of `UNNUMBERED` all are that run programs.
+
+        Such a machine knows neither its number nor its region's inventory; who has that calls this again.
+        """
+        found = dict(told)
+        text = found.pop(UNNUMBERED, "")
+        for group in self.groups:
+            if text and group.runs_programs:
+                found |= dict.fromkeys((UNNUMBERED,) if group.first == UNNUMBERED else group.numbers(), text)
+        return tuple(sorted(found.items()))

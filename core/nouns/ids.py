@@ -1,6 +1,6 @@
 """Names of things, each its own type, so that a region's name is never taken for a worker's."""
 
-from typing import NewType
+from typing import NamedTuple, NewType
 
 WorkloadId = NewType("WorkloadId", str)
 """A workload: `w-<number>`, numbered by the queue in the order of submission and never reused."""
@@ -32,3 +32,19 @@ def region_of(log: LogName) -> RegionName:
 
 AttemptKey = tuple[WorkloadId, int]
 """One attempt: its workload and its epoch."""
+
+
+class ShareKey(NamedTuple):
+    """What one worker runs of an attempt: all its tasks there, or one run of one task that stands alone."""
+
+    workload: WorkloadId
+    epoch: int
+    task: int = -1
+    """The task's number; -1: all that the worker has of a gang."""
+    run: int = 0
+    """How often the task was started again under this epoch."""
+
+    @property
+    def attempt(self) -> AttemptKey:
+        """The attempt that it belongs to."""
+        return (self.workload, self.epoch)

@@ -117,6 +117,90 @@ PRESENCE_SILENCE_MAX: Nanoseconds = seconds(26)
 worker for a lost one about once in ten thousand beats. A worker whose beat was not acknowledged for so long, counted from
 when it said the beat, obeys nobody until one is: it stops obeying before it is taken for lost."""
 
+HEALTH_LOOK: Nanoseconds = seconds(30)
+"""Between a machine's looks at its devices, in which its worker hears nobody. Tasks that fail there tell sooner."""
+SUSPECT_SILENCE: Nanoseconds = seconds(16)
+"""A worker silent for so long is suspected: three beats and a little. Nothing new is placed there; what runs goes on."""
+DOMAIN_PATIENCE: Nanoseconds = seconds(6)
+"""How long a loss waits for the other workers of its power domain or zone that have missed beats too, to be told as one."""
+FLAPS_MAX = 2
+"""Losses of one worker within `FLAP_SPAN` after which its returns are damped."""
+FLAP_SPAN: Nanoseconds = seconds(3600)
+FLAP_HOLD: Nanoseconds = seconds(60)
+"""For so long a worker that flaps must beat before it is taken back; doubled with each further loss within the span."""
+FLAP_HOLD_MAX: Nanoseconds = seconds(1800)
+BLACK_HOLE_FAILURES = 3
+"""Rounds of failures on one node, soon after a start and within `BLACK_HOLE_SPAN`, that quarantine it. One workload alone, and
+what failed together, make one round."""
+BLACK_HOLE_SPAN: Nanoseconds = seconds(3600)
+BLACK_HOLE_SOON: Nanoseconds = seconds(120)
+"""What fails later than this after its start says nothing about its node."""
+BLACK_HOLE_KEPT_MAX = 8
+"""Rounds of failures remembered of one node."""
+FLAPS_KEPT_MAX = 16
+"""Losses remembered of one worker: more than make its hold the longest."""
+REGION_PATIENCE: Nanoseconds = seconds(600)
+"""How long nothing is taken for lost in a region of which nobody at all is heard: what is between may be cut, not they."""
+REGION_WORKERS_MIN = 3
+"""Of fewer workers, that all are silent is no sign that something else is wrong."""
+DOMAIN_LOSS_WORKERS_MAX = 1_000
+"""Workers in one loss, so that it fits a fact however long their names are."""
+CLOSED_AT_ONCE_MAX = 20_000
+"""Nodes in one word about suspicion, unless one worker has more."""
+QUARANTINE_CHECK: Nanoseconds = seconds(300)
+"""Between checks of nodes that a passed check lets out of the quarantine."""
+QUARANTINE_SHARE = 20
+"""One in so many of a region's nodes, and at least one, may be in quarantine for failures at a time: when more seem to be at
+fault, it is rather what was submitted."""
+
+# Task control.
+CONTROL_SAY_AGAIN: Nanoseconds = seconds(2)
+"""Between requests to a controller that has not answered."""
+CONTROL_ASK_AGAIN: Nanoseconds = seconds(10)
+"""Between requests to a controller that has answered and still holds operations."""
+CONTROL_SILENCE_MAX: Nanoseconds = seconds(30)
+"""A controller that has answered nothing for so long, though it was asked, is unreachable."""
+CONTROL_ASKED_MAX = 4_096
+"""Operations in one request: some 200 KiB. The rest follows once these have been begun."""
+OPERATIONS_AT_ONCE_MAX = 2_048
+"""Operations, or tasks, in one fact: some 110 KiB when each carries an answer."""
+REASON_LENGTH_MAX = 1_024
+"""Of a text in which somebody says why: it stands in a fact, in each request to a controller, and in front of people."""
+SCOPE_NAMES_MAX = 4_096
+"""Nodes or racks that one drain or maintenance names; whoever means more names the domain or the zone."""
+MAINTENANCE_AHEAD_MAX: Nanoseconds = seconds(366 * 24 * 3600)
+"""How far ahead a window may be planned."""
+ACK_LEASE: Nanoseconds = seconds(120)
+"""An acknowledgement that was not followed within it is void, and asked for again: much may have changed."""
+STUCK_SPAN: Nanoseconds = seconds(900)
+"""An operation that was begun and is not over after it wants somebody's look: three times a slow update (Twine fig. 14: 240 s)."""
+FAILURE_DEADLINE: Nanoseconds = seconds(30)
+"""How long the replacement of a failed task waits for its controller's word."""
+RESTART_HOLD: Nanoseconds = seconds(1)
+"""Before a task that failed by itself is started again; doubled with each failure in a row."""
+RESTART_HOLD_MAX: Nanoseconds = seconds(300)
+CONTROL_RETENTION: Nanoseconds = seconds(3600)
+"""How long the word that an operation is over waits for its controller once the attempt has ended."""
+CONTROLLER_SPAN: Nanoseconds = seconds(30)
+"""How long a controller may think about one request, in its own process; what takes longer is silence."""
+DOCKETS_MAX = 10_000
+"""Attempts that a controller's process remembers; of the one heard longest ago it only forgets what it said last."""
+MOVE_PATIENCE: Nanoseconds = seconds(60)
+"""How long a task that somebody wanted elsewhere waits for a place there before it starts again where it was."""
+PLACE_AGAIN: Nanoseconds = seconds(5)
+"""Between tries to find a node for a task that has none."""
+TASKS_LOOK: Nanoseconds = seconds(0.05)
+"""Between looks at one attempt whose tasks stand alone: what changes meanwhile is recorded together. A thousand tasks that
+change at once are a few messages and looks, not a thousand."""
+TASKS_AT_ONCE_MAX = 512
+"""Tasks looked at in one turn, and named in one record, revision or search: some 10 KiB."""
+DESTRUCTION_MIN = 60
+"""Stops a minute that every requester may have in a region, however small."""
+DESTRUCTION_SHARE = 20
+"""One in so many of a region's nodes is the budget of stops a minute: all of it in twenty minutes at the fastest."""
+MAINTENANCE_LEAD_MAX: Nanoseconds = seconds(7 * 24 * 3600)
+MAINTENANCE_SPAN_MAX: Nanoseconds = seconds(30 * 24 * 3600)
+
 # Retention.
 RETENTION: Nanoseconds = seconds(24 * 3600)
 """An ended workload leaves the image so long after its end (a setting later)."""
@@ -147,6 +231,10 @@ PROGRAM_GPU_MILLI_MIN = 50
 it hears nobody, and 8 MB for its runner."""
 PROGRAM_CPU_MILLI_MIN = 100
 """The same where it takes no device."""
+ISOLATION_MIN: Nanoseconds = seconds(10)
+"""A strict task waits at least so long for a sign of its region before it stops by itself: two beats may be late or lost."""
+ISOLATION_MAX: Nanoseconds = seconds(24 * 3600)
+"""And at most so long: nothing takes its place before."""
 NEED_MAX = 1 << 53
 """Of one resource, by one task: what a JSON number holds exactly, and far from what an array's 64 bits cannot."""
 NODE_NUMBERS_MAX = 1 << 24
@@ -155,6 +243,7 @@ NODE_NUMBERS_MAX = 1 << 24
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
 assert PRESENCE_SILENCE_MAX > 5 * PRESENCE_INTERVAL
 assert OPEN_BID_SPAN > AUCTION_SPAN
+assert ISOLATION_MIN >= 2 * PRESENCE_INTERVAL
 assert PREPARED_SPAN > 2 * START_SPAN
 assert AWARD_SPAN > AWARD_SAY_AGAIN
 assert FACT_BYTES_MAX < MESSAGE_BYTES_MAX
@@ -166,7 +255,10 @@ SETTINGS: dict[str, int] = {
     "auctions_max": AUCTIONS_MAX,
     "auction_span": AUCTION_SPAN,
     "award_span": AWARD_SPAN,
+    "ack_lease": ACK_LEASE,
     "claim_tries_max": CLAIM_TRIES_MAX,
+    "destruction_min": DESTRUCTION_MIN,
+    "destruction_share": DESTRUCTION_SHARE,
     "grace": GRACE,
     "open_bid_span": OPEN_BID_SPAN,
     "presence_silence_max": PRESENCE_SILENCE_MAX,

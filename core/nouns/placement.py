@@ -1,10 +1,12 @@
 """A claim, and what becomes of it: exact capacity for one attempt, proposed against a numbered view."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from core.nouns.ids import AgentName, ClaimId, RegionName, WorkloadId
+from core.nouns.ids import AgentName, ClaimId, RegionName, TenantName, WorkloadId
+from core.nouns.operation import ControlSpec, TaskMove, job_and_rank
 from core.nouns.quantities import Amount
 from core.nouns.workload import JobSpec
 
@@ -93,6 +95,12 @@ class Claim(Struct, frozen=True):
     grace: int = 0
     max_duration: int = 0
     """Nanoseconds from the start of the gang; 0: no limit."""
+    tenant: TenantName = TenantName("")
+    control: ControlSpec = ControlSpec()
+    spec_revision: int = 0
+    """Of the workload's spec, that `jobs` is from."""
+    failures_max: int = -1
+    """Of a task that stands alone, in a row, before the attempt fails as a whole; -1: it is started again for ever."""
 
 
 def runs_of(nodes: Iterable[int]) -> tuple[tuple[int, int], ...]:
@@ -104,6 +112,44 @@ def runs_of(nodes: Iterable[int]) -> tuple[tuple[int, int], ...]:
         else:
             runs.append((node, node))
     return tuple(runs)
+
+
+def numbers_in(runs: Iterable[tuple[int, int]]) -> list[int]:
+    """The numbers that `runs_of` made runs of."""
+    return [number for first, last in runs for number in range(first, last + 1)]
+
+
+def nodes_of_ranks(spread: Spread) -> list[int]:
+    """The node of each rank: ranks are numbered node by node."""
+    return [node for node, tasks in zip(spread.nodes, spread.tasks, strict=True) for _ in range(tasks)]
+
+
+def moved(claim: Claim, moves: Sequence[TaskMove], revision: int) -> Claim:
+    """The same claim once these tasks have moved, came or went. Which rank is where, its spreads no longer tell."""
+    spreads = moved_spreads(claim.spreads, moves)
+    jobs = tuple(
+        replace(job, tasks=sum(spread.tasks)) for job, spread in zip(claim.jobs, spreads, strict=True)
+    )
+    return replace(claim, spreads=spreads, jobs=jobs, revision=revision)
+
+
+def moved_spreads(spreads: tuple[Spread, ...], moves: Sequence[TaskMove]) -> tuple[Spread, ...]:
+    """How many tasks of each job each node has once these have moved."""
+    counts = [dict(zip(spread.nodes, spread.tasks, strict=True)) for spread in spreads]
+    for move in moves:
+        if move.node_from == move.node_to:
+            continue
+        count = counts[job_and_rank(move.task)[0]]
+        if move.node_from >= 0:
+            count[move.node_from] -= 1
+        if move.node_to >= 0:
+            count[move.node_to] = count.get(move.node_to, 0) + 1
+    return tuple(_spread_of(count) for count in counts)
+
+
+def _spread_of(count: dict[int, int]) -> Spread:
+    nodes = sorted(node for node, tasks in count.items() if tasks)
+    return Spread(tuple(nodes), tuple(count[node] for node in nodes))
 
 
 def gpu_milli_of(jobs: tuple[JobSpec, ...]) -> int:

@@ -32,6 +32,14 @@ class Reason(StrEnum):
     VICTIM_NOT_LOWER = "victim_not_lower"
     WITHDRAWN = "withdrawn"
     PROMISE_BROKEN = "promise_broken"
+    # A store's answer to operators and to those who want tasks touched.
+    UNKNOWN_PLACE = "unknown_place"
+    UNKNOWN_MAINTENANCE = "unknown_maintenance"
+    WINDOW_PAST = "window_past"
+    NOT_DRAINED = "not_drained"
+    NOT_RUNNING = "not_running"
+    OVER_BUDGET = "over_budget"
+    NOT_ALLOWED = "not_allowed"
     # A keeper's own state.
     LOG_FULL = "log_full"
 
@@ -60,6 +68,13 @@ SENTENCES: dict[Reason, str] = {
     Reason.VICTIM_NOT_LOWER: "A victim must be of lower priority, alive, and not interactive.",
     Reason.WITHDRAWN: "The queue asked for its award back.",
     Reason.PROMISE_BROKEN: "The capacity promised to it did not come free in time.",
+    Reason.UNKNOWN_PLACE: "The region has no node, rack, power domain, zone or pool of this name.",
+    Reason.UNKNOWN_MAINTENANCE: "No maintenance of this name is planned or open; it may be over.",
+    Reason.WINDOW_PAST: "The window lies in the past; name one that is still to come.",
+    Reason.NOT_DRAINED: "None of these nodes is drained.",
+    Reason.NOT_RUNNING: "Nothing of it runs in this region now, so there is nothing to touch.",
+    Reason.OVER_BUDGET: "More would be stopped in a minute than the region allows; ask again when the minute is over.",
+    Reason.NOT_ALLOWED: "This cannot be done to work of this kind.",
     Reason.LOG_FULL: "The log's disk is full; nothing new is accepted until there is room.",
 }
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from core.nouns.fleet import node_type_of
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
+from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 
 NEVER: Nanoseconds = Nanoseconds(0)
@@ -97,6 +98,8 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     max_duration: Nanoseconds = NEVER
     grace: Nanoseconds = NEVER
     """From SIGTERM to SIGKILL; zero means the plane's default."""
+    control: ControlSpec = ControlSpec()
+    """Who must agree before its tasks are touched."""
 
     @property
     def shape(self) -> str:
@@ -141,7 +144,60 @@ class EndCause(StrEnum):
     NODE_LOST = "node_lost"
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
+    DRAINED = "drained"
+    """An operator wanted its nodes empty."""
+    MAINTENANCE = "maintenance"
+    """Its nodes were worked on."""
+    MOVED = "moved"
+    """It goes on elsewhere, where it is better off."""
+    CHANGED = "changed"
+    """Its user changed it, and it starts again as it is now."""
+    NODE_FAILED = "node_failed"
+    """A node that answers, but on which nothing runs any more: its hardware is ill."""
 
+    @property
+    def accuses_node(self) -> bool:
+        """Whether the node on which something ended so may have had a part in it."""
+        return self in MAY_BE_THE_NODES
+
+    @property
+    def blame(self) -> "Blame":
+        """Whose doing it was."""
+        return BLAME[self]
+
+
+MAY_BE_THE_NODES = (EndCause.TASK_FAILED, EndCause.START_FAILED, EndCause.NODE_FAILED)
+
+
+class Blame(StrEnum):
+    """Whose doing an end was: it says what counts against a user's retries, and what is an outage."""
+
+    NOBODY = "nobody"
+    """It was done."""
+    USER = "user"
+    PLANNED = "planned"
+    """The plane or an operator wanted it."""
+    UNPLANNED = "unplanned"
+
+
+BLAME: dict[EndCause, Blame] = {
+    EndCause.COMPLETED: Blame.NOBODY,
+    EndCause.TASK_FAILED: Blame.USER,
+    EndCause.TIMEOUT: Blame.USER,
+    EndCause.CANCELLED: Blame.USER,
+    EndCause.CHANGED: Blame.USER,
+    EndCause.PREEMPTED: Blame.PLANNED,
+    EndCause.REQUEUED: Blame.PLANNED,
+    EndCause.DRAINED: Blame.PLANNED,
+    EndCause.MAINTENANCE: Blame.PLANNED,
+    EndCause.MOVED: Blame.PLANNED,
+    EndCause.START_FAILED: Blame.UNPLANNED,
+    EndCause.NODE_LOST: Blame.UNPLANNED,
+    EndCause.NODE_FAILED: Blame.UNPLANNED,
+}
+"""Only a user's own failures count against the retries that the user allows (DESIGN §5, 7)."""
+
+assert set(BLAME) == set(EndCause)
 
 USER_EXIT_START_AGAIN = 85
 """A task's exit code for `checkpoint written, start me again` (HTCondor's self-checkpoint convention)."""

@@ -2,22 +2,29 @@
 
 import re
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from core.codec import encode
 from core.images.region import Hardware
+from core.nouns.instant import SECOND
 from core.nouns.limits import (
     FACT_BYTES_MAX,
+    ISOLATION_MAX,
+    ISOLATION_MIN,
     NAME_LENGTH_MAX,
     NEED_MAX,
     PROGRAM_CPU_MILLI_MIN,
     PROGRAM_GPU_MILLI_MIN,
     TASKS_MAX,
 )
-from core.nouns.workload import Emulation, JobSpec, Program, WorkloadSpec
+from core.nouns.operation import ControlSpec
+from core.nouns.quantities import MILLI
+from core.nouns.workload import Emulation, JobSpec, Kind, Program, WorkloadSpec
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]+")
+"""What can be a part of a subject: a controller is asked under its name and its tenant's."""
 PRIORITY_MAX = 6
 
 
@@ -39,12 +46,65 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         found.append("regions: one is named twice")
     spans = {"max_duration": spec.max_duration, "grace": spec.grace}
     found.extend(f"{field}: it must not be negative" for field, span in spans.items() if span < 0)
-    if spec.retry.task_failed < 0 or spec.retry.start_failed < 0:
+    fewest = -1 if spec.kind == Kind.SERVICE else 0  # -1: for ever, for tasks that stand alone
+    if spec.retry.task_failed < fewest or spec.retry.start_failed < 0:
         found.append("retry: counts must not be negative")
+    found.extend(_problems_of_token("tenant", spec.tenant))
+    found.extend(_problems_of_control(spec.control))
     size = len(encode(spec))
     if size > FACT_BYTES_MAX // 2:
         found.append(f"the whole: {size} bytes, and {FACT_BYTES_MAX // 2} are the most")
     return tuple(found)
+
+
+def problems_of_change(was: WorkloadSpec, jobs: tuple[JobSpec, ...]) -> tuple[str, ...]:
+    """What is wrong with giving a workload these jobs: with the jobs themselves, and where they are not the same ones.
+
+    What its tasks need, and on what, stays: a task that is started again may find nothing but the room that it had.
+    """
+    known = set(problems_of(was))
+    found = [problem for problem in problems_of(replace(was, jobs=jobs)) if problem not in known]
+    names = [job.name for job in was.jobs]
+    if names != [job.name for job in jobs]:
+        found.append(f"jobs: they stay what they are, in this order: {', '.join(names)}")
+        return tuple(found)
+    for index, (job, changed) in enumerate(zip(was.jobs, jobs, strict=True)):
+        found.extend(f"jobs[{index}].{problem}" for problem in _problems_of_changed_job(job, changed))
+    return tuple(found)
+
+
+def _problems_of_changed_job(was: JobSpec, changed: JobSpec) -> list[str]:
+    found = []
+    if changed.gpu_type != was.gpu_type:
+        found.append(f"gpu_type: it is {was.gpu_type}, and stays so")
+    gpus, cpus = f"{was.need.gpu_milli / MILLI:g} {was.gpu_type}", f"{was.need.cpu_milli / MILLI:g} CPUs"
+    asked = {"gpu_milli": gpus, "cpu_milli": cpus, "memory_bytes": f"{was.need.memory_bytes} bytes"}
+    found.extend(
+        f"need.{name}: a task has {text}, and that stays so"
+        for name, text in asked.items()
+        if getattr(changed.need, name) != getattr(was.need, name)
+    )
+    if (changed.program is None) != (was.program is None):
+        found.append(f"program: what was {'emulated' if was.program is None else 'a program'} stays so")
+    return found
+
+
+def _problems_of_token(field: str, name: str) -> list[str]:
+    if _TOKEN.fullmatch(name) and len(name) <= NAME_LENGTH_MAX:
+        return []
+    return [f"{field}: use 1 to {NAME_LENGTH_MAX} letters, digits, '_' and '-'"]
+
+
+def _problems_of_control(control: ControlSpec) -> list[str]:
+    found = _problems_of_token("control.controller", control.controller) if control.controller else []
+    if not 0 <= control.unavailable_max <= TASKS_MAX:
+        found.append(f"control.unavailable_max: {control.unavailable_max} is not between 0 and {TASKS_MAX}")
+    least, most = ISOLATION_MIN // SECOND, ISOLATION_MAX // SECOND
+    if control.is_strict and not ISOLATION_MIN <= control.isolation <= ISOLATION_MAX:
+        found.append(f"control.isolation: it is not between {least} s and {most} s")
+    elif control.isolation < 0:
+        found.append("control.isolation: it must not be negative")
+    return found
 
 
 def _problems_of_name(name: str) -> list[str]:

@@ -1,16 +1,24 @@
-"""`mizzen nodes`: what nodes there are, what is free on them, and who is on them."""
+"""`mizzen nodes`: what nodes there are, what is free on them, who is on them, and what keeps new work away.
+
+To let nodes out of the quarantine is `mizzen nodes release`, and not part of `undrain`: who lifts the drain of a rack after
+work on it must not give back the one node in it that is ill. `mizzen release` alone is about workloads that are held.
+"""
 
 import shutil
 import sys
 from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from mizzen.answers import FAILED, tell_json, tell_lines, tell_problem
 from mizzen.options import Json
+from mizzen.place_options import ANYWHERE, NODES_HELP, PlaceOptions
+
+nodes = App(name="nodes", version_flags=[], default_parameter=Parameter(show_default=False))
 
 
-def nodes(
+@nodes.default
+def list_nodes(
     *,
     region: Annotated[str, Parameter(help="Only of this region.")] = "",
     all_: Annotated[bool, Parameter(name="--all", negative=(), help="A line for each node.")] = False,
@@ -19,13 +27,36 @@ def nodes(
     """List nodes by region and by groups of like nodes of one worker: GPUs in all, free, held, ending and lost."""
     from mizzen.views import node_table
     from mizzen.views.reading import on_plane
+    from runtime.clock import wall_now
 
     rows, silent = on_plane(lambda bus, _: node_table.rows_of_plane(bus, region, is_each=all_))
     if json:
         tell_json([node_table.builtins_of(row) for row in rows])
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        tell_lines(node_table.table_of(rows, width))
+        tell_lines(node_table.table_of(rows, wall_now(), width))
     for name, why in silent:
         tell_problem(f"region {name} is missing: {why}", is_json=json)
     return FAILED if silent else 0
+
+
+@nodes.command
+def release(
+    *names: Annotated[str, Parameter(name="NODE", help=NODES_HELP)],
+    place: PlaceOptions = ANYWHERE,
+    reason: Annotated[str, Parameter(help="Why, as in 'GPU 3 replaced'.")] = "",
+    json: Json = False,
+) -> None:
+    """Let nodes out of the quarantine: they take work again, and what was held against them is forgotten."""
+    import msgspec
+
+    from mizzen import upkeep
+    from mizzen.views.reading import on_plane
+    from mizzen.views.upkeep_text import released_text
+
+    said = reason.strip() or "an operator released it"
+    done = on_plane(lambda bus, _: upkeep.release(bus, names, place, said))
+    if json:
+        tell_json(msgspec.to_builtins(done))
+    else:
+        print(released_text(done))

@@ -1,9 +1,6 @@
 """`mizzen submit`: a job file or a script becomes a workload, and its id is all that is printed."""
 
-import os
 import uuid
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -13,10 +10,8 @@ from mizzen.answers import (
     INTERRUPTED,
     MISUSED,
     CommandError,
-    explained,
     tell_json,
     tell_json_line,
-    tell_note,
     tell_problem,
 )
 from mizzen.options import Json
@@ -26,7 +21,6 @@ if (
 ):  # What reads files and what speaks to planes is loaded when it is needed: help is shown at once.
     from core.nouns.workload import JobSpec, WorkloadSpec
     from mizzen.jobs.file import Job
-    from runtime.yaml_tree import Tree
 
 KEY_LENGTH_MAX = 256
 
@@ -58,10 +52,14 @@ def submit(
     json: Json = False,
 ) -> int:
     """Submit a job file or a script; only its id is printed."""
+    from mizzen.jobs.given import job_given
+
     if len(key) > KEY_LENGTH_MAX or not key.isprintable():
         raise CommandError(f"a key has {KEY_LENGTH_MAX} printable characters at most", MISUSED)
     changes = {"name": name, "priority": priority, "tenant": tenant}
-    job = _job(file, arguments, changes, region, set_, is_json=json)
+    job = job_given(
+        file, arguments, fields=changes, regions=region, settings=set_, command="submit", is_json=json
+    )
     if dry_run:
         _tell(job.spec, is_json=json)
         return 0
@@ -101,56 +99,14 @@ def _submit(job: "Job", key: str, *, is_waiting: bool, is_json: bool) -> int:
     return FAILED
 
 
-def _job(
-    file: str,
-    arguments: Sequence[str],
-    changes: dict[str, str],
-    regions: Sequence[str],
-    sets: Sequence[str],
-    *,
-    is_json: bool,
-) -> "Job":
-    """The workload that is meant: what the file says, changed by what the command line says. Raises CommandError."""
-    from msgspec.structs import replace
-
-    from mizzen.jobs.file import read_job
-    from mizzen.jobs.section import JobFileError
-    from mizzen.jobs.source import read_settings, read_source, sheet_of
-    from runtime.yaml_tree import Listing, Place, Problem, Text, with_fields
-
-    if file.startswith("-") and file != "-":
-        raise CommandError(f"there is no option {file}; `mizzen submit --help` shows what there is", MISUSED)
-    trees: list[tuple[str, Tree]] = [
-        (field, Text(Place(f"--{field}"), value)) for field, value in changes.items() if value
-    ]
-    if regions:
-        place = Place("--region")
-        trees.append(("regions", Listing(place, tuple(Text(place, region) for region in regions))))
-    try:
-        with explained():
-            source = read_source(file)
-        problems: list[Problem] = []
-        trees += read_settings(sets, problems)
-        sheet = sheet_of(source, arguments, os.environ, [path for path, _ in trees])
-        for note in sheet.notes:
-            tell_note(note, is_json=is_json)
-        fields = with_fields(sheet.fields, trees, problems)
-        return read_job(replace(sheet, fields=fields, problems=[*sheet.problems, *problems]), Path.cwd())
-    except JobFileError as error:
-        told = [str(problem) for problem in error.problems]
-        if len(told) == 1 and not error.problems[0].place.line:
-            raise CommandError(told[0], MISUSED) from error
-        called = "standard input" if file == "-" else file
-        count = "a problem" if len(told) == 1 else f"{len(told)} problems"
-        raise CommandError(f"nothing was submitted: {called} has {count}", MISUSED, told) from error
-
-
 def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
     """What would be asked for; as JSON exactly so."""
     import msgspec
 
+    from core.nouns.operation import ControlSpec
     from core.nouns.workload import NEVER
     from mizzen.jobs.values import span_text
+    from mizzen.views.texts import control_text
 
     if is_json:
         tell_json(msgspec.to_builtins(spec))
@@ -166,6 +122,8 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
         ("max duration", span_text(spec.max_duration) if spec.max_duration != NEVER else "none"),
         ("grace", span_text(spec.grace) if spec.grace != NEVER else "as the plane has it"),
     ]
+    if spec.control != ControlSpec():
+        lines.append(("control", control_text(spec)))
     for job in spec.jobs:
         lines += [("", ""), *_lines_of(job)]
     for called, text in lines:

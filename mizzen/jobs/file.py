@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
+from core.nouns.operation import ControlSpec
 from core.nouns.workload import NEVER, JobSpec, Kind, RetryLimits, WorkloadSpec
 from core.rules.submission import problems_of
 from mizzen.jobs.origins import Trail, located
@@ -34,7 +35,7 @@ from mizzen.jobs.parts import (
     whole_seconds,
 )
 from mizzen.jobs.script import with_arguments
-from mizzen.jobs.section import JobFileError, Section, as_fields, as_items, nearest, one
+from mizzen.jobs.section import JobFileError, Section, as_fields, as_items, as_yes_or_no, nearest, one
 from mizzen.jobs.source import Sheet, read_source, sheet_of
 from mizzen.jobs.values import Unreadable, name_of, span_of, whole_of
 from runtime.yaml_tree import Fields, Place, Problem, Tree, shown, within
@@ -42,10 +43,11 @@ from runtime.yaml_tree import Fields, Place, Problem, Tree, shown, within
 __all__ = ["Job", "JobFileError", "load_job", "read_job"]
 
 OF_WORKLOAD = (
-    "name", "jobs", "tenant", "priority", "kind", "regions", "max_duration", "retry", "checkpoint",
+    "name", "jobs", "tenant", "priority", "kind", "regions", "max_duration", "retry", "checkpoint", "control",
 )  # fmt: skip
 OF_RETRY = ("task_failed", "start_failed")
 OF_CHECKPOINT = ("dir", "every", "grace")
+OF_CONTROL = ("controller", "max_unavailable", "strict", "isolation")
 
 ONLY_JOB = "main"
 """The name of a job that needs none, because it is the only one."""
@@ -112,16 +114,18 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
     checkpoint, retry = top.section("checkpoint"), top.section("retry", OF_RETRY)
     if checkpoint is not None and any(job.emulation is not None for job in jobs):
         tell_of_no_use(checkpoint, ("dir", "every"))
+    kind = top.read("kind", one(_kind), _DEFAULTS.kind)
     return WorkloadSpec(
         name=top.read("name", one(str), STAND_IN.name),
         jobs=jobs,
         tenant=TenantName(top.read("tenant", one(name_of), str(_DEFAULTS.tenant))),
         priority=top.read("priority", one(whole_of), _DEFAULTS.priority),
-        kind=top.read("kind", one(_kind), _DEFAULTS.kind),
+        kind=kind,
         regions=tuple(RegionName(name) for name in top.items("regions", one(name_of))),
-        retry=_DEFAULTS.retry if retry is None else _retry(retry),
+        retry=_retry(retry, kind),
         max_duration=top.read("max_duration", one(span_of), NEVER),
         grace=NEVER if checkpoint is None else _grace(checkpoint),
+        control=_control(top.section("control", OF_CONTROL), kind),
     )
 
 
@@ -129,10 +133,46 @@ def _grace(checkpoint: Section) -> Nanoseconds:
     return checkpoint.read("grace", one(longer_than_zero), NEVER)
 
 
-def _retry(retry: Section) -> RetryLimits:
+def _control(control: Section | None, kind: Kind) -> ControlSpec:
+    """Who must agree before tasks are touched. What would have no effect is told: somebody relies on it."""
+    default = ControlSpec()
+    if control is None:
+        return default
+    is_strict = control.read("strict", as_yes_or_no, default.is_strict)
+    if "max_unavailable" in control and kind != Kind.SERVICE:
+        control.misplaced(
+            "max_unavailable",
+            f"the tasks of kind {kind} are touched together; leave it out, or let kind be service",
+        )
+    if "isolation" in control and not is_strict:
+        control.misplaced(
+            "isolation", "only strict work stops by itself; leave it out, or let strict be true"
+        )
+    return ControlSpec(
+        controller=control.read("controller", one(str), default.controller),
+        unavailable_max=control.read("max_unavailable", one(_one_at_least), default.unavailable_max),
+        is_strict=is_strict,
+        isolation=control.read("isolation", one(longer_than_zero), default.isolation),
+    )
+
+
+def _one_at_least(text: str) -> int:
+    count = whole_of(text)
+    if count < 1:
+        raise Unreadable(
+            f"{count} would let nothing ever be done; without it a tenth may be down, and one at least"
+        )
+    return count
+
+
+def _retry(retry: Section | None, kind: Kind) -> RetryLimits:
+    """A service whose file says nothing has its tasks started again for ever."""
+    default = replace(_DEFAULTS.retry, task_failed=-1) if kind == Kind.SERVICE else _DEFAULTS.retry
+    if retry is None:
+        return default
     return RetryLimits(
-        task_failed=retry.read("task_failed", one(whole_of), _DEFAULTS.retry.task_failed),
-        start_failed=retry.read("start_failed", one(whole_of), _DEFAULTS.retry.start_failed),
+        task_failed=retry.read("task_failed", one(whole_of), default.task_failed),
+        start_failed=retry.read("start_failed", one(whole_of), default.start_failed),
     )
 
 

@@ -27,7 +27,11 @@ OF_JOB: dict[str, Trail] = {
     "program.secrets": ("secrets",),
 }
 """Parts of a job that are called otherwise in the file. What is not here is called as it is, under `emulate` too."""
-OF_WORKLOAD: dict[str, Trail] = {"grace": ("checkpoint", "grace")}
+OF_WORKLOAD: dict[str, Trail] = {
+    "control.is_strict": ("control", "strict"),
+    "control.unavailable_max": ("control", "max_unavailable"),
+    "grace": ("checkpoint", "grace"),
+}
 _JOB = re.compile(r"jobs\[([0-9]+)\]\.?(.*)")
 
 

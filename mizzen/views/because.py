@@ -5,12 +5,21 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from bus.port import Bus
+from core.events.control import (
+    ControlAnswered,
+    DomainLost,
+    MaintenancePlanned,
+    NodesClosed,
+    OperationsBegun,
+    OperationsRequested,
+)
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
     CancelRequested,
     RequeueRequested,
     WorkloadCancelled,
+    WorkloadChanged,
 )
 from core.events.region import (
     AttemptEnded,
@@ -21,13 +30,22 @@ from core.events.region import (
 )
 from core.fact import Event, Fact
 from core.images import RegionImage
-from core.nouns.ids import LogName, RegionName, WorkerName, WorkloadId, region_log
-from core.nouns.workload import USER_EXIT_START_AGAIN, EndCause, Phase
+from core.images.capacity import Capacity
+from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkerName, WorkloadId, region_log
+from core.nouns.operation import CHANGE
+from core.nouns.placement import runs_of
+from core.nouns.workload import USER_EXIT_START_AGAIN, EndCause, Kind, Phase
 from mizzen.answers import CommandError
 from mizzen.plane import fetch_image
 from mizzen.views.fact_lines import tag_of
 from mizzen.views.reading import facts_about
+from mizzen.views.sentences import sentence_of
 from mizzen.views.story import Attempt, Story, Telling
+from mizzen.views.texts import cause_text, nodes_text
+
+LATELY_MAX = 8
+"""Facts that are told of what runs; `mizzen log` has them all."""
+BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED)
 
 
 class Link(Struct, frozen=True):
@@ -53,7 +71,30 @@ async def chain_of(bus: Bus, telling: Telling) -> list[Link]:
         return []
     mine = [fact for fact in facts if getattr(fact.event, "epoch", attempt.epoch) == attempt.epoch]
     links = _of_the_queue(story, attempt, mine) + _of_the_region(attempt, mine)
-    return links + await _reasons(bus, attempt, mine)
+    return links + await _reasons(bus, story, attempt, mine)
+
+
+def lately_of(telling: Telling) -> list[Link]:
+    """What happened last to the tasks of the newest attempt, and to what they are to be. Newest first."""
+    attempt = telling.story.newest
+    if attempt is None:
+        return []
+    names = [job.name for job in telling.story.spec.jobs]
+    links: list[Link] = []
+    for fact in reversed(telling.facts):
+        assert isinstance(fact.event, Event), fact
+        text = sentence_of(fact.event, names)
+        if text and _is_of(attempt, fact) and len(links) < LATELY_MAX:
+            links.append(_link(fact, text))
+    return links
+
+
+def _is_of(attempt: Attempt, fact: Fact) -> bool:
+    """Whether a fact is about this attempt, or about its workload since it was awarded. No clock is compared with another."""
+    epoch = getattr(fact.event, "epoch", None)
+    if epoch is None:
+        return fact.log == GLOBAL_LOG and fact.sequence > attempt.award_sequence
+    return bool(epoch == attempt.epoch)
 
 
 def _asker(fact: Fact) -> Link:
@@ -68,7 +109,7 @@ def _of_the_queue(story: Story, attempt: Attempt, facts: list[Fact]) -> list[Lin
     if closed is None or not isinstance(closed.event, AttemptClosed):
         return []
     event = closed.event
-    text = f"{event.phase}: attempt {event.epoch} ended, {event.cause}"
+    text = f"{event.phase}: attempt {event.epoch} ended, {cause_text(event.cause)}"
     if event.phase == Phase.FAILED:
         text += f"; {_retries_text(story, event.cause)}"
     elif event.phase == Phase.PENDING:
@@ -83,6 +124,8 @@ def _retries_text(story: Story, cause: EndCause) -> str:
     retry = story.spec.retry
     if cause == EndCause.START_FAILED:
         return f"no retry was left: it has {retry.start_failed} for failed starts, and this was number {story.starts_failed}"
+    if story.spec.kind == Kind.SERVICE:
+        return f"no retry was left: it has {retry.task_failed} for failures in a row of one task"
     return f"no retry was left: it has {retry.task_failed} for failed tasks, and this was number {story.tasks_failed}"
 
 
@@ -93,9 +136,11 @@ def _of_the_region(attempt: Attempt, facts: list[Fact]) -> list[Link]:
         code = (
             f" with exit code {attempt.exit_code}{_exit_text(attempt.exit_code)}" if attempt.exit_code else ""
         )
-        links.append(
-            _link(ended, f"nothing of it runs any more in {attempt.region}: {attempt.end_cause}{code}")
-        )
+        where = ""
+        if isinstance(ended.event, AttemptEnded) and ended.event.failed_nodes:
+            where = f" on {nodes_text(attempt.region, runs_of(ended.event.failed_nodes))}"
+        text = f"nothing of it runs any more in {attempt.region}: {attempt.end_cause}{code}{where}"
+        links.append(_link(ended, text))
     declined = _last(facts, AwardDeclined)
     if declined is not None:
         links.append(_link(declined, f"{attempt.region} will not start it: {attempt.declined}"))
@@ -114,7 +159,7 @@ def _exit_text(code: int) -> str:
     return f" (signal {code - 128})" if 128 < code < 160 else ""
 
 
-async def _reasons(bus: Bus, attempt: Attempt, facts: list[Fact]) -> list[Link]:
+async def _reasons(bus: Bus, story: Story, attempt: Attempt, facts: list[Fact]) -> list[Link]:
     """What led to the stop, in whichever log it is."""
     cause = attempt.stop_cause or attempt.end_cause
     if cause == EndCause.CANCELLED or (attempt.declined and _last(facts, CancelRequested)):
@@ -129,9 +174,46 @@ async def _reasons(bus: Bus, attempt: Attempt, facts: list[Fact]) -> list[Link]:
             return await _promise(bus, attempt.region, attempt.stopped_for, stop.sequence)
         if cause == EndCause.NODE_LOST:
             return await _loss(bus, attempt, stop.sequence)
+        if cause in BY_OPERATION:
+            return await _operation(bus, story, attempt, facts, stop)
     except CommandError:
         return []  # The chain ends where the log cannot be read; what is missing there is told beside it.
     return []
+
+
+async def _operation(bus: Bus, story: Story, attempt: Attempt, facts: list[Fact], stop: Fact) -> list[Link]:
+    """The operation by which the gang was stopped: what allowed it, who asked for it, and what it was for."""
+    names = [job.name for job in story.spec.jobs]
+    earlier = [fact for fact in facts if fact.log == stop.log and fact.sequence < stop.sequence]
+    begun = _last(earlier, OperationsBegun)
+    if begun is None or not isinstance(begun.event, OperationsBegun):
+        return []
+    (number, *_) = begun.event.operations
+    found = [begun]
+    for fact in reversed(earlier):
+        event = fact.event
+        if isinstance(event, ControlAnswered) and any(ack.operation == number for ack in event.acks):
+            found.append(fact)
+        if isinstance(event, OperationsRequested) and 0 <= number - event.first < len(event.tasks):
+            found.append(fact)
+            found += await _source(bus, attempt.region, event.source, facts)
+            break
+    return [_link(fact, sentence_of(fact.event, names)) for fact in found if isinstance(fact.event, Event)]
+
+
+async def _source(bus: Bus, region: RegionName, source: str, facts: list[Fact]) -> list[Fact]:
+    """What called for an operation: a drain, a maintenance, or a change of what the workload is."""
+    if source.startswith(CHANGE):
+        revision = source.removeprefix(CHANGE)
+        return [
+            fact
+            for fact in facts
+            if isinstance(fact.event, WorkloadChanged) and str(fact.event.revision) == revision
+        ]
+    if not source:
+        return []
+    told = await facts_about(bus, region_log(region), source)
+    return [fact for fact in told if isinstance(fact.event, NodesClosed | MaintenancePlanned)][::-1]
 
 
 async def _promise(bus: Bus, region: RegionName, by: WorkloadId, before: int) -> list[Link]:
@@ -145,7 +227,7 @@ async def _promise(bus: Bus, region: RegionName, by: WorkloadId, before: int) ->
 
 
 async def _loss(bus: Bus, attempt: Attempt, before: int) -> list[Link]:
-    """Which of its workers was lost."""
+    """Which of its workers was lost, alone or with others of its power domain or zone."""
     if attempt.placement is None:
         return []
     log = region_log(attempt.region)
@@ -161,11 +243,32 @@ async def _loss(bus: Bus, attempt: Attempt, before: int) -> list[Link]:
             for fact in await facts_about(bus, log, worker, attempt.placement.sequence)
             if fact.sequence < before and isinstance(fact.event, NodesLost)
         ]
-    return [
-        _link(fact, f"worker {fact.event.worker} fell silent")
-        for fact in sorted(found, key=lambda fact: -fact.sequence)[:1]
-        if isinstance(fact.event, NodesLost)
-    ]
+    for domain in _domains(image.capacity, workers):
+        found += [
+            fact
+            for fact in await facts_about(bus, log, domain, attempt.placement.sequence)
+            if fact.sequence < before
+            and isinstance(fact.event, DomainLost)
+            and any(worker in workers for worker in fact.event.workers)
+        ]
+    return [_lost(fact) for fact in sorted(found, key=lambda fact: -fact.sequence)[:1]]
+
+
+def _domains(capacity: Capacity, workers: Iterable[WorkerName]) -> list[str]:
+    """The power domains and zones of these workers' nodes."""
+    names: dict[str, None] = {}
+    for worker in workers:
+        row = capacity.workers.get(worker)
+        for group in row.inventory.groups if row is not None else ():
+            names.update(dict.fromkeys(name for name in (group.power_domain, group.zone) if name))
+    return list(names)
+
+
+def _lost(fact: Fact) -> Link:
+    if isinstance(fact.event, NodesLost):
+        return _link(fact, f"worker {fact.event.worker} fell silent")
+    assert isinstance(fact.event, DomainLost), fact
+    return _link(fact, sentence_of(fact.event))
 
 
 def _last(facts: Iterable[Fact], kind: type[Event]) -> Fact | None:

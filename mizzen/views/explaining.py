@@ -11,7 +11,7 @@ from core.messages.queue import RegionOutlook, WorkloadExplained
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.placement import SCORE_PARTS, Shortage
 from core.nouns.workload import JobSpec, Phase
-from mizzen.views.because import Link, chain_of
+from mizzen.views.because import Link, chain_of, lately_of
 from mizzen.views.knowing import Known, known
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
@@ -63,6 +63,8 @@ class Explanation(Struct, frozen=True):
     """What stands in the way of each region now, while it is pending."""
     award: Award | None = None
     """The newest, also of one that has ended."""
+    lately: tuple[Link, ...] = ()
+    """What happened last to the tasks of the one that stands, newest first."""
     because: tuple[Link, ...] = ()
     """Why it, or its last attempt, ended; each for the reason of the next."""
 
@@ -82,6 +84,7 @@ async def explained(bus: Bus, workload: WorkloadId) -> tuple[Explanation, Known]
         _verdict(story, live, links),
         live if is_waiting else None,
         None if story.newest is None or is_waiting else _award(story.newest),
+        () if is_waiting or story.phase.is_terminal else tuple(lately_of(found.telling)),
         links,
     )
     return explanation, found
@@ -161,14 +164,24 @@ def lines_of(explanation: Explanation, story: Story) -> list[str]:
         lines += _waiting_lines(explanation.waiting, story)
     if explanation.award is not None:
         lines += _award_lines(explanation.award)
-    if explanation.because:
-        is_over = explanation.phase.is_terminal
-        lines += ["", "why it ended:" if is_over else "why its last attempt ended:"]
-        for link in explanation.because:
-            lines.append(
-                f"{INDENT}{instant_text(link.at)}  {link.log} {link.sequence} {link.type}: {link.text}"
-            )
-    return lines
+    lines += _links_lines("what happened to it lately:", explanation.lately)
+    is_over = explanation.phase.is_terminal
+    return lines + _links_lines(
+        "why it ended:" if is_over else "why its last attempt ended:", explanation.because
+    )
+
+
+def _links_lines(head: str, links: tuple[Link, ...]) -> list[str]:
+    if not links:
+        return []
+    return [
+        "",
+        head,
+        *(
+            f"{INDENT}{instant_text(one.at)}  {one.log} {one.sequence} {one.type}: {one.text}"
+            for one in links
+        ),
+    ]
 
 
 def _waiting_lines(waiting: WorkloadExplained, story: Story) -> list[str]:

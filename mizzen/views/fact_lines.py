@@ -10,6 +10,8 @@ from mizzen.views.texts import instant_text
 
 _REST_DEFAULTS_SHOWN = frozenset({"epoch", "rank", "term", "is_merged"})
 """Fields that are told though they are what they would be if nobody had said anything."""
+_TOLD_WHOLE = frozenset({"moves", "acks"})
+"""Fields within which a zero says something: a task, a node."""
 
 
 def builtins_of(fact: Fact) -> dict[str, Any]:  # Any: whatever JSON can hold
@@ -52,7 +54,8 @@ def rest_of(event: Event) -> str:
             continue
         if _says_nothing(value) and field.name not in _REST_DEFAULTS_SHOWN:
             continue
-        parts.append(f"{field.name}={_value_text(value)}")
+        is_whole = field.name in _TOLD_WHOLE
+        parts.append(f"{field.name}={_value_text(value, is_whole=is_whole)}")
     return " ".join(parts)
 
 
@@ -60,13 +63,15 @@ def _says_nothing(value: object) -> bool:
     return value in ("", 0, (), None) and not isinstance(value, bool)
 
 
-def _value_text(value: object) -> str:
+def _value_text(value: object, *, is_whole: bool = False) -> str:
     if isinstance(value, str):
         return value if value and " " not in value else repr(str(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return str(value)
+    if is_whole:
+        return msgspec.json.encode(value).decode()
     return msgspec.json.encode(_lean(msgspec.msgpack.decode(encode(value), strict=False))).decode()
 
 

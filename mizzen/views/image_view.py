@@ -1,14 +1,12 @@
 """An image as people ask for it: at a sequence, one section or one thing of it."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from bus.port import Bus
-from core.codec import CodecError
-from core.images import GlobalImage, Image, RegionImage, decode_image, empty_image
+from core.images import GlobalImage, Image, RegionImage, empty_image, image_as_kept
 from core.images.capacity import Capacity, Columns
 from core.nouns.ids import GLOBAL_LOG
 from mizzen.answers import MISUSED, CommandError, explained
@@ -41,9 +39,9 @@ async def image_in_file(path: Path, at: int, sections: tuple[str, ...]) -> tuple
     finally:
         await reader.close()
     if snapshot is not None and (not at or snapshot.head.sequence <= at):
-        # One that another build wrote may not be readable: the facts say it all.
-        with suppress(CodecError):
-            image, sequence = decode_image(log, snapshot.image), snapshot.head.sequence
+        kept = image_as_kept(log, snapshot.image)
+        if kept is not None:  # Of one that another build kept, the facts say it all.
+            image, sequence = kept, snapshot.head.sequence
     image, sequence = folded(path, at, image, sequence)
     return type(image)({name: image.sections[name] for name in sections or image.sections}), sequence
 

@@ -6,9 +6,18 @@ import msgspec
 
 from core.messages.queue import WorkloadExplained
 from core.nouns.instant import Instant
-from core.nouns.workload import NEVER, JobSpec
+from core.nouns.operation import ControlSpec
+from core.nouns.workload import NEVER, JobSpec, Kind, WorkloadSpec
 from mizzen.views.story import Attempt, Story
-from mizzen.views.texts import amount_text, columns_text, instant_text, nodes_text, time_text
+from mizzen.views.texts import (
+    amount_text,
+    blame_text,
+    columns_text,
+    control_text,
+    instant_text,
+    nodes_text,
+    time_text,
+)
 
 INDENT = "  "
 ATTEMPTS = (
@@ -16,6 +25,7 @@ ATTEMPTS = (
     "REGION",
     "STATE",
     "CAUSE",
+    "BLAME",
     "EXIT",
     "AWARDED",
     "STARTED",
@@ -34,6 +44,7 @@ def builtins_of(
     told: dict[str, Any] = msgspec.to_builtins(story, str_keys=True)
     for found, attempt in zip(told["attempts"], story.attempts, strict=True):
         found["state"] = attempt.state
+        found["blame"] = blame_text(attempt.end_cause or attempt.stop_cause)
         if attempt.placement is not None:
             found["placement"]["node_runs"] = [list(run) for run in attempt.placement.node_runs]
     told["reason"] = live.reason if live is not None else ""
@@ -54,6 +65,9 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
     ]
     if story.is_held and not story.phase.is_terminal:
         fields.append(("held", f"yes; `mizzen release {story.workload}` lets it run"))
+    if story.changed_at:
+        changed = f"{instant_text(story.changed_at)} by {story.changed_by}, revision {story.spec_revision}"
+        fields.append(("changed", changed))
     if story.cancel_requested_at:
         fields.append(("cancelled", f"{instant_text(story.cancel_requested_at)} by {story.cancelled_by}"))
     if story.ended_at:
@@ -63,7 +77,9 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
         fields.append(("max duration", time_text(spec.max_duration)))
     if spec.grace != NEVER:
         fields.append(("grace", time_text(spec.grace)))
-    tasks = f"{story.tasks_failed} of tasks, of which {spec.retry.task_failed} are retried"
+    if spec.control != ControlSpec():
+        fields.append(("control", control_text(spec)))
+    tasks = f"{story.tasks_failed} of tasks, of which {_retried(spec)} retried"
     starts = f"{story.starts_failed} of starts, of which {spec.retry.start_failed} are"
     fields.append(("failures", f"{tasks}; {starts}"))
     lines = [f"{story.workload} {story.name}", *(f"{INDENT}{name:<13} {value}" for name, value in fields)]
@@ -72,7 +88,27 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
     if story.attempts:
         table = columns_text(ATTEMPTS, [_attempt(one, now) for one in story.attempts], None, FIGURES)
         lines += ["", *(f"{INDENT}{line}" for line in table)]
+    touched = [text for attempt in story.attempts if (text := _touched(attempt))]
+    if touched:
+        lines += ["", *(f"{INDENT}{text}" for text in touched)]
     return lines
+
+
+def _touched(attempt: Attempt) -> str:
+    """What happened to single tasks of an attempt, and to a gang while it kept its place; empty if nothing did."""
+    counts = (("down", attempt.tasks_down), ("started again", attempt.restarts))
+    told = ", ".join(f"{what} {count}" for what, count in counts if count)
+    if attempt.operations_asked:
+        operations = f"operations asked for {attempt.operations_asked}, over {attempt.operations_done}"
+        told = f"{told}; {operations}" if told else operations
+    return f"attempt {attempt.epoch}: {told}" if told else ""
+
+
+def _retried(spec: WorkloadSpec) -> str:
+    limit = spec.retry.task_failed
+    if spec.kind != Kind.SERVICE:
+        return f"{limit} are"
+    return f"{limit} in a row are" if limit >= 0 else "all are"
 
 
 def _state(story: Story, live: WorkloadExplained | None) -> str:
@@ -113,6 +149,7 @@ def _attempt(attempt: Attempt, now: Instant) -> tuple[object, ...]:
         attempt.region,
         attempt.state,
         cause or "-",
+        blame_text(attempt.end_cause or attempt.stop_cause) or "-",
         attempt.exit_code if attempt.end_cause else "-",
         instant_text(attempt.awarded_at),
         instant_text(attempt.started_at) if attempt.started_at else "-",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from bus.port import Bus
+from core.events.control import ClaimRevised, OperationsDone, OperationsRequested, TasksDown
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -16,6 +17,7 @@ from core.events.queue import (
     WorkloadAwarded,
     WorkloadBound,
     WorkloadCancelled,
+    WorkloadChanged,
 )
 from core.events.region import (
     AttemptEnded,
@@ -29,8 +31,9 @@ from core.events.region import (
 from core.fact import Fact
 from core.images import GlobalImage
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
-from core.nouns.placement import Spread, runs_of
-from core.nouns.workload import Phase, WorkloadSpec
+from core.nouns.operation import WHOLE
+from core.nouns.placement import Spread, moved_spreads, runs_of
+from core.nouns.workload import EndCause, Phase, WorkloadSpec
 from mizzen.answers import CommandError
 from mizzen.views.reading import facts_about
 
@@ -85,6 +88,12 @@ class Attempt(Struct):
     declined_at: int = 0
     closed_as: str = ""
     """What the workload was from then on."""
+    tasks_down: int = 0
+    """How often one of its tasks that stand alone failed."""
+    restarts: int = 0
+    """How often one was started again, or the gang where it was."""
+    operations_asked: int = 0
+    operations_done: int = 0
 
     @property
     def state(self) -> str:
@@ -118,6 +127,10 @@ class Story(Struct):
     starts_failed: int
     cancel_requested_at: int = 0
     cancelled_by: str = ""
+    spec_revision: int = 0
+    """How often its user changed what it is."""
+    changed_at: int = 0
+    changed_by: str = ""
     ended_at: int = 0
     attempts: list[Attempt] = field(default_factory=list)
     untold: dict[RegionName, str] = field(default_factory=dict)
@@ -168,6 +181,7 @@ def story_of(facts: Iterable[Fact]) -> Story:
     image = GlobalImage.empty(("workloads",))
     attempts: dict[int, Attempt] = {}
     cancelled_at, cancelled_by = 0, ""
+    changed_at, changed_by = 0, ""
     for fact in facts:
         image.fold(fact)
         match fact.event:
@@ -194,6 +208,8 @@ def story_of(facts: Iterable[Fact]) -> Story:
             case CancelRequested() | WorkloadCancelled():
                 # A cancelled one that was not granted yet ends by a second fact, which the queue says to itself.
                 cancelled_at, cancelled_by = cancelled_at or fact.at, cancelled_by or fact.actor
+            case WorkloadChanged():
+                changed_at, changed_by = fact.at, fact.actor
     ((workload, row),) = image.workloads.rows.items()
     return Story(
         workload=workload,
@@ -209,6 +225,9 @@ def story_of(facts: Iterable[Fact]) -> Story:
         starts_failed=row.starts_failed,
         cancel_requested_at=cancelled_at,
         cancelled_by=cancelled_by,
+        spec_revision=row.spec_revision,
+        changed_at=changed_at,
+        changed_by=changed_by,
         ended_at=row.ended_at,
         attempts=list(attempts.values()),
     )
@@ -255,3 +274,14 @@ def _add(attempt: Attempt, fact: Fact) -> None:
             attempt.stop_cause, attempt.stopped_for, attempt.stop_at = cause, by, fact.at
         case AttemptEnded(cause=cause, exit_code=exit_code):
             attempt.end_cause, attempt.exit_code, attempt.ended_at = cause, exit_code, fact.at
+        case TasksDown(tasks=tasks, cause=cause):
+            attempt.tasks_down += len(tasks) if cause != EndCause.COMPLETED else 0
+        case ClaimRevised(moves=moves):
+            again = (min(move.node_from, move.node_to) >= 0 or move.task == WHOLE for move in moves)
+            attempt.restarts += sum(again)
+            if attempt.placement is not None:
+                attempt.placement.spreads = moved_spreads(attempt.placement.spreads, moves)
+        case OperationsRequested(tasks=tasks):
+            attempt.operations_asked += len(tasks)
+        case OperationsDone(operations=operations):
+            attempt.operations_done += len(operations)

@@ -1,4 +1,8 @@
-"""What tasks wrote, over the bus from the workers that have it: some of it, or all that comes, over every restart."""
+"""What tasks wrote, over the bus from the workers that have it: some of it, or all that comes, over every restart.
+
+A task that was started again within its attempt goes on behind what it wrote there before; one that was moved has left
+that behind, on the worker where it was, and is read from one worker after the other.
+"""
 
 import asyncio
 import codecs
@@ -15,17 +19,20 @@ from core.messages.queue import ShowWorkload, WorkloadShown
 from core.nouns.ids import RegionName, WorkerName, WorkloadId, region_log
 from core.nouns.instant import SECOND
 from core.nouns.limits import READ_BYTES_MAX
-from core.nouns.placement import Spread
 from core.nouns.workload import Phase
 from mizzen.answers import MISUSED, CommandError, tell_json_line, tell_note
 from mizzen.plane import RequestRefused, ask, fetch_image
+from mizzen.views.rank_nodes import nodes_by_rank
 from mizzen.views.reading import PATIENCE, ask_patiently, pause
-from mizzen.views.story import Attempt, Story, told
+from mizzen.views.story import Attempt, Story, Telling, told
 
 TAIL_BYTES = 64 * 1024
 """Looked through first for the last lines; four times as much each time that they are not all in it."""
 TAIL_BYTES_MAX = 64 * 1024 * 1024
 ALL_RANKS = "all"
+LOOKS = 20
+LOOKS_IN_SILENCE = 4
+"""Looks at what comes, for one at where it comes from, which asks the logs; more often while nothing comes."""
 
 
 class Asked(Struct, frozen=True):
@@ -47,17 +54,45 @@ class Asked(Struct, frozen=True):
 class Stream:
     """The output of one rank in one attempt, as far as it was told."""
 
-    def __init__(self, asked: Asked, attempt: Attempt, job: str, rank: int, worker: WorkerName) -> None:
-        self.epoch, self.job, self.rank, self.worker = attempt.epoch, job, rank, worker
+    def __init__(self, asked: Asked, attempt: Attempt, job: str, rank: int) -> None:
+        self.epoch, self.job, self.rank = attempt.epoch, job, rank
         self.region = attempt.region
-        self.offset = 0
+        self.workers: list[WorkerName] = []
+        """Where it ran, in order; never empty once it is known."""
         self.is_ended = False
+        """Nothing more is there, nor will be, unless it is started again."""
+        self._at = 0
+        self._offsets: dict[WorkerName, int] = {}
         self._asked = asked
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
         self._dropped = 0
         """Bytes that were gone before they were told of, and that nobody was told of yet."""
         self._line = ""
         """The beginning of a line whose end has not come, where lines have prefixes."""
+
+    @property
+    def worker(self) -> WorkerName:
+        """Which it is read from now."""
+        return self.workers[self._at]
+
+    @property
+    def is_at_last(self) -> bool:
+        """Whether that is where it is now, or was last."""
+        return self._at == len(self.workers) - 1
+
+    @property
+    def offset(self) -> int:
+        """What to read next."""
+        return self._offsets.get(self.worker, 0)
+
+    def go_on(self) -> None:
+        """To where it ran next."""
+        self._at += 1
+        self.is_ended = False
+
+    def skip_to(self, offset: int) -> None:
+        """Begin there."""
+        self._offsets[self.worker] = offset
 
     def question(self, offset: int, bytes_max: int = READ_BYTES_MAX) -> ReadOutput:
         """What to ask its worker."""
@@ -74,7 +109,7 @@ class Stream:
             text = f"{self._dropped} bytes of rank {self.rank} were dropped to make room"
             tell_note(text, is_json=self._asked.is_json)
             self._dropped = 0
-        self.offset, self.is_ended = page.next_offset, page.is_ended
+        self._offsets[self.worker], self.is_ended = page.next_offset, page.is_ended
         text = self._text.decode(page.data, final=page.is_ended)
         if self._asked.is_json:
             if text:
@@ -102,12 +137,13 @@ class Stream:
 
 async def tell_output(bus: Bus, asked: Asked) -> None:
     """Tell it. Raises CommandError."""
-    story = (await told(bus, asked.workload)).story
-    attempt = await _placed(bus, story, asked)
+    telling = await told(bus, asked.workload)
+    telling, attempt = await _placed(bus, telling, asked)
     lines = asked.tail
     while True:
-        streams = await _streams(bus, story, asked, attempt)
-        for stream in streams:
+        ranks = Ranks(asked, attempt)
+        await ranks.find(bus, telling)
+        for stream in ranks.streams:
             try:
                 await _begin(bus, stream, lines, asked)
             except CommandError:
@@ -117,21 +153,22 @@ async def tell_output(bus: Bus, asked: Asked) -> None:
         if not asked.is_followed:
             return
         lines = -1
-        await _follow(bus, streams, asked, attempt)
+        await _follow(bus, ranks, asked)
         if asked.epoch:
             return
         after = await _next(bus, asked, attempt)
         if after is None:
             return
-        story, attempt = after
+        telling, attempt = after
         tell_note(f"attempt {attempt.epoch} in {attempt.region}", is_json=asked.is_json)
 
 
 # Attempts.
 
 
-async def _placed(bus: Bus, story: Story, asked: Asked) -> Attempt:
+async def _placed(bus: Bus, telling: Telling, asked: Asked) -> tuple[Telling, Attempt]:
     """The attempt that is meant; waited for if whatever comes is wanted. Raises CommandError."""
+    story = telling.story
     if story.untold:
         missing = "; ".join(f"{region}: {why}" for region, why in sorted(story.untold.items()))
         if not asked.is_followed:
@@ -145,24 +182,24 @@ async def _placed(bus: Bus, story: Story, asked: Asked) -> Attempt:
             raise CommandError(
                 text + (f"there are {', '.join(epochs)}" if epochs else "none was yet"), MISUSED
             )
-        return attempt
+        return telling, attempt
     attempt = _newest_granted(story)
     if attempt is not None:
-        return attempt
+        return telling, attempt
     if not asked.is_followed or story.phase.is_terminal:
         text = f"{story.workload} is {story.phase} and has not been placed, so it has written nothing"
         raise CommandError(f"{text}; `mizzen explain {story.workload}` tells why")
     found = await _next(bus, asked, None)
     if found is None:
         raise CommandError(f"{story.workload} ended before it was placed, so it has written nothing")
-    return found[1]
+    return found
 
 
 def _newest_granted(story: Story) -> Attempt | None:
     return next((one for one in reversed(story.attempts) if one.granted_at), None)
 
 
-async def _next(bus: Bus, asked: Asked, before: Attempt | None) -> tuple[Story, Attempt] | None:
+async def _next(bus: Bus, asked: Asked, before: Attempt | None) -> tuple[Telling, Attempt] | None:
     """The next attempt once it is placed; None when the workload has ended. Raises CommandError."""
     last = before.epoch if before is not None else 0
     while True:
@@ -171,10 +208,10 @@ async def _next(bus: Bus, asked: Asked, before: Attempt | None) -> tuple[Story, 
         except RequestRefused:
             return None  # It has ended, and is forgotten already.
         if shown.epoch > last:
-            story = (await told(bus, asked.workload)).story
-            attempt = _newest_granted(story)
+            telling = await told(bus, asked.workload)
+            attempt = _newest_granted(telling.story)
             if attempt is not None and attempt.epoch > last:
-                return story, attempt
+                return telling, attempt
         if Phase(shown.phase).is_terminal:
             return None
         await pause()
@@ -183,33 +220,62 @@ async def _next(bus: Bus, asked: Asked, before: Attempt | None) -> tuple[Story, 
 # Ranks.
 
 
-async def _streams(bus: Bus, story: Story, asked: Asked, attempt: Attempt) -> list[Stream]:
-    """One for each rank that is meant. Raises CommandError."""
-    assert attempt.placement is not None, attempt
+class Ranks:
+    """The ranks of one attempt that are meant, each with its stream."""
+
+    def __init__(self, asked: Asked, attempt: Attempt) -> None:
+        self.epoch = attempt.epoch
+        self.is_over = False
+        self._asked = asked
+        self._streams: dict[int, Stream] = {}
+        self._workers: dict[int, WorkerName] = {}
+        """By node, as far as they are known."""
+
+    @property
+    def streams(self) -> list[Stream]:
+        """Of each rank."""
+        return list(self._streams.values())
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether nothing comes, unless one of them is started again."""
+        return all(stream.is_ended for stream in self.streams)
+
+    async def find(self, bus: Bus, telling: Telling) -> None:
+        """Where each has run up to now. Raises CommandError."""
+        story = telling.story
+        attempt = story.attempt(self.epoch)
+        if attempt is None or attempt.placement is None:
+            return  # Its region's part is missing now.
+        self.is_over = bool(attempt.end_cause)
+        name = _job(story, self._asked)
+        nodes = nodes_by_rank(attempt, telling.facts, name)
+        ranks = _ranks(self._asked.rank, list(nodes), name)
+        wanted = {node for rank in ranks for node in nodes[rank]}
+        if not wanted <= self._workers.keys():
+            self._workers = await _workers(bus, attempt.region, wanted)
+        for rank in ranks:
+            stream = self._streams.setdefault(rank, Stream(self._asked, attempt, name, rank))
+            stream.workers = [self._workers[node] for node in nodes[rank]]
+
+
+def _job(story: Story, asked: Asked) -> str:
+    """Raises CommandError."""
     jobs = {job.name: job for job in story.spec.jobs}
     name = asked.job or story.spec.jobs[0].name
     if name not in jobs:
         raise CommandError(f"{story.workload} has no job {name}; it has {', '.join(jobs)}", MISUSED)
     if jobs[name].emulation is not None:
         raise CommandError(f"job {name} of {story.workload} is emulated, and emulated tasks write nothing")
-    spread = attempt.placement.spreads[attempt.placement.jobs.index(name)]
-    nodes = nodes_of_ranks(spread)
-    ranks = _ranks(asked.rank, len(nodes), name)
-    workers = await _workers(bus, attempt.region, {nodes[rank] for rank in ranks})
-    return [Stream(asked, attempt, name, rank, workers[nodes[rank]]) for rank in ranks]
+    return name
 
 
-def nodes_of_ranks(spread: Spread) -> list[int]:
-    """The node of each rank: ranks are numbered node by node."""
-    return [node for node, count in zip(spread.nodes, spread.tasks, strict=True) for _ in range(count)]
-
-
-def _ranks(text: str, count: int, job: str) -> Sequence[int]:
+def _ranks(text: str, known: Sequence[int], job: str) -> Sequence[int]:
     if text == ALL_RANKS:
-        return range(count)
-    if not (text.isascii() and text.isdigit()) or int(text) >= count:
+        return list(known)
+    if not (text.isascii() and text.isdigit()) or int(text) not in known:
         raise CommandError(
-            f"job {job} has no rank {text}; it has 0 to {count - 1}, and `all` are all", MISUSED
+            f"job {job} has no rank {text}; it has 0 to {max(known)}, and `all` are all", MISUSED
         )
     return (int(text),)
 
@@ -225,22 +291,34 @@ async def _workers(bus: Bus, region: RegionName, nodes: set[int]) -> dict[int, W
 
 
 async def _begin(bus: Bus, stream: Stream, lines: int, asked: Asked) -> None:
-    """All that is there, or its last lines. Raises CommandError."""
+    """All that is there, or the last lines of where it is now. Raises CommandError."""
     if lines < 0:
         await _drain(bus, stream, asked)
         return
+    while not stream.is_at_last:
+        stream.go_on()
     page = await _tail(bus, stream, lines, asked)
-    stream.offset = page.offset
+    stream.skip_to(page.offset)
     stream.tell(page)
 
 
 async def _drain(bus: Bus, stream: Stream, asked: Asked) -> None:
-    """Until there is nothing more for now."""
-    while not stream.is_ended:
-        page = await _read(bus, stream, stream.offset, asked)
+    """Until there is nothing more for now, from one worker after the other. Raises CommandError if the last is silent."""
+    while True:
+        try:
+            page = await _read(bus, stream, stream.offset, asked)
+        except CommandError as error:
+            if stream.is_at_last:
+                raise
+            tell_note(f"something may be missing: {error}", is_json=asked.is_json)
+            stream.go_on()
+            continue
         stream.tell(page)
-        if not page.data:
+        if page.data and not page.is_ended:
+            continue
+        if stream.is_at_last:
             return
+        stream.go_on()
 
 
 async def _tail(bus: Bus, stream: Stream, lines: int, asked: Asked) -> OutputPage:
@@ -268,23 +346,29 @@ async def _read(bus: Bus, stream: Stream, offset: int, asked: Asked) -> OutputPa
         raise CommandError(f"{text}, does not answer; it may be down, or emulated") from error
 
 
-async def _follow(bus: Bus, streams: Sequence[Stream], asked: Asked, attempt: Attempt) -> None:
-    """Until every rank has ended, or the attempt has and a worker does not answer any more. Raises CommandError."""
+async def _follow(bus: Bus, ranks: Ranks, asked: Asked) -> None:
+    """Until the attempt has ended, and every rank, or a worker does not answer any more. Raises CommandError."""
     loop = asyncio.get_running_loop()
-    heard_at = loop.time()
+    heard_at, looks, was_silent = loop.time(), 0, False
     while True:
-        live = [stream for stream in streams if not stream.is_ended]
-        if not live:
+        problem: CommandError | None = None
+        try:
+            for stream in ranks.streams:
+                await _drain(bus, stream, asked)
+        except CommandError as error:
+            problem = error
+        is_silent = problem is not None or ranks.have_ended
+        if is_silent and ranks.is_over:
             return
         await pause()
-        try:
-            for stream in live:
-                await _drain(bus, stream, asked)
+        looks += 1
+        if (is_silent and not was_silent) or looks % (LOOKS_IN_SILENCE if is_silent else LOOKS) == 0:
+            try:
+                await ranks.find(bus, await told(bus, asked.workload))
+            except CommandError as error:
+                problem = problem or error
+        was_silent = is_silent
+        if problem is None or not is_silent:
             heard_at = loop.time()
-        except CommandError:
-            story = (await told(bus, asked.workload)).story
-            now = story.attempt(attempt.epoch)
-            if now is not None and now.end_cause:
-                return
-            if loop.time() - heard_at > PATIENCE / SECOND:
-                raise
+        elif loop.time() - heard_at > PATIENCE / SECOND:
+            raise problem

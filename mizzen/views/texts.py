@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.quantities import MILLI, Amount
+from core.nouns.workload import Blame, EndCause, Kind, WorkloadSpec
 
 GIB = 1 << 30
 GAP = "  "
@@ -56,14 +57,45 @@ def like_text(amount: Amount, like: Amount) -> str:
     return ", ".join(parts)
 
 
+def control_text(spec: WorkloadSpec) -> str:
+    """Who must agree before its tasks are touched, how many at once, and whether they may outlive their region's sight."""
+    control = spec.control
+    parts = [f"controller {control.controller} decides" if control.controller else "no controller"]
+    if spec.kind == Kind.SERVICE:
+        at_once = str(control.unavailable_max) if control.unavailable_max else "a tenth"
+        parts.append(f"at most {at_once} of a job's tasks down at once")
+    if control.is_strict:
+        parts.append(f"stops by itself after {time_text(control.isolation)} without contact")
+    return ", ".join(parts)
+
+
 def nodes_text(region: str, runs: Sequence[tuple[int, int]]) -> str:
     """Nodes of a region as Slurm writes a list of hosts: `eu-7`, `eu-[0-3,7]`."""
     if not runs:
         return region
-    parts = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    if len(parts) == 1 and runs[0][0] == runs[0][1]:
-        return f"{region}-{parts[0]}"
-    return f"{region}-[{','.join(parts)}]"
+    if len(runs) == 1 and runs[0][0] == runs[0][1]:
+        return f"{region}-{runs[0][0]}"
+    return f"{region}-[{numbers_text(runs)}]"
+
+
+def numbers_text(runs: Sequence[tuple[int, int]]) -> str:
+    """Runs of numbers: `0-3,7`."""
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+BLAMES = {Blame.NOBODY: "", Blame.USER: "yours", Blame.PLANNED: "planned", Blame.UNPLANNED: "unplanned"}
+"""Whose doing an end was, for whoever owns the work."""
+
+
+def blame_text(cause: str) -> str:
+    """`yours`, `planned` or `unplanned`; empty for what is nobody's, and for what is no cause of an end."""
+    return BLAMES[EndCause(cause).blame] if cause in set(EndCause) else ""
+
+
+def cause_text(cause: str) -> str:
+    """A cause, and whose doing it was: `drained (planned)`."""
+    blame = blame_text(cause)
+    return f"{cause} ({blame})" if blame else cause
 
 
 def columns_text(

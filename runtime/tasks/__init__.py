@@ -9,6 +9,7 @@
                     segments.py, where it keeps the output; machine.py, what it asks of Linux
     processes.py    who a process is, and what is left of a task whose runner died
     environment.py  what a task sees
+    health.py       whether the machine's devices are well
     slots.py        which devices and CPUs there are, and which a task gets
     layout.py       where everything lies
     lock.py         one process at a time

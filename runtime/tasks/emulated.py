@@ -7,23 +7,27 @@ done again at a start of the process is done as of the time at which it was done
 from pathlib import Path
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from core.component import Effect
-from core.effects import ForgetShare, PrepareShare, StartShare, StopShare
-from core.messages.workers import PrepareTasks, TasksState
-from core.nouns.ids import AttemptKey, WorkloadId
-from core.nouns.instant import Instant
+from core.effects import ForgetShare, KeepHeard, PrepareShare, StartShare, StopShare
+from core.messages.workers import OfShare, PrepareTasks, TasksState
+from core.nouns.ids import ShareKey, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.operation import WHOLE
 from runtime.clock import Clock
 from runtime.effects import Done
 from runtime.spool import EmulatedSpool
 from runtime.tasks.errors import SpoolDamaged
 
+logger = structlog.get_logger()
+
 FORGOTTEN_MAX = 256
 """Lines about forgotten shares before the journal is written anew; it never is while they are fewer than the others."""
 
 
-class Deed(Struct, frozen=True, omit_defaults=True):
+class Deed(Struct, OfShare, frozen=True, omit_defaults=True):
     """One line of the journal."""
 
     at: Instant
@@ -32,6 +36,8 @@ class Deed(Struct, frozen=True, omit_defaults=True):
     epoch: int
     grace: int = 0
     command: PrepareTasks | None = None
+    task: int = WHOLE
+    run: int = 0
 
 
 class EmulatedOnDisk:
@@ -42,24 +48,24 @@ class EmulatedOnDisk:
         self._path = path
         self._clock = clock
         self._spool = EmulatedSpool(name, clock)
-        self._deeds: dict[AttemptKey, list[Deed]] = {}
+        self._deeds: dict[ShareKey, list[Deed]] = {}
         self._lines = 0
         self._find()
+        self._spool.on_isolation = self._isolated
         self._spool.attach(done)
 
     def begin(self, effect: Effect) -> None:
         """Do it, and write it down if it changed anything. Raises OSError."""
         now = self._clock.now()
         self._spool.catch_up(now)  # What was due before it comes before it, also when it is all done again.
+        if isinstance(effect, KeepHeard):
+            self._spool.do(effect, now)  # A new process counts from its own start.
+            return
         deed = _deed_of(effect, now)
         before = self._phase(deed)
         self._spool.do(effect, now)
         if self._phase(deed) != before:
-            self._remember(deed)
-            with self._path.open("ab") as journal:
-                journal.write(msgspec.json.encode(deed) + b"\n")
-            if self._lines > 2 * sum(map(len, self._deeds.values())) + FORGOTTEN_MAX:
-                self._write_anew()
+            self._write(deed)
 
     def catch_up(self, now: Instant) -> Instant | None:
         """Let tasks save and end whose time has come; when the next is due."""
@@ -75,16 +81,30 @@ class EmulatedOnDisk:
         self._spool.close()
 
     def _phase(self, deed: Deed) -> str:
-        share = self._spool.shares.get((deed.workload, deed.epoch))
+        share = self._spool.shares.get(deed.key)
         return share.state.phase if share is not None else ""
+
+    def _isolated(self, key: ShareKey, grace: Nanoseconds, at: Instant) -> None:
+        """It stops by itself, which is no function of its start alone; whether or not that can be kept."""
+        try:
+            self._write(Deed(at, "isolate", *key[:2], grace, task=key.task, run=key.run))
+        except OSError as error:
+            logger.error("isolation_not_kept", workload=key.workload, epoch=key.epoch, error=str(error))
+
+    def _write(self, deed: Deed) -> None:
+        """Raises OSError."""
+        self._remember(deed)
+        with self._path.open("ab") as journal:
+            journal.write(msgspec.json.encode(deed) + b"\n")
+        if self._lines > 2 * sum(map(len, self._deeds.values())) + FORGOTTEN_MAX:
+            self._write_anew()
 
     def _remember(self, deed: Deed) -> None:
         self._lines += 1
-        key = (deed.workload, deed.epoch)
         if deed.deed == "forget":
-            self._deeds.pop(key, None)
+            self._deeds.pop(deed.key, None)
         else:
-            self._deeds.setdefault(key, []).append(deed)
+            self._deeds.setdefault(deed.key, []).append(deed)
 
     def _find(self) -> None:
         """Do all of it again, each at its time. A last line without an end was cut off before anybody heard of it."""
@@ -98,7 +118,10 @@ class EmulatedOnDisk:
             except (msgspec.MsgspecError, ValueError) as error:
                 raise SpoolDamaged(self._path, f"line {number}: {error}") from error
             self._spool.catch_up(deed.at)
-            self._spool.do(effect, deed.at)
+            if effect is not None:
+                self._spool.do(effect, deed.at)
+            elif deed.key in self._spool.shares:
+                self._spool.isolate(deed.key, Nanoseconds(deed.grace), deed.at)
             self._remember(deed)
         self._write_anew()
 
@@ -114,25 +137,28 @@ class EmulatedOnDisk:
 def _deed_of(effect: Effect, at: Instant) -> Deed:
     match effect:
         case PrepareShare(command):
-            return Deed(at, "prepare", command.workload, command.epoch, command=command)
-        case StartShare(workload, epoch):
-            return Deed(at, "start", workload, epoch)
-        case StopShare(workload, epoch, _, grace):
-            return Deed(at, "stop", workload, epoch, grace)
-        case ForgetShare(workload, epoch):
-            return Deed(at, "forget", workload, epoch)
+            key = command.key
+            return Deed(at, "prepare", *key[:2], command=command, task=key.task, run=key.run)
+        case StartShare(key):
+            return Deed(at, "start", *key[:2], task=key.task, run=key.run)
+        case StopShare(key, _, grace):
+            return Deed(at, "stop", *key[:2], grace, task=key.task, run=key.run)
+        case ForgetShare(key):
+            return Deed(at, "forget", *key[:2], task=key.task, run=key.run)
     raise AssertionError(effect)
 
 
-def _effect_of(deed: Deed) -> Effect:
-    """Raises ValueError."""
+def _effect_of(deed: Deed) -> Effect | None:
+    """None: it stopped by itself. Raises ValueError."""
     match deed.deed:
         case "prepare" if deed.command is not None:
             return PrepareShare(deed.command)
         case "start":
-            return StartShare(deed.workload, deed.epoch, 0)
+            return StartShare(deed.key, 0)
         case "stop":
-            return StopShare(deed.workload, deed.epoch, 0, deed.grace)
+            return StopShare(deed.key, 0, deed.grace)
         case "forget":
-            return ForgetShare(deed.workload, deed.epoch, 0)
+            return ForgetShare(deed.key, 0)
+        case "isolate":
+            return None
     raise ValueError(f"{deed.deed!r} is no deed")

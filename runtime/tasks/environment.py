@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from core.messages.workers import PrepareTasks
 from core.nouns.limits import SECRETS_BYTES_MAX
+from core.nouns.operation import WHOLE
 from core.nouns.workload import Program
 from runtime.tasks.layout import file_name
 from runtime.tasks.processes import MARK
@@ -175,7 +176,7 @@ def _as_torchrun(command: PrepareTasks, place: Place, addresses: Addresses) -> d
         "GROUP_RANK": str(place.group),
         "MASTER_ADDR": host,
         "MASTER_PORT": str(port),
-        "TORCHELASTIC_RESTART_COUNT": str(command.epoch - 1),
+        "TORCHELASTIC_RESTART_COUNT": _restarts(command),
         "TORCHELASTIC_RUN_ID": command.workload,
     }
 
@@ -205,8 +206,13 @@ def _as_slurm(command: PrepareTasks, place: Place, addresses: Addresses) -> dict
         "SLURM_NTASKS": str(command.jobs[place.job].tasks),
         "SLURM_NNODES": str(len(hosts)),
         "SLURM_JOB_NODELIST": ",".join(hosts),
-        "SLURM_RESTART_COUNT": str(command.epoch - 1),
+        "SLURM_RESTART_COUNT": _restarts(command),
     }
+
+
+def _restarts(command: PrepareTasks) -> str:
+    """How often it was started before: a task that stands alone counts its own runs, whatever became of the others."""
+    return str(command.run if command.task != WHOLE else command.epoch - 1 + command.run)
 
 
 def _master(place: Place, addresses: Addresses) -> tuple[str, int]:

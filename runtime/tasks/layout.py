@@ -4,12 +4,14 @@
     kept.json                               the fence, and how often a worker has looked
     emulated.jsonl                          the journal of emulated shares
     told                                    a pipe with a name: runners say that a state has changed
+    heard                                   its time says when the region was heard last: strict tasks end without it
     secrets/NAME                            put there by whoever runs the machine
     shares/WORKLOAD.EPOCH.MADE/             of one preparation of a share: no two have the same
+    shares/WORKLOAD.EPOCH.TASK.RUN.MADE/    the same, of one run of one task, or of a later run of a gang
         share.json                          what was commanded
         JOB.RANK/                           of one task, for its runner: see running.py
         JOB.RANK/files/                     the same task's own, which it may fill
-    outputs/WORKLOAD.EPOCH/JOB.RANK/OFFSET  what it wrote, from this byte on; `ended` once it is all
+    outputs/WORKLOAD.EPOCH/JOB.RANK/OFFSET  what it wrote in all its runs here, from this byte on; `ended` between them
     outputs/WORKLOAD.EPOCH/work/            where tasks run that name no directory
     checkpoints/WORKLOAD/EPOCH/             where tasks keep checkpoints that name no directory
     rubbish/                                on its way out
@@ -21,7 +23,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-from core.nouns.ids import AttemptKey
+from core.nouns.ids import AttemptKey, ShareKey
 
 WORK = "work"
 """Beside the output of an attempt's tasks, where they run. No task is called so: its name ends with its rank."""
@@ -37,6 +39,7 @@ class Layout:
         self.kept = self.directory / "kept.json"
         self.emulated = self.directory / "emulated.jsonl"
         self.told = self.directory / "told"
+        self.heard = self.directory / "heard"
         self.secrets = self.directory / "secrets"
         self.shares = self.directory / "shares"
         self.outputs = self.directory / "outputs"
@@ -49,9 +52,9 @@ class Layout:
         for directory in (self.secrets, self.shares, self.outputs, self.checkpoints, self.rubbish):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def new_share(self, key: AttemptKey) -> Path:
+    def new_share(self, key: ShareKey) -> Path:
         """Of a share that is about to be prepared: a runner left over from another try finds its own directory gone."""
-        return self.shares / f"{attempt_name(key)}.{time.monotonic_ns():x}"
+        return self.shares / f"{share_name(key)}.{time.monotonic_ns():x}"
 
     def output(self, key: AttemptKey) -> Path:
         """What the tasks of one attempt wrote."""
@@ -61,6 +64,12 @@ class Layout:
 def attempt_name(key: AttemptKey) -> str:
     """One attempt, as a file may be called."""
     return f"{file_name(key[0])}.{key[1]}"
+
+
+def share_name(key: ShareKey) -> str:
+    """What a worker runs of an attempt at once, as a file may be called."""
+    name = attempt_name(key.attempt)
+    return name if key == ShareKey(*key.attempt) else f"{name}.{key.task}.{key.run}"
 
 
 def task_name(job: str, rank: int) -> str:

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 from core.effects import ForgetShare, StartShare, StopShare
 from core.messages.workers import PrepareTasks, TasksPhase, TasksState
-from core.nouns.ids import AttemptKey
+from core.nouns.ids import ShareKey
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
 from core.nouns.limits import RUNNER_BEAT
+from core.nouns.operation import WHOLE
 from core.nouns.quantities import MILLI
 from runtime.tasks import processes, running
 from runtime.tasks.environment import Addresses, Place
-from runtime.tasks.layout import Layout
+from runtime.tasks.layout import Layout, share_name
 from runtime.tasks.ports import free_pair
 from runtime.tasks.rubbish import Rubbish
 from runtime.tasks.share import Commanded, ProgramShare, TaskLimits, read_share
@@ -52,7 +53,7 @@ class Programs:
         tell: Callable[[TasksState], None],
     ) -> None:
         """Finds what is there. `changed` is called when `look` has something to look at. Raises SpoolDamaged, OSError."""
-        self.shares: dict[AttemptKey, ProgramShare] = {}
+        self.shares: dict[ShareKey, ProgramShare] = {}
         self._layout = layout
         self._rubbish = rubbish
         self._host = host
@@ -66,6 +67,8 @@ class Programs:
         self._looks_at_all = Instant(0)
         self._looks = 0
         """In a row that found something unsettled."""
+        self._heard_at = 0
+        """When the region was heard last, on the machine's monotonic clock; 0: not by this process."""
         self._leaving: list[int] = []
         """Runners of forgotten shares that have not been reaped."""
         self._find()
@@ -74,7 +77,7 @@ class Programs:
 
     def prepare(self, command: PrepareTasks) -> None:
         """Start runners that wait. What cannot be prepared has ended, by no fault of its own."""
-        key = (command.workload, command.epoch)
+        key = command.key
         share = self.shares.get(key)
         if share is not None:
             if share.told is not None:
@@ -83,13 +86,24 @@ class Programs:
         try:
             self._prepare(key, command)
         except OSError as error:
-            logger.error("share_not_prepared", workload=key[0], epoch=key[1], error=str(error))
+            logger.error("share_not_prepared", **key._asdict(), error=str(error))
             self._drop(key)
-            self._tell(TasksState(*key, TasksPhase.ENDED, exit_code=running.LOST, host=self._host))
+            self._tell(
+                TasksState(
+                    key.workload,
+                    key.epoch,
+                    TasksPhase.ENDED,
+                    exit_code=running.LOST,
+                    host=self._host,
+                    task=key.task,
+                    run=key.run,
+                    failed_nodes=tuple(sorted({place.node for place in places_of(command)})),
+                )
+            )
 
     def start(self, effect: StartShare) -> None:
         """Tell its runners to go."""
-        share = self.shares[effect.workload, effect.epoch]
+        share = self.shares[effect.key]
         if share.phase == TasksPhase.PREPARED:
             try:
                 share.start(Addresses(effect.masters, effect.hosts), self._inherited)
@@ -98,16 +112,21 @@ class Programs:
 
     def stop(self, effect: StopShare) -> None:
         """Tell its runners to end it, with grace."""
-        share = self.shares[effect.workload, effect.epoch]
+        share = self.shares[effect.key]
         if share.phase != TasksPhase.ENDED:
             share.stop(effect.grace)
             self._tell_change(share)
 
     def forget(self, effect: ForgetShare) -> None:
         """Drop a share that has ended; what it wrote stays for a while."""
-        key = (effect.workload, effect.epoch)
-        if self.shares[key].phase == TasksPhase.ENDED:
-            self._drop(key)
+        if self.shares[effect.key].phase == TasksPhase.ENDED:
+            self._drop(effect.key)
+
+    def keep_heard(self, at: int) -> None:
+        """The region was heard then, on the machine's monotonic clock: strict tasks run on, whether or not we do."""
+        self._heard_at = max(self._heard_at, at)
+        if any(share.commanded.command.isolation for share in self.shares.values()):
+            self._write_heard()
 
     def states(self) -> tuple[TasksState, ...]:
         """All that a worker is to hear of when it has just started."""
@@ -149,16 +168,19 @@ class Programs:
 
     # Preparing.
 
-    def _prepare(self, key: AttemptKey, command: PrepareTasks) -> None:
+    def _prepare(self, key: ShareKey, command: PrepareTasks) -> None:
         """Raises OSError."""
         self._listen()
+        if command.isolation:
+            self._write_heard()
         places = places_of(command)
         held, lacking = self._hold(command, places)
         ports = tuple(self._port(command, job) for job in range(len(command.jobs)))
         commanded = Commanded(command, self._host, ports, tuple(held))
         share = ProgramShare(self._layout, self._layout.new_share(key), commanded, self._changed)
         self.shares[key] = share
-        self._rubbish.throw(self._layout.output(key))  # Of a worker that had no time to prepare it.
+        if not key.run:
+            self._drop_output(share)
         share.directory.mkdir(mode=0o700)
         share.keep()
         for task in share.tasks:
@@ -168,7 +190,7 @@ class Programs:
                 task.end_unstarted(running.NOT_STARTED, f"mizzen: the task cannot be started: {lacking}\n")
         else:
             share.spawn(self._limits)
-        logger.info("share_prepared", workload=key[0], epoch=key[1], tasks=len(share.tasks))
+        logger.info("share_prepared", **key._asdict(), tasks=len(share.tasks))
         self._changed()
 
     def _hold(self, command: PrepareTasks, places: Sequence[Place]) -> tuple[list[Place], str]:
@@ -211,13 +233,36 @@ class Programs:
                         used[slot] = used.get(slot, 0) + milli
         return used
 
+    def _drop_output(self, share: ProgramShare) -> None:
+        """Of a worker that had no time to prepare it, or of another fleet: nothing of its first run was ever wanted."""
+        if share.key.task == WHOLE:
+            self._rubbish.throw(self._layout.output(share.key.attempt))
+        else:
+            for task in share.tasks:  # Beside them are those of other tasks, which stand alone too.
+                self._rubbish.throw(task.output)
+
     def _port(self, command: PrepareTasks, job: int) -> int:
-        """A free port with a free one after it, if rank 0 of the job is here; 0 if not. Raises OSError."""
-        is_first_here = 0 in command.groups[job] if command.groups else bool(command.spreads[job].nodes)
-        if not is_first_here:
+        """A free port with a free one after it, if rank 0 of the job is here, or a task that may have to be its own.
+
+        0 if not. Raises OSError.
+        """
+        is_here = bool(command.spreads[job].nodes)
+        if command.task == WHOLE and command.groups:
+            is_here = 0 in command.groups[job]
+        if not is_here:
             return 0
         taken = {port for share in self.shares.values() for port in share.commanded.ports}
-        return free_pair(f"{command.worker}/{command.workload}.{command.epoch}/{job}", taken)
+        return free_pair(f"{command.worker}/{share_name(command.key)}/{job}", taken)
+
+    def _write_heard(self) -> None:
+        """As the time of a file: that takes no room, which there may not be."""
+        if not self._heard_at:
+            return
+        try:
+            self._layout.heard.touch(mode=0o600)
+            os.utime(self._layout.heard, ns=(self._heard_at, self._heard_at))
+        except OSError as error:
+            logger.error("heard_not_kept", error=str(error))
 
     # What another process left.
 
@@ -249,7 +294,7 @@ class Programs:
 
     # Helpers.
 
-    def _drop(self, key: AttemptKey) -> None:
+    def _drop(self, key: ShareKey) -> None:
         share = self.shares.pop(key, None)
         if share is None:
             return
@@ -266,7 +311,7 @@ class Programs:
         if state is None or state == share.told:
             return
         if state.phase == TasksPhase.ENDED:
-            logger.info("share_ended", workload=state.workload, epoch=state.epoch, exit_code=state.exit_code)
+            logger.info("share_ended", **state.key._asdict(), exit_code=state.exit_code)
         share.told = state
         self._tell(state)
 

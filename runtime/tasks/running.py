@@ -30,6 +30,8 @@ NOT_STARTED = 126
 """As a shell reports what it cannot find, and what it finds and cannot run."""
 STOPPED = 143
 LOST = -1
+ISOLATED = -2
+"""As in core/messages/workers.py."""
 SOON_MS = 20
 """Between looks at what nothing else tells of."""
 
@@ -74,6 +76,11 @@ class Runner:
         self.beats_at = now + int(self.task["beat"])
         self.looks_at = self.terminates_at = self.kills_at = 0
         """0: not asked for."""
+        self.isolation = int(self.task["isolation"])
+        """For so long it runs on without its region being heard; 0: for ever."""
+        self.heard_at = now
+        self.is_isolated = False
+        """It ends because of that, and not as its program did."""
         self.is_kept = False
         self.is_forsaken = False
         """The directory is gone: nobody could ever stop the task."""
@@ -131,6 +138,7 @@ class Runner:
         if now >= self.beats_at:
             self.beats_at = now + int(self.task["beat"])
             self.beat()
+            self.end_if_isolated(now)
         if self.looks_at and now >= self.looks_at:
             self.looks_at = now + int(self.task["look"])
             self.look_for_checkpoints()
@@ -140,7 +148,7 @@ class Runner:
             return
         if not self.pid:
             if self.is_forsaken or now >= self.waits_until:
-                self.end(LOST)
+                self.end(LOST if self.is_forsaken else ISOLATED)
             return
         # Not while it is being started: our child ignores what we ignore, until it becomes the program.
         if self.terminates_at and now >= self.terminates_at and self.status < 0:
@@ -199,6 +207,23 @@ class Runner:
         self.kills_at = now + warning + grace
         self.phase = STOPPING
         self.keep()
+
+    def end_if_isolated(self, now: int) -> None:
+        """A strict task is gone some time after its region was heard last, whoever is there to say so or to stop it."""
+        if not self.isolation or not self.pid:
+            return
+        try:
+            heard_at = os.stat(self.task["heard"]).st_mtime_ns  # noqa: PTH116
+        except OSError:
+            heard_at = self.heard_at
+        if heard_at <= now:  # Or it is of another boot.
+            self.heard_at = heard_at
+        stops_at = self.heard_at + self.isolation
+        if now >= stops_at:
+            kills_at = stops_at + int(self.task["isolated_grace"])
+            self.is_isolated = self.is_isolated or not (self.has_main_ended or self.phase == STOPPING)
+            self.stop(max(0, kills_at - now), 0)
+            self.kills_at = min(self.kills_at, kills_at)
 
     # The program.
 
@@ -324,7 +349,7 @@ class Runner:
         if self.task["checkpoints"]:
             self.look_for_checkpoints()
         code = self.code_of(self.pid)
-        self.end(128 - code if code < 0 else code)
+        self.end(ISOLATED if self.is_isolated else 128 - code if code < 0 else code)
 
     def is_shell_terminated(self, pid: int) -> bool:
         """Whether it is a shell, which our SIGTERM ended at once and not those whom it waited for."""
@@ -377,9 +402,11 @@ class Runner:
         self.code = code
         self.at = self.at or time.monotonic_ns()
         self.phase = ENDED
-        self.keep()
+        self.beat()
         if not self.is_forsaken:  # The output may be another runner's by now.
+            # Before anybody hears of the end: the task's next run goes on in the same files.
             self.output.end(code)
+        self.keep()
 
     # What others find.
 

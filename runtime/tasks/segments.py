@@ -3,8 +3,16 @@
 import os
 
 
+def paths_in(directory: str) -> list[str]:
+    """The files of a task's output, oldest first."""
+    return [f"{directory}/{name}" for name in sorted(os.listdir(directory)) if name.isdigit()]  # noqa: PTH208
+
+
 class Output:
-    """The task's output in files that are named by the offset of their first byte, of which the oldest are dropped."""
+    """The task's output in files that are named by the offset of their first byte, of which the oldest are dropped.
+
+    It goes on behind what an earlier run of the task wrote here, so that all runs together take no more room than one.
+    """
 
     def __init__(self, directory: str, bytes_max: int, count_max: int) -> None:
         self._directory = directory
@@ -13,7 +21,9 @@ class Output:
         self._offset = 0
         self._room = 0
         self._descriptor = -1
-        self._paths: list[str] = []
+        self._paths = paths_in(directory)
+        if self._paths:
+            self._go_on(self._paths[-1])
 
     def write(self, data: bytes) -> None:
         """Keep it; what a full disk does not take is dropped, for a task must never wait for its reader."""
@@ -38,6 +48,13 @@ class Output:
         except OSError:
             return  # Whoever reads it waits until the worker says so.
 
+    def _go_on(self, path: str) -> None:
+        size = os.stat(path).st_size  # noqa: PTH116
+        self._offset = int(path.rpartition("/")[2]) + size
+        if size < self._bytes_max:
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+            self._room = self._bytes_max - size
+
     def _give_up(self) -> None:
         """This file takes no more; one that took nothing goes, so that it drives no other out."""
         if self._room == self._bytes_max:
@@ -52,5 +69,5 @@ class Output:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         self._room = self._bytes_max
         self._paths.append(path)
-        if len(self._paths) > self._count_max:
+        while len(self._paths) > self._count_max:
             os.unlink(self._paths.pop(0))  # noqa: PTH108

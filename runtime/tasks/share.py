@@ -17,8 +17,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.messages.workers import PrepareTasks, TasksPhase, TasksState
-from core.nouns.ids import AttemptKey
+from core.messages.workers import ISOLATED, LOST, PrepareTasks, TasksPhase, TasksState
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import (
     CHECKPOINT_LOOK,
@@ -46,11 +45,13 @@ from runtime.tasks.environment import (
 from runtime.tasks.errors import SpoolDamaged
 from runtime.tasks.layout import WORK, Layout, task_name
 from runtime.tasks.slots import CPU_TYPE, cpus_of
-from runtime.tasks.task import Task
+from runtime.tasks.task import Task, TaskState
 
 logger = structlog.get_logger()
 
 SHELL = "/bin/sh"
+
+assert (LOST, ISOLATED) == (running.LOST, running.ISOLATED)
 
 
 class TaskLimits(Struct, frozen=True):
@@ -87,18 +88,18 @@ class Commanded(Struct, frozen=True):
 
 
 class ProgramShare:
-    """One attempt's tasks on these nodes."""
+    """One attempt's tasks on these nodes, or one run of one of them."""
 
     def __init__(
         self, layout: Layout, directory: Path, commanded: Commanded, changed: Callable[[], None]
     ) -> None:
         self.directory = directory
         self.commanded = commanded
-        self.key: AttemptKey = (commanded.command.workload, commanded.command.epoch)
+        self.key = commanded.command.key
         self.told: TasksState | None = None
         """What the worker last heard."""
         self._layout = layout
-        output = layout.output(self.key)
+        output = layout.output(self.key.attempt)
         names = [task_name(commanded.command.jobs[place.job].name, place.rank) for place in commanded.places]
         self.tasks = [
             Task(self.directory / name, output / name, place, changed)
@@ -125,8 +126,19 @@ class ProgramShare:
         if phase is None:
             return None
         saved = max(task.state.saved if task.state else 0 for task in self.tasks)
-        exit_code = self._exit_code() if phase == TasksPhase.ENDED else 0
-        return TasksState(*self.key, phase, saved, exit_code, self.commanded.host, self.commanded.ports)
+        failed = self._first_failed() if phase == TasksPhase.ENDED else None
+        return TasksState(
+            self.key.workload,
+            self.key.epoch,
+            phase,
+            saved,
+            failed[1].exit_code if failed else 0,
+            self.commanded.host,
+            self.commanded.ports,
+            self.key.task,
+            self.key.run,
+            self._failed_nodes(failed),
+        )
 
     def keep(self) -> None:
         """Write what it is, whole or not at all. Raises OSError."""
@@ -136,7 +148,7 @@ class ProgramShare:
 
     def spawn(self, limits: TaskLimits) -> None:
         """Start the runners, which wait. Raises OSError."""
-        work = self._layout.output(self.key) / WORK
+        work = self._layout.output(self.key.attempt) / WORK
         work.mkdir(mode=0o700, parents=True, exist_ok=True)
         for task in self.tasks:
             task.spawn(self._task_fields(task, work) | limits.fields())
@@ -187,13 +199,19 @@ class ProgramShare:
         has_failed = any(task.state is not None and task.state.exit_code for task in self.tasks)
         return GRACE if has_failed else None
 
-    def _exit_code(self) -> int:
-        """The first in time that was not zero."""
-        ends = [task.state for task in self.tasks if task.state is not None and task.state.exit_code]
-        return min(ends, key=lambda state: state.at).exit_code if ends else 0
+    def _first_failed(self) -> tuple[Task, TaskState] | None:
+        """The first in time whose exit code was not zero."""
+        ends = [(task, task.state) for task in self.tasks if task.state is not None and task.state.exit_code]
+        return min(ends, key=lambda end: end[1].at, default=None)
+
+    def _failed_nodes(self, failed: tuple[Task, TaskState] | None) -> tuple[int, ...]:
+        """Where it failed by itself: what was told to stop, or was left alone, says nothing about its node."""
+        if failed is None or failed[1].exit_code == ISOLATED or self.commanded.grace is not None:
+            return ()
+        return (failed[0].place.node,)
 
     def _own_addresses(self) -> Addresses:
-        """Of a gang that is all here."""
+        """Of a gang that is all here, or of a task that stands alone."""
         spreads = self.commanded.command.spreads
         host = self.commanded.host
         return Addresses(
@@ -217,6 +235,9 @@ class ProgramShare:
             "directory": program.directory or str(work),
             "cpus": ",".join(map(str, cpus_of(place.slots))) if is_for_cpus and place.slots else "",
             "checkpoints": str(checkpoints) if is_first else "",
+            "isolation": str(command.isolation),
+            "isolated_grace": str(GRACE),
+            "heard": str(self._layout.heard),
         }
 
 

@@ -46,11 +46,15 @@ def inventory_of_this_machine(
     first: int = UNNUMBERED,
     rack: int = UNNUMBERED,
     zone: str = "zone-0",
+    power_domain: str = "",
+    pool: str = "training",
 ) -> Inventory:
     """This machine as the one node that a worker serves, numbered by its region unless it is told here."""
     found = find_devices() if devices is None else tuple(devices)
     total = Amount(len(found) * MILLI, (os.cpu_count() or 1) * MILLI, memory_bytes())
-    node = NodeGroup(first, 1, total, gpu_type_of(found), rack, 1, zone, runs_programs=True)
+    node = NodeGroup(
+        first, 1, total, gpu_type_of(found), rack, 1, zone, power_domain, pool, runs_programs=True
+    )
     return Inventory(worker, (node,))
 
 

@@ -5,6 +5,7 @@ reports come after those before. Not synced: what a power cut takes from the fil
 """
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,15 +14,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.component import Effect
-from core.effects import FindTasks, ForgetShare, KeepFence, PrepareShare, StartShare, StopShare
+from core.effects import (
+    FindTasks,
+    ForgetShare,
+    KeepFence,
+    KeepHeard,
+    LookAtNodes,
+    PrepareShare,
+    StartShare,
+    StopShare,
+)
 from core.messages.base import Message
-from core.messages.workers import TasksChanged, TasksFound, TasksState
+from core.messages.workers import NodesLooked, TasksChanged, TasksFound, TasksState
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import OUTPUTS_INTERVAL
 from runtime.clock import Clock
 from runtime.effects import Done
 from runtime.tasks.emulated import EmulatedOnDisk
 from runtime.tasks.errors import SpoolDamaged
+from runtime.tasks.health import Health
 from runtime.tasks.layout import Layout, attempt_name
 from runtime.tasks.lock import SpoolLock
 from runtime.tasks.programs import SOON, Programs
@@ -72,6 +83,8 @@ class TaskSpool:
         self._wake = Wake(clock)
         self._done: Done | None = None
         self._has_found = False
+        found = find_devices() if devices is None else devices
+        self._health = Health(found, self._looked)
         try:
             self._kept = _read(self.layout.kept)
             self._rubbish = Rubbish(self.layout.rubbish)
@@ -81,7 +94,7 @@ class TaskSpool:
                 self.layout,
                 self._rubbish,
                 host=host,
-                devices=find_devices() if devices is None else devices,
+                devices=found,
                 limits=limits,
                 inherited=os.environ if inherited is None else inherited,
                 changed=self._wake.ring,
@@ -121,13 +134,24 @@ class TaskSpool:
                 self._pass_on(effect)
             case KeepFence(sequence):
                 self._raise(sequence)
+            case KeepHeard(age):
+                self._emulated.begin(effect)
+                self._programs.keep_heard(time.monotonic_ns() - age)
+            case LookAtNodes(nodes):
+                self._health.look()
+                self._hear(NodesLooked(self._health.ill, nodes))
         self._wake.ring()
 
     async def run(self) -> None:
         """Let tasks go on, for ever."""
         while True:
             now = self._clock.now()
-            due = earliest(self._emulated.catch_up(now), self._programs.look(now), self._sweep(now))
+            due = earliest(
+                self._emulated.catch_up(now),
+                self._programs.look(now),
+                self._health.look_in_time(now),
+                self._sweep(now),
+            )
             await self._wake.wait(due)
 
     def close(self) -> None:
@@ -141,7 +165,7 @@ class TaskSpool:
     # Helpers.
 
     def _pass_on(self, effect: StartShare | StopShare | ForgetShare) -> None:
-        if (effect.workload, effect.epoch) not in self._programs.shares:
+        if effect.key not in self._programs.shares:
             self._emulated.begin(effect)
             return
         match effect:
@@ -157,9 +181,14 @@ class TaskSpool:
         tasks = (*self._emulated.states(), *self._programs.states())
         if self._done is not None:
             self._done(TasksFound(tasks, self._kept.sequence, self._kept.starts))
+        if self._health.ill:
+            self._looked()
 
     def _tell(self, state: TasksState) -> None:
         self._hear(TasksChanged(state))
+
+    def _looked(self) -> None:
+        self._hear(NodesLooked(self._health.ill))
 
     def _hear(self, message: Message) -> None:
         if self._done is not None and self._has_found:
@@ -180,7 +209,7 @@ class TaskSpool:
         """Outputs within their limits, and the processes that remove rubbish let go of."""
         if now >= self._sweeps_at:
             self._sweeps_at = after(now, OUTPUTS_INTERVAL)
-            self._retention.sweep({attempt_name(key) for key in self._programs.shares}, now)
+            self._retention.sweep({attempt_name(key.attempt) for key in self._programs.shares}, now)
         self._rubbish.reap()
         return after(now, SOON) if self._rubbish.is_removing else self._sweeps_at
 

@@ -17,6 +17,7 @@ from runtime.tasks import processes, running
 from runtime.tasks.environment import Place
 from runtime.tasks.errors import SpoolDamaged
 from runtime.tasks.processes import Identity
+from runtime.tasks.segments import paths_in
 
 logger = structlog.get_logger()
 
@@ -79,7 +80,7 @@ class Task:
     def spawn(self, task: dict[str, str]) -> None:
         """Start a runner, which waits. Raises OSError."""
         self.files.mkdir(mode=0o700, parents=True)
-        self.output.mkdir(mode=0o700, parents=True)
+        self._open_output()
         os.mkfifo(self.directory / "words", 0o600)
         (self.directory / "task").write_bytes(encoded(task))
         log = os.open(self.directory / "runner.log", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -128,9 +129,16 @@ class Task:
     def end_unstarted(self, exit_code: int, text: str) -> None:
         """It cannot be run here, and its output says why."""
         self.files.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (self.output / f"{0:020d}").write_text(text)
+        self._open_output()
+        paths = paths_in(str(self.output)) or [str(self.output / f"{0:020d}")]
+        with Path(paths[-1]).open("a") as file:
+            file.write(text)
         self._end(exit_code)
+
+    def _open_output(self) -> None:
+        """Of this run, behind that of earlier ones. Raises OSError."""
+        self.output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.output / "ended").unlink(missing_ok=True)
 
     def close(self) -> int:
         """Let go of it; it runs on. Returns the number of a child that has not been reaped, or 0."""

@@ -10,14 +10,17 @@ from typing import ClassVar
 
 from core.messages.base import Message
 from core.messages.workers import StopTasks, WorkerReport
+from core.nouns.ids import ShareKey
 from scenarios.check import Check
 from scenarios.run import Run
 
 MESSAGES_MIN = 10_000
 """Below which nothing is concluded."""
 MESSAGES_PER_FACT_MAX = 60
-SAID_OF_ATTEMPT_MAX = 500
-"""Orders to stop, and reports, of one attempt. Said again every five seconds, it would take an hour to come to that."""
+MESSAGES_PER_SHARE_MAX = 30
+"""One fact tells of all tasks of a service at once, each of which is prepared, started, reported and stopped by itself."""
+SAID_OF_SHARE_MAX = 500
+"""Orders to stop, and reports, of one share: of what a worker has of a gang, or of one run of a task that stands alone. Said again every five seconds, it would take an hour to come to that."""
 
 
 class Chatter(Check, frozen=True):
@@ -26,18 +29,19 @@ class Chatter(Check, frozen=True):
     sees_through: ClassVar[bool] = True
 
     def begin(self, run: Run) -> None:
-        """Count what brokers and workers say to each other of each attempt."""
-        said: Counter[tuple[str, str, int]] = Counter()
+        """Count what brokers and workers say to each other of each share."""
+        said: Counter[tuple[str, ShareKey]] = Counter()
         found = run.outcome.problems
 
         def overhear(_: str, message: Message) -> None:
             what = message.tasks if isinstance(message, WorkerReport) else message
             assert not isinstance(what, Message) or isinstance(what, StopTasks), message
-            key = (type(message).__name__, what.workload, what.epoch)
+            key = (type(message).__name__, what.key)
             said[key] += 1
-            if said[key] == SAID_OF_ATTEMPT_MAX:
+            run.shares.add(what.key)
+            if said[key] == SAID_OF_SHARE_MAX:
                 found.append(
-                    f"{key[0]} was said {said[key]} times of {key[1]}.{key[2]}: somebody talks in circles"
+                    f"{key[0]} was said {said[key]} times of {what.workload}.{what.epoch}: somebody talks in circles"
                 )
 
         run.world.overhear((StopTasks, WorkerReport), overhear)
@@ -45,6 +49,7 @@ class Chatter(Check, frozen=True):
     async def at_end(self, run: Run) -> list[str]:
         """That there were too many."""
         said, facts = run.world.messages(), sum(run.witness.facts.values())
-        if said <= MESSAGES_MIN + MESSAGES_PER_FACT_MAX * facts:
+        wanted = MESSAGES_PER_FACT_MAX * facts + MESSAGES_PER_SHARE_MAX * len(run.shares)
+        if said <= MESSAGES_MIN + wanted:
             return []
         return [f"{said} messages were said for {facts} facts: somebody talks in circles"]

@@ -1,46 +1,42 @@
-"""An operator empties nodes as well as can be, gives notice, and switches them off for a while."""
+"""An operator plans work on nodes, and switches them off once it has begun and they have had time to become empty."""
 
-from core.messages.queue import ListedWorkload, ListWorkloads, WorkloadsListed
-from core.nouns.workload import Phase
-from runtime.wiring import Unit
+from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from scenarios.fault import Stage, WorkerFault
+from scenarios.operators import Operators
 from scenarios.parts import Range
+
+EMPTY_SECONDS = 60.0
+"""From the beginning of the window until the power is cut: whatever is stopped then has its grace."""
 
 
 class MaintenanceAnnounced(WorkerFault, frozen=True):
-    """One worker's nodes. Whoever runs there is requeued, so that it saves and goes elsewhere if there is room."""
+    """All nodes of one worker. Who runs there is asked; who has not left when the window begins is stopped."""
 
     notice_seconds: Range = (30.0, 300.0)
     window_seconds: Range = (60.0, 1800.0)
+    """For which the nodes are off."""
 
     async def strike(self, stage: Stage) -> None:
         """One of those that are meant."""
         worker = self.drawn(stage)
-        await requeue_all(stage, worker)
-        await stage.wait(self.notice_seconds)
-        await stage.world.power_off(worker)
+        notice, window = stage.draw(self.notice_seconds), stage.draw(self.window_seconds)
+        planned = await Operators(stage.users).plan(
+            worker.region,
+            Scope(ScopeKind.WORKER, (worker.member,)),
+            MaintenanceKind.POWER,
+            starts_in=notice,
+            lasts=EMPTY_SECONDS + window,
+            lead=notice,
+        )
+        stage.has_struck = bool(planned)
         try:
-            await stage.wait(self.window_seconds)
+            await stage.world.sleep(notice + EMPTY_SECONDS)
+            await stage.world.power_off(worker)
+            try:
+                await stage.world.sleep(window)
+            finally:
+                await stage.world.revive(worker)
         finally:
-            await stage.world.revive(worker)
-
-
-async def requeue_all(stage: Stage, worker: Unit) -> None:
-    """Requeue whoever runs on a worker's nodes, as the queue's list tells of them."""
-    nodes = stage.world.plan.inventory(worker.region, worker.member).numbers()
-    after = 0
-    while True:
-        listed = await stage.users.insist(ListWorkloads((Phase.AWARDED, Phase.RUNNING), after))
-        if not isinstance(listed, WorkloadsListed):
-            stage.problems.append(f"a list of workloads was answered with {listed}")
-            return
-        for row in listed.rows:
-            if row.region == worker.region and _is_on(row, nodes):
-                await stage.users.requeue(row.workload)
-        if not listed.next:
-            return
-        after = listed.next
-
-
-def _is_on(row: ListedWorkload, nodes: list[int]) -> bool:
-    return any(first <= node <= last for first, last in row.node_runs for node in nodes)
+            if planned:  # Also when misfortune ends before the window does.
+                over = Operators(stage.users).cancel(worker.region, planned)
+                stage.users.begin(over, f"call-off/{worker.name}/{planned}")

@@ -181,6 +181,10 @@ class Misfortune:
         """All that is started there dies at once with this exit code, until it is calmed."""
         self._cannot("break nodes")
 
+    async def ail_nodes(self, worker: Unit, what: str) -> object:
+        """A look at the hardware of its nodes finds this wrong with all of them, until it is calmed."""
+        self._cannot("make hardware ill")
+
     def _cannot(self, deed: str) -> NoReturn:
         raise CannotCause(f"{self.world} cannot {deed}")
 

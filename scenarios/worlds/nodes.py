@@ -1,9 +1,9 @@
-"""Emulated nodes that can go wrong: lose their power, stand still, be slow, or kill whatever runs on them."""
+"""Emulated nodes that can go wrong: lose their power, stand still, be slow, be ill, or kill whatever runs on them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from core.messages.workers import TasksPhase
-from core.nouns.ids import AttemptKey
+from core.messages.workers import NodesLooked, TasksPhase
+from core.nouns.ids import ShareKey
 from core.nouns.instant import Instant, Nanoseconds, after
 from runtime.clock import Clock
 from runtime.spool import STEP, EmulatedSpool, Share
@@ -13,13 +13,17 @@ from scenarios.worlds.lasting import Lasting
 class TroubledNodes(EmulatedSpool):
     """The nodes of one worker, and what they run."""
 
-    def __init__(self, name: str, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock, nodes: Sequence[int] = ()) -> None:
+        """`nodes`: the numbers of all of them."""
         super().__init__(name, clock)
+        self._nodes = tuple(nodes)
         self.slow: Lasting[float] = Lasting()
         """What is started takes so many times as long: the slowest of them counts."""
         self.broken: Lasting[int] = Lasting()
         """What is started dies at once with this exit code: the newest counts."""
-        self._paces: dict[AttemptKey, float] = {}
+        self.ills: Lasting[str] = Lasting(self._tell_ill)
+        """What is wrong with the hardware of all nodes, as a look at it finds: the newest counts."""
+        self._paces: dict[ShareKey, float] = {}
         self._freezes: Lasting[None] = Lasting(self._freeze_or_thaw)
         self._frozen_at: Instant | None = None
 
@@ -34,6 +38,15 @@ class TroubledNodes(EmulatedSpool):
         return self.broken.values[-1] if self.broken else 0
 
     @property
+    def ill(self) -> tuple[tuple[int, str], ...]:
+        """Every node, with what is wrong."""
+        return tuple((node, self.ills.values[-1]) for node in self._nodes) if self.ills else ()
+
+    def _tell_ill(self) -> None:
+        if self._done is not None:
+            self._done(NodesLooked(self.ill))
+
+    @property
     def is_frozen(self) -> bool:
         """Whether they stand still."""
         return self._frozen_at is not None
@@ -46,7 +59,7 @@ class TroubledNodes(EmulatedSpool):
         self._freezes.forget()
         self._frozen_at = None
 
-    def forget_share(self, key: AttemptKey) -> None:
+    def forget_share(self, key: ShareKey) -> None:
         """It was never here."""
         self._due.drop(key)
         del self.shares[key]
@@ -63,7 +76,7 @@ class TroubledNodes(EmulatedSpool):
             self._thaw(self._frozen_at)
 
     def _thaw(self, frozen_at: Instant) -> None:
-        now = self._clock.now()
+        now = self._still_until = self._clock.now()
         self._frozen_at = None
         for key, share in self.shares.items():
             if share.ends_at is None:
@@ -80,7 +93,7 @@ class TroubledNodes(EmulatedSpool):
         failed = 0
         for key, share in list(self.shares.items()):
             if share.state.phase == TasksPhase.RUNNING and self._frozen_at is None:
-                self._end(key, share, exit_code)
+                self._end(key, share, exit_code, share.nodes)
                 failed += 1
         return failed
 
@@ -90,14 +103,13 @@ class TroubledNodes(EmulatedSpool):
 
     def _fate_of(self, share: Share) -> Nanoseconds:
         span = super()._fate_of(share)
-        key = (share.state.workload, share.state.epoch)
         if self.factor != 1.0:
-            self._paces[key] = self.factor
+            self._paces[share.state.key] = self.factor
         if self.broken_exit_code:
-            share.exit_code = self.broken_exit_code
+            share.exit_code, share.failed_nodes = self.broken_exit_code, share.nodes
             return Nanoseconds(1)
         return Nanoseconds(round(span * self.factor))
 
     def _step(self, share: Share, at: Instant) -> int:
-        pace = self._paces.get((share.state.workload, share.state.epoch), 1.0)
+        pace = self._paces.get(share.state.key, 1.0)
         return share.command.resume_step + int((at - share.started_at) / pace) // STEP

@@ -7,7 +7,8 @@ run: that is promised to nobody but strict workloads, and its attempt has ended 
 from collections.abc import Callable, Mapping
 
 from core.images import RegionImage
-from core.nouns.ids import AttemptKey, RegionName, WorkerName
+from core.nouns.ids import RegionName, ShareKey, WorkerName
+from core.nouns.operation import WHOLE
 from runtime.spool import EmulatedSpool, Share
 
 Regions = Callable[[RegionName], RegionImage | None]
@@ -26,28 +27,42 @@ class Physics:
         """From now on every start in this spool is checked. `gpu_milli`: what each of its nodes has."""
         self._spools[region, spool.name] = spool
 
-        def started(key: AttemptKey, share: Share) -> None:
+        def started(key: ShareKey, share: Share) -> None:
             self._check_live(region, spool, key)
-            self._check_once(region, key)
+            self._check_once(region, key, share)
             self._check_devices(region, spool, share, gpu_milli)
 
         spool.on_start = started
 
-    def _check_once(self, region: RegionName, key: AttemptKey) -> None:
+    def _check_once(self, region: RegionName, key: ShareKey, started: Share) -> None:
         for (other_region, name), spool in self._spools.items():
-            for (workload, epoch), share in spool.shares.items():
-                is_another = workload == key[0] and (epoch != key[1] or other_region != region)
-                if is_another and share.is_live and not self._is_given_up(other_region, spool):
-                    self.problems.append(f"{key} starts in {region} while {workload}.{epoch} runs in {name}")
+            for other, share in spool.shares.items():
+                is_another = share is not started and _excludes(key, other, other_region == region)
+                if (
+                    is_another
+                    and share.is_live
+                    and not self._may_still_run(other_region, region, spool, share)
+                ):
+                    self.problems.append(
+                        f"{_text(key)} starts in {region} while {_text(other)} runs in {name}"
+                    )
 
-    def _check_live(self, region: RegionName, spool: EmulatedSpool, key: AttemptKey) -> None:
+    def _may_still_run(
+        self, other_region: RegionName, region: RegionName, spool: EmulatedSpool, share: Share
+    ) -> bool:
+        """On nodes that were given up; what is strict may not, unless another region was told to go on without it."""
+        if share.command.isolation and other_region == region and not spool.is_frozen:
+            return False
+        return self._is_given_up(other_region, spool)
+
+    def _check_live(self, region: RegionName, spool: EmulatedSpool, key: ShareKey) -> None:
         """Whoever starts a share late starts what others count as over."""
         image = self._regions(region)
         if image is None or self._is_given_up(region, spool):
             return
-        row = image.attempts.row(*key)
+        row = image.attempts.row(*key.attempt)
         if row is None or not row.phase.is_live:
-            self.problems.append(f"{key} starts in {spool.name}, and its attempt is not alive")
+            self.problems.append(f"{_text(key)} starts in {spool.name}, and its attempt is not alive")
 
     def _check_devices(
         self, region: RegionName, spool: EmulatedSpool, started: Share, gpu_milli: Mapping[int, int]
@@ -74,3 +89,17 @@ class Physics:
             return True  # Its store is dead, and nobody can say.
         row = image.capacity.workers.get(WorkerName(spool.name.rpartition(".")[2]))
         return row is None or row.is_lost
+
+
+def _excludes(key: ShareKey, other: ShareKey, is_same_region: bool) -> bool:
+    """Whether one may not start while the other runs: another attempt, another run, or the same task once more."""
+    if key.workload != other.workload:
+        return False
+    if key.epoch != other.epoch or not is_same_region:
+        return True
+    return key.task == other.task and (key.run != other.run or key.task != WHOLE)
+
+
+def _text(key: ShareKey) -> str:
+    task = "" if key.task == WHOLE else f" task {key.task}"
+    return f"{key.workload}.{key.epoch}{task}{f' run {key.run}' if key.run else ''}"

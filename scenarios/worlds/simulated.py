@@ -156,10 +156,10 @@ class SimulatedWorld(SimulatedDeeds, World):
     def spool_problems(self) -> list[str]:
         """As they were seen, and what still runs."""
         running = [
-            f"{unit.unit.name} still runs {workload}.{epoch}"
+            f"{unit.unit.name} still runs {key.workload}.{key.epoch}"
             for unit in self.all
             if unit.spool is not None
-            for (workload, epoch), share in unit.spool.shares.items()
+            for key, share in unit.spool.shares.items()
             if share.is_live
         ]
         return self.physics.problems + running

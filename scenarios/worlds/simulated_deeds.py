@@ -248,6 +248,10 @@ class SimulatedDeeds(Misfortune, ABC):
         """With the exit code of whoever broke them last."""
         return self._nodes(worker).broken.begin(exit_code)
 
+    async def ail_nodes(self, worker: Unit, what: str) -> object:
+        """The newest is what a look finds."""
+        return self._nodes(worker).ills.begin(what)
+
     def _nodes(self, worker: Unit) -> TroubledNodes:
         spool = self.process(worker).spool
         assert spool is not None, worker

@@ -86,7 +86,8 @@ class SimulatedUnit:
         self._context = contextvars.copy_context()
         self._context.run(OWNER.set, unit.name)
         if unit.role == "worker":
-            self.spool = TroubledNodes(unit.name, Clock(world.loop, world.loop.now_ns()))
+            nodes = world.plan.inventory(unit.region, unit.member).numbers()
+            self.spool = TroubledNodes(unit.name, Clock(world.loop, world.loop.now_ns()), nodes)
 
     @property
     def is_alive(self) -> bool:

@@ -15,7 +15,8 @@ from core.messages.logs import HeadTold
 from core.nouns.ids import GLOBAL_LOG, RegionName, region_log
 
 ROUTED = [kind for kind in MESSAGES if not issubclass(kind, Answer)]
-VALID = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
+VALID = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+(/[a-z0-9_-]+)*")
+"""A signature follows the verb."""
 
 
 def example(kind: type[Message], name: str = "eu") -> Message:
@@ -41,13 +42,13 @@ def test_scopes_are_fields() -> None:
     missing = [
         (tag(kind), field)
         for kind, route in ROUTES.items()
-        for field in route.scope
+        for field in (*route.scope, *route.signed)
         if field not in kind.__struct_fields__
     ]
     assert [] == missing
     for kind, route in ROUTES.items():
         types = {field.name: field.type for field in msgspec.structs.fields(kind)}
-        for field in route.scope:
+        for field in (*route.scope, *route.signed):
             assert str is getattr(types[field], "__supertype__", types[field]), (tag(kind), field)
 
 

@@ -5,10 +5,14 @@ from typing import Any
 
 from components.region_broker import RegionBroker
 from core.component import Decision
+from core.events.control import ControlAnswered, OperationsBegun, OperationsRequested
+from core.events.region import ClaimGranted, GangStarted
 from core.messages.agents import PresenceWanted
+from core.messages.base import Message
 from core.messages.workers import TasksPhase, TasksState, WorkerBeat, WorkerReport
 from core.nouns.ids import AttemptKey, WorkerName
 from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.operation import WHOLE, Ack, Answer, BegunBy, OperationKind
 from core.nouns.placement import Claim
 from tests.builders import EU, EU_LOG, a_claim, attempt, granted, joined
 from tests.components.machine import Machine
@@ -32,6 +36,7 @@ PREPARED = share(TasksPhase.PREPARED)
 RUNNING = share(TasksPhase.RUNNING)
 STOPPING = share(TasksPhase.STOPPING)
 ENDED = share(TasksPhase.ENDED)
+NEVER: list[Message] = []
 
 
 class Broker:
@@ -63,14 +68,32 @@ class Broker:
 
     def wait(self, span: Nanoseconds, *alive: WorkerName, every: Nanoseconds = A_SECOND) -> Decision:
         """Time passes, and these workers beat meanwhile with all that they last reported."""
-        decisions = []
+        decisions: list[Decision] = []
         for _ in range(span // every):
-            for worker in alive:
-                known = self.machine.state.shares
-                mine = [shares[worker] for shares in known.values() if worker in shares]
-                decisions.append(self.beat(worker, *mine))
+            shares = self.machine.state.shares
+            decisions.extend(self.beat(worker, *shares.at(worker)) for worker in alive)
             decisions.append(self.machine.wait(every))
         return all_of(decisions)
+
+    def begin(
+        self,
+        kind: OperationKind,
+        *tasks: int,
+        first: int = 1,
+        source: str = "",
+        answer: Answer = Answer.PROCEED,
+        key: AttemptKey | None = None,
+    ) -> None:
+        """The log shows that an operation on each of these tasks, or on the gang, was asked for, agreed to and begun."""
+        about, meant = key or attempt("w-1"), tasks or (WHOLE,)
+        numbers = tuple(range(first, first + len(meant)))
+        acks = tuple(Ack(number, answer) for number in numbers)
+        self.machine.fact(
+            EU_LOG,
+            OperationsRequested(*about, first, kind, meant, "because", source),
+            ControlAnswered(*about, self.machine.sequence(EU_LOG) + 1, acks),
+            OperationsBegun(*about, numbers, BegunBy.ACK),
+        )
 
     def restart(self) -> "Broker":
         """Another broker of the region; the workers are the same."""
@@ -97,4 +120,21 @@ def with_gang(start: Start, claim: Claim = GANG) -> Broker:
     """The gang was granted, and is to be brought up."""
     broker = a_broker(start)
     broker.machine.fact(EU_LOG, granted(claim))
+    return broker
+
+
+def words(decision: Decision, *kinds: type[Message]) -> list[Any]:  # Any: of whichever kinds
+    """What is said of these kinds, or of all but acknowledged beats."""
+    return [message for message in decision.messages if not kinds or isinstance(message, kinds)]
+
+
+def running(start: Start, gang: ClaimGranted | None = None) -> Broker:
+    """The gang runs, and the log shows it."""
+    broker = a_broker(start)
+    broker.machine.fact(EU_LOG, gang or granted(GANG))
+    broker.machine.wake()
+    broker.both(PREPARED)
+    broker.both(RUNNING)
+    broker.machine.fact(EU_LOG, GangStarted(*attempt()))
+    assert NEVER == words(broker.machine.wake())
     return broker

@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
+from components.placement_store import PlacementStore
 from core.component import Component
+from core.control_invariants import check_control
+from core.images import RegionImage
+from core.invariants import check_ledger, check_region_fact
 from tests.components.machine import Machine
+
+PUT_THERE = "actor"
+"""Of facts that no component decided (`Machine.fact`)."""
 
 
 @pytest.fixture
@@ -20,3 +27,19 @@ def start() -> Iterator[Callable[..., Machine[Any]]]:
     yield start_one
     for machine in crew:
         machine.check()
+        if isinstance(machine.component, PlacementStore):
+            _audit(machine)
+
+
+def _audit(store: Machine[Any]) -> None:
+    """Whatever a test had a store record, the auditor finds nothing wrong with it. What a test put into its log itself may be."""
+    assert isinstance(store.component, PlacementStore)
+    facts = store.logs[store.component.keeps]
+    if any(fact.actor == PUT_THERE for fact in facts):
+        return
+    image = RegionImage.empty()
+    for fact in facts:
+        assert [] == check_region_fact(store.component.region, fact, image, None), fact
+        image.fold(fact)
+    assert [] == check_ledger(image.capacity)
+    assert [] == check_control(image)

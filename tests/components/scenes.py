@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from components import AllocationAgent, Auditor, JobQueue, PlacementStore, RegionBroker, Worker
+from components import AllocationAgent, Auditor, JobQueue, PlacementStore, RegionBroker, TaskControl, Worker
 from core.events.queue import RegionAdded, WorkloadAwarded
-from core.events.region import AttemptEnded, GangStarted, NodesLost, StopOrdered
+from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
 from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
 from core.messages.auditor import ShowAudit
 from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
+from core.messages.control import PlaceTasks, RevisionAnswered, ShowControllers
+from core.messages.nodes import PlanMaintenance
 from core.messages.queue import (
     CancelWorkload,
+    ChangeWorkload,
     ExplainWorkload,
     HoldWorkload,
     ListWorkloads,
@@ -23,8 +26,10 @@ from core.messages.queue import (
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
 from core.messages.workers import (
     BeatHeard,
+    CheckNodes,
     EndRecorded,
     InventoryWanted,
+    NodesLooked,
     PrepareTasks,
     StartTasks,
     StopTasks,
@@ -34,7 +39,7 @@ from core.messages.workers import (
     WorkerInventory,
 )
 from core.nouns.ids import GLOBAL_LOG, AgentName, WorkerName, WorkloadId
-from core.nouns.instant import Nanoseconds
+from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
     AUCTION_SPAN,
     AUDIT_INTERVAL,
@@ -44,6 +49,8 @@ from core.nouns.limits import (
     PRESENCE_INTERVAL,
     PRESENCE_SILENCE_MAX,
 )
+from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
+from core.nouns.operation import OperationKind, TaskMove
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind
 from tests.builders import (
@@ -60,8 +67,10 @@ from tests.builders import (
     joined,
     submitted,
 )
-from tests.components import brokering, queueing, storing
+from tests.components import brokering, queueing, serving, storing, watching
+from tests.components.controlling import Pair, a_service
 from tests.components.machine import Machine
+from tests.components.store_scene import a_service_is_touched, nodes_are_worked_on
 from tests.components.test_allocation_agent import (
     an_agent,
     an_award,
@@ -78,7 +87,7 @@ Start = Callable[..., Machine[Any]]
 
 
 def of_the_queue(start: Start) -> Machine[Any]:
-    """Submitted, held, auctioned, refused, awarded, bound, requeued, cancelled."""
+    """Submitted, held, auctioned, refused, awarded, bound, changed, requeued, cancelled."""
     machine = queueing.a_job_queue(start)
     for number in (1, 2, 3):
         spec = a_spec(a_job(number), regions=(EU,) if number > 1 else ())
@@ -98,6 +107,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
             queueing.abstain(machine, auction, workload=workload, reason=reason)
     machine.wait(Nanoseconds(AUCTION_SPAN + OPEN_BIDS_RETRY))
     queueing.running(machine)
+    machine.hear(ChangeWorkload(WorkloadId("w-1"), 0, (a_job(2),)))
+    machine.wake()
     machine.hear(RequeueWorkload(WorkloadId("w-1"), 1))
     machine.hear(ShowWorkload(WorkloadId("w-1")))
     machine.hear(ListWorkloads())
@@ -111,7 +122,7 @@ def of_the_queue(start: Start) -> Machine[Any]:
 
 
 def of_the_store(start: Start) -> Machine[Any]:
-    """Nodes that join, are lost and return; claims that are granted, wait and conflict; an attempt to its end."""
+    """Nodes that join, are lost and return; claims that are granted, wait and conflict; attempts to their end; tasks touched."""
     machine = storing.a_store(start)
     storing.claim(machine, a_claim("w-9", placed={3: 1}, award_sequence=storing.FIRST))
     storing.award(machine, "w-9")
@@ -127,11 +138,13 @@ def of_the_store(start: Start) -> Machine[Any]:
     machine.hear(RecordLoss(EU, WorkerName("w0"), machine.sequence(EU_LOG)))
     machine.hear(RecordReturn(EU, WorkerName("w0"), machine.sequence(EU_LOG)))
     machine.wait(FORGET_INTERVAL)
+    nodes_are_worked_on(machine)
+    a_service_is_touched(machine)
     return machine
 
 
 def of_the_broker(start: Start) -> Machine[Any]:
-    """Agents and workers that come, a gang from its grant to its end, a worker that is lost."""
+    """Agents and workers that come, a gang from its grant to its end, a worker that is lost, a service's task that restarts, an ill node."""
     broker = brokering.a_broker(start)
     machine = broker.machine
     machine.hear(AgentPresent(EU, AgentName("a0")))
@@ -153,11 +166,14 @@ def of_the_broker(start: Start) -> Machine[Any]:
     machine.wait(PRESENCE_SILENCE_MAX)
     machine.fact(EU_LOG, NodesLost(brokering.W1, (2, 3)))
     broker.beat(brokering.W1)
+    machine.fact(EU_LOG, NodesReturned(brokering.W1, (2, 3)))
+    serving.restart_a_task(broker)
+    watching.fall_ill(broker)
     return machine
 
 
 def of_the_agent(start: Start) -> Machine[Any]:
-    """Bids that lose or grow old, a claim that conflicts, is said again and granted."""
+    """Bids that lose or grow old, a claim that conflicts, is said again and granted; a task that is to move, and conflicts."""
     machine = an_agent(start)
     machine.hear(PresenceWanted(EU, 7))
     for name in ("w-1", "w-2"):
@@ -170,11 +186,18 @@ def of_the_agent(start: Start) -> Machine[Any]:
     machine.fact(EU_LOG, granted(again))
     ask(machine, a_job(1, 8), workload="w-3")
     machine.wait(PRESENCE_INTERVAL)
+    machine.fact(EU_LOG, joined("w1", 2, 2), granted(a_claim("w-7", placed={2: 1}, kind=Kind.SERVICE)))
+    machine.hear(PlaceTasks(EU, AgentName("a0"), *attempt("w-7"), 1, (TaskMove(0, 2, -1),)))
+    now = machine.sequence(EU_LOG)
+    for verdict in ("conflict", "refused"):
+        told = RevisionAnswered(EU, AgentName("a0"), *attempt("w-7"), 1, verdict, (full(1),), now)
+        machine.hear(told)
+        machine.wake()
     return machine
 
 
 def of_the_worker(start: Start) -> Machine[Any]:
-    """A share from its preparation until its end is recorded."""
+    """A share from its preparation until its end is recorded; nodes that are looked at."""
     machine = start(Worker(EU, an_inventory("w0", 0, 2)))
     worker = WorkerName("w0")
     machine.wake()
@@ -189,6 +212,9 @@ def of_the_worker(start: Start) -> Machine[Any]:
     machine.hear(StopTasks(EU, worker, 12, *attempt(), grace=5))
     machine.hear(TasksChanged(share(TasksPhase.ENDED)))
     machine.hear(EndRecorded(EU, worker, 13, *attempt()))
+    machine.hear(NodesLooked(((1, "a device is gone"),)))
+    machine.hear(CheckNodes(EU, worker, (1,)))
+    machine.hear(NodesLooked((), (1,)))
     machine.hear(PresenceWanted(EU, 7))
     return machine
 
@@ -203,10 +229,27 @@ def of_the_auditor(start: Start) -> Machine[Any]:
     return machine
 
 
+def of_task_control(start: Start) -> Machine[Any]:
+    """A restart that is asked for and acknowledged, work that is planned, a word that counts for nothing."""
+    pair = Pair(start)
+    pair.grant(a_service())
+    pair.operate(OperationKind.RESTART, 0, 1)
+    pair.ack(1)
+    pair.ack(99)
+    scope = Scope(ScopeKind.NODE, ("1",))
+    span = seconds(60)
+    pair.hear(PlanMaintenance(EU, scope, MaintenanceKind.POWER, span, span, span, 0, "switchboard", "olga"))
+    pair.control.hear(ShowControllers(EU))
+    pair.wait(seconds(30))
+    pair.end(EndCause.CANCELLED)
+    return pair.control
+
+
 SCENES: dict[type, Callable[[Start], Machine[Any]]] = {
     JobQueue: of_the_queue,
     PlacementStore: of_the_store,
     RegionBroker: of_the_broker,
+    TaskControl: of_task_control,
     AllocationAgent: of_the_agent,
     Worker: of_the_worker,
     Auditor: of_the_auditor,

@@ -170,7 +170,7 @@ def test_bid_names_places_price_and_view(start: Start) -> None:
 
 
 def test_abstention_when_the_hardware_is_not_there(start: Start) -> None:
-    """Whatever was freed would not help."""
+    """M11: whatever was freed would not help."""
     assert (Reason.NO_SUCH_HARDWARE, 0) == refusal(ask(an_agent(start), a_job(gpu_type="B200")))
 
 
@@ -357,7 +357,7 @@ def test_award_that_is_searched_anew_over_victims(start: Start) -> None:
 
 
 def test_award_for_which_there_is_no_room(start: Start) -> None:
-    """It is given back; when it is said again, again."""
+    """M21: it is given back; when it is said again, again."""
     machine = an_agent(start)
     for _ in range(2):
         decision = place(machine, an_award("w-1", 3, a_job(3, 8)))
@@ -423,7 +423,7 @@ def test_claim_that_is_answered_for_good(
 
 
 def test_conflict_is_tried_elsewhere(start: Start) -> None:
-    """Once the log has told what took its place; the next try has an id of its own."""
+    """M22, L3: once the log has told what took its place; the next try has an id of its own."""
     machine = an_agent(start)
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), spreads=(a_spread({0: 1}),))))
     again = claimed(conflict(machine, first, granted(a_claim("w-9", placed={0: 8})), rows=(full(0),)))
@@ -497,7 +497,7 @@ def test_conflicts_of_several_claims_are_tried_elsewhere_apart(start: Start) -> 
 
 
 def test_conflicts_have_an_end(start: Start) -> None:
-    """After so many tries, each under another id, the award is given back."""
+    """T6, P19, L8: after so many tries, each under another id, the award is given back."""
     machine = an_agent(start)
     claim = claimed(place(machine, an_award("w-1", 1, a_job(1, 1))))
     ids = [claim.claim]
@@ -525,7 +525,7 @@ def test_answer_to_a_claim_that_nobody_made(start: Start) -> None:
 
 
 def test_learnt_row_is_believed_until_the_log_passes_it(start: Start) -> None:
-    """From then on the log itself has told."""
+    """P20: from then on the log itself has told."""
     machine = an_agent(start)
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), spreads=(a_spread({0: 1}),))))
     answer(machine, first, "conflict", Reason.CONFLICT, rows=(full(0),), sequence=3)
@@ -540,7 +540,7 @@ def test_learnt_row_is_believed_until_the_log_passes_it(start: Start) -> None:
 
 
 def test_row_that_is_older_than_the_view_is_not_believed(start: Start) -> None:
-    """The log has told more since."""
+    """P20: the log has told more since."""
     machine = an_agent(start)
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), spreads=(a_spread({0: 1}),))))
     machine.fact(EU_LOG, granted(a_claim("w-9", placed={0: 8})))
@@ -564,7 +564,7 @@ def test_agent_that_starts_again_remembers_nothing(start: Start) -> None:
 
 
 def test_agent_whose_log_is_adopted_anew(start: Start) -> None:
-    """After a gap: its view is the image's."""
+    """T7: after a gap: its view is the image's."""
     machine = an_agent(start)
     ask(machine)
     settle(machine, has_won=False)

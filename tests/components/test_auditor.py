@@ -3,16 +3,32 @@
 from collections.abc import Callable
 from typing import Any
 
-from components.auditor import Auditor
+from msgspec.structs import replace
+
+from components.auditor import Audited, Auditor
 from core.component import NOTHING
+from core.events.control import ClaimRevised, OperationsBegun, OperationsRequested, TasksGone
 from core.events.queue import AttemptClosed, RegionAdded, WorkloadAwarded, WorkloadBound
 from core.events.region import AttemptEnded, AttemptsForgotten, GangStarted, StopOrdered
 from core.fact import Event
 from core.messages.auditor import AuditShown, FoundViolation, ShowAudit
+from core.messages.base import Woken
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
-from core.nouns.workload import EndCause, Phase
-from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, attempt, granted, joined, submitted
+from core.nouns.operation import BegunBy, ControlSpec, OperationKind, TaskMove
+from core.nouns.workload import EndCause, Kind, Phase
+from tests.builders import (
+    EU,
+    EU_LOG,
+    US,
+    US_LOG,
+    a_claim,
+    an_envelope,
+    attempt,
+    granted,
+    joined,
+    submitted,
+)
 from tests.components.machine import Machine
 from tests.matching import said_once
 
@@ -98,7 +114,7 @@ def test_grant_without_an_award(start: Start) -> None:
 
 
 def test_capacity_held_twice(start: Start) -> None:
-    """Found at the grant and in the ledger that it leaves."""
+    """N9: found at the grant and in the ledger that it leaves."""
     other = WorkloadAwarded(WorkloadId("w-2"), 1, EU, 0, ())
     large = a_claim("w-2", placed={0: 8}, award_sequence=6)
     events = [("global", AWARD), ("eu", granted(CLAIM)), ("global", submitted(2)), ("global", other)]
@@ -110,7 +126,7 @@ def test_capacity_held_twice(start: Start) -> None:
 
 
 def test_two_live_attempts(start: Start) -> None:
-    """Across regions: the second award was made while the first stood, and both were granted."""
+    """N9: across regions: the second award was made while the first stood, and both were granted."""
     second = WorkloadAwarded(W1, 2, US, 0, ())
     grants = [("eu", granted(CLAIM)), ("us", granted(a_claim("w-1", 2, award_sequence=5)))]
     wanted = [
@@ -137,6 +153,36 @@ def test_preemption_for_nobody(start: Start) -> None:
     events = [("global", AWARD), ("eu", granted(CLAIM)), ("eu", stop)]
     text = "w-1.1: preempted for w-2, which has no promise over it"
     assert [(5, EU_LOG, 3, text)] == planted(start, *events)
+
+
+def test_operation_that_nobody_acknowledged(start: Start) -> None:
+    """T11: rule 6 at the begin; and whatever its attempt's tasks are in disorder over is found by the next full check."""
+    service = replace(CLAIM, kind=Kind.SERVICE, control=ControlSpec("shards"))
+    asked = OperationsRequested(*attempt(), 1, OperationKind.RESTART, (0,), "because", requester="user:ada")
+    begun = OperationsBegun(*attempt(), (1,), BegunBy.ACK, "user:ada")
+    gone = ("eu", TasksGone(*attempt(), (0,)))
+    away = ("eu", ClaimRevised(*attempt(), 7, (TaskMove(0, 0, 3),)))
+    events = [("global", AWARD), ("eu", granted(service)), ("eu", GangStarted(*attempt())), ("eu", asked)]
+    wanted = [
+        (6, EU_LOG, 5, "w-1.1: operation 1 begins without its ack"),
+        (6, EU_LOG, 7, "w-1.1: revision 7 after 0"),
+    ]
+    assert wanted == planted(start, *events, ("eu", begun), gone, away)
+
+
+def test_what_no_single_fact_shows(start: Start) -> None:
+    """Rule 6 over all, from time to time: a row that is not what the ledger says."""
+    machine = an_auditor(start)
+    machine.fact(GLOBAL_LOG, AWARD)
+    machine.fact(EU_LOG, granted(CLAIM))
+    machine.state.regions[EU].control.specs.clear()
+    assert [] == found(machine)
+    decision = machine.component.decide(machine.state, an_envelope(Woken(), at=machine.now))
+    [audited] = decision.events
+    assert isinstance(audited, Audited)
+    wanted = "w-1.1: holds room, and nothing is known of its tasks"
+    assert [(6, wanted)] == [(one.rule, one.text) for one in audited.violations]
+    machine.adopt(EU_LOG)
 
 
 def test_everything_is_checked_anew_from_time_to_time(start: Start) -> None:

@@ -67,6 +67,7 @@ def test_all_that_is_routed_to_a_component_is_heard() -> None:
         "queue": "JobQueue",
         "store": "PlacementStore",
         "broker": "RegionBroker",
+        "control": "TaskControl",
         "agent": "AllocationAgent",
     }
     nouns |= {"worker": "Worker", "auditor": "Auditor"}
@@ -81,7 +82,7 @@ def test_all_that_is_routed_to_a_component_is_heard() -> None:
 
 @EVERY
 def test_memory_equals_replay(start: Start, kind: type) -> None:
-    """Its images are the folds of the logs, whatever it noted in between; killed, it goes on from them."""
+    """P4: its images are the folds of the logs, whatever it noted in between; killed, it goes on from them."""
     machine = SCENES[kind](start)
     machine.check()
     again = machine.restart()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from components.job_queue import JobQueue
 from core.codec import encode
 from core.events.region import CheckpointCommitted, GangStarted, StopOrdered
 from core.messages.base import LogHeard, LogSilent
@@ -19,7 +20,7 @@ from core.messages.queue import (
     WorkloadExplained,
     WorkloadsListed,
 )
-from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import (
     AHEAD_SHOWN_MAX,
@@ -31,7 +32,21 @@ from core.nouns.limits import (
 from core.nouns.placement import Shortage
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import EndCause, Phase
-from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, amount, attempt, granted, joined
+from tests.builders import (
+    EU,
+    EU_LOG,
+    US,
+    US_LOG,
+    a_claim,
+    a_job,
+    a_spec,
+    amount,
+    attempt,
+    facts_of,
+    granted,
+    joined,
+    submitted,
+)
 from tests.components.machine import Machine
 from tests.components.queueing import (
     W1,
@@ -219,11 +234,10 @@ def test_list_of_no_workloads_is_one_of_one(start: Start, count: int) -> None:
 
 
 def test_list_fits_a_message(start: Start) -> None:
-    """However long the names are: a page ends before it is too large, and the next one goes on."""
-    machine = a_job_queue(start)
-    tenant = "t" * 100_000
-    for _ in range(12):
-        submit(machine, a_spec(a_job(1, 8), tenant=tenant))
+    """However long its rows are, as of an older build's names: a page ends before it is too large, and the next goes on."""
+    spec = a_spec(a_job(1, 8), tenant="t" * 100_000)
+    known = facts_of([submitted(number, spec) for number in range(1, 13)], log=GLOBAL_LOG)
+    machine = start(JobQueue((US, EU)), logs={GLOBAL_LOG: known})
     found, after_number, pages = [], 0, 0
     while True:
         page = listed(machine, after=after_number)
@@ -260,7 +274,9 @@ def test_list_tells_the_newest_checkpoint(start: Start) -> None:
 
 
 def test_explanation_of_a_refusal(start: Start) -> None:
-    """What the agent had, on which view, how much must be freed, for whom it was said, and who has the capacity."""
+    """M11: what the agent had, on which view, how much must be freed, for whom it was said, and who has the
+    capacity.
+    """
     machine = a_job_queue(start, us=joined(gpu_type="A100"))
     spec = a_spec(a_job(2, 8))
     submit(machine, spec)

@@ -3,6 +3,7 @@
 import pytest
 
 from components.job_queue import JobQueue
+from core.events.control import ClaimRevised, NodesClosed, NodesOpened
 from core.events.queue import RankedBid, WorkloadAwarded
 from core.events.region import NodesLost, NodesReturned
 from core.fact import Event
@@ -20,9 +21,24 @@ from core.nouns.limits import (
     LAGGING_VIEW_RETRY,
     OPEN_BIDS_RETRY,
 )
+from core.nouns.maintenance import ClosureKind
+from core.nouns.operation import TaskMove
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, WorkloadSpec
-from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, joined, promised
+from tests.builders import (
+    EU,
+    EU_LOG,
+    US,
+    US_LOG,
+    a_claim,
+    a_job,
+    a_spec,
+    a_spread,
+    attempt,
+    granted,
+    joined,
+    promised,
+)
 from tests.components.queueing import (
     W1,
     W2,
@@ -58,7 +74,7 @@ def large(priority: int = 3) -> WorkloadSpec:
 
 
 def test_workload_is_put_up_in_every_region_that_could_hold_it(start: Start) -> None:
-    """All are asked the same."""
+    """M13: all are asked the same."""
     machine = a_job_queue(start)
     spec = a_spec(a_job(2), priority=5, kind=Kind.BATCH)
     submit(machine, spec)
@@ -70,7 +86,7 @@ def test_workload_is_put_up_in_every_region_that_could_hold_it(start: Start) -> 
 
 
 def test_higher_priority_is_put_up_first_then_who_came_first(start: Start) -> None:
-    """The order in which they are asked about is the order of the queue."""
+    """M6: the order in which they are asked about is the order of the queue."""
     machine = a_job_queue(start)
     for priority in (3, 5, 3, 6):
         submit(machine, small(priority))
@@ -173,7 +189,7 @@ def test_auction_without_bids_is_held_again(start: Start) -> None:
 
 
 def test_best_score_wins(start: Start) -> None:
-    """Compared from the left; the award names all bids in their order, and each bidder is told."""
+    """M13: compared from the left; the award names all bids in their order, and each bidder is told."""
     machine = a_job_queue(start)
     submit(machine)
     auction = auction_of(machine.wake())
@@ -189,7 +205,7 @@ def test_best_score_wins(start: Start) -> None:
 
 
 def test_best_score_when_two_are_equal(start: Start) -> None:
-    """Ties are broken by the region's name, whoever was first."""
+    """M13: ties are broken by the region's name, whoever was first."""
     machine = a_job_queue(start)
     submit(machine)
     auction = auction_of(machine.wake())
@@ -449,12 +465,16 @@ def test_head_of_the_queue_that_fits_nowhere_is_passed_over(start: Start) -> Non
     [
         pytest.param(joined("w9", 8, 1), id="nodes join"),
         pytest.param(NodesReturned(WorkerName("w0"), (0, 1, 2, 3)), id="nodes return"),
+        pytest.param(NodesOpened("d-1", ClosureKind.DRAIN, ((4, 4),)), id="nodes are open again"),
+        pytest.param(ClaimRevised(*attempt("w-7"), 1, (TaskMove(0, 4, -1),)), id="a task leaves its node"),
     ],
 )
 def test_refusal_when_the_regions_nodes_change(start: Start, event: Event) -> None:
     """Nothing said before counts: it is asked at once."""
     machine = a_job_queue(start)
+    machine.fact(EU_LOG, joined("w8", 4, 2), granted(a_claim("w-7", placed={4: 1, 5: 1}, kind=Kind.SERVICE)))
     machine.fact(EU_LOG, NodesLost(WorkerName("w0"), (0, 1, 2, 3)))
+    machine.fact(EU_LOG, NodesClosed("d-1", ClosureKind.DRAIN, ((4, 4),), "because"))
     submit(machine, small())
     abstain(machine, auction_of(machine.wake()), missing=32_000)
     assert [] == asked(machine.wake())

@@ -19,7 +19,7 @@ from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN, BLOCKED_INTERVAL, FORGET_INTERVAL, RETENTION
 from core.nouns.reasons import Reason
-from core.nouns.workload import EndCause, Phase, RetryLimits
+from core.nouns.workload import EndCause, Kind, Phase, RetryLimits
 from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, attempt, joined, promised
 from tests.components.queueing import (
     W1,
@@ -80,7 +80,7 @@ def test_award_that_is_answered_after_it_was_asked_back(start: Start) -> None:
 
 
 def test_award_that_is_declined(start: Start) -> None:
-    """Pending again, with the region's reason; the next award has the next epoch."""
+    """M22: pending again, with the region's reason; the next award has the next epoch."""
     machine = a_job_queue(start)
     submit(machine)
     awarded(machine)
@@ -101,7 +101,7 @@ def test_award_that_waits_for_victims(start: Start) -> None:
 
 
 def test_granted_attempt_is_bound_once_all_its_tasks_run(start: Start) -> None:
-    """Not before, and once."""
+    """M21, N6: not before, and once."""
     machine = a_job_queue(start)
     submit(machine)
     awarded(machine)
@@ -186,6 +186,20 @@ def test_retries_are_counted_by_cause(
     assert phases == found
 
 
+@pytest.mark.parametrize(("limit", "phase"), [(0, Phase.FAILED), (3, Phase.FAILED), (-1, Phase.PENDING)])
+def test_service_one_of_whose_tasks_failed_too_often(start: Start, limit: int, phase: Phase) -> None:
+    """Its region has counted that task's failures, and is told how many there may be: they are not granted once more."""
+    machine = a_job_queue(start)
+    spec = a_spec(regions=(EU,), retry=RetryLimits(task_failed=limit), kind=Kind.SERVICE)
+    submit(machine, spec)
+    awarded(machine)
+    assert [limit] == [told.failures_max for told in said(machine.wake(), ExecuteAward)]
+    running(machine)
+    machine.fact(EU_LOG, ended(EndCause.TASK_FAILED))
+    closed = facts(machine.hear_due_once())
+    assert [phase] == [event.phase for event in closed if isinstance(event, AttemptClosed)]
+
+
 def test_failures_of_one_cause_do_not_count_for_another(start: Start) -> None:
     """A start that failed is not the user's retry."""
     machine = a_job_queue(start)
@@ -199,7 +213,7 @@ def test_failures_of_one_cause_do_not_count_for_another(start: Start) -> None:
 
 
 def test_next_attempt_resumes_what_was_saved(start: Start) -> None:
-    """The newest checkpoint that the region recorded, also past attempts that saved nothing."""
+    """M18, M25: the newest checkpoint that the region recorded, also past attempts that saved nothing."""
     machine = a_job_queue(start)
     submit(machine, a_spec(regions=(EU,)))
     awarded(machine)

@@ -190,7 +190,7 @@ def test_request_about_a_workload_that_nobody_knows(start: Start, request_: Mess
 
 
 def test_show_tells_where_a_workload_is(start: Start) -> None:
-    """Its phase, and one reason while it does not run."""
+    """M1: its phase, and one reason while it does not run."""
     machine = a_job_queue(start)
     submit(machine, a_spec(name="mine"))
     first = shown(machine)
@@ -207,6 +207,19 @@ def test_show_tells_where_a_workload_is(start: Start) -> None:
     assert (Phase.AWARDED, "", 1, EU) == (second.phase, second.reason, second.epoch, second.region)
     running(machine)
     assert (Phase.RUNNING, "", "") == (shown(machine).phase, shown(machine).reason, shown(machine).sentence)
+
+
+def test_show_tells_for_how_long_a_gang_is_up(start: Start) -> None:
+    """Of one that is not, it says so."""
+    machine = a_job_queue(start)
+    submit(machine)
+    awarded(machine)
+    assert -1 == shown(machine).up_for
+    running(machine)
+    machine.wait(Nanoseconds(5))
+    assert 5 == shown(machine).up_for
+    happens(machine, ended(EndCause.PREEMPTED))
+    assert -1 == shown(machine).up_for
 
 
 def test_show_names_what_keeps_a_workload_waiting(start: Start) -> None:

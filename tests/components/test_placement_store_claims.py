@@ -73,7 +73,7 @@ def test_claim_that_fits_is_granted(start: Start) -> None:
     ],
 )
 def test_claim_on_a_view_of_some_age(start: Start, view: int, node: int, *, is_merged: bool) -> None:
-    """If it still fits it is granted: merged, when one of its nodes has changed since."""
+    """P18, L2: if it still fits it is granted: merged, when one of its nodes has changed since."""
     machine = a_store(start)
     place(machine, "w-9", {0: 1})
     assert 3 == machine.sequence(EU_LOG)
@@ -82,7 +82,9 @@ def test_claim_on_a_view_of_some_age(start: Start, view: int, node: int, *, is_m
 
 
 def test_claim_that_no_longer_fits(start: Start) -> None:
-    """A conflict, with the current rows of the nodes without room, and up to where they hold. Nothing is recorded."""
+    """M3, M22, P20, P22: a conflict, with the current rows of the nodes without room, and up to where they hold.
+    Nothing is recorded.
+    """
     machine = a_store(start)
     place(machine, "w-9", {0: 6, 1: 8})
     decision = claim(machine, a_claim(placed={0: 3, 1: 1, 2: 1}, award_sequence=award(machine)))
@@ -102,7 +104,9 @@ def test_claim_on_a_lost_node(start: Start) -> None:
 
 
 def test_attempt_is_granted_once(start: Start) -> None:
-    """The same claim again, or another agent's for other nodes under another id: granted already, and nothing recorded."""
+    """L5: the same claim again, or another agent's for other nodes under another id: granted already, and nothing
+    recorded.
+    """
     machine = a_store(start)
     made = place(machine)
     for again in (made, a_claim(placed={3: 1}, agent="a1", tries=7)):
@@ -128,7 +132,7 @@ def test_claim_after_the_end(start: Start) -> None:
 
 
 def test_claim_without_an_award(start: Start) -> None:
-    """Never awarded; to another region; under another epoch; returned; closed."""
+    """N6: never awarded; to another region; under another epoch; returned; closed."""
     machine = a_store(start)
     sequences = [
         award(machine, "w-9"),
@@ -252,7 +256,7 @@ def first_award() -> Event:
     ],
 )
 def test_claim_that_time_does_not_mend(start: Start, made: Claim, reason: Reason) -> None:
-    """Refused, and nothing is recorded: the agent gives the award back."""
+    """M3, M17: refused, and nothing is recorded: the agent gives the award back."""
     machine = a_store(start)
     place(machine, "w-9", {0: 1}, priority=3)
     place(machine, "w-8", {0: 1}, priority=0, kind=Kind.INTERACTIVE)
@@ -459,7 +463,9 @@ def test_next_epoch_after_a_decline(start: Start) -> None:
 
 
 def test_claims_of_several_regions_agents(start: Start) -> None:
-    """Two agents that saw the same room: the first has it, the other learns what is left and tries elsewhere."""
+    """T6, P3: two agents that saw the same room: the first has it, the other learns what is left and tries
+    elsewhere.
+    """
     machine = a_store(start)
     first = a_claim("w-2", placed={0: 8}, agent="a0", award_sequence=award(machine, "w-2"), view_sequence=2)
     second = a_claim("w-3", placed={0: 8}, agent="a1", award_sequence=award(machine, "w-3"), view_sequence=2)

@@ -166,7 +166,8 @@ def test_first_cause_to_stop_stands(start: Start) -> None:
     """A second order changes nothing, whatever its cause."""
     machine = a_store(start)
     place(machine)
-    assert [StopOrdered(W1, 1, EndCause.CANCELLED)] == facts(stop(machine, cause=EndCause.CANCELLED))
+    wanted = StopOrdered(W1, 1, EndCause.CANCELLED, requester="somebody")
+    assert [wanted] == facts(stop(machine, cause=EndCause.CANCELLED))
     assert NOTHING == stop(machine, cause=EndCause.CANCELLED)
     assert NOTHING == stop(machine, cause=EndCause.TIMEOUT)
 
@@ -337,7 +338,7 @@ def test_rows_name_the_nodes_that_facts_changed(start: Start) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_store_keeps_the_rules_whatever_it_is_told(start: Start, seed: int) -> None:
-    """Claims, orders and reports of any age, in any order, about anything: no fact ever breaks what must hold."""
+    """P3: claims, orders and reports of any age, in any order, about anything: no fact ever breaks what must hold."""
     dice = random.Random(seed)
     machine = start(PlacementStore(EU))
     queue, before = a_queue(*REGIONS), RegionImage.empty()

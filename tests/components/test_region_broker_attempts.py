@@ -3,19 +3,20 @@
 import pytest
 from msgspec.structs import replace
 
-from core.component import NOTHING, Decision
+from core.component import NOTHING
+from core.events.control import DomainLost
 from core.events.region import (
     AttemptEnded,
     AwardDeclined,
     CheckpointCommitted,
-    ClaimGranted,
     GangStarted,
     NodesLost,
     StopOrdered,
 )
-from core.messages.base import Message
 from core.messages.store import DeclineAward, OrderStop, RecordCheckpoint, RecordEnd, RecordStarted
 from core.messages.workers import (
+    ISOLATED,
+    LOST,
     EndRecorded,
     PrepareTasks,
     StartTasks,
@@ -32,6 +33,7 @@ from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, attempt, grante
 from tests.components.brokering import (
     ENDED,
     GANG,
+    NEVER,
     PREPARED,
     RUNNING,
     STOPPING,
@@ -40,29 +42,11 @@ from tests.components.brokering import (
     Broker,
     Start,
     a_broker,
+    running,
     with_gang,
+    words,
 )
 from tests.matching import said, said_once
-
-NEVER: list[Message] = []
-
-
-def words(decision: Decision, *kinds: type[Message]) -> list[Message]:
-    """What is said of these kinds, or of all but acknowledged beats."""
-    return [message for message in decision.messages if not kinds or isinstance(message, kinds)]
-
-
-def running(start: Start, gang: ClaimGranted | None = None) -> Broker:
-    """The gang runs, and the log shows it."""
-    broker = a_broker(start)
-    broker.machine.fact(EU_LOG, gang or granted(GANG))
-    broker.machine.wake()
-    broker.both(PREPARED)
-    broker.both(RUNNING)
-    broker.machine.fact(EU_LOG, GangStarted(*attempt()))
-    assert NEVER == words(broker.machine.wake())
-    return broker
-
 
 # Up.
 
@@ -189,7 +173,9 @@ def test_newest_checkpoint_is_recorded(start: Start) -> None:
 
 @pytest.mark.parametrize("phase", ["running", "stopping", "ended"])
 def test_checkpoint_of_the_last_moment_counts(start: Start, phase: str) -> None:
-    """Saved in the grace, or told with the end: it is recorded before the end is, for afterwards it would be refused."""
+    """M18: saved in the grace, or told with the end: it is recorded before the end is, for afterwards it would be
+    refused.
+    """
     broker = running(start)
     broker.machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.PREEMPTED))
     broker.machine.wake()
@@ -228,11 +214,12 @@ def test_attempt_completes_when_all_its_shares_have_ended_well(start: Start) -> 
         (1, EndCause.TASK_FAILED),
         (143, EndCause.TASK_FAILED),
         (USER_EXIT_START_AGAIN, EndCause.REQUEUED),
-        (-1, EndCause.NODE_LOST),
+        (LOST, EndCause.NODE_FAILED),
+        (ISOLATED, EndCause.NODE_LOST),
     ],
 )
 def test_share_that_failed_stops_the_rest(start: Start, exit_code: int, cause: EndCause) -> None:
-    """By its exit code: the task's own failure, "start me again", or the node's."""
+    """By its exit code: the task's own failure, "start me again", a node on which nothing runs any more, or one cut off."""
     broker = running(start)
     broker.report(W1, replace(ENDED, exit_code=exit_code))
     assert [OrderStop(EU, *attempt(), cause)] == words(broker.machine.wake())
@@ -250,6 +237,36 @@ def test_exit_code_of_the_end_is_a_failed_shares(start: Start) -> None:
     broker.machine.wake()
     broker.report(W0, ENDED)
     assert RecordEnd(EU, *attempt(), EndCause.TASK_FAILED, 3) == said_once(broker.machine.wake(), RecordEnd)
+
+
+def test_end_tells_of_whom_failed_first(start: Start) -> None:
+    """The exit code and the nodes of the share that was heard to fail first: the others failed because of it, or were stopped."""
+    broker = running(start)
+    broker.report(W1, replace(ENDED, exit_code=3, failed_nodes=(2,)))
+    broker.report(W0, replace(ENDED, exit_code=1, failed_nodes=(1,)))
+    assert [RecordEnd(EU, *attempt(), EndCause.TASK_FAILED, 3, (2,))] == words(broker.machine.wake())
+
+
+@pytest.mark.parametrize(("placed", "blamed"), [({1: 2, 2: 1}, (2,)), ({1: 1, 2: 1, 3: 1}, ())])
+def test_share_that_vanished_accuses_its_node(
+    start: Start, placed: dict[int, int], blamed: tuple[int, ...]
+) -> None:
+    """Where its worker had it on one node alone; of several, nobody knows which is to blame."""
+    broker = running(start, granted(a_claim("w-1", placed=placed)))
+    broker.beat(W1)
+    broker.report(W0, replace(ENDED, exit_code=143))
+    told = said_once(broker.machine.wake(), RecordEnd)
+    assert (EndCause.NODE_FAILED, LOST, blamed) == (told.cause, told.exit_code, told.failed_nodes)
+
+
+def test_share_that_had_ended_before_its_worker_forgot_it(start: Start) -> None:
+    """It ended as it said, whatever became of the node since."""
+    broker = running(start)
+    broker.report(W1, ENDED)
+    broker.beat(W1)
+    assert NEVER == words(broker.machine.wake(), OrderStop)
+    broker.report(W0, ENDED)
+    assert EndCause.COMPLETED == said_once(broker.machine.wake(), RecordEnd).cause
 
 
 # Down.
@@ -310,7 +327,14 @@ def test_share_that_vanished_from_a_whole_report(start: Start) -> None:
     broker.beat(W0, RUNNING)
     assert NEVER == words(broker.machine.wake())
     broker.beat(W1)
-    assert [OrderStop(EU, *attempt(), EndCause.NODE_LOST)] == words(broker.machine.wake())
+    assert [OrderStop(EU, *attempt(), EndCause.NODE_FAILED)] == words(broker.machine.wake())
+
+
+def test_attempt_that_lost_its_workers_as_one_domain(start: Start) -> None:
+    """T23: told as one event, it is what the loss of each of them would be."""
+    broker = running(start)
+    broker.machine.fact(EU_LOG, DomainLost("power-0", (W0, W1), ((0, 3),)))
+    assert [RecordEnd(EU, *attempt(), EndCause.NODE_LOST)] == words(broker.machine.wake())
 
 
 # After the end.
@@ -451,7 +475,7 @@ def test_broker_that_starts_again_after_a_share_vanished(start: Start) -> None:
     again.beat(W0, RUNNING)
     assert NEVER == words(again.machine.wake(), OrderStop)
     again.beat(W1)
-    assert [OrderStop(EU, *attempt(), EndCause.NODE_LOST)] == words(again.machine.wake(), OrderStop)
+    assert [OrderStop(EU, *attempt(), EndCause.NODE_FAILED)] == words(again.machine.wake(), OrderStop)
 
 
 def test_report_that_was_said_to_the_broker_before(start: Start) -> None:

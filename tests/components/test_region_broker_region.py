@@ -8,6 +8,7 @@ from core.events.region import AttemptEnded, AwardDeclined, GangStarted, NodesLo
 from core.messages.agents import AgentPresent, FindBid, PlaceAward, PresenceWanted
 from core.messages.base import BusBack, BusLost
 from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
+from core.messages.nodes import RecordDomainLoss
 from core.messages.store import DeclineAward, OrderStop, RecordJoin, RecordLoss, RecordReturn
 from core.messages.workers import (
     BeatHeard,
@@ -84,7 +85,7 @@ def test_agent_that_fell_silent_is_handed_nothing(start: Start) -> None:
 
 
 def test_award_is_handed_to_the_agent_that_bid(start: Start) -> None:
-    """Its bid counts as taken in its own view. When it is gone, another searches anew."""
+    """P2: its bid counts as taken in its own view. When it is gone, another searches anew."""
     broker = with_agents(start, A0, A1)
     assert PlaceAward(EU, A1, execute(A1)) == said_once(broker.machine.hear(execute(A1)), PlaceAward)
     gone = execute(AgentName("a9"))
@@ -184,8 +185,10 @@ def test_worker_that_nobody_knows(start: Start) -> None:
 
 
 def losses(broker: Broker, span: Nanoseconds, *alive: WorkerName) -> list[WorkerName]:
-    """Who is said to be lost while so much time passes."""
-    return [one.worker for one in said(broker.wait(span, *alive), RecordLoss)]
+    """Who is said to be lost while so much time passes, alone or together."""
+    decision = broker.wait(span, *alive)
+    alone = [one.worker for one in said(decision, RecordLoss)]
+    return alone + [worker for one in said(decision, RecordDomainLoss) for worker in one.workers]
 
 
 def test_silent_worker_is_lost(start: Start) -> None:
@@ -201,8 +204,11 @@ def test_silent_worker_is_lost(start: Start) -> None:
 def test_loss_names_the_sequence_at_which_it_was_seen(start: Start) -> None:
     """So that a later return is not undone by it."""
     broker = a_broker(start)
-    told = said(broker.machine.wait(PRESENCE_SILENCE_MAX), RecordLoss)
+    told = said(broker.wait(PRESENCE_SILENCE_MAX, W0), RecordLoss)
     assert {2} == {one.sequence for one in told}
+    again = a_broker(start)
+    together = said(again.machine.wait(PRESENCE_SILENCE_MAX), RecordDomainLoss)
+    assert {2} == {one.sequence for one in together}
 
 
 def test_report_counts_as_a_sign_of_life(start: Start) -> None:

@@ -8,13 +8,25 @@ from msgspec.structs import replace
 
 from components.worker import Worker
 from core.component import NOTHING, Decision
-from core.effects import FindTasks, ForgetShare, KeepFence, PrepareShare, StartShare, StopShare
+from core.effects import (
+    FindTasks,
+    ForgetShare,
+    KeepFence,
+    KeepHeard,
+    LookAtNodes,
+    PrepareShare,
+    StartShare,
+    StopShare,
+)
 from core.messages.agents import PresenceWanted
 from core.messages.base import Message
 from core.messages.workers import (
     BeatHeard,
+    CheckNodes,
     EndRecorded,
     InventoryWanted,
+    NodesChecked,
+    NodesLooked,
     PrepareTasks,
     StartTasks,
     StopTasks,
@@ -26,9 +38,11 @@ from core.messages.workers import (
     WorkerInventory,
     WorkerReport,
 )
-from core.nouns.ids import WorkerName
-from core.nouns.instant import Nanoseconds
+from core.nouns.fleet import UNNUMBERED, Inventory
+from core.nouns.ids import ShareKey, WorkerName
+from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import PRESENCE_INTERVAL, PRESENCE_SILENCE_MAX
+from core.nouns.operation import WHOLE
 from tests.builders import EU, a_job, a_spread, an_inventory, attempt
 from tests.components.machine import Machine
 from tests.matching import begun, said, said_once
@@ -44,9 +58,11 @@ STOP = StopTasks(EU, W0, 10, *attempt(), grace=30)
 RECORDED = EndRecorded(EU, W0, 10, *attempt())
 
 
-def share(phase: TasksPhase, *, epoch: int = 1, exit_code: int = 0) -> TasksState:
-    """Its share of an attempt."""
-    return TasksState(*attempt("w-1", epoch), phase, 0, exit_code)
+def share(
+    phase: TasksPhase, *, epoch: int = 1, exit_code: int = 0, task: int = WHOLE, run: int = 0
+) -> TasksState:
+    """Its share of an attempt, or a run of one of its tasks."""
+    return TasksState(*attempt("w-1", epoch), phase, 0, exit_code, task=task, run=run)
 
 
 PREPARED, RUNNING = share(TasksPhase.PREPARED), share(TasksPhase.RUNNING)
@@ -107,7 +123,9 @@ def test_worker_goes_on_from_its_spool(start: Start) -> None:
     """The shares that ran, and the fence: a new worker obeys nothing that the one before it would not have."""
     machine = joined(start, RUNNING, sequence=50)
     assert NOTHING == machine.hear(STOP)
-    assert [StopShare(*attempt(), 50, 30)] == begun(machine.hear(replace(STOP, sequence=50)), StopShare)
+    assert [StopShare(ShareKey(*attempt()), 50, 30)] == begun(
+        machine.hear(replace(STOP, sequence=50)), StopShare
+    )
 
 
 # Beats.
@@ -150,7 +168,7 @@ def test_end_is_in_every_beat_until_it_is_recorded(start: Start) -> None:
     ]
     heard(machine)
     decision = machine.hear(RECORDED)
-    assert (ForgetShare(*attempt(), 10),) == decision.effects
+    assert (ForgetShare(ShareKey(*attempt()), 10),) == decision.effects
     assert () == said_once(machine.wait(PRESENCE_INTERVAL), WorkerBeat).tasks
 
 
@@ -193,16 +211,18 @@ def test_worker_that_joins_obeys_nothing_decided_before(start: Start) -> None:
     """Whatever the log ended in its absence cannot be started by an old word. The fence is kept on disk."""
     machine = a_worker(start, PREPARED)
     decision = heard(machine, sequence=20)
-    assert (KeepFence(20),) == decision.effects
+    assert [KeepFence(20)] == begun(decision, KeepFence)
     assert NOTHING == machine.hear(replace(START, sequence=19))
-    assert [StartShare(*attempt(), 20)] == begun(machine.hear(replace(START, sequence=20)), StartShare)
+    assert [StartShare(ShareKey(*attempt()), 20)] == begun(
+        machine.hear(replace(START, sequence=20)), StartShare
+    )
 
 
 def test_worker_that_is_joined_raises_no_fence_at_a_beat(start: Start) -> None:
     """A command that was decided just before the acknowledgement is still good."""
     machine = joined(start, PREPARED)
     machine.wait(PRESENCE_INTERVAL)
-    assert () == heard(machine, sequence=20).effects
+    assert [] == begun(heard(machine, sequence=20), KeepFence)
     assert [StartShare] == [type(effect) for effect in machine.hear(START).effects]
 
 
@@ -237,14 +257,16 @@ def test_prepare_that_takes_its_time(start: Start) -> None:
     early = machine.hear(STOP)
     assert ((KeepFence(10),), ()) == (early.effects, early.messages)
     machine.hear(TasksChanged(PREPARED))
-    assert (StopShare(*attempt(), 10, 30),) == machine.hear(STOP).effects
+    assert (StopShare(ShareKey(*attempt()), 10, 30),) == machine.hear(STOP).effects
 
 
 def test_start_names_the_masters(start: Start) -> None:
     """They reach the spool as the broker told them."""
     machine = joined(start, PREPARED)
     command = replace(START, masters=("10.0.0.1:4000",), hosts=(("10.0.0.1",),))
-    assert (StartShare(*attempt(), 10, command.masters, command.hosts),) == machine.hear(command).effects
+    assert (StartShare(ShareKey(*attempt()), 10, command.masters, command.hosts),) == machine.hear(
+        command
+    ).effects
 
 
 def test_prepare_of_an_older_attempt(start: Start) -> None:
@@ -256,7 +278,7 @@ def test_prepare_of_an_older_attempt(start: Start) -> None:
 def test_start(start: Start) -> None:
     """What is prepared runs; what runs already is reported; what is not here is nobody's to start."""
     machine = joined(start, PREPARED)
-    assert (StartShare(*attempt(), 10),) == machine.hear(START).effects
+    assert (StartShare(ShareKey(*attempt()), 10),) == machine.hear(START).effects
     machine.hear(TasksChanged(RUNNING))
     again = machine.hear(START)
     assert ((), RUNNING) == (again.effects, reported(again))
@@ -267,7 +289,7 @@ def test_start(start: Start) -> None:
 def test_stop(start: Start, one: TasksState) -> None:
     """With the command's grace."""
     decision = joined(start, one).hear(STOP)
-    assert ((StopShare(*attempt(), 10, 30),), ()) == (decision.effects, decision.messages)
+    assert ((StopShare(ShareKey(*attempt()), 10, 30),), ()) == (decision.effects, decision.messages)
 
 
 @pytest.mark.parametrize("one", [STOPPING, ENDED])
@@ -305,3 +327,133 @@ def test_fence_only_grows(start: Start) -> None:
     assert [PrepareShare] == [
         type(one) for one in machine.hear(replace(PREPARE, sequence=15, epoch=2)).effects
     ]
+
+
+# Tasks that stand alone.
+
+
+def test_task_that_stands_alone_is_commanded_alone(start: Start) -> None:
+    """Whatever is said of one run of one task is done to no other task, to no other run and to no gang."""
+    machine = joined(
+        start,
+        share(TasksPhase.PREPARED, task=3, run=1),
+        share(TasksPhase.PREPARED, task=4),
+        share(TasksPhase.ENDED, task=3),
+    )
+    key = ShareKey(*attempt(), 3, 1)
+    start_it, stop_it = replace(START, task=3, run=1), replace(STOP, task=3, run=1)
+    assert (StartShare(key, 10),) == machine.hear(start_it).effects
+    machine.hear(TasksChanged(share(TasksPhase.RUNNING, task=3, run=1)))
+    assert share(TasksPhase.PREPARED, task=4) == reported(machine.hear(replace(PREPARE, task=4)))
+    assert (StopShare(key, 10, 30),) == machine.hear(stop_it).effects
+    assert NOTHING == machine.hear(replace(RECORDED, task=3, run=1)), "it has not ended"
+    recorded = machine.hear(replace(RECORDED, task=3))
+    assert (ForgetShare(ShareKey(*attempt(), 3), 10),) == recorded.effects
+    beat = said_once(machine.wait(PRESENCE_INTERVAL), WorkerBeat)
+    assert [(3, 1), (4, 0)] == [(one.task, one.run) for one in beat.tasks]
+
+
+def test_task_that_is_not_here_has_ended(start: Start) -> None:
+    """T26: and whatever would prepare that run, decided before, is refused from then on."""
+    machine = joined(start)
+    decision = machine.hear(replace(STOP, sequence=11, task=7, run=2))
+    assert share(TasksPhase.ENDED, task=7, run=2) == reported(decision)
+    assert NOTHING == machine.hear(replace(PREPARE, task=7, run=2))
+
+
+def test_older_run_is_not_prepared_beside_a_newer_one(start: Start) -> None:
+    """T26: a late word starts nothing twice; another task's runs have nothing to do with it."""
+    machine = joined(start, share(TasksPhase.RUNNING, task=3, run=2), share(TasksPhase.RUNNING, task=5))
+    assert NOTHING == machine.hear(replace(PREPARE, task=3, run=1))
+    other = replace(PREPARE, task=4, run=1)
+    assert (PrepareShare(other),) == machine.hear(other).effects
+
+
+@pytest.mark.parametrize("task", [WHOLE, 3])
+def test_newer_run_waits_for_the_end_of_the_older(start: Start, task: int) -> None:
+    """T26: until nothing of it runs here the older one is what is told; then the newer one is prepared."""
+    machine = joined(start, share(TasksPhase.STOPPING, task=task, run=1))
+    command = replace(PREPARE, task=task, run=2, sequence=12)
+    decision = machine.hear(command)
+    assert ([], share(TasksPhase.STOPPING, task=task, run=1)) == (
+        begun(decision, PrepareShare),
+        reported(decision),
+    )
+    machine.hear(TasksChanged(share(TasksPhase.ENDED, task=task, run=1)))
+    assert [PrepareShare(command)] == begun(machine.hear(command), PrepareShare)
+
+
+# Without a control plane.
+
+
+def test_worker_that_hears_nobody_stops_nothing(start: Start) -> None:
+    """T25: whatever runs goes on for as long as it likes, and is in every beat."""
+    machine = joined(start, RUNNING, share(TasksPhase.RUNNING, task=3))
+    decision = machine.wait(seconds(3600))
+    assert () == decision.effects
+    assert {2} == {len(beat.tasks) for beat in said(decision, WorkerBeat)}
+
+
+def test_spool_is_told_how_old_the_acknowledged_beat_is(start: Start) -> None:
+    """Strict tasks count from when the beat was said: the region may have heard nothing since."""
+    machine = a_worker(start)
+    assert [KeepHeard(0)] == begun(heard(machine), KeepHeard)
+    machine.wait(PRESENCE_INTERVAL)
+    machine.wait(seconds(2))
+    assert [KeepHeard(seconds(2))] == begun(heard(machine), KeepHeard)
+    late = BeatHeard(EU, W0, 0, (1, 0), LIFE)
+    assert () == machine.hear(late).effects, "an old acknowledgement counts for nothing"
+
+
+# Health.
+
+
+def test_ill_node_is_told_at_once(start: Start) -> None:
+    """And in every beat until it is well, which is told at once too; what is known already is not told again."""
+    machine = joined(start)
+    machine.wake()
+    ill = ((1, "it is on fire"),)
+    assert () == machine.hear(NodesLooked(ill)).messages
+    assert ill == said_once(machine.wake(), WorkerBeat).ill
+    assert NOTHING == machine.hear(NodesLooked(ill))
+    assert NOTHING == machine.wake()
+    assert ill == said_once(machine.wait(PRESENCE_INTERVAL), WorkerBeat).ill
+    machine.hear(NodesLooked(()))
+    assert () == said_once(machine.wake(), WorkerBeat).ill
+
+
+def test_nodes_are_checked(start: Start) -> None:
+    """By a look; the answer tells of each that was asked for, and of no other."""
+    machine = joined(start)
+    assert (LookAtNodes((0, 1)),) == machine.hear(CheckNodes(EU, W0, (0, 1))).effects
+    answer = said_once(machine.hear(NodesLooked(((1, "hot"), (2, "cold")), (0, 1))), NodesChecked)
+    assert ((0,), ((1, "hot"),)) == (answer.well, answer.ill)
+
+
+def test_nodes_are_not_checked_before_the_spool_has_told(start: Start) -> None:
+    """Nobody would hear of it."""
+    machine = start(Worker(EU, SERVED))
+    machine.wake()
+    assert NOTHING == machine.hear(CheckNodes(EU, W0, (0,)))
+
+
+def test_machine_that_is_ill(start: Start) -> None:
+    """All its nodes that run programs are, by number where it is known; emulated ones have no hardware."""
+    (group,) = SERVED.groups
+    emulated, machine_node = replace(group, count=1), replace(group, first=7, count=1, runs_programs=True)
+    cases = [
+        ((emulated, machine_node), 7, (7,)),
+        ((replace(machine_node, first=UNNUMBERED),), UNNUMBERED, (12,)),
+        ((emulated,), None, ()),
+    ]
+    for groups, told, checked in cases:
+        machine = start(Worker(EU, Inventory(W0, groups)))
+        machine.wake()
+        machine.hear(TasksFound((), 0, 1))
+        machine.wake()
+        answers = machine.hear(NodesLooked(((UNNUMBERED, "no driver"),), checked))
+        ill = said(machine.wake(), WorkerBeat)
+        expected = [((told, "no driver"),)] if told is not None else []
+        assert expected == [beat.ill for beat in ill]
+        for answer in said(answers, NodesChecked):
+            assert ((), tuple((node, "no driver") for node in checked)) == (answer.well, answer.ill)

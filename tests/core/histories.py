@@ -5,8 +5,12 @@ dictionaries, no indexes, no columns. What images, indexes and checks make of su
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, OperationsDone
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -34,12 +38,17 @@ from core.events.region import (
     StopOrdered,
 )
 from core.fact import Event, Fact
-from core.nouns.ids import GLOBAL_LOG, AttemptKey, WorkerName, WorkloadId
-from core.nouns.placement import Claim, gpu_milli_of, needs_of
+from core.images import RegionImage
+from core.images.control import TaskPhase
+from core.nouns.ids import GLOBAL_LOG, AttemptKey, TenantName, WorkerName, WorkloadId
+from core.nouns.instant import SECOND, Instant
+from core.nouns.operation import ControlSpec, OperationPhase, Outcome, job_and_rank
+from core.nouns.placement import Claim, needs_of, numbers_in, runs_of
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, JobSpec, Kind, Phase
 from tests.builders import (
     EU,
+    START,
     US,
     a_claim,
     a_fact,
@@ -53,7 +62,9 @@ from tests.builders import (
     promised,
     submitted,
 )
+from tests.core.task_histories import TaskSteps
 
+TRIES = 6
 WORKERS = 4
 NODES_OF_WORKER = 3
 CAUSES = {
@@ -66,7 +77,7 @@ CAUSES = {
 
 
 class RegionHistory:
-    """A region's life: workers come, go and come back; gangs are promised, granted, stopped and end."""
+    """A region's life: workers come, go and come back; work is promised, granted, touched, stopped and ends."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
@@ -81,40 +92,62 @@ class RegionHistory:
         self.steps: dict[AttemptKey, int] = {}
         self.promises: dict[AttemptKey, Claim] = {}
         self.over: list[AttemptKey] = []
+        self.placed: dict[AttemptKey, Counter[tuple[int, int]]] = {}
+        """Of live attempts: how many tasks of each job each node has."""
+        self.closed: dict[str, list[int]] = {}
+        """Nodes by what closes them."""
         self.drawn = 0
+        self.now = START
+        self.image = RegionImage.empty()
+        """Of the history so far: what steps on tasks are drawn from."""
+        self.tasks = TaskSteps(self)
         self._is_waiting_for = list(range(WORKERS))
         self.dice.shuffle(self._is_waiting_for)  # Lower numbers may join after higher ones.
 
     def draw(self, count: int) -> list[Fact]:
         """So many more steps. Returns the whole history."""
-        self._say(opened())
+        self.say(opened())
         self._join()
         for _ in range(count):
             self.step()
         return self.facts
 
     def step(self) -> None:
-        """One more step, if it can be taken."""
-        self.dice.choice(self._steps())()
+        """One more step, if one is found that can be taken."""
+        known = len(self.facts)
+        for _ in range(TRIES):
+            self.dice.choice(self._steps())()
+            if len(self.facts) > known:
+                return
 
     # What is so, from scratch.
 
-    def is_open(self, node: int) -> bool:
+    def is_there(self, node: int) -> bool:
         """Whether the node is there and not lost."""
         return node in self.total and not self.lost[self.worker_of[node]]
+
+    def is_open(self, node: int) -> bool:
+        """Whether it is there, and nothing closes it."""
+        return self.is_there(node) and not any(node in nodes for nodes in self.closed.values())
+
+    def needs(self, key: AttemptKey) -> dict[int, Amount]:
+        """What a live attempt holds on each of its nodes."""
+        found: dict[int, Amount] = {}
+        for (job, node), tasks in self.placed[key].items():
+            need = self.live[key].jobs[job].need.times(tasks)
+            found[node] = found.get(node, Amount()).plus(need)
+        return found
 
     def held(self, node: int, *, is_ending: bool) -> Amount:
         """What live attempts hold on a node that is not lost, stopping or not."""
         mine = [
-            needs_of(claim).get(node, Amount())
-            for key, claim in self.live.items()
-            if (key in self.stopping) == is_ending
+            self.needs(key).get(node, Amount()) for key in self.live if (key in self.stopping) == is_ending
         ]
-        return _sum(mine) if self.is_open(node) else Amount()
+        return _sum(mine) if self.is_there(node) else Amount()
 
     def free(self, node: int) -> Amount:
         """What nobody holds on a node that is not lost."""
-        if not self.is_open(node):
+        if not self.is_there(node):
             return Amount()
         return self.total[node].minus(self.held(node, is_ending=False)).minus(self.held(node, is_ending=True))
 
@@ -128,29 +161,55 @@ class RegionHistory:
         return Amount(max(0, left.gpu_milli), max(0, left.cpu_milli), max(0, left.memory_bytes))
 
     def _reserved_by(self, claim: Claim, node: int) -> Amount:
-        theirs = _sum(
-            [needs_of(self.live[key]).get(node, Amount()) for key in claim.victims if key in self.live]
-        )
+        theirs = _sum([self.needs(key).get(node, Amount()) for key in claim.victims if key in self.live])
         left = needs_of(claim).get(node, Amount()).minus(theirs)
         return Amount(max(0, left.gpu_milli), max(0, left.cpu_milli), max(0, left.memory_bytes))
 
     # Steps.
 
     def _steps(self) -> list[Callable[[], None]]:
-        common = [self._grant, self._grant, self._grant, self._promise, self._start, self._stop, self._end]
+        common = [self._grant, self._grant, self._promise, self._start, self._start, self._start, self._end]
         return [
             *common,
-            self._end,
+            self._stop,
             self._checkpoint,
             self._join,
             self._lose,
             self._return,
+            self._return,
             self._decline,
             self._forget,
+            *self.tasks.steps(),
         ]
 
-    def _say(self, event: Event) -> None:
-        self.facts.append(a_fact(event, len(self.facts) + 1))
+    def say(self, event: Event) -> None:
+        """One more fact, and what is so after it."""
+        fact = a_fact(event, len(self.facts) + 1, at=self.now)
+        self.now = Instant(self.now + self.dice.choice((1, 1, 1, 1, 10, 70)) * SECOND)
+        self.facts.append(fact)
+        self.image.fold(fact)
+        match event:
+            case ClaimGranted(workload=workload, epoch=epoch, claim=claim):
+                self.live[workload, epoch] = claim
+                self.placed[workload, epoch] = Counter(
+                    {
+                        (job, node): tasks
+                        for job, spread in enumerate(claim.spreads)
+                        for node, tasks in zip(spread.nodes, spread.tasks, strict=True)
+                    }
+                )
+            case ClaimRevised(workload=workload, epoch=epoch, moves=moves):
+                placed = self.placed[workload, epoch]
+                for move in moves:
+                    if move.node_from >= 0:
+                        placed[job_and_rank(move.task)[0], move.node_from] -= 1
+                    if move.node_to >= 0:
+                        placed[job_and_rank(move.task)[0], move.node_to] += 1
+            case NodesClosed(source=source, nodes=nodes):
+                self.closed.setdefault(source, []).extend(numbers_in(nodes))
+            case NodesOpened(source=source, nodes=nodes):
+                left = [node for node in self.closed[source] if node not in numbers_in(nodes)]
+                self.closed[source] = left
 
     def _join(self) -> None:
         if not self._is_waiting_for:
@@ -161,7 +220,7 @@ class RegionHistory:
         gpu_type = self.dice.choice(("H100", "A100"))
         first = number * NODES_OF_WORKER
         served = an_inventory(worker, first, NODES_OF_WORKER, total=total, gpu_type=gpu_type)
-        self._say(NodesJoined(worker, served))
+        self.say(NodesJoined(worker, served))
         self.lost[worker] = False
         for node in served.numbers():
             self.total[node], self.gpu_type[node], self.worker_of[node] = total, gpu_type, worker
@@ -169,16 +228,26 @@ class RegionHistory:
     def _lose(self) -> None:
         there = [worker for worker, is_lost in self.lost.items() if not is_lost]
         if there and self.dice.random() < 0.5:
-            worker = self.dice.choice(there)
-            self.lost[worker] = True
-            self._say(NodesLost(worker, self._nodes_of(worker)))
+            several = self.dice.sample(there, min(len(there), self.dice.choice((1, 1, 2))))
+            self.lost.update(dict.fromkeys(several, True))
+            if len(several) == 1:
+                self.say(NodesLost(several[0], self._nodes_of(several[0])))
+            else:
+                nodes = [node for worker in several for node in self._nodes_of(worker)]
+                self.say(DomainLost("power-0", tuple(several), runs_of(nodes)))
 
     def _return(self) -> None:
         for worker in [worker for worker, is_lost in self.lost.items() if is_lost]:
             nodes = set(self._nodes_of(worker))
-            if all(nodes.isdisjoint(needs_of(claim)) for claim in self.live.values()):
+            if all(nodes.isdisjoint(self.needs(key)) or self._outlives_loss(key) for key in self.live):
                 self.lost[worker] = False
-                self._say(NodesReturned(worker, self._nodes_of(worker)))
+                self.say(NodesReturned(worker, self._nodes_of(worker)))
+                self.tasks.leave_with(nodes)
+
+    def _outlives_loss(self, key: AttemptKey) -> bool:
+        """Tasks that stand alone do, and a gang that was stopped there to return."""
+        row = self.image.control.row(*key)
+        return row is not None and (row.stands_alone or row.is_paused)
 
     def _nodes_of(self, worker: WorkerName) -> tuple[int, ...]:
         return tuple(node for node, owner in sorted(self.worker_of.items()) if owner == worker)
@@ -198,7 +267,7 @@ class RegionHistory:
         """Tasks thrown at nodes that have room, or will when the victims have ended."""
         room = {node: self.available(node) for node in self.total if self.is_open(node)}
         for key in victims:
-            for node, need in needs_of(self.live[key]).items():
+            for node, need in self.needs(key).items():
                 if node in room:
                     room[node] = room[node].plus(need)
         jobs = tuple(self._draw_job(name) for name in ("main", "eval")[: self.dice.randint(1, 2)])
@@ -218,8 +287,9 @@ class RegionHistory:
                 room[node] = room[node].minus(job.need)
             spreads.append(a_spread(placed))
         self.drawn += 1
-        kind = self.dice.choice((Kind.TRAINING, Kind.TRAINING, Kind.INTERACTIVE))
-        return a_claim(
+        kind = self.dice.choice((Kind.TRAINING, Kind.TRAINING, Kind.INTERACTIVE, Kind.SERVICE, Kind.SERVICE))
+        control = ControlSpec(self.dice.choice(("", "shards", "shards")), self.dice.choice((0, 2, 9)))
+        claim = a_claim(
             f"w-{self.drawn}",
             self.dice.randint(1, 3),
             jobs=jobs,
@@ -229,12 +299,12 @@ class RegionHistory:
             victims=victims,
             award_sequence=self.drawn,
         )
+        return replace(claim, tenant=TenantName("ml"), control=control)
 
     def _grant(self) -> None:
         claim = self._draw_claim((), self.dice.randint(0, 5))
         if claim is not None:
-            self._say(granted(claim))
-            self.live[claim.workload, claim.epoch] = claim
+            self.say(granted(claim))
 
     def _promise(self) -> None:
         taken = [key for claim in self.promises.values() for key in claim.victims]
@@ -246,7 +316,7 @@ class RegionHistory:
         chosen = tuple(self.dice.sample(victims, min(len(victims), self.dice.randint(1, 2))))
         claim = self._draw_claim(chosen, 1 + max(self.live[key].priority for key in chosen))
         if claim is not None:
-            self._say(promised(claim))
+            self.say(promised(claim))
             self.promises[claim.workload, claim.epoch] = claim
 
     def _start(self) -> None:
@@ -254,13 +324,23 @@ class RegionHistory:
         if waiting:
             key = self.dice.choice(waiting)
             self.started.append(key)
-            self._say(GangStarted(*key))
+            row = self.image.control.row(*key)
+            tasks = row.tasks if row is not None else {}
+            starting = [task for task, one in tasks.items() if one.phase is TaskPhase.STARTING]
+            begun = tuple(
+                number
+                for number, operation in (row.operations.items() if row is not None else ())
+                if operation.task in starting and operation.phase is OperationPhase.BEGUN
+            )
+            self.say(GangStarted(*key))
+            if begun:
+                self.say(OperationsDone(*key, begun, Outcome.HEALTHY))
 
     def _checkpoint(self) -> None:
         if self.live:
             key = self.dice.choice(list(self.live))
             self.steps[key] = self.steps.get(key, 0) + self.dice.randint(1, 9)
-            self._say(CheckpointCommitted(*key, self.steps[key]))
+            self.say(CheckpointCommitted(*key, self.steps[key]))
 
     def _stop(self) -> None:
         unstopped = [key for key in self.live if key not in self.stopping]
@@ -270,44 +350,46 @@ class RegionHistory:
         self.stopping.append(key)
         by = [claim.workload for claim in self.promises.values() if key in claim.victims]
         if by:
-            self._say(StopOrdered(*key, EndCause.PREEMPTED, by[0]))
+            self.say(StopOrdered(*key, EndCause.PREEMPTED, by[0]))
         else:
-            self._say(StopOrdered(*key, EndCause.CANCELLED))
+            self.say(StopOrdered(*key, EndCause.CANCELLED))
 
     def _end(self) -> None:
         if not self.live:
             return
         key = self.dice.choice(list(self.live))
-        claim = self.live.pop(key)
+        freed = sum(need.gpu_milli for need in self.needs(key).values())
+        del self.live[key], self.placed[key]
         self.over.append(key)
         cause = EndCause.CANCELLED if key in self.stopping else EndCause.COMPLETED
-        self._say(AttemptEnded(*key, cause, gpu_milli=gpu_milli_of(claim.jobs)))
+        self.say(AttemptEnded(*key, cause, gpu_milli=freed))
         for other, waiting in list(self.promises.items()):
             if key in waiting.victims and not any(victim in self.live for victim in waiting.victims):
                 del self.promises[other]
                 if all(self.is_open(node) for node in needs_of(waiting)):
-                    self.live[other] = waiting
-                    self._say(ClaimGranted(*other, waiting, is_merged=True))
+                    self.say(ClaimGranted(*other, waiting, is_merged=True))
                 else:
                     self.over.append(other)
-                    self._say(AwardDeclined(*other, "promise_broken", waiting.award_sequence))
+                    self.say(AwardDeclined(*other, "promise_broken", waiting.award_sequence))
 
     def _decline(self) -> None:
         """A promise that is withdrawn, or an award for which there was no room."""
+        if self.dice.random() < 0.5:
+            return
         if self.promises and self.dice.random() < 0.3:
             key, claim = self.dice.choice(list(self.promises.items()))
             del self.promises[key]
-            self._say(AwardDeclined(*key, "withdrawn", claim.award_sequence))
+            self.say(AwardDeclined(*key, "withdrawn", claim.award_sequence))
         else:
             self.drawn += 1
             key = (WorkloadId(f"w-{self.drawn}"), 1)
-            self._say(AwardDeclined(*key, "no_capacity", self.drawn))
+            self.say(AwardDeclined(*key, "no_capacity", self.drawn))
         self.over.append(key)
 
     def _forget(self) -> None:
         if self.over and self.dice.random() < 0.3:
             keys, self.over = tuple(sorted(self.over)), []
-            self._say(AttemptsForgotten(keys, self.drawn))
+            self.say(AttemptsForgotten(keys, self.drawn))
 
 
 class QueueHistory:

@@ -38,7 +38,7 @@ def parts(capacity: Capacity, node: int) -> tuple[Amount, Amount, Amount, Amount
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_ledger_after_every_fact_of_a_random_history(seed: int) -> None:
-    """Free + held + ending (+ lost) = total on every node, and each part is what counting it anew gives.
+    """T1: free + held + ending (+ lost) = total on every node, and each part is what counting it anew gives.
 
     That holds through promises, losses and returns, whichever worker joined first; and what promises reserve is exactly
     what they need beyond what their victims hold.
@@ -59,7 +59,7 @@ def test_ledger_after_every_fact_of_a_random_history(seed: int) -> None:
             held, ending = history.held(node, is_ending=False), history.held(node, is_ending=True)
             counted = (total, history.free(node), held, ending)
             assert counted == parts(capacity, node)[:4]
-            if history.is_open(node):
+            if history.is_there(node):
                 assert history.reserved(node) == parts(capacity, node)[4]
             assert history.available(node) == capacity.available(node)
             assert history.is_open(node) == capacity.is_open(node)
@@ -73,12 +73,12 @@ def test_row_changes_only_on_touched_nodes(seed: int) -> None:
     for fact in RegionHistory(seed).draw(150):
         capacity = image.capacity
         size = len(capacity.node_type)
-        before = [(parts(capacity, node), capacity.is_lost[node]) for node in range(size)]
+        before = [(parts(capacity, node), capacity.is_open(node)) for node in range(size)]
         touched = set(touched_by(capacity, fact))
         image.fold(fact)
         for node in range(size):
             if node not in touched:
-                assert before[node] == (parts(capacity, node), capacity.is_lost[node]), fact.event
+                assert before[node] == (parts(capacity, node), capacity.is_open(node)), fact.event
 
 
 def test_node_when_claim_is_granted_stopped_and_ended() -> None:

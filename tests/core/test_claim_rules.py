@@ -49,7 +49,7 @@ def test_claim_is_well_formed_when_it_places_exactly_its_tasks(claim: Claim) -> 
     ],
 )
 def test_claim_is_not_well_formed(claim: Claim) -> None:
-    """A gang is placed whole or not at all."""
+    """M3: a gang is placed whole or not at all."""
     assert not is_well_formed(claim)
 
 
@@ -87,7 +87,7 @@ def over(*victims: AttemptKey, priority: int = 5, placed: dict[int, int] | None 
 
 @pytest.mark.parametrize(("priority", "wanted"), [(3, Reason.VICTIM_NOT_LOWER), (4, None)])
 def test_victim_must_be_of_lower_priority(priority: int, wanted: Reason | None) -> None:
-    """Nobody is preempted by equal or lower priority."""
+    """M17: nobody is preempted by equal or lower priority."""
     capacity = a_region(joined(), granted(a_claim("w-1", priority=3))).capacity
     assert wanted == check_victims(over(attempt("w-1"), priority=priority), capacity)
 

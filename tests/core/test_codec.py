@@ -43,15 +43,17 @@ def test_event_comes_back_equal(kind: type[Event], *, is_full: bool) -> None:
     assert event == decode_event_shared(data)
 
 
+SUBJECTS = ("workload", "worker", "region", "maintenance", "source", "domain", "requester")
+"""What an event may be about; one that names none of them is about its log."""
+
+
 @pytest.mark.parametrize("kind", EVENTS, ids=tag)
 def test_event_is_found_by_what_it_is_about(kind: type[Event]) -> None:
     """Its `about` is the value of the field that it names, so that the forgotten can still be found."""
     event = example(kind, is_full=True)
     wanted = getattr(event, kind.about_field) if kind.about_field else ""
     assert wanted == event.about
-    assert (kind.about_field != "") == any(
-        name in kind.__struct_fields__ for name in ("workload", "worker", "region")
-    )
+    assert (kind.about_field != "") == any(name in kind.__struct_fields__ for name in SUBJECTS)
 
 
 def test_tags_of_events_are_unique() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from core.control_invariants import check_control
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -66,13 +67,14 @@ HELD = granted(a_claim("w-1", placed={0: 3, 1: 1}))
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_checks_are_silent_on_a_valid_region(seed: int) -> None:
-    """Promises, losses, returns and all: nothing that a region may do is called a violation."""
+    """Promises, losses, operations and all: nothing that a region may do is called a violation."""
     image = RegionImage.empty()
     for fact in RegionHistory(seed).draw(200):
         assert [] == check_region_fact(EU, fact, image, None), fact.event
         touched = touched_by(image.capacity, fact)
         image.fold(fact)
         assert [] == check_nodes_balance(image.capacity, touched), fact.event
+        assert [] == check_control(image), fact.event
     assert [] == check_ledger(image.capacity)
 
 

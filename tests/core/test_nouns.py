@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log, region_of
 from core.nouns.instant import Instant, Nanoseconds, after, earliest, seconds
 from core.nouns.reasons import Reason, sentence
@@ -67,3 +68,16 @@ def test_phases_are_terminal_or_not() -> None:
         phase for phase in Phase if not phase.is_terminal
     ]
     assert TERMINAL == {phase for phase in Phase if phase.is_terminal}
+
+
+def test_what_ails_a_machine_ails_its_own_nodes() -> None:
+    """Those that run programs, and not those that it emulates; by number once its region has given one."""
+    (group,) = an_inventory("w0", 4, 2).groups
+    machine = replace(group, first=7, count=1, runs_programs=True)
+    told = ((UNNUMBERED, "no driver"), (4, "hot"))
+    mixed = Inventory(WorkerName("w0"), (group, machine))
+    assert ((4, "hot"), (7, "no driver")) == mixed.ailing(told)
+    unnumbered = Inventory(WorkerName("w0"), (replace(machine, first=UNNUMBERED),))
+    assert ((UNNUMBERED, "no driver"),) == unnumbered.ailing(told[:1])
+    assert ((7, "no driver"),) == mixed.ailing(unnumbered.ailing(told[:1]))
+    assert () == an_inventory().ailing(told[:1])

@@ -43,7 +43,7 @@ def played(moves: list[tuple[str, int, str]]) -> tuple[PendingOrder, dict[Worklo
 @PROPERTY
 @given(steps)
 def test_order_equals_full_sort(moves: list[tuple[str, int, str]]) -> None:
-    """`all`, `rank`, `ahead_of`, `len`, `in` and `shape_of` say what sorting everybody anew would say."""
+    """M6: `all`, `rank`, `ahead_of`, `len`, `in` and `shape_of` say what sorting everybody anew would say."""
     order, rows = played(moves)
     wanted = ordered(rows)
     assert wanted == order.all()
@@ -93,7 +93,7 @@ def test_first_asks_each_shape_once_and_shows_its_head(moves: list[tuple[str, in
 
 
 def test_order_when_priorities_are_equal() -> None:
-    """Who came first is served first, though its number sorts later as text."""
+    """M6: who came first is served first, though its number sorts later as text."""
     order = PendingOrder()
     for number in (10, 9, 2):
         order.add(WorkloadId(f"w-{number}"), 3, number, "small")

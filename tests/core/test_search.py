@@ -86,7 +86,9 @@ def racks_needed(shelf: Shelf, job: JobSpec) -> int:
 @PROPERTY
 @given(shelves, st.lists(jobs, min_size=1, max_size=3))
 def test_found_places_fit_the_room(shelf: Shelf, wanted: list[JobSpec]) -> None:
-    """All tasks, on nodes of their GPU type named once and in order, and all jobs together within what is available."""
+    """M4: all tasks, on nodes of their GPU type named once and in order, and all jobs together within what is
+    available.
+    """
     view = stocked(shelf)
     found = looked_for(view, *wanted)
     if isinstance(found, Reason):
@@ -104,7 +106,7 @@ def test_found_places_fit_the_room(shelf: Shelf, wanted: list[JobSpec]) -> None:
 @PROPERTY
 @given(shelves, jobs)
 def test_one_job_finds_no_room_only_when_there_is_none(shelf: Shelf, job: JobSpec) -> None:
-    """Like tasks are placed node by node, so they fit exactly when the nodes have room for enough of them."""
+    """M15: like tasks are placed node by node, so they fit exactly when the nodes have room for enough of them."""
     has_type = job.gpu_type in {gpu_type for _, _, gpu_type in shelf}
     room = sum(capacities(shelf, job))
     found = looked_for(stocked(shelf), job)
@@ -119,7 +121,7 @@ def test_one_job_finds_no_room_only_when_there_is_none(shelf: Shelf, job: JobSpe
 @PROPERTY
 @given(shelves, jobs)
 def test_one_job_takes_the_fewest_racks(shelf: Shelf, job: JobSpec) -> None:
-    """And, within one rack, no more nodes than it must."""
+    """M5, M15: and, within one rack, no more nodes than it must."""
     view = stocked(shelf)
     found = looked_for(view, job)
     if isinstance(found, Reason):
@@ -174,7 +176,7 @@ def test_places_when_several_are_as_good() -> None:
 
 
 def test_gang_goes_to_the_tightest_rack_that_holds_it() -> None:
-    """A wide rack is left for who needs it; when none holds all, the widest is filled first."""
+    """M5: a wide rack is left for who needs it; when none holds all, the widest is filled first."""
     wide = [(amount(8, 9, 9), 0, "H100")] * 4
     tight = [(amount(8, 9, 9), 1, "H100")] * 2
     assert [{4: 1, 5: 1}] == placed(stocked(wide + tight), a_job(2, 8))
@@ -183,7 +185,7 @@ def test_gang_goes_to_the_tightest_rack_that_holds_it() -> None:
 
 
 def test_jobs_of_one_workload_share_the_room() -> None:
-    """The larger tasks are placed first, whatever their order, and nothing is promised to both."""
+    """P22: the larger tasks are placed first, whatever their order, and nothing is promised to both."""
     shelf = [(amount(8, 16, 64), 0, "H100"), (amount(4, 16, 64), 0, "H100")]
     small, large = a_job(4, 1, name="readers"), a_job(1, 8, name="trainer")
     assert [{1: 4}, {0: 1}] == placed(stocked(shelf), small, large)

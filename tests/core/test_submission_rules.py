@@ -6,12 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from core.images.region import Hardware
-from core.nouns.ids import RegionName
+from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
-from core.nouns.limits import FACT_BYTES_MAX, NAME_LENGTH_MAX, TASKS_MAX
+from core.nouns.limits import (
+    FACT_BYTES_MAX,
+    ISOLATION_MAX,
+    ISOLATION_MIN,
+    NAME_LENGTH_MAX,
+    TASKS_MAX,
+)
+from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Program, RetryLimits, WorkloadSpec
-from core.rules.submission import could_fit, problems_of
+from core.rules.submission import could_fit, problems_of, problems_of_change
 from tests.builders import a_job, a_region, a_spec, joined
 
 
@@ -23,6 +30,11 @@ def fields(spec: WorkloadSpec) -> list[str]:
 def with_job(**changed: object) -> WorkloadSpec:
     """A workload whose one job has these parts."""
     return a_spec(replace(a_job(), **changed))
+
+
+def controlled(**changed: object) -> WorkloadSpec:
+    """A workload that is controlled so."""
+    return replace(a_spec(), control=replace(ControlSpec(), **changed))
 
 
 def running(**changed: object) -> WorkloadSpec:
@@ -49,10 +61,15 @@ def emulated(**changed: object) -> WorkloadSpec:
         pytest.param(a_spec(priority=6), id="highest"),
         pytest.param(a_spec(name="A.b_c-9"), id="every letter that may be"),
         pytest.param(a_spec(name="x" * NAME_LENGTH_MAX), id="longest name"),
+        pytest.param(a_spec(tenant="-A_9"), id="every letter of a tenant"),
+        pytest.param(controlled(controller="-A_9", unavailable_max=TASKS_MAX), id="all of a controller"),
+        pytest.param(controlled(is_strict=True, isolation=ISOLATION_MIN), id="alone for a moment"),
+        pytest.param(controlled(is_strict=True, isolation=ISOLATION_MAX), id="alone for a day"),
+        pytest.param(controlled(isolation=Nanoseconds(0)), id="never alone"),
     ],
 )
 def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
-    """What users may ask for is accepted."""
+    """M2: what users may ask for is accepted."""
     assert () == problems_of(spec)
 
 
@@ -115,6 +132,28 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
         pytest.param(replace(a_spec(), grace=-1), ["grace"], id="grace below zero"),
         pytest.param(a_spec(retry=RetryLimits(task_failed=-1)), ["retry"], id="retries below zero"),
         pytest.param(a_spec(retry=RetryLimits(start_failed=-1)), ["retry"], id="starts below zero"),
+        pytest.param(a_spec(tenant=""), ["tenant"], id="no tenant"),
+        pytest.param(a_spec(tenant="a.b"), ["tenant"], id="tenant that is two parts of a subject"),
+        pytest.param(a_spec(tenant="x" * (NAME_LENGTH_MAX + 1)), ["tenant"], id="long tenant"),
+        pytest.param(controlled(controller=">"), ["control.controller"], id="all controllers"),
+        pytest.param(
+            controlled(controller="x" * (NAME_LENGTH_MAX + 1)), ["control.controller"], id="long controller"
+        ),
+        pytest.param(controlled(unavailable_max=-1), ["control.unavailable_max"], id="fewer than none down"),
+        pytest.param(
+            controlled(unavailable_max=TASKS_MAX + 1), ["control.unavailable_max"], id="more down than may be"
+        ),
+        pytest.param(
+            controlled(is_strict=True, isolation=ISOLATION_MIN - 1),
+            ["control.isolation"],
+            id="alone too soon",
+        ),
+        pytest.param(
+            controlled(is_strict=True, isolation=ISOLATION_MAX + 1),
+            ["control.isolation"],
+            id="alone too long",
+        ),
+        pytest.param(controlled(isolation=Nanoseconds(-1)), ["control.isolation"], id="alone before"),
     ],
 )
 def test_one_thing_is_wrong(spec: WorkloadSpec, wanted: list[str]) -> None:
@@ -155,6 +194,62 @@ def test_region_named_twice() -> None:
     """It would be asked twice and answer once, and its auction would wait for the other answer each time."""
     eu = RegionName("eu")
     assert ["regions"] == fields(a_spec(regions=(eu, eu)))
+
+
+# Changes.
+
+
+def changed_fields(was: WorkloadSpec, *jobs: JobSpec) -> list[str]:
+    """What the problems of giving it these jobs are about."""
+    return [problem.partition(":")[0] for problem in problems_of_change(was, jobs)]
+
+
+@pytest.mark.parametrize(
+    ("was", "job"),
+    [
+        pytest.param(a_spec(), a_job(), id="nothing"),
+        pytest.param(a_spec(), a_job(7), id="tasks"),
+        pytest.param(emulated(), emulated(work=Nanoseconds(7)).jobs[0], id="emulation"),
+        pytest.param(running(), running(run="other", env={"A": "1"}).jobs[0], id="program"),
+    ],
+)
+def test_change_that_is_one(was: WorkloadSpec, job: JobSpec) -> None:
+    """What the tasks run, and how many there are."""
+    assert [] == changed_fields(was, job)
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        pytest.param({"name": "other"}, ["jobs"], id="name"),
+        pytest.param({"gpu_type": "A100"}, ["jobs[0].gpu_type"], id="type"),
+        pytest.param({"need": Amount(2_000)}, ["jobs[0].need.gpu_milli"], id="devices"),
+        pytest.param(
+            {"need": Amount(1_000, 1, 1)},
+            ["jobs[0].need.cpu_milli", "jobs[0].need.memory_bytes"],
+            id="the rest",
+        ),
+        pytest.param({"emulation": None, "program": Program("x")}, ["jobs[0].program"], id="from emulated"),
+        pytest.param({"emulation": None}, ["jobs[0].program"], id="to nothing"),
+        pytest.param({"tasks": 0}, ["jobs[0].tasks"], id="no task"),
+        pytest.param({"tasks": TASKS_MAX + 1}, ["jobs[0].tasks"], id="too many tasks"),
+    ],
+)
+def test_change_that_is_none(changed: dict[str, object], wanted: list[str]) -> None:
+    """A task keeps its room when it is started again: what it needs, and on what, stays."""
+    assert wanted == changed_fields(a_spec(), replace(a_job(), **changed))
+
+
+def test_change_of_what_would_not_be_accepted_today() -> None:
+    """An older build took it: only what the change is wrong about is told."""
+    was = replace(a_spec(a_job(), a_job(name="eval")), tenant=TenantName("a.b"), priority=9)
+    assert [] == changed_fields(was, a_job(2), a_job(name="eval"))
+    assert ["jobs[1].tasks"] == changed_fields(was, a_job(2), a_job(0, name="eval"))
+
+
+def test_change_to_what_is_larger_than_a_fact() -> None:
+    """As when it is submitted."""
+    assert ["the whole"] == changed_fields(running(), running(run="x" * FACT_BYTES_MAX).jobs[0])
 
 
 def hardware(*nodes: tuple[int, float, str]) -> Hardware:

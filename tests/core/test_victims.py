@@ -63,7 +63,7 @@ FULL = {0: 8, 1: 8, 2: 8, 3: 8}
 
 @pytest.mark.parametrize(("priority", "is_enough"), [(2, False), (3, False), (4, True)])
 def test_only_lower_priority_is_pushed_out(priority: int, *, is_enough: bool) -> None:
-    """Equal priority is not lower."""
+    """M17: equal priority is not lower."""
     wanted = ["w-1"] if is_enough else Reason.NO_CAPACITY
     assert wanted == victims(joined(), held("w-1", FULL, priority=3), priority=priority)
 
@@ -88,7 +88,7 @@ def test_who_is_promised_to_another_is_no_victim() -> None:
 
 
 def test_lowest_priority_goes_first() -> None:
-    """Though another has run longer, or would do as well."""
+    """M16: though another has run longer, or would do as well."""
     history = [joined(), held("w-1", {0: 8}, priority=3), held("w-2", {1: 8}, priority=1)]
     history += [held("w-3", {2: 8}, priority=2), held("w-4", {3: 8}, priority=3)]
     assert ["w-2"] == victims(*history)
@@ -96,13 +96,13 @@ def test_lowest_priority_goes_first() -> None:
 
 
 def test_longest_running_goes_first_among_equals() -> None:
-    """It was granted first."""
+    """M16: it was granted first."""
     history = [joined(), held("w-9", {0: 8}), held("w-2", {1: 8}), held("w-3", {2: 8}), held("w-1", {3: 8})]
     assert ["w-9"] == victims(*history)
 
 
 def test_largest_of_the_chosen_goes_first_and_the_rest_is_spared() -> None:
-    """Of the few that are enough together, one large one may be enough alone."""
+    """M16: of the few that are enough together, one large one may be enough alone."""
     history = [joined("w0", 0, 2), held("w-1", {0: 1}, priority=1), held("w-2", {1: 8}, priority=2)]
     history.append(held("w-3", {0: 7}, priority=3))
     assert ["w-2"] == victims(*history)
@@ -225,7 +225,7 @@ def scored(*events: Event, now: Instant) -> tuple[int, ...]:
 
 
 def test_score_when_somebody_must_go() -> None:
-    """First their highest priority, then how many, then the GPU-seconds since their newest checkpoints."""
+    """M14: first their highest priority, then how many, then the GPU-seconds since their newest checkpoints."""
     history = [joined(), held("w-1", {0: 2}, priority=2), held("w-2", {1: 4}, priority=1)]
     history += [GangStarted(*attempt("w-1")), GangStarted(*attempt("w-2"))]
     history.append(CheckpointCommitted(*attempt("w-2"), 7))
@@ -241,6 +241,6 @@ def test_score_when_victim_has_not_started() -> None:
 
 
 def test_bid_without_victims_beats_every_other() -> None:
-    """No preemption first: a victim of the lowest priority still costs more than none."""
+    """M14: no preemption first: a victim of the lowest priority still costs more than none."""
     pushing = scored(joined(), held("w-1", {0: 1}, priority=0), now=START)
     assert scored(joined(), now=START) < pushing

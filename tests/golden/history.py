@@ -4,6 +4,26 @@ The first occurrence of an event is its sample. A new event, or a new field of a
 are not its defaults; `python -m tests.golden.make` then writes the sample that is missing.
 """
 
+from core.events.control import (
+    AcksExpired,
+    AttemptChanged,
+    ClaimRevised,
+    ControlAnswered,
+    ControlForgotten,
+    DestructionHalted,
+    DomainLost,
+    MaintenanceMoved,
+    MaintenancePlanned,
+    NodesClosed,
+    NodesOpened,
+    OperationsBegun,
+    OperationsDone,
+    OperationsRequested,
+    OperationsStuck,
+    TasksDown,
+    TasksGone,
+    TasksUp,
+)
 from core.events.log import LogOpened
 from core.events.queue import (
     AttemptClosed,
@@ -15,6 +35,7 @@ from core.events.queue import (
     WorkloadAwarded,
     WorkloadBound,
     WorkloadCancelled,
+    WorkloadChanged,
     WorkloadHeld,
     WorkloadReleased,
     WorkloadsForgotten,
@@ -47,6 +68,9 @@ from core.nouns.ids import (
     region_log,
 )
 from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.limits import ACK_LEASE, SETTINGS
+from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
+from core.nouns.operation import Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
 from core.nouns.placement import Claim, NodeRow, Spread, View
 from core.nouns.quantities import Amount
 from core.nouns.workload import (
@@ -61,7 +85,7 @@ from core.nouns.workload import (
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)
-LOW, HIGH = WorkloadId("w-1"), WorkloadId("w-2")
+LOW, HIGH, WEB = WorkloadId("w-1"), WorkloadId("w-2"), WorkloadId("w-3")
 WORKER = WorkerName("w0")
 
 _EMULATION = Emulation(
@@ -72,6 +96,7 @@ _EMULATION = Emulation(
     stop_span=Nanoseconds(5 * SECOND),
 )
 _JOB = JobSpec("main", 2, Amount(4_000, 8_000, 64 << 30), "H100", _EMULATION)
+_CONTROL = ControlSpec("shards", unavailable_max=1, is_strict=True, isolation=Nanoseconds(45 * SECOND))
 _SPEC = WorkloadSpec(
     name="train",
     jobs=(_JOB,),
@@ -82,8 +107,12 @@ _SPEC = WorkloadSpec(
     retry=RetryLimits(task_failed=2, start_failed=3),
     max_duration=Nanoseconds(3_600 * SECOND),
     grace=Nanoseconds(20 * SECOND),
+    control=_CONTROL,
 )
-_INVENTORY = Inventory(WORKER, (NodeGroup(0, 2, Amount(8_000, 96_000, 1 << 40), "H100", 0, 2, "zone-1"),))
+_GROUP = NodeGroup(
+    0, 2, Amount(8_000, 96_000, 1 << 40), "H100", 0, 2, "zone-1", power_domain="power-1", pool="shared"
+)
+_INVENTORY = Inventory(WORKER, (_GROUP,))
 _VIEW = View(
     sequence=1,
     open_bids=(HIGH,),
@@ -102,7 +131,7 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) 
         epoch=1,
         award_sequence=award_sequence,
         priority=priority,
-        kind=Kind.BATCH,
+        kind=Kind.SERVICE if workload == WEB else Kind.BATCH,
         jobs=(_JOB,),
         spreads=(Spread((node,), (2,)),),
         view=_VIEW,
@@ -112,9 +141,18 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) 
         resume_step=0,
         grace=20 * SECOND,
         max_duration=3_600 * SECOND,
+        tenant=TenantName("ml"),
+        control=_CONTROL,
+        spec_revision=0,
     )
 
 
+PAUSES: dict[type[Event], int] = {
+    AcksExpired: ACK_LEASE,
+    OperationsStuck: 900 * SECOND,
+    ControlForgotten: 3_600 * SECOND,
+}
+"""How long nothing happens before each event of this sort; elsewhere a second."""
 HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, LogOpened("log-of-the-queue", 1, "fleet", "0.1.0", {"AUCTION_SPAN": SECOND})),
     (GLOBAL_LOG, RegionAdded(EU)),
@@ -122,7 +160,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, WorkloadHeld(LOW, 1)),
     (GLOBAL_LOG, WorkloadReleased(LOW, 2)),
     (GLOBAL_LOG, WorkloadAwarded(LOW, 1, EU, 0, (RankedBid(EU, (0, 0, 0, 1, 1, 250)),), 0, 0)),
-    (EU_LOG, LogOpened("log-of-eu", 1, "fleet", "0.1.0", {})),
+    (EU_LOG, LogOpened("log-of-eu", 1, "fleet", "0.1.0", SETTINGS)),
     (EU_LOG, NodesJoined(WORKER, _INVENTORY)),
     (EU_LOG, ClaimGranted(LOW, 1, _claim(LOW, 6, 1, 0), is_merged=True)),
     (EU_LOG, GangStarted(LOW, 1)),
@@ -132,7 +170,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, WorkloadSubmitted(HIGH, 2, _SPEC, "bob")),
     (GLOBAL_LOG, WorkloadAwarded(HIGH, 1, EU, 0, (RankedBid(EU, (2, 1, 40, 1, 1, 500)),))),
     (EU_LOG, ClaimPromised(HIGH, 1, _claim(HIGH, 9, 5, 0))),
-    (EU_LOG, StopOrdered(LOW, 1, EndCause.PREEMPTED, HIGH)),
+    (EU_LOG, StopOrdered(LOW, 1, EndCause.PREEMPTED, HIGH, "broker.eu")),
     (EU_LOG, AwardDeclined(HIGH, 1, "withdrawn", 9)),
     (GLOBAL_LOG, AwardReturned(HIGH, 1, "withdrawn", EU, 8)),
     (GLOBAL_LOG, WorkloadCancelled(HIGH)),
@@ -140,9 +178,62 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, NodesLost(WORKER, (0, 1))),
     (GLOBAL_LOG, RequeueRequested(LOW, 1)),
     (GLOBAL_LOG, CancelRequested(LOW)),
-    (EU_LOG, AttemptEnded(LOW, 1, EndCause.PREEMPTED, 143, 8_000)),
+    (EU_LOG, AttemptEnded(LOW, 1, EndCause.PREEMPTED, 143, 8_000, (0,))),
     (GLOBAL_LOG, AttemptClosed(LOW, 1, EndCause.PREEMPTED, Phase.CANCELLED, EU, 10, 1, 60_000)),
     (EU_LOG, NodesReturned(WORKER, (0, 1))),
     (EU_LOG, AttemptsForgotten(((LOW, 1), (HIGH, 1)), 14)),
     (GLOBAL_LOG, WorkloadsForgotten((LOW, HIGH))),
+    # A service whose tasks are touched one by one, and by whose word: its node is drained, and one of two leaves in time.
+    (GLOBAL_LOG, WorkloadSubmitted(WEB, 3, _SPEC, "eve")),
+    (GLOBAL_LOG, WorkloadAwarded(WEB, 1, EU, 0, ())),
+    (EU_LOG, ClaimGranted(WEB, 1, _claim(WEB, 17, 1, 0), is_merged=False)),
+    (EU_LOG, GangStarted(WEB, 1)),
+    (
+        EU_LOG,
+        NodesClosed("d-1", ClosureKind.DRAIN, ((0, 0),), "its fan rattles", 7_200 * SECOND, "olga", False),
+    ),
+    (
+        EU_LOG,
+        OperationsRequested(
+            WEB, 1, 1, OperationKind.MOVE, (0, 1), "its fan rattles", "d-1", 7_200 * SECOND, "operator:olga"
+        ),
+    ),
+    (EU_LOG, ControlAnswered(WEB, 1, 16, (Ack(1, Answer.MOVE), Ack(2)))),
+    (EU_LOG, OperationsBegun(WEB, 1, (1,), BegunBy.ACK, "operator:olga", 1)),
+    (EU_LOG, DestructionHalted("rebalancer", 90, 60)),
+    (EU_LOG, AcksExpired(WEB, 1, (2,))),
+    (EU_LOG, OperationsStuck(WEB, 1, (1,))),
+    (EU_LOG, TasksGone(WEB, 1, (0,))),
+    (EU_LOG, ClaimRevised(WEB, 1, 1, (TaskMove(0, 0, 1),))),
+    (EU_LOG, TasksUp(WEB, 1, (0,))),
+    (EU_LOG, OperationsDone(WEB, 1, (1,), Outcome.HEALTHY)),
+    (EU_LOG, NodesOpened("d-1", ClosureKind.DRAIN, ((0, 0),), "undrained", "olga")),
+    (EU_LOG, OperationsDone(WEB, 1, (2,), Outcome.WITHDRAWN)),
+    # It is changed, a task fails by itself, work is planned and put off, and the power goes.
+    (GLOBAL_LOG, WorkloadChanged(WEB, 1, (_JOB,))),
+    (EU_LOG, AttemptChanged(WEB, 1, 1, (_JOB,))),
+    (EU_LOG, TasksDown(WEB, 1, (1,), EndCause.TASK_FAILED, 1, True, (0,), 30 * SECOND)),
+    (
+        EU_LOG,
+        MaintenancePlanned(
+            "m-1",
+            MaintenanceKind.POWER,
+            Scope(ScopeKind.RACK, ("0",)),
+            ((0, 1),),
+            600 * SECOND,
+            1_800 * SECOND,
+            300 * SECOND,
+            "switchboard",
+            "olga",
+        ),
+    ),
+    (EU_LOG, MaintenanceMoved("m-1", MaintenancePhase.CANCELLED, "put off")),
+    (EU_LOG, DomainLost("power-1", (WORKER,), ((0, 1),))),
+    (GLOBAL_LOG, CancelRequested(WEB)),
+    (EU_LOG, AttemptEnded(WEB, 1, EndCause.NODE_LOST)),
+    (GLOBAL_LOG, AttemptClosed(WEB, 1, EndCause.NODE_LOST, Phase.CANCELLED, EU, 33)),
+    (EU_LOG, NodesReturned(WORKER, (0, 1))),
+    (EU_LOG, ControlForgotten(WEB, 1)),
+    (EU_LOG, AttemptsForgotten(((WEB, 1),), 20)),
+    (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
 )

@@ -22,6 +22,7 @@ from scenarios.simulate import simulated_run
 from scenarios.worlds.simulated import START, SimulatedWorld
 from store.memory_disk import MemoryDisk
 from store.rows import facts_of
+from tests.golden.shapes import Shape, digest_in, shapes_of_this_build
 
 SCENARIO = "lossy_hour"
 SEED = 1
@@ -30,6 +31,8 @@ MINUTES = 45
 SUFFIX = ".logs"
 DIGESTS = Path(__file__).parent / "digests.json"
 """By history and log, the digest of the image that its facts fold to."""
+SHAPES = Path(__file__).parent / "shapes.json"
+"""By history, what images were made of in the build that wrote it: of what came later its digests know nothing."""
 
 
 def logs_of_this_build() -> dict[LogName, MemoryDisk]:
@@ -47,8 +50,8 @@ def logs_of_this_build() -> dict[LogName, MemoryDisk]:
         loop.close()
 
 
-def digests_of(disks: Mapping[LogName, MemoryDisk]) -> dict[str, str]:
-    """What each log folds to, from its first fact on."""
+def digests_of(disks: Mapping[LogName, MemoryDisk], shapes: dict[str, Shape]) -> dict[str, str]:
+    """What each log folds to, from its first fact on, as far as a build with images of these shapes knows it."""
     digests: dict[str, str] = {}
     for log, disk in sorted(disks.items()):
         file = disk.file(log)
@@ -56,7 +59,7 @@ def digests_of(disks: Mapping[LogName, MemoryDisk]) -> dict[str, str]:
         image = empty_image(log)
         for fact in facts_of(log, file.rows[: file.durable]):
             image.fold(fact)
-        digests[log] = image.digest()
+        digests[log] = digest_in(shapes, log, image)
     return digests
 
 
@@ -70,8 +73,12 @@ def main() -> None:
     known = json.loads(DIGESTS.read_text(encoding="utf-8")) if DIGESTS.exists() else {}
     HISTORIES.mkdir(exist_ok=True)
     keep_history(path, disks)
-    text = json.dumps({**known, path.name: digests_of(disks)}, indent=2, sort_keys=True)
+    shapes = shapes_of_this_build()
+    text = json.dumps({**known, path.name: digests_of(disks, shapes)}, indent=2, sort_keys=True)
     DIGESTS.write_text(text + "\n", encoding="utf-8")
+    known = json.loads(SHAPES.read_text(encoding="utf-8")) if SHAPES.exists() else {}
+    text = json.dumps({**known, path.name: shapes}, indent=1)
+    SHAPES.write_text(text + "\n", encoding="utf-8")
     print(f"wrote {path.name}, {path.stat().st_size} bytes, and its digests")
 
 

@@ -3,14 +3,16 @@
 import pytest
 
 from core.codec import decode_event, encode
+from core.control_invariants import check_control
 from core.events import EVENTS
 from core.events.region import ClaimGranted
 from core.fact import Event
 from core.images import GlobalImage, Image, RegionImage, empty_image
 from core.invariants import check_global_fact, check_ledger, check_region_fact, check_workloads
 from core.nouns.ids import GLOBAL_LOG, LogName
-from tests.builders import a_fact
-from tests.golden.history import EU, EU_LOG, HISTORY
+from core.nouns.instant import SECOND, Nanoseconds, after
+from tests.builders import START, a_fact
+from tests.golden.history import EU, EU_LOG, HISTORY, PAUSES
 from tests.golden.samples import FOLDER, HOW_TO_ADD, first_in_history, needs_a_sample, samples_of, tag_of
 
 TAGS = [tag_of(kind) for kind in EVENTS]
@@ -47,6 +49,9 @@ def test_history_of_newest_samples_is_valid() -> None:
     queue, region = play("", None)
     assert {} == queue.workloads.rows
     assert {} == region.attempts.rows
+    assert {} == region.control.rows
+    assert {} == region.control.specs
+    assert {} == region.capacity.closures
     assert [8_000, 8_000] == region.capacity.gpu.free
 
 
@@ -60,13 +65,15 @@ def play(tag: str, sample: Event | None) -> tuple[GlobalImage, RegionImage]:
     """Fold the history, with the sample in the place of the event it was made of, and check each fact."""
     images: dict[LogName, Image] = {GLOBAL_LOG: empty_image(GLOBAL_LOG), EU_LOG: empty_image(EU_LOG)}
     sequences = dict.fromkeys(images, 0)
+    now = START
     queue, region = images[GLOBAL_LOG], images[EU_LOG]
     assert isinstance(queue, GlobalImage)
     assert isinstance(region, RegionImage)
     for log, event in HISTORY:
         is_first = event is first_in_history(tag)
         sequences[log] += 1
-        fact = a_fact(sample if is_first and sample is not None else event, sequences[log], log=log)
+        now = after(now, Nanoseconds(PAUSES.get(type(event), SECOND)))
+        fact = a_fact(sample if is_first and sample is not None else event, sequences[log], log=log, at=now)
         if log == GLOBAL_LOG:
             assert [] == check_global_fact(fact, queue, {EU: region})
         else:
@@ -74,5 +81,6 @@ def play(tag: str, sample: Event | None) -> tuple[GlobalImage, RegionImage]:
             assert [] == check_region_fact(EU, fact, region, known)
         images[log].fold(fact)
     assert [] == check_ledger(region.capacity)
+    assert [] == check_control(region)
     assert [] == check_workloads(queue)
     return queue, region

@@ -6,31 +6,57 @@ from pathlib import Path
 import pytest
 
 from core.codec import decode_event
-from core.events import EVENTS
-from core.events.queue import WorkloadsForgotten
+from core.events import EVENTS, control
+from core.events.queue import WorkloadChanged, WorkloadsForgotten
+from core.images import empty_image
 from core.nouns.ids import GLOBAL_LOG
 from scenarios.history import HistoryError, keep_history, read_history
 from scenarios.scenario import HISTORIES, library, load_scenario
-from tests.golden.make_history import DIGESTS, SUFFIX, digests_of
+from tests.builders import EU_LOG
+from tests.core.histories import QueueHistory, RegionHistory
+from tests.golden.make_history import DIGESTS, SHAPES, SUFFIX, digests_of
+from tests.golden.shapes import digest_in, shapes_of_this_build
 from tests.scenarios.runs import run_quietly
 
 KEPT = sorted(path.name for path in HISTORIES.iterdir())
 NEVER_IN_A_HISTORY = {WorkloadsForgotten}
 """Written a day after a workload's end, and a history is less than an hour; `tests/golden/events/` has its samples."""
+SINCE = {"0.1.0.logs": {*control.EVENTS, WorkloadChanged}}
+"""By history, the events that were added after it. The next release keeps one that has them."""
 
 
 def test_histories_are_kept_with_their_digests() -> None:
-    """Every file has its line, every line its file, and there is one at least."""
+    """Every file has its line and its build's shapes, every line its file, and there is one at least."""
     assert KEPT
     assert sorted(json.loads(DIGESTS.read_text(encoding="utf-8"))) == KEPT
+    assert sorted(json.loads(SHAPES.read_text(encoding="utf-8"))) == KEPT
     assert [] == [name for name in KEPT if not name.endswith(SUFFIX)]
 
 
 @pytest.mark.parametrize("name", KEPT)
 def test_history_folds_to_what_it_did(name: str) -> None:
-    """Every row decodes, the hashes chain to what the old build had, and each log folds to the digest that was kept."""
+    """Every row decodes, the hashes chain to what the old build had, and all that it knew of each log comes out to the byte.
+
+    Newer sections and fields stand beside that; they change no digest.
+    """
     disks = read_history(HISTORIES / name)
-    assert json.loads(DIGESTS.read_text(encoding="utf-8"))[name] == digests_of(disks)
+    shapes = json.loads(SHAPES.read_text(encoding="utf-8"))[name]
+    assert json.loads(DIGESTS.read_text(encoding="utf-8"))[name] == digests_of(disks, shapes)
+
+
+def test_digest_in_shapes_of_this_build_is_the_whole_image() -> None:
+    """What is compared leaves nothing out but what is newer."""
+    shapes = shapes_of_this_build()
+    for log, facts in ((GLOBAL_LOG, QueueHistory(1).draw(100)), (EU_LOG, RegionHistory(1).draw(100))):
+        image = empty_image(log)
+        for fact in facts:
+            image.fold(fact)
+        assert image.digest() == digest_in(shapes, log, image)
+        fields = shapes["global" if log == GLOBAL_LOG else "region"]
+        assert fields is not None
+        section = next(iter(fields["fields"]))
+        less = {**shapes, "global" if log == GLOBAL_LOG else "region": {"fields": {section: None}}}
+        assert image.digest() != digest_in(less, log, image)
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -42,7 +68,8 @@ def test_history_has_nearly_every_event(name: str) -> None:
         if (file := disk.file(log)) is not None
         for row in file.rows
     }
-    assert set(EVENTS) - written <= NEVER_IN_A_HISTORY
+    assert set(EVENTS) - written <= NEVER_IN_A_HISTORY | SINCE.get(name, set())
+    assert not written & SINCE.get(name, set()), "it has what is said to be newer"
 
 
 @pytest.mark.parametrize("name", KEPT)

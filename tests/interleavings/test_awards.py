@@ -46,7 +46,7 @@ async def test_queue_dies_when_it_is_about_to_hear_of_the_grant(stage: Stage) ->
 
 @pytest.mark.parametrize("fate", list(Fate))
 def test_queue_dies_between_a_durable_award_and_telling_it(fate: Fate) -> None:
-    """Durable, it is said after the restart, under its epoch; lost, nobody heard of it, and the epoch is free."""
+    """M26: durable, it is said after the restart, under its epoch; lost, nobody heard of it, and the epoch is free."""
 
     async def body(stage: Stage) -> None:
         died = stage.kill_at_sync("queue", GLOBAL_LOG, WorkloadAwarded, fate)
@@ -66,7 +66,9 @@ def test_queue_dies_between_a_durable_award_and_telling_it(fate: Fate) -> None:
 
 @pytest.mark.parametrize("fate", list(Fate))
 def test_store_dies_between_a_durable_grant_and_its_answer(fate: Fate) -> None:
-    """The agent says its claim again: it is answered with the grant that stands, or judged as if for the first time."""
+    """M26, L6: the agent says its claim again: it is answered with the grant that stands, or judged as if for the first
+    time.
+    """
 
     async def body(stage: Stage) -> None:
         died = stage.kill_at_sync("store.r0", LOG, ClaimGranted, fate)
@@ -86,8 +88,8 @@ def test_store_dies_between_a_durable_grant_and_its_answer(fate: Fate) -> None:
 
 @staged(SMALL)
 async def test_claim_is_repeated_under_another_id(stage: Stage) -> None:
-    """One grant for each award: whoever claims again, under whatever id and for whatever nodes, gets the same answer,
-    and after the end a no.
+    """L5: one grant for each award: whoever claims again, under whatever id and for whatever nodes, gets the same
+    answer, and after the end a no.
     """
     claims = stage.script.keep(SubmitClaim, where=lambda message: message.claim.claim != "other")
     answers = stage.script.keep(ClaimAnswered, where=lambda answer: answer.claim == "other")
@@ -129,6 +131,7 @@ async def test_claim_arrives_before_the_store_has_read_the_award(stage: Stage) -
     unread_too.let_go()
     await stage.until_in(GRANTED, workload)
     assert 1 == len(claims.messages)
+    await stage.until(lambda: bool(answers.messages))
     await stage.finish()
     assert ["granted"] == [answer.verdict for answer in answers.messages]
     assert (Phase.COMPLETED, 1) == ended(stage, workload)
@@ -290,7 +293,7 @@ async def test_two_agents_are_handed_the_same_award(stage: Stage) -> None:
 
 @staged(SMALL)
 async def test_agent_dies_with_its_claim(stage: Stage) -> None:
-    """The claim is still on its way, its agent gone: granted or said anew by another, it is one attempt."""
+    """P2: the claim is still on its way, its agent gone: granted or said anew by another, it is one attempt."""
     claims = stage.script.hold(SubmitClaim)
     workload = await stage.submit(a_job())
     await stage.until(lambda: bool(claims.messages))

@@ -29,7 +29,9 @@ async def a_promise(
 
 @staged(ONE_NODE)
 async def test_promise_is_kept(stage: Stage) -> None:
-    """The victim is told to stop, ends as preempted, and its node is granted in the same batch; it runs on afterwards."""
+    """P25: the victim is told to stop, ends as preempted, and its node is granted in the same batch; it runs on
+    afterwards.
+    """
     victim, workload = await a_promise(stage, victim_span=40)
     await stage.until_in(GRANTED, workload)
     assert [EndCause.PREEMPTED] == stage.causes(victim)

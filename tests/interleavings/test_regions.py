@@ -70,10 +70,11 @@ async def test_silent_region_grants_and_runs_what_it_was_awarded(stage: Stage) -
 
 @pytest.mark.parametrize("silent", [60, 300])
 def test_running_work_does_not_notice_that_its_region_is_silent(silent: float) -> None:
-    """It runs on; other work goes to the other region; and its end is known once the region is back."""
+    """T26: it runs on; other work goes to the other region; and its end is known once the region is back."""
 
     async def body(stage: Stage) -> None:
         workload = await stage.run_to(STARTED, a_job(150, regions=(R0,)))
+        await stage.until(lambda: Phase.RUNNING == stage.row(workload).phase)
         cut_off(stage)
         await stage.sleep(10)
         other = await stage.submit(a_job(20))
@@ -107,6 +108,7 @@ async def test_silent_region_is_not_asked(stage: Stage) -> None:
 async def test_cancelled_while_its_region_is_silent(stage: Stage) -> None:
     """The cancel is taken and waits: it is final only when the region shows that nothing runs."""
     workload = await stage.run_to(STARTED, a_job(1000, regions=(R0,)))
+    await stage.until(lambda: Phase.RUNNING == stage.row(workload).phase)
     cut_off(stage)
     await stage.sleep(10)
     await stage.cancel(workload)

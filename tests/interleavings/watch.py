@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from core.codec import decode_event
 from core.events.region import AttemptEnded, NodesLost, NodesReturned
 from core.messages.workers import TasksPhase
-from core.nouns.ids import AttemptKey, RegionName, WorkloadId, region_log
+from core.nouns.ids import RegionName, ShareKey, WorkloadId, region_log
 from runtime.clock import Clock
 from runtime.spool import Share
 from runtime.wiring import Unit
@@ -91,7 +91,7 @@ class WatchedSpool(TroubledNodes):
         self._watch.see(self.name, self._region, share)
         super()._tell(share)
 
-    def forget_share(self, key: AttemptKey) -> None:
+    def forget_share(self, key: ShareKey) -> None:
         """It runs no more, and no longer says so."""
         share = self.shares[key]
         share.state = replace(share.state, phase=TasksPhase.ENDED)

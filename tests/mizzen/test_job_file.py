@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import MILLISECOND, SECOND
+from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Kind, Program, RetryLimits, WorkloadSpec
 from core.rules.submission import problems_of
@@ -92,6 +93,23 @@ def test_checkpoint_variable_that_is_set_stays() -> None:
     spec = read(with_line("checkpoint: {every: 5s}\nenv: {MIZZEN_CHECKPOINT_SECONDS: 7}"))
     assert spec.jobs[0].program is not None
     assert {"MIZZEN_CHECKPOINT_SECONDS": "7"} == spec.jobs[0].program.env
+
+
+def test_who_is_asked_before_tasks_are_touched() -> None:
+    """Its name, how many may be down at once, and whether they may go on unseen."""
+    text = "kind: service\ncontrol: {controller: replicas, max_unavailable: 2, strict: true, isolation: 45s}"
+    control = ControlSpec("replicas", 2, is_strict=True, isolation=45 * SECOND)  # type: ignore[arg-type]  # a span
+    assert control == read(with_line(text)).control
+    assert ControlSpec() == read(with_line("control: {}")).control
+    assert ControlSpec("x") == read(with_line("control: {controller: x, strict: false}")).control
+
+
+def test_retries_of_a_service() -> None:
+    """Its tasks are started again for ever, unless the file says how often."""
+    assert RetryLimits(-1, 5) == read(with_line("kind: service")).retry
+    assert RetryLimits(-1, 2) == read(with_line("kind: service\nretry: {start_failed: 2}")).retry
+    assert RetryLimits(4, 5) == read(with_line("kind: service\nretry: {task_failed: 4}")).retry
+    assert RetryLimits(0, 5) == read(with_line("kind: batch")).retry
 
 
 def test_emulated_work() -> None:
@@ -208,6 +226,16 @@ LINES = {
     "checkpoint: {grace: 0s}": "checkpoint.grace: it must be longer than zero",
     "checkpoint: {every: 500ms}": "checkpoint.every: 500ms is not whole seconds",
     "checkpoint: {dir: ~/x}": "checkpoint.dir: ~/x: no node knows whose home that is",
+    "control: replicas": "control: it must be a mapping of fields, and is replicas",
+    "control: {name: replicas}": "control: unknown field 'name'",
+    "control: {controller: a.b}": "control.controller: use 1 to 128 letters, digits, '_' and '-'",
+    "control: {max_unavailable: 1}": "control.max_unavailable: the tasks of kind training are touched together",
+    "kind: service\ncontrol: {max_unavailable: 0}": "control.max_unavailable: 0 would let nothing ever be done",
+    "kind: service\ncontrol: {max_unavailable: 100001}": "control.max_unavailable: 100001 is not between 0 and 100000",
+    "control: {isolation: 1m}": "control.isolation: only strict work stops by itself",
+    "control: {strict: true, isolation: 1s}": "control.isolation: it is not between 10 s and 86400 s",
+    "control: {strict: maybe}": "control.strict: maybe is neither true nor false",
+    "tenant: a.b": "tenant: use 1 to 128 letters, digits, '_' and '-'",
     "tasks: 0": "tasks: 0 is not between 1 and 100000",
     "tasks: 1.5": "tasks: 1.5 is no whole number",
     "nodes: 0": "nodes: 0 is not between 1 and 100000",
@@ -402,6 +430,7 @@ def test_document_has_a_row_for_every_field() -> None:
     inner = {
         "retry": file.OF_RETRY,
         "checkpoint": file.OF_CHECKPOINT,
+        "control": file.OF_CONTROL,
         "emulate": parts.OF_EMULATE,
         "nodes": parts.OF_NODES,
         "resources": parts.OF_RESOURCES,

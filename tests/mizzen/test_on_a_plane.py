@@ -391,7 +391,7 @@ def test_explanation_of_one_that_failed(plane: RunningPlane, capsys: Captured) -
     workload = _ended(plane, work("fails", milliseconds=300, fails_after=20, exit_code=3), Phase.FAILED)
     told = ask_json(capsys, f"explain {workload}")
     assert ["attempt-closed", "attempt-ended"] == [one["type"] for one in told["because"]]
-    assert "FAILED: attempt 1 ended, task_failed; no retry was left" in told["verdict"]
+    assert "FAILED: attempt 1 ended, task_failed (yours); no retry was left" in told["verdict"]
     assert "task_failed with exit code 3" in told["because"][-1]["text"]
 
 
@@ -503,9 +503,10 @@ def test_nodes_by_group_and_one_by_one(plane: RunningPlane, running: WorkloadId,
         (row["region"], row["node_type"], row["nodes"], row["total"]) for row in rows
     }
     each = ask_json(capsys, "nodes --region r0 --all")
-    assert list(range(4)) == [row["first"] for row in each]
+    assert [[[node, node]] for node in range(4)] == [row["node_runs"] for row in each]
     assert 16_000 == sum(row["held"] for row in each)
-    assert ["full", "full", "idle", "idle"] == sorted(row["state"] for row in each)
+    assert ["full", "full", "idle", "idle"] == sorted(row["use"] for row in each)
+    assert {"open"} == {row["state"] for row in each}
     assert {running} == {workload for row in each for workload in row["workloads"]}
     for row in each:
         assert row["total"] == row["free"] + row["held"] + row["ending"] + row["lost"]
@@ -566,7 +567,7 @@ def test_log_that_is_followed(
 def test_replay_comes_to_what_the_keeper_has(
     plane: RunningPlane, running: WorkloadId, capsys: Captured
 ) -> None:
-    """By the log's name or its file; to a sequence too; with every check on the way."""
+    """P4: by the log's name or its file; to a sequence too; with every check on the way."""
     ask(capsys, f"cancel -w {running}")
     for log, role, region in (("global", "job_queue", ""), ("region.r0", "placement_store", "r0")):
         state = plane.world.unit(role, region).state
@@ -700,6 +701,7 @@ def test_output_that_is_not_there(
 ON_A_PLANE = (
     "queue", "nodes", "show w-1", "explain w-1", "logs w-1", "cancel w-1", "hold w-1", "release w-1", "requeue w-1",
     "log global",
+    "drain", "undrain r0-1", "maintain m-1", "nodes release r0-1",
 )  # fmt: skip
 
 

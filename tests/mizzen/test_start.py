@@ -27,6 +27,7 @@ ALL_ROLES = (
     ("job_queue",),
     STORE,
     ("region_broker", "--region", "here"),
+    ("task_control", "--region", "here"),
     ("allocation_agent", "--region", "here"),
     ("worker", "--region", "here"),
     ("auditor",),

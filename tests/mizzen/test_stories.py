@@ -143,7 +143,7 @@ async def test_node_was_lost(place: Place) -> None:
         (
             "global",
             7,
-            "PENDING: attempt 1 ended, node_lost; it waits for the next attempt; the checkpoint of attempt 1 at step 40 stays",
+            "PENDING: attempt 1 ended, node_lost (unplanned); it waits for the next attempt; the checkpoint of attempt 1 at step 40 stays",
         ),
         (
             "region.eu",
@@ -249,7 +249,7 @@ async def test_no_start_is_tried_again(place: Place) -> None:
         of_region += [granted(a_claim(epoch=epoch)), ended(EndCause.START_FAILED, epoch)]
     found = await told(place, events, of_region)
     assert (
-        "w-1 is FAILED: attempt 6 ended, start_failed; no retry was left: it has 5 for failed starts, and this was number 6"
+        "w-1 is FAILED: attempt 6 ended, start_failed (unplanned); no retry was left: it has 5 for failed starts, and this was number 6"
         == found.explanation.verdict
     )
 
@@ -325,11 +325,12 @@ async def test_show_draws_every_part(place: Place) -> None:
     lines = show_text.lines_of(story, None, Instant(START + 100 * SECOND))
     assert "  state         AWARDED in eu, attempt 2 stopping" in lines
     first, second = (line.split() for line in lines[-2:])
-    assert ["1", "eu", "ended", "preempted", "for", "w-9", "143"] == first[:7]
+    assert ["1", "eu", "ended", "preempted", "for", "w-9", "planned", "143"] == first[:8]
     assert "eu-[0-1,3]" == first[-1]
-    assert ["2", "eu", "stopping", "timeout", "-"] == second[:5]
+    assert ["2", "eu", "stopping", "timeout", "yours", "-"] == second[:6]
     told_json = show_text.builtins_of(story, None)
     assert [[0, 1], [3, 3]] == told_json["attempts"][0]["placement"]["node_runs"]
+    assert ["planned", "yours"] == [one["blame"] for one in told_json["attempts"]]
 
 
 # What the queue says.

@@ -1,22 +1,28 @@
 """How figures, times, places and tables look."""
 
 import pytest
+from msgspec.structs import replace
 
-from core.nouns.instant import MILLISECOND, SECOND
+from core.nouns.instant import MILLISECOND, SECOND, seconds
+from core.nouns.operation import ControlSpec
 from core.nouns.placement import runs_of
 from core.nouns.quantities import Amount
+from core.nouns.workload import EndCause, Kind
 from mizzen.answers import CommandError
 from mizzen.views.reading import workload_of
 from mizzen.views.texts import (
     amount_text,
+    blame_text,
+    cause_text,
     columns_text,
+    control_text,
     gpus_text,
     instant_text,
     like_text,
     nodes_text,
     time_text,
 )
-from tests.builders import amount
+from tests.builders import a_spec, amount
 
 
 @pytest.mark.parametrize(
@@ -40,6 +46,37 @@ def test_amounts() -> None:
     assert "nothing" == amount_text(Amount())
     assert ("0.5", "16") == (gpus_text(500), gpus_text(16_000))
     assert "0 GPUs, 3 GiB" == like_text(amount(0, 7, 3), amount(1, 0, 1))
+
+
+def test_blame() -> None:
+    """Whose doing an end was, for whoever owns the work; what is no cause of an end is nobody's."""
+    assert {
+        "completed": "", "task_failed": "yours", "timeout": "yours", "cancelled": "yours", "changed": "yours",
+        "preempted": "planned", "requeued": "planned", "drained": "planned", "maintenance": "planned", "moved": "planned",
+        "start_failed": "unplanned", "node_lost": "unplanned", "node_failed": "unplanned",
+    } == {cause: blame_text(cause) for cause in EndCause}  # fmt: skip
+    assert ("", "") == (blame_text(""), blame_text("conflicts_exhausted"))
+    assert ["drained (planned)", "completed"] == [cause_text(EndCause.DRAINED), cause_text("completed")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "control", "text"),
+    [
+        (Kind.TRAINING, ControlSpec("trainer"), "controller trainer decides"),
+        (Kind.SERVICE, ControlSpec(), "no controller, at most a tenth of a job's tasks down at once"),
+        (
+            Kind.SERVICE,
+            ControlSpec("replicas", 2, is_strict=True, isolation=seconds(45)),
+            (
+                "controller replicas decides, at most 2 of a job's tasks down at once, "
+                "stops by itself after 0:45 without contact"
+            ),
+        ),
+    ],
+)
+def test_control(kind: Kind, control: ControlSpec, text: str) -> None:
+    """Who decides, how many at once, and whether it may outlive its region's sight."""
+    assert text == control_text(replace(a_spec(kind=kind), control=control))
 
 
 def test_nodes() -> None:

@@ -146,7 +146,8 @@ def test_ctrl_c_ends_a_scenario_and_all_that_it_runs(tmp_path: Path) -> None:
 def test_plane_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Found from the folder it was started in; tasks run on when it is killed whole, and it finds them when it is up again.
+    """T25: found from the folder it was started in; tasks run on when it is killed whole, and it finds them when it is
+    up again.
 
     A machine that joins brings its slots.
     """

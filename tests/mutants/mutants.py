@@ -229,8 +229,8 @@ MUTANTS = (
         (
             Edit(
                 "components/region_broker.py",
-                "        if row is not None and row.is_lost and has_ended:\n",
-                "        if row is not None and row.is_lost:\n",
+                "        is_back = row is not None and row.is_lost and has_ended\n",
+                "        is_back = row is not None and row.is_lost\n",
             ),
             Edit(
                 "components/region_broker.py",
@@ -278,8 +278,8 @@ MUTANTS = (
         (
             Edit(
                 "components/attempt_care.py",
-                "return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code)",
-                "return RecordEnd(self.region, *self.key, EndCause.COMPLETED, exit_code)",
+                "return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code, nodes)",
+                "return RecordEnd(self.region, *self.key, EndCause.COMPLETED, exit_code, nodes)",
             ),
         ),
     ),

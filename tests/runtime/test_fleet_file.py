@@ -46,6 +46,66 @@ def test_workers_are_cut_among_zones(tmp_path: Path) -> None:
         load_plan(path)
 
 
+def test_power_domains_are_no_zones(tmp_path: Path) -> None:
+    """Workers are dealt out to power domains zone by zone, so that a domain reaches into every zone, with all its nodes."""
+    path = tmp_path / "fleet.yaml"
+    path.write_text("regions: {eu: {nodes: 14, gpu_type: H100, workers: 7, zones: 2, power_domains: 3}}")
+    (eu,) = load_plan(path).regions
+    groups = [group for one in eu.inventories for group in one.groups]
+    assert [
+        ("zone-0", "power-0"),
+        ("zone-0", "power-1"),
+        ("zone-0", "power-2"),
+        ("zone-0", "power-0"),
+        ("zone-1", "power-0"),
+        ("zone-1", "power-1"),
+        ("zone-1", "power-2"),
+    ] == [(group.zone, group.power_domain) for group in groups]
+    path.write_text("regions: {eu: {nodes: 14, gpu_type: H100, workers: 7, zones: 2}}")
+    (eu,) = load_plan(path).regions
+    assert {""} == {group.power_domain for one in eu.inventories for group in one.groups}
+
+
+def test_power_domain_without_a_worker_is_refused(tmp_path: Path) -> None:
+    """One that feeds nothing in any zone would be none: the largest zone has as many workers as there can be domains."""
+    path = tmp_path / "fleet.yaml"
+    path.write_text("regions: {eu: {nodes: 14, gpu_type: H100, workers: 7, zones: 2, power_domains: 4}}")
+    domains = {group.power_domain for one in load_plan(path).regions[0].inventories for group in one.groups}
+    assert {"power-0", "power-1", "power-2", "power-3"} == domains
+    path.write_text("regions: {eu: {nodes: 14, gpu_type: H100, workers: 7, zones: 2, power_domains: 5}}")
+    with pytest.raises(
+        FleetFileError, match=r"its 5 `power_domains` .* has 4 at most - at `\$\.regions\.eu`"
+    ):
+        load_plan(path)
+    path.write_text("regions: {eu: {nodes: 14, gpu_type: H100, power_domains: -1}}")
+    with pytest.raises(FleetFileError, match="power_domains"):
+        load_plan(path)
+
+
+def test_nodes_belong_to_the_pool_that_the_file_names(tmp_path: Path) -> None:
+    """All of a region's nodes, emulated or not; to `training`, if it names none. A name is part of a subject."""
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        "regions:\n"
+        "  eu: {nodes: 2, gpu_type: H100}\n"
+        "  us: {nodes: 2, gpu_type: H100, pool: service}\n"
+        "  here: {this_machine: true, pool: shared, power_domains: 1}\n"
+    )
+    groups = {
+        region.region: group
+        for region in load_plan(path).regions
+        for one in region.inventories
+        for group in one.groups
+    }
+    assert {"eu": "training", "us": "service", "here": "shared"} == {
+        region: group.pool for region, group in groups.items()
+    }
+    assert ("power-0", True) == (groups["here"].power_domain, groups["here"].runs_programs)  # type: ignore[index]
+    path.write_text("regions: {eu: {nodes: 2, gpu_type: H100, pool: 'a b'}}")
+    with pytest.raises(FleetFileError, match="pool"):
+        load_plan(path)
+
+
 def test_without_a_file_it_is_this_machine() -> None:
     """One region, `here`, with eight slots of type `cpu` under one worker, and two agents."""
     plan = plan_of_this_machine()

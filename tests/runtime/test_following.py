@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from components import JobQueue, PlacementStore
-from components.placement_store import StoreState
+from components.store_state import StoreState
 from core.codec import encode
 from core.component import Decision, Follow
 from core.events.queue import RegionAdded
@@ -112,7 +112,7 @@ def facts_told(place: Place, begin: int, last: int, **changed: Any) -> FactsTold
 
 @virtual
 async def test_gap_is_read(place: Place) -> None:
-    """What was not heard is read as soon as something after it is heard, and handed on in order."""
+    """T7: what was not heard is read as soon as something after it is heard, and handed on in order."""
     _, watcher = await a_watched_counter(place, "a")
     cut = place.network.cut(["queue"], ["auditor"])
     await place.ask(count("b"))
@@ -192,7 +192,9 @@ async def test_overlap_is_read_and_not_folded(place: Place) -> None:
 
 @virtual
 async def test_lower_term_is_refused(place: Place) -> None:
-    """A keeper that was replaced and does not know it is not listened to, whatever it says, and is no sign of life."""
+    """T35, L6: a keeper that was replaced and does not know it is not listened to, whatever it says, and is no sign of
+    life.
+    """
     keeper, watcher = await a_watched_counter(place, "a")
     place.crash(keeper)
     keeper = await place.keep()

@@ -144,7 +144,7 @@ async def test_nothing_is_told_before_it_is_durable(place: Place) -> None:
 
 @virtual
 async def test_what_is_decided_during_an_append_is_the_next_batch(place: Place) -> None:
-    """One append is in flight: what arrives meanwhile is decided at once and becomes durable together, next."""
+    """L4: one append is in flight: what arrives meanwhile is decided at once and becomes durable together, next."""
     place.sync = SLOW
     keeper = await place.keep()
     await place.sleep(1)

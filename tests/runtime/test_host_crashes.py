@@ -250,7 +250,9 @@ def play(fate: Fate, *fatal: int) -> list[str]:
 
 @pytest.mark.parametrize("fate", list(Fate))
 def test_killed_at_every_step(fate: Fate) -> None:
-    """After the restart the state equals the fold of the log, nobody's answer was a lie, and repeats change nothing."""
+    """P4: after the restart the state equals the fold of the log, nobody's answer was a lie, and repeats change
+    nothing.
+    """
     steps = play(fate)
     assert {"before appending 3", "during an append", "after appending 3", "after saying FactsTold"} <= set(
         steps

@@ -101,7 +101,9 @@ def for_each_keeper(
 
 @for_each_keeper
 async def test_log_opened_is_the_first_fact_of_each_term(plane: Plane, unit: Unit) -> None:
-    """One id for ever, one term more at each opening, which build and fleet writes what follows, and under which limits."""
+    """T35: one id for ever, one term more at each opening, which build and fleet writes what follows, and under which
+    limits.
+    """
     for _ in range(3):
         await plane.start(unit)
         await plane.stop()
@@ -174,8 +176,8 @@ async def test_second_keeper_of_one_file_is_refused(plane: Plane, unit: Unit) ->
 
 @for_each_keeper
 async def test_second_keeper_of_one_name_is_refused(plane: Plane, unit: Unit) -> None:
-    """On another machine, with a copy of the file, no lock helps: the first answers for the log on the bus. The second
-    writes nothing, lets go of its file, and may start once the first is gone.
+    """T35, L6: on another machine, with a copy of the file, no lock helps: the first answers for the log on the bus.
+    The second writes nothing, lets go of its file, and may start once the first is gone.
     """
     await plane.start(unit)
     copy = plane.disk.copy()

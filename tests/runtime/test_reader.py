@@ -1,5 +1,6 @@
 """The reader: pages and images of what is durable, snapshots that keep the start short, and silence about what is not there."""
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -22,6 +23,7 @@ from core.nouns.limits import (
 from core.nouns.workload import EndCause, Phase
 from runtime.images import load_image
 from store.errors import LogBroken
+from store.port import Snapshot
 from store.rows import row_of
 from tests.builders import EU, a_fact, opened, submitted
 from tests.runtime.aids import Place, count, count_many, how_many, large_fact, number_of, virtual
@@ -236,6 +238,32 @@ async def test_damaged_snapshot_is_not_started_from(place: Place) -> None:
     image, _, begun = await load_image(await place.store.reader(GLOBAL_LOG), GLOBAL_LOG)
     assert first == begun
     assert keeper.counter.image.digest() == image.digest()
+
+
+@virtual
+async def test_snapshot_of_another_build_is_not_started_from(place: Place) -> None:
+    """It lacks a section, or a field of one, that its build did not fold: every fact is folded anew, and a line says so."""
+    keeper = await place.keep()
+    await place.serve()
+    await place.ask(count_many("n", SNAPSHOT_FACTS))
+    await place.sleep(1.5 * SNAPSHOT_SECONDS)
+    reader = await place.store.reader(GLOBAL_LOG)
+    kept = await reader.snapshot()
+    assert kept is not None
+    for missing in ("awards", "submitted"):
+        sections = msgspec.msgpack.decode(kept.image)
+        del (sections if missing in sections else sections["workloads"])[missing]
+        await reader.keep_snapshot(Snapshot(kept.head, msgspec.msgpack.encode(sections)))
+        with capture_logs() as lines:
+            image, head, begun = await load_image(reader, GLOBAL_LOG)
+        assert (0, SNAPSHOT_FACTS + 1) == (begun, head.sequence)
+        assert keeper.counter.image.digest() == image.digest()
+        said = [(line["event"], line["sequence"]) for line in lines]
+        assert [("snapshot_of_another_build", SNAPSHOT_FACTS + 1)] == said
+    place.crash(keeper)
+    again = await place.keep()
+    assert SNAPSHOT_FACTS == number_of(await place.ask(how_many()))
+    assert keeper.counter.names == again.counter.names
 
 
 @virtual

@@ -3,11 +3,29 @@
 from msgspec.structs import replace
 
 from core.component import Effect
-from core.effects import FindTasks, ForgetShare, KeepFence, PrepareShare, StartShare, StopShare
+from core.effects import (
+    FindTasks,
+    ForgetShare,
+    KeepFence,
+    KeepHeard,
+    LookAtNodes,
+    PrepareShare,
+    StartShare,
+    StopShare,
+)
 from core.messages.base import Message
-from core.messages.workers import PrepareTasks, TasksChanged, TasksFound, TasksPhase, TasksState
-from core.nouns.ids import RegionName, WorkerName, WorkloadId
+from core.messages.workers import (
+    ISOLATED,
+    NodesLooked,
+    PrepareTasks,
+    TasksChanged,
+    TasksFound,
+    TasksPhase,
+    TasksState,
+)
+from core.nouns.ids import RegionName, ShareKey, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, seconds
+from core.nouns.limits import GRACE
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec
@@ -40,7 +58,8 @@ class Nodes:
     def start(self, *emulations: Emulation, epoch: int = 1, **changed: object) -> None:
         """Prepare and start a share with these jobs, all on this worker unless it is changed."""
         self.begin(
-            PrepareShare(prepare(*emulations, epoch=epoch, **changed)), StartShare(JOB, epoch, 10 + epoch)
+            PrepareShare(prepare(*emulations, epoch=epoch, **changed)),
+            StartShare(ShareKey(JOB, epoch), 10 + epoch),
         )
 
     def words(self) -> list[tuple[float, str, int, int]]:
@@ -52,6 +71,13 @@ class Nodes:
         ]
         self.heard.clear()
         return words
+
+    def found_by_next(self) -> TasksFound:
+        """What a worker is told that starts now, where there was none."""
+        self.spool.attach(self._hear)
+        found = self.found()
+        self.spool.detach()
+        return found
 
     def found(self) -> TasksFound:
         """What a worker that has just started is told."""
@@ -94,7 +120,7 @@ async def test_it_takes_its_time_and_completes(place: Place) -> None:
     nodes.begin(PrepareShare(prepare(lasting(30))))
     await place.sleep(10)
     assert [(0, "prepared", 0, 0)] == nodes.words()
-    nodes.begin(StartShare(JOB, 1, 11))
+    nodes.begin(StartShare(ShareKey(JOB, 1), 11))
     await place.sleep(60)
     assert [(10, "running", 0, 0), (40, "ended", 0, 0)] == nodes.words()
 
@@ -156,7 +182,7 @@ async def test_it_stops_within_its_grace(place: Place) -> None:
     nodes.start(lasting(100, checkpoint_every=60, stop_span=4))
     await place.sleep(20)
     nodes.words()
-    nodes.begin(StopShare(JOB, 1, 12, seconds(30)), StopShare(JOB, 1, 13, seconds(1)))
+    nodes.begin(StopShare(ShareKey(JOB, 1), 12, seconds(30)), StopShare(ShareKey(JOB, 1), 13, seconds(1)))
     await place.sleep(20)
     assert [(20, "stopping", 20_000, 0), (24, "ended", 20_000, EXIT_STOPPED)] == nodes.words()
 
@@ -168,7 +194,7 @@ async def test_it_is_killed_past_its_grace(place: Place) -> None:
     nodes.start(lasting(100, checkpoint_every=15, stop_span=40))
     await place.sleep(20)
     nodes.words()
-    nodes.begin(StopShare(JOB, 1, 12, seconds(30)))
+    nodes.begin(StopShare(ShareKey(JOB, 1), 12, seconds(30)))
     await place.sleep(60)
     assert [(20, "stopping", 15_000, 0), (50, "ended", 15_000, EXIT_STOPPED)] == nodes.words()
 
@@ -178,7 +204,9 @@ async def test_prepared_share_stops_at_once(place: Place) -> None:
     """What does not run needs no grace, and cannot be started after it."""
     nodes = Nodes(place)
     nodes.begin(
-        PrepareShare(prepare(lasting(30))), StopShare(JOB, 1, 11, seconds(30)), StartShare(JOB, 1, 12)
+        PrepareShare(prepare(lasting(30))),
+        StopShare(ShareKey(JOB, 1), 11, seconds(30)),
+        StartShare(ShareKey(JOB, 1), 12),
     )
     await place.sleep(60)
     assert [(0, "prepared", 0, 0), (0, "ended", 0, EXIT_STOPPED)] == nodes.words()
@@ -225,7 +253,7 @@ async def test_what_is_forgotten_is_gone(place: Place) -> None:
     nodes = Nodes(place)
     nodes.start(lasting(3))
     await place.sleep(5)
-    nodes.begin(ForgetShare(JOB, 1, 40), ForgetShare(JOB, 1, 41))
+    nodes.begin(ForgetShare(ShareKey(JOB, 1), 40), ForgetShare(ShareKey(JOB, 1), 41))
     found = nodes.found()
     assert () == found.tasks
     assert 41 == found.sequence
@@ -237,9 +265,168 @@ async def test_many_shares_keep_their_own_time(place: Place) -> None:
     nodes = Nodes(place)
     for number in range(300):
         command = replace(prepare(lasting(1 + (number * 7) % 300)), workload=WorkloadId(f"w-{number}"))
-        nodes.begin(PrepareShare(command), StartShare(command.workload, 1, 11))
+        nodes.begin(PrepareShare(command), StartShare(command.key, 11))
     nodes.words()
     await place.sleep(400)
     ends = [at for at, phase, _, _ in nodes.words() if phase == "ended"]
     assert [float(span) for span in range(1, 301)] == ends
     assert nodes.spool._due.due() is None
+
+
+# Tasks that stand alone.
+
+
+@virtual
+async def test_tasks_that_stand_alone_do_not_share_their_fate(place: Place) -> None:
+    """One fails, one is stopped and runs anew, one goes on: each says which it is, and which run."""
+    nodes = Nodes(place)
+    failing = Emulation(work=seconds(30), fails_after=seconds(8), exit_code=3)
+    first, second = ShareKey(JOB, 1, 5), ShareKey(JOB, 1, 6)
+    for key, emulation in ((first, failing), (second, lasting(30))):
+        nodes.begin(PrepareShare(prepare(emulation, task=key.task)), StartShare(key, 11))
+    again = second._replace(run=1)
+    await place.sleep(20)
+    nodes.begin(StopShare(second, 12, seconds(30)))
+    await place.sleep(1)
+    nodes.begin(PrepareShare(prepare(lasting(30), task=6, run=1)), StartShare(again, 13))
+    nodes.begin(ForgetShare(second, 14))
+    await place.sleep(60)
+    ends = [
+        (at, message.tasks.key, message.tasks.exit_code)
+        for at, message in nodes.heard
+        if isinstance(message, TasksChanged) and message.tasks.phase == TasksPhase.ENDED
+    ]
+    assert [(8, first, 3), (20, second, EXIT_STOPPED), (51, again, 0)] == ends
+    assert [first, again] == [state.key for state in nodes.found().tasks]
+
+
+@virtual
+async def test_paused_gang_goes_on_from_its_own_checkpoint(place: Place) -> None:
+    """Its next run under the same epoch resumes what the run before has saved."""
+    nodes = Nodes(place)
+    nodes.start(lasting(30, checkpoint_every=10))
+    await place.sleep(25)
+    nodes.begin(StopShare(ShareKey(JOB, 1), 12, seconds(0)))
+    await place.sleep(100)
+    nodes.words()
+    again = prepare(lasting(30, checkpoint_every=10), run=1, resume_epoch=1, resume_step=20_000)
+    nodes.begin(PrepareShare(again), StartShare(again.key, 13))
+    await place.sleep(60)
+    assert (135, "ended", 0, 0) == nodes.words()[-1]
+
+
+@virtual
+async def test_where_it_failed(place: Place) -> None:
+    """On the first node of the job that fails first; what completes, or is stopped, failed nowhere."""
+    nodes = Nodes(place)
+    jobs = (
+        lasting(60),
+        Emulation(seconds(60), fails_after=seconds(9), exit_code=3),
+        lasting(60, fails_after=20),
+    )
+    spreads = (Spread((4,), (1,)), Spread((7, 8), (1, 1)), Spread((9,), (1,)))
+    nodes.start(*jobs, spreads=spreads)
+    nodes.start(*jobs, spreads=spreads, epoch=2)
+    nodes.start(lasting(5), spreads=(Spread((3,), (1,)),), epoch=3)
+    await place.sleep(6)
+    nodes.begin(StopShare(ShareKey(JOB, 2), 20, seconds(30)))
+    await place.sleep(60)
+    assert [(1, 3, (7,)), (2, EXIT_STOPPED, ()), (3, 0, ())] == [
+        (state.epoch, state.exit_code, state.failed_nodes) for state in nodes.found().tasks
+    ]
+
+
+# Strict tasks.
+
+STRICT = seconds(60)
+
+
+@virtual
+async def test_strict_share_stops_when_its_region_is_not_heard(place: Place) -> None:
+    """T26: so long after the beat that was acknowledged last, also without a worker; no fault of its own. Others run on (T25)."""
+    nodes = Nodes(place)
+    nodes.start(lasting(500, checkpoint_every=400, stop_span=4), isolation=STRICT)
+    nodes.start(lasting(500), epoch=2)
+    await place.sleep(50)
+    nodes.begin(KeepHeard(seconds(10)))
+    nodes.spool.detach()
+    await place.sleep(49)
+    phases = [share.state.phase for share in nodes.spool.shares.values()]
+    assert [TasksPhase.RUNNING] * 2 == phases
+    await place.sleep(2)
+    (strict, other) = nodes.found_by_next().tasks
+    assert (TasksPhase.STOPPING, 100_000, TasksPhase.RUNNING) == (
+        strict.phase,
+        strict.saved_step,
+        other.phase,
+    )
+    await place.sleep(4)
+    (strict, other) = nodes.found_by_next().tasks
+    assert (TasksPhase.ENDED, ISOLATED, ()) == (strict.phase, strict.exit_code, strict.failed_nodes)
+    assert TasksPhase.RUNNING == other.phase
+
+
+@virtual
+async def test_strict_share_runs_on_while_its_region_is_heard(place: Place) -> None:
+    """However long: each acknowledged beat counts, and an older one takes nothing back."""
+    nodes = Nodes(place)
+    nodes.start(lasting(500), isolation=STRICT)
+    for _ in range(10):
+        await place.sleep(45)
+        nodes.begin(KeepHeard(seconds(1)), KeepHeard(seconds(40)))
+    await place.sleep(100)
+    assert (500, "ended", 0, 0) == nodes.words()[-1]
+
+
+@virtual
+async def test_strict_share_that_is_stopping_is_gone_in_time(place: Place) -> None:
+    """A grace that was given before the silence does not outlast what its region waits; nor does its own stubbornness."""
+    nodes = Nodes(place)
+    nodes.start(lasting(5000, stop_span=3000), isolation=STRICT)
+    nodes.start(lasting(5000, stop_span=3000), isolation=STRICT, epoch=2)
+    await place.sleep(10)
+    nodes.begin(StopShare(ShareKey(JOB, 1), 20, seconds(1000)))
+    nodes.words()
+    await place.sleep(1000)
+    last = (STRICT + GRACE) / SECOND
+    assert [(60, "stopping", ISOLATED), (last, "ended", EXIT_STOPPED), (last, "ended", ISOLATED)] == [
+        (at, phase, code or ISOLATED) for at, phase, _, code in nodes.words()
+    ]
+
+
+@virtual
+async def test_strict_share_is_not_stopped_before_it_runs(place: Place) -> None:
+    """Who was prepared long ago is started by a worker that was heard; what is prepared runs nowhere."""
+    nodes = Nodes(place)
+    nodes.begin(PrepareShare(prepare(lasting(30), isolation=STRICT)))
+    await place.sleep(100)
+    nodes.begin(KeepHeard(seconds(5)), StartShare(ShareKey(JOB, 1), 11))
+    await place.sleep(100)
+    assert [(0, "prepared", 0, 0), (100, "running", 0, 0), (130, "ended", 0, 0)] == nodes.words()
+
+
+@virtual
+async def test_strict_share_that_starts_unheard(place: Place) -> None:
+    """It stops as it starts, having done nothing, and not before that."""
+    nodes = Nodes(place)
+    nodes.begin(PrepareShare(prepare(lasting(30, checkpoint_every=7, stop_span=2), isolation=seconds(10))))
+    await place.sleep(20)
+    nodes.begin(StartShare(ShareKey(JOB, 1), 11))
+    await place.sleep(100)
+    assert [
+        (0, "prepared", 0, 0),
+        (20, "running", 0, 0),
+        (20, "stopping", 0, 0),
+        (22, "ended", 0, ISOLATED),
+    ] == nodes.words()
+
+
+# Health.
+
+
+@virtual
+async def test_emulated_nodes_are_well(place: Place) -> None:
+    """Whoever asks hears it, of the nodes that were asked for."""
+    nodes = Nodes(place)
+    nodes.begin(LookAtNodes((3, 4)))
+    assert [NodesLooked((), (3, 4))] == [message for _, message in nodes.heard]

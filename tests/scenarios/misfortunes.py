@@ -11,6 +11,7 @@ from core.fact import Fact
 from core.nouns.instant import seconds
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Unit
+from scenarios.controller import Controllers
 from scenarios.fault import Fault, Stage
 from scenarios.faults.submission_storm import SubmissionStorm
 from scenarios.fleet import FleetSpec, plan_of
@@ -50,7 +51,7 @@ class Struck:
         self.witness = Watching(plan)
         self.world = world(plan, seed, loop, witness=self.witness)
         self.users = Users(self.world, self.world.user("client.user"), "user")
-        self.stage = Stage(self.world, self.users, random.Random(seed), SPAN, FLEET)
+        self.stage = Stage(self.world, self.users, random.Random(seed), SPAN, FLEET, Controllers((), seed))
 
     def begin(self, fault: Fault) -> "asyncio.Task[None]":
         """Let it strike from now on."""

@@ -29,7 +29,7 @@ def test_tiny_scenario_is_good_and_eventful(outcome: Outcome) -> None:
 
 
 def test_same_seed_gives_the_same_digest(outcome: Outcome) -> None:
-    """Twice in one process: nothing is left behind by a run that sways the next."""
+    """N3: twice in one process: nothing is left behind by a run that sways the next."""
     again = run_quietly(TINY, 1)
     assert outcome.digest == again.digest
     assert (outcome.facts, outcome.messages, outcome.virtual_seconds) == (
@@ -46,7 +46,7 @@ def test_other_seed_gives_another_digest(outcome: Outcome) -> None:
 
 
 def test_hash_seed_does_not_matter(outcome: Outcome) -> None:
-    """In processes of their own, under whatever hash seed, the run is the same: nothing walks through a set."""
+    """N3: in processes of their own, under whatever hash seed, the run is the same: nothing walks through a set."""
     with ThreadPoolExecutor(2) as pool:
         digests = list(pool.map(lambda hash_seed: digest_elsewhere(1, hash_seed), ("0", "4242")))
     assert [outcome.digest] * 2 == digests

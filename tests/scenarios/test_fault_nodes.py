@@ -49,7 +49,7 @@ class PowerWatched(SimulatedWorld):
     ],
 )
 def test_power_is_lost_at_one_instant(fault: NodeCrash | RackLoss | ZoneLoss, count: int) -> None:
-    """By a machine, a rack, or half of a region that is one zone: what ran there is gone, and all come back."""
+    """T23: by a machine, a rack, or half of a region that is one zone: what ran there is gone, and all come back."""
 
     async def body(place: Struck) -> None:
         await place.load()
@@ -152,8 +152,15 @@ def test_broken_nodes_fail_at_once_what_is_started(is_gone: bool) -> None:
                 if share.state.phase == TasksPhase.ENDED and key not in before:
                     failed[key] = share.state.exit_code
             lived += [key for key in place.running(worker) if key not in before]
-        assert len(failed) > 0
-        assert {7} == set(failed.values())
+        if is_gone:
+            # The driver tells, so nothing more is sent there; what was on its way died all the same.
+            assert place.nodes(worker).ill
+            assert {7} >= set(failed.values())
+            capacity = place.witness.region(worker.region).capacity
+            assert not any(capacity.is_open(node) for node, _ in place.nodes(worker).ill)
+        else:
+            assert len(failed) > 0
+            assert {7} == set(failed.values())
         assert [] == lived
         for handle in paused:
             await place.world.calm(handle)
@@ -190,23 +197,20 @@ def test_slow_gpu_stretches_what_is_started() -> None:
 
 
 def test_announced_maintenance_empties_nodes_first() -> None:
-    """Whoever ran there was requeued, and saved; when the power goes, none of those attempts is there."""
+    """T22: whoever ran there left before the window, and saved; when the power goes, none of those attempts is there."""
 
     async def body(place: Struck) -> None:
         await place.load()
         worker = place.busiest("r0")
         before = place.running(worker)
         assert before
-        asked: list[Message] = []
-        place.users.heard.append(lambda message, _: asked.append(message))
         fault = MaintenanceAnnounced(
             region="r0", member=worker.member, notice_seconds=100.0, window_seconds=50.0
         )
         task = place.begin(fault)
         await place.sleep(99)
-        assert len(before) == len([one for one in asked if isinstance(one, RequeueWorkload)])
         assert [] == [key for key in place.running(worker) if key in before]
-        await place.sleep(10)
+        await place.sleep(62)
         assert [worker.name] == await place.world.dead()
         await task
         await place.sleep(5)

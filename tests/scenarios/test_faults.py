@@ -21,19 +21,31 @@ survives: One sort of misfortune, on a handful of nodes.
 fleet: {regions: 2, nodes: 4, workers: 4, nodes_per_rack: 2}
 workload: {steady: {workloads: 12, hours: 0.1, minutes_median: 1, minutes_max: 4, gpus_max: 16}}
 faults: [FAULT]
+controllers: [consents, {refuses: {called: two}}]
 calm: {minutes: 240}
 """
 SMALLER = {"submission_storm": "workloads: 5"}
 """Of those that would take long."""
 WRITING = "role: job_queue, after_seconds: [0, 200]"
 """Whoever waits for a batch finds one there and then."""
-FIELDS = {**SMALLER, "failed_sync": WRITING, "lost_tail": WRITING, "torn_write": WRITING}
+FIELDS = {
+    **SMALLER,
+    "controller_dead": "down_seconds: 1",
+    "failed_sync": WRITING,
+    "lost_tail": WRITING,
+    "torn_write": WRITING,
+}
 NEED_USERS_ALONE = (
     "cancel_storm",
+    "controller_dead",
+    "controller_lies",
+    "drain",
     "hold_storm",
     "maintenance_announced",
+    "move_everything",
     "requeue_storm",
     "submission_storm",
+    "work_on_nodes",
 )
 
 
@@ -44,7 +56,7 @@ def scenario_of(fault: str, fields: str = "") -> ScenarioSpec:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault_is_survived_and_repeats(name: str) -> None:
-    """From two seeds nothing is wrong in the end; from the same seed the run is the same to the byte."""
+    """N3: from two seeds nothing is wrong in the end; from the same seed the run is the same to the byte."""
     fields = ", ".join(field for field in ("times: 3", FIELDS.get(name)) if field)
     spec = scenario_of(name, fields)
     assert spec == parse_scenario(scenario_written(spec), "written.yaml")
@@ -141,7 +153,8 @@ def test_fault_that_a_world_cannot_cause_says_so(name: str) -> None:
 
     async def body(place: Struck) -> None:
         bare = Bare(place)
-        stage = Stage(bare, Users(bare, place.users.bus, "user"), place.stage.dice, 10.0, place.stage.fleet)
+        users, like = Users(bare, place.users.bus, "user"), place.stage
+        stage = Stage(bare, users, like.dice, 10.0, like.fleet, like.controllers)
         with pytest.raises((CannotCause, ExceptionGroup)) as raised:
             await FAULTS[name]().strike(stage)
         error = raised.value

@@ -40,3 +40,19 @@ def test_fleets_are_what_their_names_say() -> None:
     assert all(region.workers == region.nodes for region in specs["single_node_workers"].values())
     for region in specs["racks"].values():
         assert region.nodes == region.workers * region.nodes_per_rack
+
+
+def test_switchboards_feed_parts_of_every_zone() -> None:
+    """Each power domain has a worker in every zone of its region and none has a zone whole; a rack hangs on one of them."""
+    plan = plan_of(read_fleet("switchboards", ("fleet",)), "fleet")
+    for region in plan.regions:
+        groups = [group for one in region.inventories for group in one.groups]
+        places = {(group.zone, group.power_domain) for group in groups}
+        assert {
+            (zone, power) for zone in ("zone-0", "zone-1") for power in ("power-0", "power-1", "power-2")
+        } == places
+        power_of: dict[int, str] = {}
+        for group in groups:
+            for node in group.numbers():
+                rack = group.rack_of(node)
+                assert group.power_domain == power_of.setdefault(rack, group.power_domain)

@@ -120,8 +120,8 @@ def test_scenario_for_real_processes_is_short(name: str) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", SMALL)
 def test_scenario_survives(name: str, seed: int) -> None:
-    """Nothing was wrong, every expectation was met, and whatever the file says struck; one that lies in wait for a keeper's
-    next batch may wait until misfortune is over, but not each time.
+    """N12: nothing was wrong, every expectation was met, and whatever the file says struck; one that lies in wait for a
+    keeper's next batch may wait until misfortune is over, but not each time.
     """
     spec = load_scenario(name)
     outcome = run_quietly(spec, seed)

@@ -12,7 +12,7 @@ from scenarios.worlds.simulated_unit import SimulatedUnit
 from tests.runtime.aids import Place, virtual
 from tests.scenarios.misfortunes import Struck, storm_of, struck
 
-SEEDS = range(1, 7)
+SEEDS = range(1, 9)
 
 
 def innermost(task: "asyncio.Task[None]") -> str:

@@ -1,10 +1,10 @@
 """Emulated nodes that go wrong: what runs there is gone, stands still, is slow, or dies."""
 
 from core.component import Effect
-from core.effects import FindTasks, KeepFence, PrepareShare, StartShare, StopShare
+from core.effects import FindTasks, KeepFence, LookAtNodes, PrepareShare, StartShare, StopShare
 from core.messages.base import Message
-from core.messages.workers import PrepareTasks, TasksChanged, TasksFound, TasksPhase
-from core.nouns.ids import RegionName, WorkerName, WorkloadId
+from core.messages.workers import ISOLATED, NodesLooked, PrepareTasks, TasksChanged, TasksFound, TasksPhase
+from core.nouns.ids import RegionName, ShareKey, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, seconds
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
@@ -21,7 +21,7 @@ class Troubled:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.nodes = TroubledNodes("w0", place.clock())
+        self.nodes = TroubledNodes("w0", place.clock(), (0, 1, 2))
         self.began_at = place.loop.now_ns()
         self.heard: list[tuple[float, Message]] = []
         self.nodes.attach(self._hear)
@@ -34,18 +34,37 @@ class Troubled:
         for effect in effects:
             self.nodes.begin(effect)
 
-    def start(self, name: str, work: float, every: float = 0.0) -> None:
-        """Prepare and start a share that works so long and saves so often."""
-        job = JobSpec("main", 1, Amount(1000), "H100", Emulation(seconds(work), seconds(every)))
+    def start(
+        self,
+        name: str,
+        work: float,
+        every: float = 0.0,
+        *,
+        isolation: float = 0.0,
+        leaving: float = 0.0,
+        nodes: int = 1,
+    ) -> None:
+        """Prepare and start a share that works so long, saves so often and takes so long to leave, on so many nodes."""
+        emulation = Emulation(seconds(work), seconds(every), stop_span=seconds(leaving))
+        job = JobSpec("main", 1, Amount(1000), "H100", emulation)
         workload = WorkloadId(name)
+        spread = Spread(tuple(range(nodes)), (1,) * nodes)
         command = PrepareTasks(
-            RegionName("r0"), WorkerName("w0"), 10, workload, 1, (job,), (Spread((0,), (1,)),), is_leader=True
+            RegionName("r0"),
+            WorkerName("w0"),
+            10,
+            workload,
+            1,
+            (job,),
+            (spread,),
+            is_leader=True,
+            isolation=seconds(isolation),
         )
-        self.begin(PrepareShare(command), StartShare(workload, 1, 11))
+        self.begin(PrepareShare(command), StartShare(ShareKey(workload, 1), 11))
         self.heard.clear()
 
     def stop(self, name: str, grace: float) -> None:
-        self.begin(StopShare(WorkloadId(name), 1, 12, seconds(grace)))
+        self.begin(StopShare(ShareKey(WorkloadId(name), 1), 12, seconds(grace)))
 
     def words(self) -> list[tuple[float, str, TasksPhase, int, int]]:
         """When, of whom, which phase, how far saved, which exit code: of all changes since last asked."""
@@ -189,3 +208,51 @@ async def test_all_that_runs_fails(place: Place) -> None:
     assert [(2.0, "w-2", ENDED, 0, 5), (2.0, "w-3", ENDED, 0, 5)] == troubled.words()
     await troubled.sleep(100)
     assert [] == troubled.words()
+
+
+@virtual
+async def test_strict_share_on_nodes_that_stood_still(place: Place) -> None:
+    """T26: its region counts on its end meanwhile: no step is counted for that time, and no grace given that is over."""
+    for frozen, end in ((60.0, 90.0), (200.0, 210.0)):
+        troubled = Troubled(place)
+        troubled.start("w-1", 1000.0, every=500.0, isolation=60.0, leaving=25.0)
+        await troubled.sleep(10)
+        thaw = troubled.nodes.freeze()
+        await troubled.sleep(frozen)
+        thaw()
+        await troubled.sleep(100)
+        assert [
+            (10 + frozen, "w-1", STOPPING, 0, 0),
+            (end, "w-1", ENDED, 0, ISOLATED),
+        ] == troubled.words()
+
+
+@virtual
+async def test_failing_nodes_are_named(place: Place) -> None:
+    """All on which the share was, for the trouble is on all of them; whoever fails by itself names its first."""
+    troubled = Troubled(place)
+    troubled.start("w-1", 60.0, nodes=2)
+    mend = troubled.nodes.broken.begin(9)
+    troubled.start("w-2", 60.0, nodes=3)
+    mend()
+    await troubled.sleep(1)
+    troubled.nodes.fail_all(7)
+    assert {("w-2", 9, (0, 1, 2)), ("w-1", 7, (0, 1))} == {
+        (message.tasks.workload, message.tasks.exit_code, message.tasks.failed_nodes)
+        for _, message in troubled.heard
+        if isinstance(message, TasksChanged) and message.tasks.phase == ENDED
+    }
+
+
+@virtual
+async def test_ill_nodes_say_so(place: Place) -> None:
+    """When it begins and when it ends, to whoever asks, and to a worker that has just started."""
+    troubled = Troubled(place)
+    cure = troubled.nodes.ills.begin("a GPU is gone")
+    ill = tuple((node, "a GPU is gone") for node in (0, 1, 2))
+    troubled.begin(FindTasks(), LookAtNodes((1,)))
+    cure()
+    troubled.begin(FindTasks())
+    assert [NodesLooked(ill), NodesLooked(ill), NodesLooked(ill, (1,)), NodesLooked(())] == [
+        message for _, message in troubled.heard if isinstance(message, NodesLooked)
+    ]

@@ -80,6 +80,12 @@ DEEDS: dict[str, tuple[str, Deed, Goes, list[object]]] = {
         lambda place, unit: place.nodes(unit).broken_exit_code,
         [0, 9, 9, 0],
     ),
+    "ail_nodes": (
+        "worker",
+        lambda place, unit, turn: place.world.ail_nodes(unit, ("hot", "gone")[turn]),
+        lambda place, unit: {text for _, text in place.nodes(unit).ill},
+        [set(), {"gone"}, {"gone"}, set()],
+    ),
 }
 
 

@@ -128,7 +128,7 @@ ERRORS = {
         f"there are {', '.join(sorted(FIGURES))}"
     ),
     ("survives:", "weather: fine\nsurvives:"): (
-        "2:1: weather: there is no field `weather`; there are calm, checks, expectations, faults, fleet, history, "
+        "2:1: weather: there is no field `weather`; there are calm, checks, controllers, expectations, faults, fleet, history, "
         "jobs, name, survives, workload"
     ),
     ("role: worker", "rle: worker"): (
@@ -136,11 +136,11 @@ ERRORS = {
     ),
     ("nodes: 20", "nodes: 20, wings: 2"): (
         "3:32: fleet.wings: there is no field `wings`; "
-        "there are agents, gpu_type, gpus_per_node, nodes, nodes_per_rack, regions, workers, zones"
+        "there are agents, gpu_type, gpus_per_node, nodes, nodes_per_rack, pool, power_domains, regions, workers, zones"
     ),
     ("role: worker", "role: worke"): (
         "11:5: faults[1].crash: there is no role `worke`; there are allocation_agent, auditor, job_queue, "
-        "placement_store, reader, region_broker, worker"
+        "placement_store, reader, region_broker, task_control, worker"
     ),
     ("role: worker", "region: mars"): "11:5: faults[1].crash: there is no region `mars`; there are r0, r1",
     ("role: worker", "role: job_queue\n      region: r0"): (
@@ -230,13 +230,22 @@ ERRORS = {
     ),
     ("regions: 2, nodes: 20", "regions: {eu: {nodes: 2, wings: 1}}"): (
         "3:34: fleet.regions.eu.wings: there is no field `wings`; there are agents, cpu_slots, gpu_type, "
-        "gpus_per_node, nodes, nodes_per_rack, this_machine, workers, zones"
+        "gpus_per_node, nodes, nodes_per_rack, pool, power_domains, this_machine, workers, zones"
     ),
     ("regions: 2, nodes: 20", "regions: {eu: {nodes: 2, gpu_type: H100}}, nodes: 3"): (
         "3:52: fleet.nodes: regions that are named say this themselves, each for itself"
     ),
     ("nodes: 20", "nodes: 20, zones: 5"): (
         "3:32: fleet.zones: its 5 `zones` need a worker each, and a node for each worker"
+    ),
+    ("nodes: 20", "nodes: 20, power_domains: 4"): (
+        "3:32: fleet.power_domains: its 4 `power_domains` need a worker each in one zone, and a zone has 3 at most"
+    ),
+    ("nodes: 20", "nodes: 20, pool: 'a.b'"): (
+        "3:32: fleet.pool: it has only letters, digits, `-` and `_`, and at most 128 of them"
+    ),
+    ("regions: 2, nodes: 20", "regions: {eu: {nodes: 2, gpu_type: H100, power_domains: 2}}"): (
+        "3:50: fleet.regions.eu.power_domains: its 2 `power_domains` need a worker each in one zone, and a zone has 1 at most"
     ),
     ("hours: 1}", "hours: 1, gpus_max: 321}"): (
         "5:40: workload[0].steady.gpus_max: a workload of 321 GPUs fits no region of this fleet: "
@@ -269,7 +278,7 @@ ERRORS = {
     ("name: an_hour", "name: 7"): "1:1: name: it must be a text, not a whole number; in quotes it is a text",
     ("name: an_hour", "name: 2026-13-45"): "1:1: name: 2026-13-45 is no value: month must be in 1..12",
     ("name: an_hour", "name: an_hour\non: 3"): (
-        "2:1: on: there is no field `on`; there are calm, checks, expectations, faults, fleet, history, jobs, name, "
+        "2:1: on: there is no field `on`; there are calm, checks, controllers, expectations, faults, fleet, history, jobs, name, "
         "survives, workload"
     ),
     ("role: worker", "no: worker"): (
@@ -532,7 +541,7 @@ def test_expectations_are_compared() -> None:
 
 
 def test_expectation_that_is_not_met_fails_the_run() -> None:
-    """It is told as the first thing that was wrong."""
+    """N12: it is told as the first thing that was wrong."""
     text = scenario_written(msgspec.structs.replace(TINY, faults=()))
     spec = parse_scenario(text + "expectations: [kills == 0, completed >= 1000]\n", "mine.yaml")
     outcome = run_quietly(spec, 1)

@@ -112,10 +112,10 @@ def test_seed_plays_alike_again() -> None:
 
 def test_failing_scenario_says_what_was_wrong() -> None:
     """A scenario that has no time to calm down cannot have ended."""
-    spec = draw_scenario(3)
+    spec = draw_scenario(4)
     hasty = replace(spec, calm=replace(spec.calm, minutes=0.001), workload=(_long(spec),))
-    assert "at the end" in played(hasty, 3, decides_twice=False).problem
-    assert "mizzen scenario swarm --first-seed 3 --seeds 1" == command_of(3)
+    assert "at the end" in played(hasty, 4, decides_twice=False).problem
+    assert "mizzen scenario swarm --first-seed 4 --seeds 1" == command_of(4)
 
 
 def test_whatever_a_run_raises_is_what_was_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

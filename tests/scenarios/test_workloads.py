@@ -14,12 +14,13 @@ from core.rules.submission import PRIORITY_MAX
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
 from scenarios.fleet import FleetSpec, read_fleet, regions_of
 from scenarios.parts import parts_in
-from scenarios.workload import Arrival, Workload
+from scenarios.workload import CONTROLLED, Arrival, Workload
 from scenarios.workloads.bursts import Bursts
 from scenarios.workloads.calibrated import Calibrated
 from scenarios.workloads.diurnal import Diurnal
 from scenarios.workloads.openb import Openb
 from scenarios.workloads.philly import Philly
+from scenarios.workloads.services import Services
 from scenarios.workloads.steady import Steady
 from tests.scenarios.loads import FLEET, drawn, gpus_of_all, job_of, work_seconds
 
@@ -105,8 +106,21 @@ def test_as_many_as_are_wanted_within_the_hours(workload: Workload) -> None:
 
 def test_every_sort_is_tested() -> None:
     """A new sort is a new test; traces are tested in test_traces.py."""
-    known = {Steady, Bursts, Diurnal, Calibrated, Openb, Philly}
+    known = {Steady, Bursts, Diurnal, Services, Calibrated, Openb, Philly}
     assert known == set(parts_in("workloads", Workload).values())
+
+
+def test_services_are_there_from_the_beginning_to_the_end() -> None:
+    """All in the first tenth of the span, of tasks that stand alone, and none ends before the span does."""
+    load = Services(workloads=10, hours=1, tasks=7, gpus=2, controller="control", unavailable_max=3)
+    arrivals = drawn(load)
+    assert 10 == len(arrivals)
+    assert max(arrival.at for arrival in arrivals) < 360 * SECOND
+    for arrival in arrivals:
+        assert (Kind.SERVICE, CONTROLLED) == (arrival.spec.kind, arrival.spec.tenant)
+        assert ("control", 3) == (arrival.spec.control.controller, arrival.spec.control.unavailable_max)
+        assert (7, 2000) == (job_of(arrival).tasks, job_of(arrival).need.gpu_milli)
+        assert work_seconds(arrival) >= 3600
 
 
 def test_compression_shortens_every_span() -> None:

@@ -67,7 +67,7 @@ async def test_every_workload_ends_as_it_should() -> None:
 
 
 async def test_every_workload_ends_though_server_queue_and_store_are_killed() -> None:
-    """The server by kill -9, the queue and one store in the middle of it all; each is started again."""
+    """M26: the server by kill -9, the queue and one store in the middle of it all; each is started again."""
     async with plane() as world:
         user = await world.client("client.user")
         ids = {spec.name: await submit(user, spec) for spec in A_DOZEN}

@@ -13,8 +13,9 @@ from core.effects import FindTasks, ForgetShare, PrepareShare, StartShare, StopS
 from core.messages.base import Message, Refused
 from core.messages.output import OutputPage, ReadOutput
 from core.messages.workers import PrepareTasks, TasksChanged, TasksFound, TasksPhase, TasksState
-from core.nouns.ids import RegionName, WorkerName, WorkloadId
+from core.nouns.ids import RegionName, ShareKey, WorkerName, WorkloadId
 from core.nouns.instant import seconds
+from core.nouns.operation import WHOLE, task_number
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Program
@@ -60,27 +61,27 @@ class Nodes:
     async def prepare(self, command: PrepareTasks) -> TasksState:
         """Until it is."""
         self.begin(PrepareShare(command))
-        return await self.until(TasksPhase.PREPARED, command.epoch)
+        return await self.until(TasksPhase.PREPARED, command.epoch, command.task, command.run)
 
     async def start(self, command: PrepareTasks) -> TasksState:
         """Prepare it, start it, and wait until it runs, or has run."""
         await self.prepare(command)
-        self.begin(StartShare(command.workload, command.epoch, command.sequence))
-        return await self.until(TasksPhase.RUNNING, command.epoch)
+        self.begin(StartShare(command.key, command.sequence))
+        return await self.until(TasksPhase.RUNNING, command.epoch, command.task, command.run)
 
     async def finish(self, command: PrepareTasks) -> TasksState:
         """Let it run to its end."""
         await self.prepare(command)
-        self.begin(StartShare(command.workload, command.epoch, command.sequence))
-        return await self.until(TasksPhase.ENDED, command.epoch)
+        self.begin(StartShare(command.key, command.sequence))
+        return await self.until(TasksPhase.ENDED, command.epoch, command.task, command.run)
 
     async def stop(self, epoch: int = 1, grace: int = GRACE) -> TasksState:
         """Stop it, and wait until it has."""
-        self.begin(StopShare(JOB, epoch, 20, grace))
+        self.begin(StopShare(ShareKey(JOB, epoch), 20, grace))
         return await self.until(TasksPhase.ENDED, epoch)
 
     def forget(self, epoch: int = 1) -> None:
-        self.begin(ForgetShare(JOB, epoch, 30))
+        self.begin(ForgetShare(ShareKey(JOB, epoch), 30))
 
     @property
     def found(self) -> TasksFound:
@@ -88,7 +89,7 @@ class Nodes:
         (found,) = [message for message in self.heard if isinstance(message, TasksFound)]
         return found
 
-    def states(self, epoch: int = 1) -> list[TasksState]:
+    def states(self, epoch: int = 1, task: int = WHOLE, run: int = 0) -> list[TasksState]:
         """All that was said of a share, in order, what was found included."""
         said: list[TasksState] = []
         for message in self.heard:
@@ -96,15 +97,17 @@ class Nodes:
                 said.append(message.tasks)
             elif isinstance(message, TasksFound):
                 said.extend(message.tasks)
-        return [state for state in said if (state.workload, state.epoch) == (JOB, epoch)]
+        return [state for state in said if state.key == ShareKey(JOB, epoch, task, run)]
 
-    def phases(self, epoch: int = 1) -> list[str]:
-        return [str(state.phase) for state in self.states(epoch)]
+    def phases(self, epoch: int = 1, task: int = WHOLE, run: int = 0) -> list[str]:
+        return [str(state.phase) for state in self.states(epoch, task, run)]
 
-    async def until(self, phase: TasksPhase, epoch: int = 1) -> TasksState:
+    async def until(self, phase: TasksPhase, epoch: int = 1, task: int = WHOLE, run: int = 0) -> TasksState:
         """Wait until a share is in this phase, or was."""
-        await self.until_true(lambda: phase in self.phases(epoch), lambda: f"{self.states(epoch)}")
-        return [state for state in self.states(epoch) if state.phase == phase][-1]
+        await self.until_true(
+            lambda: phase in self.phases(epoch, task, run), lambda: f"{self.states(epoch, task, run)}"
+        )
+        return [state for state in self.states(epoch, task, run) if state.phase == phase][-1]
 
     async def until_true(self, holds: Callable[[], bool], what: Callable[[], str] = lambda: "") -> None:
         await until(holds, PATIENCE_SECONDS, what)
@@ -182,6 +185,19 @@ def prepare(*programs: Program | str, tasks: int = 1, epoch: int = 1, **changed:
         for index, program in enumerate(programs)
     )
     return command_of(jobs, tasks, epoch, **changed)
+
+
+def alone(command: PrepareTasks, rank: int, *, group: int = 0, run: int = 0) -> PrepareTasks:
+    """The same for one task of the first job, which stands alone, on a node that is the job's so many-th."""
+    others = len(command.jobs) - 1
+    return replace(
+        command,
+        spreads=(Spread((group,), (1,)), *(Spread((), ()),) * others),
+        ranks=((rank,), *((),) * others),
+        groups=((group,), *((),) * others),
+        task=task_number(0, rank),
+        run=run,
+    )
 
 
 def emulated(work_seconds: float, epoch: int = 1, **more: float) -> PrepareTasks:

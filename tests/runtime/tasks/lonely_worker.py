@@ -27,7 +27,7 @@ async def serve(directory: Path, command: PrepareTasks) -> None:
         if isinstance(message, TasksChanged):
             print(message.tasks.phase, flush=True)
             if message.tasks.phase == TasksPhase.PREPARED:
-                spool.begin(StartShare(command.workload, command.epoch, command.sequence))
+                spool.begin(StartShare(command.key, command.sequence))
 
     spool.attach(hear)
     spool.begin(FindTasks())

@@ -5,14 +5,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from core.component import Effect
-from core.effects import ForgetShare, PrepareShare, StartShare, StopShare
+from core.effects import ForgetShare, KeepHeard, PrepareShare, StartShare, StopShare
 from core.messages.base import Message
-from core.messages.workers import TasksPhase
-from core.nouns.ids import WorkloadId
+from core.messages.workers import ISOLATED, TasksPhase
+from core.nouns.ids import ShareKey, WorkloadId
 from core.nouns.instant import seconds
 from runtime.spool import EmulatedSpool
 from runtime.tasks.emulated import EmulatedOnDisk
@@ -51,7 +52,7 @@ class Served:
 async def test_progress_is_a_function_of_the_start(place: Place, path: Path) -> None:
     """After a pause of any length a share has saved and ended as if it had been watched."""
     command = emulated(30, checkpoint_every=8)
-    Served(place, path).begin(PrepareShare(command), StartShare(JOB, 1, 11))
+    Served(place, path).begin(PrepareShare(command), StartShare(ShareKey(JOB, 1), 11))
     await place.sleep(20)
     (state,) = Served(place, path).shares.states()
     assert (TasksPhase.RUNNING, 16_000) == (state.phase, state.saved_step)
@@ -59,7 +60,7 @@ async def test_progress_is_a_function_of_the_start(place: Place, path: Path) -> 
     (state,) = Served(place, path).shares.states()
     assert (TasksPhase.ENDED, 24_000, 0) == (state.phase, state.saved_step, state.exit_code)
     served = Served(place, path)
-    served.begin(ForgetShare(JOB, 1, 30))
+    served.begin(ForgetShare(ShareKey(JOB, 1), 30))
     assert () == Served(place, path).shares.states()
 
 
@@ -68,9 +69,9 @@ async def test_stop_is_remembered(place: Place, path: Path) -> None:
     """A share that was stopping ends when it would have, with what it saved in its grace."""
     command = emulated(100, checkpoint_every=60, stop_span=4)
     served = Served(place, path)
-    served.begin(PrepareShare(command), StartShare(JOB, 1, 11))
+    served.begin(PrepareShare(command), StartShare(ShareKey(JOB, 1), 11))
     await place.sleep(20)
-    served.begin(StopShare(JOB, 1, 12, seconds(30)))
+    served.begin(StopShare(ShareKey(JOB, 1), 12, seconds(30)))
     await place.sleep(2)
     (state,) = Served(place, path).shares.states()
     assert (TasksPhase.STOPPING, 20_000) == (state.phase, state.saved_step)
@@ -86,15 +87,17 @@ async def test_it_equals_a_spool_that_nobody_killed(place: Place, path: Path) ->
     unkilled = EmulatedSpool("w0", place.clock())
     served = Served(place, path)
     for number in range(300):
-        key = WorkloadId(f"w-{dice.randrange(12)}"), 1
-        command = replace(emulated(dice.randrange(1, 60), checkpoint_every=7, stop_span=3), workload=key[0])
+        key = ShareKey(WorkloadId(f"w-{dice.randrange(4)}"), 1, dice.randrange(-1, 2), dice.randrange(2))
+        command = replace(
+            emulated(dice.randrange(1, 60), checkpoint_every=7, stop_span=3), workload=key.workload
+        )
         effect: Effect = dice.choice(
             [
                 PrepareShare(command),
-                StartShare(*key, number),
-                StartShare(*key, number),
-                StopShare(*key, number, seconds(dice.randrange(5))),
-                ForgetShare(*key, number),
+                StartShare(key, number),
+                StartShare(key, number),
+                StopShare(key, number, seconds(dice.randrange(5))),
+                ForgetShare(key, number),
             ]
         )
         unkilled.catch_up(place.clock().now())
@@ -106,7 +109,7 @@ async def test_it_equals_a_spool_that_nobody_killed(place: Place, path: Path) ->
         unkilled.catch_up(place.clock().now())
         assert [share.state for share in unkilled.shares.values()] == sorted(
             served.shares.states(),
-            key=lambda state: list(unkilled.shares).index((state.workload, state.epoch)),
+            key=lambda state: list(unkilled.shares).index(state.key),
         )
 
 
@@ -115,11 +118,11 @@ async def test_journal_stays_small(place: Place, path: Path) -> None:
     """What is forgotten leaves it, also while the process lives."""
     served = Served(place, path)
     for number in range(1000):
-        key = WorkloadId(f"w-{number}"), 1
+        key = ShareKey(WorkloadId(f"w-{number}"), 1)
         served.begin(
-            PrepareShare(replace(emulated(1), workload=key[0])),
-            StopShare(*key, 1, 0),
-            ForgetShare(*key, 2),
+            PrepareShare(replace(emulated(1), workload=key.workload)),
+            StopShare(key, 1, 0),
+            ForgetShare(key, 2),
         )
     assert path.read_bytes().count(b"\n") < 300
     assert () == Served(place, path).shares.states()
@@ -129,20 +132,58 @@ async def test_journal_stays_small(place: Place, path: Path) -> None:
 @on_disk
 async def test_line_that_was_cut_off(place: Place, path: Path) -> None:
     """Nobody heard of it, so it never happened."""
-    Served(place, path).begin(PrepareShare(emulated(30)), StartShare(JOB, 1, 11))
+    Served(place, path).begin(PrepareShare(emulated(30)), StartShare(ShareKey(JOB, 1), 11))
     whole = path.read_bytes()
     path.write_bytes(whole[:-5])
     (state,) = Served(place, path).shares.states()
     assert TasksPhase.PREPARED == state.phase
-    Served(place, path).begin(StartShare(JOB, 1, 12))
+    Served(place, path).begin(StartShare(ShareKey(JOB, 1), 12))
     assert whole == path.read_bytes()
 
 
 @on_disk
 async def test_damaged_journal_is_explained(place: Place, path: Path) -> None:
     """By the line in it."""
-    Served(place, path).begin(PrepareShare(emulated(30)), StartShare(JOB, 1, 11))
+    Served(place, path).begin(PrepareShare(emulated(30)), StartShare(ShareKey(JOB, 1), 11))
     for damage in (b'{"at":1', b'{"at":1,"deed":"sing","workload":"w","epoch":1}', b"\xff"):
         path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n" + damage + b"\n")
         with pytest.raises(SpoolDamaged, match=r"is damaged .line 2: "):
             Served(place, path)
+
+
+@on_disk
+async def test_journal_of_an_older_build(place: Place, path: Path) -> None:
+    """Its lines name neither a task nor a run: they are of gangs."""
+    Served(place, path).begin(
+        PrepareShare(emulated(30)), StartShare(ShareKey(JOB, 1), 11), StopShare(ShareKey(JOB, 1), 12, 0)
+    )
+    deeds = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    for deed in deeds:
+        assert not {"task", "run"} & set(deed)
+        for name in ("task", "run", "isolation"):
+            deed.get("command", {}).pop(name, None)
+    path.write_bytes(b"".join(msgspec.json.encode(deed) + b"\n" for deed in deeds))
+    (state,) = Served(place, path).shares.states()
+    assert (ShareKey(JOB, 1), TasksPhase.ENDED, 143) == (state.key, state.phase, state.exit_code)
+
+
+@on_disk
+async def test_strict_share_that_stopped_by_itself(place: Place, path: Path) -> None:
+    """T26: whoever reads the journal finds that, though its region was heard since; a new process counts from its own start."""
+    served = Served(place, path)
+    command = replace(emulated(500, stop_span=4), isolation=seconds(60))
+    served.begin(PrepareShare(command), StartShare(command.key, 11))
+    await place.sleep(50)
+    served = Served(place, path)
+    await place.sleep(50)
+    (state,) = served.shares.states()
+    assert TasksPhase.RUNNING == state.phase
+    await place.sleep(12)
+    served.shares.states()
+    served.begin(KeepHeard(0))
+    for _ in range(2):
+        (state,) = Served(place, path).shares.states()
+        assert TasksPhase.STOPPING == state.phase
+    await place.sleep(3)
+    (state,) = Served(place, path).shares.states()
+    assert (TasksPhase.ENDED, ISOLATED) == (state.phase, state.exit_code)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from core.effects import StartShare
 from core.messages.workers import TasksPhase
+from core.nouns.ids import ShareKey
 from core.nouns.instant import Instant
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
@@ -19,7 +20,7 @@ from runtime.clock import Clock
 from runtime.tasks.environment import Addresses, Place, environment_of, replacing_shell
 from runtime.tasks.slots import Device
 from runtime.tasks.spool import TaskSpool
-from tests.runtime.tasks.aids import JOB, Nodes, nodes, prepare
+from tests.runtime.tasks.aids import JOB, Nodes, alone, nodes, prepare
 
 SEE = f"{shlex.quote(sys.executable)} -I -S -c 'import os; [print(k, v) for k, v in sorted(os.environ.items())]'"
 """A command that says its environment, a variable a line."""
@@ -41,7 +42,7 @@ async def test_gang_over_two_workers_sees_where_it_stands(spool_path: Path) -> N
     async with nodes(spool_path) as made:
         prepared = await made.prepare(command)
         assert (0,) == prepared.ports, "rank 0 is elsewhere"
-        made.begin(StartShare(JOB, 1, 11, ("10.0.0.1:2000",), (("10.0.0.1", "10.0.0.2"),)))
+        made.begin(StartShare(ShareKey(JOB, 1), 11, ("10.0.0.1:2000",), (("10.0.0.1", "10.0.0.2"),)))
         await made.until(TasksPhase.ENDED)
         for local in range(3):
             task = seen(made, 2 + local)
@@ -100,7 +101,7 @@ async def test_ports_are_free_and_nobody_elses(spool_path: Path) -> None:
         other = await made.prepare(prepare("true", epoch=2))
         ports = [*prepared.ports, *other.ports]
         assert 3 == len({port // 2 for port in ports})
-        made.begin(StartShare(JOB, 1, 11))
+        made.begin(StartShare(ShareKey(JOB, 1), 11))
         await made.until(TasksPhase.ENDED)
         assert "both\n" == made.output()
         await made.stop(epoch=2)
@@ -269,3 +270,45 @@ def environment(command: object, devices: tuple[str, ...] = ()) -> dict[str, str
     place = Place(0, 2, 1, 2, 1, 5, (), devices)
     addresses = Addresses(("a:2000",), (("a", "b"),))
     return environment_of(command, place, addresses, Path("/task"), Path("/base"), {})  # type: ignore[arg-type]
+
+
+@pytest.mark.processes
+async def test_task_that_stands_alone_sees_its_job(spool_path: Path) -> None:
+    """Its rank among all of them; it is alone on its node, and where nobody says who is rank 0, it is its own master."""
+    async with nodes(spool_path) as made:
+        command = alone(prepare(SEE, tasks=8, epoch=2), 5, group=3, run=4)
+        await made.finish(command)
+        task = seen(made, 5, epoch=2)
+        expected = {
+            "RANK": "5",
+            "WORLD_SIZE": "8",
+            "GROUP_RANK": "3",
+            "LOCAL_RANK": "0",
+            "LOCAL_WORLD_SIZE": "1",
+            "MASTER_ADDR": "127.0.0.1",
+            "MIZZEN_ATTEMPT": "2",
+            "TORCHELASTIC_RESTART_COUNT": "4",
+            "MIZZEN_CHECKPOINT_DIR": str(made.spool.layout.checkpoints / "w-1" / "2"),
+        }
+        assert expected == {name: task.get(name) for name in expected}
+        assert int(task["MASTER_PORT"]) > 0
+        assert task["MIZZEN_AGREE_ADDR"] == f"127.0.0.1:{int(task['MASTER_PORT']) + 1}"
+        other = alone(prepare(SEE, tasks=8, epoch=2), 6, group=4)
+        await made.prepare(other)
+        made.begin(StartShare(other.key, 12, ("10.0.0.1:2000",), (("10.0.0.1", "10.0.0.2"),)))
+        await made.until(TasksPhase.ENDED, 2, other.task)
+        assert ("10.0.0.1", "6") == (
+            seen(made, 6, epoch=2)["MASTER_ADDR"],
+            seen(made, 6, epoch=2)["RANK"],
+        )
+
+
+def test_gang_that_was_paused_counts_its_starts() -> None:
+    """It resumes what it wrote itself: its own epoch's newest checkpoint."""
+    program = Program("x", checkpoint_dir="/shared", has_slurm_env=True)
+    task = environment(prepare(program, epoch=3, run=2, resume_epoch=3, resume_step=40))
+    assert ("/shared/w-1/3", "/shared/w-1/3/40") == (
+        task["MIZZEN_CHECKPOINT_DIR"],
+        task["MIZZEN_RESUME_FROM"],
+    )
+    assert ("4", "4") == (task["TORCHELASTIC_RESTART_COUNT"], task["SLURM_RESTART_COUNT"])

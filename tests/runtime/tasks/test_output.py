@@ -12,12 +12,13 @@ from core.effects import StartShare
 from core.messages.base import Refused
 from core.messages.output import OutputPage, ReadOutput
 from core.messages.workers import TasksPhase
-from core.nouns.ids import RegionName, WorkerName
+from core.nouns.ids import RegionName, ShareKey, WorkerName
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.reasons import Reason
 from runtime.tasks.output import OutputServer, page_of
 from runtime.tasks.retention import Retention
 from runtime.tasks.rubbish import Rubbish
+from runtime.tasks.segments import Output
 from runtime.tasks.share import TaskLimits
 from tests.runtime.aids import Place, virtual
 from tests.runtime.tasks.aids import JOB, asked, nodes, prepare, read
@@ -40,7 +41,7 @@ async def test_much_output_leaves_bounded_files(spool_path: Path) -> None:
     async with nodes(spool_path, limits=SMALL) as made:
         outputs = made.spool.layout.outputs
         await made.prepare(prepare(f"{shlex.quote(sys.executable)} -I -S -c {shlex.quote(code)}"))
-        made.begin(StartShare(JOB, 1, 11))
+        made.begin(StartShare(ShareKey(JOB, 1), 11))
         ended = await made.until(TasksPhase.ENDED)
         assert 0 == ended.exit_code
         sizes = [path.stat().st_size for path in (outputs / "w-1.1" / "job-0.0").iterdir()]
@@ -61,7 +62,7 @@ async def test_pages_follow_a_task(spool_path: Path) -> None:
         outputs = made.spool.layout.outputs
         await made.prepare(prepare("echo one; echo two >&2; sleep 600"))
         assert (b"", 0, False) == (page(outputs).data, page(outputs).next_offset, page(outputs).is_ended)
-        made.begin(StartShare(JOB, 1, 11))
+        made.begin(StartShare(ShareKey(JOB, 1), 11))
         await made.until_said("two\n")
         first = page(outputs)
         assert (b"one\ntwo\n", 0, 8, False) == (first.data, first.offset, first.next_offset, first.is_ended)
@@ -73,6 +74,32 @@ async def test_pages_follow_a_task(spool_path: Path) -> None:
         assert 8 == page(outputs, 400).offset
         made.forget()
         assert b"one\ntwo\n" == page(outputs).data, "it stays when the share is forgotten"
+
+
+def test_runs_of_a_task_take_no_more_room_than_one(tmp_path: Path) -> None:
+    """Each writes on where the one before it left off, also within a file; the oldest files are dropped over all of them."""
+    written = b""
+    for run in range(40):
+        output = Output(str(tmp_path), 100, 3)
+        for part in range(run % 4):
+            data = f"run {run} part {part}\n".encode() * (1 + run % 3)
+            output.write(data)
+            written += data
+    paths = sorted(tmp_path.iterdir())
+    assert 3 == len(paths)
+    first = int(paths[0].name)
+    kept = b"".join(path.read_bytes() for path in paths)
+    assert (len(written) - len(kept), written[first:]) == (first, kept)
+    Output(str(tmp_path), 100, 3)
+    assert paths == sorted(tmp_path.iterdir())
+    assert [100, 100] == [path.stat().st_size for path in paths[:2]], "no room was left unused"
+
+
+def test_run_under_lower_limits(tmp_path: Path) -> None:
+    """What is too much by them goes as soon as there is more."""
+    Output(str(tmp_path), 10, 8).write(b"x" * 80)
+    Output(str(tmp_path), 10, 2).write(b"y")
+    assert [70, 80] == sorted(int(path.name) for path in tmp_path.iterdir())
 
 
 def test_pages_over_gaps(tmp_path: Path) -> None:

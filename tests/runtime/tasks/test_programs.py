@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core.effects import PrepareShare, StartShare, StopShare
-from core.messages.workers import TasksPhase
+from core.effects import ForgetShare, PrepareShare, StartShare, StopShare
+from core.messages.output import OutputPage
+from core.messages.workers import ISOLATED, TasksPhase
+from core.nouns.ids import ShareKey
 from core.nouns.instant import seconds
+from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
 from core.nouns.workload import Program
+from runtime.tasks.output import page_of
 from runtime.tasks.share import TaskLimits
 from runtime.tasks.task import Task
 from tests.runtime.tasks.aids import (
@@ -21,6 +25,8 @@ from tests.runtime.tasks.aids import (
     GRACE,
     JOB,
     Nodes,
+    alone,
+    asked,
     nodes,
     prepare,
 )
@@ -44,7 +50,7 @@ async def test_gang_runs_and_ends(spool_path: Path) -> None:
         go = made.spool.layout.checkpoints / JOB / "go"
         go.parent.mkdir()
         os.mkfifo(go)
-        made.begin(StartShare(JOB, 1, 11))
+        made.begin(StartShare(ShareKey(JOB, 1), 11))
         await made.until(TasksPhase.RUNNING)
         for rank in range(3):
             await made.until_said(f"I am {rank}\n", rank)
@@ -141,7 +147,7 @@ async def test_stop_right_behind_the_start(spool_path: Path) -> None:
     async with nodes(spool_path) as made:
         for epoch in range(1, 6):
             await made.prepare(prepare("exec sleep 600", epoch=epoch, tasks=2))
-            made.begin(StartShare(JOB, epoch, 20), StopShare(JOB, epoch, 20, GRACE))
+            made.begin(StartShare(ShareKey(JOB, epoch), 20), StopShare(ShareKey(JOB, epoch), 20, GRACE))
             ended = await made.until(TasksPhase.ENDED, epoch)
             assert EXIT_STOPPED == ended.exit_code
 
@@ -167,7 +173,7 @@ async def test_early_warning(spool_path: Path) -> None:
         )
         await made.start(prepare(Program(f"cd /; {run}; exit $?", early_warning=seconds(0.2))))
         await made.until_said("up")
-        made.begin(StopShare(JOB, 1, 20, GRACE))
+        made.begin(StopShare(ShareKey(JOB, 1), 20, GRACE))
         await made.until_said("warned")
         assert "told" not in made.output()
         ended = await made.until(TasksPhase.ENDED)
@@ -205,7 +211,7 @@ async def test_prepared_share_stops_at_once(spool_path: Path) -> None:
         await made.prepare(prepare("echo up", tasks=2))
         ended = await made.stop()
         assert EXIT_STOPPED == ended.exit_code
-        made.begin(StartShare(JOB, 1, 21))
+        made.begin(StartShare(ShareKey(JOB, 1), 21))
         assert "" == made.output()
 
 
@@ -214,7 +220,7 @@ async def test_prepared_share_that_nobody_starts(spool_path: Path) -> None:
     async with nodes(spool_path, limits=TaskLimits(prepared_span=seconds(0.1))) as made:
         await made.prepare(prepare("echo up"))
         ended = await made.until(TasksPhase.ENDED)
-        assert -1 == ended.exit_code
+        assert (ISOLATED, ()) == (ended.exit_code, ended.failed_nodes)
         assert "" == made.output()
 
 
@@ -237,8 +243,8 @@ async def test_doing_it_twice_changes_nothing_more(spool_path: Path) -> None:
         made.begin(PrepareShare(command), PrepareShare(command))
         await made.start(command)
         await made.until_said("up")
-        made.begin(PrepareShare(command), StartShare(JOB, 1, 11))
-        made.begin(StopShare(JOB, 1, 12, GRACE), StopShare(JOB, 1, 13, seconds(0)))
+        made.begin(PrepareShare(command), StartShare(ShareKey(JOB, 1), 11))
+        made.begin(StopShare(ShareKey(JOB, 1), 12, GRACE), StopShare(ShareKey(JOB, 1), 13, seconds(0)))
         ended = await made.until(TasksPhase.ENDED)
         runners = [task.state.runner.pid for task in _tasks(made) if task.state is not None]
         made.forget()
@@ -258,6 +264,7 @@ async def test_checkpoints_are_told(spool_path: Path) -> None:
     )
     async with nodes(spool_path) as made:
         await made.start(prepare(run, tasks=2))
+        await made.until_said("up")
         await made.until_said("up", rank=1)
         await made.until_true(lambda: 10 in [state.saved_step for state in made.states()])
         ended = await made.stop()
@@ -289,8 +296,108 @@ async def test_device_that_is_not_there(spool_path: Path) -> None:
         assert "2000 milli of a GPU are not free on this machine" in made.output(1)
 
 
-def _kill_runner(made: Nodes, rank: int) -> None:
-    state = _tasks(made)[rank].state
+async def test_where_it_failed(spool_path: Path) -> None:
+    """On the node of the task that failed first: those who were stopped for it failed nowhere, nor who was told to stop."""
+    spreads = (Spread((4, 7), (1, 1)),)
+    async with nodes(spool_path) as made:
+        ended = await made.finish(prepare("[ $RANK = 1 ] && exit 3; sleep 600", tasks=2, spreads=spreads))
+        assert (3, (7,)) == (ended.exit_code, ended.failed_nodes)
+        await made.start(prepare("exec sleep 600", tasks=2, spreads=spreads, epoch=2))
+        ended = await made.stop(epoch=2)
+        assert (EXIT_STOPPED, ()) == (ended.exit_code, ended.failed_nodes)
+        ended = await made.finish(prepare("true", tasks=2, spreads=spreads, epoch=3))
+        assert (0, ()) == (ended.exit_code, ended.failed_nodes)
+        await made.start(prepare("exec sleep 600", spreads=(Spread((9,), (1,)),), epoch=4))
+        _kill_runner(made, 0, epoch=4)
+        ended = await made.until(TasksPhase.ENDED, 4)
+        assert (-1, (9,)) == (ended.exit_code, ended.failed_nodes)
+
+
+# Tasks that stand alone.
+
+
+async def test_tasks_that_stand_alone_do_not_share_their_fate(spool_path: Path) -> None:
+    """Each is a share of its own: one fails, the others go on, and the output of each stays its own."""
+    async with nodes(spool_path) as made:
+        gang = prepare("echo $RANK up; [ $RANK = 2 ] && exit 3; exec sleep 600", tasks=3)
+        await made.start(alone(gang, 0))
+        await made.start(alone(gang, 1, group=1))
+        ended = await made.finish(alone(gang, 2, group=5))
+        assert (3, (5,), 2, 0) == (ended.exit_code, ended.failed_nodes, ended.task, ended.run)
+        for rank in range(3):
+            await made.until_said(f"{rank} up\n", rank)
+        made.begin(StopShare(ShareKey(JOB, 1, 0), 20, GRACE))
+        await made.until(TasksPhase.ENDED, task=0)
+        assert TasksPhase.RUNNING == made.states(task=1)[-1].phase
+        assert ["0 up\n", "1 up\n", "2 up\n"] == [made.output(rank) for rank in range(3)]
+        made.begin(StopShare(ShareKey(JOB, 1, 1), 20, GRACE))
+        await made.until(TasksPhase.ENDED, task=1)
+        await made.until_nobody()
+
+
+async def test_next_run_of_a_task(spool_path: Path) -> None:
+    """It writes on behind the run before, while nothing else of the attempt is touched; the output has ended between them."""
+    async with nodes(spool_path) as made:
+        gang = prepare("echo run $TORCHELASTIC_RESTART_COUNT; exec sleep 600", tasks=2)
+        await made.start(alone(gang, 1))
+        await made.start(alone(gang, 0))
+        for run in range(1, 4):
+            await made.until_said(f"run {run - 1}\n")
+            assert not _is_ended(made)
+            made.begin(StopShare(ShareKey(JOB, 1, 0, run - 1), 20, GRACE))
+            ended = await made.until(TasksPhase.ENDED, task=0, run=run - 1)
+            assert (EXIT_STOPPED, run - 1) == (ended.exit_code, ended.run)
+            assert _is_ended(made)
+            await made.start(alone(gang, 0, run=run))
+            made.begin(ForgetShare(ShareKey(JOB, 1, 0, run - 1), 30))
+        assert "run 0\nrun 1\nrun 2\nrun 3\n" == await made.until_said("run 3\n")
+        assert "run 0\n" == made.output(1)
+        made.begin(StopShare(ShareKey(JOB, 1, 0, 3), 20, GRACE), StopShare(ShareKey(JOB, 1, 1), 20, GRACE))
+        await made.until_nobody()
+
+
+async def test_next_run_of_a_paused_gang(spool_path: Path) -> None:
+    """All of it starts again where it was, from what it saved, and writes on; its tasks are found under the new run."""
+    run = "echo from ${MIZZEN_RESUME_STEP-nothing}; mkdir -p $MIZZEN_CHECKPOINT_DIR/5; touch $MIZZEN_CHECKPOINT_DIR/5.done; exec sleep 600"
+    async with nodes(spool_path) as made:
+        await made.start(prepare(run, tasks=2))
+        await made.until_true(lambda: 5 in [state.saved_step for state in made.states()])
+        for rank in range(2):
+            await made.until_said("from nothing\n", rank)
+        await made.stop()
+        made.forget()
+        again = prepare(run, tasks=2, run=1, resume_epoch=1, resume_step=5)
+        await made.start(again)
+        for rank in range(2):
+            assert "from nothing\nfrom 5\n" == await made.until_said("from 5\n", rank)
+    async with nodes(spool_path) as made:
+        (found,) = made.found.tasks
+        assert (again.key, TasksPhase.RUNNING) == (found.key, found.phase)
+        made.begin(StopShare(again.key, 20, GRACE))
+        await made.until_nobody()
+
+
+async def test_run_that_cannot_be_started(spool_path: Path) -> None:
+    """It says so behind what the run before wrote."""
+    async with nodes(spool_path) as made:
+        gang = prepare("echo up", tasks=2)
+        await made.finish(alone(gang, 0))
+        lacking = replace(gang.jobs[0], gpu_type="H100", need=Amount(2000))
+        command = alone(replace(gang, jobs=(lacking,)), 0, group=3, run=1)
+        made.begin(PrepareShare(command))
+        ended = await made.until(TasksPhase.ENDED, task=0, run=1)
+        assert (126, (3,)) == (ended.exit_code, ended.failed_nodes)
+        assert made.output().startswith("up\nmizzen: the task cannot be started")
+
+
+def _is_ended(made: Nodes) -> bool:
+    page = page_of(made.spool.layout.outputs, asked(10_000))
+    assert isinstance(page, OutputPage)
+    return page.is_ended
+
+
+def _kill_runner(made: Nodes, rank: int, epoch: int = 1) -> None:
+    state = made.spool._programs.shares[ShareKey(JOB, epoch)].tasks[rank].state
     assert state is not None
     os.kill(state.runner.pid, 9)
 

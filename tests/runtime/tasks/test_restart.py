@@ -13,6 +13,7 @@ import pytest
 
 from core.effects import PrepareShare, StartShare
 from core.messages.workers import PrepareTasks, TasksPhase
+from core.nouns.ids import ShareKey
 from core.nouns.instant import seconds
 from runtime.tasks.errors import SpoolInUse
 from runtime.tasks.share import TaskLimits
@@ -52,7 +53,7 @@ def pipes(spool_path: Path) -> Path:
 
 
 async def test_running_tasks_are_adopted(spool_path: Path) -> None:
-    """They never noticed; the next worker hears of their end, and has what they wrote."""
+    """T25: they never noticed; the next worker hears of their end, and has what they wrote."""
     told = pipes(spool_path)
     with worker(spool_path, prepare(WAITS, tasks=2)) as process:
         process.kill()
@@ -148,7 +149,7 @@ async def test_prepared_share_is_started_by_the_next_worker(spool_path: Path) ->
         prepared = await made.prepare(prepare("echo up", tasks=2))
     async with nodes(spool_path) as made:
         assert (prepared,) == made.found.tasks
-        made.begin(StartShare(JOB, 1, 12))
+        made.begin(StartShare(ShareKey(JOB, 1), 12))
         ended = await made.until(TasksPhase.ENDED)
         assert 0 == ended.exit_code
 

@@ -8,6 +8,7 @@ import pytest
 from core.effects import FindTasks, KeepFence, PrepareShare, StartShare
 from core.messages.base import Message
 from core.messages.workers import TasksFound, TasksPhase
+from core.nouns.ids import ShareKey
 from core.nouns.instant import Instant
 from runtime.clock import Clock
 from runtime.tasks.errors import SpoolDamaged
@@ -67,7 +68,7 @@ async def test_damaged_share_is_explained(spool_path: Path, name: str) -> None:
 async def test_emulated_and_real_live_in_one_spool(spool_path: Path) -> None:
     """Each share is found as it stands, whichever it is."""
     async with nodes(spool_path) as made:
-        made.begin(PrepareShare(emulated(0.05, epoch=2)), StartShare(JOB, 2, 11))
+        made.begin(PrepareShare(emulated(0.05, epoch=2)), StartShare(ShareKey(JOB, 2), 11))
         await made.until(TasksPhase.RUNNING, epoch=2)
         await made.finish(prepare("exit 5"))
         await made.until(TasksPhase.ENDED, epoch=2)
@@ -84,6 +85,6 @@ async def test_nothing_is_told_before_it_is_asked_for(spool_path: Path) -> None:
     made.begin(PrepareShare(emulated(1)))
     assert [] == heard
     made.begin(FindTasks())
-    made.begin(StartShare(JOB, 1, 12))
+    made.begin(StartShare(ShareKey(JOB, 1), 12))
     assert ["TasksFound", "TasksChanged"] == [type(message).__name__ for message in heard]
     made.close()

@@ -1,0 +1,84 @@
+"""Curves over time as an SVG: enough to lay a figure beside a published one, and nothing to install."""
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from msgspec import Struct
+
+Scale = Callable[[float], float]
+WIDTH, HEIGHT = 720, 360
+LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 50
+TICKS = 6
+COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#555555")
+
+
+class Curve(Struct, frozen=True):
+    """Values that hold from one time to the next."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    """Time and value, by time."""
+
+
+class Mark(Struct, frozen=True):
+    """Something that happens at a time."""
+
+    at: float
+    name: str
+
+
+def drawn(title: str, x_name: str, y_name: str, curves: Sequence[Curve], marks: Sequence[Mark] = ()) -> str:
+    """One figure."""
+    x_max = max((x for curve in curves for x, _ in curve.points), default=1.0) or 1.0
+    y_max = max((y for curve in curves for _, y in curve.points), default=1.0) or 1.0
+
+    def x_of(value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * value / x_max
+
+    def y_of(value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / y_max
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{WIDTH / 2:.0f}" y="20" text-anchor="middle" font-size="14">{escape(title)}</text>',
+    ]
+    for tick in range(TICKS + 1):
+        x, y = x_max * tick / TICKS, y_max * tick / TICKS
+        parts += [
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_of(y):.1f}" y2="{y_of(y):.1f}" stroke="#dddddd"/>',
+            f'<text x="{LEFT - 6}" y="{y_of(y) + 4:.1f}" text-anchor="end">{y:,.4g}</text>',
+            f'<text x="{x_of(x):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{x:,.4g}</text>',
+        ]
+    for mark in marks:
+        x = x_of(mark.at)
+        parts += [
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" stroke="#999999" stroke-dasharray="4 3"/>',
+            f'<text x="{x + 3:.1f}" y="{TOP + 10}" fill="#666666">{escape(mark.name)}</text>',
+        ]
+    for number, curve in enumerate(curves):
+        colour = COLOURS[number % len(COLOURS)]
+        parts.append(
+            f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{_steps(curve, x_of, y_of, x_max)}"/>'
+        )
+        parts.append(
+            f'<text x="{LEFT + 8}" y="{TOP + 26 + 15 * number}" fill="{colour}">{escape(curve.name)}</text>'
+        )
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    parts += [
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_name)}</text>',
+        f'<text transform="translate(16 {middle:.0f}) rotate(-90)" text-anchor="middle">{escape(y_name)}</text>',
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _steps(curve: Curve, x_of: Scale, y_of: Scale, x_max: float) -> str:
+    points = []
+    before: float | None = None
+    for x, y in [*curve.points, *([(x_max, curve.points[-1][1])] if curve.points else [])]:
+        if before is not None:
+            points.append(f"{x_of(x):.1f},{y_of(before):.1f}")
+        points.append(f"{x_of(x):.1f},{y_of(y):.1f}")
+        before = y
+    return " ".join(points)

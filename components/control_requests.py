@@ -1,0 +1,99 @@
+"""What a controller is asked: the whole state of one attempt, as Twine's six fields and what it acknowledged."""
+
+from core.images import RegionImage
+from core.images.capacity import Closure
+from core.images.control import AttemptControl, OperationRow
+from core.messages.control import (
+    AdvanceNotice,
+    JobHandle,
+    OperationAsked,
+    OperationCompleted,
+    TaskControlRequest,
+)
+from core.nouns.ids import AttemptKey, RegionName, TenantName
+from core.nouns.instant import Instant
+from core.nouns.limits import CONTROL_ASKED_MAX
+from core.nouns.operation import DRAIN, MAINTENANCE, WHOLE, OperationPhase, Outcome, task_number
+from core.nouns.placement import nodes_of_ranks, numbers_in
+
+
+def request_of(
+    region: RegionName, image: RegionImage, key: AttemptKey, row: AttemptControl, now: Instant
+) -> TaskControlRequest:
+    """The request that the image makes now. `now` is on the keeper's clock, as well as can be told."""
+    asked = [
+        (number, operation)
+        for number, operation in row.operations.items()
+        if operation.phase is OperationPhase.ASKED
+    ]
+    done = [(number, operation) for number, operation in row.operations.items() if not operation.is_live]
+    return TaskControlRequest(
+        tenant=TenantName(row.tenant),
+        controller=row.spec.controller,
+        job=JobHandle(region, *key),
+        requests=tuple(_asked(number, operation, now) for number, operation in asked[:CONTROL_ASKED_MAX]),
+        completed=tuple(
+            OperationCompleted(number, operation.kind, operation.task, Outcome(operation.outcome))
+            for number, operation in done
+        ),
+        notices=_notices(image, key, row, now),
+        unhealthy=tuple(row.unavailable()),
+        sequence=row.changed,
+        acked=tuple(sorted(row.acknowledged())),
+    )
+
+
+def says_something(row: AttemptControl) -> bool:
+    """Whether a controller has anything to hear or to decide."""
+    return any(
+        operation.phase is OperationPhase.ASKED or not operation.is_live
+        for operation in row.operations.values()
+    )
+
+
+def _asked(number: int, operation: OperationRow, now: Instant) -> OperationAsked:
+    left = max(1, operation.requested_at + operation.deadline - now) if operation.deadline else 0
+    notice = operation.source if operation.source.startswith((DRAIN, MAINTENANCE)) else ""
+    return OperationAsked(number, operation.kind, operation.task, operation.reason, notice, left)
+
+
+def _notices(
+    image: RegionImage, key: AttemptKey, row: AttemptControl, now: Instant
+) -> tuple[AdvanceNotice, ...]:
+    """One for each drain and maintenance that any of its live operations is for."""
+    tasks: dict[str, list[int]] = {}
+    for operation in row.operations.values():
+        if operation.is_live and operation.source in image.capacity.closures:
+            tasks.setdefault(operation.source, []).append(operation.task)
+    notices = []
+    for source, touched in sorted(tasks.items()):
+        closure = image.capacity.closures[source]
+        numbers = _ranks_on(image, key, closure) if WHOLE in touched else touched
+        planned = image.maintenance.rows.get(source)
+        ends_at = planned.starts_at if planned is not None else closure.at + closure.deadline
+        has_deadline = planned is not None or closure.deadline > 0
+        notices.append(
+            AdvanceNotice(
+                source,
+                planned.kind if planned is not None else None,
+                tuple(sorted(numbers)),
+                closure.reason,
+                max(1, ends_at - now) if has_deadline else 0,
+                planned.lasts if planned is not None else 0,
+            )
+        )
+    return tuple(notices)
+
+
+def _ranks_on(image: RegionImage, key: AttemptKey, closure: Closure) -> list[int]:
+    """The tasks of a gang that are on these nodes: what its controller may have to do without."""
+    held = image.capacity.holding(*key)
+    if held is None:
+        return [WHOLE]
+    nodes = set(numbers_in(closure.nodes))
+    return [
+        task_number(job, rank)
+        for job, spread in enumerate(held.claim.spreads)
+        for rank, node in enumerate(nodes_of_ranks(spread))
+        if node in nodes
+    ]

@@ -1,0 +1,53 @@
+"""What a placement store remembers: the region's image, the queue's awards, and claims that are ahead of them."""
+
+from collections import deque
+
+from msgspec import Struct
+
+from core.fact import Note
+from core.images import GlobalImage, RegionImage
+from core.nouns.ids import AttemptKey
+from core.nouns.instant import Instant
+from core.nouns.limits import TOUCHED_MAX
+from core.nouns.placement import Claim
+
+
+class ClaimWaits(Note, frozen=True):
+    """A claim names an award that was not read yet."""
+
+    claim: Claim
+
+
+class ClaimJudged(Note, frozen=True):
+    """A waiting claim was judged, or is too old to wait on."""
+
+    key: AttemptKey
+
+
+class Swept(Note, frozen=True):
+    """Superseded attempts were looked for."""
+
+
+class WaitingClaim(Struct):
+    """A claim and until when it may wait."""
+
+    claim: Claim
+    until: Instant
+
+
+class StoreState:
+    """The region's image, the queue's awards, and claims that are ahead of them."""
+
+    def __init__(self, at: Instant) -> None:
+        self.image = RegionImage.empty()
+        self.sequence = 0
+        self.awards = GlobalImage.empty(("awards", "regions"))
+        self.global_sequence = 0
+        self.waiting: dict[AttemptKey, WaitingClaim] = {}
+        self.ready_at: Instant | None = None
+        """When a waiting claim can be judged or dropped."""
+        self.superseded: dict[AttemptKey, None] = {}
+        """Ended or declined attempts that the queue's log shows superseded: to be forgotten."""
+        self.sweep_at = at
+        self.touched: deque[tuple[int, list[int]]] = deque(maxlen=TOUCHED_MAX)
+        """The nodes that each of the newest facts changed, by sequence."""

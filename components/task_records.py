@@ -1,0 +1,357 @@
+"""What a placement store records about tasks and operations: what is asked, what controllers answer, what may begin.
+
+The store judges each word against its own log, whoever says it: an optional operation begins only when its controller said
+so, an involuntary one not before its deadline, none beyond what the job and its requester may have stopped. Task control
+and the broker only say when it is time to look.
+"""
+
+from collections.abc import Callable, Iterable
+
+from components.answering import answered, refused
+from components.run_records import leaves
+from components.store_state import StoreState
+from core.component import NOTHING, Decision
+from core.events.control import (
+    AcksExpired,
+    AttemptChanged,
+    ControlAnswered,
+    ControlForgotten,
+    DestructionHalted,
+    OperationsBegun,
+    OperationsDone,
+    OperationsRequested,
+    OperationsStuck,
+)
+from core.events.region import StopOrdered
+from core.fact import Event
+from core.images.control import AttemptControl, OperationRow, TaskPhase
+from core.messages.base import Envelope, Message
+from core.messages.control import (
+    BeginOperations,
+    ChangeAttempt,
+    ExpireAcks,
+    FinishOperations,
+    ForgetControl,
+    MarkStuck,
+    OperateTasks,
+    OperationsAccepted,
+    RecordAnswer,
+)
+from core.nouns.instant import Instant
+from core.nouns.limits import (
+    CONTROL_RETENTION,
+    NAME_LENGTH_MAX,
+    OPERATIONS_AT_ONCE_MAX,
+    REASON_LENGTH_MAX,
+)
+from core.nouns.operation import CHANGE, Ack, BegunBy, OperationKind, Outcome
+from core.nouns.quantities import Amount
+from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec
+from core.rules.destruction import HEALTH, budget_of, is_limited
+from core.rules.operations import (
+    cause_of,
+    counts,
+    destroys,
+    gives_way,
+    is_called_for,
+    is_stale,
+    is_stuck,
+    may_begin,
+    may_finish,
+    returns_here,
+    tasks_meant,
+    within_limits,
+)
+
+HEARD_OF_TASKS: tuple[type[Message], ...] = (
+    OperateTasks,
+    RecordAnswer,
+    BeginOperations,
+    ExpireAcks,
+    MarkStuck,
+    FinishOperations,
+    ForgetControl,
+    ChangeAttempt,
+)
+
+
+class TaskRecords:
+    """The store's deciders for tasks and operations."""
+
+    def __init__(self) -> None:
+        self.deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
+            OperateTasks: self._operate,
+            RecordAnswer: self._answer,
+            BeginOperations: self._begin,
+            ExpireAcks: self._expire,
+            MarkStuck: self._mark_stuck,
+            FinishOperations: self._finish,
+            ForgetControl: self._forget,
+            ChangeAttempt: self._change,
+        }
+
+    # Asking.
+
+    def _operate(self, state: StoreState, envelope: Envelope) -> Decision:
+        """One live operation a task: it gives way, while it waits, to one whose deadline comes sooner."""
+        message = envelope.message
+        assert isinstance(message, OperateTasks)
+        problems = _problems(message)
+        if problems:
+            return refused(Reason.INVALID, problems)
+        row = state.image.control.spec_of(message.workload, message.epoch)
+        attempt = state.image.attempts.row(message.workload, message.epoch)
+        if row is None or attempt is None or not attempt.phase.is_live or attempt.stop_cause:
+            return refused(Reason.NOT_RUNNING)
+        tasks = tasks_meant(row, message.kind, message.tasks)
+        if tasks is None:
+            kind = "tasks that stand alone" if row.stands_alone else "a gang, which is touched whole"
+            return refused(Reason.NOT_ALLOWED, (f"{message.kind}: it has {kind}",))
+        refusal = self._is_called_for(state, row, message, tasks)
+        if refusal is not None:
+            return refusal
+        deadline = self._deadline(state, message, envelope.at)
+        live = {operation.task: number for number, operation in row.operations.items() if operation.is_live}
+        about = (message.workload, message.epoch)
+        replaced, wanted, answer = [], [], []
+        for task in tasks:
+            number = live.get(task)
+            if not is_called_for(state.image, about, row, message.kind, task, message.source):
+                continue
+            if number is not None:
+                if not gives_way(row.operations[number], message.source, deadline, envelope.at):
+                    answer.append(number)
+                    continue
+                replaced.append(number)
+            wanted.append(task)
+            if len(wanted) == OPERATIONS_AT_ONCE_MAX:
+                break  # The rest is asked for again.
+        if not wanted:
+            return answered(OperationsAccepted(tuple(answer)))
+        events: list[Event] = []
+        if replaced:
+            events.append(OperationsDone(*about, tuple(replaced), Outcome.WITHDRAWN))
+        first = row.next_operation
+        requester = message.requester or envelope.sender
+        events.append(
+            OperationsRequested(
+                *about,
+                first,
+                message.kind,
+                tuple(wanted),
+                message.reason,
+                message.source,
+                deadline,
+                requester,
+            )
+        )
+        answer.extend(range(first, first + len(wanted)))
+        return answered(OperationsAccepted(tuple(answer)), *events)
+
+    def _deadline(self, state: StoreState, message: OperateTasks, now: Instant) -> int:
+        """What a drain or a maintenance leaves is told by this log and this clock, whoever asks and whatever time it is there."""
+        planned = state.image.maintenance.rows.get(message.source)
+        if planned is not None:
+            return max(1, planned.starts_at - now)
+        closure = state.image.capacity.closures.get(message.source)
+        if closure is not None:
+            return max(1, closure.at + closure.deadline - now) if closure.deadline else 0
+        return message.deadline
+
+    def _is_called_for(
+        self, state: StoreState, row: AttemptControl, message: OperateTasks, tasks: tuple[int, ...]
+    ) -> Decision | None:
+        """What state calls for must still be called for; what somebody wants was asked for on this state, and not on an older one."""
+        if message.source.startswith(CHANGE):
+            is_so = message.source == f"{CHANGE}{row.revision}"
+        elif message.source:
+            is_so = message.source in state.image.capacity.closures
+        elif message.requester == HEALTH:
+            is_so = set(row.unavailable()).issuperset(tasks)
+        else:
+            is_so = message.first == row.next_operation
+        if is_so:
+            return None
+        return refused(Reason.SUPERSEDED, (f"first: the next operation is {row.next_operation} now",))
+
+    def _change(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ChangeAttempt)
+        row = state.image.control.spec_of(message.workload, message.epoch)
+        if row is None or row.is_ended or message.revision <= row.revision:
+            return NOTHING
+        if [_shape(job) for job in row.jobs] != [_shape(job) for job in message.jobs]:
+            return NOTHING  # Its room was granted for what it was.
+        changed = AttemptChanged(message.workload, message.epoch, message.revision, message.jobs)
+        return Decision(events=(changed,))
+
+    # Answers.
+
+    def _answer(self, state: StoreState, envelope: Envelope) -> Decision:
+        """A word on anything but the newest request was given without knowing what happened since."""
+        message = envelope.message
+        assert isinstance(message, RecordAnswer)
+        row = state.image.control.row(message.workload, message.epoch)
+        if row is None or message.sequence != row.changed:
+            return NOTHING
+        acks = {ack.operation: ack for ack in message.acks if counts(row, ack, state.image.maintenance)}
+        has_heard = any(not operation.is_live for operation in row.operations.values())
+        if not acks and not has_heard:
+            return NOTHING
+        about = (message.workload, message.epoch, message.sequence)
+        return Decision(events=tuple(ControlAnswered(*about, part) for part in _parts(acks.values()) or [()]))
+
+    def _expire(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ExpireAcks)
+        row = state.image.control.row(message.workload, message.epoch)
+        if row is None:
+            return NOTHING
+        stale = tuple(
+            number
+            for number in dict.fromkeys(message.operations)
+            if number in row.operations and is_stale(row.operations[number], envelope.at)
+        )[:OPERATIONS_AT_ONCE_MAX]
+        expired = AcksExpired(message.workload, message.epoch, stale)
+        return Decision(events=(expired,)) if stale else NOTHING
+
+    # Beginning.
+
+    def _begin(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, BeginOperations)
+        row = state.image.control.row(message.workload, message.epoch)
+        attempt = state.image.attempts.row(message.workload, message.epoch)
+        if row is None or attempt is None or not attempt.phase.is_live or attempt.stop_cause:
+            return NOTHING
+        about = (message.workload, message.epoch)
+        maintenance = state.image.maintenance
+        numbers = [
+            number
+            for number in dict.fromkeys(message.operations)
+            if may_begin(row, number, message.by, maintenance, envelope.at)
+            and is_called_for(state.image, about, row, *_what(row.operations[number]))
+        ][:OPERATIONS_AT_ONCE_MAX]
+        events: list[Event] = []
+        if message.by is not BegunBy.DEADLINE:
+            numbers = within_limits(row, numbers)
+            numbers, halted = self._within_budget(state, row, numbers, envelope.at)
+            events.extend(halted)
+        for requester, mine in self._by_requester(row, numbers):
+            has_budget = message.by is not BegunBy.DEADLINE and is_limited(requester)
+            charged = sum(destroys(row, row.operations[number]) for number in mine) if has_budget else 0
+            events.append(OperationsBegun(*about, tuple(mine), message.by, requester, charged))
+        whole = next((row.operations[number] for number in numbers if not row.stands_alone), None)
+        if whole is not None and whole.kind.ends_gang and not returns_here(whole):
+            events.append(StopOrdered(*about, cause_of(whole)))
+        stops = [number for number in numbers if row.operations[number].kind is OperationKind.STOP]
+        gone = {row.operations[n].task: n for n in stops if _is_gone(row, row.operations[n].task)}
+        events.extend(leaves(row, *about, gone))
+        return Decision(events=tuple(events)) if events else NOTHING
+
+    def _by_requester(self, row: AttemptControl, numbers: Iterable[int]) -> Iterable[tuple[str, list[int]]]:
+        found: dict[str, list[int]] = {}
+        for number in numbers:
+            found.setdefault(row.operations[number].requester, []).append(number)
+        return found.items()
+
+    def _within_budget(
+        self, state: StoreState, row: AttemptControl, numbers: list[int], now: Instant
+    ) -> tuple[list[int], list[Event]]:
+        """Those for which their requesters have something left, and a word about each who wants more than that."""
+        destruction, budget = state.image.destruction, budget_of(state.image.hardware)
+        allowed: list[int] = []
+        halted: list[Event] = []
+        for requester, mine in self._by_requester(row, numbers):
+            if not is_limited(requester):
+                allowed.extend(mine)
+                continue
+            stops = [number for number in mine if destroys(row, row.operations[number])]
+            left = max(0, budget - destruction.spent(requester, now))
+            if len(stops) > left and not destruction.is_told(requester, now):
+                halted.append(DestructionHalted(requester, len(stops), budget))
+            too_many = set(stops[left:])
+            allowed.extend(number for number in mine if number not in too_many)
+        return allowed, halted
+
+    # Ending.
+
+    def _mark_stuck(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, MarkStuck)
+        row = state.image.control.row(message.workload, message.epoch)
+        known = row.operations if row is not None else {}
+        stuck = tuple(
+            number
+            for number in dict.fromkeys(message.operations)
+            if number in known and is_stuck(known[number], envelope.at)
+        )[:OPERATIONS_AT_ONCE_MAX]
+        event = OperationsStuck(message.workload, message.epoch, stuck)
+        return Decision(events=(event,)) if stuck else NOTHING
+
+    def _finish(self, state: StoreState, envelope: Envelope) -> Decision:
+        """What has begun is not withdrawn; and what is over is over once."""
+        message = envelope.message
+        assert isinstance(message, FinishOperations)
+        row = state.image.control.row(message.workload, message.epoch)
+        if row is None:
+            return NOTHING
+        if row.is_ended and not self._became(state, message):
+            return NOTHING
+        over = tuple(
+            number
+            for number in dict.fromkeys(message.operations)
+            if number in row.operations
+            and row.operations[number].is_live
+            and may_finish(row, row.operations[number], message.outcome)
+        )[:OPERATIONS_AT_ONCE_MAX]
+        event = OperationsDone(message.workload, message.epoch, over, message.outcome)
+        return Decision(events=(event,)) if over else NOTHING
+
+    def _became(self, state: StoreState, message: FinishOperations) -> bool:
+        """Whether the queue's log shows this of a workload whose gang has ended here: it is up again, or will not be."""
+        award = state.awards.awards.rows.get(message.workload)
+        if award is None:
+            return False
+        if message.outcome is Outcome.HEALTHY:
+            return award.epoch > message.epoch and award.is_bound
+        return message.outcome is Outcome.GONE and award.is_over
+
+    def _forget(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ForgetControl)
+        row = state.image.control.row(message.workload, message.epoch)
+        if row is None or not row.is_ended or row.ended_at + CONTROL_RETENTION > envelope.at:
+            return NOTHING
+        return Decision(events=(ControlForgotten(message.workload, message.epoch),))
+
+
+def _problems(message: OperateTasks) -> tuple[str, ...]:
+    found = []
+    if message.deadline < 0:
+        found.append("deadline: it must not be negative")
+    if len(message.reason) > REASON_LENGTH_MAX:
+        found.append(f"reason: {REASON_LENGTH_MAX} characters are the most")
+    for field, name in (("source", message.source), ("requester", message.requester)):
+        if len(name) > NAME_LENGTH_MAX:
+            found.append(f"{field}: {NAME_LENGTH_MAX} characters are the most")
+    return tuple(found)
+
+
+def _shape(job: JobSpec) -> tuple[str, str, Amount]:
+    return job.name, job.node_type, job.need
+
+
+def _what(operation: OperationRow) -> tuple[OperationKind, int, str]:
+    return operation.kind, operation.task, operation.source
+
+
+def _parts(acks: Iterable[Ack]) -> list[tuple[Ack, ...]]:
+    listed = tuple(acks)
+    size = OPERATIONS_AT_ONCE_MAX
+    return [listed[at : at + size] for at in range(0, len(listed), size)]
+
+
+def _is_gone(row: AttemptControl, task: int) -> bool:
+    return row.tasks[task].phase is TaskPhase.GONE

@@ -1,0 +1,132 @@
+"""What must always hold of closed nodes, maintenance and orders to stop (DESIGN §11.6), given the region's image before a fact.
+
+Each rule is written here anew, and not by calling what the store decides with: a mistake there is found here. What a fact's own
+time allows is judged by that time, and limits by what the log says its term was held to.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from core.events.control import MaintenanceMoved, MaintenancePlanned, NodesClosed, NodesOpened
+from core.events.region import StopOrdered
+from core.fact import Fact
+from core.images import RegionImage
+from core.nouns.ids import WorkloadId
+from core.nouns.maintenance import ClosureKind, MaintenancePhase
+from core.nouns.operation import WHOLE, OperationPhase
+from core.nouns.placement import numbers_in
+from core.nouns.workload import EndCause
+
+Texts = Iterable[str]
+PRECEDING = {
+    MaintenancePhase.NOTICED: (MaintenancePhase.PLANNED,),
+    MaintenancePhase.OPEN: (MaintenancePhase.NOTICED,),
+    MaintenancePhase.OVER: (MaintenancePhase.OPEN,),
+    MaintenancePhase.CANCELLED: (MaintenancePhase.PLANNED, MaintenancePhase.NOTICED),
+}
+BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED)
+MINUTE = 60_000_000_000
+
+
+def check_node_fact(fact: Fact, before: RegionImage) -> list[str]:
+    """Nodes that are there are closed, and opened by what closed them; a maintenance keeps to its window."""
+    event = fact.event
+    match event:
+        case MaintenancePlanned():
+            return [*_planned(event, before), *_unknown(event.maintenance, numbers_in(event.nodes), before)]
+        case MaintenanceMoved():
+            return list(_moved(event, fact.at, before))
+        case NodesClosed():
+            return list(_unknown(event.source, numbers_in(event.nodes), before))
+        case NodesOpened():
+            return list(_opened(event, before))
+    return []
+
+
+def check_stop(event: StopOrdered, at: int, before: RegionImage) -> list[str]:
+    """Somebody's budget bears it, or a log shows why it has to be. Terms that had no budgets are not held to any."""
+    held = before.capacity.holding(event.workload, event.epoch)
+    if held is None or "destruction_min" not in before.destruction.settings:
+        return []
+    if event.requester:
+        return list(over_budget(event.requester, 1, at, before))
+    is_so = True  # Of what was cancelled the queue's log tells; of who is pushed out, rule 5.
+    if event.cause is EndCause.TIMEOUT:
+        limit = held.claim.max_duration
+        is_so = bool(limit and held.started_at) and at - held.started_at >= limit
+    elif event.cause in (EndCause.NODE_LOST, EndCause.NODE_FAILED):
+        nodes = [node for spread in held.claim.spreads for node in spread.nodes]
+        is_so = any(before.capacity.is_lost[node] or before.capacity.closed[node] for node in nodes)
+    elif event.cause in BY_OPERATION:
+        is_so = _has_begun(before, event.workload, event.epoch)
+    elif event.cause not in (EndCause.CANCELLED, EndCause.PREEMPTED):
+        is_so = False
+    return [] if is_so else [f"{event.workload}.{event.epoch}: stopped by {event.cause} at nobody's charge"]
+
+
+def over_budget(requester: str, count: int, at: int, before: RegionImage) -> Texts:
+    """No more stops a minute by anybody than the region allows each."""
+    settings = before.destruction.settings
+    if "destruction_min" not in settings:
+        return
+    nodes = sum(1 for node_type in before.capacity.node_type if node_type)
+    budget = max(settings["destruction_min"], nodes // settings["destruction_share"])
+    spent = sum(n for when, n in before.destruction.stops.get(requester, ()) if at - when < MINUTE)
+    if spent + count > budget:
+        yield f"{requester} stops {count} more after {spent} in a minute, and {budget} is its budget"
+
+
+def check_closures(image: RegionImage) -> list[str]:
+    """Each node is closed as often as something closes it, and a maintenance closes its nodes while it is active."""
+    capacity = image.capacity
+    counted = Counter(node for closure in capacity.closures.values() for node in numbers_in(closure.nodes))
+    found = [
+        f"node {node}: closed {closed} times, by {counted[node]}"
+        for node, closed in enumerate(capacity.closed)
+        if closed != counted[node]
+    ]
+    for name, one in capacity.closures.items():
+        if one.kind is ClosureKind.MAINTENANCE and name not in image.maintenance.rows:
+            found.append(f"{name}: closes nodes, and is over")
+    return found
+
+
+def _has_begun(before: RegionImage, workload: WorkloadId, epoch: int) -> bool:
+    row = before.control.row(workload, epoch)
+    operations = row.operations.values() if row is not None else ()
+    return any(o.task == WHOLE and o.phase is OperationPhase.BEGUN and o.kind.ends_gang for o in operations)
+
+
+def _planned(event: MaintenancePlanned, before: RegionImage) -> Texts:
+    if event.starts_in < 0:
+        yield f"{event.maintenance}: its window begins in the past"
+    if event.maintenance in before.maintenance.rows:
+        yield f"{event.maintenance}: planned twice"
+
+
+def _moved(event: MaintenanceMoved, at: int, before: RegionImage) -> Texts:
+    row = before.maintenance.rows.get(event.maintenance)
+    if row is None or row.phase not in PRECEDING.get(event.phase, ()):
+        yield f"{event.maintenance}: {event.phase} after {row.phase if row else 'nothing'}"
+        return
+    starts_at = row.planned_at + row.starts_in
+    if event.phase is MaintenancePhase.NOTICED and at < starts_at - row.lead:
+        yield f"{event.maintenance}: notice is given too soon"
+    if event.phase is MaintenancePhase.OPEN and at < starts_at:
+        yield f"{event.maintenance}: opens before its window"
+    if event.phase is MaintenancePhase.OPEN and event.maintenance not in before.capacity.closures:
+        yield f"{event.maintenance}: opens, and its nodes are not closed"
+
+
+def _unknown(name: str, nodes: list[int], before: RegionImage) -> Texts:
+    for node in nodes:
+        if not before.capacity.has_node(node):
+            yield f"{name}: there is no node {node}"
+
+
+def _opened(event: NodesOpened, before: RegionImage) -> Texts:
+    closure = before.capacity.closures.get(event.source)
+    closed = set(numbers_in(closure.nodes)) if closure is not None else set()
+    for node in numbers_in(event.nodes):
+        if node not in closed:
+            yield f"{event.source}: opens node {node}, which it does not close"

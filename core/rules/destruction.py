@@ -1,0 +1,65 @@
+"""How much may be stopped in a minute, and by whom: a limit that no bug of a component can talk its way around.
+
+source    Twine §4: destructive operations are rate-limited in every component, and the limit once saved the fleet
+"""
+
+from core.images.capacity import Capacity
+from core.images.queue import Awards
+from core.images.region import Hardware
+from core.messages.store import OrderStop
+from core.nouns.instant import Instant
+from core.nouns.limits import DESTRUCTION_MIN, DESTRUCTION_SHARE
+from core.nouns.workload import EndCause
+
+USER = "user:"
+"""What a user asks for its own work is for the work's own limits to pace."""
+HEALTH = "health"
+"""The requester of replacements for tasks that are not up: as long as they stop nothing, they cost nothing."""
+
+
+BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED)
+"""Why an attempt stops by an operation, which its controller acknowledged or whose deadline came: never by a bare order."""
+
+
+def may_order(capacity: Capacity, order: OrderStop, now: Instant) -> bool:
+    """Whether a bare order may stop an attempt for this cause, as far as the region's own log can tell."""
+    held = capacity.holding(order.workload, order.epoch)
+    if held is None or order.cause in (EndCause.COMPLETED, *BY_OPERATION):
+        return False
+    if order.cause is EndCause.PREEMPTED:
+        # When the promise was withdrawn meanwhile, who was not yet told to stop is spared.
+        promises = capacity.promises.get(order.by, {}).values()
+        return any((order.workload, order.epoch) in claim.victims for claim in promises)
+    if order.cause is EndCause.TIMEOUT:
+        limit = held.claim.max_duration
+        return bool(limit and held.started_at) and held.started_at + limit <= now
+    return True
+
+
+def is_free(capacity: Capacity, awards: Awards, order: OrderStop) -> bool:
+    """Whether an order that may be given counts against nobody's budget, because a log shows that it has to be.
+
+    Pushed out or out of time, the store has seen to that itself (`may_order`); cancelled, the queue's log has the user's word;
+    and what ran on a node that is lost or closed is not stopped for the fun of it.
+    """
+    match order.cause:
+        case EndCause.PREEMPTED | EndCause.TIMEOUT:
+            return True
+        case EndCause.CANCELLED:
+            award = awards.rows.get(order.workload)
+            return award is not None and award.epoch == order.epoch and award.is_cancel_requested
+        case EndCause.NODE_LOST | EndCause.NODE_FAILED:
+            held = capacity.holding(order.workload, order.epoch)
+            spreads = held.claim.spreads if held is not None else ()
+            return not all(capacity.is_open(node) for spread in spreads for node in spread.nodes)
+    return False
+
+
+def budget_of(hardware: Hardware) -> int:
+    """Stops a minute that each requester may have in this region."""
+    return max(DESTRUCTION_MIN, sum(row.nodes for row in hardware.rows.values()) // DESTRUCTION_SHARE)
+
+
+def is_limited(requester: str) -> bool:
+    """Whether whoever asks has a budget."""
+    return not requester.startswith(USER)

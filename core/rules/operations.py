@@ -1,0 +1,242 @@
+"""Which operations may be asked for, which answers count, and which may begin now.
+
+source    Twine §2.4: only what was acknowledged proceeds; a release waits for ever, maintenance until its deadline; and
+          apart from any controller, releases halt while too many tasks of a job are unavailable, whatever the cause
+"""
+
+from collections import Counter
+
+from core.images import RegionImage
+from core.images.control import AttemptControl, OperationRow, TaskPhase, TaskRow
+from core.images.maintenance import Maintenance
+from core.nouns.ids import AttemptKey
+from core.nouns.instant import Instant
+from core.nouns.limits import ACK_LEASE, MOVE_PATIENCE, STUCK_SPAN
+from core.nouns.maintenance import MaintenancePhase
+from core.nouns.operation import (
+    CHANGE,
+    DRAIN,
+    MAINTENANCE,
+    WHOLE,
+    Ack,
+    Answer,
+    BegunBy,
+    OperationKind,
+    OperationPhase,
+    Outcome,
+    TaskMove,
+    job_and_rank,
+)
+from core.nouns.workload import EndCause
+from core.rules.destruction import HEALTH
+
+OF_GANGS = (
+    OperationKind.RESTART,
+    OperationKind.UPDATE,
+    OperationKind.MOVE,
+    OperationKind.CHECKPOINT_AND_STOP,
+    OperationKind.RESIZE,
+)
+"""To stop a gang for good is to cancel its workload."""
+RUNNING = (TaskPhase.UP, TaskPhase.STARTING)
+"""Something of the task is alive, or is about to be."""
+
+
+def tasks_meant(row: AttemptControl, kind: OperationKind, tasks: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The tasks that an operation of this kind touches; None when it is none that such work can have."""
+    if not row.stands_alone:
+        return (WHOLE,) if kind in OF_GANGS and tasks in ((), (WHOLE,)) else None
+    if kind in (OperationKind.CHECKPOINT_AND_STOP, OperationKind.RESIZE):
+        return None
+    if not tasks:
+        return tuple(sorted(row.tasks))
+    known = all(
+        task in row.tasks or (kind is OperationKind.START and _is_wanted(row, task)) for task in tasks
+    )
+    return tuple(dict.fromkeys(tasks)) if known else None
+
+
+def _is_wanted(row: AttemptControl, task: int) -> bool:
+    job, rank = job_and_rank(task)
+    return 0 <= job < len(row.jobs) and rank < row.jobs[job].tasks
+
+
+def is_called_for(
+    image: RegionImage, key: AttemptKey, row: AttemptControl, kind: OperationKind, task: int, source: str
+) -> bool:
+    """Whether what an operation is for is still so. It falls away with the drain, the maintenance or the change."""
+    if kind is OperationKind.START and task in row.tasks and row.tasks[task].phase in RUNNING:
+        return False
+    if source.startswith(CHANGE):
+        return source == f"{CHANGE}{row.revision}" and _is_behind(row, kind, task)
+    if not source.startswith((DRAIN, MAINTENANCE)):
+        return True
+    closure, held = image.capacity.closures.get(source), image.capacity.holding(*key)
+    if closure is None or held is None or (task not in row.tasks and row.stands_alone):
+        return False
+    nodes = [row.tasks[task].node] if row.stands_alone else [n for s in held.claim.spreads for n in s.nodes]
+    return any(first <= node <= last for node in nodes for first, last in closure.nodes)
+
+
+def _is_behind(row: AttemptControl, kind: OperationKind, task: int) -> bool:
+    """Whether a task is not yet as its changed job says. Of a gang its claim tells, which is for the queue to renew."""
+    if kind is OperationKind.UPDATE and row.stands_alone:
+        return task in row.tasks and row.tasks[task].revision < row.revision
+    return kind is not OperationKind.STOP or not _is_wanted(row, task)
+
+
+def destroys(row: AttemptControl, operation: OperationRow) -> bool:
+    """Whether a run ends by it. What is down or gone already loses nothing."""
+    return operation.kind.stops and row.tasks[operation.task].phase in RUNNING
+
+
+def may_finish(row: AttemptControl, operation: OperationRow, outcome: Outcome) -> bool:
+    """Whether an operation can have come to this. Where its attempt has ended, the queue's log tells the rest."""
+    has_begun = operation.phase is OperationPhase.BEGUN
+    task = row.tasks.get(operation.task)
+    match outcome:
+        case Outcome.WITHDRAWN:
+            return not has_begun or (task is not None and task.run < 0)  # It was to be, and never was.
+        case Outcome.IGNORED:
+            return operation.phase is OperationPhase.ACKED and operation.answer is Answer.IGNORE
+        case Outcome.HEALTHY:
+            return has_begun and (row.is_ended or (task is not None and task.phase is TaskPhase.UP))
+        case Outcome.GONE:
+            return has_begun and task is None
+
+
+def counts(row: AttemptControl, ack: Ack, maintenance: Maintenance) -> bool:
+    """Whether a controller's word is about an operation that waits for it, and is one that such an operation knows."""
+    operation = row.operations.get(ack.operation)
+    if operation is None or operation.phase is not OperationPhase.ASKED:
+        return False
+    if ack.after_checkpoint and row.stands_alone:
+        return False
+    if ack.answer is Answer.PROCEED:
+        return True
+    if operation.kind is not OperationKind.MOVE or not operation.source:
+        return False
+    if ack.answer is Answer.MOVE:
+        return True
+    planned = maintenance.rows.get(operation.source)
+    if planned is None:
+        return False  # A drain ends when somebody lifts it: nobody can say when a task would return.
+    return ack.answer is Answer.STOP_AND_RETURN or not planned.kind.needs_empty
+
+
+def is_overdue(operation: OperationRow, now: Instant) -> bool:
+    """Whether an involuntary operation has waited long enough."""
+    return operation.deadline > 0 and operation.requested_at + operation.deadline <= now
+
+
+def gives_way(known: OperationRow, source: str, deadline: int, now: Instant) -> bool:
+    """Whether a live operation is withdrawn for another on its task: it has not begun, and the other's deadline comes sooner.
+
+    Never for one of the same source, so that what is asked for again does not begin anew.
+    """
+    if deadline <= 0 or known.phase is OperationPhase.BEGUN:
+        return False
+    comes_sooner = now + deadline < known.requested_at + known.deadline
+    return known.deadline == 0 or (comes_sooner and source != known.source)
+
+
+def is_stuck(operation: OperationRow, now: Instant) -> bool:
+    """Whether one that has begun takes so long that somebody should look, and nobody was told."""
+    has_begun = operation.phase is OperationPhase.BEGUN and not operation.is_stuck
+    return has_begun and operation.begun_at + STUCK_SPAN <= now
+
+
+def is_stale(operation: OperationRow, now: Instant) -> bool:
+    """Whether an acknowledgement was not followed while it was fresh. One that waits for a window or a checkpoint stays."""
+    waits = operation.answer in (Answer.IGNORE, Answer.STOP_AND_RETURN) or operation.after_step >= 0
+    is_acked = operation.phase is OperationPhase.ACKED
+    return is_acked and not waits and operation.acked_at + ACK_LEASE <= now
+
+
+def may_begin(row: AttemptControl, number: int, by: BegunBy, maintenance: Maintenance, now: Instant) -> bool:
+    """Whether one operation may begin, for the reason given. How many at once is `within_limits`."""
+    operation = row.operations.get(number)
+    if operation is None or operation.task not in row.tasks or row.is_ended:
+        return False
+    if by is BegunBy.DEADLINE:
+        waits = operation.phase in (OperationPhase.ASKED, OperationPhase.ACKED)
+        is_left_alone = operation.phase is OperationPhase.ACKED and operation.answer is Answer.IGNORE
+        return waits and not is_left_alone and is_overdue(operation, now)
+    if by is BegunBy.LIMITS:
+        return operation.phase is OperationPhase.ASKED and not row.spec.controller
+    if operation.phase is not OperationPhase.ACKED or is_stale(operation, now):
+        return False
+    waits_for_checkpoint = operation.after_step >= 0 and row.saved_step <= operation.after_step
+    if operation.answer is Answer.IGNORE or waits_for_checkpoint:
+        return False
+    if operation.answer is Answer.STOP_AND_RETURN:
+        planned = maintenance.rows.get(operation.source)
+        return planned is not None and planned.phase is MaintenancePhase.OPEN
+    return True
+
+
+def may_move_back(operation: OperationRow, now: Instant) -> bool:
+    """Whether a task that is to go elsewhere may start where it was instead, should its node be open again.
+
+    Who had to leave because of its node may return to it. Who was wanted elsewhere for its own sake may once no place was
+    found for a while: its room here is still held, and anything is better than to be down for ever.
+    """
+    had_to_leave = bool(operation.source) or operation.requester == HEALTH
+    return had_to_leave or operation.begun_at + MOVE_PATIENCE <= now
+
+
+def may_run_anew(task: TaskRow | None, operation: OperationRow | None, move: TaskMove, now: Instant) -> bool:
+    """Whether a task gets this new run: nothing of it runs, and what has begun on it calls for just that."""
+    if task is None or task.phase is not TaskPhase.GONE or task.node != move.node_from:
+        return False
+    if operation is None or operation.phase is not OperationPhase.BEGUN:
+        return False  # Nobody has agreed to it, and no deadline has come.
+    if operation.kind is OperationKind.STOP:
+        return False
+    if move.task == WHOLE:
+        return move.node_to == move.node_from and returns_here(operation)
+    if leaves_its_node(operation) and move.node_to == move.node_from:
+        return may_move_back(operation, now)
+    return move.node_to >= 0
+
+
+def leaves_its_node(operation: OperationRow) -> bool:
+    """Whether its task is to start on another node."""
+    return operation.kind is OperationKind.MOVE and not returns_here(operation)
+
+
+def within_limits(row: AttemptControl, numbers: list[int]) -> list[int]:
+    """Those of the operations, in their order, that leave no job with more tasks unavailable than it allows."""
+    if not row.stands_alone:
+        return numbers
+    down = Counter(job_and_rank(task)[0] for task in row.unavailable())
+    allowed = []
+    for number in numbers:
+        operation = row.operations[number]
+        job, _ = job_and_rank(operation.task)
+        is_up = row.tasks[operation.task].phase is TaskPhase.UP
+        if operation.kind.stops and is_up:
+            if down[job] >= row.spec.unavailable_limit(row.jobs[job].tasks):
+                continue
+            down[job] += 1
+        allowed.append(number)
+    return allowed
+
+
+def cause_of(operation: OperationRow) -> EndCause:
+    """Why a gang ends by this operation."""
+    if operation.source.startswith(DRAIN):
+        return EndCause.DRAINED
+    if operation.source.startswith(MAINTENANCE):
+        return EndCause.MAINTENANCE
+    if operation.kind in (OperationKind.UPDATE, OperationKind.RESIZE):
+        return EndCause.CHANGED
+    return EndCause.MOVED
+
+
+def returns_here(operation: OperationRow) -> bool:
+    """Whether its task, or gang, starts again on the nodes where it was."""
+    if operation.kind is OperationKind.MOVE:
+        return operation.answer is Answer.STOP_AND_RETURN
+    is_gang = operation.task == WHOLE
+    return operation.kind is OperationKind.RESTART or (operation.kind is OperationKind.UPDATE and not is_gang)

@@ -1,0 +1,83 @@
+"""Which nodes a scope names, and where a node is."""
+
+from core.images.capacity import Capacity
+from core.images.maintenance import Maintenance
+from core.nouns.fleet import NodeGroup
+from core.nouns.limits import NODE_NUMBERS_MAX
+from core.nouns.maintenance import ClosureKind, MaintenancePhase, Scope, ScopeKind
+
+NUMBER_LENGTH_MAX = len(str(NODE_NUMBERS_MAX))
+
+
+def nodes_in(capacity: Capacity, scope: Scope) -> tuple[list[int], list[str]]:
+    """The region's nodes of a scope, ascending; and the names in it that nothing here has."""
+    by_name: dict[str, list[int]] = {name: [] for name in scope.names}
+    match scope.kind:
+        case ScopeKind.NODE:
+            for name in by_name:
+                by_name[name] = [node for node in _number(name) if capacity.has_node(node)]
+        case ScopeKind.RACK:
+            _fill_racks(capacity, by_name)
+        case ScopeKind.WORKER:
+            for worker, row in capacity.workers.items():
+                if worker in by_name:
+                    by_name[worker] = row.inventory.numbers()
+        case _:
+            for row in capacity.workers.values():
+                for group in row.inventory.groups:
+                    name = _named(group, scope.kind)
+                    if name and name in by_name:  # Whoever has no power domain is not in one without a name.
+                        by_name[name].extend(group.numbers())
+    found = dict.fromkeys(node for nodes in by_name.values() for node in nodes)
+    return sorted(found), [name for name, nodes in by_name.items() if not nodes]
+
+
+def domain_of(capacity: Capacity, node: int) -> str:
+    """The power domain that feeds a node; its zone where nobody said."""
+    for group in capacity.workers[capacity.worker_of[node]].inventory.groups:  # type: ignore[index]  # a worker's name
+        if node in group.numbers():
+            return group.power_domain or group.zone
+    raise AssertionError(node)
+
+
+def keeps_away(capacity: Capacity, maintenance: Maintenance, node: int) -> bool:
+    """Whether not even a task that was there before may start there now: it is lost, worked on, or in quarantine."""
+    if capacity.is_lost[node]:
+        return True
+    if not capacity.closed[node]:
+        return False
+    for source, closure in capacity.closures.items():
+        if not any(first <= node <= last for first, last in closure.nodes):
+            continue
+        if closure.kind is ClosureKind.QUARANTINE:
+            return True
+        row = maintenance.rows.get(source)
+        if row is not None and row.phase is MaintenancePhase.OPEN and row.kind.needs_empty:
+            return True
+    return False
+
+
+def _number(name: str) -> list[int]:
+    """The number that a name is, if it is one that a node or a rack may have."""
+    return [int(name)] if name.isdecimal() and len(name) <= NUMBER_LENGTH_MAX else []
+
+
+def _fill_racks(capacity: Capacity, by_name: dict[str, list[int]]) -> None:
+    """In one pass over the nodes, however many racks are named."""
+    names: dict[int, list[str]] = {}
+    for name in by_name:
+        for number in _number(name):
+            names.setdefault(number, []).append(name)
+    for node, rack in enumerate(capacity.rack):
+        for name in names.get(rack, ()):
+            if capacity.has_node(node):
+                by_name[name].append(node)
+
+
+def _named(group: NodeGroup, kind: ScopeKind) -> str:
+    match kind:
+        case ScopeKind.ZONE:
+            return group.zone
+        case ScopeKind.POWER_DOMAIN:
+            return group.power_domain
+    return group.pool

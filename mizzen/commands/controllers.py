@@ -1,0 +1,33 @@
+"""`mizzen controllers`: who decides when tasks are touched, and whether they answer."""
+
+import shutil
+import sys
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mizzen.answers import FAILED, tell_json, tell_lines, tell_problem
+from mizzen.options import Json
+
+
+def controllers(
+    *,
+    region: Annotated[str, Parameter(help="Only of this region.")] = "",
+    json: Json = False,
+) -> int:
+    """List the controllers that each region knows: when it heard them last, and how many operations wait for their word.
+
+    One is unreachable if it is asked and has said nothing for half a minute.
+    """
+    from mizzen.views import controller_table
+    from mizzen.views.reading import on_plane
+
+    rows, silent = on_plane(lambda bus, _: controller_table.rows_of_plane(bus, region))
+    if json:
+        tell_json([controller_table.builtins_of(row) for row in rows])
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        tell_lines(controller_table.table_of(rows, width))
+    for name, why in silent:
+        tell_problem(f"region {name} is missing: {why}", is_json=json)
+    return FAILED if silent else 0

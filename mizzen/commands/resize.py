@@ -1,0 +1,35 @@
+"""`mizzen resize`: change how many tasks a workload has."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mizzen.answers import tell_json
+from mizzen.options import Json
+
+
+def resize(
+    workload: Annotated[str, Parameter(name="ID", help="The workload, as in w-7.")],
+    /,
+    *,
+    tasks: Annotated[int, Parameter(help="How many it is to have.")],
+    job: Annotated[str, Parameter(help="Which job, if it has several.")] = "",
+    json: Json = False,
+) -> None:
+    """Change how many tasks a job of a workload has.
+
+    A service grows or shrinks by its last ranks while the others run; a gang is stopped and placed anew.
+    """
+    import msgspec
+
+    from mizzen import changing
+    from mizzen.views.reading import on_plane, workload_of
+
+    asked = workload_of(workload)
+    done = on_plane(
+        lambda bus, _: changing.change(bus, asked, lambda spec: changing.with_tasks(spec, tasks, job))
+    )
+    if json:
+        tell_json(msgspec.to_builtins(done))
+    else:
+        print(changing.text_of(done))

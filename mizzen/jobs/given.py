@@ -1,0 +1,61 @@
+"""The workload that a command line means: what a file says, changed by what the command line says."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from mizzen.answers import MISUSED, CommandError, explained, tell_note
+from mizzen.jobs.file import Job, read_job
+from mizzen.jobs.section import JobFileError
+from mizzen.jobs.source import STDIN, read_settings, read_source, sheet_of
+from runtime.yaml_tree import Listing, Place, Problem, Text, Tree, with_fields
+
+
+def job_given(
+    file: str,
+    arguments: Sequence[str] = (),
+    *,
+    fields: Mapping[str, str] | None = None,
+    regions: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    command: str,
+    is_json: bool,
+) -> Job:
+    """What is asked for by this command. Raises CommandError, with all that is wrong.
+
+    arguments  what follows `--`, for what is run
+    fields     by their paths; what is empty is not given
+    settings   others, each as FIELD=VALUE
+    """
+    if file.startswith("-") and file != STDIN:
+        text = f"there is no option {file}; `mizzen {command} --help` shows what there is"
+        raise CommandError(text, MISUSED)
+    trees: list[tuple[str, Tree]] = [
+        (field, Text(Place(f"--{field}"), value)) for field, value in (fields or {}).items() if value
+    ]
+    if regions:
+        place = Place("--region")
+        trees.append(("regions", Listing(place, tuple(Text(place, region) for region in regions))))
+    try:
+        with explained():
+            source = read_source(file)
+        problems: list[Problem] = []
+        trees += read_settings(settings, problems)
+        sheet = sheet_of(source, arguments, os.environ, [path for path, _ in trees])
+        for note in sheet.notes:
+            tell_note(note, is_json=is_json)
+        found = with_fields(sheet.fields, trees, problems)
+        return read_job(replace(sheet, fields=found, problems=[*sheet.problems, *problems]), Path.cwd())
+    except JobFileError as error:
+        told = [str(problem) for problem in error.problems]
+        if len(told) == 1 and not error.problems[0].place.line:
+            raise CommandError(told[0], MISUSED) from error
+        called = "standard input" if file == STDIN else file
+        count = "a problem" if len(told) == 1 else f"{len(told)} problems"
+        raise CommandError(f"nothing was {DONE[command]}: {called} has {count}", MISUSED, told) from error
+
+
+DONE = {"submit": "submitted", "update": "changed"}
+"""What a command that needs a file does with it."""

@@ -1,0 +1,26 @@
+"""An application's controller dies, and comes back after a while knowing nothing, or never."""
+
+from scenarios.fault import Fault, Stage
+from scenarios.parts import Range
+
+
+class ControllerDead(Fault, frozen=True):
+    """One of the scenario's controllers, drawn."""
+
+    down_seconds: Range | None = (30.0, 300.0)
+    """Until misfortune ends, if this is null."""
+
+    async def strike(self, stage: Stage) -> None:
+        """One that is alive."""
+        controllers = stage.controllers
+        stage.has_struck = False
+        if not controllers.parts:
+            return
+        part = controllers.parts[stage.dice.randrange(len(controllers.parts))]
+        if not await controllers.kill(part):
+            return
+        stage.has_struck = True
+        try:
+            await stage.last(self.down_seconds)
+        finally:
+            await controllers.start(part, stage.world.user(f"client.controller.{part.called}"))

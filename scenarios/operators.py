@@ -1,0 +1,136 @@
+"""What operators do to a region's nodes and to other people's work: as commands do it, through the bus, and insisting.
+
+A word that another can undo names what the operator saw; whoever was too slow looks again.
+"""
+
+from collections.abc import Callable
+
+from core.images import RegionImage, decode_image
+from core.messages.base import Message, Refused
+from core.messages.control import OperateTasks
+from core.messages.logs import FetchImage, ImagePage
+from core.messages.nodes import (
+    CancelMaintenance,
+    DrainNodes,
+    NodesAnswered,
+    PlanMaintenance,
+    ReleaseNodes,
+    UndrainNodes,
+)
+from core.nouns.ids import AttemptKey, RegionName, region_log
+from core.nouns.instant import seconds
+from core.nouns.maintenance import ClosureKind, MaintenanceKind, Scope, ScopeKind
+from core.nouns.operation import OperationKind
+from core.nouns.placement import numbers_in
+from core.nouns.reasons import Reason
+from scenarios.users import Users
+
+OPERATOR = "olga"
+TRIES_MAX = 100
+"""Times that somebody else may be quicker, or the image that was looked at too old."""
+LOOK_AGAIN_SECONDS = 1.0
+
+
+class Operators:
+    """All operators of one run."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
+
+    async def image(self, region: RegionName, *sections: str) -> RegionImage:
+        """Some of what the region's log folds to, as its reader serves it."""
+        pages: list[bytes] = []
+        sequence = count = 0
+        while not pages or len(pages) < count:
+            page = await self._users.insist(FetchImage(region_log(region), sections, len(pages), sequence))
+            if not isinstance(page, ImagePage):  # A reader that has only just started.
+                await self._users.world.sleep(LOOK_AGAIN_SECONDS)
+                continue
+            if page.page == 0:
+                pages, sequence, count = [], page.sequence, page.pages
+            pages.append(page.data)
+        image = decode_image(region_log(region), b"".join(pages), sections)
+        assert isinstance(image, RegionImage), region
+        return image
+
+    async def drain(self, region: RegionName, scope: Scope, reason: str, deadline: float = 0.0) -> str:
+        """Have these nodes emptied. Returns the drain's name; empty: it was refused."""
+        span = seconds(deadline)
+        return await self._ask(
+            region,
+            lambda image: DrainNodes(region, scope, reason, image.maintenance.revision, span, OPERATOR),
+        )
+
+    async def undrain(self, region: RegionName, scope: Scope) -> str:
+        """Lift whatever drains them."""
+        return await self._ask(
+            region, lambda image: UndrainNodes(region, scope, image.maintenance.revision, OPERATOR)
+        )
+
+    async def plan(
+        self,
+        region: RegionName,
+        scope: Scope,
+        kind: MaintenanceKind,
+        *,
+        starts_in: float,
+        lasts: float,
+        lead: float,
+    ) -> str:
+        """Work on these nodes. Returns the maintenance's name; empty: it was refused."""
+        spans = seconds(starts_in), seconds(lasts), seconds(lead)
+        return await self._ask(
+            region,
+            lambda image: PlanMaintenance(
+                region, scope, kind, *spans, image.maintenance.planned, f"{kind} work", OPERATOR
+            ),
+        )
+
+    async def cancel(self, region: RegionName, maintenance: str) -> None:
+        """It is over, or does not take place."""
+        await self._users.insist(CancelMaintenance(region, maintenance, "called off", OPERATOR))
+
+    async def release_quarantined(self, region: RegionName) -> None:
+        """Look at all nodes in quarantine, find nothing wrong, and let them out."""
+        image = await self.image(region, "capacity")
+        nodes = [
+            str(node)
+            for closure in image.capacity.closures.values()
+            if closure.kind is ClosureKind.QUARANTINE
+            for node in numbers_in(closure.nodes)
+        ]
+        if nodes:
+            scope = Scope(ScopeKind.NODE, tuple(nodes))
+            await self._users.insist(ReleaseNodes(region, scope, "nothing is wrong with them", OPERATOR))
+
+    async def operate(
+        self, region: RegionName, key: AttemptKey, kind: OperationKind, reason: str, requester: str
+    ) -> bool:
+        """Ask for something to be done to all tasks of an attempt. Whether it was taken."""
+        for _ in range(TRIES_MAX):
+            image = await self.image(region, "control")
+            row = image.control.spec_of(*key)
+            if row is None or row.is_ended:
+                return False
+            wanted = OperateTasks(
+                region, *key, kind, (), reason, requester=requester, first=row.next_operation
+            )
+            answer = await self._users.insist(wanted)
+            if not isinstance(answer, Refused):
+                return True
+            if answer.reason != Reason.SUPERSEDED:
+                return False
+            await self._users.world.sleep(LOOK_AGAIN_SECONDS)
+        return False
+
+    async def _ask(self, region: RegionName, made: Callable[[RegionImage], Message]) -> str:
+        for _ in range(TRIES_MAX):
+            answer = await self._users.insist(made(await self.image(region, "maintenance")))
+            if isinstance(answer, NodesAnswered):
+                return answer.source
+            if not isinstance(answer, Refused) or answer.reason != Reason.SUPERSEDED:
+                return ""
+            await self._users.world.sleep(
+                LOOK_AGAIN_SECONDS
+            )  # Somebody was quicker, or the image is not as new as that.
+        return ""

@@ -1,0 +1,465 @@
+"""What a store records of nodes at people's and the broker's word: drains, maintenance, quarantine, suspicion, common losses."""
+
+from typing import Any
+
+import pytest
+
+from core.component import NOTHING, Decision
+from core.control_invariants import check_control
+from core.events.control import DomainLost, MaintenanceMoved, MaintenancePlanned, NodesClosed, NodesOpened
+from core.events.region import ClaimGranted, NodesReturned
+from core.fact import Event
+from core.images.control import TaskPhase
+from core.messages.base import Refused
+from core.messages.nodes import (
+    CancelMaintenance,
+    CloseNodes,
+    DrainNodes,
+    MoveMaintenance,
+    NodesAnswered,
+    OpenNodes,
+    PlanMaintenance,
+    RecordDomainLoss,
+    ReleaseNodes,
+    UndrainNodes,
+)
+from core.messages.store import RecordJoin, RecordReturn
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import WorkerName
+from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.limits import (
+    MAINTENANCE_AHEAD_MAX,
+    MAINTENANCE_LEAD_MAX,
+    MAINTENANCE_SPAN_MAX,
+    REASON_LENGTH_MAX,
+    SCOPE_NAMES_MAX,
+)
+from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
+from core.nouns.reasons import Reason
+from tests.builders import EU, EU_LOG, NODE, a_claim, attempt
+from tests.components.machine import Machine
+from tests.components.storing import (
+    Start,
+    a_store,
+    answer,
+    award,
+    claim,
+    end,
+    place,
+    promise,
+    row_of,
+    serve,
+    verdict,
+)
+from tests.matching import facts, said, said_once
+
+W1, W2 = WorkerName("w1"), WorkerName("w2")
+MINUTE = seconds(60)
+
+
+def a_region(start: Start) -> Machine[Any]:
+    """Nodes 0 to 3 of `w0`, two to a rack; 4 and 5 of `w1` and 6 of `w2` in zone `b`, fed by `power-b`, for the pool `harvest`."""
+    machine = a_store(start)
+    for worker, first, count in ((W1, 4, 2), (W2, 6, 1)):
+        group = NodeGroup(
+            first, count, NODE, "H100", first // 2, 2, "b", power_domain="power-b", pool="harvest"
+        )
+        machine.hear(RecordJoin(EU, Inventory(worker, (group,))))
+    return machine
+
+
+def scope(*names: str, kind: ScopeKind = ScopeKind.NODE) -> Scope:
+    """Some nodes."""
+    return Scope(kind, names)
+
+
+def drain(machine: Machine[Any], wanted: Scope, deadline: int = 0, revision: int | None = None) -> Decision:
+    """An operator wants them empty."""
+    known = machine.state.image.maintenance.revision if revision is None else revision
+    return machine.hear(DrainNodes(EU, wanted, "new cables", known, deadline, "olga"))
+
+
+def undrain(machine: Machine[Any], wanted: Scope, revision: int | None = None) -> Decision:
+    """And not any more."""
+    known = machine.state.image.maintenance.revision if revision is None else revision
+    return machine.hear(UndrainNodes(EU, wanted, known, "olga"))
+
+
+def plan(
+    machine: Machine[Any],
+    wanted: Scope,
+    kind: MaintenanceKind = MaintenanceKind.POWER,
+    *,
+    starts_in: int = 2 * MINUTE,
+    lasts: int = MINUTE,
+    lead: int = MINUTE,
+    planned: int | None = None,
+    reason: str = "switchboard",
+) -> Decision:
+    """Work on them."""
+    known = machine.state.image.maintenance.planned if planned is None else planned
+    return machine.hear(PlanMaintenance(EU, wanted, kind, starts_in, lasts, lead, known, reason, "olga"))
+
+
+def move(machine: Machine[Any], phase: MaintenancePhase, name: str = "m-1") -> list[Event]:
+    """Task control says that its time has come: what is recorded."""
+    return facts(machine.hear(MoveMaintenance(EU, name, phase)))
+
+
+def why_not(decision: Decision) -> tuple[str, tuple[str, ...]]:
+    """The reason, and every problem."""
+    refused = said_once(decision, Refused)
+    assert [] == facts(decision)
+    return refused.reason, refused.problems
+
+
+# Scopes.
+
+
+@pytest.mark.parametrize(
+    ("wanted", "nodes"),
+    [
+        (scope("1", "3"), ((1, 1), (3, 3))),
+        (scope("3", "1", "2"), ((1, 3),)),
+        (scope("0", kind=ScopeKind.RACK), ((0, 1),)),
+        (scope("1", "2", kind=ScopeKind.RACK), ((2, 5),)),
+        (scope("b", kind=ScopeKind.ZONE), ((4, 6),)),
+        (scope("zone-0", kind=ScopeKind.ZONE), ((0, 3),)),
+        (scope("power-b", kind=ScopeKind.POWER_DOMAIN), ((4, 6),)),
+        (scope("harvest", kind=ScopeKind.POOL), ((4, 6),)),
+        (scope("training", "harvest", kind=ScopeKind.POOL), ((0, 6),)),
+        (scope("w1", kind=ScopeKind.WORKER), ((4, 5),)),
+    ],
+)
+def test_scope_names_nodes(start: Start, wanted: Scope, nodes: tuple[tuple[int, int], ...]) -> None:
+    """T22: a machine, a rack, what one switchboard feeds, a zone, a pool, all that a worker serves; several of each."""
+    [closed] = facts(drain(a_region(start), wanted))
+    assert isinstance(closed, NodesClosed)
+    assert nodes == closed.nodes
+    [planned] = facts(plan(a_region(start), wanted))
+    assert isinstance(planned, MaintenancePlanned)
+    assert (wanted, nodes) == (planned.scope, planned.nodes)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "unknown"),
+    [
+        (scope("1", "9", "nine", "-1", "²"), ("9", "nine", "-1", "²")),
+        (scope("9" * 6000), ("9" * 128,)),
+        (scope("7", "x", kind=ScopeKind.RACK), ("7", "x")),
+        (scope("a", "b", kind=ScopeKind.ZONE), ("a",)),
+        (scope("", kind=ScopeKind.POWER_DOMAIN), ("",)),
+        (scope("w9", kind=ScopeKind.WORKER), ("w9",)),
+        (scope("gold", kind=ScopeKind.POOL), ("gold",)),
+    ],
+)
+def test_scope_of_what_is_not_there(start: Start, wanted: Scope, unknown: tuple[str, ...]) -> None:
+    """T22: every unknown name at once, and nothing is recorded, not even of those that are known.
+
+    No name is one too: most nodes have no power domain, and are not in one without a name.
+    """
+    machine = a_region(start)
+    problems = tuple(f"{wanted.kind}: there is no {name}" for name in unknown)
+    for decision in (drain(machine, wanted), undrain(machine, wanted), plan(machine, wanted)):
+        assert (Reason.UNKNOWN_PLACE, problems) == why_not(decision)
+
+
+def test_scope_without_names_or_with_too_many(start: Start) -> None:
+    """Nobody means nothing, and whoever means very many names the domain."""
+    machine = a_region(start)
+    assert (Reason.UNKNOWN_PLACE, ("node: none is named",)) == why_not(drain(machine, scope()))
+    many = scope(*["0"] * (SCOPE_NAMES_MAX + 1))
+    problem = f"node: {SCOPE_NAMES_MAX} names are the most at once"
+    assert (Reason.UNKNOWN_PLACE, (problem,)) == why_not(plan(machine, many))
+
+
+def test_scope_that_is_scattered(start: Start) -> None:
+    """Runs of nodes that no fact holds are refused, and the store goes on."""
+    machine = a_store(start)
+    numbers = range(70_000, 70_000 + 2 * 24_500, 2)
+    groups = tuple(NodeGroup(number, 1, NODE, "H100", 9, 1, pool="odd") for number in numbers)
+    machine.hear(RecordJoin(EU, Inventory(W1, groups)))
+    for decision in (
+        drain(machine, scope("odd", kind=ScopeKind.POOL)),
+        plan(machine, scope("odd", kind=ScopeKind.POOL)),
+    ):
+        assert Reason.TOO_LARGE == why_not(decision)[0]
+    assert 1 == len(facts(drain(machine, scope("70000"))))
+
+
+# Drains.
+
+
+def test_drain_and_its_end(start: Start) -> None:
+    """P5: nothing new is placed there; who runs, runs on; lifted, all is as before."""
+    machine = a_region(start)
+    place(machine, "w-1", {0: 1})
+    decision = drain(machine, scope("0", "1"))
+    assert [NodesClosed("d-1", ClosureKind.DRAIN, ((0, 1),), "new cables", 0, "olga")] == facts(decision)
+    assert NodesAnswered("d-1", 2, 1) == said_once(decision, NodesAnswered)
+    refused = claim(machine, a_claim("w-2", placed={1: 1, 2: 1}, award_sequence=award(machine, "w-2")))
+    assert "conflict" == verdict(refused)
+    assert [(1, False)] == [(row.node, row.is_open) for row in answer(refused).rows]
+    decision = undrain(machine, scope("0", "1"))
+    assert [NodesOpened("d-1", ClosureKind.DRAIN, ((0, 1),), "undrained", "olga")] == facts(decision)
+    assert NodesAnswered("d-1", 2, 2) == said_once(decision, NodesAnswered)
+    place(machine, "w-3", {1: 1})
+    assert [] == check_control(machine.state.image)
+
+
+def test_drain_of_everything(start: Start) -> None:
+    """It is one fact; nothing is placed, nothing is stopped by it, and a promise into it is broken."""
+    machine = a_region(start)
+    place(machine, "w-1", {0: 8})
+    promise(machine, "w-2", {0: 8}, (attempt("w-1"),))
+    everything = scope("training", "harvest", kind=ScopeKind.POOL)
+    [closed] = facts(drain(machine, everything))
+    assert isinstance(closed, NodesClosed)
+    assert ((0, 6),) == closed.nodes
+    assert not any(machine.state.image.capacity.is_open(node) for node in range(7))
+    assert machine.state.image.capacity.holding(*attempt("w-1")) is not None
+    assert ClaimGranted not in [type(event) for event in facts(end(machine, "w-1"))]
+
+
+def test_drain_on_an_older_state(start: Start) -> None:
+    """A word that comes late undoes no newer one."""
+    machine = a_region(start)
+    drain(machine, scope("0"))
+    undrain(machine, scope("0"))
+    wanted = (Reason.SUPERSEDED, ("revision: it is 2 now",))
+    for revision in (0, 1, 3):
+        assert wanted == why_not(drain(machine, scope("0"), revision=revision))
+        assert wanted == why_not(undrain(machine, scope("0"), revision=revision))
+
+
+def test_several_drains_of_a_node(start: Start) -> None:
+    """It is open again when none of them holds it; to undrain lifts all of them, on these nodes alone."""
+    machine = a_region(start)
+    drain(machine, scope("0", "1"))
+    drain(machine, scope("1", "2"))
+    decision = undrain(machine, scope("1"))
+    assert [("d-1", ((1, 1),)), ("d-2", ((1, 1),))] == [
+        (event.source, event.nodes) for event in facts(decision) if isinstance(event, NodesOpened)
+    ]
+    assert NodesAnswered("d-1,d-2", 1, 4) == said_once(decision, NodesAnswered)
+    capacity = machine.state.image.capacity
+    assert [False, True, False, True] == [capacity.is_open(node) for node in range(4)]
+    assert (Reason.NOT_DRAINED, ()) == why_not(undrain(machine, scope("1", "3")))
+
+
+@pytest.mark.parametrize("deadline", [-1, MAINTENANCE_AHEAD_MAX + 1])
+def test_drain_with_a_deadline_that_cannot_be(start: Start, deadline: int) -> None:
+    """In the past, or beyond all planning."""
+    assert why_not(drain(a_region(start), scope("0"), deadline))[1][0].startswith("deadline")
+
+
+def test_reason_without_end(start: Start) -> None:
+    """It stands in facts and before people."""
+    machine = a_region(start)
+    long = "x" * (REASON_LENGTH_MAX + 1)
+    plan(machine, scope("0"))
+    for message in (
+        DrainNodes(EU, scope("0"), long, 0),
+        CancelMaintenance(EU, "m-1", long),
+        ReleaseNodes(EU, scope("0"), long),
+    ):
+        assert Reason.INVALID == why_not(machine.hear(message))[0]
+    assert Reason.INVALID == why_not(plan(machine, scope("0"), reason=long))[0]
+    assert Reason.INVALID == why_not(machine.hear(UndrainNodes(EU, scope("0"), 0, "x" * 200)))[0]
+
+
+# Maintenance.
+
+
+def test_maintenance_through_its_life(start: Start) -> None:
+    """T22: planned, noticed when its lead begins, open in its window, over: each not before its time; closed from the notice on."""
+    machine = a_region(start)
+    rack = scope("0", kind=ScopeKind.RACK)
+    decision = plan(machine, rack)
+    wanted = MaintenancePlanned(
+        "m-1", MaintenanceKind.POWER, rack, ((0, 1),), 2 * MINUTE, MINUTE, MINUTE, "switchboard", "olga"
+    )
+    assert [wanted] == facts(decision)
+    assert NodesAnswered("m-1", 2, 0) == said_once(decision, NodesAnswered)
+    capacity = machine.state.image.capacity
+    noticed, opened, over = MaintenancePhase.NOTICED, MaintenancePhase.OPEN, MaintenancePhase.OVER
+    closes = NodesClosed("m-1", ClosureKind.MAINTENANCE, ((0, 1),), "switchboard")
+    opens = NodesOpened("m-1", ClosureKind.MAINTENANCE, ((0, 1),), "maintenance over")
+    steps: list[tuple[MaintenancePhase, list[Event]]] = [
+        (noticed, [MaintenanceMoved("m-1", noticed), closes]),
+        (opened, [MaintenanceMoved("m-1", opened)]),
+        (over, [opens, MaintenanceMoved("m-1", over)]),
+    ]
+    for phase, events in steps:
+        machine.wait(Nanoseconds(MINUTE - 1))
+        for other in MaintenancePhase:
+            assert [] == move(machine, other), (phase, "before its time")
+        machine.wait(Nanoseconds(1))
+        for other in MaintenancePhase:
+            if other is not phase:
+                assert [] == move(machine, other), (phase, "another's turn")
+        assert events == move(machine, phase)
+        assert (phase is over) == capacity.is_open(0)
+        assert [] == move(machine, phase), "once"
+    assert {} == machine.state.image.maintenance.rows
+    assert [] == check_control(machine.state.image)
+
+
+def test_maintenance_without_any_lead(start: Start) -> None:
+    """Notice is given when the window opens; with more lead than there is time, at once."""
+    machine = a_region(start)
+    plan(machine, scope("0"), starts_in=MINUTE, lead=0)
+    plan(machine, scope("1"), starts_in=MINUTE, lead=MAINTENANCE_LEAD_MAX)
+    assert [] == move(machine, MaintenancePhase.NOTICED)
+    assert 2 == len(move(machine, MaintenancePhase.NOTICED, "m-2"))
+    machine.wait(MINUTE)
+    assert 2 == len(move(machine, MaintenancePhase.NOTICED))
+    assert 1 == len(move(machine, MaintenancePhase.OPEN))
+
+
+@pytest.mark.parametrize("phase", ["planned", "noticed", "open"])
+def test_maintenance_that_is_cancelled(start: Start, phase: str) -> None:
+    """At whatever phase: its nodes are open again; one that had begun is over early."""
+    machine = a_region(start)
+    plan(machine, scope("0"), starts_in=MINUTE)
+    if phase != "planned":
+        move(machine, MaintenancePhase.NOTICED)
+    if phase == "open":
+        machine.wait(MINUTE)
+        move(machine, MaintenancePhase.OPEN)
+    decision = machine.hear(CancelMaintenance(EU, "m-1", "not today", "olga"))
+    last = MaintenancePhase.OVER if phase == "open" else MaintenancePhase.CANCELLED
+    assert MaintenanceMoved("m-1", last, "not today") in facts(decision)
+    assert machine.state.image.capacity.is_open(0)
+    assert Reason.UNKNOWN_MAINTENANCE == why_not(machine.hear(CancelMaintenance(EU, "m-1")))[0]
+    assert Reason.UNKNOWN_MAINTENANCE == why_not(machine.hear(CancelMaintenance(EU, "m-9")))[0]
+
+
+def test_maintenance_in_the_past(start: Start) -> None:
+    """T22: answered, and nothing is recorded."""
+    wanted = (Reason.WINDOW_PAST, ("starts_in: the window begins in the past",))
+    assert wanted == why_not(plan(a_region(start), scope("0"), starts_in=-1))
+
+
+def test_maintenance_that_makes_no_sense(start: Start) -> None:
+    """T22: every problem at once."""
+    machine = a_region(start)
+    for starts_in, lasts, lead in (
+        (MAINTENANCE_AHEAD_MAX + 1, 0, -1),
+        ((1 << 64) - 1, -5, MAINTENANCE_LEAD_MAX + 1),
+        (1 << 62, MAINTENANCE_SPAN_MAX + 1, -(1 << 63)),
+    ):
+        decision = plan(machine, scope("0"), starts_in=starts_in, lasts=lasts, lead=lead)
+        reason, problems = why_not(decision)
+        assert Reason.INVALID == reason
+        assert ["starts_in", "lasts", "lead"] == [text.split(":")[0] for text in problems]
+
+
+def test_maintenance_is_planned_once(start: Start) -> None:
+    """Heard late, the request plans nothing a second time."""
+    machine = a_region(start)
+    plan(machine, scope("0"))
+    assert (Reason.SUPERSEDED, ("planned: it is 1 now",)) == why_not(plan(machine, scope("0"), planned=0))
+    machine.hear(CancelMaintenance(EU, "m-1"))
+    assert Reason.SUPERSEDED == why_not(plan(machine, scope("0"), planned=0))[0]
+    assert "m-2" == said_once(plan(machine, scope("0")), NodesAnswered).source
+
+
+# Quarantine and suspicion.
+
+
+@pytest.mark.parametrize("kind", [ClosureKind.SUSPECT, ClosureKind.QUARANTINE])
+def test_node_is_closed_and_opened(start: Start, kind: ClosureKind) -> None:
+    """Once each, at the broker's word; nothing new is placed there meanwhile."""
+    machine = a_region(start)
+    decision = machine.hear(CloseNodes(EU, kind, (5, 0, 9, -1), "it is ill"))
+    source = "suspicion" if kind is ClosureKind.SUSPECT else "quarantine"
+    assert [NodesClosed(source, kind, ((0, 0), (5, 5)), "it is ill")] == facts(decision)
+    assert NOTHING == machine.hear(CloseNodes(EU, kind, (0,), "it is ill"))
+    made = a_claim("w-1", placed={0: 1}, award_sequence=award(machine, "w-1"))
+    assert "conflict" == verdict(claim(machine, made))
+    assert [NodesOpened(source, kind, ((0, 0),), "well")] == facts(
+        machine.hear(OpenNodes(EU, kind, (0, 1), "well"))
+    )
+    assert NOTHING == machine.hear(OpenNodes(EU, kind, (0,), "well"))
+    assert "granted" == verdict(claim(machine, made))
+
+
+@pytest.mark.parametrize("kind", [ClosureKind.DRAIN, ClosureKind.MAINTENANCE])
+def test_drains_are_not_the_brokers_to_make(start: Start, kind: ClosureKind) -> None:
+    """Nor to lift: they are people's."""
+    machine = a_region(start)
+    drain(machine, scope("0"))
+    assert NOTHING == machine.hear(CloseNodes(EU, kind, (1,), "why not"))
+    assert NOTHING == machine.hear(OpenNodes(EU, kind, (0,), "why not"))
+
+
+def test_suspicion_that_comes_late(start: Start) -> None:
+    """What was seen before the node's newest change says nothing about now: a release is not undone by a repeat."""
+    machine = a_region(start)
+    seen = machine.sequence(EU_LOG)
+    close = CloseNodes(EU, ClosureKind.QUARANTINE, (0, 1), "it is ill", sequence=seen)
+    machine.hear(close)
+    late = OpenNodes(EU, ClosureKind.QUARANTINE, (0,), "passed a check", seen)
+    assert NOTHING == machine.hear(late)
+    decision = machine.hear(ReleaseNodes(EU, scope("0", "2"), "looked at", "olga"))
+    assert [NodesOpened("quarantine", ClosureKind.QUARANTINE, ((0, 0),), "looked at", "olga")] == facts(
+        decision
+    )
+    assert NodesAnswered("quarantine", 1, 0) == said_once(decision, NodesAnswered)
+    assert NOTHING == machine.hear(close)
+    assert 0 == said_once(machine.hear(ReleaseNodes(EU, scope("0"), "again")), NodesAnswered).nodes
+
+
+def test_closures_of_several_kinds_on_one_node(start: Start) -> None:
+    """It is open when none of them is left."""
+    machine = a_region(start)
+    capacity = machine.state.image.capacity
+    drain(machine, scope("0"))
+    plan(machine, scope("0"), starts_in=MINUTE)
+    move(machine, MaintenancePhase.NOTICED)
+    machine.hear(CloseNodes(EU, ClosureKind.SUSPECT, (0,), "missed beats"))
+    machine.hear(CloseNodes(EU, ClosureKind.QUARANTINE, (0,), "it is ill"))
+    for lift in (
+        UndrainNodes(EU, scope("0"), 1, "olga"),
+        CancelMaintenance(EU, "m-1"),
+        OpenNodes(EU, ClosureKind.SUSPECT, (0,)),
+    ):
+        machine.hear(lift)
+        assert not capacity.is_open(0)
+    machine.hear(ReleaseNodes(EU, scope("0"), "looked at"))
+    assert capacity.is_open(0)
+    assert {} == capacity.closures
+
+
+# Common losses.
+
+
+def test_workers_of_one_domain_are_lost_together(start: Start) -> None:
+    """T23: one fact, whose nodes have nothing; those that were lost or came back meanwhile are not in it."""
+    machine = a_region(start)
+    serve(machine, {0: 1, 4: 1, 6: 1})
+    seen = machine.sequence(EU_LOG)
+    decision = machine.hear(RecordDomainLoss(EU, "power-b", (W1, W2, W1, WorkerName("w9")), seen))
+    assert [DomainLost("power-b", (W1, W2), ((4, 6),))] == facts(decision)
+    assert [TaskPhase.UP, TaskPhase.DOWN, TaskPhase.DOWN] == [t.phase for t in row_of(machine).tasks.values()]
+    assert NOTHING == machine.hear(RecordDomainLoss(EU, "power-b", (W1, W2), machine.sequence(EU_LOG)))
+    back = facts(machine.hear(RecordReturn(EU, W1, machine.sequence(EU_LOG))))
+    assert [NodesReturned(W1, (4, 5))] == back
+    assert NOTHING == machine.hear(RecordDomainLoss(EU, "power-b", (W1,), seen)), "it is back since"
+    assert [TaskPhase.UP, TaskPhase.GONE, TaskPhase.DOWN] == [t.phase for t in row_of(machine).tasks.values()]
+    assert [] == check_control(machine.state.image)
+
+
+def test_nobody_of_a_domain_is_silent(start: Start) -> None:
+    """Nothing is recorded of workers that nobody knows."""
+    machine = a_region(start)
+    assert NOTHING == machine.hear(RecordDomainLoss(EU, "power-b", (WorkerName("w9"),), 9))
+    assert NOTHING == machine.hear(RecordDomainLoss(EU, "power-b", (), 9))
+
+
+def test_answers_name_what_was_recorded(start: Start) -> None:
+    """Whoever asks is told in the same breath, or refused: never both."""
+    machine = a_region(start)
+    for decision in (drain(machine, scope("0")), drain(machine, scope("99"))):
+        assert 1 == len(said(decision, NodesAnswered)) + len(said(decision, Refused))

@@ -1,0 +1,156 @@
+"""What happens to tasks and nodes, as a sentence: each sort of fact has one, and says what matters."""
+
+import pytest
+
+from core.events.control import (
+    EVENTS,
+    AcksExpired,
+    AttemptChanged,
+    ClaimRevised,
+    ControlAnswered,
+    ControlForgotten,
+    DestructionHalted,
+    DomainLost,
+    MaintenanceMoved,
+    MaintenancePlanned,
+    NodesClosed,
+    NodesOpened,
+    OperationsBegun,
+    OperationsDone,
+    OperationsRequested,
+    OperationsStuck,
+    TasksDown,
+    TasksGone,
+    TasksUp,
+)
+from core.events.queue import WorkloadChanged
+from core.events.region import GangStarted
+from core.fact import Event
+from core.nouns.ids import WorkerName, WorkloadId
+from core.nouns.instant import SECOND
+from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
+from core.nouns.operation import (
+    WHOLE,
+    Ack,
+    Answer,
+    BegunBy,
+    OperationKind,
+    Outcome,
+    TaskMove,
+    task_number,
+)
+from mizzen.views.fact_lines import rest_of
+from mizzen.views.sentences import SENTENCES, sentence_of, tasks_text
+from tests.builders import a_job, attempt
+
+W1 = WorkloadId("w-1")
+AT = attempt()
+JOBS = ("main", "eval")
+EVAL = task_number(1, 0)
+
+TOLD: list[tuple[Event, str]] = [
+    (TasksDown(*AT, (3,), "task_failed", 7), "main/3 is down: task_failed with exit code 7"),
+    (
+        TasksDown(*AT, (2, 3), "node_failed", -1, failed_nodes=(4, 5)),
+        "2 tasks (main/2-3) are down: node_failed with exit code -1 on nodes 4-5",
+    ),
+    (TasksDown(*AT, (3,), "completed"), "main/3 has completed"),
+    (TasksGone(*AT, (3,)), "nothing runs any more of main/3"),
+    (ClaimRevised(*AT, 1, (TaskMove(3, 4, 4),)), "main/3 starts again on node 4"),
+    (
+        ClaimRevised(*AT, 1, (TaskMove(3, 4, 5), TaskMove(EVAL, -1, 6), TaskMove(7, 8, -1))),
+        "main/3 goes from node 4 to node 5; eval/0 starts on node 6; main/7 leaves node 8 for good",
+    ),
+    (ClaimRevised(*AT, 1, (TaskMove(WHOLE, -1, -1),)), "its gang starts again where it was"),
+    (
+        ClaimRevised(*AT, 1, tuple(TaskMove(task, 0, 0) for task in range(7))),
+        "; ".join([*(f"main/{task} starts again on node 0" for task in range(5)), "and 2 more"]),
+    ),
+    (TasksUp(*AT, (0, 1, 3, EVAL)), "4 tasks (main/0-1,3, eval/0) are up"),
+    (WorkloadChanged(W1, 2, (a_job(4),)), "its user changed what it is (revision 2): main has 4 tasks"),
+    (AttemptChanged(*AT, 2, (a_job(4),)), "its region knows revision 2; its tasks are to follow"),
+    (
+        OperationsRequested(*AT, 3, OperationKind.UPDATE, (0, 1), "its user changed it", "r-2", 0, "user:ada"),
+        ("update of 2 tasks (main/0-1) is asked for by user:ada for r-2, whenever that is allowed (operations 3-4): "
+        "its user changed it"),
+    ),
+    (
+        OperationsRequested(*AT, 3, OperationKind.MOVE, (WHOLE,), "", deadline=90 * SECOND),
+        "move of its gang is asked for, in 1m30s at the latest (operation 3): no reason was given",
+    ),
+    (
+        ControlAnswered(*AT, 9, (Ack(1), Ack(2), Ack(4, Answer.IGNORE), Ack(5, after_checkpoint=True))),
+        ("its controller answers proceed for operations 1-2, ignore for operation 4, "
+        "proceed after a checkpoint for operation 5"),
+    ),
+    (ControlAnswered(*AT, 9, ()), "its controller has heard what is over"),
+    (AcksExpired(*AT, (1,)), "its controller's word on operation 1 has grown old, and is asked for again"),
+    (OperationsBegun(*AT, (1, 2), BegunBy.ACK), "operations 1-2 begin as its controller allowed"),
+    (
+        OperationsBegun(*AT, (1,), BegunBy.LIMITS),
+        "operation 1 begins as its own limits allow, for it names no controller",
+    ),
+    (OperationsBegun(*AT, (1,), BegunBy.DEADLINE), "operation 1 begins unasked, for its time was up"),
+    (OperationsStuck(*AT, (1,)), "operation 1 is not over long after the begin: somebody should look"),
+    (OperationsDone(*AT, (1,), Outcome.HEALTHY), "operation 1 is done, and what it touched is healthy"),
+    (OperationsDone(*AT, (1,), Outcome.GONE), "operation 1 is done, and what it touched is no more"),
+    (OperationsDone(*AT, (1, 3), Outcome.IGNORED), "operations 1,3 are over: its controller wanted nothing done"),
+    (OperationsDone(*AT, (1,), Outcome.WITHDRAWN), "operation 1 is withdrawn: nobody wants it any more"),
+    (
+        ControlForgotten(*AT),
+        "its controller was never told what came of the last operations: it did not answer",
+    ),
+    (
+        DestructionHalted("planner", 900, 60),
+        "planner asked for 900 stops where 60 a minute are the most: the rest must wait",
+    ),
+    (
+        MaintenancePlanned(
+            "m-3", MaintenanceKind.NETWORK, Scope(ScopeKind.RACK, ("0", "1")), ((0, 3),), 7_200 * SECOND,
+            600 * SECOND, 1_800 * SECOND,
+        ),
+        "network work on nodes 0-3 (rack 0,1) is planned as m-3, from 2h later on, for 10m",
+    ),
+    (MaintenanceMoved("m-3", MaintenancePhase.CANCELLED, "rain"), "m-3 is cancelled: rain"),
+    (
+        NodesClosed("d-1", ClosureKind.DRAIN, ((4, 4),), "new fans", by="ops"),
+        "node 4 is closed (drain d-1) by ops: new fans",
+    ),
+    (
+        NodesOpened("d-1", ClosureKind.DRAIN, ((4, 5),)),
+        "nodes 4-5 are open again (drain d-1 is over)",
+    ),
+    (
+        DomainLost("power-1", (WorkerName("w1"), WorkerName("w2")), ((4, 11),)),
+        "workers w1, w2 of power-1 fell silent together, and nodes 4-11 with them",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "sentence"), TOLD, ids=lambda value: type(value).__name__)
+def test_sentence(event: Event, sentence: str) -> None:
+    """Who, what, why and by whose leave."""
+    assert sentence == sentence_of(event, JOBS)
+
+
+def test_every_event_of_task_control_has_a_sentence() -> None:
+    """And each of them is tried above."""
+    assert {*EVENTS, WorkloadChanged} == set(SENTENCES) == {type(event) for event, _ in TOLD}
+
+
+def test_zeros_of_moves_and_acks_are_told() -> None:
+    """In the line of a fact, where most zeros say nothing: the first task and the first node are called so."""
+    assert 'epoch=1 revision=2 moves=[{"task":0,"node_from":0,"node_to":0}]' == rest_of(
+        ClaimRevised(*AT, 2, (TaskMove(0, 0, 0),))
+    )
+    assert "exit_code" not in rest_of(TasksDown(*AT, (0,), "completed"))
+
+
+def test_what_is_told_elsewhere_has_none() -> None:
+    """A start is part of every story."""
+    assert "" == sentence_of(GangStarted(*AT))
+
+
+def test_tasks_of_jobs_that_are_not_known() -> None:
+    """Their places stand for their names."""
+    assert "2 tasks (0/3, 1/0)" == tasks_text((EVAL, 3))

@@ -1,0 +1,119 @@
+"""What is watched in the spools themselves: nothing runs twice, whatever the logs say."""
+
+from typing import Any
+
+import pytest
+
+from core.effects import PrepareShare, StartShare
+from core.events.region import NodesLost
+from core.fact import Event
+from core.images import RegionImage, empty_image
+from core.messages.workers import PrepareTasks
+from core.nouns.ids import RegionName, WorkerName, WorkloadId
+from core.nouns.instant import seconds
+from core.nouns.operation import WHOLE
+from core.nouns.quantities import Amount
+from core.nouns.workload import Emulation, JobSpec
+from scenarios.worlds.nodes import TroubledNodes
+from scenarios.worlds.physics import Physics
+from tests.builders import EU, EU_LOG, US, a_claim, a_spread, facts_of, granted, joined
+from tests.runtime.aids import Place, in_virtual_time
+
+W0, W1 = WorkerName("w0"), WorkerName("w1")
+
+
+class Watched:
+    """Two workers of a region, and one of another, whose starts are watched."""
+
+    def __init__(self, place: Place, *events: Event) -> None:
+        image = empty_image(EU_LOG)
+        assert isinstance(image, RegionImage)
+        attempts = [granted(a_claim(epoch=epoch)) for epoch in (1, 2)]
+        for fact in facts_of([joined("w0", 0, 2), joined("w1", 2, 2), *attempts, *events]):
+            image.fold(fact)
+        self.physics = Physics({EU: image, US: image}.get)
+        self.spools: dict[tuple[RegionName, WorkerName], TroubledNodes] = {}
+        for region, worker in ((EU, W0), (EU, W1), (US, W0)):
+            spool = TroubledNodes(f"worker.{region}.{worker}", place.clock(), range(4))
+            self.spools[region, worker] = spool
+            self.physics.watch(region, spool, dict.fromkeys(range(4), 8000))
+
+    def start(
+        self,
+        worker: WorkerName,
+        *,
+        epoch: int = 1,
+        task: int = WHOLE,
+        run: int = 0,
+        region: RegionName = EU,
+        isolation: int = 0,
+    ) -> list[str]:
+        """What is wrong with it."""
+        job = JobSpec("main", 1, Amount(1000), "H100", Emulation(seconds(1000)))
+        command = PrepareTasks(
+            region,
+            worker,
+            1,
+            WorkloadId("w-1"),
+            epoch,
+            (job,),
+            (a_spread({0: 1}),),
+            task=task,
+            run=run,
+            isolation=isolation,
+        )
+        spool = self.spools[region, worker]
+        spool.begin(PrepareShare(command))
+        spool.begin(StartShare(command.key, 1))
+        found, self.physics.problems = self.physics.problems, []
+        return found
+
+
+LOST = NodesLost(W0, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_wrong"),
+    [
+        ({}, {"worker": W1}, False),
+        ({}, {"worker": W1, "epoch": 2}, True),
+        ({}, {"worker": W0, "region": US}, True),
+        ({}, {"worker": W1, "run": 1}, True),
+        ({"task": 3}, {"worker": W1, "task": 4}, False),
+        ({"task": 3}, {"worker": W0, "task": 4, "run": 1}, False),
+        ({"task": 3}, {"worker": W1, "task": 3, "run": 1}, True),
+        ({"task": 3}, {"worker": W0, "task": 3, "run": 1}, True),
+        ({"task": 3}, {"worker": W1, "task": 3}, True),
+    ],
+)
+def test_what_runs_twice(
+    first: dict[str, Any], second: dict[str, Any], is_wrong: bool
+) -> None:  # Any: as `start`
+    """T26: another attempt, another run of the same gang or task, or the same task twice; tasks of one attempt are many."""
+
+    async def body(place: Place) -> None:
+        watched = Watched(place)
+        assert [] == watched.start(W0, **first)
+        assert is_wrong == bool(watched.start(**second))
+
+    in_virtual_time(body)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "is_frozen", "region", "is_wrong"),
+    [(0, False, EU, False), (60, False, EU, True), (60, True, EU, False), (60, False, US, False)],
+)
+def test_what_may_run_where_nodes_were_given_up(
+    isolation: int, is_frozen: bool, region: RegionName, is_wrong: bool
+) -> None:
+    """T26: whatever is not strict, and what stands still; another region may have been told to go on without this one."""
+
+    async def body(place: Place) -> None:
+        watched = Watched(place, LOST)
+        watched.start(W0, isolation=seconds(isolation))
+        if is_frozen:
+            watched.spools[EU, W0].freeze()
+        worker = W1 if region == EU else W0
+        assert is_wrong == bool(watched.start(worker, epoch=2, region=region))
+
+    in_virtual_time(body)
