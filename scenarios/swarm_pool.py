@@ -147,31 +147,30 @@ def play_seeds(
         twins: dict[int, ProcessPoolExecutor] = {}
         under_way: dict[Future[Played], int] = {}
         waiting = iter(seeds)
-        while True:
-            # 1. Have a few seeds ready for each process, and no more: most of them may never be played.
-            for seed in islice(waiting, max(0, READY_MAX * len(pools) - len(under_way))):
-                under_way[pools[seed % len(pools)].submit(play_seed, seed)] = seed
-                if seed % TWICE_EVERY == 0:
-                    hash_seed = twin_hash_seed(seed)
-                    if hash_seed not in twins:
-                        twins[hash_seed] = stack.enter_context(_pool(hash_seed))
-                    under_way[twins[hash_seed].submit(play_seed, seed)] = seed
-            if not under_way:
-                break
-            # 2. Take what is done.
-            rest = begun + 60 * min(minutes, MINUTES_MAX) - time.monotonic()
-            try:
+        try:
+            while True:
+                # 1. Have a few seeds ready for each process, and no more: most of them may never be played.
+                for seed in islice(waiting, max(0, READY_MAX * len(pools) - len(under_way))):
+                    under_way[pools[seed % len(pools)].submit(play_seed, seed)] = seed
+                    if seed % TWICE_EVERY == 0:
+                        hash_seed = twin_hash_seed(seed)
+                        if hash_seed not in twins:
+                            twins[hash_seed] = stack.enter_context(_pool(hash_seed))
+                        under_way[twins[hash_seed].submit(play_seed, seed)] = seed
+                if not under_way:
+                    break
+                # 2. Take what is done.
+                rest = begun + 60 * min(minutes, MINUTES_MAX) - time.monotonic()
                 done, _ = wait(under_way, timeout=max(0.0, rest), return_when=FIRST_COMPLETED)
-            except KeyboardInterrupt:
-                tally.is_interrupted = True
-                break
-            for future in sorted(done, key=lambda future: under_way[future]):
-                _count(tally, under_way.pop(future), future, played_first)
-            tally.seconds = round(time.monotonic() - begun, 1)
-            watch(tally)
-            tally.has_run_out = not done
-            if tally.has_run_out or (failures_max and len(tally.failed) >= failures_max):
-                break
+                for future in sorted(done, key=lambda future: under_way[future]):
+                    _count(tally, under_way.pop(future), future, played_first)
+                tally.seconds = round(time.monotonic() - begun, 1)
+                watch(tally)
+                tally.has_run_out = not done
+                if tally.has_run_out or (failures_max and len(tally.failed) >= failures_max):
+                    break
+        except KeyboardInterrupt:  # Wherever it comes: what was played until then is told.
+            tally.is_interrupted = True
     tally.failed.sort(key=lambda failed: failed.seed)
     tally.mix = mix_of(sorted(played_first))
     return tally

@@ -36,6 +36,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("name", "bars"),
     [
+        pytest.param("ack_latency", ["p99_ms", "operations_per_s"], marks=pytest.mark.slow),
         ("bus", ["request_p50_ratio", "messages_per_s"]),
         ("simulate", ["messages_per_s"]),
         ("simulate_faults", ["hour_seconds", "messages_per_s"]),
@@ -49,6 +50,26 @@ def test_benchmark_reports_its_bars(name: str, bars: list[str], tmp_path: Path) 
     report = json.loads(done.stdout)
     assert bars == [bar["name"] for bar in report["bars"]]
     assert all(report["figures"][bar["name"]] == bar["value"] > 0 for bar in report["bars"])
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("maintenance", ["missed_windows", "early_stops", "operations_unasked"]),
+        pytest.param("plane_loss", ["task_deaths", "double_starts"], marks=pytest.mark.slow),
+        ("rate_limit", ["over_budget"]),
+    ],
+)
+def test_rules_hold_in_small_too(name: str, kept: list[str], tmp_path: Path) -> None:
+    """Those that count what must never be: their bars are met however little is played, and something was."""
+    done = run(name, "--json", "--quick", "--directory", str(tmp_path))
+    assert 0 == done.returncode, done.stderr
+    report = json.loads(done.stdout)
+    bars = {bar["name"]: bar for bar in report["bars"]}
+    assert [0.0] * len(kept) == [bars[name]["value"] for name in kept]
+    assert all(bars[name]["met"] for name in kept)
+    assert any(value > 0 for value in report["figures"].values())
 
 
 @pytest.mark.processes

@@ -1,6 +1,5 @@
 """Twine's figure 14: that the benchmark plays what it says, and that the controllers reach what was published."""
 
-import asyncio
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from mizzen.control.replica_aware import ReplicaAware
 @pytest.fixture(scope="module")
 def findings() -> Findings:
     """One seed."""
-    return asyncio.run(run(Path("nowhere"), is_quick=True))
+    return run(Path("nowhere"), is_quick=True)
 
 
 def test_the_service_is_the_published_one() -> None:

@@ -115,6 +115,7 @@ def test_scenario_in_real_processes(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert [] == left_of(tmp_path)
 
 
+@pytest.mark.slow
 def test_run_in_which_nothing_was_trained_is_not_good(tmp_path: Path) -> None:
     """Nothing was lost and no rule broken, and yet the scenario names a gang that did not train."""
     path = written(tmp_path)

@@ -145,7 +145,7 @@ def test_scenario_that_kills_each_process_counts_them(name: str) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, GROUPS))])
 def test_hash_seed_does_not_matter_to_the_library(group: int) -> None:
     """Each of the small scenarios comes to the same digest in processes with different hash seeds."""
     names = SMALL[group::GROUPS]

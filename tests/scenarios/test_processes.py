@@ -38,6 +38,8 @@ calm: {minutes: 1}
 LIBRARY = (
     "kill_each_component",
     "quiet_minutes",
+    pytest.param("controller_dead", marks=pytest.mark.slow),
+    pytest.param("drain_with_consent", marks=pytest.mark.slow),
     pytest.param("nats_outage", marks=pytest.mark.slow),
     pytest.param("paused_keepers", marks=pytest.mark.slow),
     pytest.param("rolling_restart_under_load", marks=pytest.mark.slow),
@@ -76,6 +78,7 @@ def is_there(pid: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 async def test_every_role_dies_one_stands_still_and_the_bus_is_away(tmp_path: Path) -> None:
     """Each is killed for real and comes back as another process; what cannot be caused here is skipped and counted."""
@@ -127,6 +130,7 @@ def test_library_in_real_processes(name: str, tmp_path: Path) -> None:
     assert "processes" == outcome.world
 
 
+@pytest.mark.slow
 def test_keepers_that_should_not_be_rotten_bytes_and_cuts(tmp_path: Path) -> None:
     """A second keeper and an old build refuse to start, a flipped byte is found, cut nodes come back, poison kills nobody."""
     spec = small(

@@ -174,7 +174,7 @@ def test_kinds_of_problems_are_told_apart_by_what_they_say() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_swarm_that_is_ended_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
     """It says what was played until then, shows no trace, and its processes go with it."""
     command = [
