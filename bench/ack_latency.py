@@ -11,6 +11,7 @@ source    issue's own bar: 10 operations on each of 1,000 jobs, 1,000 operations
 import asyncio
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -62,7 +63,6 @@ class _Times:
         self.due: dict[tuple[WorkloadId, int], float] = {}
         self.begun: dict[tuple[WorkloadId, int], float] = {}
         self.acted: dict[tuple[WorkloadId, int], float] = {}
-        self.started: dict[WorkloadId, None] = {}
         self.done = 0
         self._tasks: dict[tuple[WorkloadId, int], int] = {}
 
@@ -73,8 +73,6 @@ class _Times:
     def take(self, event: Event, at: int, heard: float) -> None:
         """One fact."""
         match event:
-            case GangStarted(workload=workload):
-                self.started[workload] = None
             case OperationsBegun(workload=workload, operations=operations):
                 for operation in operations:
                     self.begun[workload, operation] = heard
@@ -125,9 +123,9 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
 
 
 async def _figures(connection: NatsConnection, jobs: int, operations: int, per_s: float) -> dict[str, float]:
-    times = _Times()
     client = Client(connection.endpoint("client"), (EAST,))
-    client.on_fact.append(times.take)
+    started: dict[WorkloadId, None] = {}
+    client.on_fact.append(partial(_note_start, started))
     await client.begin()
     servers = [
         ControllerServer(
@@ -138,20 +136,37 @@ async def _figures(connection: NatsConnection, jobs: int, operations: int, per_s
     for server in servers:
         await server.start()
     workloads = await client.submit([_service(operations, f"c-{number}") for number in range(jobs)])
-    await until(lambda: len(times.started) == jobs, START_SECONDS_MAX, "not all services start")
+    await until(lambda: len(started) == jobs, START_SECONDS_MAX, "not all services start")
     await asyncio.sleep(2.0)
+    whole = await _round(client, workloads, operations, per_s, 1)
+    half = await _round(client, workloads, operations, per_s / 2, operations + 1)
+    for server in servers:
+        await server.close()
+    halves = {"half_rate_p50_ms": half["p50_ms"], "half_rate_p99_ms": half["p99_ms"]}
+    return {"jobs": float(jobs), **whole, **halves}
+
+
+def _note_start(started: dict[WorkloadId, None], event: Event, _at: int, _heard: float) -> None:
+    if isinstance(event, GangStarted):
+        started[event.workload] = None
+
+
+async def _round(
+    client: Client, workloads: list[WorkloadId], operations: int, per_s: float, first: int
+) -> dict[str, float]:
+    """So many operations on each, at one rate. `first`: what number each workload's next one has."""
+    times = _Times()
+    client.on_fact.append(times.take)
     begun = time.perf_counter()
-    await _ask(client.bus, times, workloads, operations, per_s)
-    count = jobs * operations
+    await _ask(client.bus, times, workloads, operations, per_s, first)
+    count = len(workloads) * operations
     await until(lambda: len(times.acted) >= count, DONE_SECONDS_MAX, "not all is acted on")
     acted = max(times.acted.values()) - begun
     await until(lambda: times.done >= count, DONE_SECONDS_MAX, "not all is done")
     done = time.perf_counter() - begun
-    for server in servers:
-        await server.close()
+    client.on_fact.remove(times.take)
     acked_ms, acted_ms = times.acked_ms(), times.acted_ms()
     return {
-        "jobs": float(jobs),
         "operations": float(count),
         "asked_per_s": per_s,
         "operations_per_s": count / acted,
@@ -163,7 +178,9 @@ async def _figures(connection: NatsConnection, jobs: int, operations: int, per_s
     }
 
 
-async def _ask(bus: Bus, times: _Times, workloads: list[WorkloadId], operations: int, per_s: float) -> None:
+async def _ask(
+    bus: Bus, times: _Times, workloads: list[WorkloadId], operations: int, per_s: float, first: int
+) -> None:
     """One after the other in their order, each at its time, whether or not the one before is done."""
     begun = time.perf_counter() + 0.1
     async with asyncio.TaskGroup() as asked:
@@ -175,7 +192,7 @@ async def _ask(bus: Bus, times: _Times, workloads: list[WorkloadId], operations:
             workload, rank = workloads[number % len(workloads)], number // len(workloads)
             task = task_number(0, rank)
             times.due[workload, task] = due
-            asked.create_task(_operate(bus, times, workload, task, rank + 1))
+            asked.create_task(_operate(bus, times, workload, task, first + rank))
 
 
 async def _operate(bus: Bus, times: _Times, workload: WorkloadId, task: int, first: int) -> None:

@@ -24,7 +24,8 @@ from components.queue_state import (
 )
 from components.settlement import Step, settle
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
-from core.events.control import ClaimRevised, NodesOpened
+from core.events import control
+from core.events.control import AttemptChanged, ClaimRevised, NodesOpened
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -68,6 +69,9 @@ from core.nouns.limits import (
     RETENTION,
 )
 from core.nouns.workload import Phase
+
+OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChanged)
+"""What happens to tasks of an attempt settles nothing of its award."""
 
 
 class JobQueue:
@@ -223,7 +227,7 @@ class JobQueue:
             state.open_at = fact.heard_at
         image.fold(fact)
         workload = getattr(event, "workload", None)
-        if workload in state.awarded_at:
+        if workload in state.awarded_at and not isinstance(event, OF_ITS_TASKS):
             state.awards_due.put(workload, fact.heard_at)
         if isinstance(event, AttemptEnded):
             if state.house.free(region, fact.sequence, event.gpu_milli):

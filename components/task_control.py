@@ -20,7 +20,7 @@ from components.control_requests import request_of, says_something
 from components.control_wants import closing_of, is_moot, operations_wanted
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
-from core.events.control import MaintenanceMoved, MaintenancePlanned, NodesClosed, NodesOpened
+from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, NodesClosed, NodesOpened
 from core.events.region import AttemptEnded
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, RegionImage
@@ -195,6 +195,8 @@ class TaskControl:
         workload, epoch = getattr(event, "workload", None), getattr(event, "epoch", 0)
         if workload is None:
             self._look_at_all_rows(state, now)
+        elif isinstance(event, ClaimRevised):
+            pass  # A new run of what was gone calls for nothing before it is up, or fails.
         elif state.image.control.spec_of(workload, epoch) is not None:
             state.attempts_due.put((workload, epoch), now)
         elif isinstance(event, AttemptEnded):

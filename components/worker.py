@@ -15,6 +15,7 @@ It says to its spool how old the newest acknowledged beat is: what is strict end
 worker is alive to end it.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 from core.component import NOTHING, Decision, Follow, Images
@@ -50,9 +51,12 @@ from core.messages.workers import (
     WorkerReport,
 )
 from core.nouns.fleet import UNNUMBERED, Inventory
-from core.nouns.ids import LogName, RegionName, ShareKey
+from core.nouns.ids import LogName, RegionName, ShareKey, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import PRESENCE_INTERVAL, PRESENCE_SILENCE_MAX
+
+Task = tuple[WorkloadId, int, int]
+"""Workload, epoch and task: what a `ShareKey` is without its run."""
 
 
 class Asked(Note, frozen=True):
@@ -134,6 +138,42 @@ class WorkerState:
         self.joined_until = at
         self.life = 0
         """The broker's, as last heard."""
+        self._epochs: dict[WorkloadId, Counter[int]] = {}
+        """How many shares of each attempt are here: what is asked at each command must not cost a look at all of them."""
+        self._runs: dict[Task, dict[ShareKey, None]] = {}
+
+    def put(self, share: TasksState) -> None:
+        """A share is so from now on."""
+        key = share.key
+        if key not in self.shares:
+            self._epochs.setdefault(key.workload, Counter())[key.epoch] += 1
+            self._runs.setdefault(key[:3], {})[key] = None
+        self.shares[key] = share
+
+    def drop(self, key: ShareKey) -> None:
+        """A share is no more, if it was."""
+        if self.shares.pop(key, None) is None:
+            return
+        epochs, runs = self._epochs[key.workload], self._runs[key[:3]]
+        epochs[key.epoch] -= 1
+        if not epochs[key.epoch]:
+            del epochs[key.epoch]
+        if not epochs:
+            del self._epochs[key.workload]
+        del runs[key]
+        if not runs:
+            del self._runs[key[:3]]
+
+    def knows_newer(self, key: ShareKey) -> bool:
+        """Whether a newer attempt of its workload is here, or a newer run of the same task."""
+        if max(self._epochs.get(key.workload, ()), default=0) > key.epoch:
+            return True
+        return any(one.run > key.run for one in self._runs.get(key[:3], ()))
+
+    def live_before(self, key: ShareKey) -> TasksState | None:
+        """An older run of the same task that has not ended: no task runs beside its forerunner."""
+        older = [self.shares[one] for one in self._runs.get(key[:3], ()) if one.run < key.run]
+        return next((share for share in older if share.phase != TasksPhase.ENDED), None)
 
 
 class Worker:
@@ -193,12 +233,12 @@ class Worker:
         """Fold one note."""
         match fact.event:
             case ShareChanged(tasks):
-                state.shares[tasks.key] = tasks
+                state.put(tasks)
                 state.preparing.pop(tasks.key, None)
             case Preparing(key):
                 state.preparing[key] = None
             case ShareForgotten(key):
-                state.shares.pop(key, None)
+                state.drop(key)
             case Obeyed(sequence):
                 state.sequence = max(state.sequence, sequence)
             case Looked(ill):
@@ -223,7 +263,10 @@ class Worker:
                 state.is_ready = True
                 state.start = start
                 state.sequence = max(state.sequence, sequence)
-                state.shares = {share.key: share for share in tasks}
+                for known in list(state.shares):
+                    state.drop(known)
+                for share in tasks:
+                    state.put(share)
                 state.preparing = {}
         return state
 
@@ -261,10 +304,10 @@ class Worker:
         assert isinstance(command, PrepareTasks)
         if not self._may(state, envelope, command.sequence):
             return NOTHING
-        share = state.shares.get(command.key) or self._live_before(state, command.key)
+        share = state.shares.get(command.key) or state.live_before(command.key)
         if share is not None:
             return self._obeyed(state, command.sequence, share)
-        if command.key in state.preparing or self._knows_newer(state, command.key):
+        if command.key in state.preparing or state.knows_newer(command.key):
             return NOTHING
         return Decision((Obeyed(command.sequence), Preparing(command.key)), effects=(PrepareShare(command),))
 
@@ -345,27 +388,6 @@ class Worker:
 
     def _may(self, state: WorkerState, envelope: Envelope, sequence: int) -> bool:
         return state.is_ready and envelope.at < state.joined_until and sequence >= state.sequence
-
-    def _knows_newer(self, state: WorkerState, key: ShareKey) -> bool:
-        """A newer attempt of its workload is here, or a newer run of the same task."""
-        mine = [one for one in state.shares if one.workload == key.workload]
-        return any(
-            one.epoch > key.epoch or ((one.epoch, one.task) == (key.epoch, key.task) and one.run > key.run)
-            for one in mine
-        )
-
-    def _live_before(self, state: WorkerState, key: ShareKey) -> TasksState | None:
-        """An older run of the same task that has not ended: no task runs beside its forerunner."""
-        if not key.run:
-            return None
-        return next(
-            (
-                share
-                for one, share in state.shares.items()
-                if one[:3] == key[:3] and one.run < key.run and share.phase != TasksPhase.ENDED
-            ),
-            None,
-        )
 
     def _obeyed(self, state: WorkerState, sequence: int, share: TasksState) -> Decision:
         """Nothing is left to do but to remember the fence and to say how it stands."""

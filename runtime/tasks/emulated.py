@@ -49,7 +49,7 @@ class EmulatedOnDisk:
         self._clock = clock
         self._spool = EmulatedSpool(name, clock)
         self._deeds: dict[ShareKey, list[Deed]] = {}
-        self._lines = 0
+        self._lines = self._remembered = 0
         self._find()
         self._spool.on_isolation = self._isolated
         self._spool.attach(done)
@@ -96,15 +96,16 @@ class EmulatedOnDisk:
         self._remember(deed)
         with self._path.open("ab") as journal:
             journal.write(msgspec.json.encode(deed) + b"\n")
-        if self._lines > 2 * sum(map(len, self._deeds.values())) + FORGOTTEN_MAX:
+        if self._lines > 2 * self._remembered + FORGOTTEN_MAX:
             self._write_anew()
 
     def _remember(self, deed: Deed) -> None:
         self._lines += 1
         if deed.deed == "forget":
-            self._deeds.pop(deed.key, None)
+            self._remembered -= len(self._deeds.pop(deed.key, ()))
         else:
             self._deeds.setdefault(deed.key, []).append(deed)
+            self._remembered += 1
 
     def _find(self) -> None:
         """Do all of it again, each at its time. A last line without an end was cut off before anybody heard of it."""
