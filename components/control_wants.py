@@ -23,14 +23,13 @@ from core.nouns.operation import (
     CHANGE,
     WHOLE,
     OperationKind,
-    OperationPhase,
     job_and_rank,
     task_number,
 )
 from core.nouns.placement import numbers_in
 from core.nouns.workload import EndCause
 from core.rules.destruction import HEALTH
-from core.rules.operations import is_called_for
+from core.rules.operations import gives_way, is_called_for
 
 
 class Wanted(Struct, frozen=True):
@@ -46,7 +45,7 @@ class Wanted(Struct, frozen=True):
 def operations_wanted(
     region: RegionName,
     image: RegionImage,
-    closing: dict[int, str],
+    closing: dict[int, tuple[str, ...]],
     key: AttemptKey,
     row: AttemptControl,
     now: Instant,
@@ -60,8 +59,8 @@ def operations_wanted(
     if held is None or held.is_ending:
         return ()
     wants: dict[Wanted, list[int]] = {}
-    live = {operation.task: operation for operation in row.operations.values() if operation.is_live}
-    leave = _Leaving(image, closing, now)
+    live = {task: row.operations[number] for task, number in row.busy().items()}
+    leave = _Leaving(image, closing, row, now)
     if row.stands_alone:
         _want_for_tasks(image, row, live, leave, wants)
     else:
@@ -91,32 +90,38 @@ def _parts(tasks: list[int]) -> list[list[int]]:
     return [tasks[at : at + OPERATIONS_AT_ONCE_MAX] for at in range(0, len(tasks), OPERATIONS_AT_ONCE_MAX)]
 
 
-def closing_of(image: RegionImage) -> dict[int, str]:
-    """For each closed node that is to be empty, by which source: of several, the one with the nearest deadline."""
-    found: dict[int, str] = {}
+def closing_of(image: RegionImage) -> dict[int, tuple[str, ...]]:
+    """For each closed node that is to be empty, by which sources, the one with the nearest deadline first."""
+    found: dict[int, list[str]] = {}
     closures = image.capacity.closures
     for source in sorted(closures, key=lambda name: _urgency(image, name, closures[name])):
         if closures[source].kind.empties:
             for node in numbers_in(closures[source].nodes):
-                found.setdefault(node, source)
-    return found
+                found.setdefault(node, []).append(source)
+    return {node: tuple(sources) for node, sources in found.items()}
 
 
 class _Leaving:
-    """The operation that empties a node, if it is to be empty."""
+    """The operation that takes a task from its node, if the node is to be empty, as of now."""
 
-    def __init__(self, image: RegionImage, closing: dict[int, str], now: Instant) -> None:
-        self._image, self._closing, self._now = image, closing, now
+    def __init__(
+        self, image: RegionImage, closing: dict[int, tuple[str, ...]], row: AttemptControl, now: Instant
+    ) -> None:
+        self._image, self._closing, self.now = image, closing, now
         self._wanted: dict[str, Wanted] = {}
+        self._ignored = {(one.task, one.source) for one in row.operations.values() if one.is_left_alone}
 
-    def at(self, node: int) -> Wanted | None:
-        """As of now."""
-        source = self._closing.get(node)
-        if source is None:
-            return None
+    def at(self, node: int, task: int) -> Wanted | None:
+        """Of several, the nearest that its controller does not ignore."""
+        for source in self._closing.get(node, ()):
+            if (task, source) not in self._ignored:
+                return self._of(source)
+        return None
+
+    def _of(self, source: str) -> Wanted:
         if source not in self._wanted:
             closure = self._image.capacity.closures[source]
-            deadline = _deadline(self._image, source, closure, self._now)
+            deadline = _deadline(self._image, source, closure, self.now)
             by = f"operator:{closure.by}" if closure.by else str(closure.kind)
             self._wanted[source] = Wanted(OperationKind.MOVE, closure.reason, source, deadline, by)
         return self._wanted[source]
@@ -148,11 +153,11 @@ def _want_for_gang(
     wants: dict[Wanted, list[int]],
 ) -> None:
     nodes = [node for spread in held.claim.spreads for node in spread.nodes]
-    leaving = [wanted for node in nodes if (wanted := leave.at(node)) is not None]
+    leaving = [wanted for node in nodes if (wanted := leave.at(node, WHOLE)) is not None]
     if leaving:
         # Nearest deadline first; without any, the first that was asked for.
         first = min(leaving, key=lambda wanted: (wanted.deadline == 0, wanted.deadline, wanted.source))
-        if _is_new(live, first):
+        if _is_new(live, first, leave.now):
             wants[first] = [WHOLE]
         return
     if live is None and row.revision > held.claim.spec_revision:
@@ -165,12 +170,9 @@ def _change(row: AttemptControl, kind: OperationKind) -> Wanted:
     return Wanted(kind, "its user changed it", f"{CHANGE}{row.revision}", 0, "user:change")
 
 
-def _is_new(live: OperationRow | None, wanted: Wanted) -> bool:
-    """Whether the task has no operation that will do: one that waits for ever gives way to one with a deadline."""
-    if live is None:
-        return True
-    waits = live.phase in (OperationPhase.ASKED, OperationPhase.ACKED)
-    return waits and live.deadline == 0 and wanted.deadline > 0
+def _is_new(live: OperationRow | None, wanted: Wanted, now: Instant) -> bool:
+    """Whether the task has no operation that will do: one that waits gives way to one whose deadline comes sooner."""
+    return live is None or gives_way(live, wanted.source, wanted.deadline, now)
 
 
 def _want_for_tasks(
@@ -189,14 +191,14 @@ def _want_for_tasks(
         if rank >= row.jobs[job].tasks:
             wanted = stop
         elif task.phase in (TaskPhase.UP, TaskPhase.STARTING):
-            wanted = leave.at(task.node)
+            wanted = leave.at(task.node, number)
             if wanted is None and task.revision < row.revision:
                 wanted = update
         elif task.node < 0:
             wanted = _change(row, OperationKind.START)
         elif task.cause != EndCause.COMPLETED:
-            wanted = _replacement(image, task, leave)
-        if wanted is not None and _is_new(known, wanted):
+            wanted = _replacement(image, number, task, leave)
+        if wanted is not None and _is_new(known, wanted, leave.now):
             wants.setdefault(wanted, []).append(number)
     for job, spec in enumerate(row.jobs):
         missing = [task_number(job, rank) for rank in range(spec.tasks)]
@@ -205,10 +207,10 @@ def _want_for_tasks(
             wants.setdefault(_change(row, OperationKind.START), []).extend(new)
 
 
-def _replacement(image: RegionImage, task: TaskRow, leave: _Leaving) -> Wanted | None:
+def _replacement(image: RegionImage, number: int, task: TaskRow, leave: _Leaving) -> Wanted | None:
     """A task that failed starts where it was, if it may; one whose node is lost or to be empty, elsewhere."""
     cause = task.cause or "it is not running"
-    is_away = task.node < 0 or image.capacity.is_lost[task.node] or leave.at(task.node) is not None
+    is_away = task.node < 0 or image.capacity.is_lost[task.node] or leave.at(task.node, number) is not None
     if task.phase is TaskPhase.DOWN and not (task.node >= 0 and image.capacity.is_lost[task.node]):
         return None  # Something of its run is still there, and whatever took it down goes on.
     if task.node >= 0 and not is_away:

@@ -57,7 +57,7 @@ from core.nouns.limits import (
 from core.nouns.placement import Claim, gpu_milli_of
 from core.nouns.reasons import Reason
 from core.rows import pack_rows
-from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room
+from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room, victims_needed
 from core.rules.destruction import budget_of, is_free, may_order
 from core.touched import touched_by
 
@@ -275,7 +275,7 @@ class PlacementStore:
     def _grant(self, state: StoreState, claim: Claim) -> Decision:
         """At once, or promised while a victim still holds what it needs."""
         capacity = state.image.capacity
-        victims = tuple(key for key in claim.victims if capacity.holding(*key) is not None)
+        victims = victims_needed(claim, capacity)
         if victims:
             promised = ClaimPromised(claim.workload, claim.epoch, replace(claim, victims=victims))
             return self._also(self._answer(state, claim, "promised"), promised)

@@ -116,8 +116,8 @@ class ControlState:
     def __init__(self, at: Instant) -> None:
         self.image = RegionImage.empty(SECTIONS)
         self.awards = GlobalImage.empty(("awards",))
-        self.closing: dict[int, str] = {}
-        """By which drain or maintenance each node is to be emptied."""
+        self.closing: dict[int, tuple[str, ...]] = {}
+        """By which drains and maintenances each node is to be emptied, the nearest first."""
         self.ahead: Nanoseconds = Nanoseconds(0)
         """How far the keeper's clock is ahead of ours, at least: deadlines are on its clock."""
         self.attempts_due: Agenda[AttemptKey] = Agenda()

@@ -48,7 +48,7 @@ from core.nouns.operation import CHANGE, Ack, BegunBy, OperationKind, Outcome
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.rules.destruction import HEALTH, budget_of, is_limited
+from core.rules.destruction import HEALTH, USER, budget_of, is_limited
 from core.rules.operations import (
     cause_of,
     counts,
@@ -112,7 +112,7 @@ class TaskRecords:
         if refusal is not None:
             return refusal
         deadline = self._deadline(state, message, envelope.at)
-        live = {operation.task: number for number, operation in row.operations.items() if operation.is_live}
+        live = row.busy()
         about = (message.workload, message.epoch)
         replaced, wanted, answer = [], [], []
         for task in tasks:
@@ -157,7 +157,9 @@ class TaskRecords:
         closure = state.image.capacity.closures.get(message.source)
         if closure is not None:
             return max(1, closure.at + closure.deadline - now) if closure.deadline else 0
-        return message.deadline
+        # Nobody else forces what an application does not want: its own user does, within its own limits.
+        may_force = message.requester == HEALTH or message.requester.startswith(USER)
+        return message.deadline if may_force else 0
 
     def _is_called_for(
         self, state: StoreState, row: AttemptControl, message: OperateTasks, tasks: tuple[int, ...]
@@ -234,7 +236,11 @@ class TaskRecords:
             and is_called_for(state.image, about, row, *_what(row.operations[number]))
         ][:OPERATIONS_AT_ONCE_MAX]
         events: list[Event] = []
-        if message.by is not BegunBy.DEADLINE:
+        if message.by is BegunBy.DEADLINE:
+            by_user = [n for n in numbers if row.operations[n].requester.startswith(USER)]
+            held_back = set(by_user) - set(within_limits(row, by_user))
+            numbers = [number for number in numbers if number not in held_back]
+        else:
             numbers = within_limits(row, numbers)
             numbers, halted = self._within_budget(state, row, numbers, envelope.at)
             events.extend(halted)

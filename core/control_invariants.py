@@ -107,7 +107,8 @@ def check_control(image: RegionImage) -> list[str]:
     for (workload, epoch), row in known.items():
         if not row.is_ended and (workload, epoch) not in holds:
             found.append(f"{workload}.{epoch}: has tasks, and holds no room")
-        live = Counter(operation.task for operation in row.operations.values() if operation.is_live)
+        taken = [one for one in row.operations.values() if one.is_live and not one.is_left_alone]
+        live = Counter(operation.task for operation in taken)
         found.extend(
             f"{workload}.{epoch}: {n} operations on task {task}" for task, n in live.items() if n > 1
         )
@@ -164,7 +165,7 @@ class _Attempt:
             yield f"operation {event.first} after {row.next_operation - 1}"
         if not self.runs:
             yield f"{event.kind} asked for, and it does not run"
-        busy = {operation.task for operation in row.operations.values() if operation.is_live}
+        busy = set(row.busy())
         for task in event.tasks:
             if task in busy:
                 yield f"{event.kind} of task {task}, which has an operation"
@@ -270,7 +271,7 @@ class _Attempt:
         row = self.row
         for job, more in stopped.items() if row.stands_alone else ():
             tasks = [one for number, one in row.tasks.items() if job_and_rank(number)[0] == job]
-            down = sum(one.phase is not TaskPhase.UP for one in tasks)
+            down = sum(one.is_missed for one in tasks)
             allowed = row.spec.unavailable_max or max(1, row.jobs[job].tasks // 10)
             if more and down + more > allowed:
                 yield f"{down} tasks of job {job} are unavailable, {more} more begin, and {allowed} may be"

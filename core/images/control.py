@@ -88,6 +88,12 @@ class TaskRow(Struct):
     revision: int = 0
     """Of the job as its run has it."""
 
+    @property
+    def is_missed(self) -> bool:
+        """Whether it is not up although it should be: what is done is nobody's loss."""
+        is_done = self.phase is TaskPhase.GONE and self.cause == EndCause.COMPLETED
+        return self.phase is not TaskPhase.UP and not is_done
+
 
 class OperationRow(Struct):
     """One operation."""
@@ -109,6 +115,11 @@ class OperationRow(Struct):
     begun_at: int = 0
     outcome: str = ""
     is_stuck: bool = False
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether its controller wants nothing done: it stays until what called for it is over, and nothing comes of it."""
+        return self.phase is OperationPhase.ACKED and self.answer is Answer.IGNORE
 
     @property
     def is_live(self) -> bool:
@@ -141,8 +152,17 @@ class AttemptControl(Struct):
     """The newest request that its controller is known to have answered."""
 
     def on(self, task: int) -> OperationRow | None:
-        """The live operation on a task: there is one at most."""
-        return next((row for row in self.operations.values() if row.task == task and row.is_live), None)
+        """The live operation on a task."""
+        number = self.busy().get(task)
+        return None if number is None else self.operations[number]
+
+    def busy(self) -> dict[int, int]:
+        """The number of the live operation on each task that has one: one at most. What is ignored is in nobody's way."""
+        return {
+            row.task: number
+            for number, row in self.operations.items()
+            if row.is_live and not row.is_left_alone
+        }
 
     @property
     def is_ended(self) -> bool:
@@ -165,7 +185,7 @@ class AttemptControl(Struct):
 
     def unavailable(self) -> list[int]:
         """Tasks that are not up, ascending."""
-        return sorted(task for task, row in self.tasks.items() if row.phase is not TaskPhase.UP)
+        return sorted(task for task, row in self.tasks.items() if row.is_missed)
 
 
 class Control(Section):
@@ -337,8 +357,10 @@ class Control(Section):
         row.claim_revision = event.revision
         for move in event.moves:
             if move.node_to < 0 and move.task != WHOLE:
-                row.left[move.task] = row.tasks.pop(move.task).run
-                row.changed = fact.sequence
+                gone = row.tasks.pop(move.task)
+                row.left[move.task] = gone.run
+                if gone.is_missed:
+                    row.changed = fact.sequence
                 continue
             task = row.tasks.setdefault(move.task, TaskRow(-1, run=row.left.get(move.task, -1)))
             task.node = move.node_to
@@ -457,10 +479,11 @@ class Control(Section):
 
 
 def _enter(row: AttemptControl, task: TaskRow, phase: TaskPhase, fact: Fact, cause: str = "") -> None:
-    """The request differs when a task is up that was not, or the other way round."""
-    if (task.phase is TaskPhase.UP) != (phase is TaskPhase.UP):
-        row.changed = fact.sequence
+    """The request differs when a task is missed that was not, or the other way round."""
+    was_missed = task.is_missed
     task.phase, task.since, task.cause = phase, fact.at, cause
+    if task.is_missed != was_missed:
+        row.changed = fact.sequence
 
 
 def _tasks_of(claim: Claim, at: int) -> dict[int, TaskRow]:

@@ -1,6 +1,7 @@
 """Whether a claim may be granted now: the store's re-check, against the present and not against the claim's view."""
 
 from core.images.capacity import Capacity
+from core.nouns.ids import AttemptKey
 from core.nouns.placement import Claim, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
@@ -51,6 +52,13 @@ def check_victims(claim: Claim, capacity: Capacity) -> Reason | None:
         if (workload, epoch) in promised:
             return Reason.CONFLICT
     return None
+
+
+def victims_needed(claim: Claim, capacity: Capacity) -> tuple[AttemptKey, ...]:
+    """Victims that are alive and hold something on a node where the claim does not fit without: nobody ends for nothing."""
+    short = {node for node, need in needs_of(claim).items() if not capacity.available(node).covers(need)}
+    held = [(key, capacity.holding(*key)) for key in claim.victims]
+    return tuple(key for key, one in held if one is not None and not short.isdisjoint(needs_of(one.claim)))
 
 
 def nodes_without_room(claim: Claim, capacity: Capacity) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from core.images.region import Hardware
 from core.messages.store import OrderStop
 from core.nouns.instant import Instant
 from core.nouns.limits import DESTRUCTION_MIN, DESTRUCTION_SHARE
+from core.nouns.maintenance import ClosureKind
 from core.nouns.workload import EndCause
 
 USER = "user:"
@@ -40,7 +41,7 @@ def is_free(capacity: Capacity, awards: Awards, order: OrderStop) -> bool:
     """Whether an order that may be given counts against nobody's budget, because a log shows that it has to be.
 
     Pushed out or out of time, the store has seen to that itself (`may_order`); cancelled, the queue's log has the user's word;
-    and what ran on a node that is lost or closed is not stopped for the fun of it.
+    and what ran on a node that is lost or in quarantine is not stopped for the fun of it. A drain is no such reason.
     """
     match order.cause:
         case EndCause.PREEMPTED | EndCause.TIMEOUT:
@@ -51,8 +52,15 @@ def is_free(capacity: Capacity, awards: Awards, order: OrderStop) -> bool:
         case EndCause.NODE_LOST | EndCause.NODE_FAILED:
             held = capacity.holding(order.workload, order.epoch)
             spreads = held.claim.spreads if held is not None else ()
-            return not all(capacity.is_open(node) for spread in spreads for node in spread.nodes)
+            return any(_has_failed(capacity, node) for spread in spreads for node in spread.nodes)
     return False
+
+
+def _has_failed(capacity: Capacity, node: int) -> bool:
+    ill = [one for one in capacity.closures.values() if one.kind is ClosureKind.QUARANTINE]
+    return capacity.is_lost[node] or any(
+        first <= node <= last for closure in ill for first, last in closure.nodes
+    )
 
 
 def budget_of(hardware: Hardware) -> int:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from core.component import NOTHING, Decision
 from core.events.control import DestructionHalted, OperationsBegun
 from core.events.queue import CancelRequested
-from core.events.region import StopOrdered
+from core.events.region import ClaimGranted, StopOrdered
 from core.messages.nodes import CloseNodes
 from core.messages.store import OrderStop, RecordJoin, RecordStarted
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
@@ -123,13 +123,14 @@ def test_stops_that_a_log_calls_for_count_against_nobody(start: Start) -> None:
     assert [StopOrdered(*attempt("w-0"), EndCause.CANCELLED)] == facts(
         order(machine, "w-0", EndCause.CANCELLED)
     )
-    promise(machine, "w-9", {1: 8}, (attempt("w-1"),))
-    wanted = StopOrdered(*attempt("w-1"), EndCause.PREEMPTED, WorkloadId("w-9"))
-    assert [wanted] == facts(order(machine, "w-1", EndCause.PREEMPTED, "w-9"))
+    place(machine, "w-8", {1: 8}, priority=1)
+    promise(machine, "w-9", {1: 8}, (attempt("w-8"),))
+    wanted = StopOrdered(*attempt("w-8"), EndCause.PREEMPTED, WorkloadId("w-9"))
+    assert [wanted] == facts(order(machine, "w-8", EndCause.PREEMPTED, "w-9"))
     place(machine, "w-7", {4: 1})
-    machine.hear(CloseNodes(EU, ClosureKind.SUSPECT, (4,), "missed beats"))
-    for cause in (EndCause.NODE_LOST,):
-        assert [StopOrdered(*attempt("w-7"), cause)] == facts(order(machine, "w-7", cause))
+    machine.hear(CloseNodes(EU, ClosureKind.QUARANTINE, (4,), "ill"))
+    wanted = StopOrdered(*attempt("w-7"), EndCause.NODE_FAILED)
+    assert [wanted] == facts(order(machine, "w-7", EndCause.NODE_FAILED))
     assert 0 == machine.state.image.destruction.spent("broker.eu", machine.now)
 
 
@@ -182,6 +183,43 @@ def test_planner_that_wants_everything_moved(start: Start) -> None:
     assert MANY - DESTRUCTION_MIN == more.charged
 
 
+def test_a_drain_is_no_reason_to_stop_without_a_word(start: Start) -> None:
+    """T17, T27: a node that is to be empty has not failed: what a broker stops there for that counts against its budget."""
+    machine = crowd(start, 2)
+    machine.hear(CloseNodes(EU, ClosureKind.SUSPECT, (0,), "missed beats"))
+    order(machine, "w-0", EndCause.NODE_FAILED)
+    assert 1 == machine.state.image.destruction.spent("broker.eu", machine.now)
+
+
+def test_victims_that_are_not_in_the_way_are_left_alone(start: Start) -> None:
+    """T27: a claim that fits as it is ends nobody, whomever it names."""
+    machine = crowd(start, 2)
+    made = a_claim(
+        "w-9",
+        placed={3: 1},
+        victims=(attempt("w-0"), attempt("w-1")),
+        priority=6,
+        award_sequence=award(machine, "w-9"),
+    )
+    [granted] = facts(claim(machine, made))
+    assert isinstance(granted, ClaimGranted)
+
+
+def test_nobody_but_its_user_forces_what_an_application_does_not_want(start: Start) -> None:
+    """T17, T27: a rebalancer's deadline counts for nothing; a user's does, within the job's own limits."""
+    machine = a_store(start)
+    serve(machine, {0: 8}, gpus=0, control=ControlSpec("shards", unavailable_max=2))
+    operate(machine, RESTART, by="rebalancer", deadline=1)
+    machine.wait(seconds(1))
+    assert [] == facts(begin(machine, *range(1, 9), by=BegunBy.DEADLINE))
+    serve(machine, {1: 8}, gpus=0, workload="w-2", control=ControlSpec("shards", unavailable_max=2))
+    operate(machine, RESTART, workload="w-2", by="user:ada", deadline=1)
+    machine.wait(seconds(1))
+    [begun] = facts(begin(machine, *range(1, 9), workload="w-2", by=BegunBy.DEADLINE))
+    assert isinstance(begun, OperationsBegun)
+    assert 2 == len(begun.operations)
+
+
 def test_users_and_deadlines_have_no_budget(start: Start) -> None:
     """T15, T27: a user's own work is for its own limits to pace, and a deadline is a deadline."""
     machine = a_store(start)
@@ -190,7 +228,7 @@ def test_users_and_deadlines_have_no_budget(start: Start) -> None:
     assert isinstance(begun, OperationsBegun)
     assert (MANY, 0) == (len(begun.operations), begun.charged)
     serve(machine, {0: MANY}, gpus=0, workload="w-2", control=ControlSpec("shards", unavailable_max=MANY))
-    operate(machine, RESTART, workload="w-2", by="rebalancer", deadline=1)
+    operate(machine, RESTART, workload="w-2", by="user:ada", deadline=1)
     machine.wait(seconds(1))
     [begun] = facts(begin(machine, *range(1, MANY + 1), workload="w-2", by=BegunBy.DEADLINE))
     assert isinstance(begun, OperationsBegun)

@@ -39,6 +39,7 @@ from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, RETENTION
+from core.nouns.placement import needs_of
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Phase
 from core.rows import pack_rows, unpack_rows
@@ -400,13 +401,15 @@ def drawn(
     given_up = dice.choice(promised or anything) if dice.random() < 0.5 else key
     worker = dice.choice(("w0", "w1"))
     seen = max(0, sequence - dice.choice((0, 0, 1, 5)))
-    victims = tuple(sorted(dice.sample(live, min(len(live), dice.choice((0, 1, 1, 2))))))
-    placed = {node: dice.randint(1, 6) for node in dice.sample(range(8), dice.randint(1, 3))}
+    placed = {node: dice.randint(2, 8) for node in dice.sample(range(8), dice.randint(1, 3))}
+    in_the_way = [
+        (name, epoch) for name, epoch, held in region.capacity.live() if placed.keys() & needs_of(held.claim)
+    ]
     made = a_claim(
         *key,
         placed,
         priority=dice.randint(0, 6),
-        victims=victims if dice.random() < 0.8 else tuple(anything),
+        victims=tuple(sorted(in_the_way)) if dice.random() < 0.8 else tuple(anything),
         award_sequence=max(1, global_sequence + dice.choice((-3, -1, 0, 0, 1))),
         view_sequence=seen,
     )

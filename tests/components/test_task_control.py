@@ -382,7 +382,7 @@ def test_two_works_on_one_rack_ask_once(start: Start) -> None:
     pair = Pair(start)
     pair.grant(a_service())
     plan(pair, 1)
-    plan(pair, 1, starts_in=seconds(700), lead=seconds(500))
+    plan(pair, 1, starts_in=seconds(700), lead=seconds(350))
     pair.wait(seconds(400))
     assert 1 == sum(len(event.tasks) for event in pair.recorded(OperationsRequested))
     pair.ack(1, answer=Answer.MOVE)
@@ -391,6 +391,56 @@ def test_two_works_on_one_rack_ask_once(start: Start) -> None:
     pair.up(t(1))
     pair.wait(seconds(2000))
     assert 1 == sum(len(event.tasks) for event in pair.recorded(OperationsRequested))
+
+
+def test_sooner_work_takes_the_place_of_a_later_one(start: Start) -> None:
+    """T15: a drain that may take hours does not keep a window from being kept that begins before."""
+    pair = Pair(start)
+    pair.grant(a_service())
+    drain(pair, 1, deadline=seconds(7200))
+    plan(pair, 1, starts_in=seconds(60), lead=seconds(60))
+    pair.settle()
+    assert ["m-1"] == [asked.notice for asked in pair.request().requests]
+    pair.wait(seconds(63))
+    assert [BegunBy.DEADLINE] == [event.by for event in pair.recorded(OperationsBegun)]
+
+
+def test_ignoring_one_work_is_no_word_on_another(start: Start) -> None:
+    """T15, T16: a switch may be worked on beside it; when the power is to be cut it is asked again, and leaves."""
+    pair = Pair(start)
+    pair.grant(a_service())
+    plan(pair, 1, kind=MaintenanceKind.NETWORK, starts_in=seconds(100), lead=seconds(100))
+    pair.settle()
+    pair.ack(1, answer=Answer.IGNORE)
+    plan(pair, 1, starts_in=seconds(300), lead=seconds(250))
+    pair.wait(seconds(60))
+    assert ["m-2"] == [asked.notice for asked in pair.request().requests]
+    pair.wait(seconds(243))
+    assert [((2,), BegunBy.DEADLINE)] == [(e.operations, e.by) for e in pair.recorded(OperationsBegun)]
+
+
+@pytest.mark.parametrize("answer", [None, Answer.STOP_AND_RETURN])
+def test_failure_during_a_notice_is_replaced(start: Start, answer: Answer | None) -> None:
+    """T19: a task that fails while work is planned on its node does not wait for the window to be started again."""
+    pair = Pair(start)
+    pair.grant(a_service())
+    plan(pair, 1, starts_in=seconds(7200), lead=seconds(7200))
+    pair.settle()
+    if answer is not None:
+        pair.ack(1, answer=answer)
+    pair.failed(t(1))
+    pair.wait(Nanoseconds(FAILURE_DEADLINE + seconds(3)))
+    assert [((2,), BegunBy.DEADLINE)] == [(e.operations, e.by) for e in pair.recorded(OperationsBegun)]
+
+
+def test_what_is_done_is_nobodys_loss(start: Start) -> None:
+    """T13, T18: a task that completed is not unhealthy, and takes nobody's place among those that may be down."""
+    pair = Pair(start)
+    pair.grant(a_service(control=ALONE))
+    pair.failed(t(3), cause=EndCause.COMPLETED)
+    pair.operate(OperationKind.RESTART, t(0))
+    assert [(1,)] == [event.operations for event in pair.recorded(OperationsBegun)]
+    assert [t(0)] == pair.row().unavailable()
 
 
 def test_cancelled_maintenance_is_withdrawn(start: Start) -> None:
