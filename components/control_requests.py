@@ -34,7 +34,7 @@ def request_of(
         requests=tuple(_asked(number, operation, now) for number, operation in asked[:CONTROL_ASKED_MAX]),
         completed=tuple(
             OperationCompleted(number, operation.kind, operation.task, Outcome(operation.outcome))
-            for number, operation in done
+            for number, operation in done[:CONTROL_ASKED_MAX]
         ),
         notices=_notices(image, key, row, now),
         unhealthy=tuple(row.unavailable()),

@@ -82,6 +82,8 @@ class ControllerHeard(Note, frozen=True):
     ignored: int
     """Of what it said, what counted for nothing."""
     why: str = ""
+    is_another: bool = False
+    """Somebody else spoke for its work: it was not heard itself."""
 
 
 class Watched(Note, frozen=True):
@@ -240,7 +242,8 @@ class TaskControl:
 
     def _heard(self, state: ControlState, heard: ControllerHeard, at: Instant) -> None:
         controller = state.controllers.setdefault(heard.controller, ControllerRow())
-        controller.heard_at = at
+        if not heard.is_another:
+            controller.heard_at = at
         controller.ignored += heard.ignored
         controller.why = heard.why or controller.why
         asked = state.asked.get(heard.key)
@@ -271,16 +274,12 @@ class TaskControl:
         controller = (said.tenant, said.controller)
         row = state.image.control.row(*key)
         if row is None or (row.tenant, row.spec.controller) != controller:
-            if controller not in state.controllers and row is None:
-                return (
-                    NOTHING  # Whoever answers what nobody knows is not remembered: there is no end of names.
-                )
-            why = (
-                "it answers for another's work"
-                if row is not None
-                else "nothing is known of what it answers for"
-            )
-            return Decision(events=(ControllerHeard(controller, key, 0, 1 + len(said.acks), why),))
+            if row is None or not row.spec.controller:
+                return NOTHING  # There is no end of what could be answered for.
+            # It is told where the work's own controller is shown: made-up names are not remembered, there is no end of them.
+            own = (TenantName(row.tenant), row.spec.controller)
+            why = f"{said.controller} of {said.tenant} answers for its work"
+            return Decision(events=(ControllerHeard(own, key, 0, 1 + len(said.acks), why, is_another=True),))
         if said.sequence != row.changed:
             why = f"it answers request {said.sequence}, and the newest is {row.changed}"
             return Decision(events=(ControllerHeard(controller, key, 0, max(1, len(said.acks)), why),))

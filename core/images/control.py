@@ -40,6 +40,7 @@ from core.fact import Fact
 from core.images.base import Section
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.limits import CONTROL_ASKED_MAX
 from core.nouns.operation import (
     WHOLE,
     Answer,
@@ -416,7 +417,8 @@ class Control(Section):
         assert isinstance(event, ControlAnswered)
         row = self.rows[event.workload][event.epoch]
         row.answered = event.sequence
-        for number in [n for n, operation in row.operations.items() if not operation.is_live]:
+        over = [number for number, operation in row.operations.items() if not operation.is_live]
+        for number in over[:CONTROL_ASKED_MAX]:
             del row.operations[number]
         row.changed = fact.sequence
         for ack in event.acks:
@@ -424,7 +426,9 @@ class Control(Section):
             operation.phase = OperationPhase.ACKED
             operation.answer = ack.answer
             operation.acked_at = fact.at
-            operation.after_step = row.saved_step if ack.after_checkpoint else -1
+            # It is in the name of this one that a checkpoint is written first, whatever its controller said.
+            waits = ack.after_checkpoint or operation.kind is OperationKind.CHECKPOINT_AND_STOP
+            operation.after_step = row.saved_step if waits else -1
         if row.is_ended and not row.operations:
             _drop(self.rows, event.workload, event.epoch)
 

@@ -633,6 +633,9 @@ def test_gang_that_goes_back_to_the_queue(start: Start, kind: OperationKind, cau
     serve(machine, kind=Kind.TRAINING)
     operate(machine, kind)
     consent(machine, 1)
+    if kind is OperationKind.CHECKPOINT_AND_STOP:
+        assert [] == facts(begin(machine, 1)), "not before a checkpoint is written"
+        machine.hear(RecordCheckpoint(EU, *attempt(), 7))
     assert [cause] == [event.cause for event in facts(begin(machine, 1)) if isinstance(event, StopOrdered)]
 
 

@@ -242,7 +242,10 @@ def test_a_flood_of_names_is_not_remembered(start: Start) -> None:
     for number in range(100):
         name = TenantName(f"t-{number}")
         pair.control.hear(TaskControlResponse(EU, name, "x", WorkloadId("w-99"), 1, 1, ()))
-    assert {} == pair.control.state.controllers
+        pair.control.hear(TaskControlResponse(EU, name, "x", W1, 1, 1, ()))
+    assert [(TENANT, "shards")] == list(pair.control.state.controllers)
+    [shown] = said_once(pair.control.hear(ShowControllers(EU)), ControllersShown).controllers
+    assert (100, -1) == (shown.ignored, shown.heard_ago)
 
 
 def test_answers_that_a_kind_does_not_know(start: Start) -> None:
@@ -686,6 +689,18 @@ def test_gang_leaves_after_its_checkpoint(start: Start) -> None:
     pair.hear(RecordCheckpoint(EU, W1, 1, 20))
     assert [(1,)] == [event.operations for event in pair.recorded(OperationsBegun)]
     assert [EndCause.DRAINED] == [event.cause for event in pair.recorded(StopOrdered)]
+
+
+def test_checkpoint_and_stop_waits_for_one_by_itself(start: Start) -> None:
+    """T21: whatever its controller said, and not on the checkpoint that it had before."""
+    pair = Pair(start)
+    pair.grant(a_gang())
+    pair.hear(RecordCheckpoint(EU, W1, 1, 10))
+    pair.operate(OperationKind.CHECKPOINT_AND_STOP)
+    pair.ack(1)
+    assert [] == pair.recorded(StopOrdered)
+    pair.hear(RecordCheckpoint(EU, W1, 1, 20))
+    assert 1 == len(pair.recorded(StopOrdered))
 
 
 def test_gang_operation_is_completed_once_it_runs_again(start: Start) -> None:
