@@ -29,7 +29,7 @@ from core.messages.nodes import (
     UndrainNodes,
 )
 from core.messages.store import RecordJoin, RecordLoss, RecordReturn
-from core.nouns.ids import WorkerName
+from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.limits import (
     FACT_BYTES_MAX,
     MAINTENANCE_AHEAD_MAX,
@@ -157,9 +157,9 @@ class NodeRecords:
                 events.extend(leaves(control, *key, stops))
         return Decision(events=tuple(events))
 
-    def _outlives_loss(self, state: StoreState, workload: str, epoch: int) -> bool:
+    def _outlives_loss(self, state: StoreState, workload: WorkloadId, epoch: int) -> bool:
         """Tasks that stand alone do; so does a gang that was stopped here to return."""
-        row = state.image.control.rows.get(workload, {}).get(epoch)  # type: ignore[call-overload]  # an id
+        row = state.image.control.row(workload, epoch)
         return row is not None and (row.stands_alone or row.is_paused)
 
     # Drains.

@@ -3,6 +3,7 @@
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
 from core.nouns.fleet import NodeGroup
+from core.nouns.ids import WorkerName
 from core.nouns.limits import NODE_NUMBERS_MAX
 from core.nouns.maintenance import ClosureKind, MaintenancePhase, Scope, ScopeKind
 
@@ -34,7 +35,7 @@ def nodes_in(capacity: Capacity, scope: Scope) -> tuple[list[int], list[str]]:
 
 def domain_of(capacity: Capacity, node: int) -> str:
     """The power domain that feeds a node; its zone where nobody said."""
-    for group in capacity.workers[capacity.worker_of[node]].inventory.groups:  # type: ignore[index]  # a worker's name
+    for group in capacity.workers[WorkerName(capacity.worker_of[node])].inventory.groups:
         if node in group.numbers():
             return group.power_domain or group.zone
     raise AssertionError(node)

@@ -1,5 +1,6 @@
 """An operator has nodes emptied, as their applications agree, and gives them back after a while."""
 
+from core.nouns.ids import RegionName
 from core.nouns.maintenance import Scope, ScopeKind
 from scenarios.fault import Stage, WorkerFault
 from scenarios.operators import Operators
@@ -26,5 +27,5 @@ class Drain(WorkerFault, frozen=True):
             stage.users.begin(_lift(operators, worker.region, scope), f"undrain/{worker.name}")
 
 
-async def _lift(operators: Operators, region: str, scope: Scope) -> None:
-    await operators.undrain(region, scope)  # type: ignore[arg-type]  # a region's name
+async def _lift(operators: Operators, region: RegionName, scope: Scope) -> None:
+    await operators.undrain(region, scope)
