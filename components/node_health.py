@@ -19,7 +19,7 @@ from core.agenda import Agenda
 from core.events.control import DomainLost, NodesClosed, NodesOpened, TasksDown
 from core.events.region import AttemptEnded, NodesJoined, NodesLost, NodesReturned
 from core.fact import Fact, Note
-from core.images.capacity import Capacity
+from core.images.capacity import Capacity, ClosedNode
 from core.messages.base import Message
 from core.messages.nodes import CloseNodes, OpenNodes, RecordDomainLoss
 from core.messages.store import RecordLoss
@@ -85,7 +85,7 @@ class NodeHealth:
         self.ill: dict[WorkerName, Ill] = {}
         """As in each worker's newest beat."""
         self.suspects: dict[WorkerName, None] = {}
-        """Those that the log shows suspected."""
+        """Those of which the log shows any node suspected."""
         self.domains: dict[WorkerName, str] = {}
         self.mates: dict[str, list[WorkerName]] = {}
         """The workers of each domain."""
@@ -167,7 +167,8 @@ class NodeHealth:
                         self.workers_due.put(worker, now)
             case NodesOpened(kind=ClosureKind.SUSPECT, nodes=nodes):
                 for worker in _workers_of(capacity, numbers_in(nodes)):
-                    self.suspects.pop(worker, None)
+                    if not _is_suspected(capacity, worker):
+                        self.suspects.pop(worker, None)
             case NodesOpened(kind=ClosureKind.QUARANTINE):
                 # There may be room in it for others that were over its share.
                 self.accused = dict.fromkeys(capacity.failures.by_node)
@@ -275,12 +276,12 @@ class HealthWords:
                 self._again[worker] = after(heard, SUSPECT_SILENCE)
                 if is_suspect and worker in self.health.beating:
                     self._again[worker] = self._say_again
-                    nodes = tuple(self.capacity.workers[worker].inventory.numbers())
-                    self.messages.append(OpenNodes(self.region, ClosureKind.SUSPECT, nodes, HEARD))
+                    self._open(ClosureKind.SUSPECT, self.capacity.workers[worker].inventory.numbers(), HEARD)
             else:
                 silent_at = self.health.silent_at(worker)
-                self._again[worker] = silent_at if is_suspect else min(silent_at, self._say_again)
-                if not is_suspect:
+                is_closed = is_suspect and not _unsuspected(self.capacity, worker)
+                self._again[worker] = silent_at if is_closed else min(silent_at, self._say_again)
+                if not is_closed:
                     suspected.append(worker)
                 if silent_at <= self.now:
                     lost.append(worker)
@@ -290,7 +291,7 @@ class HealthWords:
     def _suspect(self, workers: list[WorkerName]) -> None:
         nodes: list[int] = []
         for worker in workers:
-            mine = self.capacity.workers[worker].inventory.numbers()
+            mine = _unsuspected(self.capacity, worker)
             if nodes and len(nodes) + len(mine) > CLOSED_AT_ONCE_MAX:
                 self._close(ClosureKind.SUSPECT, nodes, MISSED)
                 nodes = []
@@ -366,13 +367,13 @@ class HealthWords:
         self.close_ill(report.worker, report.ill)
         still_ill = {node for node, _ in (*report.ill, *self.health.ill.get(report.worker, ()))}
         waiting = set(_to_check(self.capacity))
-        well = tuple(
+        well = [
             node
             for node in report.well
             if node in waiting and node not in still_ill and self._is_of(node, report.worker)
-        )
+        ]
         if well and report.worker in self.health.ill:
-            self.messages.append(OpenNodes(self.region, ClosureKind.QUARANTINE, well, PASSED))
+            self._open(ClosureKind.QUARANTINE, well, PASSED)
 
     # Helpers.
 
@@ -386,7 +387,11 @@ class HealthWords:
     def _close(
         self, kind: ClosureKind, nodes: list[int], reason: str, *, until_checked: bool = False
     ) -> None:
-        self.messages.append(CloseNodes(self.region, kind, tuple(nodes), reason, until_checked))
+        closes = CloseNodes(self.region, kind, tuple(nodes), reason, until_checked, self.sequence)
+        self.messages.append(closes)
+
+    def _open(self, kind: ClosureKind, nodes: Iterable[int], reason: str) -> None:
+        self.messages.append(OpenNodes(self.region, kind, tuple(nodes), reason, self.sequence))
 
 
 def _domain_of(inventory: Inventory) -> str:
@@ -397,6 +402,22 @@ def _domain_of(inventory: Inventory) -> str:
 
 def _workers_of(capacity: Capacity, nodes: Iterable[int]) -> dict[WorkerName, None]:
     return dict.fromkeys(WorkerName(capacity.worker_of[node]) for node in nodes)
+
+
+def _suspected(capacity: Capacity) -> dict[int, ClosedNode]:
+    closures = capacity.closures.values()
+    return next((closure.each for closure in closures if closure.kind is ClosureKind.SUSPECT), {})
+
+
+def _is_suspected(capacity: Capacity, worker: WorkerName) -> bool:
+    """Whether any of its nodes is: one that changed after it was seen well keeps its closure until that is said again."""
+    suspected = _suspected(capacity)
+    return any(node in suspected for node in capacity.workers[worker].inventory.numbers())
+
+
+def _unsuspected(capacity: Capacity, worker: WorkerName) -> list[int]:
+    suspected = _suspected(capacity)
+    return [node for node in capacity.workers[worker].inventory.numbers() if node not in suspected]
 
 
 def _to_check(capacity: Capacity) -> list[int]:

@@ -338,6 +338,9 @@ class NodeRecords:
         revision = state.image.maintenance.revision
         if not mine:
             return answered(NodesAnswered(QUARANTINE, 0, revision))
+        newest = max(state.image.capacity.changed[node] for node in mine)
+        if newest > message.sequence:
+            return refused(Reason.SUPERSEDED, (f"sequence: one of them changed at {newest}",))
         opened = NodesOpened(QUARANTINE, ClosureKind.QUARANTINE, runs_of(mine), message.reason, message.by)
         return Decision((opened,), (NodesAnswered(QUARANTINE, len(mine), revision),))
 

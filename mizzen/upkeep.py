@@ -29,7 +29,7 @@ from mizzen.places import BadPlace, all_nodes, problems_of, region_of, scope_of
 from mizzen.plane import RequestRefused, ask, submitter
 from mizzen.steering import TRIES_MAX
 from mizzen.views.emptying import sources_of
-from mizzen.views.emptying_watch import region_image
+from mizzen.views.emptying_watch import region_image, region_image_at
 from mizzen.views.leaving import occupants
 from mizzen.views.reading import regions_of
 
@@ -58,6 +58,8 @@ class Meant(Struct, frozen=True):
     scope: Scope
     nodes: list[int]
     image: RegionImage
+    sequence: int
+    """Of the region's log, that the image is folded to."""
 
 
 class Window(Struct, frozen=True):
@@ -72,7 +74,7 @@ async def meant(
     bus: Bus, words: Sequence[str], place: PlaceOptions, region: RegionName, problems: Iterable[str] = ()
 ) -> Meant:
     """The nodes that are named. Raises CommandError for that and for whatever else is wrong with the command, at once."""
-    image = await region_image(bus, region)
+    image, sequence = await region_image_at(bus, region)
     found = list(problems)
     try:
         scope, nodes = scope_of(words, place, region, image.capacity)
@@ -80,7 +82,7 @@ async def meant(
         raise _misused([*found, *error.problems]) from error
     if found:
         raise _misused(found)
-    return Meant(scope, nodes, image)
+    return Meant(scope, nodes, image, sequence)
 
 
 async def _region_meant(
@@ -190,11 +192,11 @@ async def undrain(bus: Bus, words: Sequence[str], place: PlaceOptions) -> Done:
 
 
 async def _nodes_of_drain(bus: Bus, region: RegionName, name: str) -> Meant:
-    image = await region_image(bus, region)
+    image, sequence = await region_image_at(bus, region)
     if name not in image.capacity.closures:
         raise CommandError(f"there is no drain {name} in {region} any more")
     nodes = numbers_in(image.capacity.closures[name].nodes)
-    return Meant(Scope(ScopeKind.NODE, tuple(str(node) for node in nodes)), nodes, image)
+    return Meant(Scope(ScopeKind.NODE, tuple(str(node) for node in nodes)), nodes, image, sequence)
 
 
 def _check_it_is_alone(found: Meant, name: str) -> None:
@@ -300,12 +302,20 @@ async def cancel(bus: Bus, name: str, place: PlaceOptions, reason: str) -> tuple
 async def release(bus: Bus, words: Sequence[str], place: PlaceOptions, reason: str) -> Done:
     """Let these nodes out of the quarantine. Raises CommandError."""
     region = await _region_meant(bus, words, place)
-    found = await meant(bus, words, place, region)
-    await ask(bus, ReleaseNodes(region, found.scope, reason, submitter()), NodesAnswered)
-    inside = _closed_by(found.image.capacity, ClosureKind.QUARANTINE)
-    nodes = [node for node in found.nodes if node in inside]
-    name = str(ClosureKind.QUARANTINE)
-    return _done(region, name, Meant(found.scope, nodes, found.image), besides=ClosureKind.QUARANTINE)
+    for _ in range(TRIES_MAX):
+        found = await meant(bus, words, place, region)
+        try:
+            message = ReleaseNodes(region, found.scope, reason, submitter(), found.sequence)
+            await ask(bus, message, NodesAnswered)
+        except RequestRefused as refused:
+            if refused.reason != Reason.SUPERSEDED:
+                raise
+            continue
+        inside = _closed_by(found.image.capacity, ClosureKind.QUARANTINE)
+        nodes = [node for node in found.nodes if node in inside]
+        left = Meant(found.scope, nodes, found.image, found.sequence)
+        return _done(region, str(ClosureKind.QUARANTINE), left, besides=ClosureKind.QUARANTINE)
+    raise _others_are_quicker()
 
 
 def _closed_by(capacity: Capacity, kind: ClosureKind) -> set[int]:

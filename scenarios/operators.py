@@ -39,6 +39,10 @@ class Operators:
 
     async def image(self, region: RegionName, *sections: str) -> RegionImage:
         """Some of what the region's log folds to, as its reader serves it."""
+        image, _ = await self._image_at(region, *sections)
+        return image
+
+    async def _image_at(self, region: RegionName, *sections: str) -> tuple[RegionImage, int]:
         pages: list[bytes] = []
         sequence = count = 0
         while not pages or len(pages) < count:
@@ -51,7 +55,7 @@ class Operators:
             pages.append(page.data)
         image = decode_image(region_log(region), b"".join(pages), sections)
         assert isinstance(image, RegionImage), region
-        return image
+        return image, sequence
 
     async def drain(self, region: RegionName, scope: Scope, reason: str, deadline: float = 0.0) -> str:
         """Have these nodes emptied. Returns the drain's name; empty: it was refused."""
@@ -92,16 +96,22 @@ class Operators:
 
     async def release_quarantined(self, region: RegionName) -> None:
         """Look at all nodes in quarantine, find nothing wrong, and let them out."""
-        image = await self.image(region, "capacity")
-        nodes = [
-            str(node)
-            for closure in image.capacity.closures.values()
-            if closure.kind is ClosureKind.QUARANTINE
-            for node in numbers_in(closure.nodes)
-        ]
-        if nodes:
+        why = "nothing is wrong with them"
+        for _ in range(TRIES_MAX):
+            image, sequence = await self._image_at(region, "capacity")
+            nodes = [
+                str(node)
+                for closure in image.capacity.closures.values()
+                if closure.kind is ClosureKind.QUARANTINE
+                for node in numbers_in(closure.nodes)
+            ]
+            if not nodes:
+                return
             scope = Scope(ScopeKind.NODE, tuple(nodes))
-            await self._users.insist(ReleaseNodes(region, scope, "nothing is wrong with them", OPERATOR))
+            answer = await self._users.insist(ReleaseNodes(region, scope, why, OPERATOR, sequence))
+            if not isinstance(answer, Refused) or answer.reason != Reason.SUPERSEDED:
+                return
+            await self._users.world.sleep(LOOK_AGAIN_SECONDS)
 
     async def operate(
         self, region: RegionName, key: AttemptKey, kind: OperationKind, reason: str, requester: str

@@ -54,12 +54,15 @@ class CancelMaintenance(Message, frozen=True, tag="cancel-maintenance"):
 
 
 class ReleaseNodes(Message, frozen=True, tag="release-nodes"):
-    """These nodes leave the quarantine: an operator says so, or they passed a check."""
+    """These nodes leave the quarantine: an operator says so."""
 
     region: RegionName
     scope: Scope
     reason: str
     by: str = ""
+    sequence: int = 0
+    """Of the region's log, as the operator saw it: if one of them changed since, it is refused as superseded. A repeat that
+    comes late lets nobody out who came in after it was given."""
 
 
 class NodesAnswered(Answer, frozen=True, tag="nodes-answered"):
@@ -93,7 +96,7 @@ class CloseNodes(Message, frozen=True, tag="close-nodes"):
 
 
 class OpenNodes(Message, frozen=True, tag="open-nodes"):
-    """A suspicion is lifted."""
+    """A suspicion is lifted, or a check was passed."""
 
     region: RegionName
     kind: ClosureKind

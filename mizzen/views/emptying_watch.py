@@ -41,12 +41,20 @@ class Look(Struct, frozen=True):
 
 async def region_image(bus: Bus, region: RegionName, sections: tuple[str, ...] = SECTIONS) -> RegionImage:
     """The newest. Raises CommandError."""
+    image, _ = await region_image_at(bus, region, sections)
+    return image
+
+
+async def region_image_at(
+    bus: Bus, region: RegionName, sections: tuple[str, ...] = SECTIONS
+) -> tuple[RegionImage, int]:
+    """The newest, and the sequence that it is folded to. Raises CommandError."""
     try:
-        image, _ = await fetch_image(bus, region_log(region), sections)
+        image, sequence = await fetch_image(bus, region_log(region), sections)
     except CommandError as error:
         raise CommandError(f"region {region}: {error}", error.exit_code) from error
     assert isinstance(image, RegionImage)
-    return image
+    return image, sequence
 
 
 async def all_of(

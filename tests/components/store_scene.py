@@ -55,7 +55,9 @@ def nodes_are_worked_on(machine: Machine[Any]) -> None:
         seen = machine.sequence(EU_LOG)
         machine.hear(CloseNodes(EU, kind, (0, 1), "missed beats", sequence=seen))
     machine.hear(OpenNodes(EU, ClosureKind.SUSPECT, (0, 1), "heard", machine.sequence(EU_LOG)))
-    machine.hear(ReleaseNodes(EU, Scope(ScopeKind.RACK, ("0",)), "looked at", "olga"))
+    machine.hear(
+        ReleaseNodes(EU, Scope(ScopeKind.RACK, ("0",)), "looked at", "olga", machine.sequence(EU_LOG))
+    )
     machine.hear(RecordDomainLoss(EU, "power-1", (W9,), machine.sequence(EU_LOG)))
     machine.hear(RecordReturn(EU, W9, machine.sequence(EU_LOG)))
 

@@ -4,12 +4,14 @@ import random
 
 import pytest
 
+from core.component import NOTHING
 from core.events.control import DomainLost, NodesClosed, NodesOpened
-from core.events.region import NodesLost, NodesReturned
+from core.events.region import AttemptEnded, NodesLost, NodesReturned
 from core.messages.base import BusBack, BusLost
 from core.messages.nodes import CloseNodes, OpenNodes, RecordDomainLoss
 from core.messages.store import RecordLoss, RecordReturn
 from core.messages.workers import TasksPhase, WorkerReport
+from core.nouns.ids import WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
@@ -24,7 +26,8 @@ from core.nouns.limits import (
     SUSPECT_SILENCE,
 )
 from core.nouns.maintenance import ClosureKind
-from tests.builders import EU
+from core.nouns.workload import EndCause
+from tests.builders import EU, a_claim, granted
 from tests.components.brokering import share
 from tests.components.watching import (
     BEAT,
@@ -121,6 +124,46 @@ def test_suspicion_that_arrives_late_is_lifted_again(start: Start) -> None:
     region.ask(CloseNodes(EU, ClosureKind.SUSPECT, (0, 1), "missed beats"))
     region.run(1, (1, 2))
     assert [0, 1] == region.closed("suspicion"), "this broker has not heard it yet"
+
+
+def test_words_about_suspicion_that_are_repeated_late(start: Start) -> None:
+    """Whatever of them is heard again, in whatever order, changes nothing: the nodes have changed since they were said."""
+    region = a_region(start, 3)
+    for _ in range(2):
+        region.run(SUSPECT_AFTER, (1, 2))
+        region.beat(0)
+    closes, opens = region.told(CloseNodes), region.told(OpenNodes)
+    assert (2, 2) == (len(closes), len(opens))
+    for _, word in (*closes, *opens, *closes):
+        assert NOTHING == region.ask(word)
+    assert [] == region.closed("suspicion")
+    region.run(SUSPECT_AFTER, (1, 2))
+    for _, word in (*opens, *closes):
+        assert NOTHING == region.ask(word)
+    assert [0, 1] == region.closed("suspicion")
+
+
+def test_suspicion_of_a_node_that_changed_meanwhile(start: Start) -> None:
+    """Only the other nodes of its worker are closed by the word, and it by the next; so when they are opened again."""
+    region = a_region(start, 3)
+    region.is_store_deaf = True
+    region.run(SUSPECT_AFTER, (1, 2))
+    _, close = region.told(CloseNodes)[0]
+    region.fact(granted(a_claim("w-1", placed={0: 1})))
+    region.ask(close)
+    assert [1] == region.closed("suspicion")
+    region.is_store_deaf = False
+    region.run(AGAIN, (1, 2))
+    assert [0, 1] == region.closed("suspicion")
+    region.is_store_deaf = True
+    region.beat(0)
+    _, opens = region.told(OpenNodes)[-1]
+    region.fact(AttemptEnded(WorkloadId("w-1"), 1, EndCause.CANCELLED))
+    region.ask(opens)
+    assert [0] == region.closed("suspicion")
+    region.is_store_deaf = False
+    region.run(AGAIN, (0, 1, 2))
+    assert [] == region.closed("suspicion")
 
 
 def test_suspicion_of_the_brokers_life_before(start: Start) -> None:

@@ -3,10 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
+from core.component import NOTHING
 from core.events.control import NodesClosed, NodesOpened
 from core.events.region import AttemptEnded, GangStarted
 from core.messages.control import RecordTasksDown
-from core.messages.nodes import CloseNodes, OpenNodes, ReleaseNodes
+from core.messages.nodes import CloseNodes, OpenNodes
 from core.messages.workers import CheckNodes, NodesChecked
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import SECOND, seconds
@@ -18,7 +19,7 @@ from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
     QUARANTINE_CHECK,
 )
-from core.nouns.maintenance import ClosureKind, Scope, ScopeKind
+from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import task_number
 from core.nouns.workload import EndCause, Kind
 from tests.builders import EU, a_claim, granted
@@ -309,7 +310,7 @@ def test_released_node_starts_from_nothing(start: Start) -> None:
     node = a_node(start)
     for _ in range(ROUNDS):
         node.fail()
-    node.region.ask(ReleaseNodes(EU, Scope(ScopeKind.NODE, ("3",)), "reseated"))
+    node.region.ask(node.region.release(3))
     node.region.run(3 * AGAIN, ALL)
     assert [] == quarantined(node)
     for _ in range(ROUNDS - 1):
@@ -317,6 +318,34 @@ def test_released_node_starts_from_nothing(start: Start) -> None:
     assert [] == quarantined(node)
     node.fail()
     assert [3] == quarantined(node)
+
+
+def test_black_hole_that_is_told_late(start: Start) -> None:
+    """The word was said before an operator let the node out, and is heard again after that: it stays out."""
+    node = a_node(start)
+    for _ in range(ROUNDS):
+        node.fail()
+    assert [3] == quarantined(node)
+    late = [word for _, word in node.region.told(CloseNodes)]
+    assert [(3,)] == list({word.nodes for word in late})
+    node.region.ask(node.region.release(3))
+    for word in late:
+        assert NOTHING == node.region.ask(word)
+    node.region.run(3 * AGAIN, ALL)
+    assert [] == quarantined(node)
+    assert 1 == len(node.region.recorded(NodesClosed))
+
+
+def test_passed_check_that_is_told_late(start: Start) -> None:
+    """The node fell ill again since: it stays in quarantine until it passes another."""
+    region = ill_node(start)
+    region.hear(checked())
+    [late] = [word for _, word in region.told(OpenNodes)]
+    region.ill[1] = ((2, "ECC errors"),)
+    region.beat(1)
+    assert [2] == region.closed("quarantine")
+    assert NOTHING == region.ask(late)
+    assert [2] == region.closed("quarantine")
 
 
 def test_many_nodes_that_seem_to_be_at_fault(start: Start) -> None:
@@ -330,7 +359,7 @@ def test_many_nodes_that_seem_to_be_at_fault(start: Start) -> None:
             node.end(key, failed=(one,))
     assert [3, 10] == quarantined(node), "two of 42"
     node.region.run(BEAT, everybody)
-    node.region.ask(ReleaseNodes(EU, Scope(ScopeKind.NODE, ("10",)), "well"))
+    node.region.ask(node.region.release(10))
     node.region.run(BEAT, everybody)
     assert [3, 20] == quarantined(node)
 

@@ -182,7 +182,7 @@ class Teller:
             CloseNodes(EU, kind, self._nodes(), "ill", sequence=self._seen()),
             *[OpenNodes(EU, kind, tuple(range(8)), "well", self._seen())] * 2,
             *[OpenNodes(EU, kind, tuple(range(8)), "well")] * 2,
-            ReleaseNodes(EU, self._scope(), "looked at"),
+            *[ReleaseNodes(EU, self._scope(), "looked at", sequence=self._seen())] * 2,
         ]
         return dice.choice(words)
 

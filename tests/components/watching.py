@@ -14,13 +14,14 @@ from core.events.region import AttemptEnded
 from core.fact import Event
 from core.images.capacity import Capacity, Closure
 from core.messages.base import Message
+from core.messages.nodes import ReleaseNodes
 from core.messages.store import RecordJoin
 from core.messages.workers import NodesChecked, WorkerBeat
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.limits import QUARANTINE_CHECK
-from core.nouns.maintenance import ClosureKind
+from core.nouns.maintenance import ClosureKind, Scope, ScopeKind
 from core.nouns.workload import EndCause
 from tests.builders import EU, EU_LOG, NODE, a_claim, granted
 from tests.components.brokering import Broker
@@ -141,6 +142,11 @@ class Region:
         self._settle(Decision())
         self._settle(self.broker.machine.wake())
         return answered
+
+    def release(self, *nodes: int) -> ReleaseNodes:
+        """What an operator says who has looked at these nodes in quarantine just now."""
+        scope = Scope(ScopeKind.NODE, tuple(str(node) for node in nodes))
+        return ReleaseNodes(EU, scope, "looked at", "olga", self.store.sequence(EU_LOG))
 
     def restart_broker(self) -> None:
         """Another life of the broker."""
