@@ -4,14 +4,21 @@ What people ask is answered, with every problem at once; what the broker and tas
 shows that it no longer applies.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
 from components.run_records import leaves
 from components.store_state import StoreState
 from core.codec import encode
 from core.component import NOTHING, Decision
-from core.events.control import DomainLost, MaintenanceMoved, MaintenancePlanned, NodesClosed, NodesOpened
+from core.events.control import (
+    DomainLost,
+    MaintenanceMoved,
+    MaintenancePlanned,
+    NodesClosed,
+    NodesOpened,
+    Runs,
+)
 from core.events.region import NodesJoined, NodesLost, NodesReturned
 from core.fact import Event
 from core.images.capacity import Capacity
@@ -37,6 +44,7 @@ from core.nouns.limits import (
     MAINTENANCE_SPAN_MAX,
     NAME_LENGTH_MAX,
     REASON_LENGTH_MAX,
+    RUNS_AT_ONCE_MAX,
     SCOPE_NAMES_MAX,
 )
 from core.nouns.maintenance import ClosureKind, MaintenancePhase, Scope
@@ -125,8 +133,7 @@ class NodeRecords:
         lost = _silent(capacity, message.workers, message.sequence)
         if not lost:
             return NOTHING
-        nodes = [node for worker in lost for node in capacity.workers[worker].inventory.numbers()]
-        return Decision(events=(DomainLost(message.domain, lost, runs_of(nodes)),))
+        return Decision(events=_domain_losses(capacity, message.domain, lost))
 
     def _return(self, state: StoreState, envelope: Envelope) -> Decision:
         """Not while a gang still counts on one of its nodes: that one's end is recorded first."""
@@ -201,15 +208,15 @@ class NodeRecords:
         if wrong:
             return refused(Reason.INVALID, tuple(wrong))
         events = [
-            NodesOpened(source, closure.kind, runs_of(mine), "undrained", message.by)
+            NodesOpened(source, closure.kind, runs, "undrained", message.by)
             for source, closure in state.image.capacity.closures.items()
             if closure.kind is ClosureKind.DRAIN
-            and (mine := sorted(set(numbers_in(closure.nodes)) & set(nodes)))
+            for runs in _parts(set(numbers_in(closure.nodes)) & set(nodes))
         ]
         if not events:
             return refused(Reason.NOT_DRAINED)
         count = len({node for event in events for node in numbers_in(event.nodes)})
-        names = ",".join(event.source for event in events)
+        names = ",".join(dict.fromkeys(event.source for event in events))
         revision = maintenance.revision + len(events)
         return Decision(tuple(events), (NodesAnswered(names, count, revision),))
 
@@ -310,10 +317,12 @@ class NodeRecords:
         nodes = _unchanged_since(capacity, there, message.sequence)
         if not nodes or not source:
             return NOTHING
-        closed = NodesClosed(
-            source, message.kind, runs_of(nodes), message.reason, until_checked=message.until_checked
+        return Decision(
+            events=tuple(
+                NodesClosed(source, message.kind, runs, message.reason, until_checked=message.until_checked)
+                for runs in _parts(nodes)
+            )
         )
-        return Decision(events=(closed,))
 
     def _open(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -323,7 +332,9 @@ class NodeRecords:
         nodes = _unchanged_since(capacity, _closed_by(capacity, source, message.nodes), message.sequence)
         if not nodes:
             return NOTHING
-        return Decision(events=(NodesOpened(source, message.kind, runs_of(nodes), message.reason),))
+        return Decision(
+            events=tuple(NodesOpened(source, message.kind, runs, message.reason) for runs in _parts(nodes))
+        )
 
     def _release(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -341,8 +352,11 @@ class NodeRecords:
         newest = max(state.image.capacity.changed[node] for node in mine)
         if newest > message.sequence:
             return refused(Reason.SUPERSEDED, (f"sequence: one of them changed at {newest}",))
-        opened = NodesOpened(QUARANTINE, ClosureKind.QUARANTINE, runs_of(mine), message.reason, message.by)
-        return Decision((opened,), (NodesAnswered(QUARANTINE, len(mine), revision),))
+        opened = tuple(
+            NodesOpened(QUARANTINE, ClosureKind.QUARANTINE, runs, message.reason, message.by)
+            for runs in _parts(mine)
+        )
+        return Decision(opened, (NodesAnswered(QUARANTINE, len(mine), revision),))
 
 
 def _silent(capacity: Capacity, workers: tuple[WorkerName, ...], sequence: int) -> tuple[WorkerName, ...]:
@@ -351,6 +365,24 @@ def _silent(capacity: Capacity, workers: tuple[WorkerName, ...], sequence: int) 
     return tuple(
         worker for worker, row in rows if row is not None and not row.is_lost and row.sequence <= sequence
     )
+
+
+def _domain_losses(
+    capacity: Capacity, domain: str, workers: tuple[WorkerName, ...]
+) -> tuple[DomainLost, ...]:
+    """One fact, unless the nodes of so many workers are too scattered for it."""
+    nodes = [node for worker in workers for node in capacity.workers[worker].inventory.numbers()]
+    whole = DomainLost(domain, workers, runs_of(nodes))
+    half = len(workers) // 2
+    if not half or not _is_too_large(whole):
+        return (whole,)
+    return _domain_losses(capacity, domain, workers[:half]) + _domain_losses(capacity, domain, workers[half:])
+
+
+def _parts(nodes: Iterable[int]) -> list[Runs]:
+    """The nodes as runs, so many at a time that each fits a fact."""
+    runs = runs_of(nodes)
+    return [runs[first : first + RUNS_AT_ONCE_MAX] for first in range(0, len(runs), RUNS_AT_ONCE_MAX)]
 
 
 def _is_too_large(event: Event) -> bool:

@@ -11,6 +11,10 @@ FACT_BYTES_MAX = 256 * 1024
 """A fact's event, encoded. Checked at the decision, so that what is larger becomes several facts with one cause."""
 MESSAGE_BYTES_MAX = 768 * 1024
 """A message, encoded: three quarters of NATS' default of 1 MiB, because the client counts neither headers nor subject."""
+MESSAGE_BYTES_SPARE = 4 * 1024
+"""Of these, what is left for a message's id, its sender and its headers where what it says is cut to fit."""
+NUMBER_BYTES_MAX = 5
+"""A node's or a task's number, encoded."""
 TOUCHED_MAX = 65_536
 """Facts whose nodes a store remembers until they are told as packed rows; a batch of more is told without."""
 TOLD_BYTES_MAX = 256 * 1024
@@ -147,6 +151,8 @@ DOMAIN_LOSS_WORKERS_MAX = 1_000
 """Workers in one loss, so that it fits a fact however long their names are."""
 CLOSED_AT_ONCE_MAX = 20_000
 """Nodes in one word about suspicion, unless one worker has more."""
+RUNS_AT_ONCE_MAX = 20_000
+"""Runs of nodes in one fact that closes or opens them: as many scattered nodes as `CLOSED_AT_ONCE_MAX`; more are several facts."""
 QUARANTINE_CHECK: Nanoseconds = seconds(300)
 """Between checks of nodes that a passed check lets out of the quarantine."""
 QUARANTINE_SHARE = 20
@@ -161,7 +167,10 @@ CONTROL_ASK_AGAIN: Nanoseconds = seconds(10)
 CONTROL_SILENCE_MAX: Nanoseconds = seconds(30)
 """A controller that has answered nothing for so long, though it was asked, is unreachable."""
 CONTROL_ASKED_MAX = 4_096
-"""Operations in one request: some 200 KiB. The rest follows once these have been begun."""
+"""Operations in one request: some 240 KiB and their reasons. The rest follows once these have been begun."""
+CONTROLLED_TASKS_MAX = 30_000
+"""Of a service that has a controller: twice the largest job of Twine. Which of them are unhealthy and which are acknowledged is
+always told in full, in 300 KB at most: less than half a message, so that the other half is there for what is asked."""
 OPERATIONS_AT_ONCE_MAX = 2_048
 """Operations, or tasks, in one fact: some 110 KiB when each carries an answer."""
 REASON_LENGTH_MAX = 1_024
@@ -247,6 +256,10 @@ assert ISOLATION_MIN >= 2 * PRESENCE_INTERVAL
 assert PREPARED_SPAN > 2 * START_SPAN
 assert AWARD_SPAN > AWARD_SAY_AGAIN
 assert FACT_BYTES_MAX < MESSAGE_BYTES_MAX
+assert 2 * NUMBER_BYTES_MAX * CONTROLLED_TASKS_MAX < MESSAGE_BYTES_MAX // 2
+assert (
+    2 * NUMBER_BYTES_MAX * RUNS_AT_ONCE_MAX + RUNS_AT_ONCE_MAX + 4 * REASON_LENGTH_MAX < FACT_BYTES_MAX - 1024
+)
 assert READ_BYTES_MAX < MESSAGE_BYTES_MAX
 assert IMAGE_PAGE_BYTES < MESSAGE_BYTES_MAX
 assert LISTED_BYTES_MAX < MESSAGE_BYTES_MAX
