@@ -1,5 +1,8 @@
 """What a controller is asked: the whole state of one attempt, as Twine's six fields and what it acknowledged."""
 
+from msgspec.structs import replace
+
+from core.codec import encode
 from core.images import RegionImage
 from core.images.capacity import Closure
 from core.images.control import AttemptControl, OperationRow
@@ -12,22 +15,24 @@ from core.messages.control import (
 )
 from core.nouns.ids import AttemptKey, RegionName, TenantName
 from core.nouns.instant import Instant
-from core.nouns.limits import CONTROL_ASKED_MAX
+from core.nouns.limits import CONTROL_ASKED_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_SPARE
 from core.nouns.operation import DRAIN, MAINTENANCE, WHOLE, OperationPhase, Outcome, task_number
 from core.nouns.placement import nodes_of_ranks, numbers_in
+
+REQUEST_BYTES_MAX = MESSAGE_BYTES_MAX - MESSAGE_BYTES_SPARE
 
 
 def request_of(
     region: RegionName, image: RegionImage, key: AttemptKey, row: AttemptControl, now: Instant
 ) -> TaskControlRequest:
-    """The request that the image makes now. `now` is on the keeper's clock, as well as can be told."""
+    """The request that the image makes now, small enough to be said. `now` is on the keeper's clock, as well as can be told."""
     asked = [
         (number, operation)
         for number, operation in row.operations.items()
         if operation.phase is OperationPhase.ASKED
     ]
     done = [(number, operation) for number, operation in row.operations.items() if not operation.is_live]
-    return TaskControlRequest(
+    request = TaskControlRequest(
         tenant=TenantName(row.tenant),
         controller=row.spec.controller,
         job=JobHandle(region, *key),
@@ -41,6 +46,35 @@ def request_of(
         sequence=row.changed,
         acked=tuple(sorted(row.acknowledged())),
     )
+    is_small = len(encode(request)) <= REQUEST_BYTES_MAX
+    return request if is_small else _with_what_fits(request)
+
+
+def _with_what_fits(request: TaskControlRequest) -> TaskControlRequest:
+    """The first of what is asked, each with the notice that calls for it, and other notices as there is room.
+
+    Which tasks are down is never cut: a controller that knew of a part would give away what is left. What is asked for later
+    comes up once these have been begun.
+    """
+    left = REQUEST_BYTES_MAX - len(encode(replace(request, requests=(), notices=())))
+    notices = {notice.notice: notice for notice in request.notices}
+    told: set[str] = set()
+    asked = []
+    for one in request.requests:
+        fresh = [notices[one.notice]] if one.notice in notices and one.notice not in told else []
+        size = sum(len(encode(part)) for part in (one, *fresh))
+        if size > left:
+            break
+        left -= size
+        asked.append(one)
+        told.update(notice.notice for notice in fresh)
+    for notice in request.notices:
+        size = len(encode(notice))
+        if notice.notice not in told and size <= left:
+            left -= size
+            told.add(notice.notice)
+    shown = tuple(notice for notice in request.notices if notice.notice in told)
+    return replace(request, requests=tuple(asked), notices=shown)
 
 
 def says_something(row: AttemptControl) -> bool:

@@ -8,6 +8,7 @@ from core.codec import encode
 from core.images.region import Hardware
 from core.nouns.instant import SECOND
 from core.nouns.limits import (
+    CONTROLLED_TASKS_MAX,
     FACT_BYTES_MAX,
     ISOLATION_MAX,
     ISOLATION_MIN,
@@ -51,6 +52,9 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         found.append("retry: counts must not be negative")
     found.extend(_problems_of_token("tenant", spec.tenant))
     found.extend(_problems_of_control(spec.control))
+    is_controlled = spec.kind == Kind.SERVICE and bool(spec.control.controller)
+    if is_controlled and sum(job.tasks for job in spec.jobs) > CONTROLLED_TASKS_MAX:
+        found.append(f"jobs: a service with a controller has {CONTROLLED_TASKS_MAX} tasks at most")
     size = len(encode(spec))
     if size > FACT_BYTES_MAX // 2:
         found.append(f"the whole: {size} bytes, and {FACT_BYTES_MAX // 2} are the most")

@@ -9,6 +9,7 @@ from core.images.region import Hardware
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import (
+    CONTROLLED_TASKS_MAX,
     FACT_BYTES_MAX,
     ISOLATION_MAX,
     ISOLATION_MIN,
@@ -17,7 +18,7 @@ from core.nouns.limits import (
 )
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
-from core.nouns.workload import Emulation, JobSpec, Program, RetryLimits, WorkloadSpec
+from core.nouns.workload import Emulation, JobSpec, Kind, Program, RetryLimits, WorkloadSpec
 from core.rules.submission import could_fit, problems_of, problems_of_change
 from tests.builders import a_job, a_region, a_spec, joined
 
@@ -35,6 +36,13 @@ def with_job(**changed: object) -> WorkloadSpec:
 def controlled(**changed: object) -> WorkloadSpec:
     """A workload that is controlled so."""
     return replace(a_spec(), control=replace(ControlSpec(), **changed))
+
+
+def served(*tasks: int, controller: str = "shards") -> WorkloadSpec:
+    """A service whose jobs have so many tasks."""
+    jobs = tuple(a_job(count, name=f"job-{number}") for number, count in enumerate(tasks))
+    control = replace(ControlSpec(), controller=controller)
+    return replace(a_spec(*jobs), kind=Kind.SERVICE, control=control)
 
 
 def running(**changed: object) -> WorkloadSpec:
@@ -63,6 +71,9 @@ def emulated(**changed: object) -> WorkloadSpec:
         pytest.param(a_spec(name="x" * NAME_LENGTH_MAX), id="longest name"),
         pytest.param(a_spec(tenant="-A_9"), id="every letter of a tenant"),
         pytest.param(controlled(controller="-A_9", unavailable_max=TASKS_MAX), id="all of a controller"),
+        pytest.param(served(CONTROLLED_TASKS_MAX - 1, 1), id="as many tasks as a controller has"),
+        pytest.param(served(CONTROLLED_TASKS_MAX, 1, controller=""), id="more tasks without a controller"),
+        pytest.param(replace(served(CONTROLLED_TASKS_MAX, 1), kind=Kind.TRAINING), id="more tasks in a gang"),
         pytest.param(controlled(is_strict=True, isolation=ISOLATION_MIN), id="alone for a moment"),
         pytest.param(controlled(is_strict=True, isolation=ISOLATION_MAX), id="alone for a day"),
         pytest.param(controlled(isolation=Nanoseconds(0)), id="never alone"),
@@ -136,6 +147,7 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
         pytest.param(a_spec(tenant="a.b"), ["tenant"], id="tenant that is two parts of a subject"),
         pytest.param(a_spec(tenant="x" * (NAME_LENGTH_MAX + 1)), ["tenant"], id="long tenant"),
         pytest.param(controlled(controller=">"), ["control.controller"], id="all controllers"),
+        pytest.param(served(CONTROLLED_TASKS_MAX, 1), ["jobs"], id="more tasks than a controller has"),
         pytest.param(
             controlled(controller="x" * (NAME_LENGTH_MAX + 1)), ["control.controller"], id="long controller"
         ),
@@ -245,6 +257,12 @@ def test_change_of_what_would_not_be_accepted_today() -> None:
     was = replace(a_spec(a_job(), a_job(name="eval")), tenant=TenantName("a.b"), priority=9)
     assert [] == changed_fields(was, a_job(2), a_job(name="eval"))
     assert ["jobs[1].tasks"] == changed_fields(was, a_job(2), a_job(0, name="eval"))
+
+
+def test_change_to_more_tasks_than_a_controller_has() -> None:
+    """A service grows to no more than it could be submitted with."""
+    was = served(CONTROLLED_TASKS_MAX - 1, 1)
+    assert ["jobs"] == changed_fields(was, was.jobs[0], replace(was.jobs[1], tasks=2))
 
 
 def test_change_to_what_is_larger_than_a_fact() -> None:
