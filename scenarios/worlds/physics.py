@@ -4,6 +4,7 @@ Watched at every start of a share, in the spools themselves. A share whose regio
 run: that is promised to nobody but strict workloads, and its attempt has ended by the log's word.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from core.images import RegionImage
@@ -26,11 +27,13 @@ class Physics:
     def watch(self, region: RegionName, spool: EmulatedSpool, gpu_milli: Mapping[int, int]) -> None:
         """From now on every start in this spool is checked. `gpu_milli`: what each of its nodes has."""
         self._spools[region, spool.name] = spool
+        devices = _Devices(spool)
 
         def started(key: ShareKey, share: Share) -> None:
             self._check_live(region, spool, key)
             self._check_once(region, key, share)
-            self._check_devices(region, spool, share, gpu_milli)
+            devices.add(key, share)
+            self._check_devices(region, devices, share, gpu_milli)
 
         spool.on_start = started
 
@@ -65,21 +68,15 @@ class Physics:
             self.problems.append(f"{_text(key)} starts in {spool.name}, and its attempt is not alive")
 
     def _check_devices(
-        self, region: RegionName, spool: EmulatedSpool, started: Share, gpu_milli: Mapping[int, int]
+        self, region: RegionName, devices: "_Devices", started: Share, gpu_milli: Mapping[int, int]
     ) -> None:
-        if self._is_given_up(region, spool):
+        if self._is_given_up(region, devices.spool):
             return
-        used: dict[int, int] = {}
-        for share in spool.shares.values():
-            if share.is_live:
-                for job, spread in zip(share.command.jobs, share.command.spreads, strict=True):
-                    for node, count in zip(spread.nodes, spread.tasks, strict=True):
-                        used[node] = used.get(node, 0) + job.need.gpu_milli * count
-        mine = {node for spread in started.command.spreads for node in spread.nodes}
-        for node in sorted(mine):
-            if used.get(node, 0) > gpu_milli[node]:
+        for node in started.nodes:
+            used = devices.used(node)
+            if used > gpu_milli[node]:
                 self.problems.append(
-                    f"node {node} of {spool.name} runs {used[node]} GPU milli of {gpu_milli[node]}"
+                    f"node {node} of {devices.spool.name} runs {used} GPU milli of {gpu_milli[node]}"
                 )
 
     def _is_given_up(self, region: RegionName, spool: EmulatedSpool) -> bool:
@@ -89,6 +86,33 @@ class Physics:
             return True  # Its store is dead, and nobody can say.
         row = image.capacity.workers.get(WorkerName(spool.name.rpartition(".")[2]))
         return row is None or row.is_lost
+
+
+class _Devices:
+    """What runs on each node of a spool: a look at one costs what runs there, and what has ended since the last look."""
+
+    def __init__(self, spool: EmulatedSpool) -> None:
+        self.spool = spool
+        self._on: defaultdict[int, dict[ShareKey, tuple[Share, int]]] = defaultdict(dict)
+
+    def add(self, key: ShareKey, share: Share) -> None:
+        """It starts."""
+        milli: defaultdict[int, int] = defaultdict(int)
+        for job, spread in zip(share.command.jobs, share.command.spreads, strict=True):
+            for node, count in zip(spread.nodes, spread.tasks, strict=True):
+                milli[node] += job.need.gpu_milli * count
+        for node, used in milli.items():
+            self._on[node][key] = (share, used)
+
+    def used(self, node: int) -> int:
+        """GPU milli of whatever still runs there; the rest is let go of."""
+        live = {
+            key: (share, milli)
+            for key, (share, milli) in self._on[node].items()
+            if share.is_live and self.spool.shares.get(key) is share
+        }
+        self._on[node] = live
+        return sum(milli for _, milli in live.values())
 
 
 def _excludes(key: ShareKey, other: ShareKey, is_same_region: bool) -> bool:

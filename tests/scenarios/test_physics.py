@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from core.effects import PrepareShare, StartShare
+from core.effects import PrepareShare, StartShare, StopShare
 from core.events.region import NodesLost
 from core.fact import Event
 from core.images import RegionImage, empty_image
 from core.messages.workers import PrepareTasks
 from core.nouns.ids import RegionName, WorkerName, WorkloadId
-from core.nouns.instant import seconds
+from core.nouns.instant import Instant, seconds
 from core.nouns.operation import WHOLE
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec
@@ -47,9 +47,11 @@ class Watched:
         run: int = 0,
         region: RegionName = EU,
         isolation: int = 0,
+        gpu_milli: int = 1000,
+        nodes: tuple[int, ...] = (0,),
     ) -> list[str]:
         """What is wrong with it."""
-        job = JobSpec("main", 1, Amount(1000), "H100", Emulation(seconds(1000)))
+        job = JobSpec("main", len(nodes), Amount(gpu_milli), "H100", Emulation(seconds(1000)))
         command = PrepareTasks(
             region,
             worker,
@@ -57,7 +59,7 @@ class Watched:
             WorkloadId("w-1"),
             epoch,
             (job,),
-            (a_spread({0: 1}),),
+            (a_spread(dict.fromkeys(nodes, 1)),),
             task=task,
             run=run,
             isolation=isolation,
@@ -115,5 +117,47 @@ def test_what_may_run_where_nodes_were_given_up(
             watched.spools[EU, W0].freeze()
         worker = W1 if region == EU else W0
         assert is_wrong == bool(watched.start(worker, epoch=2, region=region))
+
+    in_virtual_time(body)
+
+
+def test_devices_that_are_not_there() -> None:
+    """T26: each node by itself; a share on one node may start while another is full."""
+
+    async def body(place: Place) -> None:
+        watched = Watched(place)
+        assert [] == watched.start(W0, task=1, gpu_milli=8000, nodes=(0, 1))
+        assert [] == watched.start(W0, task=2, gpu_milli=8000, nodes=(2,))
+        name = f"worker.{EU}.{W0}"
+        assert [f"node 1 of {name} runs 9000 GPU milli of 8000"] == watched.start(W0, task=3, nodes=(1, 3))
+        assert [f"node 1 of {name} runs 10000 GPU milli of 8000"] == watched.start(W0, task=4, nodes=(1,))
+        assert [f"node 3 of {name} runs 9000 GPU milli of 8000"] == watched.start(
+            W0, task=5, gpu_milli=8000, nodes=(3,)
+        )
+
+    in_virtual_time(body)
+
+
+@pytest.mark.parametrize("end", ["it failed", "it was stopped", "its power was cut"])
+def test_devices_of_what_has_ended(end: str) -> None:
+    """T26: they are there again, also for the same share once more; what is stopping has its own still."""
+
+    async def body(place: Place) -> None:
+        watched = Watched(place)
+        spool = watched.spools[EU, W0]
+        assert [] == watched.start(W0, task=1, gpu_milli=8000)
+        if end == "it failed":
+            spool.fail_all(1)
+        elif end == "it was stopped":
+            key = next(iter(spool.shares))
+            spool.begin(StopShare(key, 2, seconds(30)))
+            assert 1 == len(watched.start(W0, task=2))
+            spool.catch_up(Instant(place.clock().now() + seconds(60)))
+        else:
+            spool.lose_power()
+            assert [] == watched.start(W0, task=1)
+        assert [] == watched.start(W0, task=3, gpu_milli=6000)
+        assert [] == watched.start(W0, task=4)
+        assert 1 == len(watched.start(W0, task=5, gpu_milli=8000))
 
     in_virtual_time(body)
