@@ -69,12 +69,11 @@ assert CLIENT_BYTES_MAX + 2 * MESSAGE_BYTES_MAX < CLIENT_BUFFER
 class NatsConnection:
     """A connection that stays, whatever the server does, and carries bytes for any number of endpoints."""
 
-    def __init__(self, url: str, fleet: str, name: str, credentials: dict[str, str], inbox: str) -> None:
+    def __init__(self, url: str, fleet: str, name: str, inbox: str) -> None:
         """Only `connect` calls this."""
         self.fleet = fleet
         self.name = name
         self._url = url
-        self._credentials = credentials
         self._client = Client()
         self._inbox = f"{inbox}.{secrets.token_hex(8)}" if inbox else inbox_of(secrets.token_hex(8))
         self._expected: dict[str, Answered] = {}
@@ -99,18 +98,14 @@ class NatsConnection:
         fleet: str,
         name: str,
         *,
-        user: str = "",
-        password: str = "",
-        token: str = "",
         inbox: str = "",
         timeout: Nanoseconds = CONNECT_SPAN,
     ) -> "NatsConnection":
-        """Connect, for good. Credentials may also stand in the url. `inbox` is where they let us have ours, if only there.
+        """Connect, for good. Credentials stand in the url. `inbox` is where they let us have ours, if only there.
 
         Raises ServerTooOld, and BusError when there is no server in time or it does not let us in.
         """
-        given = {"user": user, "password": password, "token": token}
-        line = cls(url, fleet, name, {key: value for key, value in given.items() if value}, inbox)
+        line = cls(url, fleet, name, inbox)
         line._ears.append(_Ear(line, f"{line._inbox}.*", "", line._inbox_arrived))
         line._client = await line._new_client(timeout)
         # These two belong to the connection, not to a supervisor: whoever has it ends them by `close`.
@@ -281,7 +276,7 @@ class NatsConnection:
             socket = client._transport  # noqa: SLF001  # the only way to it
             if not client.is_connected and socket is not None:
                 # A server that lets us in no longer answers each try with this; its socket would stay open.
-                socket.close()  # type: ignore[no-untyped-call]
+                socket.close()  # type: ignore[no-untyped-call]  # nats-py's
 
         async def on_break() -> None:
             self._on_break(client)
@@ -305,11 +300,10 @@ class NatsConnection:
                     # A refusal is then raised, rather than tried again for ever.
                     allow_reconnect=False,
                     max_reconnect_attempts=-1,
-                    reconnect_time_wait=self._pause,  # type: ignore[arg-type]
+                    reconnect_time_wait=self._pause,  # type: ignore[arg-type]  # it is slept, and a part of a second will do
                     ping_interval=PING_SECONDS,
                     max_outstanding_pings=2,
                     pending_size=CLIENT_BUFFER,
-                    **self._credentials,  # type: ignore[arg-type]  # user, password or token
                 ),
                 timeout / SECOND,
             )

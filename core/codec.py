@@ -33,7 +33,7 @@ class Parcel(Struct, frozen=True):
 
 
 _AnyMessage = Union[MESSAGES]  # type: ignore[valid-type]  # built from the registry, which a checker cannot read
-_AnyEvent = Union[EVENTS]  # type: ignore[valid-type]
+_AnyEvent = Union[EVENTS]  # type: ignore[valid-type]  # the same
 
 
 class _WireParcel(Struct, frozen=True):

@@ -6,7 +6,7 @@ follower may fold only the sections that it needs and gets the same ones as the 
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import msgspec
 from msgspec import Struct
@@ -23,12 +23,17 @@ class Section(Struct):
 
 
 class Image:
-    """All or some sections of one log's fold."""
+    """All or some sections of one log's fold. Each sort of image annotates its sections; those not folded are not there."""
 
     SECTIONS: ClassVar[dict[str, type[Section]]] = {}
 
+    def __init_subclass__(cls) -> None:
+        cls.SECTIONS = cls.__annotations__
+
     def __init__(self, sections: dict[str, Section]) -> None:
         self.sections = sections
+        for name, section in sections.items():
+            setattr(self, name, section)
         self._folds: dict[type, list[Callable[[Fact], None]]] = {}
         for section in sections.values():
             for event, method in section.FOLDS.items():
@@ -65,7 +70,3 @@ class Image:
     def digest(self) -> str:
         """Equal for equal folds, on every machine."""
         return blake2b(self.encode(), digest_size=16).hexdigest()
-
-    def section(self, name: str) -> Any:  # Any: each image names its sections with their types
-        """One of the sections that this image folds."""
-        return self.sections[name]

@@ -303,25 +303,12 @@ class Regions(Section):
 class GlobalImage(Image):
     """The fold of the queue's log."""
 
-    SECTIONS = {"workloads": Workloads, "awards": Awards, "regions": Regions}
-
-    @property
-    def workloads(self) -> Workloads:
-        """Every workload."""
-        workloads: Workloads = self.sections["workloads"]  # type: ignore[assignment]  # SECTIONS says which type
-        return workloads
-
-    @property
-    def awards(self) -> Awards:
-        """Which awards stand."""
-        awards: Awards = self.sections["awards"]  # type: ignore[assignment]
-        return awards
-
-    @property
-    def regions(self) -> Regions:
-        """The fleet's regions."""
-        regions: Regions = self.sections["regions"]  # type: ignore[assignment]
-        return regions
+    workloads: Workloads
+    """Every workload."""
+    awards: Awards
+    """Which awards stand."""
+    regions: Regions
+    """The fleet's regions."""
 
 
 def key_of(submitter: str, key: str) -> str:

@@ -217,47 +217,15 @@ class Hardware(Section):
 class RegionImage(Image):
     """The fold of a region's log."""
 
-    SECTIONS = {
-        "attempts": Attempts,
-        "hardware": Hardware,
-        "capacity": Capacity,
-        "control": Control,
-        "maintenance": Maintenance,
-        "destruction": Destruction,
-    }
-
-    @property
-    def attempts(self) -> Attempts:
-        """Every attempt known here."""
-        attempts: Attempts = self.sections["attempts"]  # type: ignore[assignment]  # SECTIONS says which type
-        return attempts
-
-    @property
-    def hardware(self) -> Hardware:
-        """What the region has."""
-        hardware: Hardware = self.sections["hardware"]  # type: ignore[assignment]
-        return hardware
-
-    @property
-    def capacity(self) -> Capacity:
-        """Who holds what."""
-        capacity: Capacity = self.sections["capacity"]  # type: ignore[assignment]
-        return capacity
-
-    @property
-    def control(self) -> Control:
-        """Tasks that stand alone, and operations."""
-        control: Control = self.sections["control"]  # type: ignore[assignment]
-        return control
-
-    @property
-    def maintenance(self) -> Maintenance:
-        """Planned work on nodes."""
-        maintenance: Maintenance = self.sections["maintenance"]  # type: ignore[assignment]
-        return maintenance
-
-    @property
-    def destruction(self) -> Destruction:
-        """Who stopped how much lately."""
-        destruction: Destruction = self.sections["destruction"]  # type: ignore[assignment]
-        return destruction
+    attempts: Attempts
+    """Every attempt known here."""
+    hardware: Hardware
+    """What the region has."""
+    capacity: Capacity
+    """Who holds what."""
+    control: Control
+    """Tasks that stand alone, and operations."""
+    maintenance: Maintenance
+    """Planned work on nodes."""
+    destruction: Destruction
+    """Who stopped how much lately."""

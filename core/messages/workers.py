@@ -31,10 +31,15 @@ class OfShare:
 
     __slots__ = ()
 
+    workload: WorkloadId
+    epoch: int
+    task: int
+    run: int
+
     @property
     def key(self) -> ShareKey:
         """Which share it is."""
-        return ShareKey(self.workload, self.epoch, self.task, self.run)  # type: ignore[attr-defined]  # of who inherits it
+        return ShareKey(self.workload, self.epoch, self.task, self.run)
 
 
 class TasksState(Struct, OfShare, frozen=True):

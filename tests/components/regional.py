@@ -274,9 +274,9 @@ class Region:
             self.happened.append((self.now, message))
             self._answer(message)
             return
-        worker = self.workers.get(getattr(message, "worker", None))  # type: ignore[arg-type]  # a name, or None
-        if worker is not None and isinstance(message, PrepareTasks | StartTasks | StopTasks | EndRecorded):
-            worker.hear(message)
+        if isinstance(message, PrepareTasks | StartTasks | StopTasks | EndRecorded):
+            if message.worker in self.workers:
+                self.workers[message.worker].hear(message)
             return
         for machine in self._machines():
             if type(message) in machine.component.hears and getattr(message, "agent", "a0") in ("a0", ""):
