@@ -5,64 +5,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from core.events.control import (
-    AcksExpired,
-    ControlAnswered,
-    OperationsBegun,
-    OperationsDone,
-    OperationsRequested,
-    OperationsStuck,
-)
-from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadBound, WorkloadCancelled
-from core.events.region import StopOrdered
+from core.events.control import AcksExpired, ControlAnswered, OperationsBegun, OperationsStuck
 from core.messages.base import Refused
-from core.messages.control import ChangeAttempt, ControllersShown, ShowControllers, TaskControlResponse
-from core.messages.nodes import CancelMaintenance, DrainNodes, PlanMaintenance, UndrainNodes
-from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn
+from core.messages.control import ControllersShown, ShowControllers, TaskControlResponse
+from core.messages.store import RecordLoss
 from core.nouns.ids import TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
-from core.nouns.limits import (
-    ACK_LEASE,
-    CONTROL_ASK_AGAIN,
-    CONTROL_RETENTION,
-    CONTROL_SAY_AGAIN,
-    FAILURE_DEADLINE,
-    STUCK_SPAN,
-)
-from core.nouns.maintenance import MaintenanceKind, MaintenancePhase, Scope, ScopeKind
-from core.nouns.operation import WHOLE, Answer, BegunBy, ControlSpec, OperationKind, OperationPhase, Outcome
-from core.nouns.workload import EndCause, Phase
+from core.nouns.limits import ACK_LEASE, CONTROL_ASK_AGAIN, CONTROL_SAY_AGAIN, STUCK_SPAN
+from core.nouns.maintenance import MaintenancePhase
+from core.nouns.operation import Answer, BegunBy, ControlSpec, OperationKind, OperationPhase, Outcome
+from core.nouns.workload import EndCause
 from tests.builders import EU, EU_LOG
-from tests.components.controlling import ALONE, SHARDS, TENANT, W1, Pair, Start, a_gang, a_service, t
+from tests.components.controlling import ALONE, SHARDS, TENANT, W1, Pair, Start, a_service, t
+from tests.components.operators import drain, phases, plan
 from tests.matching import facts, said_once
-
-FIVE_MINUTES, IN_TEN_MINUTES = seconds(300), seconds(600)
-
-
-def drain(pair: Pair, *nodes: int, deadline: int = 0) -> None:
-    """An operator wants these nodes empty."""
-    scope = Scope(ScopeKind.NODE, tuple(map(str, nodes)))
-    revision = pair.store.state.image.maintenance.revision
-    pair.hear(DrainNodes(EU, scope, "new cables", revision, deadline, "olga"))
-
-
-def plan(
-    pair: Pair,
-    *nodes: int,
-    kind: MaintenanceKind = MaintenanceKind.POWER,
-    starts_in: Nanoseconds = IN_TEN_MINUTES,
-    lead: Nanoseconds = FIVE_MINUTES,
-) -> None:
-    """Work on these nodes for a quarter of an hour."""
-    scope = Scope(ScopeKind.NODE, tuple(map(str, nodes)))
-    planned = pair.store.state.image.maintenance.planned
-    pair.hear(PlanMaintenance(EU, scope, kind, starts_in, seconds(900), lead, planned, "switchboard", "olga"))
-
-
-def phases(pair: Pair) -> list[OperationPhase]:
-    """Of all operations of `w-1`, in order."""
-    return [operation.phase for _, operation in sorted(pair.row().operations.items())]
-
 
 # Asking.
 
@@ -171,6 +127,19 @@ def test_unhealthy_is_the_full_set(start: Start) -> None:
     assert (t(0), t(1), t(4), t(5)) == pair.request().unhealthy
     pair.wait(CONTROL_SAY_AGAIN)
     assert (t(0), t(1), t(4), t(5)) == pair.request().unhealthy
+
+
+def test_late_repeat_of_a_users_word(start: Start) -> None:
+    """A restart that was done long ago and is heard again is refused: the user saw another number."""
+    pair = Pair(start)
+    pair.grant(a_service())
+    pair.operate(OperationKind.RESTART, t(0))
+    pair.ack(1)
+    pair.done(t(0))
+    pair.ack()
+    again = pair.operate(OperationKind.RESTART, t(0), first=1)
+    assert [] == facts(again)
+    assert "superseded" == said_once(again, Refused).reason
 
 
 # Answers that do not count.
@@ -283,221 +252,6 @@ def test_a_controller_that_holds_is_asked_less_often(start: Start) -> None:
     assert 4 == len(pair.requests()) - before
 
 
-def test_maintenance_does_not_wait(start: Start) -> None:
-    """T15, T17, T20: at its deadline the rest is stopped, whoever is silent, and not a moment before."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1, 2)
-    pair.wait(seconds(599))
-    assert [] == pair.recorded(OperationsBegun)
-    pair.wait(seconds(3))
-    begun = pair.recorded(OperationsBegun)
-    assert [((1, 2), BegunBy.DEADLINE)] == [(event.operations, event.by) for event in begun]
-    assert (t(1), t(2)) == tuple(pair.row().unavailable())
-
-
-def test_notice_has_its_lead(start: Start) -> None:
-    """T15, T22: nothing is asked before the lead begins; then the notice tells how long is left."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1)
-    pair.wait(seconds(299))
-    assert [] == pair.requests()
-    pair.wait(seconds(2))
-    request = pair.request()
-    [notice] = request.notices
-    assert ("m-1", MaintenanceKind.POWER, (t(1),), "switchboard") == (
-        notice.notice,
-        notice.kind,
-        notice.tasks,
-        notice.reason,
-    )
-    assert seconds(290) < notice.starts_in <= seconds(301)
-    assert seconds(900) == notice.lasts
-    assert seconds(290) < request.requests[0].deadline <= seconds(301)
-
-
-# The three answers.
-
-
-def test_move_before_the_window(start: Start) -> None:
-    """T16: it moves at once, long before the window."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1)
-    pair.wait(seconds(301))
-    pair.ack(1, answer=Answer.MOVE)
-    assert [((1,), BegunBy.ACK)] == [(e.operations, e.by) for e in pair.recorded(OperationsBegun)]
-    pair.stopped(t(1))
-    pair.again(t(1), node=5)
-    pair.up(t(1))
-    assert 5 == pair.row().tasks[t(1)].node
-    assert [Outcome.HEALTHY] == [event.outcome for event in pair.recorded(OperationsDone)]
-
-
-def test_stop_when_it_begins_and_return(start: Start) -> None:
-    """T16: it runs until the window opens, and may not come back before the window is over."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1)
-    pair.wait(seconds(301))
-    pair.ack(1, answer=Answer.STOP_AND_RETURN)
-    pair.wait(seconds(290))
-    assert [] == pair.recorded(OperationsBegun)
-    pair.wait(seconds(12))
-    assert [(1,)] == [event.operations for event in pair.recorded(OperationsBegun)]
-    pair.stopped(t(1))
-    pair.again(t(1))
-    assert "gone" == pair.row().tasks[t(1)].phase
-    pair.wait(seconds(905))
-    pair.again(t(1))
-    pair.up(t(1))
-    assert (1, 1) == (pair.row().tasks[t(1)].node, pair.row().tasks[t(1)].run)
-    assert [Outcome.HEALTHY] == [event.outcome for event in pair.recorded(OperationsDone)]
-
-
-def test_ignore(start: Start) -> None:
-    """T16: while a switch is worked on it stays as it is, through the whole window; then the operation is over."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1, kind=MaintenanceKind.NETWORK)
-    pair.wait(seconds(301))
-    pair.ack(1, answer=Answer.IGNORE)
-    pair.wait(seconds(1300))
-    assert [] == pair.recorded(OperationsBegun)
-    assert [Outcome.IGNORED] == [event.outcome for event in pair.recorded(OperationsDone)]
-
-
-def test_ignore_where_nodes_must_be_empty(start: Start) -> None:
-    """T15, T16: to leave tasks where the power is cut is no answer: they are stopped at the deadline."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1)
-    pair.wait(seconds(301))
-    pair.ack(1, answer=Answer.IGNORE)
-    assert [OperationPhase.ASKED] == phases(pair)
-    pair.wait(seconds(302))
-    assert [BegunBy.DEADLINE] == [event.by for event in pair.recorded(OperationsBegun)]
-
-
-def test_two_works_on_one_rack_ask_once(start: Start) -> None:
-    """A second maintenance of the same nodes asks for nothing more while the first one's word is given."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1)
-    plan(pair, 1, starts_in=seconds(700), lead=seconds(350))
-    pair.wait(seconds(400))
-    assert 1 == sum(len(event.tasks) for event in pair.recorded(OperationsRequested))
-    pair.ack(1, answer=Answer.MOVE)
-    pair.stopped(t(1))
-    pair.again(t(1), node=6)
-    pair.up(t(1))
-    pair.wait(seconds(2000))
-    assert 1 == sum(len(event.tasks) for event in pair.recorded(OperationsRequested))
-
-
-def test_sooner_work_takes_the_place_of_a_later_one(start: Start) -> None:
-    """T15: a drain that may take hours does not keep a window from being kept that begins before."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    drain(pair, 1, deadline=seconds(7200))
-    plan(pair, 1, starts_in=seconds(60), lead=seconds(60))
-    pair.settle()
-    assert ["m-1"] == [asked.notice for asked in pair.request().requests]
-    pair.wait(seconds(63))
-    assert [BegunBy.DEADLINE] == [event.by for event in pair.recorded(OperationsBegun)]
-
-
-def test_ignoring_one_work_is_no_word_on_another(start: Start) -> None:
-    """T15, T16: a switch may be worked on beside it; when the power is to be cut it is asked again, and leaves."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1, kind=MaintenanceKind.NETWORK, starts_in=seconds(100), lead=seconds(100))
-    pair.settle()
-    pair.ack(1, answer=Answer.IGNORE)
-    plan(pair, 1, starts_in=seconds(300), lead=seconds(250))
-    pair.wait(seconds(60))
-    assert ["m-2"] == [asked.notice for asked in pair.request().requests]
-    pair.wait(seconds(243))
-    assert [((2,), BegunBy.DEADLINE)] == [(e.operations, e.by) for e in pair.recorded(OperationsBegun)]
-
-
-@pytest.mark.parametrize("answer", [None, Answer.STOP_AND_RETURN])
-def test_failure_during_a_notice_is_replaced(start: Start, answer: Answer | None) -> None:
-    """T19: a task that fails while work is planned on its node does not wait for the window to be started again."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1, starts_in=seconds(7200), lead=seconds(7200))
-    pair.settle()
-    if answer is not None:
-        pair.ack(1, answer=answer)
-    pair.failed(t(1))
-    pair.wait(Nanoseconds(FAILURE_DEADLINE + seconds(3)))
-    assert [((2,), BegunBy.DEADLINE)] == [(e.operations, e.by) for e in pair.recorded(OperationsBegun)]
-
-
-def test_what_is_done_is_nobodys_loss(start: Start) -> None:
-    """T13, T18: a task that completed is not unhealthy, and takes nobody's place among those that may be down."""
-    pair = Pair(start)
-    pair.grant(a_service(control=ALONE))
-    pair.failed(t(3), cause=EndCause.COMPLETED)
-    pair.operate(OperationKind.RESTART, t(0))
-    assert [(1,)] == [event.operations for event in pair.recorded(OperationsBegun)]
-    assert [t(0)] == pair.row().unavailable()
-
-
-def test_cancelled_maintenance_is_withdrawn(start: Start) -> None:
-    """What was asked because of it is taken back; what has begun goes on."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    plan(pair, 1, 2)
-    pair.wait(seconds(301))
-    pair.ack(1, answer=Answer.MOVE)
-    pair.hear(CancelMaintenance(EU, "m-1"))
-    assert [((2,), Outcome.WITHDRAWN)] == [
-        (event.operations, event.outcome) for event in pair.recorded(OperationsDone)
-    ]
-    assert [((t(2), Outcome.WITHDRAWN))] == [(d.task, d.outcome) for d in pair.request().completed]
-    pair.wait(seconds(600))
-    assert 1 == len(pair.recorded(OperationsBegun))
-
-
-def test_drain_and_its_end(start: Start) -> None:
-    """A drain waits for consent, for ever; lifted, it leaves nothing to be asked."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    drain(pair, 0)
-    pair.wait(seconds(3600))
-    assert [] == pair.recorded(OperationsBegun)
-    revision = pair.store.state.image.maintenance.revision
-    pair.hear(UndrainNodes(EU, Scope(ScopeKind.NODE, ("0",)), revision))
-    assert [Outcome.WITHDRAWN] == [event.outcome for event in pair.recorded(OperationsDone)]
-    assert () == pair.request().requests
-
-
-def test_drain_with_a_deadline(start: Start) -> None:
-    """T15: a drain may have one too."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    drain(pair, 0, deadline=seconds(120))
-    pair.wait(seconds(119))
-    assert [] == pair.recorded(OperationsBegun)
-    pair.wait(seconds(3))
-    assert [BegunBy.DEADLINE] == [event.by for event in pair.recorded(OperationsBegun)]
-
-
-def test_deadline_takes_the_place_of_patience(start: Start) -> None:
-    """A restart that waits gives way to a maintenance on the same task; the user is told that it was withdrawn."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    pair.operate(OperationKind.RESTART, t(1))
-    plan(pair, 1, lead=seconds(600))
-    pair.settle()
-    done = pair.recorded(OperationsDone)
-    assert [((1,), Outcome.WITHDRAWN)] == [(event.operations, event.outcome) for event in done]
-    assert [(2, "move")] == [(asked.operation, asked.kind) for asked in pair.request().requests]
-
-
 # Limits.
 
 
@@ -555,237 +309,14 @@ def test_stuck_alarm(start: Start) -> None:
     assert [(1,)] == [event.operations for event in pair.recorded(OperationsStuck)]
 
 
-# Failures.
-
-
-def test_replacement_is_asked_for_and_does_not_wait_for_ever(start: Start) -> None:
-    """T19, T20: a task of a lost node is out of discovery, its controller is asked, and after a while it goes on without it."""
+def test_what_is_done_is_nobodys_loss(start: Start) -> None:
+    """T13, T18: a task that completed is not unhealthy, and takes nobody's place among those that may be down."""
     pair = Pair(start)
-    pair.grant(a_service(6))
-    pair.hear(RecordLoss(EU, WorkerName("w1"), pair.store.sequence(EU_LOG)))
-    assert [t(4), t(5)] == pair.row().unavailable()
-    assert [("move", t(4)), ("move", t(5))] == [(a.kind, a.task) for a in pair.request().requests]
-    assert [] == pair.recorded(OperationsBegun)
-    pair.wait(Nanoseconds(FAILURE_DEADLINE + seconds(3)))
-    assert [((1, 2), BegunBy.DEADLINE)] == [(e.operations, e.by) for e in pair.recorded(OperationsBegun)]
-
-
-def test_replacement_with_consent(start: Start) -> None:
-    """T19: failure, discovery, consent, new room, start, discovery: in that order in the log."""
-    pair = Pair(start)
-    pair.grant(a_service(6))
-    pair.hear(RecordLoss(EU, WorkerName("w1"), pair.store.sequence(EU_LOG)))
-    pair.ack(1)
-    pair.stopped(t(4))
-    pair.hear(RecordReturn(EU, WorkerName("w1"), pair.store.sequence(EU_LOG)))
-    pair.again(t(4), node=7)
-    pair.up(t(4))
-    kinds = [type(event).__name__ for event in pair.facts]
-    wanted = ["NodesLost", "OperationsRequested", "ControlAnswered", "OperationsBegun", "TasksGone"]
-    at = [kinds.index(kind) for kind in [*wanted, "ClaimRevised", "TasksUp"]]
-    assert at == sorted(at)
-
-
-def test_a_failed_task_starts_where_it_was(start: Start) -> None:
-    """Its node is well: a start is asked for, not a move."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    pair.failed(t(2))
-    assert [("start", t(2))] == [(asked.kind, asked.task) for asked in pair.request().requests]
-
-
-def test_completed_tasks_are_not_started_again(start: Start) -> None:
-    """A task that is done is done."""
-    pair = Pair(start)
-    pair.grant(a_service())
-    pair.failed(t(2), cause=EndCause.COMPLETED)
-    assert [] == pair.requests()
-
-
-# Changes.
-
-
-def test_changed_job_is_updated_task_by_task(start: Start) -> None:
-    """Each task needs its controller's word; once updated it is not asked for again."""
-    pair = Pair(start)
-    claim = pair.grant(a_service(2))
-    job = replace(claim.jobs[0], emulation=replace(claim.jobs[0].emulation, work=5))  # type: ignore[type-var]
-    pair.hear(ChangeAttempt(EU, W1, 1, 1, (job,)))
-    assert [("update", t(0)), ("update", t(1))] == [(a.kind, a.task) for a in pair.request().requests]
-    pair.ack(1, 2)
-    pair.done(t(0), t(1))
-    pair.ack()
-    assert {} == pair.row().operations
-    assert [1, 1] == [task.revision for task in pair.row().tasks.values()]
-
-
-def test_job_grows_and_shrinks(start: Start) -> None:
-    """New tasks start, and surplus ones stop for good once their controller says so; the others are left alone."""
-    pair = Pair(start)
-    claim = pair.grant(a_service(3))
-    pair.hear(ChangeAttempt(EU, W1, 1, 1, (replace(claim.jobs[0], tasks=4),)))
-    assert [("start", t(3))] == [(asked.kind, asked.task) for asked in pair.request().requests]
-    pair.ack(1)
-    pair.again(t(3), node=6)
-    pair.up(t(3))
-    held = pair.store.state.image.capacity.holding(W1, 1)
-    assert held is not None
-    assert 4 == held.claim.jobs[0].tasks
-    pair.hear(ChangeAttempt(EU, W1, 1, 2, (replace(claim.jobs[0], tasks=2),)))
-    pair.ack()
-    assert [("stop", t(2)), ("stop", t(3))] == [(a.kind, a.task) for a in pair.request().requests]
-    pair.ack(2, 3)
-    pair.stopped(t(2), t(3))
-    assert [t(0), t(1)] == sorted(pair.row().tasks)
-    assert [2] == [held.claim.jobs[0].tasks for _, _, held in pair.store.state.image.capacity.live()]
-
-
-# Gangs.
-
-
-def test_gang_hears_which_ranks_are_concerned(start: Start) -> None:
-    """T10: it is asked as a whole, and its notice names the ranks on the nodes that are to be empty."""
-    pair = Pair(start)
-    pair.grant(a_gang(4))
-    drain(pair, 1, 2)
-    request = pair.request()
-    assert [WHOLE] == [asked.task for asked in request.requests]
-    assert [(t(1), t(2))] == [notice.tasks for notice in request.notices]
-
-
-def test_task_that_comes_again_goes_on_counting(start: Start) -> None:
-    """A share of its first life that somebody still reports is not taken for one of its second."""
-    pair = Pair(start)
-    claim = pair.grant(a_service(2))
-    for revision, tasks in enumerate((1, 2), 1):
-        pair.hear(ChangeAttempt(EU, W1, 1, revision, (replace(claim.jobs[0], tasks=tasks),)))
-        pair.ack(*(asked.operation for asked in pair.request().requests))
-        if tasks == 1:
-            pair.stopped(t(1))
-    pair.again(t(1), node=5)
-    assert 1 == pair.row().tasks[t(1)].run
-
-
-def test_gang_leaves_after_its_word(start: Start) -> None:
-    """T11, T15: a drained gang is stopped once its controller says so, whole, and in the batch of its begin."""
-    pair = Pair(start)
-    pair.grant(a_gang())
-    drain(pair, 0)
-    assert [WHOLE] == [asked.task for asked in pair.request().requests]
-    assert [] == pair.recorded(StopOrdered)
-    pair.ack(1)
-    assert [EndCause.DRAINED] == [event.cause for event in pair.recorded(StopOrdered)]
-
-
-def test_gang_leaves_after_its_checkpoint(start: Start) -> None:
-    """T21: it agreed on condition that a checkpoint is written first: the one before its word is none."""
-    pair = Pair(start)
-    pair.grant(a_gang())
-    pair.hear(RecordCheckpoint(EU, W1, 1, 10))
-    drain(pair, 0)
-    pair.ack(1, after_checkpoint=True)
-    pair.wait(Nanoseconds(2 * ACK_LEASE))
-    assert [] == pair.recorded(OperationsBegun)
-    pair.hear(RecordCheckpoint(EU, W1, 1, 20))
-    assert [(1,)] == [event.operations for event in pair.recorded(OperationsBegun)]
-    assert [EndCause.DRAINED] == [event.cause for event in pair.recorded(StopOrdered)]
-
-
-def test_checkpoint_and_stop_waits_for_one_by_itself(start: Start) -> None:
-    """T21: whatever its controller said, and not on the checkpoint that it had before."""
-    pair = Pair(start)
-    pair.grant(a_gang())
-    pair.hear(RecordCheckpoint(EU, W1, 1, 10))
-    pair.operate(OperationKind.CHECKPOINT_AND_STOP)
-    pair.ack(1)
-    assert [] == pair.recorded(StopOrdered)
-    pair.hear(RecordCheckpoint(EU, W1, 1, 20))
-    assert 1 == len(pair.recorded(StopOrdered))
-
-
-def test_gang_operation_is_completed_once_it_runs_again(start: Start) -> None:
-    """T12: its end in this region does not complete it; being up elsewhere does."""
-    pair = Pair(start)
-    pair.grant(a_gang())
-    drain(pair, 0)
-    pair.ack(1)
-    pair.end(EndCause.DRAINED)
-    assert () == pair.request().completed
-    pair.queue(AttemptClosed(W1, 1, EndCause.DRAINED, Phase.PENDING, EU, 1))
-    pair.queue(WorkloadAwarded(W1, 2, EU, 0, ()))
-    pair.settle()
-    assert [] == pair.recorded(OperationsDone)
-    pair.queue(WorkloadBound(W1, 2, EU, 1))
-    pair.settle()
-    assert [Outcome.HEALTHY] == [event.outcome for event in pair.recorded(OperationsDone)]
-    assert [(1, Outcome.HEALTHY)] == [(d.operation, d.outcome) for d in pair.request().completed]
-    pair.ack()
-    assert pair.store.state.image.control.row(W1, 1) is None
-
-
-def test_gang_operation_of_a_workload_that_ended(start: Start) -> None:
-    """T12: cancelled meanwhile, it is gone, and its controller hears that."""
-    pair = Pair(start)
-    pair.grant(a_gang())
-    drain(pair, 0)
-    pair.ack(1)
-    pair.end(EndCause.DRAINED)
-    pair.queue(AttemptClosed(W1, 1, EndCause.DRAINED, Phase.PENDING, EU, 1), WorkloadCancelled(W1))
-    pair.settle()
-    assert [(1, Outcome.GONE)] == [(d.operation, d.outcome) for d in pair.request().completed]
-
-
-def test_what_nobody_takes_is_forgotten(start: Start) -> None:
-    """A controller that never comes back does not make the region remember for ever."""
-    pair = Pair(start)
-    pair.grant(a_gang())
-    drain(pair, 0)
-    pair.ack(1)
-    pair.end(EndCause.DRAINED)
-    pair.wait(Nanoseconds(CONTROL_RETENTION + seconds(3)))
-    assert pair.store.state.image.control.row(W1, 1) is None
-
-
-def test_gang_stops_and_returns(start: Start) -> None:
-    """T16: a gang keeps its room, stands still through the window, and starts again where it was."""
-    pair = Pair(start)
-    pair.grant(a_gang())
-    plan(pair, 0)
-    pair.wait(seconds(301))
-    pair.ack(1, answer=Answer.STOP_AND_RETURN)
-    pair.wait(seconds(301))
-    assert [(1,)] == [event.operations for event in pair.recorded(OperationsBegun)]
-    assert [] == pair.recorded(StopOrdered)
-    pair.stopped(WHOLE)
-    pair.again(WHOLE)
-    assert "gone" == pair.row().tasks[WHOLE].phase
-    pair.wait(seconds(905))
-    pair.again(WHOLE)
-    pair.up(WHOLE)
-    assert ("up", 1) == (pair.row().tasks[WHOLE].phase, pair.row().tasks[WHOLE].run)
-    assert [Outcome.HEALTHY] == [event.outcome for event in pair.recorded(OperationsDone)]
-
-
-def test_late_repeat_of_a_users_word(start: Start) -> None:
-    """A restart that was done long ago and is heard again is refused: the user saw another number."""
-    pair = Pair(start)
-    pair.grant(a_service())
+    pair.grant(a_service(control=ALONE))
+    pair.failed(t(3), cause=EndCause.COMPLETED)
     pair.operate(OperationKind.RESTART, t(0))
-    pair.ack(1)
-    pair.done(t(0))
-    pair.ack()
-    again = pair.operate(OperationKind.RESTART, t(0), first=1)
-    assert [] == facts(again)
-    assert "superseded" == said_once(again, Refused).reason
-
-
-def test_operations_of_gangs(start: Start) -> None:
-    """A gang is touched whole: single tasks of it are not, and to stop it for good is to cancel it."""
-    pair = Pair(start)
-    pair.grant(a_gang())
-    assert [] == facts(pair.operate(OperationKind.RESTART, t(0)))
-    assert [] == facts(pair.operate(OperationKind.STOP))
-    assert 1 == len(facts(pair.operate(OperationKind.CHECKPOINT_AND_STOP)))
+    assert [(1,)] == [event.operations for event in pair.recorded(OperationsBegun)]
+    assert [t(0)] == pair.row().unavailable()
 
 
 # Starting anew.
