@@ -1,6 +1,6 @@
 """A log as the rest of Mizzen knows it.
 
-The promise of every implementation, held by tests/contracts/test_log.py:
+The promise of every implementation, held by tests/contracts/:
 
 - **Append-only, one writer.** Opening takes the log for one keeper; a second one is refused.
 - **Whole batches.** After a kill at any byte the log holds a prefix of the batches, each whole. A batch whose `append`

@@ -1,8 +1,7 @@
 """Operators empty nodes of a plane that runs, plan work on them and give them back: by the commands, as they are typed."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,14 +10,10 @@ from bus.port import Bus
 from core.messages.nodes import CloseNodes
 from core.messages.queue import CancelWorkload
 from core.nouns.ids import RegionName
-from core.nouns.instant import seconds
 from core.nouns.maintenance import ClosureKind
 from core.nouns.workload import Phase
 from mizzen.cli import main
-from mizzen.views import emptying_watch, reading
-from mizzen.views.reading import pause
-from runtime.logs import set_up_logs
-from tests.mizzen.running import RunningPlane, running_plane
+from tests.mizzen.running import RunningPlane
 from tests.worlds.plane import work
 
 pytestmark = pytest.mark.processes
@@ -27,28 +22,6 @@ Captured = pytest.CaptureFixture[str]
 ENDLESS = 600_000
 LOOKS_MAX = 400
 R0 = RegionName("r0")
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlane]:
-    """The one plane: r0 and r1 have four nodes each, in a rack for each of two workers."""
-    set_up_logs({}, default="error")
-    with running_plane(tmp_path_factory.mktemp("here")) as plane:
-        yield plane
-
-
-@pytest.fixture
-def plane(shared: RunningPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunningPlane:
-    """It is found from where the test stands."""
-    for name in ("MIZZEN_NATS_URL", "MIZZEN_FLEET", "MIZZEN_LOG"):
-        monkeypatch.delenv(name, raising=False)
-    for module in (reading, emptying_watch):
-        monkeypatch.setattr(module, "LOOK_AGAIN", seconds(0.02))
-    monkeypatch.setattr(pause, "__defaults__", (seconds(0.02),))
-    set_up_logs({}, default="error")
-    shared.describe(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return shared
 
 
 def ask(capsys: Captured, *words: str, exit_code: int = 0) -> str:
