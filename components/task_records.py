@@ -6,6 +6,7 @@ and the broker only say when it is time to look.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from components.answering import answered, refused
 from components.run_records import leaves
@@ -208,13 +209,7 @@ class TaskRecords:
         message = envelope.message
         assert isinstance(message, ExpireAcks)
         row = state.image.control.row(message.workload, message.epoch)
-        if row is None:
-            return NOTHING
-        stale = tuple(
-            number
-            for number in dict.fromkeys(message.operations)
-            if number in row.operations and is_stale(row.operations[number], envelope.at)
-        )[:OPERATIONS_AT_ONCE_MAX]
+        stale = _those(row, message.operations, lambda one: is_stale(one, envelope.at))
         expired = AcksExpired(message.workload, message.epoch, stale)
         return Decision(events=(expired,)) if stale else NOTHING
 
@@ -287,12 +282,7 @@ class TaskRecords:
         message = envelope.message
         assert isinstance(message, MarkStuck)
         row = state.image.control.row(message.workload, message.epoch)
-        known = row.operations if row is not None else {}
-        stuck = tuple(
-            number
-            for number in dict.fromkeys(message.operations)
-            if number in known and is_stuck(known[number], envelope.at)
-        )[:OPERATIONS_AT_ONCE_MAX]
+        stuck = _those(row, message.operations, lambda one: is_stuck(one, envelope.at))
         event = OperationsStuck(message.workload, message.epoch, stuck)
         return Decision(events=(event,)) if stuck else NOTHING
 
@@ -305,13 +295,9 @@ class TaskRecords:
             return NOTHING
         if row.is_ended and not self._became(state, message):
             return NOTHING
-        over = tuple(
-            number
-            for number in dict.fromkeys(message.operations)
-            if number in row.operations
-            and row.operations[number].is_live
-            and may_finish(row, row.operations[number], message.outcome)
-        )[:OPERATIONS_AT_ONCE_MAX]
+        over = _those(
+            row, message.operations, lambda one: one.is_live and may_finish(row, one, message.outcome)
+        )
         event = OperationsDone(message.workload, message.epoch, over, message.outcome)
         return Decision(events=(event,)) if over else NOTHING
 
@@ -351,6 +337,15 @@ def _shape(job: JobSpec) -> tuple[str, str, Amount]:
 
 def _what(operation: OperationRow) -> tuple[OperationKind, int, str]:
     return operation.kind, operation.task, operation.source
+
+
+def _those(
+    row: AttemptControl | None, numbers: Iterable[int], holds: Callable[[OperationRow], bool]
+) -> tuple[int, ...]:
+    """Those of which it holds, each once; as many as one fact has room for."""
+    known = row.operations if row is not None else {}
+    found = (number for number in dict.fromkeys(numbers) if number in known and holds(known[number]))
+    return tuple(islice(found, OPERATIONS_AT_ONCE_MAX))
 
 
 def _parts(acks: Iterable[Ack]) -> list[tuple[Ack, ...]]:

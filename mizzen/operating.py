@@ -12,11 +12,10 @@ from core.nouns.ids import AttemptKey, RegionName, WorkloadId
 from core.nouns.instant import MILLISECOND, Nanoseconds
 from core.nouns.limits import OPERATIONS_AT_ONCE_MAX
 from core.nouns.operation import WHOLE, OperationKind, job_and_rank, task_number
-from core.nouns.reasons import Reason
 from core.nouns.workload import Phase
 from core.rules.destruction import USER
 from mizzen.answers import MISUSED, CommandError
-from mizzen.plane import RequestRefused, ask, submitter
+from mizzen.plane import ask, ask_on_revision, submitter
 from mizzen.steering import TRIES_MAX
 from mizzen.views.reading import pause
 from mizzen.views.task_table import TaskShown, ranks_text
@@ -95,11 +94,9 @@ async def _accepted(
     by = f"{USER}{submitter()}"
     for _ in range(TRIES_MAX):
         asked = OperateTasks(region, *key, wish.kind, tasks, reason, "", wish.deadline, by, first)
-        try:
-            return (await ask(bus, asked, OperationsAccepted)).operations, first
-        except RequestRefused as refused:
-            if refused.reason != Reason.SUPERSEDED:
-                raise
+        accepted = await ask_on_revision(bus, asked, OperationsAccepted)
+        if accepted is not None:
+            return accepted.operations, first
         # Somebody else asked for something: what this is asked for on, is not so any more.
         row = (await look_at(bus, region, key)).row
         if row is None:

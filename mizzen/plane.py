@@ -128,6 +128,16 @@ async def ask(
     return answer
 
 
+async def ask_on_revision(bus: Bus, message: Message, expected: type[Answered]) -> Answered | None:
+    """As `ask`; None when somebody was quicker, so that what it was asked on is not so any more. Raises CommandError."""
+    try:
+        return await ask(bus, message, expected)
+    except RequestRefused as refused:
+        if refused.reason != Reason.SUPERSEDED:
+            raise
+        return None
+
+
 def refusal_text(refused: Refused) -> str:
     """A refusal for people: its sentence, and every problem."""
     if not refused.problems:

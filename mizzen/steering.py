@@ -20,7 +20,7 @@ from core.nouns.ids import WorkloadId
 from core.nouns.reasons import Reason
 from core.nouns.workload import Phase
 from mizzen.answers import CommandError
-from mizzen.plane import RequestRefused, ask
+from mizzen.plane import RequestRefused, ask, ask_on_revision
 from mizzen.views.reading import ask_patiently, pause
 
 TRIES_MAX = 5
@@ -91,13 +91,9 @@ async def _set_hold(
 ) -> Done:
     for _ in range(TRIES_MAX):
         shown = await ask(bus, ShowWorkload(workload), WorkloadShown)
-        try:
-            await ask(bus, message(workload, shown.hold_revision), Acknowledged)
-        except RequestRefused as refused:
-            if refused.reason != Reason.SUPERSEDED:
-                raise
-            continue
-        return Done(workload, word, await _phase(bus, workload))
+        asked = message(workload, shown.hold_revision)
+        if await ask_on_revision(bus, asked, Acknowledged) is not None:
+            return Done(workload, word, await _phase(bus, workload))
     raise CommandError("others hold and release it all the time; try again when they have come to an end")
 
 

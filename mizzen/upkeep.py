@@ -26,7 +26,7 @@ from core.nouns.reasons import Reason
 from mizzen.answers import MISUSED, CommandError
 from mizzen.place_options import PlaceOptions
 from mizzen.places import BadPlace, all_nodes, problems_of, region_of, scope_of
-from mizzen.plane import RequestRefused, ask, submitter
+from mizzen.plane import RequestRefused, ask, ask_on_revision, submitter
 from mizzen.steering import TRIES_MAX
 from mizzen.views.emptying import sources_of
 from mizzen.views.emptying_watch import region_image, region_image_at
@@ -153,13 +153,8 @@ async def _drain(bus: Bus, region: RegionName, found: Meant, reason: str, deadli
     """None when somebody was quicker. Raises CommandError."""
     revision = found.image.maintenance.revision
     message = DrainNodes(region, found.scope, reason, revision, deadline, submitter())
-    try:
-        answer = await ask(bus, message, NodesAnswered)
-    except RequestRefused as refused:
-        if refused.reason != Reason.SUPERSEDED:
-            raise
-        return None
-    return _done(region, answer.source, found)
+    answer = await ask_on_revision(bus, message, NodesAnswered)
+    return _done(region, answer.source, found) if answer is not None else None
 
 
 async def undrain(bus: Bus, words: Sequence[str], place: PlaceOptions) -> Done:
@@ -178,16 +173,13 @@ async def undrain(bus: Bus, words: Sequence[str], place: PlaceOptions) -> Done:
             found = await meant(bus, words, place, region)
         message = UndrainNodes(region, found.scope, found.image.maintenance.revision, submitter())
         try:
-            answer = await ask(bus, message, NodesAnswered)
+            answer = await ask_on_revision(bus, message, NodesAnswered)
         except RequestRefused as refused:
-            if refused.reason == Reason.NOT_DRAINED:
-                raise CommandError(
-                    "none of these nodes is drained; `mizzen drain` lists what is"
-                ) from refused
-            if refused.reason != Reason.SUPERSEDED:
+            if refused.reason != Reason.NOT_DRAINED:
                 raise
-            continue
-        return _done(region, answer.source, found, besides=ClosureKind.DRAIN)
+            raise CommandError("none of these nodes is drained; `mizzen drain` lists what is") from refused
+        if answer is not None:
+            return _done(region, answer.source, found, besides=ClosureKind.DRAIN)
     raise _others_are_quicker()
 
 
@@ -279,13 +271,9 @@ async def plan(
             reason,
             submitter(),
         )
-        try:
-            answer = await ask(bus, message, NodesAnswered)
-        except RequestRefused as refused:
-            if refused.reason != Reason.SUPERSEDED:
-                raise
-            continue
-        return _done(region, answer.source, found, starts_in=window.starts_in)
+        answer = await ask_on_revision(bus, message, NodesAnswered)
+        if answer is not None:
+            return _done(region, answer.source, found, starts_in=window.starts_in)
     raise _others_are_quicker()
 
 

@@ -5,11 +5,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mizzen.each_workload import for_each
-from mizzen.options import Json
+from mizzen.options import AnyWorkloads, Json
 
 
 def cancel(
-    *workloads: Annotated[str, Parameter(name="ID", help="Workloads, as in w-7.")],
+    *workloads: AnyWorkloads,
     wait: Annotated[
         bool, Parameter(name=("--wait", "-w"), negative=(), help="Wait until they have ended.")
     ] = False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mizzen.answers import MISUSED, CommandError, tell_json
-from mizzen.options import Json
+from mizzen.options import Json, Sure
 from mizzen.place_options import ANYWHERE, NODES_HELP, PlaceOptions
 
 if TYPE_CHECKING:
@@ -21,9 +21,7 @@ def drain(
     deadline: Annotated[
         str, Parameter(help="After so long, as in 10m, what is left is stopped unasked; never, if not said.")
     ] = "",
-    yes: Annotated[
-        bool, Parameter(name="--yes", negative=(), help="Also if no node of the region stays open.")
-    ] = False,
+    yes: Sure = False,
     watch: Annotated[
         bool, Parameter(name=("--watch", "-w"), negative=(), help="Go on until the nodes are empty.")
     ] = False,

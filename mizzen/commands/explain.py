@@ -1,15 +1,11 @@
 """`mizzen explain`: why a workload waits, runs where it runs, or ended."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from mizzen.answers import tell_json, tell_lines, tell_note
-from mizzen.options import Json
+from mizzen.options import Json, OneWorkload
 
 
 def explain(
-    workload: Annotated[str, Parameter(name="ID", help="The workload, as in w-7.")],
+    workload: OneWorkload,
     /,
     *,
     json: Json = False,

@@ -1,15 +1,11 @@
 """`mizzen hold`: keep workloads from being awarded."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from mizzen.each_workload import for_each
-from mizzen.options import Json
+from mizzen.options import AnyWorkloads, Json
 
 
 def hold(
-    *workloads: Annotated[str, Parameter(name="ID", help="Workloads, as in w-7.")],
+    *workloads: AnyWorkloads,
     json: Json = False,
 ) -> int:
     """Keep workloads from being awarded until they are released. What runs goes on."""

@@ -5,11 +5,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mizzen.answers import MISUSED, CommandError
-from mizzen.options import Json
+from mizzen.options import Json, OneWorkload
 
 
 def logs(
-    workload: Annotated[str, Parameter(name="ID", help="The workload, as in w-7.")],
+    workload: OneWorkload,
     /,
     *,
     rank: Annotated[str, Parameter(help="Which task; `all` are all, each line behind its [rank].")] = "0",

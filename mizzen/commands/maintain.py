@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from mizzen.answers import MISUSED, CommandError, tell_json
-from mizzen.options import Json
+from mizzen.options import Json, Sure
 from mizzen.place_options import ANYWHERE, NODES_HELP, PlaceOptions
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ def maintain(
         str, Parameter(help=f"How long before the window controllers are told; {NOTICE} if not said.")
     ] = "",
     reason: Annotated[str, Parameter(help="Why, for whoever finds the nodes closed.")] = "",
-    yes: Annotated[
-        bool, Parameter(name="--yes", negative=(), help="Also if no node of the region stays open.")
-    ] = False,
+    yes: Sure = False,
     cancel: Annotated[
         bool, Parameter(name="--cancel", negative=(), help="It does not take place, or is over now.")
     ] = False,

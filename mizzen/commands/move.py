@@ -1,15 +1,11 @@
 """`mizzen move`: start tasks again on other nodes."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from mizzen.on_tasks import Deadline, JobName, Ranks, Why, on_tasks
-from mizzen.options import Json
+from mizzen.options import Json, OneWorkload
 
 
 def move(
-    workload: Annotated[str, Parameter(name="ID", help="The workload, as in w-7.")],
+    workload: OneWorkload,
     /,
     *,
     tasks: Ranks = "",

@@ -1,15 +1,11 @@
 """`mizzen requeue`: stop attempts, so that their workloads are placed anew."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from mizzen.each_workload import for_each
-from mizzen.options import Json
+from mizzen.options import AnyWorkloads, Json
 
 
 def requeue(
-    *workloads: Annotated[str, Parameter(name="ID", help="Workloads, as in w-7.")],
+    *workloads: AnyWorkloads,
     json: Json = False,
 ) -> int:
     """Stop the attempts of workloads that run, so that they are placed anew from their newest checkpoints."""

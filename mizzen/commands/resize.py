@@ -5,11 +5,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mizzen.answers import tell_json
-from mizzen.options import Json
+from mizzen.options import Json, OneWorkload
 
 
 def resize(
-    workload: Annotated[str, Parameter(name="ID", help="The workload, as in w-7.")],
+    workload: OneWorkload,
     /,
     *,
     tasks: Annotated[int, Parameter(help="How many it is to have.")],

@@ -1,15 +1,11 @@
 """`mizzen show`: everything about one workload, also about one that ended long ago."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from mizzen.answers import tell_json, tell_lines, tell_note
-from mizzen.options import Json
+from mizzen.options import Json, OneWorkload
 
 
 def show(
-    workload: Annotated[str, Parameter(name="ID", help="The workload, as in w-7.")],
+    workload: OneWorkload,
     /,
     *,
     json: Json = False,

@@ -7,11 +7,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mizzen.answers import tell_json, tell_lines, tell_note
-from mizzen.options import Json
+from mizzen.options import Json, OneWorkload
 
 
 def tasks(
-    workload: Annotated[str, Parameter(name="ID", help="The workload, as in w-7.")],
+    workload: OneWorkload,
     /,
     *,
     watch: Annotated[

@@ -5,11 +5,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from mizzen.answers import tell_json, tell_note
-from mizzen.options import Json
+from mizzen.options import Json, OneWorkload
 
 
 def update(
-    workload: Annotated[str, Parameter(name="ID", help="The workload, as in w-7.")],
+    workload: OneWorkload,
     file: Annotated[
         str, Parameter(help="A job file or a script; - reads standard input.", allow_leading_hyphen=True)
     ],

@@ -5,6 +5,7 @@ import contextlib
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -12,7 +13,7 @@ from bus.port import Bus
 from core.images import RegionImage
 from core.messages.control import ControllersShown, ShowControllers
 from core.nouns.ids import RegionName, region_log
-from core.nouns.instant import SECOND, Instant, seconds
+from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import ClosureKind
 from mizzen.answers import CommandError, tell_json_line, tell_lines
 from mizzen.plane import ask, fetch_image
@@ -20,7 +21,7 @@ from mizzen.views.emptying import SECTIONS, Progress, builtins_of, progress_of, 
 from mizzen.views.emptying_text import brief_of, lines_of
 from mizzen.views.leaving import WaitKind
 from mizzen.views.listing import LEISURE
-from mizzen.views.reading import LOOK_AGAIN, PATIENCE, pause
+from mizzen.views.reading import LOOK_AGAIN, patiently, pause
 from runtime.clock import wall_now
 
 CONTROLLERS_SPAN = seconds(1)
@@ -139,21 +140,8 @@ async def _looks(bus: Bus, keys: Sequence[Key]) -> AsyncIterator[list[Look]]:
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
-        yield [await _patient_look(bus, *key) for key in keys]
+        yield [await patiently(partial(look, bus, *key)) for key in keys]
         await pause(max(LOOK_AGAIN, seconds(LEISURE * (loop.time() - began))))
-
-
-async def _patient_look(bus: Bus, region: RegionName, source: str) -> Look:
-    """And again while nobody answers: parts of a plane start anew in a second or two. Raises CommandError."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + PATIENCE / SECOND
-    while True:
-        try:
-            return await look(bus, region, source)
-        except CommandError:
-            if loop.time() > deadline:
-                raise
-            await pause()
 
 
 def text_of(look: Look, width: int | None) -> list[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from bus.port import Bus
@@ -58,11 +58,16 @@ async def pause(span: Nanoseconds = LOOK_AGAIN) -> None:
 
 async def ask_patiently(bus: Bus, message: Message, expected: type[Answered]) -> Answered:
     """As `ask`, and again while nobody answers. Raises CommandError for a refusal, and when patience is at its end."""
+    return await patiently(lambda: ask(bus, message, expected))
+
+
+async def patiently(asking: Callable[[], Awaitable[Result]]) -> Result:
+    """Again while nobody answers: parts of a plane start anew in a second or two. Raises CommandError as `ask_patiently`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE / SECOND
     while True:
         try:
-            return await ask(bus, message, expected)
+            return await asking()
         except RequestRefused:
             raise
         except CommandError:

@@ -35,14 +35,7 @@ def gpus_text(gpu_milli: int) -> str:
 
 def amount_text(amount: Amount) -> str:
     """What is in it, and nothing else."""
-    parts = []
-    if amount.gpu_milli:
-        parts.append(f"{gpus_text(amount.gpu_milli)} GPUs")
-    if amount.cpu_milli:
-        parts.append(f"{amount.cpu_milli / MILLI:g} CPUs")
-    if amount.memory_bytes:
-        parts.append(f"{amount.memory_bytes / GIB:.4g} GiB")
-    return ", ".join(parts) or "nothing"
+    return like_text(amount, amount) or "nothing"
 
 
 def like_text(amount: Amount, like: Amount) -> str:
