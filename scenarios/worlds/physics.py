@@ -5,15 +5,20 @@ run: that is promised to nobody but strict workloads, and its attempt has ended 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from core.images import RegionImage
-from core.nouns.ids import RegionName, ShareKey, WorkerName
+from core.nouns.ids import RegionName, ShareKey, WorkerName, WorkloadId
 from core.nouns.operation import WHOLE
 from runtime.spool import EmulatedSpool, Share
 
 Regions = Callable[[RegionName], RegionImage | None]
 """A region's image as its store has it now; None while there is none."""
+
+
+WORKLOADS_MIN = 1000
+"""How many are remembered before those that run no more are looked for among all; then twice as many as are left."""
 
 
 class Physics:
@@ -22,33 +27,34 @@ class Physics:
     def __init__(self, regions: Regions) -> None:
         self.problems: list[str] = []
         self._regions = regions
-        self._spools: dict[tuple[RegionName, str], EmulatedSpool] = {}
+        self._running: dict[WorkloadId, list[_Running]] = {}
+        """Who runs no more leaves when the workload is next looked at, or all are."""
+        self._workloads_max = WORKLOADS_MIN
 
     def watch(self, region: RegionName, spool: EmulatedSpool, gpu_milli: Mapping[int, int]) -> None:
         """From now on every start in this spool is checked. `gpu_milli`: what each of its nodes has."""
-        self._spools[region, spool.name] = spool
         devices = _Devices(spool)
 
         def started(key: ShareKey, share: Share) -> None:
             self._check_live(region, spool, key)
-            self._check_once(region, key, share)
+            self._check_once(region, spool, key, share)
             devices.add(key, share)
             self._check_devices(region, devices, share, gpu_milli)
 
         spool.on_start = started
 
-    def _check_once(self, region: RegionName, key: ShareKey, started: Share) -> None:
-        for (other_region, name), spool in self._spools.items():
-            for other, share in spool.shares.items():
-                is_another = share is not started and _excludes(key, other, other_region == region)
-                if (
-                    is_another
-                    and share.is_live
-                    and not self._may_still_run(other_region, region, spool, share)
-                ):
-                    self.problems.append(
-                        f"{_text(key)} starts in {region} while {_text(other)} runs in {name}"
-                    )
+    def _check_once(self, region: RegionName, spool: EmulatedSpool, key: ShareKey, started: Share) -> None:
+        others = _live(self._running.get(key.workload, ()))
+        for other in others:
+            excludes = _excludes(key, other.key, other.region == region)
+            if excludes and not self._may_still_run(other.region, region, other.spool, other.share):
+                self.problems.append(
+                    f"{_text(key)} starts in {region} while {_text(other.key)} runs in {other.spool.name}"
+                )
+        self._running[key.workload] = [*others, _Running(region, spool, key, started)]
+        if len(self._running) > self._workloads_max:
+            self._running = {name: live for name, every in self._running.items() if (live := _live(every))}
+            self._workloads_max = max(WORKLOADS_MIN, 2 * len(self._running))
 
     def _may_still_run(
         self, other_region: RegionName, region: RegionName, spool: EmulatedSpool, share: Share
@@ -86,6 +92,24 @@ class Physics:
             return True  # Its store is dead, and nobody can say.
         row = image.capacity.workers.get(WorkerName(spool.name.rpartition(".")[2]))
         return row is None or row.is_lost
+
+
+class _Running(NamedTuple):
+    """A share, and where it was started."""
+
+    region: RegionName
+    spool: EmulatedSpool
+    key: ShareKey
+    share: Share
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is there still, and any of it may run."""
+        return self.share.is_live and self.spool.shares.get(self.key) is self.share
+
+
+def _live(every: Iterable[_Running]) -> list[_Running]:
+    return [one for one in every if one.is_live]
 
 
 class _Devices:

@@ -1,4 +1,4 @@
-"""What a user sees of the queue and the nodes of a plane that runs, and how workloads are steered there. All tests share it, so each makes its own workloads."""
+"""What a user sees of the queue and the nodes of a plane that runs, and how workloads are steered there: each test has its own."""
 
 import json
 import re

@@ -49,6 +49,7 @@ class Watched:
         isolation: int = 0,
         gpu_milli: int = 1000,
         nodes: tuple[int, ...] = (0,),
+        workload: str = "w-1",
     ) -> list[str]:
         """What is wrong with it."""
         job = JobSpec("main", len(nodes), Amount(gpu_milli), "H100", Emulation(seconds(1000)))
@@ -56,7 +57,7 @@ class Watched:
             region,
             worker,
             1,
-            WorkloadId("w-1"),
+            WorkloadId(workload),
             epoch,
             (job,),
             (a_spread(dict.fromkeys(nodes, 1)),),
@@ -97,6 +98,45 @@ def test_what_runs_twice(
         watched = Watched(place)
         assert [] == watched.start(W0, **first)
         assert is_wrong == bool(watched.start(**second))
+
+    in_virtual_time(body)
+
+
+@pytest.mark.parametrize("end", ["it failed", "its power was cut"])
+def test_what_has_ended_may_run_again(end: str) -> None:
+    """T26: as another attempt, elsewhere; and once two run, a third is told of both."""
+
+    async def body(place: Place) -> None:
+        watched = Watched(place)
+        watched.start(W0)
+        if end == "it failed":
+            watched.spools[EU, W0].fail_all(1)
+        else:
+            watched.spools[EU, W0].lose_power()
+        assert [] == watched.start(W1, epoch=2)
+        first = f"w-1.1 run 1 starts in {EU} while w-1.2 runs in worker.{EU}.{W1}"
+        assert [first] == watched.start(W0, run=1)
+        wanted = [
+            f"w-1.2 run 1 starts in {EU} while w-1.2 runs in worker.{EU}.{W1}",
+            f"w-1.2 run 1 starts in {EU} while w-1.1 run 1 runs in worker.{EU}.{W0}",
+        ]
+        assert wanted == watched.start(W0, epoch=2, run=1)
+
+    in_virtual_time(body)
+
+
+def test_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that run no more are let go of, and those that run are not."""
+    monkeypatch.setattr("scenarios.worlds.physics.WORKLOADS_MIN", 3)
+
+    async def body(place: Place) -> None:
+        watched = Watched(place)
+        assert [] == watched.start(W0)
+        for number in range(2, 50):
+            watched.start(W1, workload=f"w-{number}")
+            watched.spools[EU, W1].fail_all(1)
+            assert len(watched.physics._running) <= 4
+        assert [f"w-1.2 starts in {EU} while w-1.1 runs in worker.{EU}.{W0}"] == watched.start(W1, epoch=2)
 
     in_virtual_time(body)
 
