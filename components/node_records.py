@@ -18,6 +18,7 @@ from core.events.control import (
     NodesClosed,
     NodesOpened,
     Runs,
+    ScopeJoined,
 )
 from core.events.region import NodesJoined, NodesLost, NodesReturned
 from core.fact import Event
@@ -36,6 +37,7 @@ from core.messages.nodes import (
     UndrainNodes,
 )
 from core.messages.store import RecordJoin, RecordLoss, RecordReturn
+from core.nouns.fleet import Inventory
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.limits import (
     FACT_BYTES_MAX,
@@ -52,7 +54,7 @@ from core.nouns.operation import DRAIN, MAINTENANCE, OperationKind, OperationPha
 from core.nouns.placement import numbers_in, runs_of
 from core.nouns.reasons import Reason
 from core.rules.inventory import is_sound, numbered
-from core.rules.places import nodes_in
+from core.rules.places import joining_in, nodes_in
 
 QUARANTINE = "quarantine"
 SUSPICION = "suspicion"
@@ -115,7 +117,10 @@ class NodeRecords:
             or any(capacity.has_node(node) for node in inventory.numbers())
         ):
             return NOTHING
-        return Decision(events=(NodesJoined(inventory.worker, inventory),))
+        joined = _scopes_joined(state, inventory)
+        if joined is None:
+            return NOTHING
+        return Decision(events=(NodesJoined(inventory.worker, inventory), *joined))
 
     def _loss(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -189,7 +194,13 @@ class NodeRecords:
             return refused(Reason.SUPERSEDED, (f"revision: it is {maintenance.revision} now",))
         source = f"{DRAIN}{maintenance.drains + 1}"
         closed = NodesClosed(
-            source, ClosureKind.DRAIN, runs_of(nodes), message.reason, message.deadline, message.by
+            source,
+            ClosureKind.DRAIN,
+            runs_of(nodes),
+            message.reason,
+            message.deadline,
+            message.by,
+            scope=message.scope,
         )
         if _is_too_large(closed):
             return refused(Reason.TOO_LARGE, (SCATTERED,))
@@ -198,10 +209,15 @@ class NodeRecords:
     def _undrain(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, UndrainNodes)
-        maintenance = state.image.maintenance
-        nodes, problems = _named(state.image.capacity, message.scope)
-        if problems:
-            return refused(Reason.UNKNOWN_PLACE, problems)
+        maintenance, closures = state.image.maintenance, state.image.capacity.closures
+        drains = {source: one for source, one in closures.items() if one.kind is ClosureKind.DRAIN}
+        if message.drain:
+            drains = {source: one for source, one in drains.items() if source == message.drain}
+            nodes = [node for closure in drains.values() for node in numbers_in(closure.nodes)]
+        else:
+            nodes, problems = _named(state.image.capacity, message.scope)
+            if problems:
+                return refused(Reason.UNKNOWN_PLACE, problems)
         if message.revision != maintenance.revision:
             return refused(Reason.SUPERSEDED, (f"revision: it is {maintenance.revision} now",))
         wrong = _too_long("", message.by)
@@ -209,8 +225,7 @@ class NodeRecords:
             return refused(Reason.INVALID, tuple(wrong))
         events = [
             NodesOpened(source, closure.kind, runs, "undrained", message.by)
-            for source, closure in state.image.capacity.closures.items()
-            if closure.kind is ClosureKind.DRAIN
+            for source, closure in drains.items()
             for runs in _parts(set(numbers_in(closure.nodes)) & set(nodes))
         ]
         if not events:
@@ -357,6 +372,31 @@ class NodeRecords:
             for runs in _parts(mine)
         )
         return Decision(opened, (NodesAnswered(QUARANTINE, len(mine), revision),))
+
+
+def _scopes_joined(state: StoreState, inventory: Inventory) -> list[ScopeJoined] | None:
+    """What stands over nodes that join: each drain and maintenance whose scope names them. None: it could not tell of them all."""
+    closures = state.image.capacity.closures
+    standing = [
+        (source, ClosureKind.MAINTENANCE, row.scope, row.nodes)
+        for source, row in state.image.maintenance.rows.items()
+    ]
+    standing += [
+        (source, closure.kind, closure.scope, closure.nodes)
+        for source, closure in closures.items()
+        if closure.scope is not None
+    ]
+    found = []
+    for source, kind, scope, nodes in standing:
+        mine = joining_in(inventory, scope)
+        if mine:
+            found.append(ScopeJoined(source, kind, runs_of(mine)))
+            grown = NodesClosed(
+                source, kind, runs_of([*numbers_in(nodes), *mine]), " " * REASON_LENGTH_MAX, scope=scope
+            )
+            if _is_too_large(grown):
+                return None
+    return found
 
 
 def _silent(capacity: Capacity, workers: tuple[WorkerName, ...], sequence: int) -> tuple[WorkerName, ...]:

@@ -20,7 +20,14 @@ from components.control_requests import request_of, says_something
 from components.control_wants import closing_of, is_moot, operations_wanted
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
-from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, NodesClosed, NodesOpened
+from core.events.control import (
+    ClaimRevised,
+    MaintenanceMoved,
+    MaintenancePlanned,
+    NodesClosed,
+    NodesOpened,
+    ScopeJoined,
+)
 from core.events.region import AttemptEnded
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, RegionImage
@@ -191,7 +198,7 @@ class TaskControl:
         match event:
             case MaintenancePlanned(maintenance=name) | MaintenanceMoved(maintenance=name):
                 state.maintenance_due.put(name, now)
-            case NodesClosed(nodes=nodes) | NodesOpened(nodes=nodes):
+            case NodesClosed(nodes=nodes) | NodesOpened(nodes=nodes) | ScopeJoined(nodes=nodes):
                 state.closing = closing_of(state.image)
                 self._look_at_all_on(state, set(numbers_in(nodes)), now)
         workload, epoch = getattr(event, "workload", None), getattr(event, "epoch", 0)

@@ -7,7 +7,7 @@ time allows is judged by that time, and limits by what the log says its term was
 from collections import Counter
 from collections.abc import Iterable
 
-from core.events.control import MaintenanceMoved, MaintenancePlanned, NodesClosed, NodesOpened
+from core.events.control import MaintenanceMoved, MaintenancePlanned, NodesClosed, NodesOpened, ScopeJoined
 from core.events.region import StopOrdered
 from core.fact import Fact
 from core.images import RegionImage
@@ -40,6 +40,8 @@ def check_node_fact(fact: Fact, before: RegionImage) -> list[str]:
             return list(_unknown(event.source, numbers_in(event.nodes), before))
         case NodesOpened():
             return list(_opened(event, before))
+        case ScopeJoined():
+            return list(_scope_joined(event, before))
     return []
 
 
@@ -130,3 +132,18 @@ def _opened(event: NodesOpened, before: RegionImage) -> Texts:
     for node in numbers_in(event.nodes):
         if node not in closed:
             yield f"{event.source}: opens node {node}, which it does not close"
+
+
+def _scope_joined(event: ScopeJoined, before: RegionImage) -> Texts:
+    """They are there, nothing runs on them, and whatever they come into stands and does not have them yet."""
+    yield from _unknown(event.source, numbers_in(event.nodes), before)
+    planned, closure = before.maintenance.rows.get(event.source), before.capacity.closures.get(event.source)
+    if planned is None and closure is None:
+        yield f"{event.source}: is joined by nodes, and is over"
+    known = {node for one in (planned, closure) if one is not None for node in numbers_in(one.nodes)}
+    held = {n for _, _, one in before.capacity.live() for spread in one.claim.spreads for n in spread.nodes}
+    for node in numbers_in(event.nodes):
+        if node in known:
+            yield f"{event.source}: node {node} joins it, and was in it"
+        if node in held:
+            yield f"{event.source}: node {node} joins it, and something runs there"

@@ -1,6 +1,6 @@
 """Which nodes a fact touches: what an index must copy again, and a check must look at again."""
 
-from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened
+from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, ScopeJoined
 from core.events.region import (
     AttemptEnded,
     AwardDeclined,
@@ -33,7 +33,7 @@ def touched_by(capacity: Capacity, fact: Fact) -> list[int]:
         case ClaimRevised():
             ends = ((move.node_from, move.node_to) for move in event.moves)
             return sorted({node for pair in ends for node in pair if node >= 0})
-        case NodesClosed() | NodesOpened() | DomainLost():
+        case NodesClosed() | NodesOpened() | ScopeJoined() | DomainLost():
             return numbers_in(event.nodes)
         case NodesLost() | NodesReturned():
             return list(event.nodes)

@@ -158,9 +158,8 @@ async def _drain(bus: Bus, region: RegionName, found: Meant, reason: str, deadli
 
 
 async def undrain(bus: Bus, words: Sequence[str], place: PlaceOptions) -> Done:
-    """Lift every drain of these nodes, or the one that is named. Raises CommandError."""
-    is_one = len(words) == 1 and not place.named and is_name(words[0], DRAIN)
-    name = words[0] if is_one else ""
+    """Lift every drain of these nodes, or the one that is named and no other. Raises CommandError."""
+    name = _drain_in(words, place)
     if name:
         region = await region_with(bus, name, place, ClosureKind.DRAIN)
     else:
@@ -168,10 +167,10 @@ async def undrain(bus: Bus, words: Sequence[str], place: PlaceOptions) -> Done:
     for _ in range(TRIES_MAX):
         if name:
             found = await _nodes_of_drain(bus, region, name)
-            _check_it_is_alone(found, name)
         else:
             found = await meant(bus, words, place, region)
-        message = UndrainNodes(region, found.scope, found.image.maintenance.revision, submitter())
+        scope = Scope(ScopeKind.NODE, ()) if name else found.scope
+        message = UndrainNodes(region, scope, found.image.maintenance.revision, submitter(), name)
         try:
             answer = await ask_on_revision(bus, message, NodesAnswered)
         except RequestRefused as refused:
@@ -179,7 +178,7 @@ async def undrain(bus: Bus, words: Sequence[str], place: PlaceOptions) -> Done:
                 raise
             raise CommandError("none of these nodes is drained; `mizzen drain` lists what is") from refused
         if answer is not None:
-            return _done(region, answer.source, found, besides=ClosureKind.DRAIN)
+            return _done(region, answer.source, found, is_lifted=True)
     raise _others_are_quicker()
 
 
@@ -191,19 +190,15 @@ async def _nodes_of_drain(bus: Bus, region: RegionName, name: str) -> Meant:
     return Meant(Scope(ScopeKind.NODE, tuple(str(node) for node in nodes)), nodes, image, sequence)
 
 
-def _check_it_is_alone(found: Meant, name: str) -> None:
-    """To lift one drain by its name must not lift another, which somebody has for a reason of their own. Raises CommandError."""
-    mine = set(found.nodes)
-    others = [
-        other
-        for other in sources_of(found.image, ClosureKind.DRAIN)
-        if other != name and mine.intersection(numbers_in(found.image.capacity.closures[other].nodes))
-    ]
-    if others:
-        text = (
-            f"{', '.join(others)} drains some of the same nodes; name the nodes themselves to lift all of it"
-        )
-        raise CommandError(text)
+def _drain_in(words: Sequence[str], place: PlaceOptions) -> str:
+    """The drain that is named; empty if nodes are. Raises CommandError."""
+    names = [word for word in words if is_name(word, DRAIN)]
+    if not names:
+        return ""
+    if len(words) > 1 or place.named:
+        text = f"{names[0]} is a drain; lift one at a time by its name, or name nodes and no drain"
+        raise CommandError(text, MISUSED)
+    return names[0]
 
 
 def is_name(word: str, opening: str) -> bool:
@@ -302,7 +297,7 @@ async def release(bus: Bus, words: Sequence[str], place: PlaceOptions, reason: s
         inside = _closed_by(found.image.capacity, ClosureKind.QUARANTINE)
         nodes = [node for node in found.nodes if node in inside]
         left = Meant(found.scope, nodes, found.image, found.sequence)
-        return _done(region, str(ClosureKind.QUARANTINE), left, besides=ClosureKind.QUARANTINE)
+        return _done(region, str(ClosureKind.QUARANTINE), left, is_lifted=True)
     raise _others_are_quicker()
 
 
@@ -316,17 +311,18 @@ def _done(
     name: str,
     found: Meant,
     *,
-    besides: ClosureKind | None = None,
+    is_lifted: bool = False,
     starts_in: int = 0,
 ) -> Done:
     """With who is on those nodes; or, where something was lifted, with what else keeps work away from them."""
     capacity, nodes = found.image.capacity, set(found.nodes)
     runs = runs_of(found.nodes)
-    if besides is not None:
+    if is_lifted:
+        over = name.split(",")
         closed = {
             source: runs_of(mine)
             for source, closure in capacity.closures.items()
-            if closure.kind is not besides and (mine := nodes.intersection(numbers_in(closure.nodes)))
+            if source not in over and (mine := nodes.intersection(numbers_in(closure.nodes)))
         }
         if lost := [node for node in found.nodes if capacity.is_lost[node]]:
             closed["lost"] = runs_of(lost)

@@ -191,6 +191,8 @@ class NodesClosed(Event, frozen=True, tag="nodes-closed"):
     by: str = ""
     until_checked: bool = False
     """Of a quarantine: a passed check opens them again. Otherwise an operator does."""
+    scope: Scope | None = None
+    """Of a drain: how the nodes were named, for those that join later."""
 
 
 class NodesOpened(Event, frozen=True, tag="nodes-opened"):
@@ -202,6 +204,15 @@ class NodesOpened(Event, frozen=True, tag="nodes-opened"):
     nodes: Runs
     reason: str = ""
     by: str = ""
+
+
+class ScopeJoined(Event, frozen=True, tag="scope-joined"):
+    """Nodes that join belong to what a drain or a maintenance names: they are in it from the first moment on."""
+
+    about_field = "source"
+    source: str
+    kind: ClosureKind
+    nodes: Runs
 
 
 class DomainLost(Event, frozen=True, tag="domain-lost"):
@@ -231,5 +242,6 @@ EVENTS: tuple[type[Event], ...] = (
     MaintenanceMoved,
     NodesClosed,
     NodesOpened,
+    ScopeJoined,
     DomainLost,
 )

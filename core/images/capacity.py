@@ -10,7 +10,7 @@ them than on arrays (measured with CPython 3.11: 30 against 110 ns). Whoever sea
 
 from msgspec import Struct, field
 
-from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, TasksDown
+from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, ScopeJoined, TasksDown
 from core.events.region import (
     AttemptEnded,
     AwardDeclined,
@@ -29,7 +29,7 @@ from core.images.health import Failures, losses_with
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.limits import BLACK_HOLE_SOON
-from core.nouns.maintenance import ClosureKind
+from core.nouns.maintenance import ClosureKind, Scope
 from core.nouns.operation import job_and_rank
 from core.nouns.placement import Claim, NodeRow, moved, needs_of, numbers_in, runs_of
 from core.nouns.quantities import Amount
@@ -81,6 +81,8 @@ class Closure(Struct):
     by: str = ""
     each: dict[int, ClosedNode] = field(default_factory=dict)
     """By node, where each has its own reason: in quarantine, or suspected."""
+    scope: Scope | None = None
+    """Of a drain: how its nodes were named."""
 
 
 class Columns(Struct):
@@ -109,6 +111,7 @@ class Capacity(Section):
         DomainLost: "_domain_lost",
         NodesClosed: "_closed",
         NodesOpened: "_opened",
+        ScopeJoined: "_scope_joined",
         ClaimRevised: "_revised",
         TasksDown: "_tasks_down",
         ClaimPromised: "_promised",
@@ -276,11 +279,25 @@ class Capacity(Section):
         closure = Closure(
             event.kind, runs_of([*before, *fresh]), event.reason, fact.at, event.deadline, event.by
         )
+        closure.scope = event.scope
         if not event.kind.empties:
             closure.each = known.each if known else {}
             row = ClosedNode(fact.at, event.reason, event.until_checked)
             closure.each.update(dict.fromkeys(fresh, row))
         self.closures[event.source] = closure
+
+    def _scope_joined(self, fact: Fact) -> None:
+        """A maintenance of which no notice is given yet closes nothing."""
+        event = fact.event
+        assert isinstance(event, ScopeJoined)
+        closure = self.closures.get(event.source)
+        if closure is None:
+            return
+        nodes = numbers_in(event.nodes)
+        for node in nodes:
+            self.closed[node] += 1
+            self.changed[node] = fact.sequence
+        closure.nodes = runs_of([*numbers_in(closure.nodes), *nodes])
 
     def _opened(self, fact: Fact) -> None:
         event = fact.event

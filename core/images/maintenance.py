@@ -10,6 +10,7 @@ from core.events.control import (
     NodesOpened,
     OperationsBegun,
     Runs,
+    ScopeJoined,
 )
 from core.events.log import LogOpened
 from core.events.region import StopOrdered
@@ -17,6 +18,7 @@ from core.fact import Fact
 from core.images.base import Section
 from core.nouns.instant import Instant, Nanoseconds, after, seconds
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope
+from core.nouns.placement import numbers_in, runs_of
 
 
 class MaintenanceRow(Struct):
@@ -50,6 +52,7 @@ class Maintenance(Section):
         MaintenanceMoved: "_moved",
         NodesClosed: "_closed",
         NodesOpened: "_opened",
+        ScopeJoined: "_scope_joined",
     }
 
     rows: dict[str, MaintenanceRow] = field(default_factory=dict)
@@ -97,6 +100,13 @@ class Maintenance(Section):
         event = fact.event
         assert isinstance(event, NodesOpened)
         self.revision += event.kind is ClosureKind.DRAIN
+
+    def _scope_joined(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, ScopeJoined)
+        row = self.rows.get(event.source)
+        if row is not None:
+            row.nodes = runs_of([*numbers_in(row.nodes), *numbers_in(event.nodes)])
 
 
 BUDGET_SPAN: Nanoseconds = seconds(60)

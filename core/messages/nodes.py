@@ -19,12 +19,14 @@ class DrainNodes(Message, frozen=True, tag="drain-nodes"):
 
 
 class UndrainNodes(Message, frozen=True, tag="undrain-nodes"):
-    """Lift every drain of these nodes."""
+    """Lift every drain of these nodes, or one drain whole."""
 
     region: RegionName
     scope: Scope
     revision: int
     by: str = ""
+    drain: str = ""
+    """The one to lift: then the scope says nothing."""
 
 
 class PlanMaintenance(Message, frozen=True, tag="plan-maintenance"):

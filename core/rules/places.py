@@ -2,7 +2,7 @@
 
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
-from core.nouns.fleet import NodeGroup
+from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName
 from core.nouns.limits import NODE_NUMBERS_MAX
 from core.nouns.maintenance import ClosureKind, MaintenancePhase, Scope, ScopeKind
@@ -31,6 +31,24 @@ def nodes_in(capacity: Capacity, scope: Scope) -> tuple[list[int], list[str]]:
                         by_name[name].extend(group.numbers())
     found = dict.fromkeys(node for nodes in by_name.values() for node in nodes)
     return sorted(found), [name for name, nodes in by_name.items() if not nodes]
+
+
+def joining_in(inventory: Inventory, scope: Scope) -> list[int]:
+    """Of the nodes that a worker brings, those that a scope names. Nobody named their numbers before they had any."""
+    match scope.kind:
+        case ScopeKind.NODE:
+            return []
+        case ScopeKind.WORKER:
+            return inventory.numbers() if inventory.worker in scope.names else []
+        case ScopeKind.RACK:
+            racks = {number for name in scope.names for number in _number(name)}
+            return [
+                node for group in inventory.groups for node in group.numbers() if group.rack_of(node) in racks
+            ]
+    mine = [
+        group for group in inventory.groups if (name := _named(group, scope.kind)) and name in scope.names
+    ]
+    return [node for group in mine for node in group.numbers()]
 
 
 def domain_of(capacity: Capacity, node: int) -> str:

@@ -10,7 +10,9 @@ from mizzen.place_options import ANYWHERE, NODES_HELP, PlaceOptions
 
 
 def undrain(
-    *nodes: Annotated[str, Parameter(name="NODE", help=f"{NODES_HELP} Or one drain, as in d-1.")],
+    *nodes: Annotated[
+        str, Parameter(name="NODE", help=f"{NODES_HELP} Or one drain, as in d-1, which lifts that one alone.")
+    ],
     place: PlaceOptions = ANYWHERE,
     json: Json = False,
 ) -> None:

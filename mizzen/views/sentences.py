@@ -19,6 +19,7 @@ from core.events.control import (
     OperationsDone,
     OperationsRequested,
     OperationsStuck,
+    ScopeJoined,
     TasksDown,
     TasksGone,
     TasksUp,
@@ -214,6 +215,10 @@ def _opened(event: NodesOpened, _: Names) -> str:
     return f"{_nodes(event.nodes)} {_is(_count(event.nodes))} open again ({event.kind} {event.source} is over){by}{why}"
 
 
+def _scope_joined(event: ScopeJoined, _: Names) -> str:
+    return f"{_nodes(event.nodes)} joined, and {_is(_count(event.nodes))} in {event.kind} {event.source} too"
+
+
 def _count(runs: Sequence[tuple[int, int]]) -> int:
     return sum(last - first + 1 for first, last in runs)
 
@@ -241,5 +246,6 @@ SENTENCES: dict[type[Event], Callable[[Any, Names], str]] = {  # Any: the event 
     MaintenanceMoved: _moved,
     NodesClosed: _closed,
     NodesOpened: _opened,
+    ScopeJoined: _scope_joined,
     DomainLost: _domain,
 }

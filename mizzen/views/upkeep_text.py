@@ -1,6 +1,7 @@
 """What became of what an operator asked for, in a line or two."""
 
 from core.nouns.instant import Instant
+from core.nouns.operation import DRAIN
 from mizzen.upkeep import Done
 from mizzen.views.moments import clock_text, short_text
 from mizzen.views.texts import nodes_text
@@ -16,7 +17,9 @@ def drained_text(done: Done, deadline: int) -> str:
 
 def undrained_text(done: Done) -> str:
     """Which drains it were, and what still keeps work away from those nodes."""
-    return f"{_nodes(done)}: {done.name} lifted{_still(done)}"
+    drains = [source for source in sorted(done.still_closed) if source.startswith(DRAIN)]
+    more = f"; `mizzen undrain {drains[0]}` lifts that too" if drains else ""
+    return f"{_nodes(done)}: {done.name} lifted{_still(done)}{more}"
 
 
 def released_text(done: Done) -> str:

@@ -126,6 +126,8 @@ class Teller:
 
     def _scope(self) -> Scope:
         kind = self.dice.choice((ScopeKind.NODE, ScopeKind.NODE, ScopeKind.RACK, ScopeKind.WORKER))
+        if self.dice.random() < 0.2:
+            return Scope(ScopeKind.ZONE, ("zone-0",))
         names = ("w0",) if kind is ScopeKind.WORKER else tuple(map(str, self._nodes()))
         return Scope(kind, names)
 
@@ -156,16 +158,19 @@ class Teller:
         dice, maintenance = self.dice, self.image.maintenance
         worker = WorkerName(dice.choice(("w0", "w1", "w1")))
         revision = maintenance.revision - dice.choice((0, 0, 0, 1))
+        late = dice.randint(4, 7)
+        drains = [source for source in self.image.capacity.closures if source.startswith("d-")]
         name = dice.choice([*maintenance.rows, "m-99"])
         kind = dice.choice(list(ClosureKind))
         words: list[Message] = [
             RecordJoin(EU, an_inventory(worker, 0 if worker == "w0" else 4, 4)),
+            RecordJoin(EU, an_inventory(f"w{late}", 2 * late, 2)),
             RecordLoss(EU, worker, self._seen()),
             *[RecordReturn(EU, worker, self._seen())] * 4,
             RecordDomainLoss(EU, "power-0", (worker, WorkerName("w0")), self._seen()),
             DrainNodes(EU, self._scope(), "fan", revision, self._span()),
             UndrainNodes(EU, self._scope(), revision),
-            UndrainNodes(EU, self._scope(), revision),
+            UndrainNodes(EU, self._scope(), revision, drain=dice.choice([*drains, "d-99"])),
             PlanMaintenance(
                 EU,
                 self._scope(),

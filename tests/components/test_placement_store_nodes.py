@@ -6,7 +6,14 @@ import pytest
 
 from core.component import NOTHING, Decision
 from core.control_invariants import check_control
-from core.events.control import DomainLost, MaintenanceMoved, MaintenancePlanned, NodesClosed, NodesOpened
+from core.events.control import (
+    DomainLost,
+    MaintenanceMoved,
+    MaintenancePlanned,
+    NodesClosed,
+    NodesOpened,
+    ScopeJoined,
+)
 from core.events.region import ClaimGranted, NodesReturned
 from core.fact import Event
 from core.images.control import TaskPhase
@@ -36,6 +43,7 @@ from core.nouns.limits import (
 )
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.reasons import Reason
+from core.rules.places import keeps_away
 from tests.builders import EU, EU_LOG, NODE, a_claim, attempt
 from tests.components.machine import Machine
 from tests.components.storing import (
@@ -200,7 +208,8 @@ def test_drain_and_its_end(start: Start) -> None:
     machine = a_region(start)
     place(machine, "w-1", {0: 1})
     decision = drain(machine, scope("0", "1"))
-    assert [NodesClosed("d-1", ClosureKind.DRAIN, ((0, 1),), "new cables", 0, "olga")] == facts(decision)
+    closed = NodesClosed("d-1", ClosureKind.DRAIN, ((0, 1),), "new cables", by="olga", scope=scope("0", "1"))
+    assert [closed] == facts(decision)
     assert NodesAnswered("d-1", 2, 1) == said_once(decision, NodesAnswered)
     refused = claim(machine, a_claim("w-2", placed={1: 1, 2: 1}, award_sequence=award(machine, "w-2")))
     assert "conflict" == verdict(refused)
@@ -252,6 +261,26 @@ def test_several_drains_of_a_node(start: Start) -> None:
     assert (Reason.NOT_DRAINED, ()) == why_not(undrain(machine, scope("1", "3")))
 
 
+def test_one_drain_is_lifted_alone(start: Start) -> None:
+    """By its name, whole, and whatever else closes its nodes goes on to."""
+    machine = a_region(start)
+    plan(machine, scope("3"), starts_in=0)
+    move(machine, MaintenancePhase.NOTICED)
+    drain(machine, scope("0", "1"))
+    drain(machine, scope("1", "2"))
+    for name in ("d-3", "m-1", "quarantine"):
+        gone = machine.hear(UndrainNodes(EU, scope(), 2, "olga", name))
+        assert (Reason.NOT_DRAINED, ()) == why_not(gone)
+    old = machine.hear(UndrainNodes(EU, scope(), 1, "olga", "d-1"))
+    assert (Reason.SUPERSEDED, ("revision: it is 2 now",)) == why_not(old)
+    decision = machine.hear(UndrainNodes(EU, scope(), 2, "olga", "d-1"))
+    assert [NodesOpened("d-1", ClosureKind.DRAIN, ((0, 1),), "undrained", "olga")] == facts(decision)
+    assert ("d-1", 2, 3) == tuple(
+        getattr(said_once(decision, NodesAnswered), at) for at in ("source", "nodes", "revision")
+    )
+    assert [0, 1, 1, 1] == machine.state.image.capacity.closed[:4]
+
+
 @pytest.mark.parametrize("deadline", [-1, MAINTENANCE_AHEAD_MAX + 1])
 def test_drain_with_a_deadline_that_cannot_be(start: Start, deadline: int) -> None:
     """In the past, or beyond all planning."""
@@ -271,6 +300,102 @@ def test_reason_without_end(start: Start) -> None:
         assert Reason.INVALID == why_not(machine.hear(message))[0]
     assert Reason.INVALID == why_not(plan(machine, scope("0"), reason=long))[0]
     assert Reason.INVALID == why_not(machine.hear(UndrainNodes(EU, scope("0"), 0, "x" * 200)))[0]
+
+
+# Nodes that join.
+
+
+def joins(machine: Machine[Any]) -> list[Event]:
+    """Nodes 8 and 9, in rack 1 and rack 4; what is recorded beside that."""
+    groups = tuple(
+        NodeGroup(node, 1, NODE, "H100", rack, 1, "b", power_domain="power-b", pool="harvest")
+        for node, rack in ((8, 1), (9, 4))
+    )
+    return facts(machine.hear(RecordJoin(EU, Inventory(WorkerName("w9"), groups))))[1:]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "inside"),
+    [
+        (scope("1", kind=ScopeKind.RACK), ((8, 8),)),
+        (scope("1", "3", kind=ScopeKind.RACK), ((8, 8),)),
+        (scope("b", kind=ScopeKind.ZONE), ((8, 9),)),
+        (scope("power-b", kind=ScopeKind.POWER_DOMAIN), ((8, 9),)),
+        (scope("harvest", kind=ScopeKind.POOL), ((8, 9),)),
+        (scope("0", kind=ScopeKind.RACK), ()),
+        (scope("zone-0", kind=ScopeKind.ZONE), ()),
+        (scope("training", kind=ScopeKind.POOL), ()),
+        (scope("w1", kind=ScopeKind.WORKER), ()),
+        (scope("2", "3"), ()),
+    ],
+)
+def test_nodes_that_join_what_is_drained(
+    start: Start, wanted: Scope, inside: tuple[tuple[int, int], ...]
+) -> None:
+    """T22: from their first moment they take nothing new, and with the others they are open again."""
+    machine = a_region(start)
+    drain(machine, wanted)
+    assert ([ScopeJoined("d-1", ClosureKind.DRAIN, inside)] if inside else []) == joins(machine)
+    capacity = machine.state.image.capacity
+    shut = [node for first, last in inside for node in range(first, last + 1)]
+    assert [node not in shut for node in (8, 9)] == [capacity.is_open(node) for node in (8, 9)]
+    assert [] == check_control(machine.state.image)
+    undrain(machine, wanted)
+    assert {} == capacity.closures
+    assert all(capacity.is_open(node) for node in (8, 9))
+    assert [] == check_control(machine.state.image)
+
+
+def test_nodes_that_join_a_drained_rack_take_no_claim(start: Start) -> None:
+    """The drain keeps its deadline, and where it was lifted they come into nothing."""
+    machine = a_region(start)
+    drain(machine, scope("1", kind=ScopeKind.RACK), 2 * MINUTE)
+    machine.wait(MINUTE)
+    joins(machine)
+    closure = machine.state.image.capacity.closures["d-1"]
+    assert (((2, 3), (8, 8)), 2 * MINUTE, "new cables") == (closure.nodes, closure.deadline, closure.reason)
+    wanted = a_claim("w-8", placed={8: 1}, award_sequence=award(machine, "w-8"))
+    assert "conflict" == verdict(claim(machine, wanted))
+    undrain(machine, scope("1", kind=ScopeKind.RACK))
+    assert "granted" == verdict(claim(machine, wanted))
+    group = NodeGroup(10, 1, NODE, "H100", 1, 1)
+    assert 1 == len(facts(machine.hear(RecordJoin(EU, Inventory(WorkerName("w8"), (group,))))))
+
+
+@pytest.mark.parametrize("joined_in", ["planned", "noticed", "open"])
+def test_nodes_that_join_what_is_worked_on(start: Start, joined_in: str) -> None:
+    """T22: they are closed with the others, kept away from while the window is open, and open again with them."""
+    machine = a_region(start)
+    plan(machine, scope("1", kind=ScopeKind.RACK))
+    capacity, joined = machine.state.image.capacity, [ScopeJoined("m-1", ClosureKind.MAINTENANCE, ((8, 8),))]
+    for phase in MaintenancePhase.PLANNED, MaintenancePhase.NOTICED, MaintenancePhase.OPEN:
+        if phase is not MaintenancePhase.PLANNED:
+            machine.wait(MINUTE)
+            move(machine, phase)
+        if phase == joined_in:
+            assert joined == joins(machine)
+            assert capacity.is_open(8) == (joined_in == "planned")
+    assert keeps_away(capacity, machine.state.image.maintenance, 8)
+    assert ((2, 3), (8, 8)) == machine.state.image.maintenance.rows["m-1"].nodes
+    assert [] == check_control(machine.state.image)
+    machine.wait(MINUTE)
+    move(machine, MaintenancePhase.OVER)
+    assert ({}, True) == (capacity.closures, capacity.is_open(8))
+    assert [] == check_control(machine.state.image)
+
+
+def test_worker_whose_nodes_would_make_a_drain_too_large_waits(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It joins once that is lifted: nodes of which no fact could tell must not be open."""
+    machine = a_region(start)
+    drain(machine, scope("b", kind=ScopeKind.ZONE))
+    monkeypatch.setattr("components.node_records.FACT_BYTES_MAX", REASON_LENGTH_MAX)
+    assert [] == joins(machine)
+    assert not machine.state.image.capacity.has_node(8)
+    undrain(machine, scope("b", kind=ScopeKind.ZONE))
+    joins(machine)
+    assert machine.state.image.capacity.is_open(8)
 
 
 # Maintenance.

@@ -18,6 +18,7 @@ from core.events.control import (
     OperationsBegun,
     OperationsDone,
     OperationsRequested,
+    ScopeJoined,
     TasksDown,
     TasksGone,
     TasksUp,
@@ -512,6 +513,23 @@ def test_closures_that_cannot_be() -> None:
     lifted = NodesOpened("d-1", ClosureKind.DRAIN, ((0, 1),))
     assert ["d-1: opens node 1, which it does not close"] == broken(lifted, DRAINED)
     assert 2 == len(broken(lifted))
+
+
+def test_nodes_that_cannot_join_what_is_closed() -> None:
+    """T22: what is not there, was in it already, is in use, or comes to what is over."""
+    into = ScopeJoined("d-1", ClosureKind.DRAIN, ((0, 0),))
+    assert [
+        "d-1: is joined by nodes, and is over",
+        "d-1: node 0 joins it, and something runs there",
+    ] == broken(into)
+    again = ["d-1: node 0 joins it, and was in it", "d-1: node 0 joins it, and something runs there"]
+    assert again == broken(into, DRAINED)
+    assert ["d-1: there is no node 9"] == broken(replace(into, nodes=((9, 9),)), DRAINED)
+    worked_on = replace(planned(), nodes=((3, 3),))
+    assert ["m-1: node 3 joins it, and was in it"] == broken(
+        replace(into, source="m-1", nodes=((3, 3),)), worked_on
+    )
+    assert [] == broken(replace(into, nodes=((3, 3),)), DRAINED)
 
 
 def test_grant_on_a_closed_node() -> None:

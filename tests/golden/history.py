@@ -20,6 +20,7 @@ from core.events.control import (
     OperationsDone,
     OperationsRequested,
     OperationsStuck,
+    ScopeJoined,
     TasksDown,
     TasksGone,
     TasksUp,
@@ -190,7 +191,15 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, GangStarted(WEB, 1)),
     (
         EU_LOG,
-        NodesClosed("d-1", ClosureKind.DRAIN, ((0, 0),), "its fan rattles", 7_200 * SECOND, "olga", False),
+        NodesClosed(
+            "d-1",
+            ClosureKind.DRAIN,
+            ((0, 0),),
+            "its fan rattles",
+            7_200 * SECOND,
+            "olga",
+            scope=Scope(ScopeKind.NODE, ("0",)),
+        ),
     ),
     (
         EU_LOG,
@@ -235,5 +244,12 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, NodesReturned(WORKER, (0, 1))),
     (EU_LOG, ControlForgotten(WEB, 1)),
     (EU_LOG, AttemptsForgotten(((WEB, 1),), 20)),
+    # A rack is drained, and a node joins it.
+    (
+        EU_LOG,
+        NodesClosed("d-2", ClosureKind.DRAIN, ((0, 0),), "new PDU", scope=Scope(ScopeKind.RACK, ("0",))),
+    ),
+    (EU_LOG, ScopeJoined("d-2", ClosureKind.DRAIN, ((1, 1),))),
+    (EU_LOG, NodesOpened("d-2", ClosureKind.DRAIN, ((0, 1),), "undrained", "olga")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
 )

@@ -19,6 +19,7 @@ from core.events.control import (
     OperationsDone,
     OperationsRequested,
     OperationsStuck,
+    ScopeJoined,
     TasksDown,
     TasksGone,
     TasksUp,
@@ -119,6 +120,10 @@ TOLD: list[tuple[Event, str]] = [
     (
         NodesOpened("d-1", ClosureKind.DRAIN, ((4, 5),)),
         "nodes 4-5 are open again (drain d-1 is over)",
+    ),
+    (
+        ScopeJoined("d-1", ClosureKind.DRAIN, ((8, 9),)),
+        "nodes 8-9 joined, and are in drain d-1 too",
     ),
     (
         DomainLost("power-1", (WorkerName("w1"), WorkerName("w2")), ((4, 11),)),

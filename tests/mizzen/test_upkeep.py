@@ -217,23 +217,37 @@ async def test_undrain_lifts_every_drain_of_the_nodes(place: Place) -> None:
 
 @virtual
 async def test_undrain_by_name_lifts_no_other(place: Place) -> None:
-    """Somebody else has a reason of their own: to lift theirs, too, the nodes themselves must be named."""
+    """Somebody else has a reason of their own: what they drain stays so, and is told."""
     plane = await plane_of(place, drained(0, 1), drained(1, 2, source="d-2"), drained(5, source="d-3"))
-    said = await refusal(undrain(plane.bus, ["d-1"], ANYWHERE))
-    assert "d-2 drains some of the same nodes; name the nodes themselves to lift all of it" == said
+    done = await undrain(plane.bus, ["d-1"], ANYWHERE)
+    assert Done(EU, "d-1", ((0, 1),), 2, still_closed={"d-2": ((1, 1),)}) == done
+    still = "still closed: d-2 eu-1; `mizzen undrain d-2` lifts that too"
+    assert f"eu-[0-1] (2 nodes): d-1 lifted; {still}" == undrained_text(done)
+    (opened,) = await plane.events(EU_LOG, NodesOpened)
+    assert ("d-1", ((0, 1),)) == (opened.source, opened.nodes)
     quicker = Quicker(plane.bus)
     done = await undrain(quicker, ["d-3"], PlaceOptions(region="eu"))  # type: ignore[arg-type]
     assert ("d-3", ((5, 5),), {}) == (done.name, done.node_runs, done.still_closed)
     assert "eu-5 (1 node): d-3 lifted" == undrained_text(done)
-    assert [3, 4] == [asked.revision for asked in quicker.asked if isinstance(asked, UndrainNodes)]
+    assert [4, 5] == [asked.revision for asked in quicker.asked if isinstance(asked, UndrainNodes)]
     said = await refusal(undrain(plane.bus, ["d-3"], ANYWHERE))
     assert (
         "there is no drain d-3 in eu any more; `mizzen log region.eu --about d-3` tells what became of it"
         == said
     )
-    assert "there is no drain d-9; there is d-1 of eu, d-2 of eu, d-4 of eu" == await refusal(
+    assert "there is no drain d-9; there is d-2 of eu, d-4 of eu" == await refusal(
         undrain(plane.bus, ["d-9"], ANYWHERE)
     )
+
+
+@virtual
+async def test_undrain_takes_one_name(place: Place) -> None:
+    """And not nodes beside it, so that nobody lifts less than they think."""
+    plane = await plane_of(place, drained(0), drained(1, source="d-2"))
+    for words, where in ((["d-1", "d-2"], ANYWHERE), (["d-1", "eu-7"], ANYWHERE), (["d-1"], RACK_0)):
+        said = await refusal(undrain(plane.bus, words, where))
+        assert "d-1 is a drain; lift one at a time by its name, or name nodes and no drain" == said
+    assert [] == await plane.events(EU_LOG, NodesOpened)
 
 
 def test_names_of_drains_and_nodes() -> None:
