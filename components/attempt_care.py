@@ -33,13 +33,13 @@ from core.messages.workers import ISOLATED, PrepareTasks, StartTasks, StopTasks,
 from core.nouns.ids import AttemptKey, RegionName, WorkerName
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import COMMAND_SAY_AGAIN, GRACE, PROMISE_SPAN, START_SPAN
-from core.nouns.operation import WHOLE, OperationPhase, TaskMove
+from core.nouns.operation import WHOLE, Answer, OperationPhase, TaskMove
 from core.nouns.placement import Claim, Spread
 from core.nouns.reasons import Reason
 from core.nouns.workload import USER_EXIT_START_AGAIN, EndCause
 from core.rules.operations import cause_of as end_cause_of
 from core.rules.operations import returns_here
-from core.rules.places import keeps_away
+from core.rules.places import is_drained, keeps_away
 
 HERE = TaskMove(WHOLE, -1, -1)
 """A gang's new run, on the nodes that it has."""
@@ -248,6 +248,8 @@ class _Gang:
             and returns_here(operation)
         )
         is_kept_away = not is_early and self._is_kept_away()
+        if cause is None and operation is not None and self._comes_back_to_a_drain(operation):
+            cause = EndCause.DRAINED
         if is_kept_away and cause is None and after(self.known.changed, START_SPAN) <= now:
             cause = self._why_elsewhere(operation)
         if cause is not None:
@@ -278,6 +280,13 @@ class _Gang:
             for spread in self.held.claim.spreads
             for node in spread.nodes
         )
+
+    def _comes_back_to_a_drain(self, operation: OperationRow) -> bool:
+        """Whether it stopped to return to nodes of which somebody wants one empty meanwhile: then it moves, at once."""
+        if operation.answer is not Answer.STOP_AND_RETURN:
+            return False
+        nodes = (node for spread in self.held.claim.spreads for node in spread.nodes)
+        return any(is_drained(self.image.capacity, node) for node in nodes)
 
     def _why_elsewhere(self, operation: OperationRow | None) -> EndCause:
         """What its nodes do to it, or else what it was stopped for."""

@@ -39,7 +39,7 @@ from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
 from core.rules.health import failed_soon
 from core.rules.operations import leaves_its_node, may_run_anew
-from core.rules.places import keeps_away
+from core.rules.places import is_drained, keeps_away
 
 HEARD_OF_RUNS: tuple[type[Message], ...] = (RecordTasksDown, RecordTasksGone, RecordTasksUp, ReviseClaim)
 
@@ -170,8 +170,13 @@ class RunRecords:
                 is_worked_on = _waits_for_its_window(state, operation) or (
                     leaves_its_node(operation) and not capacity.is_open(node)
                 )
+                comes_back = operation.answer is Answer.STOP_AND_RETURN
                 short.update(
-                    (other, None) for other in nodes if is_worked_on or self._keeps_away(state, other)
+                    (other, None)
+                    for other in nodes
+                    if is_worked_on
+                    or self._keeps_away(state, other)
+                    or (comes_back and is_drained(capacity, other))
                 )
                 continue
             job = held.claim.jobs[job_and_rank(move.task)[0]]

@@ -48,7 +48,7 @@ from core.nouns.operation import OperationKind, OperationPhase, TaskMove, job_an
 from core.nouns.placement import Spread
 from core.nouns.workload import EndCause
 from core.rules.operations import leaves_its_node, may_move_back, returns_here
-from core.rules.places import keeps_away
+from core.rules.places import is_drained, keeps_away
 
 BY_ITSELF = (EndCause.TASK_FAILED, EndCause.START_FAILED, EndCause.NODE_FAILED)
 """Why a task is down that nobody stopped, on a node that is heard: it would fail again as fast as it was started."""
@@ -420,6 +420,8 @@ class _Tasks:
         capacity, maintenance = self.image.capacity, self.image.maintenance
         is_kept_away = keeps_away(capacity, maintenance, task.node)
         if operation.kind is OperationKind.MOVE and returns_here(operation):
+            if is_drained(capacity, task.node):
+                return self.now, False
             if operation.source in maintenance.rows:
                 return None, True
             # It is over. Its node is waited for as a start would be, and then it goes elsewhere after all.

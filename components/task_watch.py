@@ -11,6 +11,8 @@ from core.events.control import (
     ClaimRevised,
     DomainLost,
     MaintenanceMoved,
+    NodesClosed,
+    NodesOpened,
     OperationsBegun,
     TasksDown,
     TasksGone,
@@ -31,7 +33,8 @@ from core.images.control import AttemptControl
 from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import TASKS_LOOK
-from core.nouns.operation import WHOLE, OperationPhase, TaskMove, task_number
+from core.nouns.maintenance import ClosureKind
+from core.nouns.operation import WHOLE, Answer, OperationPhase, TaskMove, task_number
 
 LEADER = task_number(0, 0)
 """The task whose checkpoints are its attempt's."""
@@ -167,6 +170,8 @@ class Watches:
                 return self._returned(worker, at)
             case MaintenanceMoved(maintenance=maintenance):
                 return self._over(image, maintenance, at)
+            case NodesClosed(kind=ClosureKind.DRAIN) | NodesOpened(kind=ClosureKind.DRAIN):
+                return self._drained(image, at)
         return self._fold_of_attempt(image, event, at)
 
     def _fold_of_attempt(self, image: RegionImage, event: Event, at: Instant) -> list[AttemptKey]:
@@ -237,6 +242,21 @@ class Watches:
             if tasks:
                 watch.look_at_whole(at)
                 found.append(key)
+        return found
+
+    def _drained(self, image: RegionImage, at: Instant) -> list[AttemptKey]:
+        """Who stopped to return may not any more, or may after all."""
+        found = []
+        for key in [*self.tasks, *self.gangs]:
+            row = image.control.row(*key)
+            operations = row.operations.values() if row is not None else ()
+            mine = [
+                one.task
+                for one in operations
+                if one.answer is Answer.STOP_AND_RETURN and one.phase is OperationPhase.BEGUN
+            ]
+            if mine:
+                found.extend(self._look(*key, mine, at))
         return found
 
     def _over(self, image: RegionImage, maintenance: str, at: Instant) -> list[AttemptKey]:

@@ -24,7 +24,7 @@ from core.images import RegionImage
 from core.images.control import AttemptControl, OperationRow, TaskPhase
 from core.node_invariants import check_closures, check_node_fact, check_stop, over_budget
 from core.nouns.ids import AttemptKey
-from core.nouns.maintenance import MaintenancePhase
+from core.nouns.maintenance import ClosureKind, MaintenancePhase
 from core.nouns.operation import (
     CHANGE,
     DRAIN,
@@ -342,6 +342,8 @@ class _Attempt:
                     yield 2, f"task {move.task} starts on node {node}, which is none for it"
                 elif capacity.is_lost[node] or (capacity.closed[node] and not stays):
                     yield 2, f"task {move.task} starts on node {node}, which is not open"
+                elif stays and self._returns_to_a_drain(move.task, node):
+                    yield 6, f"task {move.task} returns to node {node}, which is drained"
                 elif self._is_worked_on(node):
                     yield 6, f"task {move.task} starts on node {node} while that is worked on"
                 elif job and not stays:
@@ -349,6 +351,16 @@ class _Attempt:
         for node, need in wanted.items():
             if not capacity.available(node).covers(need):
                 yield 1, f"tasks start without room on node {node}"
+
+    def _returns_to_a_drain(self, task: int, node: int) -> bool:
+        answers = [
+            o.answer
+            for o in self.row.operations.values()
+            if o.task == task and o.phase is OperationPhase.BEGUN
+        ]
+        drains = [one for one in self.before.capacity.closures.values() if one.kind is ClosureKind.DRAIN]
+        is_inside = any(first <= node <= last for one in drains for first, last in one.nodes)
+        return is_inside and Answer.STOP_AND_RETURN in answers
 
     def _is_worked_on(self, node: int) -> bool:
         """Within the window of something that needs it empty."""

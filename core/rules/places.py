@@ -76,6 +76,14 @@ def keeps_away(capacity: Capacity, maintenance: Maintenance, node: int) -> bool:
     return False
 
 
+def is_drained(capacity: Capacity, node: int) -> bool:
+    """Whether somebody wants the node empty: what was to return to it moves instead."""
+    return capacity.closed[node] > 0 and any(
+        closure.kind is ClosureKind.DRAIN and any(first <= node <= last for first, last in closure.nodes)
+        for closure in capacity.closures.values()
+    )
+
+
 def _number(name: str) -> list[int]:
     """The number that a name is, if it is one that a node or a rack may have."""
     return [int(name)] if name.isdecimal() and len(name) <= NUMBER_LENGTH_MAX else []

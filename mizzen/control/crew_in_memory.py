@@ -140,6 +140,8 @@ class CrewInMemory:
             self._end(EndCause(attempt.stop_cause))
         elif self._is_broken():
             self._end(EndCause.NODE_LOST)
+        elif self._is_drained_meanwhile():
+            self._end(EndCause.DRAINED)
         else:
             row = self.row()
             if row is not None and not row.is_ended:
@@ -157,6 +159,17 @@ class CrewInMemory:
         return any(
             self._region.capacity.is_lost[node] for spread in held.claim.spreads for node in spread.nodes
         )
+
+    def _is_drained_meanwhile(self) -> bool:
+        """Whether a gang that stopped to return finds one of its nodes drained."""
+        held = self._region.capacity.holding(WORKLOAD, self.epoch)
+        row = self._region.image.control.row(WORKLOAD, self.epoch)
+        if held is None or row is None or not row.is_paused:
+            return False
+        operation = row.on(WHOLE)
+        comes_back = operation is not None and operation.answer is Answer.STOP_AND_RETURN
+        nodes = (node for spread in held.claim.spreads for node in spread.nodes)
+        return comes_back and any(self._region.is_drained(node) for node in nodes)
 
     def _end(self, cause: EndCause) -> None:
         row = self.row()
@@ -195,10 +208,10 @@ class CrewInMemory:
     def _moves_of(self, operation: OperationRow, task: TaskRow, free: list[int]) -> list[TaskMove]:
         """Where one task goes; takes that node out of those that are free."""
         number = operation.task
-        if (
-            operation.answer is Answer.STOP_AND_RETURN
-            and operation.source in self._region.image.maintenance.rows
-        ):
+        comes_back = operation.answer is Answer.STOP_AND_RETURN
+        if comes_back and task.node >= 0 and self._region.is_drained(task.node):
+            return [TaskMove(number, task.node, free.pop(0))] if free else []
+        if comes_back and operation.source in self._region.image.maintenance.rows:
             return []  # It returns when that is over.
         if number == WHOLE:
             return [TaskMove(WHOLE, -1, -1)] if self._may_gang_return() else []

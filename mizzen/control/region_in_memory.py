@@ -18,7 +18,7 @@ from core.messages.control import JobHandle, TaskControlRequest
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
 from core.nouns.instant import SECOND, Instant, earliest
 from core.nouns.workload import EndCause, Phase
-from core.rules.places import keeps_away
+from core.rules.places import is_drained, keeps_away
 
 REGION = RegionName("test")
 WORKLOAD = WorkloadId("w-1")
@@ -67,6 +67,10 @@ class RegionInMemory:
     def may_start(self, node: int) -> bool:
         """Whether a task that was on a node may start there again."""
         return not keeps_away(self.capacity, self.image.maintenance, node)
+
+    def is_drained(self, node: int) -> bool:
+        """Whether what was to return to a node moves instead."""
+        return is_drained(self.capacity, node)
 
     def take_request(self) -> TaskControlRequest | None:
         """One that a controller is asked now. What is out of date by now will be asked anew."""

@@ -14,6 +14,7 @@ from core.nouns.instant import Instant
 from core.nouns.maintenance import MaintenancePhase
 from core.nouns.operation import WHOLE, Answer, OperationKind, OperationPhase, job_and_rank
 from core.rules.operations import returns_here
+from core.rules.places import is_drained
 
 
 class WaitKind(StrEnum):
@@ -137,7 +138,7 @@ class Waits:
         task = row.tasks[occupant.task]
         match operation.phase:
             case OperationPhase.BEGUN:
-                return _begun(task, operation)
+                return _begun(task, operation, is_drained=self._is_drained(task.node))
             case OperationPhase.ACKED:
                 return self._acked(key, row, task, operation)
         return self._asked(key, row, task, operation)
@@ -199,6 +200,9 @@ class Waits:
             return Wait(WaitKind.CHECKPOINT, operation.acked_at, at, str(operation.after_step))
         return self._free(key, row, task, operation, operation.acked_at)
 
+    def _is_drained(self, node: int) -> bool:
+        return node >= 0 and is_drained(self._image.capacity, node)
+
     def _is_ahead(self, operation: OperationRow) -> bool:
         planned = self._image.maintenance.rows.get(operation.source)
         return planned is not None and planned.phase is not MaintenancePhase.OPEN
@@ -225,9 +229,10 @@ class Waits:
         return self._down[key]
 
 
-def _begun(task: TaskRow, operation: OperationRow) -> Wait:
+def _begun(task: TaskRow, operation: OperationRow, *, is_drained: bool) -> Wait:
     if task.phase is TaskPhase.GONE:
-        if _returns(operation):
+        moves_instead = is_drained and operation.answer is Answer.STOP_AND_RETURN
+        if _returns(operation) and not moves_instead:
             kind = WaitKind.RETURN if operation.source else WaitKind.FIRST
             return Wait(kind, task.since, what=operation.source or str(operation.kind))
         if operation.is_stuck:

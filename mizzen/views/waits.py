@@ -14,6 +14,7 @@ from core.nouns.limits import CONTROL_SILENCE_MAX
 from core.nouns.maintenance import MaintenancePhase
 from core.nouns.operation import WHOLE, Answer, OperationKind, OperationPhase, job_and_rank
 from core.rules.operations import returns_here
+from core.rules.places import is_drained
 from mizzen.views.moments import short_text
 
 Controllers = Mapping[tuple[str, str], ControllerShown]
@@ -111,6 +112,9 @@ class Waits:
             return Wait("stopping", "its gang to stop" if is_gang else "its run to stop")
         if task.phase is TaskPhase.STARTING:
             return Wait("start", "its gang to come up" if is_gang else "its new run to come up")
+        is_drained_too = task.node >= 0 and is_drained(self._image.capacity, task.node)
+        if operation.answer is Answer.STOP_AND_RETURN and is_drained_too:
+            return Wait("room", "room on another node: its own is drained, so it does not return")
         if operation.answer is Answer.STOP_AND_RETURN and operation.source in self._image.maintenance.rows:
             return Wait("return", f"the end of {operation.source}, after which it starts there again")
         if returns_here(operation) or (operation.kind is OperationKind.START and task.node >= 0):

@@ -237,6 +237,23 @@ def test_paused_gang_whose_nodes_are_in_quarantine(start: Start) -> None:
     assert {RecordEnd(EU, *attempt(), EndCause.MAINTENANCE)} == set(told)
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_paused_gang_of_which_a_node_is_drained_meanwhile(start: Start, *, is_over: bool) -> None:
+    """T16: it is not started where somebody wants nothing left: it goes elsewhere at once, by the drain."""
+    broker = maintained(start)
+    if is_over:
+        over(broker)
+    broker.machine.fact(EU_LOG, NodesClosed("d-1", ClosureKind.DRAIN, ((2, 2),), "new PDU"))
+    told = broker.machine.wake()
+    assert [RecordEnd(EU, *attempt(), EndCause.DRAINED)] == words(told, ReviseClaim, RecordEnd)
+
+
+def test_paused_gang_that_restarts_on_a_drained_node(start: Start) -> None:
+    """It agreed to be restarted and not to leave: that is asked for by an operation of its own."""
+    broker = gone(restarting(start, NodesClosed("d-1", ClosureKind.DRAIN, ((2, 2),), "new PDU")))
+    assert [ReviseClaim(EU, *attempt(), 1, (HERE,))] == words(broker.machine.wake(), ReviseClaim, RecordEnd)
+
+
 def test_paused_gang_that_is_cancelled(start: Start) -> None:
     """Nothing runs: its end is recorded at once, however long ago its workers forgot it."""
     broker = maintained(start)

@@ -116,6 +116,33 @@ def test_stop_and_return(start: Start) -> None:
     assert [TasksUp, OperationsDone] == kinds(up(machine, 0))
 
 
+@pytest.mark.parametrize("kind", [Kind.SERVICE, Kind.TRAINING])
+def test_stop_and_return_to_a_node_that_is_drained_meanwhile(start: Start, kind: Kind) -> None:
+    """T16: whoever says it, nothing starts there again; a task of a service may go elsewhere, also before the work is over."""
+    machine = a_store(start)
+    serve(machine, kind=kind)
+    name = plan(machine, 0, kind=MaintenanceKind.NETWORK, starts_in=60)
+    is_gang = kind is Kind.TRAINING
+    task = WHOLE if is_gang else 0
+    operate(machine, MOVE, *([] if is_gang else [0]), source=name)
+    consent(machine, 1, answer=Answer.STOP_AND_RETURN)
+    machine.wait(seconds(60))
+    machine.hear(MoveMaintenance(EU, name, MaintenancePhase.OPEN))
+    begin(machine, 1)
+    gone(machine, task)
+    drain(machine, 0)
+    here = (WHOLE, -1, -1) if is_gang else (0, 0, 0)
+    for _ in range(2):
+        assert NOTHING == revise(machine, here, agent="")
+        machine.wait(seconds(60))
+        machine.hear(MoveMaintenance(EU, name, MaintenancePhase.OVER))
+    if not is_gang:
+        assert [ClaimRevised(*attempt(), 1, (TaskMove(0, 0, 3),))] == facts(revise(machine, (0, 0, 3)))
+        return
+    undrain(machine, 0)
+    assert [ClaimRevised(*attempt(), 1, (TaskMove(*here),))] == facts(revise(machine, here, agent=""))
+
+
 def test_stop_and_return_of_what_is_cancelled(start: Start) -> None:
     """T16: the window never comes, so nothing stops, by nobody's word."""
     machine = a_store(start)

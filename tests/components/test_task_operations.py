@@ -15,6 +15,7 @@ from core.events.control import (
     MaintenanceMoved,
     MaintenancePlanned,
     NodesClosed,
+    NodesOpened,
     OperationsDone,
     OperationsRequested,
     TasksDown,
@@ -328,6 +329,24 @@ def test_task_that_stopped_for_a_maintenance_returns_after_it(start: Start, *, i
         assert NEVER == words(service.broker.wait(seconds(10), W0), *NEW_RUNS)
         service.fact(NodesReturned(W1, (2, 3)))
     assert [(TaskMove(2, 2, 2),)] == [one.moves for one in service.look(*NEW_RUNS)]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_task_whose_node_is_drained_meanwhile(start: Start, *, is_over: bool) -> None:
+    """T16: it does not return, and goes elsewhere without waiting; once that is lifted it returns after all."""
+    service = stopped_to_return(start)
+    over = MaintenanceMoved("m-1", MaintenancePhase.OVER)
+    opened = NodesOpened("m-1", ClosureKind.MAINTENANCE, ((2, 3),))
+    if is_over:
+        service.fact(over, opened)
+    service.machine.hear(AgentPresent(EU, A0))
+    service.fact(NodesClosed("d-1", ClosureKind.DRAIN, ((2, 2),), "new PDU"))
+    told = service.look(*NEW_RUNS)
+    assert [(TaskMove(2, 2, -1),)] == [one.tasks for one in told if isinstance(one, PlaceTasks)]
+    assert NEVER == [one for one in told if isinstance(one, ReviseClaim)]
+    service.fact(NodesOpened("d-1", ClosureKind.DRAIN, ((2, 2),)), *([] if is_over else [over, opened]))
+    told = words(service.broker.wait(PLACE_AGAIN, W0, W1), ReviseClaim)
+    assert {(TaskMove(2, 2, 2),)} == {one.moves for one in told}
 
 
 def test_task_whose_node_does_not_return_from_its_maintenance(start: Start) -> None:

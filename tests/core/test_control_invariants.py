@@ -515,6 +515,28 @@ def test_closures_that_cannot_be() -> None:
     assert 2 == len(broken(lifted))
 
 
+def test_return_to_a_node_that_is_drained() -> None:
+    """T16: what stopped to return moves instead; what is only restarted may start again."""
+    over = MaintenanceMoved("m-1", MaintenancePhase.OVER)
+    opened = NodesOpened("m-1", ClosureKind.MAINTENANCE, ((0, 0),))
+    drain = NodesClosed("d-9", ClosureKind.DRAIN, ((0, 0),), "fan")
+    back = ClaimRevised(*W1, 1, (TaskMove(0, 0, 0),))
+    gone = TasksGone(*W1, (0,))
+    returns = (
+        *WORK,
+        asked(MOVE, source="m-1"),
+        answered(sequence=8, answer=Answer.STOP_AND_RETURN),
+        OPEN,
+        begun(),
+        gone,
+        opened,
+        over,
+    )
+    assert [] == broken(back, *returns)
+    assert ["w-1.1: task 0 returns to node 0, which is drained"] == broken(back, *returns, drain)
+    assert [] == broken(back, asked(RESTART, 0), answered(), begun(), gone, drain)
+
+
 def test_nodes_that_cannot_join_what_is_closed() -> None:
     """T22: what is not there, was in it already, is in use, or comes to what is over."""
     into = ScopeJoined("d-1", ClosureKind.DRAIN, ((0, 0),))

@@ -191,6 +191,25 @@ async def test_answers_to_maintenance(answer: Answer, kind: MaintenanceKind, *, 
     assert (0 if answer is Answer.IGNORE else 1) == harness.run_of(0)
 
 
+@pytest.mark.parametrize("is_gang", [False, True])
+async def test_node_that_is_drained_while_its_task_is_to_return(*, is_gang: bool) -> None:
+    """T16: it goes elsewhere instead."""
+    harness = ControllerHarness(
+        Says(lambda request: [Ack(one.operation, Answer.STOP_AND_RETURN) for one in request.requests]),
+        tasks=1,
+        spares=1,
+        is_gang=is_gang,
+        takes_seconds=10,
+    )
+    node = harness.node_of(0)
+    await harness.notice(0, kind=MaintenanceKind.REBOOT, starts_in_seconds=100, lasts_seconds=500)
+    await harness.pass_seconds(110)
+    assert 1 == len(harness.unavailable())
+    await harness.drain(0)
+    await harness.pass_seconds(60)
+    assert ([], False) == (harness.unavailable(), harness.node_of(0) == node)
+
+
 async def test_limits_hold_whatever_is_acknowledged() -> None:
     """T18: more than the job allows is not begun, with everything acknowledged; a failure counts against it."""
     harness = ControllerHarness(Says(all_of), tasks=10, unavailable_max=3, takes_seconds=60)

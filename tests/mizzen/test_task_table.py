@@ -33,6 +33,7 @@ from tests.mizzen.nodes_scene import (
     asked,
     at,
     begun,
+    drained,
     failed,
     gang,
     gone,
@@ -171,6 +172,19 @@ WAITS: dict[str, tuple[Sequence[Event], tuple[str, str]]] = {
             gone("w-1", 0),
         ),
         ("return", "the end of m-1, after which it starts there again"),
+    ),
+    "another node, for its own is drained": (
+        (
+            *HELD,
+            *IN_WINDOW,
+            asked("w-1", 0, source="m-1"),
+            answered("w-1", ack(answer=Answer.STOP_AND_RETURN)),
+            opens(),
+            begun("w-1"),
+            gone("w-1", 0),
+            drained(0),
+        ),
+        ("room", "room on another node: its own is drained, so it does not return"),
     ),
     "its new run to come up": (
         (*SERVICE, users(0), begun("w-1"), gone("w-1", 0), moved("w-1", 0, 0, 0)),
