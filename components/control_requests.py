@@ -1,10 +1,11 @@
 """What a controller is asked: the whole state of one attempt, as Twine's six fields and what it acknowledged."""
 
+from collections.abc import Mapping, Sequence
+
 from msgspec.structs import replace
 
 from core.codec import encode
 from core.images import RegionImage
-from core.images.capacity import Closure
 from core.images.control import AttemptControl, OperationRow
 from core.messages.control import (
     AdvanceNotice,
@@ -17,15 +18,26 @@ from core.nouns.ids import AttemptKey, RegionName, TenantName
 from core.nouns.instant import Instant
 from core.nouns.limits import CONTROL_ASKED_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_SPARE
 from core.nouns.operation import DRAIN, MAINTENANCE, WHOLE, OperationPhase, Outcome, task_number
-from core.nouns.placement import nodes_of_ranks, numbers_in
+from core.nouns.placement import nodes_of_ranks
+
+Closing = Mapping[int, Sequence[str]]
 
 REQUEST_BYTES_MAX = MESSAGE_BYTES_MAX - MESSAGE_BYTES_SPARE
 
 
 def request_of(
-    region: RegionName, image: RegionImage, key: AttemptKey, row: AttemptControl, now: Instant
+    region: RegionName,
+    image: RegionImage,
+    closing: Closing,
+    key: AttemptKey,
+    row: AttemptControl,
+    now: Instant,
 ) -> TaskControlRequest:
-    """The request that the image makes now, small enough to be said. `now` is on the keeper's clock, as well as can be told."""
+    """The request that the image makes now, small enough to be said.
+
+    closing   what empties each closed node (`closing_of`)
+    now       on the keeper's clock, as well as can be told
+    """
     asked = [
         (number, operation)
         for number, operation in row.operations.items()
@@ -41,7 +53,7 @@ def request_of(
             OperationCompleted(number, operation.kind, operation.task, Outcome(operation.outcome))
             for number, operation in done[:CONTROL_ASKED_MAX]
         ),
-        notices=_notices(image, key, row, now),
+        notices=_notices(image, closing, key, row, now),
         unhealthy=tuple(row.unavailable()),
         sequence=row.changed,
         acked=tuple(sorted(row.acknowledged())),
@@ -92,17 +104,25 @@ def _asked(number: int, operation: OperationRow, now: Instant) -> OperationAsked
 
 
 def _notices(
-    image: RegionImage, key: AttemptKey, row: AttemptControl, now: Instant
+    image: RegionImage, closing: Closing, key: AttemptKey, row: AttemptControl, now: Instant
 ) -> tuple[AdvanceNotice, ...]:
-    """One for each drain and maintenance that any of its live operations is for."""
-    tasks: dict[str, list[int]] = {}
-    for operation in row.operations.values():
-        if operation.is_live and operation.source in image.capacity.closures:
-            tasks.setdefault(operation.source, []).append(operation.task)
+    """One for each drain and maintenance that any of its tasks is under, or that an operation is for.
+
+    Also where nothing is asked for it yet: an update that its controller holds stands before a drain that can wait.
+    """
+    live = [operation for operation in row.operations.values() if operation.is_live]
+    tasks: dict[str, set[int]] = {}
+    for task, node in _places(image, key, row) if closing and live else ():
+        for source in closing.get(node, ()):
+            tasks.setdefault(source, set()).add(task)
+    for operation in live:
+        if operation.source in image.capacity.closures:
+            touched = tasks.setdefault(operation.source, set())
+            if operation.task != WHOLE or not touched:
+                touched.add(operation.task)
     notices = []
-    for source, touched in sorted(tasks.items()):
+    for source, numbers in sorted(tasks.items()):
         closure = image.capacity.closures[source]
-        numbers = _ranks_on(image, key, closure) if WHOLE in touched else touched
         planned = image.maintenance.rows.get(source)
         ends_at = planned.starts_at if planned is not None else closure.at + closure.deadline
         has_deadline = planned is not None or closure.deadline > 0
@@ -119,15 +139,13 @@ def _notices(
     return tuple(notices)
 
 
-def _ranks_on(image: RegionImage, key: AttemptKey, closure: Closure) -> list[int]:
-    """The tasks of a gang that are on these nodes: what its controller may have to do without."""
+def _places(image: RegionImage, key: AttemptKey, row: AttemptControl) -> list[tuple[int, int]]:
+    """Where each task is: of a gang those that its controller may have to do without."""
+    if row.stands_alone:
+        return [(number, task.node) for number, task in row.tasks.items() if not task.is_missed]
     held = image.capacity.holding(*key)
-    if held is None:
-        return [WHOLE]
-    nodes = set(numbers_in(closure.nodes))
     return [
-        task_number(job, rank)
-        for job, spread in enumerate(held.claim.spreads)
+        (task_number(job, rank), node)
+        for job, spread in enumerate(held.claim.spreads if held is not None else ())
         for rank, node in enumerate(nodes_of_ranks(spread))
-        if node in nodes
     ]

@@ -387,7 +387,7 @@ class TaskControl:
             again_at = earliest(again_at, after(now, COMMAND_SAY_AGAIN))
         notes: list[Note] = []
         if asked:
-            messages.append(request_of(self.region, state.image, key, row, keepers))
+            messages.append(request_of(self.region, state.image, state.closing, key, row, keepers))
             notes.append(Asked(key, row.changed))
         return messages, notes, again_at
 

@@ -19,6 +19,7 @@ from core.events.control import (
     ControlAnswered,
     ControlForgotten,
     DomainLost,
+    NodesClosed,
     NodesOpened,
     OperationsBegun,
     OperationsDone,
@@ -51,7 +52,7 @@ from core.nouns.operation import (
     job_and_rank,
     task_number,
 )
-from core.nouns.placement import Claim, nodes_of_ranks
+from core.nouns.placement import Claim, nodes_of_ranks, numbers_in, runs_of
 from core.nouns.workload import EndCause, JobSpec, Kind
 
 FORGIVEN_AFTER: Nanoseconds = seconds(300)
@@ -151,6 +152,8 @@ class AttemptControl(Struct):
     changed: int = 0
     answered: int = 0
     """The newest request that its controller is known to have answered."""
+    nodes: tuple[tuple[int, int], ...] = ()
+    """Of a gang, as runs: it starts again where it is, or not under this epoch."""
 
     def on(self, task: int) -> OperationRow | None:
         """The live operation on a task."""
@@ -176,6 +179,11 @@ class AttemptControl(Struct):
         whole = self.tasks.get(WHOLE)
         return whole is not None and whole.phase is TaskPhase.GONE
 
+    def is_on(self, nodes: set[int]) -> bool:
+        """Whether a gang is on one of these nodes, or a task that is not missed anyhow."""
+        tasks = {task.node for task in self.tasks.values() if not task.is_missed}
+        return not nodes.isdisjoint(tasks if self.stands_alone or self.is_ended else numbers_in(self.nodes))
+
     def acknowledged(self) -> list[int]:
         """Tasks on which something may begin without a further word."""
         return [
@@ -200,7 +208,8 @@ class Control(Section):
         NodesLost: "_nodes_lost",
         DomainLost: "_domain_lost",
         NodesReturned: "_nodes_returned",
-        NodesOpened: "_nodes_opened",
+        NodesClosed: "_nodes_shut",
+        NodesOpened: "_nodes_shut",
         TasksDown: "_down",
         TasksGone: "_gone",
         ClaimRevised: "_revised",
@@ -241,6 +250,7 @@ class Control(Section):
         row = AttemptControl(claim.control, claim.tenant, claim.jobs, claim.spec_revision)
         row.saved_step = claim.resume_step
         if not stands_alone:
+            row.nodes = runs_of({node for spread in claim.spreads for node in spread.nodes})
             self.specs.setdefault(event.workload, {})[event.epoch] = row
             return
         row.stands_alone = True
@@ -311,14 +321,17 @@ class Control(Section):
             if task.phase is not TaskPhase.GONE:
                 _enter(row, task, TaskPhase.GONE, fact, task.cause)
 
-    def _nodes_opened(self, fact: Fact) -> None:
-        """Whoever was told of this drain or maintenance is told no more, before what it called for is withdrawn."""
+    def _nodes_shut(self, fact: Fact) -> None:
+        """Of a drain or a maintenance whoever is asked anything is told, and no more once it is lifted, before what it called
+        for is withdrawn; also where its own operation waits behind another.
+        """
         event = fact.event
-        assert isinstance(event, NodesOpened)
-        for epochs in self.rows.values():
-            for row in epochs.values():
-                if any(o.is_live and o.source == event.source for o in row.operations.values()):
-                    row.changed = fact.sequence
+        assert isinstance(event, NodesClosed | NodesOpened)
+        nodes = set(numbers_in(event.nodes)) if event.kind.empties else set()
+        for row in (row for epochs in self.rows.values() for row in epochs.values() if nodes):
+            live = [operation for operation in row.operations.values() if operation.is_live]
+            if any(one.source == event.source for one in live) or (live and row.is_on(nodes)):
+                row.changed = fact.sequence
 
     def _on(self, nodes: set[int]) -> list[tuple[AttemptControl, TaskRow]]:
         return [

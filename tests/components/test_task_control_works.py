@@ -6,7 +6,7 @@ from core.nouns.instant import seconds
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import Answer, BegunBy, OperationKind, OperationPhase, Outcome
 from tests.builders import EU
-from tests.components.controlling import Pair, Start, a_service, t
+from tests.components.controlling import Pair, Start, a_gang, a_service, t
 from tests.components.operators import drain, phases, plan
 
 
@@ -184,6 +184,40 @@ def test_drain_with_a_deadline(start: Start) -> None:
     assert [] == pair.recorded(OperationsBegun)
     pair.wait(seconds(3))
     assert [BegunBy.DEADLINE] == [event.by for event in pair.recorded(OperationsBegun)]
+
+
+def test_drain_behind_an_update_that_is_held(start: Start) -> None:
+    """T10, T17: its controller is told at once, though nothing is asked for it; after the update it is. Lifted, it is told no more."""
+    pair = Pair(start)
+    pair.grant(a_service())
+    pair.operate(OperationKind.UPDATE, t(0))
+    assert () == pair.request().notices
+    sequence = pair.request().sequence
+    drain(pair, 0)
+    request = pair.request()
+    assert [("d-1", None, (t(0),), 0)] == [
+        (one.notice, one.kind, one.tasks, one.starts_in) for one in request.notices
+    ]
+    assert request.sequence > sequence
+    assert [(OperationKind.UPDATE, "")] == [(asked.kind, asked.notice) for asked in request.requests]
+    drain(pair, 0, 3, deadline=seconds(60))
+    assert ["d-1", "d-2"] == [one.notice for one in pair.request().notices]
+    revision = pair.store.state.image.maintenance.revision
+    for name in ("d-1", "d-2"):
+        pair.hear(UndrainNodes(EU, Scope(ScopeKind.NODE, ()), revision, "olga", name))
+        revision += 1
+    assert () == pair.request().notices
+
+
+def test_gang_hears_of_a_drain_behind_a_restart_that_is_held(start: Start) -> None:
+    """T10: with the ranks that are concerned."""
+    pair = Pair(start)
+    pair.grant(a_gang())
+    pair.operate(OperationKind.RESTART)
+    drain(pair, 1)
+    request = pair.request()
+    assert ["restart"] == [asked.kind for asked in request.requests]
+    assert [("d-1", (t(1),))] == [(one.notice, one.tasks) for one in request.notices]
 
 
 def test_deadline_takes_the_place_of_patience(start: Start) -> None:

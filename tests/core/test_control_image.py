@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from components.control_requests import request_of
+from components.control_wants import closing_of
 from core.control_invariants import check_control
 from core.events.control import (
     AcksExpired,
@@ -114,7 +115,7 @@ def test_requests_of_a_random_history_are_numbered(seed: int) -> None:
             assert found is not None
             if not found.spec.controller:
                 continue  # Nobody is asked.
-            now = request_of(EU, image, key, found, START)
+            now = request_of(EU, image, closing_of(image), key, found, START)
             was = before.get(key, now)
             if content(was) != content(now):
                 assert fact.sequence == now.sequence > was.sequence, fact.event
@@ -358,9 +359,24 @@ def test_request_when_a_drain_is_lifted() -> None:
     drained = [closed, asked(OperationKind.MOVE, 0, source="d-1")]
     found = row(*drained, NodesOpened("d-1", ClosureKind.DRAIN, ((0, 0),)))
     assert found.changed > row(*drained).changed
-    other = NodesClosed("d-2", ClosureKind.DRAIN, ((0, 0),), "fan")
-    same = row(*drained, other, NodesOpened("d-2", ClosureKind.DRAIN, ((0, 0),)))
-    assert same.changed == row(*drained).changed, "it was asked for by another"
+    other = NodesClosed("d-2", ClosureKind.DRAIN, ((3, 3),), "fan")
+    same = row(*drained, other, NodesOpened("d-2", ClosureKind.DRAIN, ((3, 3),)))
+    assert same.changed == row(*drained).changed, "nothing of it is there"
+
+
+@pytest.mark.parametrize("is_gang", [False, True])
+def test_request_when_nodes_are_drained_behind_an_operation(*, is_gang: bool) -> None:
+    """Its notice is news, and so is its end; what is closed for no leaving, or elsewhere, is none; nor is it when nobody is asked."""
+    of = (joined(), granted(GANG if is_gang else SERVICE), GangStarted(*W1))
+    held = asked(OperationKind.RESTART, WHOLE if is_gang else 0)
+    drain, lift = (kind("d-1", ClosureKind.DRAIN, ((0, 0),), "fan") for kind in (NodesClosed, NodesOpened))
+    before, noticed = row(held, of=of), row(held, drain, of=of)
+    assert noticed.changed > before.changed
+    assert row(held, drain, lift, of=of).changed > noticed.changed
+    elsewhere = replace(drain, nodes=((3, 3),))
+    suspect = NodesClosed("suspicion", ClosureKind.SUSPECT, ((0, 0),), "fan")
+    for news in (elsewhere, suspect):
+        assert before.changed == row(held, news, of=of).changed
 
 
 # Ends.
