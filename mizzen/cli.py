@@ -3,6 +3,7 @@
 Commands are named here and imported when they are asked for, so that `mizzen version` starts as fast as Python does.
 """
 
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -11,6 +12,9 @@ from itertools import takewhile
 from cyclopts import App, CycloptsError, Parameter
 
 from mizzen.answers import FAILED, INTERRUPTED, MISUSED, CommandError, tell_problem
+
+_NEGATIVE = re.compile(r"-[0-9.]")
+_OPTION = re.compile(r"--[a-z][a-z-]*")
 
 app = App(
     name="mizzen",
@@ -101,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     is_json = "--json" in takewhile("--".__ne__, words)  # What follows `--` is for somebody else.
     try:
-        done = app(words, exit_on_error=False, print_error=False)
+        done = app(with_negatives(words), exit_on_error=False, print_error=False)
     except CycloptsError as error:
         tell_problem(f"{_sentence(error)} `{_help_for(error)}` shows what there is.", is_json=is_json)
         return MISUSED
@@ -117,6 +121,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell_problem(f"this is a mistake in Mizzen; please report it: {_place(error)}", is_json=is_json)
         return FAILED
     return done if isinstance(done, int) else 0
+
+
+def with_negatives(words: Sequence[str]) -> list[str]:
+    """`--deadline -5m` as `--deadline=-5m`: no option begins with a digit, so who reads the value can say what is wrong with it."""
+    found: list[str] = []
+    ours = list(takewhile("--".__ne__, words))
+    for word in ours:
+        if _NEGATIVE.match(word) and found and _OPTION.fullmatch(found[-1]):
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return [*found, *words[len(ours) :]]
 
 
 def _sentence(error: CycloptsError) -> str:

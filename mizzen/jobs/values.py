@@ -42,6 +42,10 @@ def span_of(text: str) -> Nanoseconds:
     if match is not None and any(match.groups()):
         parts = [Decimal(match[unit] or 0) * length for unit, length in _UNITS.items()]
         return _span(text, sum(parts, Decimal(0)))
+    if text.startswith("-"):
+        raise Unreadable(
+            f"{shown(text)} is no span, for it is less than nothing; write for example 90s, 5m, 1h30m or 1:30:00"
+        )
     if ":" in text or "-" in text:
         return clock_of(text)
     raise Unreadable(f"{shown(text)} is no span; write for example 90s, 5m, 1h30m or 1:30:00")

@@ -16,7 +16,7 @@ from core.events.queue import RegionAdded
 from core.fact import Fact
 from core.nouns.ids import GLOBAL_LOG, RegionName, region_log
 from core.nouns.instant import Instant
-from mizzen.cli import main
+from mizzen.cli import main, with_negatives
 from runtime.wiring import BUILD, ROLES
 from scenarios.scenario import library, load_scenario
 from scenarios.swarm import mix_of
@@ -77,6 +77,11 @@ MISTAKES = {
     "restart w-1 --tasks 3-": "3- is no rank; write --tasks 3,5-7",
     "move w-1 --deadline soon": "--deadline: soon is no span; write for example 90s",
     "move w-1 --deadline 0s": "--deadline: it must be longer than zero",
+    "move w-1 --deadline -5m": "--deadline: -5m is no span, for it is less than nothing; write for example 90s",
+    "drain d-1 --deadline -5m": "--deadline: -5m is no span, for it is less than nothing; write for example 90s",
+    "drain d-1 --deadline -1:30:00": "--deadline: -1:30:00 is no span, for it is less than nothing",
+    "drain d-1 --deadline": "parameter --deadline requires an argument",
+    "drain d-1 --deadline --watch": "parameter --deadline requires an argument",
     f"move w-1 --reason {'x' * 300}": "a reason has 256 printable characters at most",
     "resize w-1": "parameter --tasks requires an argument",
     "resize w-1 --tasks few": "unable to convert",
@@ -120,6 +125,13 @@ def test_mistake_is_one_sentence(words: str, capsys: Captured) -> None:
     out, err = capsys.readouterr()
     assert "" == out
     assert ["error"] == list(json.loads(err))
+
+
+def test_negative_value_is_its_options() -> None:
+    """Written apart, too; what else begins with a hyphen, or is for somebody else, is left alone."""
+    assert ["drain", "--deadline=-5m", "-w"] == with_negatives(["drain", "--deadline", "-5m", "-w"])
+    for words in (["drain", "-5m"], ["drain", "--deadline=1", "-5m"], ["submit", "x", "--", "--lr", "-5"]):
+        assert words == with_negatives(words)
 
 
 def test_unknown_log_level_is_explained(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
