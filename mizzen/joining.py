@@ -6,10 +6,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from core.images import GlobalImage, RegionImage
+from core.nouns.fleet import UNNUMBERED
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
 from mizzen.answers import MISUSED, CommandError
 from mizzen.plane import FILE, FLEET, FLEET_VARIABLE, Plane, client_of, fetch_image, read_plane
-from runtime.fleet_file import HERE
+from mizzen.spot_options import UNSAID, SpotOptions
+from runtime.fleet_file import HERE, POOL, ZONE
 from runtime.plane import spool_of
 from runtime.tasks.slots import find_devices, inventory_of_this_machine
 from runtime.wiring import Plan, RegionPlan
@@ -40,17 +42,28 @@ def name_of_this_machine() -> str:
     return _NO_NAME.sub("-", socket.gethostname()).strip("-")[:100] or "worker"
 
 
-def plan_of_joining(plane: Plane, region: RegionName, worker: WorkerName, cpu_slots: int) -> Plan:
+def plan_of_joining(
+    plane: Plane, region: RegionName, worker: WorkerName, cpu_slots: int, spot: SpotOptions
+) -> Plan:
     """What this machine brings, numbered by the region when it joins."""
-    inventory = inventory_of_this_machine(worker, find_devices(cpu_slots))
+    inventory = inventory_of_this_machine(
+        worker,
+        find_devices(cpu_slots),
+        rack=UNNUMBERED if spot.rack is None else spot.rack,
+        zone=spot.zone or ZONE,
+        power_domain=spot.power_domain,
+        pool=spot.pool or POOL,
+    )
     return Plan(plane.fleet, (RegionPlan(region, (inventory,)),))
 
 
-async def region_to_join(plane: Plane, wanted: str, member: str, spools: Path) -> RegionName:
+async def region_to_join(
+    plane: Plane, wanted: str, member: str, spools: Path, spot: SpotOptions = UNSAID
+) -> RegionName:
     """The region that is meant: `here`, or the only one there is, if none is named.
 
     A worker of this name may be known there only if its spool is here: two workers of one name would each be taken for the
-    other. Raises CommandError.
+    other. It stays what it was when it first joined. Raises CommandError.
     """
     async with client_of(plane, "joining") as bus:
         try:
@@ -65,6 +78,12 @@ async def region_to_join(plane: Plane, wanted: str, member: str, spools: Path) -
     if member in there.capacity.workers and not spool_of(spools, region, member).exists():
         text = f"region {region} has a worker {member} already, and its spool is not in {spools}"
         raise CommandError(f"{text}; give this one another name with --member", MISUSED)
+    if member in there.capacity.workers:
+        (known, *_) = there.capacity.workers[WorkerName(member)].inventory.groups
+        differs = spot.differs(known)
+        if differs:
+            text = f"worker {member} joined region {region} with {', '.join(differs)}"
+            raise CommandError(f"{text}; say that or nothing, or join anew under another --member", MISUSED)
     return region
 
 

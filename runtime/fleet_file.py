@@ -33,6 +33,7 @@ Count = Annotated[int, Meta(ge=0)]
 
 FLEET = "mizzen"
 POOL = "training"
+ZONE = "zone-0"
 HERE = RegionName("here")
 EMULATED_NODE = Amount(0, 96_000, 1 << 40)
 """What an emulated node has beside its GPUs."""

@@ -16,7 +16,7 @@ def is_sound(inventory: Inventory) -> bool:
 
 
 def numbered(inventory: Inventory, capacity: Capacity) -> Inventory:
-    """The same with numbers for groups that come without: behind all nodes and racks that there are.
+    """The same with numbers for groups that come without: behind all nodes that there are, and all racks, unless theirs is told.
 
     A machine that joins a running region does not know what others are numbered.
     """
@@ -26,9 +26,10 @@ def numbered(inventory: Inventory, capacity: Capacity) -> Inventory:
     rack = max(capacity.rack, default=-1) + 1
     groups = []
     for group in inventory.groups:
-        groups.append(replace(group, first=node, rack_first=rack))
+        is_told = group.rack_first != UNNUMBERED
+        groups.append(replace(group, first=node, rack_first=group.rack_first if is_told else rack))
         node += group.count
-        rack += -(-group.count // max(1, group.nodes_per_rack))
+        rack += 0 if is_told else -(-group.count // max(1, group.nodes_per_rack))
     return replace(inventory, groups=tuple(groups))
 
 

@@ -19,6 +19,7 @@ from mizzen.answers import MISUSED, CommandError, explained
 from mizzen.joining import name_of_this_machine, plan_of_joining, plane_to_join, region_to_join
 from mizzen.options import Json
 from mizzen.plane import FLEET, FLEET_VARIABLE
+from mizzen.spot_options import UNSAID, SpotOptions
 from runtime.clock import Clock, wall_now
 from runtime.errors import HostError
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
@@ -64,6 +65,7 @@ def start(
     slots: Annotated[
         int, Parameter(help="CPU slots of a machine that joins, if it has no GPUs.")
     ] = CPU_SLOTS,
+    spot: SpotOptions = UNSAID,
     host: Annotated[
         str, Parameter(help="Under which address other nodes reach this machine's tasks; found if not named.")
     ] = "",
@@ -77,8 +79,11 @@ def start(
     with explained(UnknownLevel):
         set_up_logs(os.environ, default="info", is_json=True if json else None)
     if join:
-        _join(role, join, region, member or name_of_this_machine(), directory, slots, host)
+        _join(role, join, region, member or name_of_this_machine(), directory, slots, host, spot)
         return
+    if spot.said:
+        text = f"{next(iter(spot.said))} is for a worker that joins a plane; give --join, or say it in the fleet file"
+        raise CommandError(text, MISUSED)
     with explained(FleetFileError):
         plan = plan_of_this_machine() if fleet is None else load_plan(fleet)
     unit = _unit(plan, role, region, member)
@@ -88,7 +93,9 @@ def start(
     _run(plan, units, _Place(url, directory, host or LOOPBACK, directory / CHECKPOINTS, supervised))
 
 
-def _join(role: str, where: str, region: str, member: str, directory: Path, slots: int, host: str) -> None:
+def _join(
+    role: str, where: str, region: str, member: str, directory: Path, slots: int, host: str, spot: SpotOptions
+) -> None:
     """Add this machine to a plane that others keep up. Raises CommandError."""
     if role != "worker":
         raise CommandError(f"only a worker joins; leave --join out to start a {role}", MISUSED)
@@ -96,10 +103,11 @@ def _join(role: str, where: str, region: str, member: str, directory: Path, slot
         raise CommandError("--slots: a machine has one at least", MISUSED)
     if not _MEMBER.fullmatch(member):
         raise CommandError(f"--member: {member!r} is no name; use letters, digits, '-' and '_'", MISUSED)
+    spot.check()
     plane = plane_to_join(where, os.environ.get(FLEET_VARIABLE, "") or FLEET)
     url = _url(plane.url)
-    joined = run(region_to_join(plane, region, member, directory))
-    plan = plan_of_joining(plane, joined, WorkerName(member), slots)
+    joined = run(region_to_join(plane, region, member, directory, spot))
+    plan = plan_of_joining(plane, joined, WorkerName(member), slots, spot)
     print(f"{member} joins region {joined} of {plane.fleet}; Ctrl-C takes it away again", flush=True)
     server = urlsplit(url).hostname or LOOPBACK
     reached = host or (LOOPBACK if server == LOOPBACK else address_of_this_machine(server))

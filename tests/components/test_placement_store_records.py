@@ -80,14 +80,15 @@ def test_nodes_join_once(start: Start) -> None:
 
 
 def test_nodes_that_come_without_numbers(start: Start) -> None:
-    """They stand behind all that there are, in racks of their own; said again, nothing more joins."""
+    """They stand behind all that there are, in racks of their own, or in the rack that is told; said again, nothing more joins."""
     machine = a_store(start)
-    loose = Inventory(WorkerName("w9"), (group(UNNUMBERED, 3, rack_first=UNNUMBERED), group(UNNUMBERED, 1)))
+    own = (group(UNNUMBERED, count, rack_first=UNNUMBERED) for count in (3, 1))
+    loose = Inventory(WorkerName("w9"), (group(UNNUMBERED, 1, rack_first=1), *own))
     (event,) = facts(machine.hear(RecordJoin(EU, loose)))
     assert isinstance(event, NodesJoined)
     last_rack = max(machine.state.image.capacity.rack[:4])
     found = [(one.first, one.rack_first, one.count) for one in event.inventory.groups]
-    assert [(4, last_rack + 1, 3), (7, last_rack + 3, 1)] == found
+    assert [(4, 1, 1), (5, last_rack + 1, 3), (8, last_rack + 3, 1)] == found
     assert NOTHING == machine.hear(RecordJoin(EU, loose))
 
 

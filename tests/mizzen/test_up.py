@@ -185,6 +185,7 @@ def test_plane_of_this_machine(
             "it is not found",
         )
         where = ["--join", ".mizzen", "--member", "second", "--slots", "3", "--directory", "second"]
+        where += ["--zone", "zone-1", "--power-domain", "power-7", "--pool", "shared", "--rack", "0"]
         joining = subprocess.Popen(
             [*command, "start", "worker", *where],
             cwd=tmp_path,
@@ -194,6 +195,13 @@ def test_plane_of_this_machine(
         until(lambda: "second" in says("nodes"), "the second machine does not join")
         again = ["--join", ".mizzen", "--member", "second", "--directory", "elsewhere"]
         assert "another name with --member" in says("start", "worker", *again)
+        moved = says("start", "worker", *where[:8], "--zone", "zone-2", "--rack", "1")
+        assert "worker second joined region here with --zone zone-1, --rack 0; say that or nothing" in moved
+        assert "d-1 drains here-1 (1 node)" in says("drain", "--power-domain", "power-7", "--reason", "fan")
+        for where_else in ("--zone=zone-1", "--pool=shared"):
+            assert "d-" in says("drain", where_else, "--reason", "fan")
+        assert "here-[0-1] (2 nodes)" in says("drain", "--rack", "0", "--reason", "fan", "--yes")
+        assert "lifted" in says("undrain", "--all")
         assert "w-1" in says("cancel", "w-1", "-w")
         assert [] == marked_under(str(tmp_path))
     finally:
