@@ -109,7 +109,7 @@ def _of_the_queue(story: Story, attempt: Attempt, facts: list[Fact]) -> list[Lin
     if closed is None or not isinstance(closed.event, AttemptClosed):
         return []
     event = closed.event
-    text = f"{event.phase}: attempt {event.epoch} ended, {cause_text(event.cause)}"
+    text = f"{event.phase}: attempt {event.epoch} ended, {cause_text(event.cause, attempt.asked_by)}"
     if event.phase == Phase.FAILED:
         text += f"; {_retries_text(story, event.cause)}"
     elif event.phase == Phase.PENDING:

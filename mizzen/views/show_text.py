@@ -11,6 +11,7 @@ from core.nouns.workload import NEVER, JobSpec, Kind, WorkloadSpec
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import (
     amount_text,
+    asker_text,
     blame_text,
     columns_text,
     control_text,
@@ -44,7 +45,7 @@ def builtins_of(
     told: dict[str, Any] = msgspec.to_builtins(story, str_keys=True)
     for found, attempt in zip(told["attempts"], story.attempts, strict=True):
         found["state"] = attempt.state
-        found["blame"] = blame_text(attempt.end_cause or attempt.stop_cause)
+        found["blame"] = blame_text(attempt.end_cause or attempt.stop_cause, attempt.asked_by)
         if attempt.placement is not None:
             found["placement"]["node_runs"] = [list(run) for run in attempt.placement.node_runs]
     told["reason"] = live.reason if live is not None else ""
@@ -143,13 +144,15 @@ def _attempt(attempt: Attempt, now: Instant) -> tuple[object, ...]:
     cause = attempt.declined or attempt.end_cause or attempt.stop_cause
     if attempt.stopped_for:
         cause += f" for {attempt.stopped_for}"
+    if who := asker_text(cause, attempt.asked_by):
+        cause += f" by {who}"
     ran = (attempt.ended_at or now) - attempt.started_at if attempt.started_at else 0
     return (
         attempt.epoch,
         attempt.region,
         attempt.state,
         cause or "-",
-        blame_text(attempt.end_cause or attempt.stop_cause) or "-",
+        blame_text(attempt.end_cause or attempt.stop_cause, attempt.asked_by) or "-",
         attempt.exit_code if attempt.end_cause else "-",
         instant_text(attempt.awarded_at),
         instant_text(attempt.started_at) if attempt.started_at else "-",

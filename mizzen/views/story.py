@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 
 from bus.port import Bus
-from core.events.control import ClaimRevised, OperationsDone, OperationsRequested, TasksDown
+from core.events.control import ClaimRevised, OperationsBegun, OperationsDone, OperationsRequested, TasksDown
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -81,6 +81,8 @@ class Attempt(Struct):
     stop_cause: str = ""
     stopped_for: WorkloadId = WorkloadId("")
     stop_at: int = 0
+    asked_by: str = ""
+    """Who asked for the operation that began last on it."""
     end_cause: str = ""
     exit_code: int = 0
     ended_at: int = 0
@@ -283,5 +285,7 @@ def _add(attempt: Attempt, fact: Fact) -> None:
                 attempt.placement.spreads = moved_spreads(attempt.placement.spreads, moves)
         case OperationsRequested(tasks=tasks):
             attempt.operations_asked += len(tasks)
+        case OperationsBegun(requester=requester):
+            attempt.asked_by = requester
         case OperationsDone(operations=operations):
             attempt.operations_done += len(operations)

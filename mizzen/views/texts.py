@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Blame, EndCause, Kind, WorkloadSpec
+from core.rules.destruction import USER
 
 GIB = 1 << 30
 GAP = "  "
@@ -80,15 +81,26 @@ BLAMES = {Blame.NOBODY: "", Blame.USER: "yours", Blame.PLANNED: "planned", Blame
 """Whose doing an end was, for whoever owns the work."""
 
 
-def blame_text(cause: str) -> str:
-    """`yours`, `planned` or `unplanned`; empty for what is nobody's, and for what is no cause of an end."""
+def blame_text(cause: str, asked_by: str = "") -> str:
+    """`yours`, `planned` or `unplanned`; empty for what is nobody's, and for what is no cause of an end.
+
+    To move is what a user asks for, or a rebalancer: `asked_by` tells.
+    """
+    if cause == EndCause.MOVED and asked_by.startswith(USER):
+        return BLAMES[Blame.USER]
     return BLAMES[EndCause(cause).blame] if cause in set(EndCause) else ""
 
 
-def cause_text(cause: str) -> str:
-    """A cause, and whose doing it was: `drained (planned)`."""
-    blame = blame_text(cause)
-    return f"{cause} ({blame})" if blame else cause
+def asker_text(cause: str, asked_by: str) -> str:
+    """Who asked for it, of a cause that does not say: a user by their name, a component by its own; empty if that is not known."""
+    return asked_by.removeprefix(USER) if cause == EndCause.MOVED else ""
+
+
+def cause_text(cause: str, asked_by: str = "") -> str:
+    """A cause, and whose doing it was: `drained (planned)`, `moved (yours: ada@desk asked for it)`."""
+    blame, who = blame_text(cause, asked_by), asker_text(cause, asked_by)
+    because = f"{blame}: {who} asked for it" if who else blame
+    return f"{cause} ({because})" if because else cause
 
 
 def columns_text(

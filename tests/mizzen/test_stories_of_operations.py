@@ -115,17 +115,35 @@ async def test_stopped_unasked_for_a_window(place: Place) -> None:
 
 @virtual
 async def test_moved_at_the_word_of_its_user(place: Place) -> None:
-    """There is nothing behind the word."""
+    """There is nothing behind the word, and the user is told that it was their own."""
     found = await of(
         place,
         EndCause.MOVED,
         requested(OperationKind.MOVE, ""),
         OperationsBegun(*attempt(), (1,), BegunBy.LIMITS, "user:ada"),
     )
+    why = "moved (yours: ada asked for it)"
+    assert f"PENDING: attempt 1 ended, {why}; it waits for the next attempt" == found.chain[0][2]
+    story = found.known.telling.story
+    (line,) = (
+        one for one in show_text.lines_of(story, None, Instant(START + 100 * SECOND)) if "moved" in one
+    )
+    assert "  moved by ada  yours  " in line
+    assert ["user:ada", "yours"] == [
+        show_text.builtins_of(story, None)["attempts"][0][key] for key in ("asked_by", "blame")
+    ]
     assert [
         "operation 1 begins as its own limits allow, for it names no controller",
         "move of its gang is asked for by user:ada, whenever that is allowed (operation 1): why",
     ] == [text for _, _, text in found.chain][3:]
+
+
+@virtual
+async def test_moved_at_the_word_of_a_component(place: Place) -> None:
+    """That is planned, and by whom."""
+    begun = OperationsBegun(*attempt(), (1,), BegunBy.ACK, "rebalancer", 1)
+    found = await of(place, EndCause.MOVED, requested(OperationKind.MOVE, ""), begun)
+    assert "moved (planned: rebalancer asked for it)" in found.chain[0][2]
 
 
 @virtual

@@ -56,6 +56,16 @@ def test_blame() -> None:
         "start_failed": "unplanned", "node_lost": "unplanned", "node_failed": "unplanned",
     } == {cause: blame_text(cause) for cause in EndCause}  # fmt: skip
     assert ("", "") == (blame_text(""), blame_text("conflicts_exhausted"))
+    assert {"moved": "yours", "drained": "planned"} == {
+        cause: blame_text(cause, "user:ada") for cause in (EndCause.MOVED, EndCause.DRAINED)
+    }
+    assert ("planned", "planned") == (blame_text("moved", "rebalancer"), blame_text("moved", ""))
+    assert "moved (yours: ada@desk asked for it)" == cause_text("moved", "user:ada@desk")
+    assert "moved (planned: rebalancer asked for it)" == cause_text("moved", "rebalancer")
+    assert ("moved (planned)", "drained (planned)") == (
+        cause_text("moved"),
+        cause_text("drained", "user:ada"),
+    )
     assert ["drained (planned)", "completed"] == [cause_text(EndCause.DRAINED), cause_text("completed")]
 
 
