@@ -18,6 +18,8 @@ from mizzen.views.waits import Controllers, Waits, left_of
 COLUMNS = ("TASK", "NODE", "STATE", "CAUSE", "FOR", "RUN", "OPERATION", "WAITS FOR")
 FIGURES = ("FOR", "RUN")
 SECTIONS = ("attempts", "control", "maintenance", "destruction")
+OF_RETURNS = (*SECTIONS, "capacity")
+"""Where something stopped to return: whether its node was drained meanwhile. That section is by far the largest."""
 """Of a region's image: what is read here."""
 NO_CONTROLLERS: Controllers = {}
 
@@ -75,7 +77,7 @@ def rows_of(
 ) -> list[TaskShown]:
     """Every task of a live attempt, by job and rank; none of one that holds nothing here.
 
-    `image` has `SECTIONS`; `now` is on the keeper's clock, as well as can be told.
+    `image` has `SECTIONS`, or `OF_RETURNS`; `now` is on the keeper's clock, as well as can be told.
     Since when a gang is up that was never touched, only the queue knows: `up_for`.
     """
     attempt = image.attempts.row(*key)

@@ -15,14 +15,16 @@ from core.images import RegionImage
 from core.images.control import AttemptControl
 from core.messages.control import ControllersShown, ShowControllers
 from core.messages.queue import ShowWorkload, WorkloadShown
-from core.nouns.ids import AttemptKey, RegionName, WorkloadId, region_log
+from core.nouns.ids import AttemptKey, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
+from core.nouns.operation import Answer
 from core.nouns.workload import Phase
 from mizzen.answers import CommandError, tell_json_line
-from mizzen.plane import RequestRefused, ask, fetch_image
+from mizzen.plane import RequestRefused, ask
+from mizzen.views.emptying_watch import region_image
 from mizzen.views.listing import LEISURE
 from mizzen.views.reading import LOOK_AGAIN, PATIENCE, pause
-from mizzen.views.task_table import SECTIONS, TaskShown, ranks_text, rows_of, table_of, why_text
+from mizzen.views.task_table import OF_RETURNS, SECTIONS, TaskShown, ranks_text, rows_of, table_of, why_text
 from mizzen.views.waits import Controllers
 from runtime.clock import wall_now
 
@@ -70,12 +72,11 @@ async def look_at(
     bus: Bus, region: RegionName, key: AttemptKey, clock: WallClock = wall_now, up_for: int = -1
 ) -> RegionLook:
     """One attempt in its region. Raises CommandError."""
-    try:
-        image, _ = await fetch_image(bus, region_log(region), SECTIONS)
-    except CommandError as error:
-        raise CommandError(f"region {region}: {error}", error.exit_code) from error
-    assert isinstance(image, RegionImage)
+    image = await region_image(bus, region, SECTIONS)
     row = image.control.spec_of(*key)
+    if row is not None and any(one.answer is Answer.STOP_AND_RETURN for one in row.operations.values()):
+        image = await region_image(bus, region, OF_RETURNS)
+        row = image.control.spec_of(*key)
     controllers: Controllers = {}
     if row is not None and row.spec.controller and any(one.is_live for one in row.operations.values()):
         controllers = await controllers_of(bus, region)

@@ -112,8 +112,8 @@ class Waits:
             return Wait("stopping", "its gang to stop" if is_gang else "its run to stop")
         if task.phase is TaskPhase.STARTING:
             return Wait("start", "its gang to come up" if is_gang else "its new run to come up")
-        is_drained_too = task.node >= 0 and is_drained(self._image.capacity, task.node)
-        if operation.answer is Answer.STOP_AND_RETURN and is_drained_too:
+        comes_back = operation.answer is Answer.STOP_AND_RETURN and "capacity" in self._image.sections
+        if comes_back and task.node >= 0 and is_drained(self._image.capacity, task.node):
             return Wait("room", "room on another node: its own is drained, so it does not return")
         if operation.answer is Answer.STOP_AND_RETURN and operation.source in self._image.maintenance.rows:
             return Wait("return", f"the end of {operation.source}, after which it starts there again")

@@ -23,6 +23,7 @@ from core.nouns.limits import OPERATIONS_AT_ONCE_MAX
 from core.nouns.operation import (
     WHOLE,
     Ack,
+    Answer,
     BegunBy,
     ControlSpec,
     OperationKind,
@@ -37,7 +38,21 @@ from mizzen.views.controller_table import ControllerRow, heard_text
 from mizzen.views.task_table import ranks_text
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spec, a_spread, granted
 from tests.mizzen.half_plane import HalfPlane, awarded, half_plane
-from tests.mizzen.nodes_scene import gang, nodes, region, service
+from tests.mizzen.nodes_scene import (
+    ack,
+    answered,
+    asked,
+    begun,
+    drained,
+    gang,
+    gone,
+    nodes,
+    noticed,
+    opens,
+    planned,
+    region,
+    service,
+)
 from tests.runtime.aids import Place, virtual
 
 W1 = WorkloadId("w-1")
@@ -504,3 +519,23 @@ def test_controller_that_is_unreachable(heard: int | None, asked: int | None, te
     spans = [seconds(span) if span is not None else -1 for span in (heard, asked)]
     shown = ControllerShown(TenantName("ml"), "replicas", spans[0], int(asked is not None), 0, "", spans[1])
     assert text == heard_text(ControllerRow(EU, shown))
+
+
+@virtual
+async def test_task_that_was_to_return_to_what_is_drained_is_told_to_move(place: Place) -> None:
+    """Whoever looks learns why it does not come back, over the same images as `mizzen tasks`."""
+    events = (
+        *HELD,
+        planned(0),
+        *noticed(0),
+        asked("w-1", 0, source="m-1"),
+        answered("w-1", ack(answer=Answer.STOP_AND_RETURN)),
+        opens(),
+        begun("w-1"),
+        gone("w-1", 0),
+        drained(0),
+    )
+    plane = await plane_of(place, events)
+    (first, *_) = (await tasks.look_at(plane.bus, EU, (W1, 1), plane.now)).tasks
+    assert first.operation is not None
+    assert "room on another node: its own is drained, so it does not return" == first.operation.waits_for
