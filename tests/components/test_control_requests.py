@@ -40,7 +40,7 @@ def request(operations: list[OperationRow], reasons: dict[str, str] | None = Non
     image = RegionImage.empty(SECTIONS)
     for name, reason in (reasons or {}).items():
         image.capacity.closures[name] = Closure(ClosureKind.DRAIN, ((0, 0),), reason, 0)
-    made = request_of(EU, image, (W1, 1), row_of(operations), Instant(1))
+    made = request_of(EU, image, {}, (W1, 1), row_of(operations), Instant(1))
     assert MESSAGE_BYTES_MAX >= len(encode(Parcel("x" * 64, WorkerName("control.eu"), made)))
     return made
 
