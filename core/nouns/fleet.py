@@ -42,6 +42,10 @@ class NodeGroup(Struct, frozen=True):
     """What the nodes are used for; each belongs to one pool."""
     runs_programs: bool = False
     """A machine that runs what users wrote; others are emulated: their tasks take time, checkpoint and fail."""
+    gpu_memory: int = 0
+    """Bytes of one GPU; 0: nobody said."""
+    island: int = 0
+    """GPUs joined by NVLink, of one node or of several; 0: nobody said."""
 
     @property
     def node_type(self) -> str:

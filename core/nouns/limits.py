@@ -82,6 +82,12 @@ AWARD_SPAN: Nanoseconds = seconds(20)
 """After it the queue asks for its award back, until the region's log shows a grant or a decline."""
 CLAIM_TRIES_MAX = 10
 """Conflicts after which an agent gives an award back (Protean: up to 10, rarely needed)."""
+CLASSES_MAX = 256
+"""Classes of requests that an agent keeps worked out, for each pool (Protean: an LRU)."""
+CLASS_BYTES_MAX = 256 << 20
+"""Memory that they may take together; one of 100,000 nodes takes 630 KB."""
+CLASS_AGE_MAX = 100_000
+"""Searches after which one that nobody asked for is dropped."""
 CLAIM_SAY_AGAIN: Nanoseconds = seconds(1)
 PROMISE_SPAN: Nanoseconds = seconds(120)
 """How long a claim over victims may wait for them to stop."""

@@ -1,0 +1,1 @@
+"""How an allocation agent searches its region: arrays, classes of requests, picks."""

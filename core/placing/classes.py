@@ -1,0 +1,285 @@
+"""A class of requests: for every node whether it may run there, how many tasks fit, and how good it is, in one integer a node.
+
+What was worked out is kept, with the revision of the table that it is of. Before it is used, only rows that changed since are
+worked out anew; then it equals a class made from scratch.
+
+key         (slots,) uint32: every preference's score, the most important one in the highest bits; INVALID where none fits
+cap         (slots,) int16: tasks that fit
+rack_cap    (racks,) int32, pod_cap (pods,) int32: sums of `cap`
+pod_min     (pods,) uint32: the least key of a pod; pod_ties (pods,) int32: how many nodes have it
+
+source    Protean §4: rule objects, rule-evaluation objects, and what several rules read (here the units of core/placing/table.py)
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from core.nouns.quantities import Amount
+from core.placing.rows import TableRows, units_of
+from core.placing.table import Changed, NodeTable
+from core.rules.placement.rule import (
+    ClusterValidator,
+    Codes,
+    Level,
+    NodePreference,
+    NodeValidator,
+    Numbers,
+    Preference,
+    Refinement,
+    Request,
+    Rule,
+    UnitPreference,
+)
+
+INVALID = 0xFFFFFFFF
+KEY_BITS = 31
+CAP_MAX = np.iinfo(np.int16).max
+
+
+class KeyPart(Struct, frozen=True):
+    """A preference by node, and where its score stands in a key."""
+
+    shift: int
+    rule: NodePreference
+
+
+class Plan:
+    """A rule set made ready: which rules look at clusters, at nodes and at units, and where scores stand in a key."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self.cluster_validators = [rule for rule in rules if isinstance(rule, ClusterValidator)]
+        self.node_validators = [rule for rule in rules if isinstance(rule, NodeValidator)]
+        self.refinements = [rule for rule in rules if isinstance(rule, Refinement)]
+        self.node_parts: list[KeyPart] = []
+        self.units: dict[Level, list[tuple[int, UnitPreference]]] = {}
+        kept = [
+            rule for rule in rules if isinstance(rule, (NodePreference, UnitPreference)) and rule.steps > 1
+        ]
+        shift = sum(_bits(rule) for rule in kept if rule.level is not Level.CLUSTER)
+        cluster_shift = 0
+        if shift > KEY_BITS:
+            raise ValueError(
+                f"preferences take {shift} bits, and {KEY_BITS} are the most: make their steps fewer"
+            )
+        for rule in kept:
+            bits = _bits(rule)
+            if isinstance(rule, UnitPreference) and rule.level is Level.CLUSTER:
+                # Clusters are compared before nodes: the first rule has the highest bits among them too.
+                cluster_shift += bits
+                self.units.setdefault(Level.CLUSTER, []).append((31 - cluster_shift, rule))
+                continue
+            shift -= bits
+            if isinstance(rule, UnitPreference):
+                self.units.setdefault(rule.level, []).append((shift, rule))
+            else:
+                self.node_parts.append(KeyPart(shift, rule))
+        node_rules: list[Rule] = [*self.node_validators, *(part.rule for part in self.node_parts)]
+        shared = {rule.traits for rule in node_rules if "need" not in rule.traits}
+        self.shared = sorted(shared, key=sorted)
+        """Traits by which what rules say is kept once for all classes that are equal in them."""
+        self.own_validators = [rule for rule in self.node_validators if "need" in rule.traits]
+        self.own_parts = [part for part in self.node_parts if "need" in part.rule.traits]
+        self.traits = sorted({"need", *(trait for rule in rules for trait in rule.traits)})
+
+    def class_of(self, request: Request) -> tuple[object, ...]:
+        """What of a request its class depends on."""
+        return tuple(getattr(request, trait) for trait in self.traits)
+
+
+def _bits(rule: Preference) -> int:
+    return (rule.steps - 1).bit_length()
+
+
+class SharedCodes:
+    """What the rules that read the same few traits, and not the need, say of every node: once for all classes that share them.
+
+    code    (slots,) uint32: their part of a key; INVALID where one of them forbids it
+    """
+
+    def __init__(self, plan: Plan, traits: frozenset[str], table: NodeTable, request: Request) -> None:
+        self._validators = [rule for rule in plan.node_validators if rule.traits == traits]
+        self._parts = [part for part in plan.node_parts if part.rule.traits == traits]
+        self._request = request
+        self._table = table
+        self.computed = 0
+        """Rows worked out so far: what a test counts."""
+        self.code = np.zeros(0, dtype=np.uint32)
+        self.seen = -1
+
+    def update(self) -> None:
+        """Bring it up to the table's revision."""
+        table = self._table
+        if self.seen == table.revision:
+            return
+        at = table.changed_since(self.seen) if self.seen >= 0 else None
+        self.seen = table.revision
+        if at is None:
+            self.code = np.zeros(table.layout.slots, dtype=np.uint32)
+            at = slice(0, table.layout.slots)
+        self.code[at] = self._of(at)
+
+    def _of(self, at: Changed) -> Codes:
+        rows = TableRows(self._table, at)
+        codes = _packed(self._parts, rows, self._request)
+        for rule in self._validators:
+            codes[~rule.allows(rows, self._request)] = INVALID
+        self.computed += len(codes)
+        return codes
+
+
+class RequestClass:
+    """All that is known of one class."""
+
+    def __init__(self, plan: Plan, table: NodeTable, request: Request, shared: Sequence[SharedCodes]) -> None:
+        self.request = request
+        self.used_at = 0
+        self._plan, self._table, self._shared = plan, table, shared
+        layout = table.layout
+        self.clusters = [
+            number
+            for number, cluster in enumerate(layout.clusters)
+            if all(rule.admits(cluster, request) for rule in plan.cluster_validators)
+        ]
+        """Where the request may run at all."""
+        self.is_everywhere = len(self.clusters) == len(layout.clusters)
+        self._pod_admitted = np.isin(layout.cluster_of_pod, self.clusters)
+        self.key = np.zeros(0, dtype=np.uint32)
+        self.cap = np.zeros(0, dtype=np.int16)
+        self.rack_cap = self.pod_cap = self.pod_ties = np.zeros(0, dtype=np.int32)
+        self.pod_min = np.zeros(0, dtype=np.uint32)
+        self.seen = -1
+        self.builds = 0
+        """How often it was made from scratch."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        columns = (self.key, self.cap, self.rack_cap, self.pod_cap, self.pod_min, self.pod_ties)
+        return sum(column.nbytes for column in columns)
+
+    def update(self) -> None:
+        """Bring it up to the table's revision."""
+        table = self._table
+        if self.seen == table.revision:
+            return
+        at = table.changed_since(self.seen) if self.seen >= 0 else None
+        self.seen = table.revision
+        if at is None:
+            self._build()
+        elif isinstance(at, slice):
+            self._update_run(at)
+        else:
+            self._update_many(at)
+
+    def _build(self) -> None:
+        layout = self._table.layout
+        self.builds += 1
+        self.key = np.full(layout.slots, INVALID, dtype=np.uint32)
+        self.cap = np.zeros(layout.slots, dtype=np.int16)
+        for shared in self._shared:
+            shared.update()
+        for number in self.clusters:
+            first, last = layout.pods_of[number]
+            at = slice(first * layout.pod_slots, last * layout.pod_slots)
+            self.key[at], self.cap[at] = self._evaluate(at)
+        self.rack_cap = self.cap.reshape(-1, layout.rack_slots).sum(axis=1, dtype=np.int32)
+        self.pod_cap = self.rack_cap.reshape(layout.pods, -1).sum(axis=1, dtype=np.int32)
+        pods = self.key.reshape(layout.pods, -1)
+        self.pod_min = pods.min(axis=1)
+        self.pod_ties = (pods == self.pod_min[:, None]).sum(axis=1, dtype=np.int32)
+
+    def _update_run(self, at: slice) -> None:
+        """Rows that follow each other: as a rule of one rack."""
+        layout = self._table.layout
+        pod = at.start // layout.pod_slots
+        if (at.stop - 1) // layout.pod_slots != pod:
+            self._update_many(np.arange(at.start, at.stop, dtype=np.int32))
+            return
+        for shared in self._shared:
+            shared.update()
+        if not (self.is_everywhere or self._pod_admitted[pod]):
+            return
+        key, cap = self._evaluate(at)
+        self.key[at] = key
+        rack = at.start // layout.rack_slots
+        more = int(cap.sum()) - int(self.cap[at].sum())
+        self.cap[at] = cap
+        if more:
+            self.pod_cap[pod] += more
+            if (at.stop - 1) // layout.rack_slots == rack:
+                self.rack_cap[rack] += more
+            else:
+                first = pod * layout.pod_slots
+                racks = slice(pod * 16, pod * 16 + 16)
+                span = self.cap[first : first + layout.pod_slots]
+                self.rack_cap[racks] = span.reshape(16, -1).sum(axis=1, dtype=np.int32)
+        whole = self.key[pod * layout.pod_slots : (pod + 1) * layout.pod_slots]
+        least = whole.min()
+        self.pod_min[pod] = least
+        self.pod_ties[pod] = np.count_nonzero(whole == least)
+
+    def _update_many(self, at: Numbers) -> None:
+        layout = self._table.layout
+        for shared in self._shared:
+            shared.update()
+        if not self.is_everywhere:
+            at = at[self._pod_admitted[at // layout.pod_slots]]
+        if not len(at):
+            return
+        self.key[at], self.cap[at] = self._evaluate(at)
+        pods = np.unique(at // layout.pod_slots)
+        caps = self.cap.reshape(layout.pods, 16, layout.rack_slots)[pods].sum(axis=2, dtype=np.int32)
+        self.rack_cap.reshape(layout.pods, 16)[pods] = caps
+        self.pod_cap[pods] = caps.sum(axis=1)
+        keys = self.key.reshape(layout.pods, -1)[pods]
+        self.pod_min[pods] = least = keys.min(axis=1)
+        self.pod_ties[pods] = (keys == least[:, None]).sum(axis=1)
+
+    def _evaluate(self, at: Changed) -> tuple[Codes, Numbers]:
+        table, request = self._table, self.request
+        rows = TableRows(table, at)
+        cap = tasks_that_fit(rows, request.need)
+        key = _packed(self._plan.own_parts, rows, request)
+        racks, pods = units_of(table, at) if self._plan.units else (at, at)
+        if table.racks.rules:
+            key |= table.racks.code[racks]
+        if table.pods.rules:
+            key |= table.pods.code[pods]
+        if table.domains.rules:
+            key |= table.domains.code[table.layout.domain[at]]
+        for shared in self._shared:
+            key |= shared.code[at]
+        key[cap <= 0] = INVALID
+        for rule in self._plan.own_validators:
+            key[~rule.allows(rows, request)] = INVALID
+        invalid = key == INVALID
+        cap[invalid] = 0
+        return key, cap
+
+
+def tasks_that_fit(rows: TableRows, need: Amount) -> NDArray[np.int32]:
+    """How many tasks of this need each of these nodes has room for; 0 where nothing may be placed."""
+    count = None
+    for available, amount in (
+        (rows.gpu, need.gpu_milli),
+        (rows.cpu, need.cpu_milli),
+        (rows.memory, need.memory_bytes),
+    ):
+        if amount:
+            here = available // amount
+            count = here if count is None else np.minimum(count, here)
+    if count is None:
+        return rows.is_open.astype(np.int32) * CAP_MAX
+    fits: Numbers = np.minimum(count, CAP_MAX).astype(np.int32)
+    return np.maximum(fits, 0, out=fits)
+
+
+def _packed(parts: Sequence[KeyPart], rows: TableRows, request: Request) -> Codes:
+    codes = np.zeros(len(rows.gpu), dtype=np.uint32)
+    for part in parts:
+        codes |= part.rule.score(rows, request).astype(np.uint32) << np.uint32(part.shift)
+    return codes

@@ -1,0 +1,136 @@
+"""Where each node of a pool stands in an agent's arrays: in the order of the topology, so that every level is a reshape.
+
+A cluster holds like nodes: one zone, one node type, one count of GPUs. Each rack takes the same number of slots, each pod 16
+racks, each cluster whole pods; what no node fills is padding. The order depends on the nodes alone and not on when they
+joined, so that the same draw finds the same node in every copy of it.
+"""
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from core.nouns.fleet import NodeGroup
+
+Numbers = NDArray[np.int32]
+
+RACKS_PER_POD = 16
+RACK_SLOTS_MAX = 64
+"""A larger rack fills several rows of slots."""
+NO_NODE = -1
+
+
+class Cluster(Struct, frozen=True, order=True):
+    """Like nodes of one pool in one zone: whatever is the same for all of them is judged once for all."""
+
+    pool: str
+    zone: str
+    node_type: str
+    gpu_milli: int
+    """Of one node."""
+    gpu_memory: int = 0
+    """Bytes of one GPU; 0: nobody said."""
+    island: int = 0
+    """GPUs joined by NVLink; 0: nobody said."""
+
+
+def cluster_of(group: NodeGroup) -> Cluster:
+    """The cluster of a group's nodes."""
+    return Cluster(
+        group.pool, group.zone, group.node_type, group.total.gpu_milli, group.gpu_memory, group.island
+    )
+
+
+class Layout:
+    """Slots of a pool's nodes.
+
+    clusters    in order
+    pods_of     by cluster: its first pod, and the one after its last
+    node        (slots,) node numbers, NO_NODE in padding
+    rack        (slots,) rack numbers
+    domain      (slots,) index into `domains`
+    slot_of     (node numbers,) slots, NO_NODE where the pool has no such node
+    """
+
+    def __init__(self, groups: Iterable[NodeGroup]) -> None:
+        found = sorted(groups, key=lambda group: (cluster_of(group), group.rack_first, group.first))
+        self.clusters = sorted({cluster_of(group) for group in found})
+        self.domains = sorted({_domain_of(group) for group in found})
+        of_cluster = {cluster: number for number, cluster in enumerate(self.clusters)}
+        of_domain = {domain: number for number, domain in enumerate(self.domains)}
+        columns = [
+            np.concatenate([np.asarray(column(group), dtype=np.int32) for group in found])
+            if found
+            else np.zeros(0, dtype=np.int32)
+            for column in (
+                lambda group: np.full(group.count, of_cluster[cluster_of(group)]),
+                lambda group: group.rack_first + np.arange(group.count) // group.nodes_per_rack,
+                lambda group: group.first + np.arange(group.count),
+                lambda group: np.full(group.count, of_domain[_domain_of(group)]),
+            )
+        ]
+        self._place(*columns)
+
+    def _place(self, cluster: Numbers, rack: Numbers, node: Numbers, domain: Numbers) -> None:
+        order = np.lexsort((node, rack, cluster))
+        cluster, rack, node, domain = cluster[order], rack[order], node[order], domain[order]
+        in_rack = _within(np.stack([cluster, rack]))
+        widest = min(int(in_rack.max(initial=0)) + 1, RACK_SLOTS_MAX)
+        self.rack_slots = 1 << (widest - 1).bit_length()
+        self.pod_slots = RACKS_PER_POD * self.rack_slots
+        row = in_rack // self.rack_slots
+        rows = _numbered(np.stack([cluster, rack, row]))
+        pod_keys = np.stack([cluster, rack // RACKS_PER_POD])
+        row_in_pod = _within_values(pod_keys, rows)
+        pods = _numbered(np.stack([*pod_keys, row_in_pod // RACKS_PER_POD]))
+        slot = (
+            pods * self.pod_slots + row_in_pod % RACKS_PER_POD * self.rack_slots + in_rack % self.rack_slots
+        )
+        self.pods = int(pods.max(initial=-1)) + 1
+        self.slots = self.pods * self.pod_slots
+        self.node = _spread_over(self.slots, slot, node, NO_NODE)
+        self.rack = _spread_over(self.slots, slot, rack, NO_NODE)
+        self.domain = _spread_over(self.slots, slot, domain, 0)
+        self.slot_of = _spread_over(int(node.max(initial=-1)) + 1, node, slot, NO_NODE)
+        self.cluster_of_pod = np.zeros(self.pods, dtype=np.int32)
+        self.cluster_of_pod[pods] = cluster
+        ends = np.searchsorted(self.cluster_of_pod, np.arange(len(self.clusters) + 1))
+        self.pods_of = [(int(first), int(last)) for first, last in pairwise(ends)]
+
+    def slot(self, node: int) -> int:
+        """Where a node stands; NO_NODE if the pool has none of this number."""
+        return int(self.slot_of[node]) if 0 <= node < len(self.slot_of) else NO_NODE
+
+
+def _domain_of(group: NodeGroup) -> str:
+    return group.power_domain or group.zone
+
+
+def _spread_over(size: int, at: Numbers, values: Numbers, otherwise: int) -> Numbers:
+    column = np.full(size, otherwise, dtype=np.int32)
+    column[at] = values
+    return column
+
+
+def _numbered(keys: Numbers) -> Numbers:
+    """Sorted columns of keys (k, n): how many different ones came before each."""
+    if not keys.shape[1]:
+        return np.zeros(0, dtype=np.int32)
+    is_new = np.any(keys[:, 1:] != keys[:, :-1], axis=0)
+    return np.concatenate([[0], np.cumsum(is_new)]).astype(np.int32)
+
+
+def _within(keys: Numbers) -> Numbers:
+    """Sorted columns of keys (k, n): the position of each among its equals."""
+    return _within_values(keys, np.arange(keys.shape[1], dtype=np.int32))
+
+
+def _within_values(keys: Numbers, values: Numbers) -> Numbers:
+    """Each value less the first one of its key."""
+    numbers = _numbered(keys)
+    if not len(numbers):
+        return numbers
+    firsts = values[np.searchsorted(numbers, np.arange(numbers[-1] + 1))]
+    return (values - firsts[numbers]).astype(np.int32)

@@ -1,0 +1,212 @@
+"""Nodes for tasks, out of a class that is up to date: one node for a task, or few racks for a gang.
+
+One task goes to the best cluster that has room, there to the nodes of the least key, and among them to one that is drawn. A
+gang goes to the tightest unit that holds it all: a node, else a rack, a pod, a cluster, the whole pool; inside, to as few
+racks and nodes as there can be, better keys first.
+
+source    Protean §3 (random among the best), spec: best fit over units, fewest racks
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from core.placing.classes import INVALID, RequestClass
+from core.placing.draw import drawn
+from core.placing.layout import RACKS_PER_POD
+from core.placing.rows import TableRows
+from core.placing.table import NodeTable
+from core.rules.placement.rule import Numbers, Refinement
+
+Placed = list[tuple[int, int]]
+"""Slots, and how many tasks each takes."""
+SURVIVORS_MAX = 512
+"""Nodes that a refinement looks at: of more, as many are drawn."""
+
+
+class Choice(Struct, frozen=True):
+    """How an agent chooses beside the rules: what keeps it apart from others."""
+
+    seed: str
+    stripe: int = 0
+    stripes: int = 1
+    """Pods whose number is `stripe` modulo `stripes` come first."""
+    best: int = 1
+    """Drawn among the best so many nodes (Protean's N0); 1: among those that are equally good."""
+
+
+class Picker:
+    """Reads one table's classes."""
+
+    def __init__(self, table: NodeTable, refinements: Sequence[Refinement] = ()) -> None:
+        self._table, self._layout = table, table.layout
+        self._refinements = refinements
+
+    # One task.
+
+    def pick(self, one: RequestClass, choice: Choice) -> int | None:
+        """A slot for one task, or None."""
+        if choice.stripes > 1:
+            own = one.pod_min[choice.stripe :: choice.stripes]
+            if len(own) and int(own.min()) != INVALID:
+                return self._pick_of(one, choice, choice.stripe, choice.stripes)
+        return self._pick_of(one, choice, 0, 1)
+
+    def _pick_of(self, one: RequestClass, choice: Choice, first: int, step: int) -> int | None:
+        least = one.pod_min[first::step]
+        if not len(least):
+            return None
+        cluster_code = self._table.clusters.code
+        if self._table.clusters.rules and len(cluster_code) > 1:
+            least = self._of_best_clusters(one, least, first, step)
+        best = int(least.min())
+        if best == INVALID:
+            return None
+        pods = np.flatnonzero(least == best)
+        if step > 1 or first:
+            pods = pods * step + first
+        if choice.best > 1:
+            return self._one_of_best(one, choice, least, first, step)
+        if self._refinements:
+            return self._refined(one, choice, pods, best)
+        if len(pods) == 1:
+            pod, which = int(pods[0]), drawn(choice.seed, int(one.pod_ties[pods[0]]))
+        else:
+            upto = one.pod_ties[pods].cumsum()
+            which = drawn(choice.seed, int(upto[-1]))
+            index = int(upto.searchsorted(which, side="right"))
+            pod = int(pods[index])
+            which -= int(upto[index - 1]) if index else 0
+        first_slot = pod * self._layout.pod_slots
+        inside = np.flatnonzero(one.key[first_slot : first_slot + self._layout.pod_slots] == best)
+        return first_slot + int(inside[which])
+
+    def _of_best_clusters(self, one: RequestClass, least: Numbers, first: int, step: int) -> Numbers:
+        """The pods' least keys, INVALID outside the best cluster that has room."""
+        rank = self._table.clusters.code[self._layout.cluster_of_pod[first::step]]
+        has_room = least != INVALID
+        if not has_room.any():
+            return least
+        return np.where(has_room & (rank == rank[has_room].min()), least, INVALID)
+
+    def _slots_with(self, one: RequestClass, pods: Numbers, best: int) -> Numbers:
+        size = self._layout.pod_slots
+        found = [
+            np.flatnonzero(one.key[pod * size : (pod + 1) * size] == best) + pod * size
+            for pod in pods.tolist()
+        ]
+        return np.concatenate(found)
+
+    def _refined(self, one: RequestClass, choice: Choice, pods: Numbers, best: int) -> int:
+        """The best by what is too slow to ask of every node; of too many, some are drawn."""
+        counts = one.pod_ties[pods]
+        if int(counts.sum()) > SURVIVORS_MAX:
+            upto = np.roll(counts, -drawn(choice.seed, len(pods))).cumsum()
+            enough = int(upto.searchsorted(SURVIVORS_MAX)) + 1
+            pods = np.roll(pods, -drawn(choice.seed, len(pods)))[:enough]
+        slots = np.sort(self._slots_with(one, pods, best))[: 2 * SURVIVORS_MAX]
+        if len(slots) > SURVIVORS_MAX:
+            start = drawn(choice.seed + "|survivors", len(slots))
+            slots = np.sort(np.roll(slots, -start)[:SURVIVORS_MAX])
+        for rule in self._refinements:
+            if len(slots) == 1:
+                break
+            cost = rule.cost(TableRows(self._table, slots), one.request)
+            slots = slots[cost == cost.min()]
+        return int(slots[drawn(choice.seed, len(slots))])
+
+    def _one_of_best(self, one: RequestClass, choice: Choice, least: Numbers, first: int, step: int) -> int:
+        """One of the best `choice.best` nodes, whatever their keys."""
+        order = np.argsort(least, kind="stable")
+        order = order[least[order] != INVALID]
+        size = self._layout.pod_slots
+        found: list[Numbers] = []
+        keys: list[Numbers] = []
+        wanted = choice.best
+        for index in order.tolist():
+            if keys and sum(len(key) for key in keys) >= wanted:
+                bound = int(np.partition(np.concatenate(keys), wanted - 1)[wanted - 1])
+                if int(least[index]) > bound:
+                    break
+            pod = index * step + first
+            slots = np.flatnonzero(one.key[pod * size : (pod + 1) * size] != INVALID) + pod * size
+            found.append(slots)
+            keys.append(one.key[slots])
+        slots, key = np.concatenate(found), np.concatenate(keys)
+        best = slots[np.lexsort((slots, key))[:wanted]]
+        return int(best[drawn(choice.seed, len(best))])
+
+    # A gang.
+
+    def place(self, one: RequestClass, tasks: int, choice: Choice) -> Placed | None:
+        """Slots for all tasks, in the tightest unit that holds them, or None."""
+        layout = self._layout
+        if int(one.pod_cap.sum()) < tasks:
+            return None
+        racks = self._tightest(one.rack_cap, tasks, choice, RACKS_PER_POD)
+        if racks is not None:
+            return self._fill(one, np.asarray([racks]), tasks)
+        pod = self._tightest(one.pod_cap, tasks, choice, 1)
+        if pod is not None:
+            return self._fill(one, self._racks_of(np.asarray([pod])), tasks)
+        per_cluster = [int(one.pod_cap[first:last].sum()) for first, last in layout.pods_of]
+        cluster = self._tightest(np.asarray(per_cluster), tasks, choice, 0)
+        first, last = layout.pods_of[cluster] if cluster is not None else (0, layout.pods)
+        pods = np.arange(first, last)
+        return self._fill(one, self._racks_of(self._fewest(one.pod_cap, pods, tasks)), tasks)
+
+    def _tightest(self, caps: Numbers, tasks: int, choice: Choice, units_per_pod: int) -> int | None:
+        """The smallest unit that holds them all, one of the own stripe if there is one; drawn among equals."""
+        enough = np.flatnonzero(caps >= tasks)
+        if not len(enough):
+            return None
+        if choice.stripes > 1 and units_per_pod:
+            own = enough[enough // units_per_pod % choice.stripes == choice.stripe]
+            enough = own if len(own) else enough
+        of_enough = caps[enough]
+        best = enough[of_enough == of_enough.min()]
+        return int(best[drawn(choice.seed, len(best))])
+
+    def _racks_of(self, pods: Numbers) -> Numbers:
+        return (pods[:, None] * RACKS_PER_POD + np.arange(RACKS_PER_POD)).ravel()
+
+    def _fewest(self, caps: Numbers, units: Numbers, tasks: int) -> Numbers:
+        """The fewest of these units that hold them all: the widest first, the last one the tightest that holds the rest."""
+        mine = caps[units]
+        order = np.argsort(-mine, kind="stable")
+        upto = mine[order].cumsum()
+        count = int(upto.searchsorted(tasks))
+        rest = tasks - (int(upto[count - 1]) if count else 0)
+        others = order[count:]
+        enough = others[mine[others] >= rest]
+        last = enough[np.argmin(mine[enough])]
+        chosen: Numbers = units[np.append(order[:count], last)]
+        return chosen
+
+    def _fill(self, one: RequestClass, racks: Numbers, tasks: int) -> Placed:
+        """All tasks on the fewest of these racks, and there on the fewest nodes, better ones first."""
+        chosen = self._fewest(one.rack_cap, racks, tasks)
+        size = self._layout.rack_slots
+        placed: Placed = []
+        whole, last = chosen[:-1], int(chosen[-1])
+        if len(whole):
+            slots = (whole[:, None] * size + np.arange(size)).ravel()
+            caps = one.cap[slots]
+            has = caps > 0
+            placed.extend(zip(slots[has].tolist(), caps[has].tolist(), strict=True))
+            tasks -= int(caps.sum())
+        slots = np.arange(last * size, (last + 1) * size)
+        caps = one.cap[slots]
+        order = np.lexsort((one.key[slots], -caps))
+        upto = caps[order].cumsum(dtype=np.int64)
+        count = int(upto.searchsorted(tasks))
+        placed.extend(zip(slots[order[:count]].tolist(), caps[order[:count]].tolist(), strict=True))
+        rest = tasks - (int(upto[count - 1]) if count else 0)
+        if rest:
+            others = order[count:]
+            enough = others[caps[others] >= rest]
+            tight = caps[enough] == caps[enough].min()
+            best = enough[tight][np.argmin(one.key[slots[enough[tight]]])]
+            placed.append((int(slots[best]), rest))
+        return placed

@@ -1,0 +1,142 @@
+"""A region's pools, searched together: each job in the first pool that may hold it and does."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.nouns.ids import TenantName
+from core.nouns.placement import Spread
+from core.nouns.quantities import Amount
+from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec, Kind
+from core.placing.layout import NO_NODE
+from core.placing.picking import Choice, Placed
+from core.placing.pools import PoolIndex
+from core.rules.placement.rule import Request
+
+
+class Asker(Struct, frozen=True):
+    """Of a workload, what its jobs' requests share."""
+
+    kind: Kind = Kind.TRAINING
+    tenant: TenantName = TenantName("")
+    priority: int = 0
+
+
+def request_of(job: JobSpec, asker: Asker) -> Request:
+    """What rules read of a job."""
+    return Request(job.need, job.node_type, asker.kind, asker.tenant, asker.priority)
+
+
+def hardest_first(jobs: Sequence[JobSpec]) -> list[int]:
+    """The order in which jobs look for a place: the largest task first, for it finds the fewest."""
+    return sorted(range(len(jobs)), key=lambda index: (-jobs[index].need.gpu_milli, index))
+
+
+class PoolSet:
+    """Pools by name."""
+
+    def __init__(self, pools: Mapping[str, PoolIndex]) -> None:
+        self.by_name = pools
+
+    def place_of(self, node: int) -> tuple[PoolIndex, int] | None:
+        """Where a node stands."""
+        for pool in self.by_name.values():
+            slot = pool.layout.slot(node)
+            if slot != NO_NODE:
+                return pool, slot
+        return None
+
+    def available(self, node: int) -> Amount:
+        """What may be placed there."""
+        place = self.place_of(node)
+        if place is None:
+            return Amount()
+        table, slot = place[0].table, place[1]
+        return Amount(int(table.gpu[slot]), int(table.cpu[slot]), int(table.memory[slot]))
+
+    def racks_of(self, nodes: Iterable[int]) -> int:
+        """In how many racks these are."""
+        places = [place for place in map(self.place_of, nodes) if place is not None]
+        return len({int(pool.layout.rack[slot]) for pool, slot in places})
+
+    @property
+    def held_permille(self) -> int:
+        """Of all GPU milli, lost ones too: what is not available."""
+        total = sum(int(sum(pool.table.clusters.total)) for pool in self.by_name.values())
+        free = sum(pool.table.gpu_free for pool in self.by_name.values())
+        return 1000 - 1000 * free // total if total else 1000
+
+    def pools_for(self, request: Request) -> list[PoolIndex]:
+        """Those with nodes that could ever run it, first choice first."""
+        return [pool for pool in self.by_name.values() if pool.admits(request)]
+
+    def find(
+        self,
+        jobs: Sequence[JobSpec],
+        asker: Asker,
+        choice: Choice,
+        in_vain: Callable[[JobSpec, Request], None] = lambda *_: None,
+    ) -> tuple[Spread, ...] | Reason:
+        """Places for all tasks of all jobs in what is available, or why there are none. Leaves everything as it was.
+
+        in_vain   is told of the job that finds none, while what those before it found is taken
+        """
+        requests = [request_of(job, asker) for job in jobs]
+        if not all(self.pools_for(request) for request in requests):
+            return Reason.NO_SUCH_HARDWARE
+        found: dict[int, Spread] = {}
+        with self._restored() as taken:
+            for position in hardest_first(jobs):
+                request = requests[position]
+                chosen = replace(choice, seed=f"{choice.seed}|{position}") if position else choice
+                placed = self._place(request, jobs[position].tasks, chosen)
+                if placed is None:
+                    in_vain(jobs[position], request)
+                    return Reason.NO_CAPACITY
+                pool, slots = placed
+                found[position] = _spread_of(pool, slots)
+                if len(found) < len(jobs):
+                    taken.extend((pool, slot, request.need.times(count)) for slot, count in slots)
+                    for slot, count in slots:
+                        pool.take(slot, request.need.times(count))
+        return tuple(found[position] for position in range(len(jobs)))
+
+    def _place(self, request: Request, tasks: int, choice: Choice) -> tuple[PoolIndex, Placed] | None:
+        for pool in self.pools_for(request):
+            placed = pool.place(request, tasks, choice)
+            if placed is not None:
+                return pool, placed
+        return None
+
+    @contextmanager
+    def _restored(self) -> Iterator[list[tuple[PoolIndex, int, Amount]]]:
+        """What was taken is given back at the end."""
+        taken: list[tuple[PoolIndex, int, Amount]] = []
+        try:
+            yield taken
+        finally:
+            for pool, slot, amount in taken:
+                pool.take(slot, amount.times(-1))
+
+    def released(self, freed: Iterable[tuple[int, Amount]]) -> "PoolSet":
+        """What they would be if so much more were available on these nodes."""
+        by_pool: dict[str, list[tuple[int, Amount]]] = {}
+        for node, amount in freed:
+            place = self.place_of(node)
+            if place is not None:
+                by_pool.setdefault(place[0].name, []).append((place[1], amount))
+        others = dict(self.by_name)
+        for name, mine in by_pool.items():
+            slots = np.asarray([slot for slot, _ in mine], dtype=np.int32)
+            amounts = [(amount.gpu_milli, amount.cpu_milli, amount.memory_bytes) for _, amount in mine]
+            others[name] = others[name].released(slots, np.asarray(amounts, dtype=np.int64))
+        return PoolSet(others)
+
+
+def _spread_of(pool: PoolIndex, placed: Placed) -> Spread:
+    by_node = sorted((int(pool.layout.node[slot]), count) for slot, count in placed)
+    return Spread(tuple(node for node, _ in by_node), tuple(count for _, count in by_node))

@@ -1,0 +1,179 @@
+"""What an agent searches in one pool: its layout and table, its rule set, and the classes of requests that were asked lately.
+
+source    Protean §4 (three layers of caches, LRU with a memory bound); core/placing/classes.py
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from core.images.capacity import Capacity
+from core.nouns.limits import CLASS_AGE_MAX, CLASS_BYTES_MAX, CLASSES_MAX
+from core.nouns.placement import NodeRow
+from core.nouns.quantities import Amount
+from core.placing.classes import Plan, RequestClass, SharedCodes
+from core.placing.layout import NO_NODE, Layout
+from core.placing.overlay import Overlay
+from core.placing.picking import Choice, Picker, Placed
+from core.placing.table import NodeTable
+from core.rules.placement.rule import Numbers, Request
+
+TOGETHER_MAX = 64
+"""Tasks that are looked for on one node as if they were one."""
+
+
+class Counts:
+    """What became of classes asked for: figures for people, part of no decision."""
+
+    def __init__(self) -> None:
+        self.hits = 0
+        self.misses = 0
+        self.evicted = 0
+
+
+class PoolIndex:
+    """One pool's nodes, ready to be searched."""
+
+    def __init__(self, name: str, layout: Layout, plan: Plan) -> None:
+        self.name, self.layout, self.plan = name, layout, plan
+        self.table = NodeTable(layout, plan.units)
+        self.picker = Picker(self.table, plan.refinements)
+        self.counts = Counts()
+        self._classes: OrderedDict[tuple[object, ...], RequestClass] = OrderedDict()
+        self._shared: WeakValueDictionary[tuple[object, ...], SharedCodes] = WeakValueDictionary()
+        self._admits: dict[tuple[object, ...], bool] = {}
+        self._bytes = 0
+        self._asked = 0
+
+    def admits(self, request: Request) -> bool:
+        """Whether some of its nodes could ever run it, whatever else runs there."""
+        traits = self.plan.class_of(request)
+        known = self._admits.get(traits)
+        if known is None:
+            if len(self._admits) >= CLASSES_MAX:
+                self._admits.clear()
+            rules, clusters = self.plan.cluster_validators, self.layout.clusters
+            known = any(all(rule.admits(cluster, request) for rule in rules) for cluster in clusters)
+            self._admits[traits] = known
+        return known
+
+    def class_of(self, request: Request) -> RequestClass:
+        """Its class, up to date."""
+        key = self.plan.class_of(request)
+        self._asked += 1
+        found = self._classes.get(key)
+        if found is None:
+            self.counts.misses += 1
+            found = RequestClass(self.plan, self.table, request, self._shared_by(request))
+            self._classes[key] = found
+            found.update()
+            self._bytes += found.nbytes
+            self._make_room()
+        else:
+            self.counts.hits += 1
+            self._classes.move_to_end(key)
+            found.update()
+        found.used_at = self._asked
+        return found
+
+    def refresh_classes(self, most: int) -> None:
+        """Bring the classes used last up to date, while nobody waits."""
+        for key in list(reversed(self._classes))[:most]:
+            self._classes[key].update()
+
+    def _shared_by(self, request: Request) -> list[SharedCodes]:
+        found = []
+        for traits in self.plan.shared:
+            key = (traits, *(getattr(request, trait) for trait in sorted(traits)))
+            codes = self._shared.get(key)
+            if codes is None:
+                codes = self._shared[key] = SharedCodes(self.plan, traits, self.table, request)
+            found.append(codes)
+        return found
+
+    def _make_room(self) -> None:
+        while len(self._classes) > 1:
+            oldest = next(iter(self._classes.values()))
+            is_over = len(self._classes) > CLASSES_MAX or self._bytes > CLASS_BYTES_MAX
+            if not is_over and self._asked - oldest.used_at < CLASS_AGE_MAX:
+                return
+            self._classes.popitem(last=False)
+            self._bytes -= oldest.nbytes
+            self.counts.evicted += 1
+
+    # Searching.
+
+    def place(self, request: Request, tasks: int, choice: Choice) -> Placed | None:
+        """Slots for all these tasks, or None: one node if one holds them all."""
+        if tasks <= TOGETHER_MAX:
+            whole = request if tasks == 1 else _together(request, tasks)
+            if (
+                max((cluster.gpu_milli for cluster in self.layout.clusters), default=0)
+                >= whole.need.gpu_milli
+            ):
+                slot = self.picker.pick(self.class_of(whole), choice)
+                if slot is not None:
+                    return [(slot, tasks)]
+            if tasks == 1:
+                return None
+        return self.picker.place(self.class_of(request), tasks, choice)
+
+    # Rows.
+
+    def released(self, slots: Numbers, amounts: NDArray[np.int64]) -> "PoolIndex":
+        """What it would be if so much more were available there.
+
+        slots     (n,), a slot may be named more than once; amounts (n, 3): GPU milli, CPU milli, bytes
+        """
+        other, table = PoolIndex(self.name, self.layout, self.plan), self.table
+        gpu, cpu, memory = table.gpu.copy(), table.cpu.copy(), table.memory.copy()
+        for index, column in enumerate[Numbers]((gpu, cpu, memory)):
+            np.add.at(column, slots, amounts[:, index].astype(column.dtype))
+        other.table.upkeep[:], other.table.owner[:] = table.upkeep, table.owner
+        every = np.flatnonzero(self.layout.node != NO_NODE)
+        other.table.fill(every, gpu[every], cpu[every], memory[every], table.is_open[every] > 0)
+        return other
+
+    def fill(self, capacity: Capacity, overlay: Overlay) -> None:
+        """Every row, out of the image and what lies over it."""
+        nodes = self.layout.node[self.layout.node != NO_NODE]
+        slots = self.layout.slot_of[nodes]
+        picked = nodes.tolist()
+        gpu, cpu, memory = (
+            np.maximum(_picked(columns.free, picked) - _picked(columns.reserved, picked), 0)
+            for columns in (capacity.gpu, capacity.cpu, capacity.memory)
+        )
+        is_open = (_picked(capacity.is_lost, picked) == 0) & (_picked(capacity.closed, picked) == 0)
+        self.table.fill(slots, gpu.astype(np.int32), cpu.astype(np.int32), memory, is_open)
+        for node in overlay.nodes():
+            slot = self.layout.slot(node)
+            if slot != NO_NODE:
+                self.put(slot, overlay.row(capacity, node))
+
+    def put(self, slot: int, row: NodeRow) -> None:
+        """One row as it is now."""
+        free = row.free
+        self.table.set(slot, free.gpu_milli, free.cpu_milli, free.memory_bytes, is_open=row.is_open)
+
+    def take(self, slot: int, amount: Amount) -> None:
+        """So much less is available there, until the row is put again."""
+        table = self.table
+        table.set(
+            slot,
+            int(table.gpu[slot]) - amount.gpu_milli,
+            int(table.cpu[slot]) - amount.cpu_milli,
+            int(table.memory[slot]) - amount.memory_bytes,
+            is_open=bool(table.is_open[slot]),
+        )
+
+
+def _picked(column: Sequence[int], nodes: Sequence[int]) -> NDArray[np.int64]:
+    return np.asarray(column, dtype=np.int64)[nodes] if nodes else np.zeros(0, dtype=np.int64)
+
+
+def _together(request: Request, tasks: int) -> Request:
+    return replace(request, need=request.need.times(tasks))

@@ -1,0 +1,211 @@
+"""A pool's nodes as arrays, what is free in each rack, pod, power domain and cluster, and a journal of what changed.
+
+A row always holds the latest state. The journal names rows by slots, each change with a revision of its own, so that whoever
+works something out of rows reads from its own revision on and works out anew what changed since. A unit's code is worked out
+when one of its rows changes; only if the code changed are all its rows told to have changed.
+
+source    Protean §4 (journal, revisions); Protean's cells are units here
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from core.placing.layout import NO_NODE, Layout
+from core.rules.placement.rule import NOBODY, Flags, Level, Numbers, UnitPreference
+
+JOURNAL_LENGTH = 1 << 12
+"""Changes that can be read back; who is further behind works out everything anew."""
+Span = tuple[int, int]
+Changed = slice | Numbers
+
+
+class Units:
+    """The racks, pods, power domains or clusters of a pool: what is free in each, and what its rules say of it."""
+
+    def __init__(self, count: int, rules: Sequence[tuple[int, UnitPreference]]) -> None:
+        self.rules = rules
+        """Each with its place in a key, in bits."""
+        self.free = [0] * count
+        self.total = [0] * count
+        self.code = np.zeros(count, dtype=np.uint32)
+
+    def fill(self, free: Numbers, total: Numbers) -> None:
+        """All at once."""
+        self.free, self.total = free.tolist(), np.maximum(total, 1).tolist()
+        self.code[:] = 0
+        for shift, rule in self.rules:
+            self.code |= (rule.score(free, np.maximum(total, 1)) << shift).astype(np.uint32)
+
+    def add(self, unit: int, gpu_milli: int) -> bool:
+        """More is free, or less; whether its code changed."""
+        self.free[unit] = free = self.free[unit] + gpu_milli
+        if not self.rules:
+            return False
+        total, code = self.total[unit], 0
+        for shift, rule in self.rules:
+            code |= rule.score(free, total) << shift
+        if code == self.code[unit]:
+            return False
+        self.code[unit] = code
+        return True
+
+
+class NodeTable:
+    """Columns over the slots of a layout.
+
+    gpu, cpu     (slots,) int32: milli available; 0 where nothing may be placed
+    memory       (slots,) int64: bytes available
+    gpu_total    (slots,) int32
+    is_open      (slots,) int8: 1 where something may be placed
+    upkeep       (slots,) int8
+    owner        (slots,) int32
+    """
+
+    def __init__(
+        self, layout: Layout, rules: Mapping[Level, Sequence[tuple[int, UnitPreference]]] | None = None
+    ) -> None:
+        self.layout = layout
+        rules = rules or {}
+        slots = layout.slots
+        self.gpu = np.zeros(slots, dtype=np.int32)
+        self.cpu = np.zeros(slots, dtype=np.int32)
+        self.memory = np.zeros(slots, dtype=np.int64)
+        self.is_open = np.zeros(slots, dtype=np.int8)
+        self.upkeep = np.zeros(slots, dtype=np.int8)
+        self.owner = np.full(slots, NOBODY, dtype=np.int32)
+        self.gpu_total = np.zeros(slots, dtype=np.int32)
+        self.island = np.zeros(slots, dtype=np.int32)
+        for cluster, (first, last) in zip(layout.clusters, layout.pods_of, strict=True):
+            span = slice(first * layout.pod_slots, last * layout.pod_slots)
+            self.gpu_total[span] = cluster.gpu_milli
+            self.island[span] = cluster.island
+        self.gpu_total[layout.node == NO_NODE] = 0
+        self.racks = Units(slots // max(1, layout.rack_slots), rules.get(Level.RACK, ()))
+        self.pods = Units(layout.pods, rules.get(Level.POD, ()))
+        self.domains = Units(len(layout.domains), rules.get(Level.DOMAIN, ()))
+        self.clusters = Units(len(layout.clusters), rules.get(Level.CLUSTER, ()))
+        self.gpu_free = 0
+        self.revision = 0
+        self.cluster_revision = 0
+        """Of the last change of a cluster's code."""
+        self._journal = np.zeros((JOURNAL_LENGTH, 2), dtype=np.int32)
+        self._oldest = 0
+        """What changed up to this revision is in no journal."""
+        self._domain_slots: dict[int, list[Span]] = {}
+
+    # Changing.
+
+    def set(self, slot: int, gpu: int, cpu: int, memory: int, *, is_open: bool) -> None:
+        """One row as it is now."""
+        if not is_open:
+            gpu = cpu = memory = 0
+        more = gpu - int(self.gpu[slot])
+        if more:
+            self.gpu[slot] = gpu
+        elif cpu == self.cpu[slot] and memory == self.memory[slot] and is_open == self.is_open[slot]:
+            return
+        self.cpu[slot] = cpu
+        self.memory[slot] = memory
+        self.is_open[slot] = is_open
+        self._changed(slot, more)
+
+    def set_upkeep(self, slot: int, upkeep: int) -> None:
+        """How near planned work on it is."""
+        if self.upkeep[slot] != upkeep:
+            self.upkeep[slot] = upkeep
+            self._changed(slot, 0)
+
+    def set_owner(self, slot: int, owner: int) -> None:
+        """Who has something there."""
+        if self.owner[slot] != owner:
+            self.owner[slot] = owner
+            self._changed(slot, 0)
+
+    def fill(self, slots: Numbers, gpu: Numbers, cpu: Numbers, memory: Numbers, is_open: Flags) -> None:
+        """Many rows at once: whoever worked something out of rows works out everything anew."""
+        self.gpu[slots] = np.where(is_open, gpu, 0)
+        self.cpu[slots] = np.where(is_open, cpu, 0)
+        self.memory[slots] = np.where(is_open, memory, 0)
+        self.is_open[slots] = is_open
+        layout = self.layout
+        free, total = self.gpu.astype(np.int64), self.gpu_total.astype(np.int64)
+        pod_free, pod_total = (column.reshape(layout.pods, -1).sum(axis=1) for column in (free, total))
+        rack_shape = (len(self.racks.free), layout.rack_slots)
+        self.racks.fill(free.reshape(rack_shape).sum(axis=1), total.reshape(rack_shape).sum(axis=1))
+        self.pods.fill(pod_free, pod_total)
+        for units, number, columns in (
+            (self.domains, layout.domain, (free, total)),
+            (self.clusters, layout.cluster_of_pod, (pod_free, pod_total)),
+        ):
+            sums = [np.bincount(number, weights=column, minlength=len(units.free)) for column in columns]
+            units.fill(sums[0].astype(np.int64), sums[1].astype(np.int64))
+        self.gpu_free = int(pod_free.sum())
+        self.revision += 1
+        self._oldest = self.cluster_revision = self.revision
+
+    def _changed(self, slot: int, more: int) -> None:
+        """A row changed, and by so much what is free in its units."""
+        layout = self.layout
+        span = (slot, slot + 1)
+        if more:
+            self.gpu_free += more
+            rack, pod = slot // layout.rack_slots, slot // layout.pod_slots
+            if self.racks.add(rack, more):
+                span = (rack * layout.rack_slots, (rack + 1) * layout.rack_slots)
+            if self.pods.add(pod, more):
+                span = (pod * layout.pod_slots, (pod + 1) * layout.pod_slots)
+            domain = int(layout.domain[slot])
+            if self.domains.add(domain, more):
+                for other in self._spans_of(domain):
+                    self._note(other)
+            if self.clusters.add(int(layout.cluster_of_pod[pod]), more):
+                self.cluster_revision = self.revision + 1
+        self._note(span)
+
+    def _note(self, span: Span) -> None:
+        self._journal[self.revision % JOURNAL_LENGTH] = span
+        self.revision += 1
+
+    def _spans_of(self, domain: int) -> list[Span]:
+        """The slots of a power domain, as runs."""
+        known = self._domain_slots.get(domain)
+        if known is None:
+            inside = np.flatnonzero((self.layout.domain == domain) & (self.layout.node != NO_NODE))
+            breaks = np.flatnonzero(np.diff(inside) != 1) + 1
+            runs = [run for run in np.split(inside, breaks) if len(run)]
+            known = self._domain_slots[domain] = [(int(run[0]), int(run[-1]) + 1) for run in runs]
+        return known
+
+    # Reading.
+
+    def changed_since(self, revision: int) -> Changed | None:
+        """The slots that changed after a revision, ascending; None if that is not known any more.
+
+        returns   a slice where they are one run, or an array
+        """
+        count = self.revision - revision
+        if count == 1 and revision >= self._oldest:
+            first, last = self._journal[revision % JOURNAL_LENGTH].tolist()
+            return slice(first, last)
+        if revision < self._oldest or count > JOURNAL_LENGTH:
+            return None
+        if not count:
+            return slice(0, 0)
+        first = revision % JOURNAL_LENGTH
+        spans = np.concatenate(
+            [self._journal[first : first + count], self._journal[: max(0, first + count - JOURNAL_LENGTH)]]
+        )
+        return _slots_of(np.unique(spans, axis=0) if count > 2 else spans, self.layout.slots)
+
+
+def _slots_of(spans: Numbers, slots: int) -> Changed | None:
+    first, last = int(spans[:, 0].min()), int(spans[:, 1].max())
+    lengths = spans[:, 1] - spans[:, 0]
+    if int(lengths.max()) == last - first:
+        return slice(first, last)  # One of them holds all the others.
+    total = int(lengths.sum())
+    if 4 * total > slots:
+        return None
+    starts = np.repeat(spans[:, 0] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    return np.unique(starts + np.arange(total)).astype(np.int32)

@@ -1,0 +1,106 @@
+"""Whom a workload could push out: lower priority alone, the cheapest first, and nobody who need not go.
+
+source    MAST §4.3: lowest priority first, among those the longest-running, until it fits; then the largest of the chosen
+          first, and those not needed are spared
+"""
+
+from collections.abc import Callable, Sequence
+
+from core.images.capacity import Capacity, Holding
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import SECOND, Instant
+from core.nouns.placement import Spread, gpu_milli_of, needs_of
+from core.nouns.quantities import Amount
+from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec, Kind
+from core.placing.picking import Choice
+from core.placing.pool_set import Asker, PoolSet
+
+Victim = tuple[WorkloadId, int, Holding]
+Spreads = tuple[Spread, ...]
+
+
+def find_with_victims(
+    pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec], asker: Asker, choice: Choice
+) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
+    """Places for all tasks once some attempts of lower priority have ended, and which."""
+    candidates = candidates_under(capacity, asker.priority)
+
+    def tried(victims: Sequence[Victim]) -> Spreads | Reason:
+        return pools.released(freed_by(capacity, victims)).find(jobs, asker, choice)
+
+    if not candidates or isinstance(tried(candidates), Reason):
+        return Reason.NO_CAPACITY
+    chosen = _shortest_prefix(candidates, tried)
+    chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
+    chosen = _shortest_prefix(chosen, tried)
+    spreads = tried(chosen)
+    assert not isinstance(spreads, Reason), spreads
+    return spreads, tuple(_needed(pools, jobs, spreads, chosen))
+
+
+def candidates_under(capacity: Capacity, priority: int) -> list[Victim]:
+    """All that may be pushed out by this priority, the first to go first."""
+    promised = {
+        key for epochs in capacity.promises.values() for claim in epochs.values() for key in claim.victims
+    }
+    found = [
+        (workload, epoch, held)
+        for workload, epoch, held in capacity.live()
+        if held.claim.priority < priority
+        and held.claim.kind != Kind.INTERACTIVE
+        and not held.is_ending
+        and (workload, epoch) not in promised
+    ]
+    found.sort(key=lambda victim: (victim[2].claim.priority, victim[2].granted_at, victim[0]))
+    return found
+
+
+def freed_by(capacity: Capacity, victims: Sequence[Victim]) -> list[tuple[int, Amount]]:
+    """What becomes available where once these have ended: a lost node gives nothing back, a closed one takes nothing."""
+    return [
+        (node, job.need.times(count))
+        for _, _, held in victims
+        for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True)
+        for node, count in zip(spread.nodes, spread.tasks, strict=True)
+        if capacity.is_open(node)
+    ]
+
+
+def destroyed_gpu_seconds(victims: Sequence[Victim], now: Instant) -> int:
+    """Work that would be lost: since the newest checkpoint of each, or since its start."""
+    total = 0
+    for _, _, held in victims:
+        since = max(held.started_at, held.saved_at) or now
+        total += gpu_milli_of(held.claim.jobs) * max(0, now - since) // (1000 * SECOND)
+    return total
+
+
+def _shortest_prefix(
+    victims: list[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
+) -> list[Victim]:
+    """The first so many as are enough, by halving; all of them are.
+
+    More room almost never makes it fit worse: jobs of unlike tasks may be placed differently. Then the halving ends
+    elsewhere, and what it ends with is still a prefix with which it fits.
+    """
+    low, high = 1, len(victims)
+    while low < high:
+        middle = (low + high) // 2
+        if isinstance(tried(victims[:middle]), Reason):
+            low = middle + 1
+        else:
+            high = middle
+    return victims[:high]
+
+
+def _needed(
+    pools: PoolSet, jobs: Sequence[JobSpec], spreads: Spreads, victims: Sequence[Victim]
+) -> list[Victim]:
+    """Those that hold something on a node where the claim needs more than is available."""
+    wanted: dict[int, Amount] = {}
+    for job, spread in zip(jobs, spreads, strict=True):
+        for node, count in zip(spread.nodes, spread.tasks, strict=True):
+            wanted[node] = wanted.get(node, Amount()).plus(job.need.times(count))
+    short = {node for node, amount in wanted.items() if not pools.available(node).covers(amount)}
+    return [victim for victim in victims if not short.isdisjoint(needs_of(victim[2].claim))]

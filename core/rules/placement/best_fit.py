@@ -1,0 +1,22 @@
+"""Best fit: the node that has the fewest GPUs left over."""
+
+import numpy as np
+
+from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
+
+_ABOUT_A_GPU = 10
+"""Bits: 1024 milli are taken for one GPU, for a shift costs less than a division."""
+
+
+class BestFit(NodePreference):
+    """GPUs left over after one task, the last step for whoever has more."""
+
+    name = "best_fit"
+    traits = frozenset({"need"})
+
+    def score(self, rows: Rows, request: Request) -> Numbers:
+        """Any part of a GPU counts as one."""
+        spare = (1 << _ABOUT_A_GPU) - 1 - request.need.gpu_milli
+        left = (rows.gpu + spare) >> _ABOUT_A_GPU
+        np.maximum(left, 0, out=left)
+        return np.minimum(left, self.steps - 1, out=left)

@@ -1,0 +1,15 @@
+"""Room for at least one task: in GPU, CPU and memory."""
+
+from core.placing.layout import Cluster
+from core.rules.placement.rule import ClusterValidator, Request
+
+
+class Capacity(ClusterValidator):
+    """A task fits on one node or nowhere. What is free there now is counted beside all rules: `cap` in core/placing/classes.py."""
+
+    name = "capacity"
+    traits = frozenset({"need"})
+
+    def admits(self, cluster: Cluster, request: Request) -> bool:
+        """Whether an empty node has the GPUs for one task."""
+        return request.need.gpu_milli <= cluster.gpu_milli

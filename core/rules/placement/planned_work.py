@@ -1,0 +1,13 @@
+"""Nodes on which work is planned come last: whoever starts there will have to leave."""
+
+from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
+
+
+class PlannedWork(NodePreference):
+    """0 none is planned, 1 it is planned, 2 notice of it was given."""
+
+    name = "planned_work"
+
+    def score(self, rows: Rows, request: Request) -> Numbers:
+        """As the region's maintenances say."""
+        return rows.upkeep

@@ -1,0 +1,161 @@
+"""What a placement rule is: a judgement on nodes for a request, that says what it reads and how far a change spreads.
+
+    ClusterValidator   may this request run on nodes of this cluster at all? Asked once a class and cluster
+    NodeValidator      may it run on these nodes now?
+    NodePreference     how good is each of these nodes: 0 is best, `steps` - 1 is worst
+    UnitPreference     how good is a rack, a pod or a power domain, by what is free in it: the same for all requests
+    Refinement         which of the few that are still equal is best; slow, and asked last
+
+Each is one file of this folder, and one line in `core/rules/placement/__init__.py`. Preferences are compared strictly in the
+order of their rule set: a rule decides only among nodes that are equal to all before it. Scores are quantised to `steps`
+values, or the first rule would decide everything; 1 step is a rule that is off.
+
+source    Protean §3 (validators, preferences, quantisation); core/placing/ holds what searches by them
+"""
+
+from abc import ABC, abstractmethod
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from core.nouns.ids import TenantName
+from core.nouns.quantities import Amount
+from core.nouns.workload import Kind
+from core.placing.layout import Cluster
+
+Numbers = NDArray[Any]
+"""Of whichever whole numbers."""
+Codes = NDArray[np.uint32]
+Flags = NDArray[np.bool_]
+
+
+class Request(Struct, frozen=True):
+    """What rules may read of a job: its traits. Jobs of equal traits share what was worked out for one."""
+
+    need: Amount
+    """Of one task."""
+    node_type: str
+    kind: Kind = Kind.TRAINING
+    tenant: TenantName = TenantName("")
+    priority: int = 0
+    zones: tuple[str, ...] = ()
+    """Where its data is; empty: anywhere is as good."""
+    must_be_near: bool = False
+    """Whether no other zone will do."""
+    gpu_memory: int = 0
+    """Bytes that one GPU must have."""
+    is_alone: bool = False
+    """Whether it shares no node with other tenants."""
+
+
+class Level(StrEnum):
+    """Sets of nodes for which a rule has one judgement."""
+
+    NODE = "node"
+    RACK = "rack"
+    POD = "pod"
+    DOMAIN = "power_domain"
+    CLUSTER = "cluster"
+
+
+class Rows(Protocol):
+    """Columns of some nodes, one entry a node; each may be read as often as wanted."""
+
+    @property
+    def gpu(self) -> Numbers:
+        """GPU milli available: neither held, promised, offered nor closed."""
+
+    @property
+    def cpu(self) -> Numbers:
+        """CPU milli available."""
+
+    @property
+    def memory(self) -> Numbers:
+        """Bytes available."""
+
+    @property
+    def gpu_total(self) -> Numbers:
+        """GPU milli that the node has."""
+
+    @property
+    def is_open(self) -> Numbers:
+        """1 where something may be placed, or 0."""
+
+    @property
+    def upkeep(self) -> Numbers:
+        """How near planned work on the node is: 0 none is planned, 1 it is planned, 2 notice of it was given."""
+
+    @property
+    def owner(self) -> Numbers:
+        """Who has something on the node: a tenant's code, NOBODY, or SEVERAL."""
+
+    @property
+    def island(self) -> Numbers:
+        """GPUs of an NVLink island; 0: nobody said."""
+
+
+NOBODY, SEVERAL = -1, -2
+
+
+class Rule(ABC):
+    """What all rules have."""
+
+    name: ClassVar[str]
+    traits: ClassVar[frozenset[str]] = frozenset()
+    """The fields of a request that it reads: requests equal in these are equal to it."""
+    level: ClassVar[Level] = Level.NODE
+
+
+class ClusterValidator(Rule):
+    """Hard, and the same for all nodes of a cluster, whatever runs there."""
+
+    level = Level.CLUSTER
+
+    @abstractmethod
+    def admits(self, cluster: Cluster, request: Request) -> bool:
+        """Whether a task may run on such nodes."""
+
+
+class NodeValidator(Rule):
+    """Hard, by node."""
+
+    @abstractmethod
+    def allows(self, rows: Rows, request: Request) -> Flags:
+        """Where a task may run now."""
+
+
+class Preference(Rule):
+    """Soft, with a score of few values."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+
+class NodePreference(Preference):
+    """By node."""
+
+    @abstractmethod
+    def score(self, rows: Rows, request: Request) -> Numbers:
+        """0 (best) to `steps` - 1."""
+
+
+class UnitPreference(Preference):
+    """By rack, pod, power domain or cluster; reads no request."""
+
+    @abstractmethod
+    def score(self, free: Any, total: Any) -> Any:
+        """0 (best) to `steps` - 1, of one unit or of an array of them.
+
+        free, total   GPU milli; `total` counts lost nodes too, and is 1 at least
+        """
+
+
+class Refinement(Rule):
+    """Among a few nodes that are equal to all preferences."""
+
+    @abstractmethod
+    def cost(self, rows: Rows, request: Request) -> Numbers:
+        """Lower is better."""
