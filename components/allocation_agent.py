@@ -6,8 +6,7 @@ believes the rows in the answer for what it bids meanwhile, catches up to its se
 `CLAIM_TRIES_MAX` times. Tasks of attempts that run already it finds new nodes in components/task_places.py.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +20,9 @@ from components.task_places import (
 )
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images, RowsTold
-from core.fact import NO_LOG, Fact, Note
+from core.events.control import ClaimRevised
+from core.events.region import AttemptEnded, ClaimGranted, NodesJoined
+from core.fact import NO_LOG, Event, Fact, Note
 from core.images import RegionImage
 from core.messages.agents import AgentPresent, BidSettled, ClaimAnswered, FindBid, PlaceAward, PresenceWanted
 from core.messages.base import Envelope, Message, Woken
@@ -31,23 +32,26 @@ from core.messages.queue import Abstention, Bid
 from core.messages.store import DeclineAward, SubmitClaim
 from core.nouns.ids import AgentName, AttemptKey, ClaimId, LogName, RegionName, WorkloadId, region_log
 from core.nouns.instant import Instant, after, earliest
-from core.nouns.limits import CLAIM_SAY_AGAIN, CLAIM_TRIES_MAX, OPEN_BID_SPAN, PRESENCE_INTERVAL
+from core.nouns.limits import (
+    CLAIM_SAY_AGAIN,
+    CLAIM_TRIES_MAX,
+    OPEN_BID_SPAN,
+    PRESENCE_INTERVAL,
+    VIEW_ROWS_MAX,
+)
 from core.nouns.placement import Claim, NodeRow, Spread, View, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
-from core.nouns.workload import JobSpec
+from core.nouns.workload import JobSpec, Kind
+from core.placing.bids import missing_over_all, score
+from core.placing.overlay import Overlay
+from core.placing.picking import Choice
+from core.placing.placer import Found, Placer
+from core.placing.pool_set import Asker
+from core.placing.shortages import shortage_of
 from core.rows import unpack_rows
-from core.search import (
-    Victim,
-    find_spreads,
-    find_with_victims,
-    missing_gpu_milli,
-    room_over_all,
-    score,
-    shortage_of,
-)
+from core.rules.placement.rule_sets import PLAIN
 from core.touched import touched_by
-from core.view import NodeView, Room
 
 
 class BidMade(Note, frozen=True):
@@ -106,7 +110,6 @@ class OpenBid(Struct):
     """A bid that may still win."""
 
     workload: WorkloadId
-    needs: tuple[tuple[int, Amount], ...]
 
 
 class OpenClaim(Struct):
@@ -129,15 +132,23 @@ class AgentState:
     def __init__(self, at: Instant) -> None:
         self.image = RegionImage.empty(("capacity",))
         self.sequence = 0
-        self.view = NodeView(self.image.capacity)
+        self.overlay = Overlay()
+        self.placer = Placer(self.image.capacity, self.overlay, lambda _: PLAIN)
         self.bids: dict[str, OpenBid] = {}
         self.bids_due: Agenda[str] = Agenda()
         self.claims: dict[AttemptKey, OpenClaim] = {}
         self.claims_due: Agenda[AttemptKey] = Agenda()
         self.conflicted: dict[AttemptKey, CatchUp] = {}
         self.revisions = OpenRevisions()
-        self.learnt: dict[int, tuple[NodeRow, int]] = {}
         self.present_at = at
+
+    def take(self, key: object, needs: Iterable[tuple[int, Amount]]) -> None:
+        """This much counts as taken under this key."""
+        self.placer.touch(self.overlay.put(key, needs))
+
+    def give_back(self, key: object) -> None:
+        """Nothing does any more."""
+        self.placer.touch(self.overlay.drop(key))
 
 
 class AllocationAgent:
@@ -194,8 +205,8 @@ class AllocationAgent:
         return decider(state, envelope) if decider else NOTHING
 
     def forget_memos(self, state: AgentState) -> None:
-        """The arrays are copied from the image anew."""
-        state.view.forget()
+        """The arrays are copied from the image anew, and classes made anew."""
+        state.placer.forget()
 
     # Folding.
 
@@ -205,20 +216,25 @@ class AllocationAgent:
             touched = touched_by(state.image.capacity, fact)
             state.image.fold(fact)
             state.sequence = fact.sequence
-            state.view.touch(touched)
+            state.placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
+            self._settle(state, fact.event)
             self._unlearn(state)
             return state
         match fact.event:
             case BidMade(auction, workload, needs):
-                state.bids[auction] = OpenBid(workload, needs)
+                state.bids[auction] = OpenBid(workload)
+                state.take(("bid", auction), needs)
                 state.bids_due.put(auction, after(fact.at, OPEN_BID_SPAN))
             case BidClosed(auction):
                 state.bids.pop(auction, None)
                 state.bids_due.drop(auction)
+                state.give_back(("bid", auction))
             case ClaimMade(claim, tries):
                 key = (claim.workload, claim.epoch)
                 self._close_bids_of(state, claim.workload)
                 state.claims[key] = OpenClaim(claim, tries)
+                if state.image.capacity.holding(*key) is None:
+                    state.take(("claim", key), needs_of(claim).items())
                 state.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
                 state.conflicted.pop(key, None)
             case ClaimSaidAgain(key):
@@ -226,20 +242,24 @@ class AllocationAgent:
             case ClaimClosed(key):
                 state.claims.pop(key, None)
                 state.claims_due.drop(key)
+                state.give_back(("claim", key))
                 state.conflicted.pop(key, None)
             case Conflicted(key, sequence):
                 state.conflicted[key] = CatchUp(sequence, fact.at)
             case RevisionMade() | RevisionConflicted() | RevisionClosed():
                 state.revisions.note(fact.event, fact.at)
+                self._count_revision(state, fact.event)
             case Learnt(rows, sequence):
+                learnt = state.overlay.learnt
                 for row in rows:
-                    if sequence > state.sequence and sequence >= state.learnt.get(row.node, (row, 0))[1]:
-                        state.learnt[row.node] = (row, sequence)
+                    if sequence > state.sequence and sequence >= learnt.get(row.node, (row, 0))[1]:
+                        learnt[row.node] = (row, sequence)
+                        state.placer.touch((row.node,))
             case Present():
                 state.present_at = after(fact.at, PRESENCE_INTERVAL)
             case RowsTold(_, sequence, rows):
                 if sequence == state.sequence:
-                    state.view.put_rows(unpack_rows(rows))
+                    state.placer.put_rows(unpack_rows(rows))
             case ImageAdopted(_, image, sequence):
                 assert isinstance(image, RegionImage)
                 self._adopt(state, image, sequence)
@@ -248,19 +268,49 @@ class AllocationAgent:
     def _adopt(self, state: AgentState, image: RegionImage, sequence: int) -> None:
         state.image = image
         state.sequence = sequence
-        state.view = NodeView(image.capacity)
+        state.placer = Placer(image.capacity, state.overlay, lambda _: PLAIN)
+        for key in state.claims:
+            if image.capacity.holding(*key) is not None:
+                state.give_back(("claim", key))
+        for key in state.revisions.rows:
+            self._count_revision_of(state, key)
         self._unlearn(state)
+
+    def _settle(self, state: AgentState, event: Event | Note) -> None:
+        """What the log shows granted is in the image: it is not counted a second time."""
+        if isinstance(event, ClaimGranted):
+            state.give_back(("claim", (event.workload, event.epoch)))
+        elif isinstance(event, (ClaimRevised, AttemptEnded)):
+            key = (event.workload, event.epoch)
+            if key in state.revisions.rows:
+                self._count_revision_of(state, key)
+
+    def _count_revision(
+        self, state: AgentState, note: RevisionMade | RevisionConflicted | RevisionClosed
+    ) -> None:
+        match note:
+            case RevisionMade(revision):
+                self._count_revision_of(state, (revision.workload, revision.epoch))
+            case RevisionClosed(key):
+                state.give_back(("revision", key))
+
+    def _count_revision_of(self, state: AgentState, key: AttemptKey) -> None:
+        """What it needs on its new nodes counts as taken, until the log shows it granted."""
+        state.take(("revision", key), state.revisions.taken(state.image.capacity, key))
 
     def _close_bids_of(self, state: AgentState, workload: WorkloadId) -> None:
         """From here on the claim counts as taken, and its bid no longer."""
         for auction in [auction for auction, bid in state.bids.items() if bid.workload == workload]:
             del state.bids[auction]
             state.bids_due.drop(auction)
+            state.give_back(("bid", auction))
 
     def _unlearn(self, state: AgentState) -> None:
         """What the log itself has told by now needs no learning."""
-        for node in [node for node, (_, sequence) in state.learnt.items() if sequence <= state.sequence]:
-            del state.learnt[node]
+        learnt = state.overlay.learnt
+        for node in [node for node, (_, sequence) in learnt.items() if sequence <= state.sequence]:
+            del learnt[node]
+            state.placer.touch((node,))
 
     # Bidding.
 
@@ -270,33 +320,44 @@ class AllocationAgent:
         request = asked.request
         if request.auction in state.bids:
             return NOTHING
-        room = self._room(state)
-        found = self._search(state, room, request.jobs, request.priority)
+        asker = Asker(Kind(request.kind), request.tenant, request.priority)
+        choice = Choice(f"{request.auction}.{self.agent}", asked.stripe, asked.stripes)
+        found = state.placer.find(request.jobs, asker, choice)
         if isinstance(found, Reason):
-            return self._abstain(state, request, found)
-        spreads, victims = found
-        vector = score(state.view, room, spreads, victims, envelope.at)
-        keys = tuple((workload, epoch) for workload, epoch, _ in victims)
+            return self._abstain(state, request, asker, choice, found)
+        view = self._view(state, choice)
         bid = Bid(
-            self.region, self.agent, request.workload, request.auction, vector, spreads, keys, state.sequence
+            self.region,
+            self.agent,
+            request.workload,
+            request.auction,
+            score(state.placer.pools, found, envelope.at),
+            found.spreads,
+            found.victim_keys,
+            view,
         )
-        needs = tuple(_needs(request.jobs, spreads).items())
-        return Decision(events=(BidMade(request.auction, request.workload, needs),), messages=(bid,))
+        needs = tuple(_needs(request.jobs, found.spreads).items())
+        made = BidMade(request.auction, request.workload, needs)
+        return Decision(events=(made,), messages=(bid,))
 
-    def _abstain(self, state: AgentState, request: SolicitBid, reason: Reason) -> Decision:
+    def _abstain(
+        self, state: AgentState, request: SolicitBid, asker: Asker, choice: Choice, reason: Reason
+    ) -> Decision:
         """With `open_bids` if the room is there but offered to others.
 
         What is missing is counted beyond all that could be had without anything being freed: offers that come to nothing,
         and who could be pushed out. Otherwise the refusal could hold after it would fit.
         """
         missing = 0
-        shortage = shortage_of(state.view, self._room(state), request.jobs)
+        placer, capacity = state.placer, state.image.capacity
+        shortage = shortage_of(placer.pools, request.jobs, asker, choice)
         if reason == Reason.NO_CAPACITY:
-            if (state.bids or state.claims or state.revisions.rows) and self._would_fit(state, request):
+            every = state.overlay.keys()
+            if every and isinstance(placer.find(request.jobs, asker, choice, without=every), Found):
                 reason = Reason.OPEN_BIDS
             else:
-                room = room_over_all(self._free_room(state), state.image.capacity, request.priority)
-                missing = missing_gpu_milli(state.view, room, request.jobs)
+                with placer.as_if(every) as pools:
+                    missing = missing_over_all(pools, capacity, request.jobs, asker)
         said = Abstention(
             self.region,
             self.agent,
@@ -309,41 +370,6 @@ class AllocationAgent:
         )
         return Decision(messages=(said,))
 
-    def _would_fit(self, state: AgentState, request: SolicitBid) -> bool:
-        """If all that is offered and claimed came to nothing."""
-        return not isinstance(
-            self._search(state, self._free_room(state), request.jobs, request.priority), Reason
-        )
-
-    def _search(
-        self, state: AgentState, room: Room, jobs: tuple[JobSpec, ...], priority: int
-    ) -> tuple[tuple[Spread, ...], list[Victim]] | Reason:
-        """Free room first; only then whom it could push out. Leaves `room` as it was."""
-        spreads = find_spreads(state.view, room.copy(), jobs)
-        if not isinstance(spreads, Reason):
-            return spreads, []
-        if spreads == Reason.NO_SUCH_HARDWARE:
-            return spreads
-        return find_with_victims(state.view, room, state.image.capacity, jobs, priority)
-
-    def _free_room(self, state: AgentState) -> Room:
-        room = state.view.room()
-        for row, _ in state.learnt.values():
-            if row.node < len(room.gpu):
-                room.set(row)
-        return room
-
-    def _room(self, state: AgentState, but_for: AttemptKey | None = None) -> Room:
-        """What is available to a new bid: neither offered in an open one nor claimed already, but for this attempt."""
-        room = self._free_room(state)
-        for bid in state.bids.values():
-            room.take(bid.needs)
-        for key, claim in state.claims.items():
-            if key != but_for and state.image.capacity.holding(*key) is None:
-                room.take(needs_of(claim.claim).items())
-        room.take(state.revisions.taken(state.image.capacity, but_for))
-        return room
-
     # Claiming.
 
     def _place_award(self, state: AgentState, envelope: Envelope) -> Decision:
@@ -355,24 +381,19 @@ class AllocationAgent:
         if key in state.claims or capacity.holding(*key) is not None or capacity.promise(*key) is not None:
             return NOTHING
         spreads, victims = award.spreads, award.victims
+        view = award.view
         if not spreads or max(max(spread.nodes) for spread in spreads) >= len(capacity.node_type):
-            found = self._search(state, self._room(state), award.jobs, award.priority)
+            asker = Asker(Kind(award.kind), award.tenant, award.priority)
+            choice = Choice(f"{award.workload}.{award.epoch}.{self.agent}.1", asked.stripe, asked.stripes)
+            found = state.placer.find(award.jobs, asker, choice)
             if isinstance(found, Reason):
                 return self._give_back(award.workload, award.epoch, award.award_sequence, found)
-            spreads, victims = found[0], tuple((workload, epoch) for workload, epoch, _ in found[1])
-        # As bid, it is compared with what was known then.
-        is_as_bid = spreads is award.spreads
-        known = award.view_sequence if is_as_bid else state.sequence
-        claim = self._claim(state, award, spreads, victims, known)
+            spreads, victims, view = found.spreads, found.victim_keys, self._view(state, choice)
+        claim = self._claim(award, spreads, victims, view)
         return Decision(events=(ClaimMade(claim, 1),), messages=(SubmitClaim(self.region, claim),))
 
     def _claim(
-        self,
-        state: AgentState,
-        award: ExecuteAward,
-        spreads: tuple[Spread, ...],
-        victims: tuple[AttemptKey, ...],
-        view_sequence: int,
+        self, award: ExecuteAward, spreads: tuple[Spread, ...], victims: tuple[AttemptKey, ...], view: View
     ) -> Claim:
         return Claim(
             claim=ClaimId(f"{award.workload}.{award.epoch}.{self.agent}.1"),
@@ -385,7 +406,7 @@ class AllocationAgent:
             kind=award.kind,
             jobs=award.jobs,
             spreads=spreads,
-            view=self._view(state, view_sequence),
+            view=view,
             victims=victims,
             resume_epoch=award.resume_epoch,
             resume_step=award.resume_step,
@@ -397,10 +418,21 @@ class AllocationAgent:
             failures_max=award.failures_max,
         )
 
-    def _view(self, state: AgentState, sequence: int) -> View:
+    def _view(self, state: AgentState, choice: Choice, without: Iterable[object] = ()) -> View:
+        """All that a choice was made from, beside the log."""
         open_bids = tuple(bid.workload for bid in state.bids.values())
-        learnt = tuple(row for row, _ in state.learnt.values())
-        return View(sequence, open_bids, tuple(state.claims), learnt, seed=self.name)
+        rows = state.overlay.rows(state.image.capacity, without)
+        return View(
+            state.sequence,
+            open_bids,
+            tuple(state.claims),
+            rows[:VIEW_ROWS_MAX],
+            choice.seed,
+            choice.stripe,
+            choice.stripes,
+            choice.best,
+            is_whole=len(rows) <= VIEW_ROWS_MAX,
+        )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
         answer = envelope.message
@@ -427,16 +459,21 @@ class AllocationAgent:
         """Search anew, on a view that knows what the claim conflicted with."""
         claim = open_claim.claim
         key = (claim.workload, claim.epoch)
-        found = self._search(state, self._room(state, but_for=key), claim.jobs, claim.priority)
+        tries = open_claim.tries + 1
+        asker = Asker(Kind(claim.kind), claim.tenant, claim.priority)
+        choice = Choice(
+            f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}", claim.view.stripe, claim.view.stripes
+        )
+        own = (("claim", key), ("revision", key))
+        found = state.placer.find(claim.jobs, asker, choice, without=own)
         if isinstance(found, Reason):
             return self._give_up(open_claim, found)
-        tries = open_claim.tries + 1
         again = replace(
             claim,
             claim=ClaimId(f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"),
-            spreads=found[0],
-            victims=tuple((workload, epoch) for workload, epoch, _ in found[1]),
-            view=self._view(state, state.sequence),
+            spreads=found.spreads,
+            victims=found.victim_keys,
+            view=self._view(state, choice, own),
         )
         return Decision(events=(ClaimMade(again, tries),), messages=(SubmitClaim(self.region, again),))
 
@@ -472,9 +509,9 @@ class AllocationAgent:
         return Decision((Learnt(answer.rows, answer.sequence), *decision.events), decision.messages)
 
     def _places(self, state: AgentState) -> TaskPlaces:
-        capacity, sequence = state.image.capacity, state.sequence
-        room = partial(self._room, state)
-        return TaskPlaces(self.region, self.agent, state.revisions, state.view, capacity, sequence, room)
+        return TaskPlaces(
+            self.region, self.agent, state.revisions, state.placer, state.image.capacity, state.sequence
+        )
 
     # Time.
 

@@ -415,7 +415,7 @@ class JobQueue:
             name = f"{state.image.regions.term}.{house.opened + count}"
             events.append(AuctionOpened(workload, Auction(name, shape, askable[shape])))
             messages.extend(
-                SolicitBid(region, workload, name, spec.jobs, spec.priority, spec.kind)
+                SolicitBid(region, workload, name, spec.jobs, spec.priority, spec.kind, spec.tenant)
                 for region in askable[shape]
             )
         return Decision(tuple(events), tuple(messages))

@@ -23,6 +23,7 @@ from core.messages.queue import Bid
 from core.nouns.ids import AgentName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN
+from core.nouns.placement import View
 from core.nouns.workload import EndCause, Kind, Phase
 
 
@@ -90,7 +91,7 @@ def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None) -> ExecuteAw
         agent=bid.agent if bid else AgentName(""),
         spreads=bid.spreads if bid else (),
         victims=bid.victims if bid else (),
-        view_sequence=bid.view_sequence if bid else 0,
+        view=bid.view if bid else View(0),
         resume_epoch=row.resume_epoch,
         resume_step=row.resume_step,
         grace=row.spec.grace,

@@ -5,7 +5,7 @@ asks the store to revise the claim. A revision that is not answered counts as ta
 its view is as new as what took the room; whatever comes to nothing the broker asks for again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,12 +19,13 @@ from core.nouns.ids import AgentName, AttemptKey, RegionName
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import CLAIM_TRIES_MAX, OPEN_BID_SPAN
 from core.nouns.operation import TaskMove, job_and_rank
-from core.nouns.placement import Claim, nodes_of_ranks
+from core.nouns.placement import Claim, NodeRow, nodes_of_ranks
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
-from core.nouns.workload import JobSpec
-from core.search import find_spreads, tasks_that_fit
-from core.view import NodeView, Room
+from core.nouns.workload import JobSpec, Kind
+from core.placing.picking import Choice
+from core.placing.placer import Placer
+from core.placing.pool_set import Asker, PoolSet, Trial
 
 
 class RevisionMade(Note, frozen=True):
@@ -93,14 +94,13 @@ class OpenRevisions:
         """Those that count no longer."""
         return self._due.passed(now)
 
-    def taken(self, capacity: Capacity, except_of: AttemptKey | None = None) -> Iterable[tuple[int, Amount]]:
-        """What they need on their new nodes; not those that the log shows granted."""
-        for key, row in self.rows.items():
-            held = capacity.holding(*key)
-            if key == except_of or held is None or held.claim.revision >= row.revision.revision:
-                continue
-            for move in row.revision.moves:
-                yield move.node_to, held.claim.jobs[job_and_rank(move.task)[0]].need
+    def taken(self, capacity: Capacity, key: AttemptKey) -> Iterable[tuple[int, Amount]]:
+        """What one of them needs on its new nodes; nothing once the log shows it granted."""
+        row, held = self.rows.get(key), capacity.holding(*key)
+        if row is None or held is None or held.claim.revision >= row.revision.revision:
+            return
+        for move in row.revision.moves:
+            yield move.node_to, held.claim.jobs[job_and_rank(move.task)[0]].need
 
 
 class TaskPlaces:
@@ -111,15 +111,12 @@ class TaskPlaces:
         region: RegionName,
         agent: AgentName,
         revisions: OpenRevisions,
-        view: NodeView,
+        placer: Placer,
         capacity: Capacity,
         sequence: int,
-        room: Callable[[AttemptKey], Room],
     ) -> None:
-        """`room` is what is available to one attempt: nothing that is offered, claimed or asked for by others."""
         self.region, self.agent = region, agent
-        self.revisions, self.view, self.capacity, self.sequence = revisions, view, capacity, sequence
-        self.room = room
+        self.revisions, self.placer, self.capacity, self.sequence = revisions, placer, capacity, sequence
 
     def place(self, asked: PlaceTasks, tries: int = 1) -> Decision:
         """Find nodes and say them to the store. What finds none is asked for again."""
@@ -131,7 +128,9 @@ class TaskPlaces:
         known = self.revisions.rows.get(key)
         if tries == 1 and known is not None and known.asked == asked:
             return Decision(messages=(known.revision,)) if not known.catches_up_to else NOTHING
-        moves = find_places(self.view, self.room(key), held.claim, asked.tasks)
+        choice = Choice(f"{asked.workload}.{asked.epoch}.{self.agent}.r{asked.revision}.{tries}")
+        with self.placer.as_if((("claim", key), ("revision", key))) as pools:
+            moves = find_places(pools, held.claim, asked.tasks, choice)
         if not moves:
             return Decision(events=close)
         revision = ReviseClaim(self.region, *key, asked.revision, tuple(moves), self.agent)
@@ -157,25 +156,33 @@ class TaskPlaces:
         return Decision(events=tuple(RevisionClosed(key) for key in old)) if old else None
 
 
-def find_places(view: NodeView, room: Room, claim: Claim, tasks: Sequence[TaskMove]) -> list[TaskMove]:
-    """New nodes for as many of these tasks as there is room for, none on the node that it leaves. Takes from `room`.
+def find_places(pools: PoolSet, claim: Claim, tasks: Sequence[TaskMove], choice: Choice) -> list[TaskMove]:
+    """New nodes for as many of these tasks as there is room for, none on the node that it leaves.
 
-    One job after the other, as its gang was placed: fewest racks, then best fit.
+    One job after the other, as its gang was placed.
     """
     by_job: dict[int, list[TaskMove]] = {}
     for task in tasks:
         by_job.setdefault(job_and_rank(task.task)[0], []).append(task)
     found: list[TaskMove] = []
-    for job, mine in sorted(by_job.items()):
-        if job < len(claim.jobs):
-            found.extend(_find_for_job(view, room, claim.jobs[job], mine))
+    asker = Asker(Kind(claim.kind), claim.tenant, claim.priority)
+    with pools.trial() as trial:
+        for job, mine in sorted(by_job.items()):
+            if job < len(claim.jobs):
+                found.extend(_find_for_job(pools, trial, claim.jobs[job], mine, asker, choice))
     return found
 
 
-def _find_for_job(view: NodeView, room: Room, job: JobSpec, tasks: list[TaskMove]) -> list[TaskMove]:
+def _find_for_job(
+    pools: PoolSet, trial: Trial, job: JobSpec, tasks: list[TaskMove], asker: Asker, choice: Choice
+) -> list[TaskMove]:
     """All at once beside the nodes that they leave; then, for who is left over, those that come from one node at a time."""
+
+    def beside(mine: list[TaskMove], without: list[int]) -> list[TaskMove]:
+        return _find_beside(pools, trial, job, mine, without, asker, choice)
+
     leave = sorted({task.node_from for task in tasks if task.node_from >= 0})
-    found = _find_beside(view, room, job, tasks, leave)
+    found = beside(tasks, leave)
     if len(leave) < 2:
         return found
     left: dict[int, list[TaskMove]] = {}
@@ -183,30 +190,32 @@ def _find_for_job(view: NodeView, room: Room, job: JobSpec, tasks: list[TaskMove
         left.setdefault(task.node_from, []).append(task)
     for node, mine in left.items():
         # At most one of these finds nothing while there is room: whoever leaves the only node that has some.
-        if not _count_that_fit(view, room, job, 1):
+        if not pools.capacity_for(job, asker):
             break
-        found.extend(_find_beside(view, room, job, mine, [node] if node >= 0 else []))
+        found.extend(beside(mine, [node] if node >= 0 else []))
     return found
 
 
 def _find_beside(
-    view: NodeView, room: Room, job: JobSpec, tasks: list[TaskMove], without: list[int]
+    pools: PoolSet,
+    trial: Trial,
+    job: JobSpec,
+    tasks: list[TaskMove],
+    without: list[int],
+    asker: Asker,
+    choice: Choice,
 ) -> list[TaskMove]:
     """The first of these tasks, as many as have room, on none of these nodes."""
-    kind = room.kind.copy()
-    kind[[node for node in without if node < len(kind)]] = -1
-    beside = Room(room.gpu, room.cpu, room.memory, room.rack, kind)  # What it takes is taken from `room`.
-    count = min(len(tasks), _count_that_fit(view, beside, job, len(tasks)))
-    if not count:
-        return []
-    spreads = find_spreads(view, beside, (replace(job, tasks=count),))
-    assert not isinstance(spreads, Reason), (spreads, count)
+    with pools.trial() as closed:
+        for node in without:
+            closed.put(NodeRow(node, Amount(), is_open=False))
+        count = min(len(tasks), pools.capacity_for(job, asker))
+        if not count:
+            return []
+        spreads = pools.find((replace(job, tasks=count),), asker, choice)
+        assert not isinstance(spreads, Reason), (spreads, count)
+    trial.take_spread(spreads[0], job.need)
     return [
         replace(task, node_to=node)
         for task, node in zip(tasks[:count], nodes_of_ranks(spreads[0]), strict=True)
     ]
-
-
-def _count_that_fit(view: NodeView, room: Room, job: JobSpec, tasks: int) -> int:
-    code = view.codes.get(job.node_type)
-    return int(tasks_that_fit(room, replace(job, tasks=tasks), code).sum()) if code is not None else 0

@@ -27,6 +27,9 @@ class FindBid(Message, frozen=True, tag="find-bid"):
     region: RegionName
     agent: AgentName
     request: SolicitBid
+    stripe: int = 0
+    stripes: int = 1
+    """Pods whose number is `stripe` modulo `stripes` come first: agents that are asked at one time have different ones."""
 
 
 class PlaceAward(Message, frozen=True, tag="place-award"):
@@ -35,6 +38,9 @@ class PlaceAward(Message, frozen=True, tag="place-award"):
     region: RegionName
     agent: AgentName
     award: ExecuteAward
+    stripe: int = 0
+    stripes: int = 1
+    """As in `FindBid`."""
 
 
 class BidSettled(Message, frozen=True, tag="bid-settled"):

@@ -3,7 +3,7 @@
 from core.messages.base import Message
 from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId
 from core.nouns.operation import ControlSpec
-from core.nouns.placement import Spread
+from core.nouns.placement import Spread, View
 from core.nouns.workload import EndCause, JobSpec
 
 
@@ -16,6 +16,7 @@ class SolicitBid(Message, frozen=True, tag="solicit-bid"):
     jobs: tuple[JobSpec, ...]
     priority: int
     kind: str
+    tenant: TenantName = TenantName("")
 
 
 class ExecuteAward(Message, frozen=True, tag="execute-award"):
@@ -33,7 +34,8 @@ class ExecuteAward(Message, frozen=True, tag="execute-award"):
     spreads: tuple[Spread, ...]
     """As bid; empty when the queue forgot, and then the agent searches again."""
     victims: tuple[tuple[WorkloadId, int], ...] = ()
-    view_sequence: int = 0
+    view: View = View(0)
+    """As of the bid."""
     resume_epoch: int = 0
     resume_step: int = 0
     grace: int = 0

@@ -6,7 +6,7 @@ from core.messages.base import Answer, Message, Refused
 from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
-from core.nouns.placement import Shortage, Spread
+from core.nouns.placement import Shortage, Spread, View
 from core.nouns.workload import JobSpec, Phase, WorkloadSpec
 
 
@@ -88,10 +88,11 @@ class Bid(Message, frozen=True, tag="bid"):
     workload: WorkloadId
     auction: str
     score: tuple[int, ...]
-    """Compared from the left; lower is better (core/search.py, `score`)."""
+    """Compared from the left; lower is better (core/placing/bids.py, `score`)."""
     spreads: tuple[Spread, ...]
     victims: tuple[tuple[WorkloadId, int], ...]
-    view_sequence: int
+    view: View
+    """What the agent knew, and how it chose."""
 
 
 class Abstention(Message, frozen=True, tag="abstention"):

@@ -28,8 +28,16 @@ class View(Struct, frozen=True):
     open_claims: tuple[tuple[WorkloadId, int], ...] = ()
     """Attempts whose claims it counted as taken."""
     learnt: tuple["NodeRow", ...] = ()
-    """Rows that an answer taught it ahead of the log."""
+    """Nodes that it took to be other than the log shows them: an answer taught it so, or it had offered them itself."""
     seed: str = ""
+    """From which its chance was drawn."""
+    stripe: int = 0
+    stripes: int = 1
+    """Pods whose number is `stripe` modulo `stripes` came first."""
+    best: int = 1
+    """It drew among so many of the best nodes (Protean's N0); 1: among equals."""
+    is_whole: bool = True
+    """Whether all such nodes are named; of very many, only the first."""
 
 
 class Shortage(Struct, frozen=True):
@@ -56,7 +64,7 @@ SCORE_PARTS = (
     "nodes",
     "GPU permille held",
 )
-"""What each part of a bid's score counts (core/search.py, `score`): compared from the left, lower is better."""
+"""What each part of a bid's score counts (core/placing/bids.py, `score`): compared from the left, lower is better."""
 
 
 class NodeRow(Struct, frozen=True):

@@ -28,19 +28,23 @@ class Cluster(Struct, frozen=True, order=True):
     pool: str
     zone: str
     node_type: str
-    gpu_milli: int
-    """Of one node."""
     gpu_memory: int = 0
     """Bytes of one GPU; 0: nobody said."""
     island: int = 0
     """GPUs joined by NVLink; 0: nobody said."""
+    gpu_milli: int = 0
+    """Of its largest node."""
 
 
 def cluster_of(group: NodeGroup) -> Cluster:
-    """The cluster of a group's nodes."""
+    """The cluster of a group's nodes, as if it had no others."""
     return Cluster(
-        group.pool, group.zone, group.node_type, group.total.gpu_milli, group.gpu_memory, group.island
+        group.pool, group.zone, group.node_type, group.gpu_memory, group.island, group.total.gpu_milli
     )
+
+
+def _named(group: NodeGroup) -> tuple[str, str, str, int, int]:
+    return group.pool, group.zone, group.node_type, group.gpu_memory, group.island
 
 
 class Layout:
@@ -51,29 +55,37 @@ class Layout:
     node        (slots,) node numbers, NO_NODE in padding
     rack        (slots,) rack numbers
     domain      (slots,) index into `domains`
+    gpu_total   (slots,) GPU milli that each node has
     slot_of     (node numbers,) slots, NO_NODE where the pool has no such node
     """
 
     def __init__(self, groups: Iterable[NodeGroup]) -> None:
-        found = sorted(groups, key=lambda group: (cluster_of(group), group.rack_first, group.first))
-        self.clusters = sorted({cluster_of(group) for group in found})
+        found = sorted(groups, key=lambda group: (_named(group), group.rack_first, group.first))
+        largest = {
+            _named(group): cluster_of(group)
+            for group in sorted(found, key=lambda group: group.total.gpu_milli)
+        }
+        self.clusters = sorted(largest.values())
         self.domains = sorted({_domain_of(group) for group in found})
-        of_cluster = {cluster: number for number, cluster in enumerate(self.clusters)}
+        of_cluster = {name: number for number, name in enumerate(sorted(largest))}
         of_domain = {domain: number for number, domain in enumerate(self.domains)}
         columns = [
             np.concatenate([np.asarray(column(group), dtype=np.int32) for group in found])
             if found
             else np.zeros(0, dtype=np.int32)
             for column in (
-                lambda group: np.full(group.count, of_cluster[cluster_of(group)]),
+                lambda group: np.full(group.count, of_cluster[_named(group)]),
                 lambda group: group.rack_first + np.arange(group.count) // group.nodes_per_rack,
                 lambda group: group.first + np.arange(group.count),
                 lambda group: np.full(group.count, of_domain[_domain_of(group)]),
+                lambda group: np.full(group.count, group.total.gpu_milli),
             )
         ]
         self._place(*columns)
 
-    def _place(self, cluster: Numbers, rack: Numbers, node: Numbers, domain: Numbers) -> None:
+    def _place(
+        self, cluster: Numbers, rack: Numbers, node: Numbers, domain: Numbers, gpu_milli: Numbers
+    ) -> None:
         order = np.lexsort((node, rack, cluster))
         cluster, rack, node, domain = cluster[order], rack[order], node[order], domain[order]
         in_rack = _within(np.stack([cluster, rack]))
@@ -93,6 +105,7 @@ class Layout:
         self.node = _spread_over(self.slots, slot, node, NO_NODE)
         self.rack = _spread_over(self.slots, slot, rack, NO_NODE)
         self.domain = _spread_over(self.slots, slot, domain, 0)
+        self.gpu_total = _spread_over(self.slots, slot, gpu_milli[order], 0)
         self.slot_of = _spread_over(int(node.max(initial=-1)) + 1, node, slot, NO_NODE)
         self.cluster_of_pod = np.zeros(self.pods, dtype=np.int32)
         self.cluster_of_pod[pods] = cluster

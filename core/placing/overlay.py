@@ -34,6 +34,10 @@ class Overlay:
                 self._taken[node] = left
         return [node for node, _ in needs]
 
+    def keys(self) -> tuple[object, ...]:
+        """All that take something."""
+        return tuple(self._needs)
+
     def taken_by(self, key: object) -> tuple[tuple[int, Amount], ...]:
         """What is taken under a key."""
         return self._needs.get(key, ())

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from core.images.capacity import Capacity
 from core.nouns.fleet import NodeGroup
-from core.nouns.placement import NodeRow, Spread
+from core.nouns.ids import AttemptKey
+from core.nouns.placement import Spread
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
 from core.placing.classes import Plan
@@ -27,6 +28,11 @@ class Found(Struct, frozen=True):
     """One for each job."""
     victims: tuple[Victim, ...] = ()
     """Who would have to end first."""
+
+    @property
+    def victim_keys(self) -> tuple[AttemptKey, ...]:
+        """The same by their names."""
+        return tuple((workload, epoch) for workload, epoch, _ in self.victims)
 
 
 class Placer:
@@ -110,16 +116,7 @@ class Placer:
         """The pools as they would be if these keys of the overlay took nothing; afterwards they are as they were."""
         self.refresh()
         keys = tuple(without)
-        touched = {node for key in keys for node, _ in self.overlay.taken_by(key)}
-        for node in touched:
-            self._put(node, self.overlay.row(self._capacity, node, keys))
-        try:
+        with self.pools.trial() as trial:
+            for node in {node for key in keys for node, _ in self.overlay.taken_by(key)}:
+                trial.put(self.overlay.row(self._capacity, node, keys))
             yield self.pools
-        finally:
-            for node in touched:
-                self._put(node, self.overlay.row(self._capacity, node))
-
-    def _put(self, node: int, row: NodeRow) -> None:
-        place = self.pools.place_of(node)
-        if place is not None:
-            place[0].put(place[1], row)

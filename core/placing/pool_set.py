@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.nouns.ids import TenantName
-from core.nouns.placement import Spread
+from core.nouns.placement import NodeRow, Spread
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
@@ -89,7 +89,7 @@ class PoolSet:
         if not all(self.pools_for(request) for request in requests):
             return Reason.NO_SUCH_HARDWARE
         found: dict[int, Spread] = {}
-        with self._restored() as taken:
+        with self.trial() as trial:
             for position in hardest_first(jobs):
                 request = requests[position]
                 chosen = replace(choice, seed=f"{choice.seed}|{position}") if position else choice
@@ -100,10 +100,14 @@ class PoolSet:
                 pool, slots = placed
                 found[position] = _spread_of(pool, slots)
                 if len(found) < len(jobs):
-                    taken.extend((pool, slot, request.need.times(count)) for slot, count in slots)
                     for slot, count in slots:
-                        pool.take(slot, request.need.times(count))
+                        trial.take(pool, slot, request.need.times(count))
         return tuple(found[position] for position in range(len(jobs)))
+
+    def capacity_for(self, job: JobSpec, asker: Asker) -> int:
+        """How many of its tasks there is room for."""
+        request = request_of(job, asker)
+        return sum(int(pool.class_of(request).pod_cap.sum()) for pool in self.pools_for(request))
 
     def _place(self, request: Request, tasks: int, choice: Choice) -> tuple[PoolIndex, Placed] | None:
         for pool in self.pools_for(request):
@@ -113,14 +117,13 @@ class PoolSet:
         return None
 
     @contextmanager
-    def _restored(self) -> Iterator[list[tuple[PoolIndex, int, Amount]]]:
-        """What was taken is given back at the end."""
-        taken: list[tuple[PoolIndex, int, Amount]] = []
+    def trial(self) -> Iterator["Trial"]:
+        """What is done in it is undone at its end."""
+        trial = Trial(self)
         try:
-            yield taken
+            yield trial
         finally:
-            for pool, slot, amount in taken:
-                pool.take(slot, amount.times(-1))
+            trial.undo()
 
     def released(self, freed: Iterable[tuple[int, Amount]]) -> "PoolSet":
         """What they would be if so much more were available on these nodes."""
@@ -135,6 +138,44 @@ class PoolSet:
             amounts = [(amount.gpu_milli, amount.cpu_milli, amount.memory_bytes) for _, amount in mine]
             others[name] = others[name].released(slots, np.asarray(amounts, dtype=np.int64))
         return PoolSet(others)
+
+
+class Trial:
+    """Changes of rows that do not stay."""
+
+    def __init__(self, pools: PoolSet) -> None:
+        self._pools = pools
+        self._before: dict[tuple[str, int], tuple[PoolIndex, NodeRow]] = {}
+
+    def take(self, pool: PoolIndex, slot: int, amount: Amount) -> None:
+        """So much less is available there."""
+        row = self._remember(pool, slot)
+        pool.put(slot, NodeRow(row.node, row.free.minus(amount), row.is_open))
+
+    def take_spread(self, spread: Spread, need: Amount) -> None:
+        """What these tasks need is not available any more."""
+        for node, count in zip(spread.nodes, spread.tasks, strict=True):
+            place = self._pools.place_of(node)
+            assert place is not None, node
+            self.take(*place, need.times(count))
+
+    def put(self, row: NodeRow) -> None:
+        """A node is like this."""
+        place = self._pools.place_of(row.node)
+        if place is not None:
+            self._remember(*place)
+            place[0].put(place[1], row)
+
+    def undo(self) -> None:
+        """Everything is as it was before."""
+        for (_, slot), (pool, row) in self._before.items():
+            pool.put(slot, row)
+        self._before.clear()
+
+    def _remember(self, pool: PoolIndex, slot: int) -> NodeRow:
+        row = pool.row(slot)
+        self._before.setdefault((pool.name, slot), (pool, row))
+        return row
 
 
 def _spread_of(pool: PoolIndex, placed: Placed) -> Spread:

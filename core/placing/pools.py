@@ -159,16 +159,11 @@ class PoolIndex:
         free = row.free
         self.table.set(slot, free.gpu_milli, free.cpu_milli, free.memory_bytes, is_open=row.is_open)
 
-    def take(self, slot: int, amount: Amount) -> None:
-        """So much less is available there, until the row is put again."""
+    def row(self, slot: int) -> NodeRow:
+        """One row."""
         table = self.table
-        table.set(
-            slot,
-            int(table.gpu[slot]) - amount.gpu_milli,
-            int(table.cpu[slot]) - amount.cpu_milli,
-            int(table.memory[slot]) - amount.memory_bytes,
-            is_open=bool(table.is_open[slot]),
-        )
+        free = Amount(int(table.gpu[slot]), int(table.cpu[slot]), int(table.memory[slot]))
+        return NodeRow(int(self.layout.node[slot]), free, bool(table.is_open[slot]))
 
 
 def _picked(column: Sequence[int], nodes: Sequence[int]) -> NDArray[np.int64]:

@@ -74,13 +74,11 @@ class NodeTable:
         self.is_open = np.zeros(slots, dtype=np.int8)
         self.upkeep = np.zeros(slots, dtype=np.int8)
         self.owner = np.full(slots, NOBODY, dtype=np.int32)
-        self.gpu_total = np.zeros(slots, dtype=np.int32)
+        self.gpu_total = layout.gpu_total
         self.island = np.zeros(slots, dtype=np.int32)
         for cluster, (first, last) in zip(layout.clusters, layout.pods_of, strict=True):
             span = slice(first * layout.pod_slots, last * layout.pod_slots)
-            self.gpu_total[span] = cluster.gpu_milli
             self.island[span] = cluster.island
-        self.gpu_total[layout.node == NO_NODE] = 0
         self.racks = Units(slots // max(1, layout.rack_slots), rules.get(Level.RACK, ()))
         self.pods = Units(layout.pods, rules.get(Level.POD, ()))
         self.domains = Units(len(layout.domains), rules.get(Level.DOMAIN, ()))

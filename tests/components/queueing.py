@@ -11,7 +11,7 @@ from core.fact import Event
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid, ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, WorkloadId
-from core.nouns.placement import Shortage
+from core.nouns.placement import Shortage, View
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, WorkloadSpec
 from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_spec, a_spread, attempt, granted, joined
@@ -66,7 +66,7 @@ def bid(
     score: tuple[int, ...] = (0, 0, 0, 1, 1, 0),
 ) -> Decision:
     """A region bids."""
-    offer = Bid(region, AgentName(f"a-{region}"), workload, auction, score, (a_spread({0: 1}),), (), 1)
+    offer = Bid(region, AgentName(f"a-{region}"), workload, auction, score, (a_spread({0: 1}),), (), View(1))
     return machine.hear(offer)
 
 

@@ -23,6 +23,7 @@ from core.nouns.limits import (
 )
 from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import TaskMove
+from core.nouns.placement import View
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, WorkloadSpec
 from tests.builders import (
@@ -80,7 +81,7 @@ def test_workload_is_put_up_in_every_region_that_could_hold_it(start: Start) -> 
     submit(machine, spec)
     decision = machine.wake()
     auction = auction_of(decision)
-    wanted = [SolicitBid(region, W1, auction, spec.jobs, 5, Kind.BATCH) for region in (EU, US)]
+    wanted = [SolicitBid(region, W1, auction, spec.jobs, 5, Kind.BATCH, spec.tenant) for region in (EU, US)]
     assert wanted == said(decision, SolicitBid)
     assert [] == facts(decision)
 
@@ -275,7 +276,7 @@ def test_bid_that_nobody_asked_for(
     machine = a_job_queue(start)
     submit(machine)
     name = auction or auction_of(machine.wake())
-    stray = Bid(region, AgentName("a0"), workload, name, (0,), (), (), 1)
+    stray = Bid(region, AgentName("a0"), workload, name, (0,), (), (), View(1))
     assert (BidSettled(region, AgentName("a0"), workload, name, has_won=False),) == machine.hear(
         stray
     ).messages
@@ -288,7 +289,7 @@ def test_bid_of_a_second_agent_of_a_region(start: Start) -> None:
     auction = auction_of(machine.wake())
     bid(machine, auction, EU)
     second = AgentName("a-second")
-    decision = machine.hear(Bid(EU, second, W1, auction, (0,), (), (), 1))
+    decision = machine.hear(Bid(EU, second, W1, auction, (0,), (), (), View(1)))
     assert ((), (BidSettled(EU, second, W1, auction, has_won=False),)) == (decision.events, decision.messages)
 
 

@@ -17,6 +17,6 @@ class BestFit(NodePreference):
     def score(self, rows: Rows, request: Request) -> Numbers:
         """Any part of a GPU counts as one."""
         spare = (1 << _ABOUT_A_GPU) - 1 - request.need.gpu_milli
-        left = (rows.gpu + spare) >> _ABOUT_A_GPU
+        left: Numbers = (rows.gpu + spare) >> _ABOUT_A_GPU
         np.maximum(left, 0, out=left)
         return np.minimum(left, self.steps - 1, out=left)

@@ -1,4 +1,4 @@
-"""Where a workload fits: fewest racks, then best fit, ties by node number; and how much must be freed before it could."""
+"""Where a workload fits: fewest racks, then what its rules prefer, ties by chance; and how much must be freed before it could."""
 
 import random
 
@@ -7,13 +7,17 @@ from hypothesis import strategies as st
 
 from core.events.region import NodesJoined
 from core.images import RegionImage
-from core.nouns.placement import SCORE_PARTS, Shortage, Spread, needs_of
+from core.nouns.placement import SCORE_PARTS, Shortage, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.search import find_spreads, missing_gpu_milli, score, shortage_of, tasks_that_fit
-from core.view import NodeView
+from core.placing.bids import score
+from core.placing.picking import Choice
+from core.placing.placer import Found, Placer
+from core.placing.pool_set import request_of
+from core.placing.shortages import missing_gpu_milli, shortage_of
 from tests.builders import START, a_claim, a_job, a_region, a_spread, amount, folded, granted, joined
+from tests.core.placing.searching import ANYBODY, CHOICE, looked_for, placed, placer_of
 from tests.core.properties import PROPERTY
 
 Shelf = list[tuple[Amount, int, str]]
@@ -36,25 +40,13 @@ jobs = st.builds(
 )
 
 
-def stocked(shelf: Shelf) -> NodeView:
+def stocked(shelf: Shelf) -> Placer:
     """A region in which these nodes are there and empty."""
     events: list[NodesJoined] = [
         joined(f"w{node}", node, 1, total=total, gpu_type=gpu_type, rack_first=rack)
         for node, (total, rack, gpu_type) in enumerate(shelf)
     ]
-    return NodeView(folded(RegionImage.empty(), events).capacity)
-
-
-def looked_for(view: NodeView, *wanted: JobSpec) -> tuple[Spread, ...] | Reason:
-    """What a search over everything that is available finds."""
-    return find_spreads(view, view.room(), wanted)
-
-
-def placed(view: NodeView, *wanted: JobSpec) -> list[dict[int, int]]:
-    """The same, of a search that finds something: tasks by node for each job."""
-    found = looked_for(view, *wanted)
-    assert not isinstance(found, Reason), found
-    return [dict(zip(spread.nodes, spread.tasks, strict=True)) for spread in found]
+    return placer_of(folded(RegionImage.empty(), events).capacity)
 
 
 def fits_on(total: Amount, job: JobSpec) -> int:
@@ -89,8 +81,8 @@ def test_found_places_fit_the_room(shelf: Shelf, wanted: list[JobSpec]) -> None:
     """M4: all tasks, on nodes of their GPU type named once and in order, and all jobs together within what is
     available.
     """
-    view = stocked(shelf)
-    found = looked_for(view, *wanted)
+    placer = stocked(shelf)
+    found = looked_for(placer, *wanted)
     if isinstance(found, Reason):
         return
     assert len(wanted) == len(found)
@@ -122,8 +114,8 @@ def test_one_job_finds_no_room_only_when_there_is_none(shelf: Shelf, job: JobSpe
 @given(shelves, jobs)
 def test_one_job_takes_the_fewest_racks(shelf: Shelf, job: JobSpec) -> None:
     """M5, M15: and, within one rack, no more nodes than it must."""
-    view = stocked(shelf)
-    found = looked_for(view, job)
+    placer = stocked(shelf)
+    found = looked_for(placer, job)
     if isinstance(found, Reason):
         return
     racks = {shelf[node][1] for node in found[0].nodes}
@@ -140,23 +132,14 @@ def test_one_job_takes_the_fewest_racks(shelf: Shelf, job: JobSpec) -> None:
 @given(shelves, jobs)
 def test_tasks_that_fit_equals_trying_each_node(shelf: Shelf, job: JobSpec) -> None:
     """What the arrays say of every node at once is what trying the tasks one by one says."""
-    view = stocked(shelf)
-    room = view.room()
-    if job.gpu_type in view.codes:
-        assert capacities(shelf, job) == tasks_that_fit(room, job, view.codes[job.gpu_type]).tolist()
-
-
-@PROPERTY
-@given(shelves, jobs)
-def test_search_takes_what_it_finds(shelf: Shelf, job: JobSpec) -> None:
-    """The room that was handed in lacks what was found; with nothing found it is as it was."""
-    view = stocked(shelf)
-    room = view.room()
-    found = find_spreads(view, room, (job,))
-    needs = {} if isinstance(found, Reason) else needs_of(a_claim(jobs=(job,), spreads=found))
-    for node, (total, _, _) in enumerate(shelf):
-        left = total.minus(needs.get(node, Amount()))
-        assert left == Amount(int(room.gpu[node]), int(room.cpu[node]), int(room.memory[node]))
+    placer = stocked(shelf)
+    counted = [0] * len(shelf)
+    for pool in placer.pools.pools_for(request_of(job, ANYBODY)):
+        cap = pool.class_of(request_of(job, ANYBODY)).cap
+        for node in range(len(shelf)):
+            if pool.layout.slot(node) >= 0:
+                counted[node] = min(job.tasks, int(cap[pool.layout.slot(node)]))
+    assert capacities(shelf, job) == counted
 
 
 def test_task_goes_where_it_leaves_least() -> None:
@@ -168,11 +151,14 @@ def test_task_goes_where_it_leaves_least() -> None:
 
 
 def test_places_when_several_are_as_good() -> None:
-    """Ties are broken by node number."""
-    shelf = [(amount(8, 9, 9), rack, "H100") for rack in (0, 0, 1, 1)]
-    assert [{0: 1}] == placed(stocked(shelf), a_job(1, 8))
-    assert [{0: 1, 1: 1}] == placed(stocked(shelf), a_job(2, 8))
-    assert [{0: 1, 1: 1, 2: 1}] == placed(stocked(shelf), a_job(3, 8))
+    """P10: chance decides, drawn from a seed: each of them is chosen for some seeds, and always the same one for one."""
+    placer = stocked([(amount(8, 9, 9), rack, "H100") for rack in (0, 0, 1, 1)])
+    chosen = [placed(placer, a_job(1, 8), choice=Choice(f"w-{number}.1")) for number in range(50)]
+    assert {0, 1, 2, 3} == {node for found in chosen for node in found[0]}
+    assert chosen == [placed(placer, a_job(1, 8), choice=Choice(f"w-{number}.1")) for number in range(50)]
+    pairs = [placed(placer, a_job(2, 8), choice=Choice(f"w-{number}.1"))[0] for number in range(50)]
+    assert {(0, 1), (2, 3)} == {tuple(pair) for pair in pairs}
+    assert 3 == len(placed(placer, a_job(3, 8))[0])
 
 
 def test_gang_goes_to_the_tightest_rack_that_holds_it() -> None:
@@ -209,41 +195,40 @@ def test_nothing_fits_in_a_region_without_nodes() -> None:
 @given(shelves, st.lists(jobs, min_size=1, max_size=3), st.integers(0, 2**32))
 def test_missing_is_a_lower_bound(shelf: Shelf, wanted: list[JobSpec], seed: int) -> None:
     """However less than so much is freed, on whichever nodes, the jobs still do not fit."""
-    view = stocked(shelf)
-    room = view.room()
-    if find_spreads(view, room.copy(), tuple(wanted)) != Reason.NO_CAPACITY:
+    placer = stocked(shelf)
+    if looked_for(placer, *wanted) != Reason.NO_CAPACITY:
         return
-    missing = missing_gpu_milli(view, room, tuple(wanted))
+    missing = missing_gpu_milli(placer.pools, wanted, ANYBODY)
     assert missing >= 1
     dice = random.Random(seed)
     left = missing - 1
+    freed: list[tuple[int, Amount]] = []
     while left:
-        freed = min(left, dice.choice((1, 500, 1000, 2000, left)))
-        room.gpu[dice.randrange(len(shelf))] += freed
-        left -= freed
+        some = min(left, dice.choice((1, 500, 1000, 2000, left)))
+        freed.append((dice.randrange(len(shelf)), Amount(some)))
+        left -= some
     if missing > 1:  # GPUs are what is missing; it would not help if there were more of the rest.
-        room.cpu += 10**9
-        room.memory += 10**15
-    assert Reason.NO_CAPACITY == find_spreads(view, room, tuple(wanted))
+        freed.extend((node, Amount(0, 10**9, 10**15)) for node in range(len(shelf)))
+    assert Reason.NO_CAPACITY == placer.pools.released(freed).find(wanted, ANYBODY, CHOICE)
 
 
 def test_missing_counts_the_smallest_gaps() -> None:
     """Two tasks of eight lack, each, at least what the best node lacks of one."""
-    view = stocked([(amount(5, 9, 9), 0, "H100"), (amount(3, 9, 9), 0, "H100")])
-    assert 6_000 == missing_gpu_milli(view, view.room(), (a_job(2, 8),))
-    assert 1 == missing_gpu_milli(view, view.room(), (a_job(1, 1, cpus=99),)), (
+    placer = stocked([(amount(5, 9, 9), 0, "H100"), (amount(3, 9, 9), 0, "H100")])
+    assert 6_000 == missing_gpu_milli(placer.pools, (a_job(2, 8),), ANYBODY)
+    assert 1 == missing_gpu_milli(placer.pools, (a_job(1, 1, cpus=99),), ANYBODY), (
         "it is not GPUs that are missing"
     )
-    assert 1 == missing_gpu_milli(view, view.room(), (a_job(1, 8, gpu_type="B200"),))
+    assert 1 == missing_gpu_milli(placer.pools, (a_job(1, 8, gpu_type="B200"),), ANYBODY)
 
 
 @PROPERTY
 @given(shelves, st.lists(jobs, min_size=1, max_size=3))
 def test_shortage_is_of_what_finds_no_place(shelf: Shelf, wanted: list[JobSpec]) -> None:
     """There is one exactly when a search finds nothing, and its job has more tasks than there was room for."""
-    view = stocked(shelf)
-    found = shortage_of(view, view.room(), tuple(wanted))
-    assert isinstance(looked_for(view, *wanted), Reason) == (found is not None)
+    placer = stocked(shelf)
+    found = shortage_of(placer.pools, tuple(wanted), ANYBODY, CHOICE)
+    assert isinstance(looked_for(placer, *wanted), Reason) == (found is not None)
     if found is not None:
         assert found.tasks_fit < found.tasks
         assert found.free.covers(found.largest)
@@ -252,27 +237,27 @@ def test_shortage_is_of_what_finds_no_place(shelf: Shelf, wanted: list[JobSpec])
 
 def test_shortage_tells_what_there_was() -> None:
     """Of the job that found no place, after those that did: how many tasks fit, and what is free together and at most."""
-    view = stocked([
+    placer = stocked([
         (amount(8, 9, 9), 0, "H100"),
         (amount(3, 5, 2), 0, "H100"),
         (amount(4, 4, 4), 1, "A100"),
     ])  # fmt: skip
     first, second = a_job(1, 8, name="first"), a_job(3, 2, name="second", cpus=1)
     wanted = Shortage("second", 3, 1, 2, amount(3, 14, 11), amount(3, 9, 9))
-    assert wanted == shortage_of(view, view.room(), (second, first))
+    assert wanted == shortage_of(placer.pools, (second, first), ANYBODY, CHOICE)
     nowhere = Shortage("main", 1, 0, 0, amount(0), amount(0))
-    assert nowhere == shortage_of(view, view.room(), (a_job(1, 1, gpu_type="B200"),))
+    assert nowhere == shortage_of(placer.pools, (a_job(1, 1, gpu_type="B200"),), ANYBODY, CHOICE)
 
 
 def test_every_part_of_a_score_has_a_name() -> None:
     """People read them by it."""
-    view = stocked([(amount(8), 0, "H100")])
-    assert len(SCORE_PARTS) == len(score(view, view.room(), (a_spread({0: 1}),), [], START))
+    placer = stocked([(amount(8), 0, "H100")])
+    assert len(SCORE_PARTS) == len(score(placer.pools, Found((a_spread({0: 1}),)), START))
 
 
 def test_score_counts_racks_then_nodes_then_what_is_held() -> None:
     """Lower is better, compared from the left; with nobody to push out the first three are zero."""
     capacity = a_region(joined(), granted(a_claim("w-1", placed={3: 8}))).capacity
-    view = NodeView(capacity)
+    placer = placer_of(capacity)
     spreads = (a_spread({0: 8, 2: 8}), a_spread({0: 1}))
-    assert (0, 0, 0, 2, 2, 250) == score(view, view.room(), spreads, [], START)
+    assert (0, 0, 0, 2, 2, 250) == score(placer.pools, Found(spreads), START)

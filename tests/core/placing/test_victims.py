@@ -14,9 +14,10 @@ from core.nouns.placement import Claim, Spread, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec, Kind
+from core.placing.bids import score
+from core.placing.placer import Found as FoundPlaces
+from core.placing.pool_set import Asker
 from core.rules.claim import check_nodes, check_victims, nodes_without_room
-from core.search import Victim, find_spreads, find_with_victims, score
-from core.view import NodeView
 from tests.builders import (
     START,
     a_claim,
@@ -29,6 +30,7 @@ from tests.builders import (
     promised,
 )
 from tests.core.histories import RegionHistory
+from tests.core.placing.searching import CHOICE, placer_of
 from tests.core.properties import SEEDS
 
 Found = tuple[tuple[Spread, ...], list[AttemptKey]]
@@ -36,15 +38,8 @@ Found = tuple[tuple[Spread, ...], list[AttemptKey]]
 
 def searched(capacity: Capacity, *jobs: JobSpec, priority: int = 5) -> Found | Reason:
     """Where it would go, and over whom; or why not. Free room comes first, as when an agent searches."""
-    view = NodeView(capacity)
-    wanted = jobs or (a_job(1, 8),)
-    spreads = find_spreads(view, view.room(), wanted)
-    if not isinstance(spreads, Reason):
-        return spreads, []
-    found = find_with_victims(view, view.room(), capacity, wanted, priority)
-    if isinstance(found, Reason):
-        return found
-    return found[0], [(workload, epoch) for workload, epoch, _ in found[1]]
+    found = placer_of(capacity).find(jobs or (a_job(1, 8),), Asker(priority=priority), CHOICE)
+    return found if isinstance(found, Reason) else (found.spreads, list(found.victim_keys))
 
 
 def victims(*events: Event, jobs: tuple[JobSpec, ...] = (), priority: int = 5) -> list[str] | Reason:
@@ -219,9 +214,7 @@ def serves(capacity: Capacity, claim: Claim, key: AttemptKey) -> bool:
 def scored(*events: Event, now: Instant) -> tuple[int, ...]:
     """What a bid over everybody costs."""
     capacity = folded(RegionImage.empty(), events).capacity
-    view = NodeView(capacity)
-    everybody: list[Victim] = capacity.live()
-    return score(view, view.room(), (), everybody, now)
+    return score(placer_of(capacity).pools, FoundPlaces((), tuple(capacity.live())), now)
 
 
 def test_score_when_somebody_must_go() -> None:
