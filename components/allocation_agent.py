@@ -20,7 +20,7 @@ from components.task_places import (
 )
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images, RowsTold
-from core.events.control import ClaimRevised
+from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, ScopeJoined
 from core.events.region import AttemptEnded, ClaimGranted, NodesJoined
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import RegionImage
@@ -52,6 +52,9 @@ from core.placing.shortages import shortage_of
 from core.rows import unpack_rows
 from core.rules.placement.rule_sets import PLAIN
 from core.touched import touched_by
+
+SECTIONS = ("capacity", "maintenance")
+"""Of the region's image: what it folds."""
 
 
 class BidMade(Note, frozen=True):
@@ -130,10 +133,10 @@ class AgentState:
     """The region's capacity, an index over it, and what this agent has said."""
 
     def __init__(self, at: Instant) -> None:
-        self.image = RegionImage.empty(("capacity",))
+        self.image = RegionImage.empty(SECTIONS)
         self.sequence = 0
         self.overlay = Overlay()
-        self.placer = Placer(self.image.capacity, self.overlay, lambda _: PLAIN)
+        self.placer = _placer(self.image, self.overlay)
         self.bids: dict[str, OpenBid] = {}
         self.bids_due: Agenda[str] = Agenda()
         self.claims: dict[AttemptKey, OpenClaim] = {}
@@ -171,7 +174,7 @@ class AllocationAgent:
         self.name = f"agent.{region}.{agent}"
         self.noun = "agent"
         self.scope = (region, agent)
-        self.follows = (Follow(region_log(region), ("capacity",), with_rows=True),)
+        self.follows = (Follow(region_log(region), SECTIONS, with_rows=True),)
         self._deciders: dict[type[Message], Callable[[AgentState, Envelope], Decision]] = {
             Woken: self._woken,
             FindBid: self._find_bid,
@@ -217,6 +220,8 @@ class AllocationAgent:
             state.image.fold(fact)
             state.sequence = fact.sequence
             state.placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
+            if isinstance(fact.event, (MaintenancePlanned, MaintenanceMoved, ScopeJoined)):
+                state.placer.touch_plans()
             self._settle(state, fact.event)
             self._unlearn(state)
             return state
@@ -268,7 +273,7 @@ class AllocationAgent:
     def _adopt(self, state: AgentState, image: RegionImage, sequence: int) -> None:
         state.image = image
         state.sequence = sequence
-        state.placer = Placer(image.capacity, state.overlay, lambda _: PLAIN)
+        state.placer = _placer(image, state.overlay)
         for key in state.claims:
             if image.capacity.holding(*key) is not None:
                 state.give_back(("claim", key))
@@ -542,6 +547,10 @@ class AllocationAgent:
             events.append(Present())
             messages.append(AgentPresent(self.region, self.agent))
         return Decision(tuple(events), tuple(messages))
+
+
+def _placer(image: RegionImage, overlay: Overlay) -> Placer:
+    return Placer(image.capacity, overlay, lambda _: PLAIN, image.maintenance)
 
 
 def _caught_up(state: AgentState) -> list[tuple[AttemptKey, Instant]]:

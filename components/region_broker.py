@@ -8,7 +8,7 @@ Each attempt that needs a word is on the agenda; the word is said again until th
 What the words are is in components/attempt_care.py, and for tasks that stand alone in components/task_care.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from components.attempt_care import Known, care_for
 from components.node_health import (
@@ -52,7 +52,7 @@ from core.messages.workers import (
 )
 from core.nouns.ids import AgentName, AttemptKey, LogName, RegionName, WorkerName, region_log
 from core.nouns.instant import Instant, after, earliest
-from core.nouns.limits import HEAD_INTERVAL, PRESENCE_SILENCE_MAX
+from core.nouns.limits import HEAD_INTERVAL, PRESENCE_SILENCE_MAX, STRIPE_SPAN
 from core.nouns.reasons import Reason
 
 SECTIONS = ("attempts", "capacity", "control", "maintenance")
@@ -300,7 +300,8 @@ class RegionBroker:
         if not agents:
             return NOTHING  # The auction closes without this region, and is opened again.
         agent = agents[state.handed % len(agents)]
-        return Decision(events=(Handed(),), messages=(FindBid(self.region, agent, request),))
+        found = FindBid(self.region, agent, request, *_stripe(agents, agent, envelope.at))
+        return Decision(events=(Handed(),), messages=(found,))
 
     def _award(self, state: BrokerState, envelope: Envelope) -> Decision:
         award = envelope.message
@@ -311,7 +312,9 @@ class RegionBroker:
         if not agents:
             return NOTHING  # The queue says it again.
         agent = award.agent if award.agent in agents else agents[state.handed % len(agents)]
-        return Decision(messages=(PlaceAward(self.region, agent, award),))
+        return Decision(
+            messages=(PlaceAward(self.region, agent, award, *_stripe(agents, agent, envelope.at)),)
+        )
 
     def _withdraw(self, state: BrokerState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -448,3 +451,11 @@ class RegionBroker:
 
     def _health_words(self, state: BrokerState, now: Instant) -> HealthWords:
         return HealthWords(self.region, state.image.capacity, state.sequence, state.health, now)
+
+
+def _stripe(agents: Sequence[AgentName], agent: AgentName, now: Instant) -> tuple[int, int]:
+    """Which pods an agent is to look at first, and of how many such sets: each agent has another one, and in turn each.
+
+    source    ParSync: different partitions for different schedulers at any moment, and all of them for each in time
+    """
+    return (agents.index(agent) + now // STRIPE_SPAN) % len(agents), len(agents)

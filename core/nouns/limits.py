@@ -86,6 +86,8 @@ CLASSES_MAX = 256
 """Classes of requests that an agent keeps worked out, for each pool (Protean: an LRU)."""
 CLASS_BYTES_MAX = 256 << 20
 """Memory that they may take together; one of 100,000 nodes takes 630 KB."""
+STRIPE_SPAN: Nanoseconds = seconds(10)
+"""For which an agent looks at the same pods first."""
 VIEW_ROWS_MAX = 1_000
 """Nodes that a claim's view names as other than the log shows them."""
 CLASS_AGE_MAX = 100_000

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from core.images.capacity import Capacity
+from core.images.maintenance import Maintenance
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey
-from core.nouns.placement import Spread
+from core.nouns.placement import Spread, numbers_in
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
 from core.placing.classes import Plan
@@ -38,12 +39,21 @@ class Found(Struct, frozen=True):
 class Placer:
     """Searches a region."""
 
-    def __init__(self, capacity: Capacity, overlay: Overlay, plan_of: Callable[[str], Plan]) -> None:
+    def __init__(
+        self,
+        capacity: Capacity,
+        overlay: Overlay,
+        plan_of: Callable[[str], Plan],
+        maintenance: Maintenance | None = None,
+    ) -> None:
         self._capacity = capacity
+        self._maintenance = maintenance or Maintenance()
         self.overlay = overlay
         self._plan_of = plan_of
         self.pools = PoolSet({})
         self._dirty: set[int] = set()
+        self._worked_on: set[int] = set()
+        self._has_new_plans = False
         self._is_laid_out = False
 
     # What changed.
@@ -66,6 +76,10 @@ class Placer:
                 place[0].table.set(place[1], gpu, cpu, memory, is_open=bool(is_open))
                 self._dirty.discard(node)
 
+    def touch_plans(self) -> None:
+        """Work on nodes was planned, or takes place, or does not."""
+        self._has_new_plans = True
+
     def forget(self) -> None:
         """Everything is worked out anew."""
         self._is_laid_out = False
@@ -79,6 +93,8 @@ class Placer:
             if place is not None:
                 place[0].put(place[1], self.overlay.row(self._capacity, node))
         self._dirty.clear()
+        if self._has_new_plans:
+            self._look_at_plans()
 
     def _lay_out(self) -> None:
         by_pool: dict[str, list[NodeGroup]] = {}
@@ -92,6 +108,18 @@ class Placer:
         self.pools = PoolSet(pools)
         self._is_laid_out = True
         self._dirty.clear()
+        self._worked_on = set()
+        self._look_at_plans()
+
+    def _look_at_plans(self) -> None:
+        """Where work is planned. Once notice of it was given the node is closed."""
+        nodes = {node for row in self._maintenance.rows.values() for node in numbers_in(row.nodes)}
+        for node in sorted(nodes ^ self._worked_on):
+            place = self.pools.place_of(node)
+            if place is not None:
+                place[0].table.set_upkeep(place[1], int(node in nodes))
+        self._worked_on = nodes
+        self._has_new_plans = False
 
     # Searching.
 

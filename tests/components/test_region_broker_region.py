@@ -20,7 +20,7 @@ from core.messages.workers import (
 )
 from core.nouns.ids import AgentName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds
-from core.nouns.limits import COMMAND_SAY_AGAIN, HEAD_INTERVAL, PRESENCE_SILENCE_MAX
+from core.nouns.limits import COMMAND_SAY_AGAIN, HEAD_INTERVAL, PRESENCE_SILENCE_MAX, STRIPE_SPAN
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind
 from tests.builders import EU, EU_LOG, a_claim, a_job, an_inventory, attempt, granted, joined, promised
@@ -66,6 +66,22 @@ def test_requests_are_handed_to_agents_in_turn(start: Start) -> None:
     assert {SOLICIT} == {one.request for one in handed}
 
 
+def test_agents_look_at_other_pods_first(start: Start) -> None:
+    """At any moment each of them at another set, and in turn each at all of them."""
+    broker = with_agents(start, A0, A1)
+    seen: dict[AgentName, set[int]] = {A0: set(), A1: set()}
+    for _ in range(2):
+        handed = [said_once(broker.machine.hear(SOLICIT), FindBid) for _ in range(2)]
+        assert {0, 1} == {one.stripe for one in handed}
+        assert {2} == {one.stripes for one in handed}
+        for one in handed:
+            seen[one.agent].add(one.stripe)
+        broker.machine.wait(STRIPE_SPAN)
+        for agent in (A0, A1):
+            broker.machine.hear(AgentPresent(EU, agent))
+    assert {A0: {0, 1}, A1: {0, 1}} == seen
+
+
 def test_request_when_no_agent_is_there(start: Start) -> None:
     """Silence: the auction closes without this region, and the award is said again."""
     broker = a_broker(start)
@@ -87,7 +103,8 @@ def test_agent_that_fell_silent_is_handed_nothing(start: Start) -> None:
 def test_award_is_handed_to_the_agent_that_bid(start: Start) -> None:
     """P2: its bid counts as taken in its own view. When it is gone, another searches anew."""
     broker = with_agents(start, A0, A1)
-    assert PlaceAward(EU, A1, execute(A1)) == said_once(broker.machine.hear(execute(A1)), PlaceAward)
+    told = said_once(broker.machine.hear(execute(A1)), PlaceAward)
+    assert (A1, execute(A1)) == (told.agent, told.award)
     gone = execute(AgentName("a9"))
     assert said_once(broker.machine.hear(gone), PlaceAward).agent in (A0, A1)
 

@@ -4,7 +4,7 @@ from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
 
 
 class PlannedWork(NodePreference):
-    """0 none is planned, 1 it is planned, 2 notice of it was given."""
+    """1 where work is planned, else 0."""
 
     name = "planned_work"
 

@@ -86,7 +86,7 @@ class Rows(Protocol):
 
     @property
     def upkeep(self) -> Numbers:
-        """How near planned work on the node is: 0 none is planned, 1 it is planned, 2 notice of it was given."""
+        """1 where work on the node is planned, of which no notice was given yet: then it is closed."""
 
     @property
     def owner(self) -> Numbers:

@@ -10,7 +10,7 @@ from core.rules.placement.power_headroom import PowerHeadroom
 
 PLAIN = Plan((
     GpuType(),
-    PlannedWork(3),
+    PlannedWork(2),
     AvoidEmpty(2),
     BestFit(8),
     FullestRack(16),
