@@ -11,7 +11,8 @@ pod_min     (pods,) uint32: the least key of a pod; pod_ties (pods,) int32: how 
 source    Protean §4: rule objects, rule-evaluation objects, and what several rules read (here the units of core/placing/table.py)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import numpy as np
 from msgspec import Struct
@@ -83,11 +84,9 @@ class Plan:
         """Traits by which what rules say is kept once for all classes that are equal in them."""
         self.own_validators = [rule for rule in self.node_validators if "need" in rule.traits]
         self.own_parts = [part for part in self.node_parts if "need" in part.rule.traits]
-        self.traits = sorted({"need", *(trait for rule in rules for trait in rule.traits)})
-
-    def class_of(self, request: Request) -> tuple[object, ...]:
+        traits = sorted({"need", *(trait for rule in rules for trait in rule.traits)})
+        self.class_of: Callable[[Request], object] = attrgetter(*traits)
         """What of a request its class depends on."""
-        return tuple(getattr(request, trait) for trait in self.traits)
 
 
 def _bits(rule: Preference) -> int:

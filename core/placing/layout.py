@@ -51,6 +51,7 @@ class Layout:
     """Slots of a pool's nodes.
 
     clusters    in order
+    largest     GPU milli of the largest node
     pods_of     by cluster: its first pod, and the one after its last
     node        (slots,) node numbers, NO_NODE in padding
     rack        (slots,) rack numbers
@@ -66,6 +67,7 @@ class Layout:
             for group in sorted(found, key=lambda group: group.total.gpu_milli)
         }
         self.clusters = sorted(largest.values())
+        self.largest = max((cluster.gpu_milli for cluster in self.clusters), default=0)
         self.domains = sorted({_domain_of(group) for group in found})
         of_cluster = {name: number for number, name in enumerate(sorted(largest))}
         of_domain = {domain: number for number, domain in enumerate(self.domains)}

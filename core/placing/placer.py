@@ -130,14 +130,21 @@ class Placer:
 
         without   keys of the overlay: what they take counts as available
         """
-        with self.as_if(without) as pools:
-            spreads = pools.find(jobs, asker, choice)
-            if not isinstance(spreads, Reason):
-                return Found(spreads)
-            if spreads is Reason.NO_SUCH_HARDWARE:
-                return spreads
-            over = find_with_victims(pools, self._capacity, jobs, asker, choice)
-            return over if isinstance(over, Reason) else Found(*over)
+        keys = tuple(without)
+        if not keys:
+            self.refresh()
+            return self._find(self.pools, jobs, asker, choice)
+        with self.as_if(keys) as pools:
+            return self._find(pools, jobs, asker, choice)
+
+    def _find(self, pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: Choice) -> Found | Reason:
+        spreads = pools.find(jobs, asker, choice)
+        if not isinstance(spreads, Reason):
+            return Found(spreads)
+        if spreads is Reason.NO_SUCH_HARDWARE:
+            return spreads
+        over = find_with_victims(pools, self._capacity, jobs, asker, choice)
+        return over if isinstance(over, Reason) else Found(*over)
 
     @contextmanager
     def as_if(self, without: Iterable[object]) -> Iterator[PoolSet]:

@@ -88,6 +88,22 @@ class PoolSet:
         requests = [request_of(job, asker) for job in jobs]
         if not all(self.pools_for(request) for request in requests):
             return Reason.NO_SUCH_HARDWARE
+        if len(jobs) == 1:
+            placed = self._place(requests[0], jobs[0].tasks, choice)
+            if placed is None:
+                in_vain(jobs[0], requests[0])
+                return Reason.NO_CAPACITY
+            return (_spread_of(*placed),)
+        return self._find_all(jobs, requests, choice, in_vain)
+
+    def _find_all(
+        self,
+        jobs: Sequence[JobSpec],
+        requests: Sequence[Request],
+        choice: Choice,
+        in_vain: Callable[[JobSpec, Request], None],
+    ) -> tuple[Spread, ...] | Reason:
+        """One after the other, each beside those before it."""
         found: dict[int, Spread] = {}
         with self.trial() as trial:
             for position in hardest_first(jobs):
@@ -99,9 +115,8 @@ class PoolSet:
                     return Reason.NO_CAPACITY
                 pool, slots = placed
                 found[position] = _spread_of(pool, slots)
-                if len(found) < len(jobs):
-                    for slot, count in slots:
-                        trial.take(pool, slot, request.need.times(count))
+                for slot, count in slots:
+                    trial.take(pool, slot, request.need.times(count))
         return tuple(found[position] for position in range(len(jobs)))
 
     def capacity_for(self, job: JobSpec, asker: Asker) -> int:
@@ -179,5 +194,9 @@ class Trial:
 
 
 def _spread_of(pool: PoolIndex, placed: Placed) -> Spread:
-    by_node = sorted((int(pool.layout.node[slot]), count) for slot, count in placed)
+    if len(placed) == 1:
+        slot, count = placed[0]
+        return Spread((int(pool.layout.node[slot]),), (count,))
+    slots, counts = zip(*placed, strict=True)
+    by_node = sorted(zip(pool.layout.node[list(slots)].tolist(), counts, strict=True))
     return Spread(tuple(node for node, _ in by_node), tuple(count for _, count in by_node))

@@ -43,9 +43,9 @@ class PoolIndex:
         self.table = NodeTable(layout, plan.units)
         self.picker = Picker(self.table, plan.refinements)
         self.counts = Counts()
-        self._classes: OrderedDict[tuple[object, ...], RequestClass] = OrderedDict()
+        self._classes: OrderedDict[object, RequestClass] = OrderedDict()
         self._shared: WeakValueDictionary[tuple[object, ...], SharedCodes] = WeakValueDictionary()
-        self._admits: dict[tuple[object, ...], bool] = {}
+        self._admits: dict[object, bool] = {}
         self._bytes = 0
         self._asked = 0
 
@@ -79,6 +79,10 @@ class PoolIndex:
             found.update()
         found.used_at = self._asked
         return found
+
+    def kept(self) -> tuple[RequestClass, ...]:
+        """The classes that are kept, the one asked for longest ago first."""
+        return tuple(self._classes.values())
 
     def refresh_classes(self, most: int) -> None:
         """Bring the classes used last up to date, while nobody waits."""
