@@ -19,6 +19,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from core.nouns.quantities import Amount
+from core.placing.layout import RACKS_PER_POD
 from core.placing.rows import TableRows, units_of
 from core.placing.table import Changed, NodeTable
 from core.rules.placement.rule import (
@@ -207,15 +208,13 @@ class RequestClass:
         rack = at.start // layout.rack_slots
         more = int(cap.sum()) - int(self.cap[at].sum())
         self.cap[at] = cap
-        if more:
-            self.pod_cap[pod] += more
-            if (at.stop - 1) // layout.rack_slots == rack:
-                self.rack_cap[rack] += more
-            else:
-                first = pod * layout.pod_slots
-                racks = slice(pod * 16, pod * 16 + 16)
-                span = self.cap[first : first + layout.pod_slots]
-                self.rack_cap[racks] = span.reshape(16, -1).sum(axis=1, dtype=np.int32)
+        self.pod_cap[pod] += more
+        if (at.stop - 1) // layout.rack_slots == rack:
+            self.rack_cap[rack] += more
+        else:
+            span = self.cap[pod * layout.pod_slots : (pod + 1) * layout.pod_slots]
+            racks = slice(pod * RACKS_PER_POD, (pod + 1) * RACKS_PER_POD)
+            self.rack_cap[racks] = span.reshape(RACKS_PER_POD, -1).sum(axis=1, dtype=np.int32)
         whole = self.key[pod * layout.pod_slots : (pod + 1) * layout.pod_slots]
         least = whole.min()
         self.pod_min[pod] = least
@@ -231,8 +230,8 @@ class RequestClass:
             return
         self.key[at], self.cap[at] = self._evaluate(at)
         pods = np.unique(at // layout.pod_slots)
-        caps = self.cap.reshape(layout.pods, 16, layout.rack_slots)[pods].sum(axis=2, dtype=np.int32)
-        self.rack_cap.reshape(layout.pods, 16)[pods] = caps
+        caps = self.cap.reshape(layout.pods, RACKS_PER_POD, layout.rack_slots)[pods].sum(axis=2, dtype=np.int32)
+        self.rack_cap.reshape(layout.pods, RACKS_PER_POD)[pods] = caps
         self.pod_cap[pods] = caps.sum(axis=1)
         keys = self.key.reshape(layout.pods, -1)[pods]
         self.pod_min[pods] = least = keys.min(axis=1)
