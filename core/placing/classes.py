@@ -19,7 +19,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from core.nouns.quantities import Amount
-from core.placing.rows import TableRows, units_of
+from core.placing.rows import TableRows, codes_of
 from core.placing.table import Changed, NodeTable
 from core.rules.placement.rule import (
     ClusterValidator,
@@ -56,24 +56,27 @@ class Plan:
         self.node_validators = [rule for rule in rules if isinstance(rule, NodeValidator)]
         self.refinements = [rule for rule in rules if isinstance(rule, Refinement)]
         self.node_parts: list[KeyPart] = []
+        self.in_order: list[tuple[int, NodePreference | UnitPreference]] = []
+        """All preferences below clusters, the most important one first, each with its place in a key."""
         self.units: dict[Level, list[tuple[int, UnitPreference]]] = {}
         kept = [
             rule for rule in rules if isinstance(rule, (NodePreference, UnitPreference)) and rule.steps > 1
         ]
-        shift = sum(_bits(rule) for rule in kept if rule.level is not Level.CLUSTER)
+        shift = sum(bits_of(rule) for rule in kept if rule.level is not Level.CLUSTER)
         cluster_shift = 0
         if shift > KEY_BITS:
             raise ValueError(
                 f"preferences take {shift} bits, and {KEY_BITS} are the most: make their steps fewer"
             )
         for rule in kept:
-            bits = _bits(rule)
+            bits = bits_of(rule)
             if isinstance(rule, UnitPreference) and rule.level is Level.CLUSTER:
                 # Clusters are compared before nodes: the first rule has the highest bits among them too.
                 cluster_shift += bits
                 self.units.setdefault(Level.CLUSTER, []).append((31 - cluster_shift, rule))
                 continue
             shift -= bits
+            self.in_order.append((shift, rule))
             if isinstance(rule, UnitPreference):
                 self.units.setdefault(rule.level, []).append((shift, rule))
             else:
@@ -89,14 +92,16 @@ class Plan:
         """What of a request its class depends on."""
 
 
-def _bits(rule: Preference) -> int:
+def bits_of(rule: Preference) -> int:
+    """How many its scores take."""
     return (rule.steps - 1).bit_length()
 
 
 class SharedCodes:
     """What the rules that read the same few traits, and not the need, say of every node: once for all classes that share them.
 
-    code    (slots,) uint32: their part of a key; INVALID where one of them forbids it
+    code    (slots,) uint32: their part of a key; INVALID where one of them forbids it; nothing is known of clusters in which
+            no class of these traits may run
     """
 
     def __init__(self, plan: Plan, traits: frozenset[str], table: NodeTable, request: Request) -> None:
@@ -107,18 +112,42 @@ class SharedCodes:
         self.computed = 0
         """Rows worked out so far: what a test counts."""
         self.code = np.zeros(0, dtype=np.uint32)
+        self._known: set[int] = set()
+        """Clusters."""
+        self._pod_known = np.zeros(0, dtype=bool)
         self.seen = -1
 
-    def update(self) -> None:
-        """Bring it up to the table's revision."""
-        table = self._table
-        if self.seen == table.revision:
-            return
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return self.code.nbytes
+
+    def update(self, clusters: Sequence[int]) -> None:
+        """Bring it up to the table's revision; these clusters' nodes are known from now on."""
+        layout = self._table.layout
+        if self.seen != self._table.revision:
+            self._catch_up()
+        for number in clusters:
+            if number not in self._known:
+                first, last = layout.pods_of[number]
+                at = slice(first * layout.pod_slots, last * layout.pod_slots)
+                self.code[at] = self._of(at)
+                self._known.add(number)
+                self._pod_known[first:last] = True
+
+    def _catch_up(self) -> None:
+        table, layout = self._table, self._table.layout
         at = table.changed_since(self.seen) if self.seen >= 0 else None
         self.seen = table.revision
         if at is None:
-            self.code = np.zeros(table.layout.slots, dtype=np.uint32)
-            at = slice(0, table.layout.slots)
+            self.code = np.zeros(layout.slots, dtype=np.uint32)
+            self._pod_known = np.zeros(layout.pods, dtype=bool)
+            self._known.clear()
+            return
+        if len(self._known) < len(layout.clusters):
+            if isinstance(at, slice):
+                at = np.arange(at.start, at.stop, dtype=np.int32)
+            at = at[self._pod_known[at // layout.pod_slots]]
         self.code[at] = self._of(at)
 
     def _of(self, at: Changed) -> Codes:
@@ -151,14 +180,19 @@ class RequestClass:
         self.rack_cap = self.pod_cap = self.pod_ties = np.zeros(0, dtype=np.int32)
         self.pod_min = np.zeros(0, dtype=np.uint32)
         self.seen = -1
-        self.builds = 0
-        """How often it was made from scratch."""
+        self.builds = self.computed = 0
+        """How often it was made from scratch, and rows worked out so far: what tests count."""
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes."""
         columns = (self.key, self.cap, self.rack_cap, self.pod_cap, self.pod_min, self.pod_ties)
         return sum(column.nbytes for column in columns)
+
+    @property
+    def shared(self) -> Sequence[SharedCodes]:
+        """What it has together with other classes."""
+        return self._shared
 
     def update(self) -> None:
         """Bring it up to the table's revision."""
@@ -180,7 +214,7 @@ class RequestClass:
         self.key = np.full(layout.slots, INVALID, dtype=np.uint32)
         self.cap = np.zeros(layout.slots, dtype=np.int16)
         for shared in self._shared:
-            shared.update()
+            shared.update(self.clusters)
         for number in self.clusters:
             first, last = layout.pods_of[number]
             at = slice(first * layout.pod_slots, last * layout.pod_slots)
@@ -198,10 +232,10 @@ class RequestClass:
         if (at.stop - 1) // layout.pod_slots != pod:
             self._update_many(np.arange(at.start, at.stop, dtype=np.int32))
             return
-        for shared in self._shared:
-            shared.update()
         if not (self.is_everywhere or self._pod_admitted[pod]):
             return
+        for shared in self._shared:
+            shared.update(self.clusters)
         key, cap = self._evaluate(at)
         self.key[at] = key
         rack = at.start // layout.rack_slots
@@ -223,12 +257,12 @@ class RequestClass:
 
     def _update_many(self, at: Numbers) -> None:
         layout = self._table.layout
-        for shared in self._shared:
-            shared.update()
         if not self.is_everywhere:
             at = at[self._pod_admitted[at // layout.pod_slots]]
         if not len(at):
             return
+        for shared in self._shared:
+            shared.update(self.clusters)
         self.key[at], self.cap[at] = self._evaluate(at)
         pods = np.unique(at // layout.pod_slots)
         caps = self.cap.reshape(layout.pods, 16, layout.rack_slots)[pods].sum(axis=2, dtype=np.int32)
@@ -242,21 +276,21 @@ class RequestClass:
         table, request = self._table, self.request
         rows = TableRows(table, at)
         cap = tasks_that_fit(rows, request.need)
+        self.computed += len(cap)
         key = _packed(self._plan.own_parts, rows, request)
-        racks, pods = units_of(table, at) if self._plan.units else (at, at)
+        layout = table.layout
         if table.racks.rules:
-            key |= table.racks.code[racks]
+            key |= codes_of(table.racks.code, layout.rack_slots, at)
         if table.pods.rules:
-            key |= table.pods.code[pods]
+            key |= codes_of(table.pods.code, layout.pod_slots, at)
         if table.domains.rules:
-            key |= table.domains.code[table.layout.domain[at]]
+            key |= table.domains.code[layout.domain[at]]
         for shared in self._shared:
             key |= shared.code[at]
-        key[cap <= 0] = INVALID
+        np.putmask(key, cap <= 0, INVALID)
         for rule in self._plan.own_validators:
-            key[~rule.allows(rows, request)] = INVALID
-        invalid = key == INVALID
-        cap[invalid] = 0
+            np.putmask(key, ~rule.allows(rows, request), INVALID)
+        cap *= key != INVALID
         return key, cap
 
 
