@@ -34,10 +34,12 @@ class Units:
 
     def fill(self, free: Numbers, total: Numbers) -> None:
         """All at once."""
-        self.free, self.total = free.tolist(), np.maximum(total, 1).tolist()
+        total = np.maximum(total, 1)
+        self.free, self.total = free.tolist(), total.tolist()
         self.code[:] = 0
+        judged = np.clip(free, 0, total)
         for shift, rule in self.rules:
-            self.code |= (rule.score(free, np.maximum(total, 1)) << shift).astype(np.uint32)
+            self.code |= (rule.score(judged, total) << shift).astype(np.uint32)
 
     def add(self, unit: int, gpu_milli: int) -> bool:
         """More is free, or less; whether its code changed."""
@@ -45,8 +47,11 @@ class Units:
         if not self.rules:
             return False
         total, code = self.total[unit], 0
+        judged = (
+            0 if free < 0 else min(free, total)
+        )  # A search may ask what if there were more than there is.
         for shift, rule in self.rules:
-            code |= rule.score(free, total) << shift
+            code |= rule.score(judged, total) << shift
         if code == self._codes[unit]:
             return False
         self._codes[unit] = code

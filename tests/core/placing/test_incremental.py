@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from core.placing import classes, table
 from core.placing.table import JOURNAL_LENGTH
+from core.rules.placement.power_headroom import PowerHeadroom
 from core.rules.placement.rule import NOBODY
 from tests.core.placing.shelves import GPUS, Engine, Shelf
 from tests.mutants.mutants import Edit
@@ -126,6 +127,18 @@ def test_journal_is_read_across_its_end() -> None:
     changed = shelf.table.changed_since(before)
     assert isinstance(changed, np.ndarray)
     assert slots[8:12] == changed.tolist()
+    assert not shelf.difference()
+
+
+def test_more_than_there_is_counts_as_all_of_it() -> None:
+    """A search that asks what if more were free than a node has finds units empty, and no score beyond a rule's steps."""
+    shelf = Shelf()
+    table, slot = shelf.table, int(shelf.slots[0])
+    shelf.put(slot, 1 << 20, 64_000, 512, is_open=True)
+    domain = int(shelf.layout.domain[slot])
+    empty = PowerHeadroom(8).score(table.domains.total[domain], table.domains.total[domain])
+    (shift,) = (shift for shift, _ in table.domains.rules)
+    assert empty == int(table.domains.code[domain]) >> shift
     assert not shelf.difference()
 
 
