@@ -239,7 +239,7 @@ class RequestClass:
         key, cap = self._evaluate(at)
         self.key[at] = key
         rack = at.start // layout.rack_slots
-        more = int(cap.sum()) - int(self.cap[at].sum())
+        more = int(np.add.reduce(cap - self.cap[at]))
         self.cap[at] = cap
         if more:
             self.pod_cap[pod] += more
@@ -312,7 +312,9 @@ def tasks_that_fit(rows: TableRows, need: Amount) -> NDArray[np.int32]:
 
 
 def _packed(parts: Sequence[KeyPart], rows: TableRows, request: Request) -> Codes:
-    codes = np.zeros(len(rows.gpu), dtype=np.uint32)
+    codes = None
     for part in parts:
-        codes |= part.rule.score(rows, request).astype(np.uint32) << np.uint32(part.shift)
-    return codes
+        code = part.rule.score(rows, request).astype(np.uint32)
+        code <<= np.uint32(part.shift)
+        codes = code if codes is None else np.bitwise_or(codes, code, out=codes)
+    return np.zeros(len(rows.gpu), dtype=np.uint32) if codes is None else codes
