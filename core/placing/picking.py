@@ -85,17 +85,16 @@ class Picker:
         return self._pick_of(one, choice, 0, 1)
 
     def _pick_of(self, one: RequestClass, choice: Choice, first: int, step: int) -> int | None:
-        least = one.pod_min[first::step]
+        least = one.pod_min if step == 1 else one.pod_min[first::step]
         if not len(least):
             return None
-        cluster_code = self._table.clusters.code
-        if self._table.clusters.rules and len(cluster_code) > 1:
+        if self._table.clusters.rules and len(self._layout.clusters) > 1:
             least = self._of_best_clusters(one, least, first, step)
-        best = int(least.min())
+        best = int(np.minimum.reduce(least))
         if best == INVALID:
             return None
-        pods = np.flatnonzero(least == best)
-        if step > 1 or first:
+        pods = (least == best).nonzero()[0]
+        if step > 1:
             pods = pods * step + first
         wanted = best_of(choice.best, int(np.count_nonzero(one.cap))) if choice.best > 1 else 1
         if wanted > 1:
@@ -111,7 +110,7 @@ class Picker:
             pod = int(pods[index])
             which -= int(upto[index - 1]) if index else 0
         first_slot = pod * self._layout.pod_slots
-        inside = np.flatnonzero(one.key[first_slot : first_slot + self._layout.pod_slots] == best)
+        inside = (one.key[first_slot : first_slot + self._layout.pod_slots] == best).nonzero()[0]
         return first_slot + int(inside[which])
 
     def _of_best_clusters(self, one: RequestClass, least: Numbers, first: int, step: int) -> Numbers:

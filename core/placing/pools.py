@@ -51,6 +51,7 @@ class PoolIndex:
         self._admits: dict[object, bool] = {}
         self._bytes = 0
         self._asked = 0
+        self._largest_gpu_milli = max((cluster.gpu_milli for cluster in layout.clusters), default=0)
 
     def admits(self, request: Request) -> bool:
         """Whether some of its nodes could ever run it, whatever else runs there."""
@@ -125,10 +126,7 @@ class PoolIndex:
         """Slots for all these tasks, or None: one node if one holds them all."""
         if tasks <= TOGETHER_MAX:
             whole = request if tasks == 1 else _together(request, tasks)
-            if (
-                max((cluster.gpu_milli for cluster in self.layout.clusters), default=0)
-                >= whole.need.gpu_milli
-            ):
+            if self._largest_gpu_milli >= whole.need.gpu_milli:
                 slot = self._pick(whole, choice)
                 if slot is not None:
                     return [(slot, tasks)]
