@@ -251,7 +251,7 @@ class RequestClass:
                 span = self.cap[first : first + layout.pod_slots]
                 self.rack_cap[racks] = span.reshape(16, -1).sum(axis=1, dtype=np.int32)
         whole = self.key[pod * layout.pod_slots : (pod + 1) * layout.pod_slots]
-        least = whole.min()
+        least = np.minimum.reduce(whole)
         self.pod_min[pod] = least
         self.pod_ties[pod] = np.count_nonzero(whole == least)
 
@@ -295,20 +295,19 @@ class RequestClass:
 
 
 def tasks_that_fit(rows: TableRows, need: Amount) -> NDArray[np.int32]:
-    """How many tasks of this need each of these nodes has room for; 0 where nothing may be placed."""
-    count = None
+    """How many tasks of this need each of these nodes has room for; 0 or less where nothing may be placed."""
+    count: Numbers | None = None
     for available, amount in (
+        (rows.memory, need.memory_bytes),
         (rows.gpu, need.gpu_milli),
         (rows.cpu, need.cpu_milli),
-        (rows.memory, need.memory_bytes),
     ):
         if amount:
             here = available // amount
-            count = here if count is None else np.minimum(count, here)
+            count = here if count is None else np.minimum(count, here, out=count)
     if count is None:
         return rows.is_open.astype(np.int32) * CAP_MAX
-    fits: Numbers = np.minimum(count, CAP_MAX).astype(np.int32)
-    return np.maximum(fits, 0, out=fits)
+    return np.minimum(count, CAP_MAX, out=count).astype(np.int32)
 
 
 def _packed(parts: Sequence[KeyPart], rows: TableRows, request: Request) -> Codes:

@@ -45,7 +45,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         number=slots,
-        change=st.sampled_from([("gpu", 3000), ("cpu", 2500), ("memory", 0), ("is_open", 0), ("is_open", 1)]),
+        change=st.sampled_from(
+            [("gpu", 3000), ("cpu", 2500), ("memory", -5), ("is_open", 0), ("is_open", 1)]
+        ),
     )
     def change(self, number: int, change: tuple[str, int]) -> None:
         """One column of a row."""
@@ -75,7 +77,9 @@ class Machine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 5))
     def read(self, which: int) -> None:
         """A class is brought up to date, others are not."""
-        assert not self.shelf.difference([self.shelf.classes[which]])
+        one = self.shelf.classes[which]
+        assert not self.shelf.difference([one])
+        assert 0 <= one.cap.min()
 
     def teardown(self) -> None:
         """And all of them, in the end."""
