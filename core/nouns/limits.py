@@ -92,6 +92,14 @@ VIEW_ROWS_MAX = 1_000
 """Nodes that a claim's view names as other than the log shows them."""
 CLASS_AGE_MAX = 100_000
 """Searches after which one that nobody asked for is dropped."""
+BEST_MAX = 4096
+"""Nodes among which one is drawn at most (Protean's N0): spec/protean-parsync.md §6.4."""
+BEST_SHARE = 20
+"""And of all candidates at most the best 20th part of them: the same."""
+CONFLICT_WINDOW = 64
+"""Outcomes of claims by which an agent judges how often others come first (chosen: a burst is seen within some of them)."""
+CONFLICTS_MANY = 4
+"""Conflicts among them by which it draws among more nodes (chosen: 6 %; one stray conflict changes nothing)."""
 CLAIM_SAY_AGAIN: Nanoseconds = seconds(1)
 PROMISE_SPAN: Nanoseconds = seconds(120)
 """How long a claim over victims may wait for them to stop."""

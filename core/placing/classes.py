@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from core.nouns.quantities import Amount
 from core.placing.layout import RACKS_PER_POD
-from core.placing.rows import TableRows, units_of
+from core.placing.rows import TableRows, codes_of
 from core.placing.table import Changed, NodeTable
 from core.rules.placement.rule import (
     ClusterValidator,
@@ -57,24 +57,27 @@ class Plan:
         self.node_validators = [rule for rule in rules if isinstance(rule, NodeValidator)]
         self.refinements = [rule for rule in rules if isinstance(rule, Refinement)]
         self.node_parts: list[KeyPart] = []
+        self.in_order: list[tuple[int, NodePreference | UnitPreference]] = []
+        """All preferences below clusters, the most important one first, each with its place in a key."""
         self.units: dict[Level, list[tuple[int, UnitPreference]]] = {}
         kept = [
             rule for rule in rules if isinstance(rule, (NodePreference, UnitPreference)) and rule.steps > 1
         ]
-        shift = sum(_bits(rule) for rule in kept if rule.level is not Level.CLUSTER)
+        shift = sum(bits_of(rule) for rule in kept if rule.level is not Level.CLUSTER)
         cluster_shift = 0
         if shift > KEY_BITS:
             raise ValueError(
                 f"preferences take {shift} bits, and {KEY_BITS} are the most: make their steps fewer"
             )
         for rule in kept:
-            bits = _bits(rule)
+            bits = bits_of(rule)
             if isinstance(rule, UnitPreference) and rule.level is Level.CLUSTER:
                 # Clusters are compared before nodes: the first rule has the highest bits among them too.
                 cluster_shift += bits
                 self.units.setdefault(Level.CLUSTER, []).append((31 - cluster_shift, rule))
                 continue
             shift -= bits
+            self.in_order.append((shift, rule))
             if isinstance(rule, UnitPreference):
                 self.units.setdefault(rule.level, []).append((shift, rule))
             else:
@@ -90,14 +93,16 @@ class Plan:
         """What of a request its class depends on."""
 
 
-def _bits(rule: Preference) -> int:
+def bits_of(rule: Preference) -> int:
+    """How many its scores take."""
     return (rule.steps - 1).bit_length()
 
 
 class SharedCodes:
     """What the rules that read the same few traits, and not the need, say of every node: once for all classes that share them.
 
-    code    (slots,) uint32: their part of a key; INVALID where one of them forbids it
+    code    (slots,) uint32: their part of a key; INVALID where one of them forbids it; nothing is known of clusters in which
+            no class of these traits may run
     """
 
     def __init__(self, plan: Plan, traits: frozenset[str], table: NodeTable, request: Request) -> None:
@@ -108,18 +113,42 @@ class SharedCodes:
         self.computed = 0
         """Rows worked out so far: what a test counts."""
         self.code = np.zeros(0, dtype=np.uint32)
+        self._known: set[int] = set()
+        """Clusters."""
+        self._pod_known = np.zeros(0, dtype=bool)
         self.seen = -1
 
-    def update(self) -> None:
-        """Bring it up to the table's revision."""
-        table = self._table
-        if self.seen == table.revision:
-            return
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return self.code.nbytes
+
+    def update(self, clusters: Sequence[int]) -> None:
+        """Bring it up to the table's revision; these clusters' nodes are known from now on."""
+        layout = self._table.layout
+        if self.seen != self._table.revision:
+            self._catch_up()
+        for number in clusters:
+            if number not in self._known:
+                first, last = layout.pods_of[number]
+                at = slice(first * layout.pod_slots, last * layout.pod_slots)
+                self.code[at] = self._of(at)
+                self._known.add(number)
+                self._pod_known[first:last] = True
+
+    def _catch_up(self) -> None:
+        table, layout = self._table, self._table.layout
         at = table.changed_since(self.seen) if self.seen >= 0 else None
         self.seen = table.revision
         if at is None:
-            self.code = np.zeros(table.layout.slots, dtype=np.uint32)
-            at = slice(0, table.layout.slots)
+            self.code = np.zeros(layout.slots, dtype=np.uint32)
+            self._pod_known = np.zeros(layout.pods, dtype=bool)
+            self._known.clear()
+            return
+        if len(self._known) < len(layout.clusters):
+            if isinstance(at, slice):
+                at = np.arange(at.start, at.stop, dtype=np.int32)
+            at = at[self._pod_known[at // layout.pod_slots]]
         self.code[at] = self._of(at)
 
     def _of(self, at: Changed) -> Codes:
@@ -152,14 +181,19 @@ class RequestClass:
         self.rack_cap = self.pod_cap = self.pod_ties = np.zeros(0, dtype=np.int32)
         self.pod_min = np.zeros(0, dtype=np.uint32)
         self.seen = -1
-        self.builds = 0
-        """How often it was made from scratch."""
+        self.builds = self.computed = 0
+        """How often it was made from scratch, and rows worked out so far: what tests count."""
 
     @property
     def nbytes(self) -> int:
         """Memory that it takes."""
         columns = (self.key, self.cap, self.rack_cap, self.pod_cap, self.pod_min, self.pod_ties)
         return sum(column.nbytes for column in columns)
+
+    @property
+    def shared(self) -> Sequence[SharedCodes]:
+        """What it has together with other classes."""
+        return self._shared
 
     def update(self) -> None:
         """Bring it up to the table's revision."""
@@ -181,7 +215,7 @@ class RequestClass:
         self.key = np.full(layout.slots, INVALID, dtype=np.uint32)
         self.cap = np.zeros(layout.slots, dtype=np.int16)
         for shared in self._shared:
-            shared.update()
+            shared.update(self.clusters)
         for number in self.clusters:
             first, last = layout.pods_of[number]
             at = slice(first * layout.pod_slots, last * layout.pod_slots)
@@ -199,14 +233,14 @@ class RequestClass:
         if (at.stop - 1) // layout.pod_slots != pod:
             self._update_many(np.arange(at.start, at.stop, dtype=np.int32))
             return
-        for shared in self._shared:
-            shared.update()
         if not (self.is_everywhere or self._pod_admitted[pod]):
             return
+        for shared in self._shared:
+            shared.update(self.clusters)
         key, cap = self._evaluate(at)
         self.key[at] = key
         rack = at.start // layout.rack_slots
-        more = int(cap.sum()) - int(self.cap[at].sum())
+        more = int(np.add.reduce(cap - self.cap[at]))
         self.cap[at] = cap
         self.pod_cap[pod] += more
         if (at.stop - 1) // layout.rack_slots == rack:
@@ -216,21 +250,23 @@ class RequestClass:
             racks = slice(pod * RACKS_PER_POD, (pod + 1) * RACKS_PER_POD)
             self.rack_cap[racks] = span.reshape(RACKS_PER_POD, -1).sum(axis=1, dtype=np.int32)
         whole = self.key[pod * layout.pod_slots : (pod + 1) * layout.pod_slots]
-        least = whole.min()
+        least = np.minimum.reduce(whole)
         self.pod_min[pod] = least
         self.pod_ties[pod] = np.count_nonzero(whole == least)
 
     def _update_many(self, at: Numbers) -> None:
         layout = self._table.layout
-        for shared in self._shared:
-            shared.update()
         if not self.is_everywhere:
             at = at[self._pod_admitted[at // layout.pod_slots]]
         if not len(at):
             return
+        for shared in self._shared:
+            shared.update(self.clusters)
         self.key[at], self.cap[at] = self._evaluate(at)
         pods = np.unique(at // layout.pod_slots)
-        caps = self.cap.reshape(layout.pods, RACKS_PER_POD, layout.rack_slots)[pods].sum(axis=2, dtype=np.int32)
+        caps = self.cap.reshape(layout.pods, RACKS_PER_POD, layout.rack_slots)[pods].sum(
+            axis=2, dtype=np.int32
+        )
         self.rack_cap.reshape(layout.pods, RACKS_PER_POD)[pods] = caps
         self.pod_cap[pods] = caps.sum(axis=1)
         keys = self.key.reshape(layout.pods, -1)[pods]
@@ -241,43 +277,44 @@ class RequestClass:
         table, request = self._table, self.request
         rows = TableRows(table, at)
         cap = tasks_that_fit(rows, request.need)
+        self.computed += len(cap)
         key = _packed(self._plan.own_parts, rows, request)
-        racks, pods = units_of(table, at) if self._plan.units else (at, at)
+        layout = table.layout
         if table.racks.rules:
-            key |= table.racks.code[racks]
+            key |= codes_of(table.racks.code, layout.rack_slots, at)
         if table.pods.rules:
-            key |= table.pods.code[pods]
+            key |= codes_of(table.pods.code, layout.pod_slots, at)
         if table.domains.rules:
-            key |= table.domains.code[table.layout.domain[at]]
+            key |= table.domains.code[layout.domain[at]]
         for shared in self._shared:
             key |= shared.code[at]
-        key[cap <= 0] = INVALID
+        np.putmask(key, cap <= 0, INVALID)
         for rule in self._plan.own_validators:
-            key[~rule.allows(rows, request)] = INVALID
-        invalid = key == INVALID
-        cap[invalid] = 0
+            np.putmask(key, ~rule.allows(rows, request), INVALID)
+        cap *= key != INVALID
         return key, cap
 
 
 def tasks_that_fit(rows: TableRows, need: Amount) -> NDArray[np.int32]:
-    """How many tasks of this need each of these nodes has room for; 0 where nothing may be placed."""
-    count = None
+    """How many tasks of this need each of these nodes has room for; 0 or less where nothing may be placed."""
+    count: Numbers | None = None
     for available, amount in (
+        (rows.memory, need.memory_bytes),
         (rows.gpu, need.gpu_milli),
         (rows.cpu, need.cpu_milli),
-        (rows.memory, need.memory_bytes),
     ):
         if amount:
             here = available // amount
-            count = here if count is None else np.minimum(count, here)
+            count = here if count is None else np.minimum(count, here, out=count)
     if count is None:
         return rows.is_open.astype(np.int32) * CAP_MAX
-    fits: Numbers = np.minimum(count, CAP_MAX).astype(np.int32)
-    return np.maximum(fits, 0, out=fits)
+    return np.minimum(count, CAP_MAX, out=count).astype(np.int32)
 
 
 def _packed(parts: Sequence[KeyPart], rows: TableRows, request: Request) -> Codes:
-    codes = np.zeros(len(rows.gpu), dtype=np.uint32)
+    codes = None
     for part in parts:
-        codes |= part.rule.score(rows, request).astype(np.uint32) << np.uint32(part.shift)
-    return codes
+        code = part.rule.score(rows, request).astype(np.uint32)
+        code <<= np.uint32(part.shift)
+        codes = code if codes is None else np.bitwise_or(codes, code, out=codes)
+    return np.zeros(len(rows.gpu), dtype=np.uint32) if codes is None else codes

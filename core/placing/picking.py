@@ -12,12 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from core.nouns.limits import BEST_MAX, BEST_SHARE
 from core.placing.classes import INVALID, RequestClass
 from core.placing.draw import drawn
 from core.placing.layout import RACKS_PER_POD
 from core.placing.rows import TableRows
 from core.placing.table import NodeTable
-from core.rules.placement.rule import Numbers, Refinement
+from core.rules.placement.rule import Numbers, Refinement, Request
 
 Placed = list[tuple[int, int]]
 """Slots, and how many tasks each takes."""
@@ -33,7 +34,37 @@ class Choice(Struct, frozen=True):
     stripes: int = 1
     """Pods whose number is `stripe` modulo `stripes` come first."""
     best: int = 1
-    """Drawn among the best so many nodes (Protean's N0); 1: among those that are equally good."""
+    """Drawn among the best so many nodes, and those equal to the last of them (Protean's N0); 1: among the equally good."""
+
+
+def best_of(best: int, candidates: int) -> int:
+    """Among how many one is drawn, if `best` are asked for: never so many that packing is lost.
+
+    source    spec/protean-parsync.md §6.4: without a cap fragmentation causes the conflicts that raise it
+    """
+    return max(1, min(best, BEST_MAX, candidates // BEST_SHARE))
+
+
+def some_of(found: Numbers, seed: str) -> Numbers:
+    """As many as a refinement looks at, at even distances from a start that is drawn: each is as likely as any other."""
+    count = len(found)
+    if count <= SURVIVORS_MAX:
+        return found
+    start = drawn(f"{seed}|survivors", count)
+    some: Numbers = found[(np.arange(SURVIVORS_MAX, dtype=np.int64) * count + start) // SURVIVORS_MAX]
+    return some
+
+
+def refined(
+    table: NodeTable, rules: Sequence[Refinement], request: Request, slots: Numbers, seed: str
+) -> int:
+    """Of a few nodes that are equal to all preferences, in the order of their slots: the best by these rules."""
+    for rule in rules:
+        if len(slots) == 1:
+            break
+        cost = rule.cost(TableRows(table, slots), request)
+        slots = slots[cost == cost.min()]
+    return int(slots[drawn(seed, len(slots))])
 
 
 class Picker:
@@ -54,20 +85,20 @@ class Picker:
         return self._pick_of(one, choice, 0, 1)
 
     def _pick_of(self, one: RequestClass, choice: Choice, first: int, step: int) -> int | None:
-        least = one.pod_min[first::step]
+        least = one.pod_min if step == 1 else one.pod_min[first::step]
         if not len(least):
             return None
-        cluster_code = self._table.clusters.code
-        if self._table.clusters.rules and len(cluster_code) > 1:
+        if self._table.clusters.rules and len(self._layout.clusters) > 1:
             least = self._of_best_clusters(one, least, first, step)
-        best = int(least.min())
+        best = int(np.minimum.reduce(least))
         if best == INVALID:
             return None
-        pods = np.flatnonzero(least == best)
-        if step > 1 or first:
+        pods = (least == best).nonzero()[0]
+        if step > 1:
             pods = pods * step + first
-        if choice.best > 1:
-            return self._one_of_best(one, choice, least, first, step)
+        wanted = best_of(choice.best, int(np.count_nonzero(one.cap))) if choice.best > 1 else 1
+        if wanted > 1:
+            return self._one_of_best(one, wanted, choice.seed, (least, first, step))
         if self._refinements:
             return self._refined(one, choice, pods, best)
         if len(pods) == 1:
@@ -79,7 +110,7 @@ class Picker:
             pod = int(pods[index])
             which -= int(upto[index - 1]) if index else 0
         first_slot = pod * self._layout.pod_slots
-        inside = np.flatnonzero(one.key[first_slot : first_slot + self._layout.pod_slots] == best)
+        inside = (one.key[first_slot : first_slot + self._layout.pod_slots] == best).nonzero()[0]
         return first_slot + int(inside[which])
 
     def _of_best_clusters(self, one: RequestClass, least: Numbers, first: int, step: int) -> Numbers:
@@ -90,52 +121,40 @@ class Picker:
             return least
         return np.where(has_room & (rank == rank[has_room].min()), least, INVALID)
 
-    def _slots_with(self, one: RequestClass, pods: Numbers, best: int) -> Numbers:
+    def _keys_of(self, one: RequestClass, pods: Numbers) -> Numbers:
+        by_pod = one.key.reshape(-1, self._layout.pod_slots)
+        return by_pod if len(pods) == len(by_pod) else by_pod[pods]
+
+    def _slots_of(self, pods: Numbers, found: Numbers) -> Numbers:
+        """Slots, out of positions in the keys of these pods."""
         size = self._layout.pod_slots
-        found = [
-            np.flatnonzero(one.key[pod * size : (pod + 1) * size] == best) + pod * size
-            for pod in pods.tolist()
-        ]
-        return np.concatenate(found)
+        slots: Numbers = pods[found // size] * size + found % size
+        return slots
 
     def _refined(self, one: RequestClass, choice: Choice, pods: Numbers, best: int) -> int:
-        """The best by what is too slow to ask of every node; of too many, some are drawn."""
-        counts = one.pod_ties[pods]
-        if int(counts.sum()) > SURVIVORS_MAX:
-            upto = np.roll(counts, -drawn(choice.seed, len(pods))).cumsum()
-            enough = int(upto.searchsorted(SURVIVORS_MAX)) + 1
-            pods = np.roll(pods, -drawn(choice.seed, len(pods)))[:enough]
-        slots = np.sort(self._slots_with(one, pods, best))[: 2 * SURVIVORS_MAX]
-        if len(slots) > SURVIVORS_MAX:
-            start = drawn(choice.seed + "|survivors", len(slots))
-            slots = np.sort(np.roll(slots, -start)[:SURVIVORS_MAX])
-        for rule in self._refinements:
-            if len(slots) == 1:
-                break
-            cost = rule.cost(TableRows(self._table, slots), one.request)
-            slots = slots[cost == cost.min()]
-        return int(slots[drawn(choice.seed, len(slots))])
+        """The best by what is too slow to ask of every node."""
+        found = some_of(np.flatnonzero(self._keys_of(one, pods) == best), choice.seed)
+        return refined(self._table, self._refinements, one.request, self._slots_of(pods, found), choice.seed)
 
-    def _one_of_best(self, one: RequestClass, choice: Choice, least: Numbers, first: int, step: int) -> int:
-        """One of the best `choice.best` nodes, whatever their keys."""
-        order = np.argsort(least, kind="stable")
-        order = order[least[order] != INVALID]
-        size = self._layout.pod_slots
-        found: list[Numbers] = []
-        keys: list[Numbers] = []
-        wanted = choice.best
-        for index in order.tolist():
-            if keys and sum(len(key) for key in keys) >= wanted:
-                bound = int(np.partition(np.concatenate(keys), wanted - 1)[wanted - 1])
-                if int(least[index]) > bound:
-                    break
-            pod = index * step + first
-            slots = np.flatnonzero(one.key[pod * size : (pod + 1) * size] != INVALID) + pod * size
-            found.append(slots)
-            keys.append(one.key[slots])
-        slots, key = np.concatenate(found), np.concatenate(keys)
-        best = slots[np.lexsort((slots, key))[:wanted]]
-        return int(best[drawn(choice.seed, len(best))])
+    def _one_of_best(
+        self, one: RequestClass, wanted: int, seed: str, pods_of: tuple[Numbers, int, int]
+    ) -> int:
+        """One of the best nodes, whatever their keys: of as many as are wanted, and of all that equal the last of them."""
+        least, first, step = pods_of
+        # 1. Pods have at least so many nodes with their least key: with the wanted ones among them, no worse key is needed.
+        in_order = np.argsort(least, kind="stable")
+        upto = one.pod_ties[first::step][in_order].cumsum()
+        last = min(int(upto.searchsorted(wanted)), len(upto) - 1)
+        bound = min(int(least[in_order[last]]), INVALID - 1)
+        pods = np.flatnonzero(least <= bound) * step + first
+        # 2. Among these, the key of the last one wanted.
+        key = self._keys_of(one, pods)
+        better = key[key < bound]
+        if len(better) >= wanted:
+            bound = int(np.partition(better, wanted - 1)[wanted - 1])
+        found = np.flatnonzero(key <= bound)
+        which = drawn(seed, len(found))
+        return int(self._slots_of(pods, found[which : which + 1])[0])
 
     # A gang.
 

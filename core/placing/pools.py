@@ -17,6 +17,7 @@ from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
 from core.placing.classes import Plan, RequestClass, SharedCodes
 from core.placing.layout import NO_NODE, Layout
+from core.placing.lazily import pick_lazily
 from core.placing.overlay import Overlay
 from core.placing.picking import Choice, Picker, Placed
 from core.placing.table import NodeTable
@@ -38,8 +39,10 @@ class Counts:
 class PoolIndex:
     """One pool's nodes, ready to be searched."""
 
-    def __init__(self, name: str, layout: Layout, plan: Plan) -> None:
+    def __init__(self, name: str, layout: Layout, plan: Plan, *, is_passing: bool = False) -> None:
         self.name, self.layout, self.plan = name, layout, plan
+        self._is_passing = is_passing
+        """Whether it is asked a few times and then forgotten: a class would be used once."""
         self.table = NodeTable(layout, plan.units)
         self.picker = Picker(self.table, plan.refinements)
         self.counts = Counts()
@@ -48,6 +51,7 @@ class PoolIndex:
         self._admits: dict[object, bool] = {}
         self._bytes = 0
         self._asked = 0
+        self._largest_gpu_milli = max((cluster.gpu_milli for cluster in layout.clusters), default=0)
 
     def admits(self, request: Request) -> bool:
         """Whether some of its nodes could ever run it, whatever else runs there."""
@@ -85,7 +89,8 @@ class PoolIndex:
         return tuple(self._classes.values())
 
     def refresh_classes(self, most: int) -> None:
-        """Bring the classes used last up to date, while nobody waits."""
+        """Bring the classes used last up to date, and drop old ones, while nobody waits."""
+        self._make_room()
         for key in list(reversed(self._classes))[:most]:
             self._classes[key].update()
 
@@ -99,15 +104,21 @@ class PoolIndex:
             found.append(codes)
         return found
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of its classes, and of what they share, counted once."""
+        return self._bytes + sum(codes.nbytes for codes in self._shared.values())
+
     def _make_room(self) -> None:
         while len(self._classes) > 1:
             oldest = next(iter(self._classes.values()))
-            is_over = len(self._classes) > CLASSES_MAX or self._bytes > CLASS_BYTES_MAX
+            is_over = len(self._classes) > CLASSES_MAX or self.nbytes > CLASS_BYTES_MAX
             if not is_over and self._asked - oldest.used_at < CLASS_AGE_MAX:
                 return
             self._classes.popitem(last=False)
             self._bytes -= oldest.nbytes
             self.counts.evicted += 1
+            del oldest  # What only it had is forgotten before the next one is weighed.
 
     # Searching.
 
@@ -115,16 +126,18 @@ class PoolIndex:
         """Slots for all these tasks, or None: one node if one holds them all."""
         if tasks <= TOGETHER_MAX:
             whole = request if tasks == 1 else _together(request, tasks)
-            if (
-                max((cluster.gpu_milli for cluster in self.layout.clusters), default=0)
-                >= whole.need.gpu_milli
-            ):
-                slot = self.picker.pick(self.class_of(whole), choice)
+            if self._largest_gpu_milli >= whole.need.gpu_milli:
+                slot = self._pick(whole, choice)
                 if slot is not None:
                     return [(slot, tasks)]
             if tasks == 1:
                 return None
         return self.picker.place(self.class_of(request), tasks, choice)
+
+    def _pick(self, request: Request, choice: Choice) -> int | None:
+        if self._is_passing:
+            return pick_lazily(self.table, self.plan, request, choice)
+        return self.picker.pick(self.class_of(request), choice)
 
     # Rows.
 
@@ -133,7 +146,7 @@ class PoolIndex:
 
         slots     (n,), a slot may be named more than once; amounts (n, 3): GPU milli, CPU milli, bytes
         """
-        other, table = PoolIndex(self.name, self.layout, self.plan), self.table
+        other, table = PoolIndex(self.name, self.layout, self.plan, is_passing=True), self.table
         gpu, cpu, memory = table.gpu.copy(), table.cpu.copy(), table.memory.copy()
         for index, column in enumerate[Numbers]((gpu, cpu, memory)):
             np.add.at(column, slots, amounts[:, index].astype(column.dtype))

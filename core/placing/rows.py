@@ -3,7 +3,7 @@
 import numpy as np
 
 from core.placing.table import Changed, NodeTable
-from core.rules.placement.rule import Numbers
+from core.rules.placement.rule import Codes, Numbers
 
 
 class TableRows:
@@ -55,13 +55,15 @@ class TableRows:
         return self._table.island[self.at]
 
 
-def units_of(table: NodeTable, at: Changed) -> tuple[Changed, Changed]:
-    """The racks and the pods of some slots: a slice of one where a slice of slots lies in one, or one index a slot."""
-    layout = table.layout
-    if isinstance(at, slice):
-        first, last = at.start, at.stop - 1
-        rack, pod = first // layout.rack_slots, first // layout.pod_slots
-        if rack == last // layout.rack_slots:
-            return slice(rack, rack + 1), slice(pod, pod + 1)
-        at = np.arange(at.start, at.stop, dtype=np.int32)
-    return at // layout.rack_slots, at // layout.pod_slots
+def codes_of(codes: Codes, size: int, at: Changed) -> Codes:
+    """For each of some slots, the code of its rack or pod, which has `size` slots; one code where all lie in one of them."""
+    if not isinstance(at, slice):
+        of_each: Codes = codes[
+            at >> size.bit_length() - 1
+        ]  # Sizes are powers of two, and a division costs more.
+        return of_each
+    first, last = at.start // size, (at.stop - 1) // size
+    if first == last:
+        return codes[first : first + 1]
+    every = np.repeat(codes[first : last + 1], size)
+    return every[at.start - first * size : at.stop - first * size]
