@@ -21,6 +21,7 @@ from components.task_places import (
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images, RowsTold
 from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, ScopeJoined
+from core.events.pools import PoolChanged
 from core.events.region import AttemptEnded, ClaimGranted, NodesJoined
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import RegionImage
@@ -43,17 +44,17 @@ from core.nouns.placement import Claim, NodeRow, Spread, View, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
-from core.placing.bids import missing_over_all, score
+from core.placing.bids import missing_over_all, score, why_kept
 from core.placing.overlay import Overlay
 from core.placing.picking import Choice
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
 from core.placing.shortages import shortage_of
 from core.rows import unpack_rows
-from core.rules.placement.rule_sets import PLAIN
+from core.rules.placement.rule_sets import rule_set
 from core.touched import touched_by
 
-SECTIONS = ("capacity", "maintenance")
+SECTIONS = ("capacity", "maintenance", "pools")
 """Of the region's image: what it folds."""
 
 
@@ -222,6 +223,8 @@ class AllocationAgent:
             state.placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
             if isinstance(fact.event, (MaintenancePlanned, MaintenanceMoved, ScopeJoined)):
                 state.placer.touch_plans()
+            elif isinstance(fact.event, PoolChanged):
+                state.placer.touch_pool(fact.event.pool)
             self._settle(state, fact.event)
             self._unlearn(state)
             return state
@@ -325,7 +328,7 @@ class AllocationAgent:
         request = asked.request
         if request.auction in state.bids:
             return NOTHING
-        asker = Asker(Kind(request.kind), request.tenant, request.priority)
+        asker = _asker(request)
         choice = Choice(f"{request.auction}.{self.agent}", asked.stripe, asked.stripes)
         found = state.placer.find(request.jobs, asker, choice)
         if isinstance(found, Reason):
@@ -363,6 +366,8 @@ class AllocationAgent:
             else:
                 with placer.as_if(every) as pools:
                     missing = missing_over_all(pools, capacity, request.jobs, asker)
+                    reason = why_kept(pools, request.jobs, asker, choice)
+                shortage = shortage if reason == Reason.NO_CAPACITY else None
         said = Abstention(
             self.region,
             self.agent,
@@ -388,7 +393,7 @@ class AllocationAgent:
         spreads, victims = award.spreads, award.victims
         view = award.view
         if not spreads or max(max(spread.nodes) for spread in spreads) >= len(capacity.node_type):
-            asker = Asker(Kind(award.kind), award.tenant, award.priority)
+            asker = _asker(award)
             choice = Choice(f"{award.workload}.{award.epoch}.{self.agent}.1", asked.stripe, asked.stripes)
             found = state.placer.find(award.jobs, asker, choice)
             if isinstance(found, Reason):
@@ -421,6 +426,7 @@ class AllocationAgent:
             control=award.control,
             spec_revision=award.spec_revision,
             failures_max=award.failures_max,
+            is_healing=award.is_healing,
         )
 
     def _view(self, state: AgentState, choice: Choice, without: Iterable[object] = ()) -> View:
@@ -437,6 +443,7 @@ class AllocationAgent:
             choice.stripes,
             choice.best,
             is_whole=len(rows) <= VIEW_ROWS_MAX,
+            settings_revision=state.image.pools.revision,
         )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
@@ -465,7 +472,7 @@ class AllocationAgent:
         claim = open_claim.claim
         key = (claim.workload, claim.epoch)
         tries = open_claim.tries + 1
-        asker = Asker(Kind(claim.kind), claim.tenant, claim.priority)
+        asker = _asker(claim)
         choice = Choice(
             f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}", claim.view.stripe, claim.view.stripes
         )
@@ -550,7 +557,19 @@ class AllocationAgent:
 
 
 def _placer(image: RegionImage, overlay: Overlay) -> Placer:
-    return Placer(image.capacity, overlay, lambda _: PLAIN, image.maintenance)
+    pools = image.pools
+    return Placer(
+        image.capacity,
+        overlay,
+        lambda pool: rule_set(pools.of(pool).rules),
+        image.maintenance,
+        pools.of,
+    )
+
+
+def _asker(of: SolicitBid | ExecuteAward | Claim) -> Asker:
+    asker = Asker(Kind(of.kind), of.tenant, of.priority)
+    return asker.unbound() if of.is_healing else asker
 
 
 def _caught_up(state: AgentState) -> list[tuple[AttemptKey, Instant]]:

@@ -26,6 +26,7 @@ from components.settlement import Step, settle
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
 from core.events.control import AttemptChanged, ClaimRevised, NodesOpened
+from core.events.pools import PoolChanged
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -203,7 +204,7 @@ class JobQueue:
     def _place(self, state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
         """In the order exactly while it is pending and neither held nor to be cancelled, and by the shape that it has now."""
         wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
-        shape = row.spec.shape
+        shape = row.shape
         was = state.order.shape_of(workload) if workload in state.order else None
         if was is not None and (not wanted or was != shape):
             state.order.drop(workload)
@@ -232,7 +233,7 @@ class JobQueue:
         if isinstance(event, AttemptEnded):
             if state.house.free(region, fact.sequence, event.gpu_milli):
                 state.open_at = fact.heard_at
-        elif isinstance(event, NodesJoined | NodesReturned | NodesOpened) or _makes_room(event):
+        elif isinstance(event, NodesJoined | NodesReturned | NodesOpened | PoolChanged) or _makes_room(event):
             state.house.forget_region(region, fact.sequence)
             state.open_at = fact.heard_at
 
@@ -415,7 +416,16 @@ class JobQueue:
             name = f"{state.image.regions.term}.{house.opened + count}"
             events.append(AuctionOpened(workload, Auction(name, shape, askable[shape])))
             messages.extend(
-                SolicitBid(region, workload, name, spec.jobs, spec.priority, spec.kind, spec.tenant)
+                SolicitBid(
+                    region,
+                    workload,
+                    name,
+                    spec.jobs,
+                    spec.priority,
+                    spec.kind,
+                    spec.tenant,
+                    rows[workload].is_healing,
+                )
                 for region in askable[shape]
             )
         return Decision(tuple(events), tuple(messages))

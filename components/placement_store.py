@@ -14,6 +14,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from components.node_records import HEARD_OF_NODES, NodeRecords
+from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
 from components.run_records import HEARD_OF_RUNS, RunRecords, healed
 from components.store_state import ClaimJudged, ClaimWaits, StoreState, Swept, WaitingClaim
 from components.task_records import HEARD_OF_TASKS, TaskRecords
@@ -29,6 +30,7 @@ from core.events.region import (
     ClaimGranted,
     ClaimPromised,
     GangStarted,
+    NodesJoined,
     StopOrdered,
 )
 from core.fact import NO_LOG, Event, Fact, Note
@@ -73,6 +75,7 @@ class PlacementStore:
         RecordCheckpoint,
         RecordEnd,
         *HEARD_OF_NODES,
+        *HEARD_OF_POOLS,
         *HEARD_OF_TASKS,
         *HEARD_OF_RUNS,
     )
@@ -93,6 +96,7 @@ class PlacementStore:
             RecordCheckpoint: self._checkpoint,
             RecordEnd: self._end,
             **NodeRecords().deciders,
+            **PoolRecords().deciders,
             **TaskRecords().deciders,
             **RunRecords(region).deciders,
         }
@@ -117,6 +121,10 @@ class PlacementStore:
         decider = self._deciders.get(type(envelope.message))
         return decider(state, envelope) if decider else NOTHING
 
+    def forget_memos(self, state: StoreState) -> None:
+        """What is free in each zone is counted anew."""
+        state.headroom = None
+
     # Folding.
 
     def evolve(self, state: StoreState, fact: Fact) -> StoreState:
@@ -126,6 +134,10 @@ class PlacementStore:
             if nodes:
                 state.touched.append((fact.sequence, nodes))
             state.image.fold(fact)
+            if isinstance(fact.event, NodesJoined):
+                state.headroom = None
+            elif state.headroom is not None:
+                state.headroom.update(nodes)
             state.sequence = fact.sequence
             self._index(state, fact.event)
         elif fact.log == GLOBAL_LOG:
@@ -254,6 +266,9 @@ class PlacementStore:
         short = nodes_without_room(claim, state.image.capacity)
         if short:
             return self._answer(state, claim, "conflict", Reason.CONFLICT, short)
+        broken = broken_setting(state, claim)
+        if broken is not None:
+            return self._answer(state, claim, "conflict", broken)
         return self._grant(state, claim)
 
     def _judge_again(self, state: StoreState, claim: Claim, row: AttemptRow) -> Decision:

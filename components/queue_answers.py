@@ -157,7 +157,7 @@ class UserAnswers:
             return None, {}
         if row.is_held:
             return Reason.HELD, {}
-        shape = row.spec.shape
+        shape = row.shape
         if shape not in known:
             known[shape] = self._waiting(state, row, shape)
         return known[shape]
@@ -202,7 +202,7 @@ class UserAnswers:
         if row is None:
             return refused(Reason.UNKNOWN_WORKLOAD)
         reason = self._reason(state, row)
-        shape = row.spec.shape
+        shape = row.shape
         is_ordered = workload in state.order
         explained = WorkloadExplained(
             workload=workload,

@@ -100,6 +100,7 @@ def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None) -> ExecuteAw
         control=row.spec.control,
         spec_revision=row.spec_revision,
         failures_max=row.spec.retry.task_failed,
+        is_healing=row.is_healing,
     )
 
 

@@ -10,6 +10,7 @@ from core.nouns.ids import AttemptKey
 from core.nouns.instant import Instant
 from core.nouns.limits import TOUCHED_MAX
 from core.nouns.placement import Claim
+from core.rules.headroom import Headroom
 
 
 class ClaimWaits(Note, frozen=True):
@@ -51,3 +52,5 @@ class StoreState:
         self.sweep_at = at
         self.touched: deque[tuple[int, list[int]]] = deque(maxlen=TOUCHED_MAX)
         """The nodes that each of the newest facts changed, by sequence."""
+        self.headroom: Headroom | None = None
+        """A memo: what is free in each zone of each pool (components/pool_records.py)."""

@@ -60,6 +60,16 @@ class WorkloadRow(Struct):
     """Grows whenever its user changes it."""
 
     @property
+    def is_healing(self) -> bool:
+        """Whether a failure of nodes ended its newest attempt, and not its own doing or anybody's plan."""
+        return self.last_cause in (EndCause.NODE_LOST, EndCause.NODE_FAILED)
+
+    @property
+    def shape(self) -> str:
+        """Equal for workloads that fit in the same places, what pools keep in reserve among them."""
+        return f"{self.spec.shape}|healing" if self.is_healing else self.spec.shape
+
+    @property
     def is_standing(self) -> bool:
         """Whether an award stands: some region may be running it, or about to."""
         return self.phase in (Phase.AWARDED, Phase.RUNNING)

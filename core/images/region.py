@@ -22,6 +22,7 @@ from core.images.base import Image, Section
 from core.images.capacity import Capacity
 from core.images.control import Control
 from core.images.maintenance import Destruction, Maintenance
+from core.images.pools import Pools
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Spread, moved_spreads
 
@@ -229,3 +230,5 @@ class RegionImage(Image):
     """Planned work on nodes."""
     destruction: Destruction
     """Who stopped how much lately."""
+    pools: Pools
+    """What operators set of them."""

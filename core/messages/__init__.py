@@ -2,7 +2,7 @@
 route in bus/catalogue.py.
 """
 
-from core.messages import agents, auditor, broker, control, logs, nodes, output, queue, store, workers
+from core.messages import agents, auditor, broker, control, logs, nodes, output, pools, queue, store, workers
 from core.messages.base import Message
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -12,6 +12,7 @@ MESSAGES: tuple[type[Message], ...] = (
     *store.MESSAGES,
     *control.MESSAGES,
     *nodes.MESSAGES,
+    *pools.MESSAGES,
     *workers.MESSAGES,
     *auditor.MESSAGES,
     *logs.MESSAGES,

@@ -17,6 +17,8 @@ class SolicitBid(Message, frozen=True, tag="solicit-bid"):
     priority: int
     kind: str
     tenant: TenantName = TenantName("")
+    is_healing: bool = False
+    """A failure of nodes ended its attempt before: it may take what pools keep in reserve."""
 
 
 class ExecuteAward(Message, frozen=True, tag="execute-award"):
@@ -44,6 +46,8 @@ class ExecuteAward(Message, frozen=True, tag="execute-award"):
     control: ControlSpec = ControlSpec()
     spec_revision: int = 0
     failures_max: int = -1
+    is_healing: bool = False
+    """As in `SolicitBid`."""
 
 
 class WithdrawAward(Message, frozen=True, tag="withdraw-award"):

@@ -38,6 +38,8 @@ class View(Struct, frozen=True):
     """It drew among so many of the best nodes (Protean's N0); 1: among equals."""
     is_whole: bool = True
     """Whether all such nodes are named; of very many, only the first."""
+    settings_revision: int = 0
+    """Of the region's pool settings, by which it was chosen: rule sets, reserves and limits."""
 
 
 class Shortage(Struct, frozen=True):
@@ -109,6 +111,8 @@ class Claim(Struct, frozen=True):
     """Of the workload's spec, that `jobs` is from."""
     failures_max: int = -1
     """Of a task that stands alone, in a row, before the attempt fails as a whole; -1: it is started again for ever."""
+    is_healing: bool = False
+    """A failure of nodes ended its attempt before: it may take what pools keep in reserve."""
 
 
 def runs_of(nodes: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -32,6 +32,8 @@ class Reason(StrEnum):
     VICTIM_NOT_LOWER = "victim_not_lower"
     WITHDRAWN = "withdrawn"
     PROMISE_BROKEN = "promise_broken"
+    RESERVED = "reserved"
+    OVER_LIMIT = "over_limit"
     # A store's answer to operators and to those who want tasks touched.
     UNKNOWN_PLACE = "unknown_place"
     UNKNOWN_MAINTENANCE = "unknown_maintenance"
@@ -68,6 +70,8 @@ SENTENCES: dict[Reason, str] = {
     Reason.VICTIM_NOT_LOWER: "A victim must be of lower priority, alive, and not interactive.",
     Reason.WITHDRAWN: "The queue asked for its award back.",
     Reason.PROMISE_BROKEN: "The capacity promised to it did not come free in time.",
+    Reason.RESERVED: "What is free there is kept for work that a failure ended: the pool has a reserve of empty nodes.",
+    Reason.OVER_LIMIT: "More of the pool would be in use than its limit allows.",
     Reason.UNKNOWN_PLACE: "The region has no node, rack, power domain, zone or pool of this name.",
     Reason.UNKNOWN_MAINTENANCE: "No maintenance of this name is planned or open; it may be over.",
     Reason.WINDOW_PAST: "The window lies in the past; name one that is still to come.",

@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from core.images.capacity import Capacity
 from core.nouns.instant import Instant
+from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
+from core.placing.picking import Choice
 from core.placing.placer import Found
 from core.placing.pool_set import Asker, PoolSet
 from core.placing.shortages import missing_gpu_milli
@@ -28,3 +32,12 @@ def missing_over_all(pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec]
     """How much GPU milli must be freed beside all that could be pushed out: what a refusal's shortage is counted from."""
     everybody = candidates_under(capacity, asker.priority)
     return missing_gpu_milli(pools.released(freed_by(capacity, everybody)), jobs, asker)
+
+
+def why_kept(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: Choice) -> Reason:
+    """Of jobs that find no place: whether they would, if the pools' reserves were not kept, or their limits neither."""
+    without_reserve = replace(asker, heeds_reserve=False)
+    for reason, other in ((Reason.RESERVED, without_reserve), (Reason.OVER_LIMIT, asker.unbound())):
+        if other != asker and not isinstance(pools.find(jobs, other, choice), Reason):
+            return reason
+    return Reason.NO_CAPACITY

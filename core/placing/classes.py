@@ -19,7 +19,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from core.nouns.quantities import Amount
-from core.placing.layout import RACKS_PER_POD
+from core.placing.layout import RACKS_PER_POD, Layout
 from core.placing.rows import TableRows, codes_of
 from core.placing.table import Changed, NodeTable
 from core.rules.placement.rule import (
@@ -220,6 +220,10 @@ class RequestClass:
             first, last = layout.pods_of[number]
             at = slice(first * layout.pod_slots, last * layout.pod_slots)
             self.key[at], self.cap[at] = self._evaluate(at)
+        self.sum_up(layout)
+
+    def sum_up(self, layout: Layout) -> None:
+        """Racks and pods anew, out of nodes."""
         self.rack_cap = self.cap.reshape(-1, layout.rack_slots).sum(axis=1, dtype=np.int32)
         self.pod_cap = self.rack_cap.reshape(layout.pods, -1).sum(axis=1, dtype=np.int32)
         pods = self.key.reshape(layout.pods, -1)

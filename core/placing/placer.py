@@ -10,8 +10,10 @@ from core.images.maintenance import Maintenance
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey
 from core.nouns.placement import Spread, numbers_in
+from core.nouns.pool import UNSET, PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
+from core.placing.bounds import Bounds
 from core.placing.classes import Plan
 from core.placing.layout import Layout
 from core.placing.overlay import Overlay
@@ -45,13 +47,17 @@ class Placer:
         overlay: Overlay,
         plan_of: Callable[[str], Plan],
         maintenance: Maintenance | None = None,
+        settings_of: Callable[[str], PoolSettings] = lambda _: UNSET,
     ) -> None:
+        """plan_of, settings_of   of a pool, by its name; asked again once `touch_pool` says so"""
         self._capacity = capacity
         self._maintenance = maintenance or Maintenance()
         self.overlay = overlay
         self._plan_of = plan_of
+        self._settings_of = settings_of
         self.pools = PoolSet({})
         self._dirty: set[int] = set()
+        self._reset_pools: set[str] = set()
         self._worked_on: set[int] = set()
         self._has_new_plans = False
         self._is_laid_out = False
@@ -80,6 +86,10 @@ class Placer:
         """Work on nodes was planned, or takes place, or does not."""
         self._has_new_plans = True
 
+    def touch_pool(self, name: str) -> None:
+        """Other rules hold in it, or something else stays free."""
+        self._reset_pools.add(name)
+
     def forget(self) -> None:
         """Everything is worked out anew."""
         self._is_laid_out = False
@@ -88,6 +98,9 @@ class Placer:
         """Bring the tables up to date."""
         if not self._is_laid_out:
             self._lay_out()
+        for name in sorted(self._reset_pools & self.pools.by_name.keys()):
+            self._reset(name)
+        self._reset_pools.clear()
         for node in sorted(self._dirty):
             place = self.pools.place_of(node)
             if place is not None:
@@ -104,12 +117,21 @@ class Placer:
         pools = {}
         for name, groups in sorted(by_pool.items()):
             pool = pools[name] = PoolIndex(name, Layout(groups), self._plan_of(name))
+            pool.bounds = Bounds(pool.layout, self._settings_of(name))
             pool.fill(self._capacity, self.overlay)
         self.pools = PoolSet(pools)
         self._is_laid_out = True
         self._dirty.clear()
         self._worked_on = set()
         self._look_at_plans()
+
+    def _reset(self, name: str) -> None:
+        """Another rule set makes the pool's classes anew, and nothing else; what stays free is in no class."""
+        pool, plan = self.pools.by_name[name], self._plan_of(name)
+        if plan is not pool.plan:
+            pool = pool.under(plan)
+            self.pools = PoolSet({**self.pools.by_name, name: pool})
+        pool.bounds = Bounds(pool.layout, self._settings_of(name))
 
     def _look_at_plans(self) -> None:
         """Where work is planned. Once notice of it was given the node is closed."""
@@ -152,6 +174,6 @@ class Placer:
         self.refresh()
         keys = tuple(without)
         with self.pools.trial() as trial:
-            for node in {node for key in keys for node, _ in self.overlay.taken_by(key)}:
+            for node in sorted({node for key in keys for node, _ in self.overlay.taken_by(key)}):
                 trial.put(self.overlay.row(self._capacity, node, keys))
             yield self.pools

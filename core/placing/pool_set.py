@@ -24,11 +24,25 @@ class Asker(Struct, frozen=True):
     kind: Kind = Kind.TRAINING
     tenant: TenantName = TenantName("")
     priority: int = 0
+    heeds_reserve: bool = True
+    heeds_limit: bool = True
+
+    def unbound(self) -> "Asker":
+        """The same, of work that heeds neither: it heals what a failure ended, or had its room before."""
+        return replace(self, heeds_reserve=False, heeds_limit=False)
 
 
 def request_of(job: JobSpec, asker: Asker) -> Request:
     """What rules read of a job."""
-    return Request(job.need, job.node_type, asker.kind, asker.tenant, asker.priority)
+    return Request(
+        job.need,
+        job.node_type,
+        asker.kind,
+        asker.tenant,
+        asker.priority,
+        heeds_reserve=asker.heeds_reserve,
+        heeds_limit=asker.heeds_limit,
+    )
 
 
 def hardest_first(jobs: Sequence[JobSpec]) -> list[int]:

@@ -15,6 +15,7 @@ from core.images.capacity import Capacity
 from core.nouns.limits import CLASS_AGE_MAX, CLASS_BYTES_MAX, CLASSES_MAX
 from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
+from core.placing.bounds import Bounds
 from core.placing.classes import Plan, RequestClass, SharedCodes
 from core.placing.layout import NO_NODE, Layout
 from core.placing.lazily import pick_lazily
@@ -45,6 +46,7 @@ class PoolIndex:
         """Whether it is asked a few times and then forgotten: a class would be used once."""
         self.table = NodeTable(layout, plan.units)
         self.picker = Picker(self.table, plan.refinements)
+        self.bounds = Bounds(layout)
         self.counts = Counts()
         self._classes: OrderedDict[object, RequestClass] = OrderedDict()
         self._shared: WeakValueDictionary[tuple[object, ...], SharedCodes] = WeakValueDictionary()
@@ -87,6 +89,10 @@ class PoolIndex:
     def kept(self) -> tuple[RequestClass, ...]:
         """The classes that are kept, the one asked for longest ago first."""
         return tuple(self._classes.values())
+
+    def class_within(self, request: Request, tasks: int) -> RequestClass:
+        """Of its class, what so many tasks may take without breaking what the pool keeps free."""
+        return self.bounds.within(self.table, self.class_of(request), request, tasks)
 
     def refresh_classes(self, most: int) -> None:
         """Bring the classes used last up to date, and drop old ones, while nobody waits."""
@@ -132,14 +138,25 @@ class PoolIndex:
                     return [(slot, tasks)]
             if tasks == 1:
                 return None
-        return self.picker.place(self.class_of(request), tasks, choice)
+        return self.picker.place(self.class_within(request, tasks), tasks, choice)
 
     def _pick(self, request: Request, choice: Choice) -> int | None:
-        if self._is_passing:
+        if self._is_passing and not self.bounds.concern(request):
             return pick_lazily(self.table, self.plan, request, choice)
-        return self.picker.pick(self.class_of(request), choice)
+        return self.picker.pick(self.class_within(request, 1), choice)
 
     # Rows.
+
+    def under(self, plan: Plan) -> "PoolIndex":
+        """The same rows in the same places, searched by other rules."""
+        other, table = PoolIndex(self.name, self.layout, plan), self.table
+        other.bounds = self.bounds
+        other.table.upkeep[:], other.table.owner[:] = table.upkeep, table.owner
+        other.table.not_spare[:] = table.not_spare
+        every = np.flatnonzero(self.layout.node != NO_NODE)
+        columns = (table.gpu[every], table.cpu[every], table.memory[every])
+        other.table.fill(every, *columns, table.is_open[every] > 0)
+        return other
 
     def released(self, slots: Numbers, amounts: NDArray[np.int64]) -> "PoolIndex":
         """What it would be if so much more were available there.
@@ -147,10 +164,13 @@ class PoolIndex:
         slots     (n,), a slot may be named more than once; amounts (n, 3): GPU milli, CPU milli, bytes
         """
         other, table = PoolIndex(self.name, self.layout, self.plan, is_passing=True), self.table
+        other.bounds = self.bounds
         gpu, cpu, memory = table.gpu.copy(), table.cpu.copy(), table.memory.copy()
         for index, column in enumerate[Numbers]((gpu, cpu, memory)):
             np.add.at(column, slots, amounts[:, index].astype(column.dtype))
         other.table.upkeep[:], other.table.owner[:] = table.upkeep, table.owner
+        other.table.not_spare[:] = table.not_spare
+        other.table.not_spare[slots] |= ~table.is_empty(slots)
         every = np.flatnonzero(self.layout.node != NO_NODE)
         other.table.fill(every, gpu[every], cpu[every], memory[every], table.is_open[every] > 0)
         return other

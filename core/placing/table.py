@@ -67,6 +67,7 @@ class NodeTable:
     is_open      (slots,) int8: 1 where something may be placed
     upkeep       (slots,) int8
     owner        (slots,) int32
+    not_spare    (slots,) bool: an empty node that no reserve counts, for it is empty only in thought
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class NodeTable:
         self.upkeep = np.zeros(slots, dtype=np.int8)
         self.owner = np.full(slots, NOBODY, dtype=np.int32)
         self.gpu_total = layout.gpu_total
+        self.not_spare = np.zeros(slots, dtype=np.bool_)
         self.island = np.zeros(slots, dtype=np.int32)
         for cluster, (first, last) in zip(layout.clusters, layout.pods_of, strict=True):
             span = slice(first * layout.pod_slots, last * layout.pod_slots)
@@ -90,6 +92,10 @@ class NodeTable:
         self.pods = Units(layout.pods, rules.get(Level.POD, ()))
         self.domains = Units(len(layout.domains), rules.get(Level.DOMAIN, ()))
         self.clusters = Units(len(layout.clusters), rules.get(Level.CLUSTER, ()))
+        self.empty = [0] * len(layout.clusters)
+        """By cluster: open nodes whose GPUs are all available."""
+        self.open_gpu = [0] * len(layout.clusters)
+        """By cluster: GPU milli that open nodes have."""
         self.gpu_free = 0
         self.revision = 0
         self._oldest = 0
@@ -105,7 +111,7 @@ class NodeTable:
         self._domain_slots: dict[int, list[Span]] = {}
         # One row is read and written much faster through these than through the arrays, whose memory they share.
         self._gpu, self._cpu, self._memory = self.gpu.data, self.cpu.data, self.memory.data
-        self._is_open = self.is_open.data
+        self._is_open, self._gpu_total = self.is_open.data, self.gpu_total.data
 
     # Changing.
 
@@ -113,7 +119,8 @@ class NodeTable:
         """One row as it is now."""
         if not is_open:
             gpu = cpu = memory = 0
-        more = gpu - self._gpu[slot]
+        had, was_open = self._gpu[slot], self._is_open[slot]
+        more = gpu - had
         if more:
             self._gpu[slot] = gpu
         elif cpu == self._cpu[slot] and memory == self._memory[slot] and is_open == self._is_open[slot]:
@@ -121,6 +128,8 @@ class NodeTable:
         self._cpu[slot] = cpu
         self._memory[slot] = memory
         self._is_open[slot] = is_open
+        if more or was_open != is_open:
+            self._count(slot, had, was_open)
         self._changed(slot, more)
 
     def set_upkeep(self, slot: int, upkeep: int) -> None:
@@ -154,8 +163,24 @@ class NodeTable:
             sums = [np.bincount(number, weights=column, minlength=len(units.free)) for column in columns]
             units.fill(sums[0].astype(np.int64), sums[1].astype(np.int64))
         self.gpu_free = int(pod_free.sum())
+        every = slice(0, layout.slots)
+        for figures, column in ((self.empty, self.is_empty(every)), (self.open_gpu, total * self.is_open)):
+            by_pod = column.reshape(layout.pods, -1).sum(axis=1)
+            by_cluster = np.bincount(layout.cluster_of_pod, weights=by_pod, minlength=len(figures))
+            figures[:] = by_cluster.astype(np.int64).tolist()
         self.revision += 1
         self._oldest = self.revision
+
+    def _count(self, slot: int, had: int, was_open: int) -> None:
+        """A row has other GPUs than it had, or is open and was not; 1 and 0 say whether it was."""
+        total, is_open = self._gpu_total[slot], self._is_open[slot]
+        was_empty, is_empty = was_open and had == total, is_open and self._gpu[slot] == total
+        if was_empty == is_empty and was_open == is_open:
+            return
+        cluster = int(self.layout.cluster_of_pod[slot // self.layout.pod_slots])
+        if total and not self.not_spare[slot]:
+            self.empty[cluster] += bool(is_empty) - bool(was_empty)
+        self.open_gpu[cluster] += total * (is_open - was_open)
 
     def _changed(self, slot: int, more: int) -> None:
         """A row changed, and by so much what is free in its units."""
@@ -191,6 +216,13 @@ class NodeTable:
         return known
 
     # Reading.
+
+    def is_empty(self, at: Changed) -> Flags:
+        """Which of these rows a reserve counts: open, and all their GPUs available."""
+        total = self.gpu_total[at]
+        is_whole = (self.gpu[at] == total) & (total > 0) & (self.is_open[at] > 0)
+        found: Flags = is_whole & ~self.not_spare[at]
+        return found
 
     def changed_since(self, revision: int) -> Changed | None:
         """The slots that changed after a revision, ascending; None if that is not known any more.

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from components.placement_store import PlacementStore
 from core.control_invariants import check_control
+from core.events import pools
 from core.events.control import EVENTS, ControlForgotten, DestructionHalted
+from core.events.region import ClaimGranted, ClaimPromised
 from core.images import RegionImage
 from core.images.control import AttemptControl
 from core.invariants import check_ledger, check_nodes_balance, check_region_fact
@@ -41,6 +43,7 @@ from core.messages.nodes import (
     ReleaseNodes,
     UndrainNodes,
 )
+from core.messages.pools import SetPool
 from core.messages.store import (
     OrderStop,
     RecordCheckpoint,
@@ -66,7 +69,9 @@ from core.nouns.operation import (
     TaskMove,
     task_number,
 )
+from core.nouns.pool import PoolSettings
 from core.nouns.workload import EndCause, Kind
+from core.rules.headroom import Headroom
 from core.touched import touched_by
 from tests.builders import EU, EU_LOG, a_claim, an_inventory
 from tests.components.machine import Machine
@@ -152,7 +157,18 @@ class Teller:
             award_sequence=award(self.machine, name, epoch),
         )
         control = ControlSpec(dice.choice(("shards", "shards", "")), dice.choice((0, 2, 9)))
-        return SubmitClaim(EU, replace(made, control=control, max_duration=self._span()))
+        is_healing = dice.random() < 0.2
+        return SubmitClaim(
+            EU, replace(made, control=control, max_duration=self._span(), is_healing=is_healing)
+        )
+
+    def _set_pool(self) -> Message:
+        dice, pools = self.dice, self.image.pools
+        rules = dice.choice(("plain", "plain", "", "no-such-rules"))
+        reserve, limit = dice.choice((0, 0, 1, 2, 9, -1)), dice.choice((1_000, 900, 500, 0, 1_001))
+        settings = PoolSettings(rules, reserve, limit)
+        pool = dice.choice(("training", "training", "training", "no-such-pool"))
+        return SetPool(EU, pool, settings, pools.revision - dice.choice((0, 0, 0, 1)))
 
     def _of_nodes(self) -> Message:
         dice, maintenance = self.dice, self.image.maintenance
@@ -188,6 +204,7 @@ class Teller:
             *[OpenNodes(EU, kind, tuple(range(8)), "well", self._seen())] * 2,
             *[OpenNodes(EU, kind, tuple(range(8)), "well")] * 2,
             *[ReleaseNodes(EU, self._scope(), "looked at", sequence=self._seen())] * 2,
+            self._set_pool(),
         ]
         return dice.choice(words)
 
@@ -284,7 +301,7 @@ def test_store_keeps_the_rules_of_tasks_whatever_it_is_told(start: Start) -> Non
     told: Counter[type] = Counter()
     for seed in SEEDS[:8]:
         told.update(played(start, seed))
-    assert set(EVENTS) - set(told) <= RUNS_OUT, "what is never recorded is not tried"
+    assert {*EVENTS, *pools.EVENTS} - set(told) <= RUNS_OUT, "what is never recorded is not tried"
 
 
 def played(start: Start, seed: int) -> Counter[type]:
@@ -303,6 +320,10 @@ def played(start: Start, seed: int) -> Counter[type]:
             machine.wait(Nanoseconds(teller.dice.choice((1, seconds(1), seconds(20), seconds(130)))))
         for fact in machine.logs[EU_LOG][checked:]:
             assert [] == check_region_fact(EU, fact, before, None), (seed, fact)
+            if isinstance(fact.event, ClaimGranted | ClaimPromised) and not fact.event.claim.victims:
+                is_promised = before.capacity.promise(fact.event.workload, fact.event.epoch) is not None
+                broken = Headroom(before.capacity).broken_by(fact.event.claim, before.pools)
+                assert is_promised or broken is None, (seed, fact)
             touched = touched_by(before.capacity, fact)
             before.fold(fact)
             assert [] == check_nodes_balance(before.capacity, touched), (seed, fact)

@@ -26,6 +26,7 @@ from core.events.control import (
     TasksUp,
 )
 from core.events.log import LogOpened
+from core.events.pools import PoolChanged
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -73,6 +74,7 @@ from core.nouns.limits import ACK_LEASE, SETTINGS
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.operation import Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
 from core.nouns.placement import Claim, NodeRow, Spread, View
+from core.nouns.pool import PoolSettings
 from core.nouns.quantities import Amount
 from core.nouns.workload import (
     Emulation,
@@ -120,6 +122,7 @@ _VIEW = View(
     open_claims=((HIGH, 1),),
     learnt=(NodeRow(1, Amount(8_000, 96_000, 1 << 40), is_open=True),),
     seed="agent.eu.a0",
+    settings_revision=1,
 )
 
 
@@ -145,6 +148,7 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) 
         tenant=TenantName("ml"),
         control=_CONTROL,
         spec_revision=0,
+        is_healing=True,
     )
 
 
@@ -251,5 +255,6 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     ),
     (EU_LOG, ScopeJoined("d-2", ClosureKind.DRAIN, ((1, 1),))),
     (EU_LOG, NodesOpened("d-2", ClosureKind.DRAIN, ((0, 1),), "undrained", "olga")),
+    (EU_LOG, PoolChanged("shared", PoolSettings("plain", reserve=1, limit=950), "olga")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
 )

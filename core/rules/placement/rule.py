@@ -49,6 +49,10 @@ class Request(Struct, frozen=True):
     """Bytes that one GPU must have."""
     is_alone: bool = False
     """Whether it shares no node with other tenants."""
+    heeds_reserve: bool = True
+    """Whether it leaves a pool's reserve of empty nodes alone. No rule reads this or the next."""
+    heeds_limit: bool = True
+    """Whether it takes no more of a pool than its limit allows."""
 
 
 class Level(StrEnum):

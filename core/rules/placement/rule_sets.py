@@ -18,3 +18,8 @@ PLAIN = Plan((
     PowerHeadroom(4),
 ))  # fmt: skip
 RULE_SETS = {"plain": PLAIN}
+
+
+def rule_set(name: str) -> Plan:
+    """The one of this name. Of none, or of one that this build does not have any more, the one that pools have unasked."""
+    return RULE_SETS.get(name) or RULE_SETS.get("default", PLAIN)

@@ -1,0 +1,33 @@
+"""What an operator sets of a pool: by which rules it is searched, and what is kept free in each of its zones."""
+
+from msgspec import Struct
+
+PERMILLE = 1000
+
+
+class PoolSettings(Struct, frozen=True):
+    """Of one pool. The reserve and the limit hold for each of its zones alone."""
+
+    rules: str = ""
+    """The rule set's name; empty: the one that pools have of which nobody said anything."""
+    reserve: int = 0
+    """Nodes whose GPUs all stay free. Only work that heals what a failure ended may take them."""
+    limit: int = PERMILLE
+    """Permille of the GPU milli of open nodes that may be in use; work that heals may go over it."""
+
+    @property
+    def keeps_something_free(self) -> bool:
+        """Whether there is anything that a request could break."""
+        return self.reserve > 0 or self.limit < PERMILLE
+
+    def room_under_limit(self, open_gpu_milli: int, used_gpu_milli: int) -> int:
+        """GPU milli that may be taken still, of a zone that has so much on open nodes, and so much of that in use."""
+        return max(0, open_gpu_milli * self.limit // PERMILLE - used_gpu_milli)
+
+
+UNSET = PoolSettings()
+
+
+def percent_text(permille: int) -> str:
+    """A share as people write it: `95%`, `97.5%`."""
+    return f"{permille * 100 / PERMILLE:g}%"

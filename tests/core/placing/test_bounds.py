@@ -1,0 +1,155 @@
+"""What a pool keeps free: a search takes nothing of it, finds whatever can be had beside it, and counts as the store does."""
+
+import random
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from core.events.region import NodesJoined
+from core.images.capacity import Capacity
+from core.images.pools import Pools
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import WorkerName
+from core.nouns.pool import PoolSettings
+from core.nouns.reasons import Reason
+from core.placing.layout import NO_NODE
+from core.placing.overlay import Overlay
+from core.placing.placer import Placer
+from core.placing.pools import PoolIndex
+from core.rules.headroom import Headroom
+from core.rules.placement.rule_sets import PLAIN
+from tests.builders import NODE, a_claim, a_job, a_region, granted
+from tests.core.placing.searching import ANYBODY, CHOICE
+from tests.core.properties import SEEDS
+
+NODES = 12
+
+
+def a_pool(dice: random.Random) -> Capacity:
+    """Two zones, two types of nodes, and some work on them."""
+    groups = []
+    for first in range(0, NODES, 3):
+        gpu_type = dice.choice(("H100", "H100", "A100"))
+        zone = f"zone-{first // 6}"
+        groups.append(NodeGroup(first, 3, NODE, gpu_type, first // 3, 3, zone))
+    inventory = Inventory(WorkerName("w0"), tuple(groups))
+    claims = [
+        granted(a_claim(f"w-{node}", placed={node: dice.randint(1, 8)}))
+        for node in range(NODES)
+        if dice.random() < 0.5
+    ]
+    return a_region(NodesJoined(inventory.worker, inventory), *claims).capacity
+
+
+def placer_with(capacity: Capacity, settings: PoolSettings, overlay: Overlay | None = None) -> Placer:
+    """An index of it, in which the pool is set so."""
+    placer = Placer(capacity, overlay or Overlay(), lambda _: PLAIN, None, lambda _: settings)
+    placer.refresh()
+    return placer
+
+
+def most_tasks(capacity: Capacity, settings: PoolSettings, gpu_milli: int) -> int:
+    """By trying each node: how many tasks on H100 could be placed together, and nothing broken."""
+    total = 0
+    for zone in range(NODES // 6):
+        nodes = range(zone * 6, zone * 6 + 6)
+        free = {node: capacity.available(node).gpu_milli for node in nodes}
+        fits = {node: free[node] // gpu_milli for node in nodes if capacity.node_type[node] == "H100"}
+        empty = [node for node in nodes if free[node] == NODE.gpu_milli]
+        spare = max(0, len(empty) - settings.reserve)
+        best = sorted((fits.get(node, 0) for node in empty), reverse=True)[:spare]
+        shared = sum(count for node, count in fits.items() if node not in empty)
+        size = len(nodes) * NODE.gpu_milli
+        room = settings.room_under_limit(size, size - sum(free.values()))
+        total += min(shared + sum(best), room // gpu_milli)
+    return total
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_search_finds_what_can_be_had_and_breaks_nothing(seed: int) -> None:
+    """Exactly when trying each node finds room, and the store would grant what it found."""
+    dice = random.Random(seed)
+    for _ in range(40):
+        capacity = a_pool(dice)
+        settings = PoolSettings("plain", dice.randint(0, 4), dice.choice((1_000, 900, 700, 500)))
+        gpus = dice.choice((0.5, 1, 2, 8))
+        most = most_tasks(capacity, settings, round(1_000 * gpus))
+        pools = Pools(settings={"training": settings}, revision=1)
+        placer = placer_with(capacity, settings)
+        for tasks in sorted({1, max(1, most), most + 1}):
+            job = a_job(tasks, gpus)
+            found = placer.pools.find((job,), ANYBODY, CHOICE)
+            assert (tasks <= most) == (not isinstance(found, Reason)), (settings, tasks, most)
+            if isinstance(found, Reason):
+                continue
+            claim = a_claim("w-99", jobs=(job,), spreads=found)
+            assert Headroom(capacity).broken_by(claim, pools) is None, (settings, claim)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_counts_by_cluster_equal_a_count_from_scratch(seed: int) -> None:
+    """Whatever rows were put, by facts or in thought, and whoever was pushed out in thought."""
+    dice = random.Random(seed)
+    capacity = a_pool(dice)
+    placer = placer_with(capacity, PoolSettings(reserve=1))
+    [pool] = placer.pools.by_name.values()
+    with placer.pools.trial() as trial:
+        for _ in range(300):
+            row = capacity.node_row(dice.randrange(NODES))
+            gpus = dice.choice((0, 1_000, 8_000, 8_000))
+            free = replace(row.free, gpu_milli=gpus)
+            trial.put(replace(row, free=free, is_open=dice.random() < 0.8))
+            assert counts_of(pool) == counted_anew(pool)
+        in_use = [(node, NODE.minus(placer.pools.available(node))) for node in range(0, NODES, 2)]
+        pushed = placer.pools.released(in_use)
+        [other] = pushed.by_name.values()
+        assert counts_of(other) == counted_anew(other)
+        assert pool.table.empty == other.table.empty
+    assert counts_of(pool) == counted_anew(pool)
+
+
+def counts_of(pool: PoolIndex) -> tuple[list[int], list[int]]:
+    """By cluster: empty nodes, and GPU milli that open ones have."""
+    return pool.table.empty, pool.table.open_gpu
+
+
+def counted_anew(pool: PoolIndex) -> tuple[list[int], list[int]]:
+    """The same, node by node."""
+    empty, opened = ([0] * len(pool.layout.clusters) for _ in range(2))
+    for slot in np.flatnonzero(pool.layout.node != NO_NODE).tolist():
+        cluster = int(pool.layout.cluster_of_pod[slot // pool.layout.pod_slots])
+        row, total = pool.row(slot), int(pool.table.gpu_total[slot])
+        opened[cluster] += total * row.is_open
+        is_spare = not pool.table.not_spare[slot]
+        empty[cluster] += row.is_open and is_spare and row.free.gpu_milli == total
+    return empty, opened
+
+
+def test_other_rules_make_classes_anew_and_nothing_else() -> None:
+    """The rows stay as they are, other pools' classes too, and a change of what stays free makes none."""
+    groups = (NodeGroup(0, 4, NODE, "H100", 0, 2), NodeGroup(4, 4, NODE, "H100", 2, 2, pool="shared"))
+    inventory = Inventory(WorkerName("w0"), groups)
+    capacity = a_region(NodesJoined(inventory.worker, inventory)).capacity
+    settings = {"training": PoolSettings(), "shared": PoolSettings()}
+    plans = {"training": PLAIN, "shared": PLAIN}
+    placer = Placer(capacity, Overlay(), plans.__getitem__, None, settings.__getitem__)
+    placer.refresh()
+    before = dict(placer.pools.by_name)
+    placer.pools.find((a_job(1, 1),), ANYBODY, CHOICE)
+    settings["training"] = PoolSettings(reserve=4)
+    placer.touch_pool("training")
+    placer.refresh()
+    assert before == placer.pools.by_name
+    found = placer.pools.find((a_job(1, 1),), ANYBODY, CHOICE)
+    assert not isinstance(found, Reason)
+    assert found[0].nodes[0] >= 4
+    plans["training"] = type(PLAIN)(PLAIN.rules)
+    placer.touch_pool("training")
+    placer.refresh()
+    assert before["shared"] is placer.pools.by_name["shared"]
+    after = placer.pools.by_name["training"]
+    assert after.layout is before["training"].layout
+    assert after.plan is plans["training"]
+    assert counts_of(after) == counts_of(before["training"])
+    assert after.table.gpu.tolist() == before["training"].table.gpu.tolist()
