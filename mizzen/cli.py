@@ -71,6 +71,9 @@ app.command(
     help="List who decides when tasks are touched, and whether they answer.",
 )
 app.command("mizzen.commands.nodes:nodes", name="nodes", help="List nodes: what is free, and who is on them.")
+app.command(
+    "mizzen.commands.pools:pools", name="pools", help="List pools, and set what is kept free in them."
+)
 app.command("mizzen.commands.drain:drain", name="drain", help="Empty nodes, and see how far that is.")
 app.command("mizzen.commands.undrain:undrain", name="undrain", help="Let drained nodes take work again.")
 app.command(

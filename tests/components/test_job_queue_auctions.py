@@ -4,6 +4,7 @@ import pytest
 
 from components.job_queue import JobQueue
 from core.events.control import ClaimRevised, NodesClosed, NodesOpened
+from core.events.pools import PoolChanged
 from core.events.queue import RankedBid, WorkloadAwarded
 from core.events.region import NodesLost, NodesReturned
 from core.fact import Event
@@ -24,6 +25,7 @@ from core.nouns.limits import (
 from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import TaskMove
 from core.nouns.placement import View
+from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, WorkloadSpec
 from tests.builders import (
@@ -467,6 +469,7 @@ def test_head_of_the_queue_that_fits_nowhere_is_passed_over(start: Start) -> Non
         pytest.param(joined("w9", 8, 1), id="nodes join"),
         pytest.param(NodesReturned(WorkerName("w0"), (0, 1, 2, 3)), id="nodes return"),
         pytest.param(NodesOpened("d-1", ClosureKind.DRAIN, ((4, 4),)), id="nodes are open again"),
+        pytest.param(PoolChanged("training", PoolSettings()), id="its pools are set otherwise"),
         pytest.param(ClaimRevised(*attempt("w-7"), 1, (TaskMove(0, 4, -1),)), id="a task leaves its node"),
     ],
 )

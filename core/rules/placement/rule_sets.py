@@ -20,6 +20,11 @@ PLAIN = Plan((
 RULE_SETS = {"plain": PLAIN}
 
 
+def rule_set_name(name: str) -> str:
+    """The same; of none, or of one that this build does not have any more, the one that pools have unasked."""
+    return name if name in RULE_SETS else "default" if "default" in RULE_SETS else "plain"
+
+
 def rule_set(name: str) -> Plan:
-    """The one of this name. Of none, or of one that this build does not have any more, the one that pools have unasked."""
-    return RULE_SETS.get(name) or RULE_SETS.get("default", PLAIN)
+    """The rule set of that name."""
+    return RULE_SETS[rule_set_name(name)]
