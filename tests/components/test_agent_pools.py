@@ -88,6 +88,14 @@ def test_reserve_stays_whatever_is_pushed_out(start: Start) -> None:
     assert Reason.NO_CAPACITY == reason_of(ask(machine, a_job(3, 8), workload="w-2", priority=5))
 
 
+def test_one_task_goes_where_it_pushes_out_and_not_into_the_reserve(start: Start) -> None:
+    """Whoever is drawn: an empty node that is kept is none of the choices."""
+    busy = granted(a_claim("w-7", placed={1: 8}, priority=1))
+    for number in range(6):
+        machine = an_agent(start, busy, is_set(reserve=3))
+        assert {1} == nodes_bid(ask(machine, a_job(1, 8), workload=f"w-{number + 10}", priority=5))
+
+
 def test_agent_keeps_to_the_limit(start: Start) -> None:
     """P24: one percent more of 400 GPUs makes it bid for four more, and not for a fifth."""
     full = granted(a_claim("w-9", placed=dict.fromkeys(range(45), 8)))

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from core.component import Decision
+from components.placement_store import PlacementStore
+from components.pool_records import headroom_of
+from core.component import Decision, Images
 from core.events.pools import PoolChanged
 from core.events.region import ClaimGranted, NodesJoined
 from core.messages.agents import ClaimAnswered
@@ -19,7 +21,8 @@ from core.nouns.maintenance import Scope, ScopeKind
 from core.nouns.pool import PERMILLE, UNSET, PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause
-from tests.builders import EU, EU_LOG, a_claim, an_inventory, attempt
+from core.rules.headroom import Headroom
+from tests.builders import EU, EU_LOG, START, a_claim, an_inventory, attempt
 from tests.components.machine import Machine
 from tests.components.storing import (
     Start,
@@ -33,6 +36,8 @@ from tests.components.storing import (
     stop,
     verdict,
 )
+from tests.core.histories import RegionHistory
+from tests.core.properties import SEEDS
 from tests.matching import facts, said_once
 
 
@@ -199,6 +204,17 @@ def test_promise_takes_from_the_reserve_when_it_is_made(start: Start) -> None:
     assert [ClaimGranted] == [type(fact) for fact in facts(end(machine, "w-1"))[1:]]
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_figures_by_zone_equal_a_count_over_all_nodes(seed: int) -> None:
+    """After each fact of any history: joins, losses, closures, promises, claims that are revised."""
+    store = PlacementStore(EU)
+    state = store.initial(Images(START))
+    for fact in RegionHistory(seed).draw(200):
+        headroom_of(state)
+        state = store.evolve(state, fact)
+        assert Headroom(state.image.capacity).zones == headroom_of(state).zones, fact
+
+
 # The limit.
 
 
@@ -235,6 +251,27 @@ def test_victims_make_room_under_the_limit(start: Start) -> None:
     over: dict[str, Any] = {"victims": (attempt("w-1"),), "priority": 5}  # Any: parts of a claim
     assert OVER_LIMIT == tried(machine, "w-2", {0: 8, 1: 8, 2: 1}, **over)
     assert ("promised", "") == tried(machine, "w-2", {0: 8, 1: 8}, **over)
+
+
+def test_what_victims_hold_on_closed_nodes_makes_no_room(start: Start) -> None:
+    """It is not counted as in use there, and is not given back a second time."""
+    machine = a_store(start)
+    place(machine, "w-1", {0: 8, 1: 8}, priority=1)
+    machine.hear(DrainNodes(EU, Scope(ScopeKind.NODE, ("1",)), "fan", 0))
+    set_pool(machine, limit=500)
+    over: dict[str, Any] = {"victims": (attempt("w-1"),), "priority": 5}  # Any: parts of a claim
+    assert OVER_LIMIT == tried(machine, "w-2", {0: 8, 2: 8}, **over)
+    assert ("promised", "") == tried(machine, "w-2", {0: 8, 2: 4}, **over)
+
+
+def test_nodes_that_join_count(start: Start) -> None:
+    """From their first moment, in what is set already."""
+    machine = a_store(start)
+    set_pool(machine, reserve=4)
+    assert RESERVED == tried(machine, "w-1", {0: 1})
+    machine.hear(RecordJoin(EU, an_inventory("w1", 4, 1)))
+    assert GRANTED == tried(machine, "w-1", {4: 1})
+    assert RESERVED == tried(machine, "w-2", {0: 1})
 
 
 def test_work_without_gpus_is_in_nobodys_way(start: Start) -> None:
