@@ -86,12 +86,16 @@ def _zones_of(layout: Layout) -> list[ZoneSlots]:
 def _leave_empty(table: NodeTable, slots: slice, key: Numbers, cap: Numbers, spare: int) -> None:
     """Nothing fits on empty nodes but the best `spare` of them: those on which it never could stay first."""
     empty = np.flatnonzero(table.is_empty(slots))
-    order = np.argsort(key[empty], kind="stable")
-    cap[empty[order[spare:]]] = 0
+    if spare:
+        empty = empty[np.argsort(key[empty], kind="stable")[spare:]]
+    cap[empty] = 0
 
 
 def _trim(key: Numbers, cap: Numbers, room: int) -> None:
     """As many tasks fit as there is room for, the best nodes first."""
+    if not room:
+        cap[:] = 0
+        return
     order = np.argsort(key, kind="stable")
     before = cap[order].cumsum(dtype=np.int64) - cap[order]
     cap[order] = np.minimum(cap[order], np.maximum(0, room - before)).astype(cap.dtype)
