@@ -22,6 +22,7 @@ from core.nouns.quantities import Amount
 from core.placing.rows import TableRows, units_of
 from core.placing.table import Changed, NodeTable
 from core.rules.placement.rule import (
+    ClusterPreference,
     ClusterValidator,
     Codes,
     Level,
@@ -56,16 +57,14 @@ class Plan:
         self.node_validators = [rule for rule in rules if isinstance(rule, NodeValidator)]
         self.refinements = [rule for rule in rules if isinstance(rule, Refinement)]
         self.node_parts: list[KeyPart] = []
+        self.cluster_parts: list[tuple[int, ClusterPreference]] = []
         self.units: dict[Level, list[tuple[int, UnitPreference]]] = {}
-        kept = [
-            rule for rule in rules if isinstance(rule, (NodePreference, UnitPreference)) and rule.steps > 1
-        ]
+        kept = _kept(rules)
+        problem = self.problem_of(rules)
+        if problem:
+            raise ValueError(problem)
         shift = sum(_bits(rule) for rule in kept if rule.level is not Level.CLUSTER)
         cluster_shift = 0
-        if shift > KEY_BITS:
-            raise ValueError(
-                f"preferences take {shift} bits, and {KEY_BITS} are the most: make their steps fewer"
-            )
         for rule in kept:
             bits = _bits(rule)
             if isinstance(rule, UnitPreference) and rule.level is Level.CLUSTER:
@@ -76,6 +75,8 @@ class Plan:
             shift -= bits
             if isinstance(rule, UnitPreference):
                 self.units.setdefault(rule.level, []).append((shift, rule))
+            elif isinstance(rule, ClusterPreference):
+                self.cluster_parts.append((shift, rule))
             else:
                 self.node_parts.append(KeyPart(shift, rule))
         node_rules: list[Rule] = [*self.node_validators, *(part.rule for part in self.node_parts)]
@@ -84,9 +85,27 @@ class Plan:
         """Traits by which what rules say is kept once for all classes that are equal in them."""
         self.own_validators = [rule for rule in self.node_validators if "need" in rule.traits]
         self.own_parts = [part for part in self.node_parts if "need" in part.rule.traits]
-        traits = sorted({"need", *(trait for rule in rules for trait in rule.traits)})
+        traits = sorted({"need", "tasks_per_node", *(trait for rule in rules for trait in rule.traits)})
         self.class_of: Callable[[Request], object] = attrgetter(*traits)
         """What of a request its class depends on."""
+
+    @staticmethod
+    def problem_of(rules: Sequence[Rule]) -> str:
+        """Why these cannot be one plan; empty when they can."""
+        kept = _kept(rules)
+        for what, bits in (
+            ("nodes", sum(_bits(rule) for rule in kept if rule.level is not Level.CLUSTER)),
+            ("clusters", sum(_bits(rule) for rule in kept if rule.level is Level.CLUSTER)),
+        ):
+            if bits > KEY_BITS:
+                return f"preferences among {what} take {bits} bits, and {KEY_BITS} are the most: make their steps fewer"
+        return ""
+
+
+def _kept(rules: Sequence[Rule]) -> list[NodePreference | ClusterPreference | UnitPreference]:
+    """Preferences that are not off."""
+    kinds = (NodePreference, ClusterPreference, UnitPreference)
+    return [rule for rule in rules if isinstance(rule, kinds) and rule.steps > 1]
 
 
 def _bits(rule: Preference) -> int:
@@ -115,11 +134,11 @@ class SharedCodes:
         if self.seen == table.revision:
             return
         at = table.changed_since(self.seen) if self.seen >= 0 else None
-        self.seen = table.revision
         if at is None:
             self.code = np.zeros(table.layout.slots, dtype=np.uint32)
             at = slice(0, table.layout.slots)
         self.code[at] = self._of(at)
+        self.seen = table.revision  # Last: a rule may have raised, and then nothing was seen.
 
     def _of(self, at: Changed) -> Codes:
         rows = TableRows(self._table, at)
@@ -146,6 +165,7 @@ class RequestClass:
         """Where the request may run at all."""
         self.is_everywhere = len(self.clusters) == len(layout.clusters)
         self._pod_admitted = np.isin(layout.cluster_of_pod, self.clusters)
+        self._cluster_code = _codes_of_clusters(plan, table, request)
         self.key = np.zeros(0, dtype=np.uint32)
         self.cap = np.zeros(0, dtype=np.int16)
         self.rack_cap = self.pod_cap = self.pod_ties = np.zeros(0, dtype=np.int32)
@@ -166,13 +186,13 @@ class RequestClass:
         if self.seen == table.revision:
             return
         at = table.changed_since(self.seen) if self.seen >= 0 else None
-        self.seen = table.revision
         if at is None:
             self._build()
         elif isinstance(at, slice):
             self._update_run(at)
         else:
             self._update_many(at)
+        self.seen = table.revision  # Last: a rule may have raised, and then nothing was seen.
 
     def _build(self) -> None:
         layout = self._table.layout
@@ -242,14 +262,19 @@ class RequestClass:
         table, request = self._table, self.request
         rows = TableRows(table, at)
         cap = tasks_that_fit(rows, request.need)
+        if request.tasks_per_node:
+            np.minimum(cap, request.tasks_per_node, out=cap)
         key = _packed(self._plan.own_parts, rows, request)
-        racks, pods = units_of(table, at) if self._plan.units else (at, at)
+        has_units = self._plan.units or self._cluster_code is not None
+        racks, pods = units_of(table, at) if has_units else (at, at)
         if table.racks.rules:
             key |= table.racks.code[racks]
         if table.pods.rules:
             key |= table.pods.code[pods]
         if table.domains.rules:
             key |= table.domains.code[table.layout.domain[at]]
+        if self._cluster_code is not None:
+            key |= self._cluster_code[pods]
         for shared in self._shared:
             key |= shared.code[at]
         key[cap <= 0] = INVALID
@@ -258,6 +283,15 @@ class RequestClass:
         invalid = key == INVALID
         cap[invalid] = 0
         return key, cap
+
+
+def _codes_of_clusters(plan: Plan, table: NodeTable, request: Request) -> Codes | None:
+    """(pods,) What rules on clusters say of each pod; None when they say the same of all."""
+    codes = np.zeros(len(table.layout.clusters), dtype=np.uint32)
+    for shift, rule in plan.cluster_parts:
+        scores = [min(rule.score(cluster, request), rule.steps - 1) for cluster in table.layout.clusters]
+        codes |= np.asarray(scores, dtype=np.uint32) << np.uint32(shift)
+    return codes[table.layout.cluster_of_pod] if codes.any() else None
 
 
 def tasks_that_fit(rows: TableRows, need: Amount) -> NDArray[np.int32]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from core.placing.layout import NO_NODE, Layout
+from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import NOBODY, Flags, Level, Numbers, UnitPreference
 
 JOURNAL_LENGTH = 1 << 12
@@ -29,13 +30,18 @@ class Units:
         self.free = [0] * count
         self.total = [0] * count
         self.code = np.zeros(count, dtype=np.uint32)
+        self.failed: RuleFailed | None = None
+        """A rule that raised. Rows are kept right without it; who searches is told."""
 
     def fill(self, free: Numbers, total: Numbers) -> None:
         """All at once."""
         self.free, self.total = free.tolist(), np.maximum(total, 1).tolist()
         self.code[:] = 0
-        for shift, rule in self.rules:
-            self.code |= (rule.score(free, np.maximum(total, 1)) << shift).astype(np.uint32)
+        try:
+            for shift, rule in self.rules:
+                self.code |= (rule.score(free, np.maximum(total, 1)) << shift).astype(np.uint32)
+        except RuleFailed as error:
+            self.failed = error
 
     def add(self, unit: int, gpu_milli: int) -> bool:
         """More is free, or less; whether its code changed."""
@@ -43,8 +49,12 @@ class Units:
         if not self.rules:
             return False
         total, code = self.total[unit], 0
-        for shift, rule in self.rules:
-            code |= rule.score(free, total) << shift
+        try:
+            for shift, rule in self.rules:
+                code |= rule.score(free, total) << shift
+        except RuleFailed as error:
+            self.failed = error
+            return False
         if code == self.code[unit]:
             return False
         self.code[unit] = code
@@ -59,7 +69,7 @@ class NodeTable:
     gpu_total    (slots,) int32
     is_open      (slots,) int8: 1 where something may be placed
     upkeep       (slots,) int8
-    owner        (slots,) int32
+    owner        (slots,) int64, as core/placing/owners.py says it
     """
 
     def __init__(
@@ -73,7 +83,7 @@ class NodeTable:
         self.memory = np.zeros(slots, dtype=np.int64)
         self.is_open = np.zeros(slots, dtype=np.int8)
         self.upkeep = np.zeros(slots, dtype=np.int8)
-        self.owner = np.full(slots, NOBODY, dtype=np.int32)
+        self.owner = np.full(slots, NOBODY, dtype=np.int64)
         self.gpu_total = layout.gpu_total
         self.island = np.zeros(slots, dtype=np.int32)
         for cluster, (first, last) in zip(layout.clusters, layout.pods_of, strict=True):
@@ -176,6 +186,12 @@ class NodeTable:
         return known
 
     # Reading.
+
+    @property
+    def failed(self) -> RuleFailed | None:
+        """A rule on units that raised: nothing can be placed any more by this rule set."""
+        found = (units.failed for units in (self.racks, self.pods, self.domains, self.clusters))
+        return next(filter(None, found), None)
 
     def changed_since(self, revision: int) -> Changed | None:
         """The slots that changed after a revision, ascending; None if that is not known any more.
