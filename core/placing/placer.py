@@ -183,7 +183,7 @@ class Placer:
         self.refresh()
         keys = tuple(without)
         with self.pools.trial() as trial:
-            for node in {node for key in keys for node, _ in self.overlay.taken_by(key)}:
+            for node in sorted({node for key in keys for node, _ in self.overlay.taken_by(key)}):
                 trial.put(self.overlay.row(self._capacity, node, keys))
             nodes = self.owners.nodes_of(keys) if self._knows_owners else []
             try:

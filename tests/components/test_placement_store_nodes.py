@@ -308,7 +308,7 @@ def test_reason_without_end(start: Start) -> None:
 def joins(machine: Machine[Any]) -> list[Event]:
     """Nodes 8 and 9, in rack 1 and rack 4; what is recorded beside that."""
     groups = tuple(
-        NodeGroup(node, 1, NODE, "H100", rack, 1, "b", power_domain="power-b", pool="harvest")
+        NodeGroup(node, 1, NODE, "H100", rack, 1, "b", power_domain="power-b", pool="serving")
         for node, rack in ((8, 1), (9, 4))
     )
     return facts(machine.hear(RecordJoin(EU, Inventory(WorkerName("w9"), groups))))[1:]
@@ -321,7 +321,7 @@ def joins(machine: Machine[Any]) -> list[Event]:
         (scope("1", "3", kind=ScopeKind.RACK), ((8, 8),)),
         (scope("b", kind=ScopeKind.ZONE), ((8, 9),)),
         (scope("power-b", kind=ScopeKind.POWER_DOMAIN), ((8, 9),)),
-        (scope("harvest", kind=ScopeKind.POOL), ((8, 9),)),
+        (scope("serving", kind=ScopeKind.POOL), ((8, 9),)),
         (scope("0", kind=ScopeKind.RACK), ()),
         (scope("zone-0", kind=ScopeKind.ZONE), ()),
         (scope("training", kind=ScopeKind.POOL), ()),

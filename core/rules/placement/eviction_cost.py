@@ -16,9 +16,13 @@ def destroyed(held: Holding, now: int) -> int:
     return gpu_milli_of(held.claim.jobs) * max(0, now - since) // (MILLI * SECOND)
 
 
-def eviction_cost(held: Holding, now: int) -> tuple[int, int, int]:
-    """Lower goes first: lower priority, then less work destroyed, then who has held its place longest."""
-    return held.claim.priority, destroyed(held, now), held.granted_at
+def eviction_cost(held: Holding, now: int) -> tuple[int, int, int, int]:
+    """Lower goes first: lower priority, then fewer starts so far, then less work destroyed, then the longest in its place.
+
+    The newest attempt has least to lose. If that alone counted, whoever was pushed out would be the first to be pushed out
+    again as soon as it is back, and would never end; so who was started most often is spared.
+    """
+    return held.claim.priority, held.claim.epoch, destroyed(held, now), held.granted_at
 
 
 def told_until(held: Holding) -> int:
