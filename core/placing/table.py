@@ -21,6 +21,9 @@ Span = tuple[int, int]
 Changed = slice | Numbers
 
 
+_ALL = -1
+
+
 class Units:
     """The racks, pods, power domains or clusters of a pool: what is free in each, and what its rules say of it."""
 
@@ -30,8 +33,13 @@ class Units:
         self.free = [0] * count
         self.total = [0] * count
         self.code = np.zeros(count, dtype=np.uint32)
-        self.failed: RuleFailed | None = None
-        """A rule that raised. Rows are kept right without it; who searches is told."""
+        self._failures: dict[int, RuleFailed] = {}
+        """By unit, a rule that raised; of all at once under `_ALL`. Rows are kept right without it; who searches is told."""
+
+    @property
+    def failed(self) -> RuleFailed | None:
+        """Why the code of some unit is not known."""
+        return next(iter(self._failures.values()), None)
 
     def fill(self, free: Numbers, total: Numbers) -> None:
         """All at once."""
@@ -40,8 +48,9 @@ class Units:
         try:
             for shift, rule in self.rules:
                 self.code |= (rule.score(free, np.maximum(total, 1)) << shift).astype(np.uint32)
+            self._failures.clear()
         except RuleFailed as error:
-            self.failed = error
+            self._failures[_ALL] = error
 
     def add(self, unit: int, gpu_milli: int) -> bool:
         """More is free, or less; whether its code changed."""
@@ -53,8 +62,10 @@ class Units:
             for shift, rule in self.rules:
                 code |= rule.score(free, total) << shift
         except RuleFailed as error:
-            self.failed = error
+            self._failures[unit] = error
             return False
+        if self._failures:
+            self._failures.pop(unit, None)
         if code == self.code[unit]:
             return False
         self.code[unit] = code
@@ -189,7 +200,7 @@ class NodeTable:
 
     @property
     def failed(self) -> RuleFailed | None:
-        """A rule on units that raised: nothing can be placed any more by this rule set."""
+        """A rule on units that raised: until it does not, nothing can be placed by this rule set."""
         found = (units.failed for units in (self.racks, self.pods, self.domains, self.clusters))
         return next(filter(None, found), None)
 
