@@ -60,8 +60,7 @@ class Picker:
         least = one.pod_min[first::step]
         if not len(least):
             return None
-        cluster_code = self._table.clusters.code
-        if self._table.clusters.rules and len(cluster_code) > 1:
+        if not self._table.clusters.is_level:
             least = self._of_best_clusters(one, least, first, step)
         best = int(least.min())
         if best == INVALID:

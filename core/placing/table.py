@@ -33,6 +33,7 @@ class Units:
         self.free = [0] * count
         self.total = [0] * count
         self.code = np.zeros(count, dtype=np.uint32)
+        self._is_level: bool | None = True
         self._failures: dict[int, RuleFailed] = {}
         """By unit, a rule that raised; of all at once under `_ALL`. Rows are kept right without it; who searches is told."""
 
@@ -45,6 +46,7 @@ class Units:
         """All at once."""
         self.free, self.total = free.tolist(), np.maximum(total, 1).tolist()
         self.code[:] = 0
+        self._is_level = None
         try:
             for shift, rule in self.rules:
                 self.code |= (rule.score(free, np.maximum(total, 1)) << shift).astype(np.uint32)
@@ -69,7 +71,15 @@ class Units:
         if code == self.code[unit]:
             return False
         self.code[unit] = code
+        self._is_level = None
         return True
+
+    @property
+    def is_level(self) -> bool:
+        """Whether all have the same code."""
+        if self._is_level is None:
+            self._is_level = bool((self.code == self.code[:1]).all())
+        return self._is_level
 
 
 class NodeTable:
