@@ -227,15 +227,15 @@ class RequestClass:
         rack = at.start // layout.rack_slots
         more = int(cap.sum()) - int(self.cap[at].sum())
         self.cap[at] = cap
-        if more:
-            self.pod_cap[pod] += more
-            if (at.stop - 1) // layout.rack_slots == rack:
-                self.rack_cap[rack] += more
-            else:
-                first = pod * layout.pod_slots
-                racks = slice(pod * 16, pod * 16 + 16)
-                span = self.cap[first : first + layout.pod_slots]
-                self.rack_cap[racks] = span.reshape(16, -1).sum(axis=1, dtype=np.int32)
+        self.pod_cap[pod] += more
+        if (at.stop - 1) // layout.rack_slots == rack:
+            self.rack_cap[rack] += more
+        else:
+            # Also when all together come to what they did: one rack may have lost what another has won.
+            first = pod * layout.pod_slots
+            racks = slice(pod * 16, pod * 16 + 16)
+            span = self.cap[first : first + layout.pod_slots]
+            self.rack_cap[racks] = span.reshape(16, -1).sum(axis=1, dtype=np.int32)
         whole = self.key[pod * layout.pod_slots : (pod + 1) * layout.pod_slots]
         least = whole.min()
         self.pod_min[pod] = least

@@ -13,6 +13,7 @@ from core.nouns.fleet import NodeGroup
 from core.nouns.placement import Claim, Spread
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Kind, Topology
+from core.placing.classes import RequestClass
 from core.placing.extents import Extents, evenly
 from core.placing.layout import Layout
 from core.placing.owners import Now, Owners
@@ -20,9 +21,10 @@ from core.placing.picking import Choice
 from core.placing.pool_set import Asker
 from core.placing.table import NodeTable
 from core.rules.claim import check_nodes, check_now, nodes_without_room
+from core.rules.placement.fullest import FullestPod
 from core.rules.placement.rule_sets import DEFAULT, PLAIN
 from tests.builders import NODE, a_claim, a_job, a_region
-from tests.core.placing.rooms import a_group, here, placer_by, used
+from tests.core.placing.rooms import a_group, hard_and, here, placer_by, request, used
 from tests.core.properties import PROPERTY
 
 EXTENTS = (Extent.RACK, Extent.POD, Extent.ZONE)
@@ -236,3 +238,19 @@ def test_rack_that_is_larger_than_a_row_of_slots() -> None:
     found = pools.find((a_job_lying(100, 8, pack=Extent.RACK),), Asker(), Choice("w-1"))
     assert not isinstance(found, Reason)
     assert tuple(range(100)) == found[0].nodes
+
+
+def test_room_that_moved_from_one_rack_to_another() -> None:
+    """What a pod has room for is as before, and a rack has not: a class that is brought up to date equals a new one."""
+    plan = hard_and(FullestPod(8))
+    capacity = a_region(here(a_group(0, 4)), used(0, 8), used(2, 8), used(3, 7)).capacity
+    pool = placer_by(plan, capacity).pools.by_name["training"]
+    wanted = request(8)
+    assert 1 == int(pool.class_of(wanted).pod_cap.sum())
+    for node, gpus in ((1, 7_000), (0, 8_000), (3, 8_000), (3, 0)):
+        pool.table.set(pool.layout.slot(node), gpus, 64_000, NODE.memory_bytes, is_open=True)
+    known = pool.class_of(wanted)
+    fresh = RequestClass(plan, pool.table, wanted, pool._shared_by(wanted))
+    fresh.update()
+    assert fresh.rack_cap.tolist() == known.rack_cap.tolist()
+    assert 1 == known.builds
