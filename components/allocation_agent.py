@@ -6,7 +6,7 @@ believes the rows in the answer for what it bids meanwhile, catches up to its se
 `CLAIM_TRIES_MAX` times. Tasks of attempts that run already it finds new nodes in components/task_places.py.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,6 +46,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
 from core.placing.bids import missing_over_all, score, why_kept
 from core.placing.overlay import Overlay
+from core.placing.owners import OF_OWNERS, Entries, entries_of
 from core.placing.picking import Choice
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
@@ -146,13 +147,15 @@ class AgentState:
         self.revisions = OpenRevisions()
         self.present_at = at
 
-    def take(self, key: object, needs: Iterable[tuple[int, Amount]]) -> None:
-        """This much counts as taken under this key."""
+    def take(self, key: Hashable, needs: Iterable[tuple[int, Amount]], owners: Entries = ()) -> None:
+        """This much counts as taken under this key, by these."""
         self.placer.touch(self.overlay.put(key, needs))
+        self.placer.touch(self.placer.owners.put(key, owners))
 
-    def give_back(self, key: object) -> None:
+    def give_back(self, key: Hashable) -> None:
         """Nothing does any more."""
         self.placer.touch(self.overlay.drop(key))
+        self.placer.touch(self.placer.owners.drop(key))
 
 
 class AllocationAgent:
@@ -221,6 +224,8 @@ class AllocationAgent:
             state.image.fold(fact)
             state.sequence = fact.sequence
             state.placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
+            if isinstance(fact.event, OF_OWNERS):
+                state.placer.settle(fact.event.workload, fact.event.epoch)
             if isinstance(fact.event, (MaintenancePlanned, MaintenanceMoved, ScopeJoined)):
                 state.placer.touch_plans()
             elif isinstance(fact.event, PoolChanged):
@@ -242,7 +247,7 @@ class AllocationAgent:
                 self._close_bids_of(state, claim.workload)
                 state.claims[key] = OpenClaim(claim, tries)
                 if state.image.capacity.holding(*key) is None:
-                    state.take(("claim", key), needs_of(claim).items())
+                    state.take(("claim", key), needs_of(claim).items(), entries_of(claim))
                 state.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
                 state.conflicted.pop(key, None)
             case ClaimSaidAgain(key):
@@ -277,6 +282,8 @@ class AllocationAgent:
         state.image = image
         state.sequence = sequence
         state.placer = _placer(image, state.overlay)
+        for key, open_claim in state.claims.items():
+            state.placer.owners.put(("claim", key), entries_of(open_claim.claim))
         for key in state.claims:
             if image.capacity.holding(*key) is not None:
                 state.give_back(("claim", key))

@@ -58,8 +58,16 @@ from core.nouns.limits import (
 )
 from core.nouns.placement import Claim, gpu_milli_of
 from core.nouns.reasons import Reason
+from core.placing.owners import OF_OWNERS, Now, Owners
 from core.rows import pack_rows
-from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room, victims_needed
+from core.rules.claim import (
+    check_nodes,
+    check_now,
+    check_victims,
+    is_well_formed,
+    nodes_without_room,
+    victims_needed,
+)
 from core.rules.destruction import budget_of, is_free, may_order
 from core.touched import touched_by
 
@@ -107,6 +115,7 @@ class PlacementStore:
         if images.own is not None:
             assert isinstance(images.own, RegionImage)
             state.image = images.own
+            state.owners = Owners.of(images.own.capacity)
         for image, sequence in images.followed.values():
             assert isinstance(image, GlobalImage)
             self._adopt(state, image, sequence)
@@ -185,6 +194,8 @@ class PlacementStore:
                 self._note_superseded(state, workload, epoch, row)
 
     def _index(self, state: StoreState, event: Event | Note) -> None:
+        if isinstance(event, OF_OWNERS):
+            state.owners.settle(state.image.capacity, event.workload, event.epoch)
         match event:
             case AttemptEnded(workload=workload, epoch=epoch) | AwardDeclined(workload=workload, epoch=epoch):
                 row = state.image.attempts.row(workload, epoch)
@@ -263,9 +274,12 @@ class PlacementStore:
             return self._answer(state, claim, "conflict", refusal)
         if refusal is not None:
             return self._refuse(state, claim, refusal)
-        short = nodes_without_room(claim, state.image.capacity)
-        if short:
-            return self._answer(state, claim, "conflict", Reason.CONFLICT, short)
+        capacity = state.image.capacity
+        short = nodes_without_room(claim, capacity)
+        forbidden = check_now(claim, Now(capacity, state.owners, claim.victims))
+        if short or forbidden:
+            reason = Reason.CONFLICT if short else next(iter(forbidden.values()))
+            return self._answer(state, claim, "conflict", reason, tuple(sorted({*short, *forbidden})))
         broken = broken_setting(state, claim)
         if broken is not None:
             return self._answer(state, claim, "conflict", broken)
@@ -290,7 +304,7 @@ class PlacementStore:
     def _grant(self, state: StoreState, claim: Claim) -> Decision:
         """At once, or promised while a victim still holds what it needs."""
         capacity = state.image.capacity
-        victims = victims_needed(claim, capacity)
+        victims = victims_needed(claim, capacity, state.owners)
         if victims:
             promised = ClaimPromised(claim.workload, claim.epoch, replace(claim, victims=victims))
             return self._also(self._answer(state, claim, "promised"), promised)

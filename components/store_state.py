@@ -10,6 +10,7 @@ from core.nouns.ids import AttemptKey
 from core.nouns.instant import Instant
 from core.nouns.limits import TOUCHED_MAX
 from core.nouns.placement import Claim
+from core.placing.owners import Owners
 from core.rules.headroom import Headroom
 
 
@@ -41,6 +42,8 @@ class StoreState:
 
     def __init__(self, at: Instant) -> None:
         self.image = RegionImage.empty()
+        self.owners = Owners()
+        """Who is on each node: an index of the image."""
         self.sequence = 0
         self.awards = GlobalImage.empty(("awards", "regions"))
         self.global_sequence = 0

@@ -33,6 +33,7 @@ from core.images.queue import WorkloadRow
 from core.images.region import AttemptPhase, AttemptRow
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
 from core.nouns.placement import Claim, needs_of
+from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, Phase
 from core.rules.claim import check_nodes, is_well_formed
 
@@ -105,7 +106,8 @@ def check_grant(claim: Claim, before: RegionImage) -> list[Finding]:
     if not is_well_formed(claim):
         found.append((2, f"{claim.workload}.{claim.epoch}: not a whole gang"))
     refusal = check_nodes(claim, before.capacity)
-    if refusal is not None:
+    # Which kinds of work a pool takes became a rule after the first logs were written: a store keeps it, and old grants stand.
+    if refusal not in (None, Reason.WRONG_POOL):
         found.append((2, f"{claim.workload}.{claim.epoch}: granted against {refusal}"))
         return found
     reserved_for_it = before.capacity.promise(claim.workload, claim.epoch) is not None

@@ -66,6 +66,11 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
     pool: Name = POOL
     """What its nodes are used for."""
 
+    gpu_memory: Count = 0
+    """Bytes of one emulated GPU; 0: nobody knows, and who asks for some memory does not run there. Real ones tell it."""
+    island: Count = 0
+    """Emulated GPUs joined by NVLink; 0: nobody knows."""
+
     def problem(self) -> str:
         """What its type cannot say is wrong; empty when nothing is."""
         return next(iter(self.problems().values()), "")
@@ -132,7 +137,17 @@ def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
         power = _power_domain(spec, in_zone.setdefault(zone, 0))
         in_zone[zone] += 1
         group = NodeGroup(
-            first, count, total, spec.gpu_type, rack, spec.nodes_per_rack, zone, power, spec.pool
+            first,
+            count,
+            total,
+            spec.gpu_type,
+            rack,
+            spec.nodes_per_rack,
+            zone,
+            power,
+            spec.pool,
+            gpu_memory=spec.gpu_memory,
+            island=spec.island,
         )
         inventories.append(Inventory(WorkerName(f"w{number}"), (group,)))
         first += count

@@ -9,6 +9,7 @@ import yaml
 from msgspec import Meta, Struct
 
 from core.nouns.ids import RegionName
+from core.nouns.limits import NEED_MAX
 from runtime.fleet_file import POOL, FleetFile, Name, RegionSpec, plan_of_file
 from runtime.wiring import Plan, Unit
 from scenarios.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
@@ -26,6 +27,8 @@ Nodes = Annotated[int, Meta(gt=0, le=NODES_MAX)]
 Processes = Annotated[int, Meta(gt=0, le=PROCESSES_MAX)]
 GpusPerNode = Annotated[int, Meta(gt=0, le=GPUS_PER_NODE_MAX)]
 Zones = Annotated[int, Meta(gt=0, le=ZONES_MAX)]
+GpuMemory = Annotated[int, Meta(ge=0, le=NEED_MAX)]
+Island = Annotated[int, Meta(ge=0, le=NODES_MAX)]
 PowerDomains = Annotated[int, Meta(ge=0, le=ZONES_MAX)]
 MOST = {
     "nodes": NODES_MAX,
@@ -35,6 +38,8 @@ MOST = {
     "zones": ZONES_MAX,
     "power_domains": ZONES_MAX,
     "nodes_per_rack": NODES_MAX,
+    "gpu_memory": NEED_MAX,
+    "island": NODES_MAX,
     "cpu_slots": GPUS_PER_NODE_MAX,
 }
 """Of a region that is named: a plane's own fleet file may say more."""
@@ -58,6 +63,10 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """To which each zone's workers are dealt out in turn, with all their nodes; 0: none are known."""
     pool: Name = POOL
     """What all nodes are used for."""
+    gpu_memory: GpuMemory = 0
+    """Bytes of one GPU; 0: nobody knows."""
+    island: Island = 0
+    """GPUs joined by NVLink; 0: nobody knows."""
 
 
 def fleets() -> list[str]:
@@ -107,6 +116,8 @@ def regions_of(fleet: FleetSpec) -> dict[str, RegionSpec]:
         zones=fleet.zones,
         power_domains=fleet.power_domains,
         pool=fleet.pool,
+        gpu_memory=fleet.gpu_memory,
+        island=fleet.island,
     )
     return {f"r{number}": alike for number in range(fleet.regions)}
 

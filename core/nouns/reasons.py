@@ -29,6 +29,14 @@ class Reason(StrEnum):
     CONFLICTS_EXHAUSTED = "conflicts_exhausted"
     UNKNOWN_NODE = "unknown_node"
     BAD_CLAIM = "bad_claim"
+    TASK_TOO_LARGE = "task_too_large"
+    WRONG_GPU_TYPE = "wrong_gpu_type"
+    GPU_MEMORY_SHORT = "gpu_memory_short"
+    WRONG_POOL = "wrong_pool"
+    WRONG_ZONE = "wrong_zone"
+    NODE_CLOSED = "node_closed"
+    TENANTS_APART = "tenants_apart"
+    TOPOLOGY_BROKEN = "topology_broken"
     VICTIM_NOT_LOWER = "victim_not_lower"
     WITHDRAWN = "withdrawn"
     PROMISE_BROKEN = "promise_broken"
@@ -42,6 +50,10 @@ class Reason(StrEnum):
     NOT_RUNNING = "not_running"
     OVER_BUDGET = "over_budget"
     NOT_ALLOWED = "not_allowed"
+    # What is wrong with placement rules.
+    UNKNOWN_RULE = "unknown_rule"
+    BAD_RULE_SET = "bad_rule_set"
+    RULE_FAILED = "rule_failed"
     # A keeper's own state.
     LOG_FULL = "log_full"
 
@@ -67,6 +79,14 @@ SENTENCES: dict[Reason, str] = {
     Reason.CONFLICTS_EXHAUSTED: "Other claims took the capacity each time it was tried.",
     Reason.UNKNOWN_NODE: "The claim names a node that the region does not have.",
     Reason.BAD_CLAIM: "The claim does not place exactly the tasks that its jobs have.",
+    Reason.TASK_TOO_LARGE: "One task needs more GPUs than the node has, even when it is empty.",
+    Reason.WRONG_GPU_TYPE: "The node's GPUs are not of the type that the job asks for.",
+    Reason.GPU_MEMORY_SHORT: "The node's GPUs have less memory than the job asks for, or nobody said how much.",
+    Reason.WRONG_POOL: "The node belongs to a pool that does not take work of this kind.",
+    Reason.WRONG_ZONE: "The node lies in none of the zones in which the job may run.",
+    Reason.NODE_CLOSED: "The node is lost, or closed to new tasks.",
+    Reason.TENANTS_APART: "Another tenant is on the node, and one of the two shares its nodes with nobody.",
+    Reason.TOPOLOGY_BROKEN: "The claim does not lie as the job's topology asks.",
     Reason.VICTIM_NOT_LOWER: "A victim must be of lower priority, alive, and not interactive.",
     Reason.WITHDRAWN: "The queue asked for its award back.",
     Reason.PROMISE_BROKEN: "The capacity promised to it did not come free in time.",
@@ -79,6 +99,9 @@ SENTENCES: dict[Reason, str] = {
     Reason.NOT_RUNNING: "Nothing of it runs in this region now, so there is nothing to touch.",
     Reason.OVER_BUDGET: "More would be stopped in a minute than the region allows; ask again when the minute is over.",
     Reason.NOT_ALLOWED: "This cannot be done to work of this kind.",
+    Reason.UNKNOWN_RULE: "There is no placement rule of this name.",
+    Reason.BAD_RULE_SET: "These placement rules cannot be used together; what is wrong is listed.",
+    Reason.RULE_FAILED: "A placement rule failed on this request; nothing was placed, and others are not affected.",
     Reason.LOG_FULL: "The log's disk is full; nothing new is accepted until there is room.",
 }
 

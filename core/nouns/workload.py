@@ -59,6 +59,29 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it finds the `SLURM_*` variables too."""
 
 
+class Extent(StrEnum):
+    """How far something reaches in the tree of the topology, from the nearest to the farthest."""
+
+    ANY = ""
+    """It does not matter."""
+    RACK = "rack"
+    POD = "pod"
+    ZONE = "zone"
+
+
+class Topology(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a job's tasks lie to each other. All but `spread` is hard."""
+
+    pack: Extent = Extent.ANY
+    """All tasks lie in one of these."""
+    spread: Extent = Extent.ANY
+    """Over as many of these as there are with room, as evenly as it goes."""
+    tasks_per_node: int = 0
+    """The most tasks on one node; 0: as many as fit."""
+    zones: tuple[str, ...] = ()
+    """In which they may lie; empty: in any."""
+
+
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """One job: `tasks` identical tasks, each of which fits one node. It has an emulation or a program, never both."""
 
@@ -69,6 +92,11 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
     gpu_type: str
     emulation: Emulation | None = None
     program: Program | None = None
+    gpu_memory: int = 0
+    """Bytes that each of its GPUs has at least; 0: any will do."""
+    is_alone: bool = False
+    """Whether its tasks share no node with another tenant's."""
+    topology: Topology = Topology()
 
     @property
     def node_type(self) -> str:
@@ -106,9 +134,17 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
         """Equal for workloads that fit in the same places: what a refusal holds for."""
         jobs = ";".join(
             f"{job.tasks}x{job.node_type}:{job.need.gpu_milli}/{job.need.cpu_milli}/{job.need.memory_bytes}"
+            + _asked_of_places(job, self.tenant)
             for job in self.jobs
         )
-        return f"{self.priority}|{','.join(self.regions)}|{jobs}"
+        return f"{self.priority}|{self.kind}|{','.join(self.regions)}|{jobs}"
+
+
+def _asked_of_places(job: JobSpec, tenant: TenantName) -> str:
+    """What a job asks of its nodes beside room; empty when it asks for nothing."""
+    one = job.topology
+    asked = (job.gpu_memory, tenant if job.is_alone else "", one.pack, one.spread, one.tasks_per_node)
+    return f"@{asked}{one.zones}" if any(asked) or one.zones else ""
 
 
 class Phase(StrEnum):

@@ -23,6 +23,7 @@ from core.placing.layout import RACKS_PER_POD, Layout
 from core.placing.rows import TableRows, codes_of
 from core.placing.table import Changed, NodeTable
 from core.rules.placement.rule import (
+    ClusterPreference,
     ClusterValidator,
     Codes,
     Level,
@@ -57,18 +58,16 @@ class Plan:
         self.node_validators = [rule for rule in rules if isinstance(rule, NodeValidator)]
         self.refinements = [rule for rule in rules if isinstance(rule, Refinement)]
         self.node_parts: list[KeyPart] = []
-        self.in_order: list[tuple[int, NodePreference | UnitPreference]] = []
+        self.in_order: list[tuple[int, NodePreference | ClusterPreference | UnitPreference]] = []
         """All preferences below clusters, the most important one first, each with its place in a key."""
+        self.cluster_parts: list[tuple[int, ClusterPreference]] = []
         self.units: dict[Level, list[tuple[int, UnitPreference]]] = {}
-        kept = [
-            rule for rule in rules if isinstance(rule, (NodePreference, UnitPreference)) and rule.steps > 1
-        ]
+        kept = _kept(rules)
+        problem = self.problem_of(rules)
+        if problem:
+            raise ValueError(problem)
         shift = sum(bits_of(rule) for rule in kept if rule.level is not Level.CLUSTER)
         cluster_shift = 0
-        if shift > KEY_BITS:
-            raise ValueError(
-                f"preferences take {shift} bits, and {KEY_BITS} are the most: make their steps fewer"
-            )
         for rule in kept:
             bits = bits_of(rule)
             if isinstance(rule, UnitPreference) and rule.level is Level.CLUSTER:
@@ -80,6 +79,8 @@ class Plan:
             self.in_order.append((shift, rule))
             if isinstance(rule, UnitPreference):
                 self.units.setdefault(rule.level, []).append((shift, rule))
+            elif isinstance(rule, ClusterPreference):
+                self.cluster_parts.append((shift, rule))
             else:
                 self.node_parts.append(KeyPart(shift, rule))
         node_rules: list[Rule] = [*self.node_validators, *(part.rule for part in self.node_parts)]
@@ -88,9 +89,27 @@ class Plan:
         """Traits by which what rules say is kept once for all classes that are equal in them."""
         self.own_validators = [rule for rule in self.node_validators if "need" in rule.traits]
         self.own_parts = [part for part in self.node_parts if "need" in part.rule.traits]
-        traits = sorted({"need", *(trait for rule in rules for trait in rule.traits)})
+        traits = sorted({"need", "tasks_per_node", *(trait for rule in rules for trait in rule.traits)})
         self.class_of: Callable[[Request], object] = attrgetter(*traits)
         """What of a request its class depends on."""
+
+    @staticmethod
+    def problem_of(rules: Sequence[Rule]) -> str:
+        """Why these cannot be one plan; empty when they can."""
+        kept = _kept(rules)
+        for what, bits in (
+            ("nodes", sum(bits_of(rule) for rule in kept if rule.level is not Level.CLUSTER)),
+            ("clusters", sum(bits_of(rule) for rule in kept if rule.level is Level.CLUSTER)),
+        ):
+            if bits > KEY_BITS:
+                return f"preferences among {what} take {bits} bits, and {KEY_BITS} are the most: make their steps fewer"
+        return ""
+
+
+def _kept(rules: Sequence[Rule]) -> list[NodePreference | ClusterPreference | UnitPreference]:
+    """Preferences that are not off."""
+    kinds = (NodePreference, ClusterPreference, UnitPreference)
+    return [rule for rule in rules if isinstance(rule, kinds) and rule.steps > 1]
 
 
 def bits_of(rule: Preference) -> int:
@@ -139,17 +158,18 @@ class SharedCodes:
     def _catch_up(self) -> None:
         table, layout = self._table, self._table.layout
         at = table.changed_since(self.seen) if self.seen >= 0 else None
-        self.seen = table.revision
         if at is None:
             self.code = np.zeros(layout.slots, dtype=np.uint32)
             self._pod_known = np.zeros(layout.pods, dtype=bool)
             self._known.clear()
+            self.seen = table.revision
             return
         if len(self._known) < len(layout.clusters):
             if isinstance(at, slice):
                 at = np.arange(at.start, at.stop, dtype=np.int32)
             at = at[self._pod_known[at // layout.pod_slots]]
         self.code[at] = self._of(at)
+        self.seen = table.revision  # Last: a rule may have raised, and then nothing was seen.
 
     def _of(self, at: Changed) -> Codes:
         rows = TableRows(self._table, at)
@@ -176,6 +196,7 @@ class RequestClass:
         """Where the request may run at all."""
         self.is_everywhere = len(self.clusters) == len(layout.clusters)
         self._pod_admitted = np.isin(layout.cluster_of_pod, self.clusters)
+        self._cluster_code = _codes_of_clusters(plan, table, request)
         self.key = np.zeros(0, dtype=np.uint32)
         self.cap = np.zeros(0, dtype=np.int16)
         self.rack_cap = self.pod_cap = self.pod_ties = np.zeros(0, dtype=np.int32)
@@ -201,13 +222,13 @@ class RequestClass:
         if self.seen == table.revision:
             return
         at = table.changed_since(self.seen) if self.seen >= 0 else None
-        self.seen = table.revision
         if at is None:
             self._build()
         elif isinstance(at, slice):
             self._update_run(at)
         else:
             self._update_many(at)
+        self.seen = table.revision  # Last: a rule may have raised, and then nothing was seen.
 
     def _build(self) -> None:
         layout = self._table.layout
@@ -282,6 +303,8 @@ class RequestClass:
         rows = TableRows(table, at)
         cap = tasks_that_fit(rows, request.need)
         self.computed += len(cap)
+        if request.tasks_per_node:
+            np.minimum(cap, request.tasks_per_node, out=cap)
         key = _packed(self._plan.own_parts, rows, request)
         layout = table.layout
         if table.racks.rules:
@@ -290,6 +313,8 @@ class RequestClass:
             key |= codes_of(table.pods.code, layout.pod_slots, at)
         if table.domains.rules:
             key |= table.domains.code[layout.domain[at]]
+        if self._cluster_code is not None:
+            key |= codes_of(self._cluster_code, layout.pod_slots, at)
         for shared in self._shared:
             key |= shared.code[at]
         np.putmask(key, cap <= 0, INVALID)
@@ -297,6 +322,15 @@ class RequestClass:
             np.putmask(key, ~rule.allows(rows, request), INVALID)
         cap *= key != INVALID
         return key, cap
+
+
+def _codes_of_clusters(plan: Plan, table: NodeTable, request: Request) -> Codes | None:
+    """(pods,) What rules on clusters say of each pod; None when they say the same of all."""
+    codes = np.zeros(len(table.layout.clusters), dtype=np.uint32)
+    for shift, rule in plan.cluster_parts:
+        scores = [min(rule.score(cluster, request), rule.steps - 1) for cluster in table.layout.clusters]
+        codes |= np.asarray(scores, dtype=np.uint32) << np.uint32(shift)
+    return codes[table.layout.cluster_of_pod] if codes.any() else None
 
 
 def tasks_that_fit(rows: TableRows, need: Amount) -> NDArray[np.int32]:

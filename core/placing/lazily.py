@@ -13,7 +13,14 @@ from core.placing.draw import drawn
 from core.placing.picking import Choice, best_of, refined, some_of
 from core.placing.rows import TableRows
 from core.placing.table import NodeTable
-from core.rules.placement.rule import Level, NodePreference, Numbers, Request, UnitPreference
+from core.rules.placement.rule import (
+    ClusterPreference,
+    Level,
+    NodePreference,
+    Numbers,
+    Request,
+    UnitPreference,
+)
 
 
 def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) -> int | None:
@@ -86,11 +93,20 @@ def _best(table: NodeTable, plan: Plan, request: Request, slots: Numbers, wanted
 
 
 def _scores(
-    table: NodeTable, request: Request, slots: Numbers, shift: int, rule: NodePreference | UnitPreference
+    table: NodeTable,
+    request: Request,
+    slots: Numbers,
+    shift: int,
+    rule: NodePreference | ClusterPreference | UnitPreference,
 ) -> Numbers:
     if isinstance(rule, NodePreference):
         return rule.score(TableRows(table, slots), request)
     layout = table.layout
+    if isinstance(rule, ClusterPreference):
+        scores = [min(rule.score(cluster, request), rule.steps - 1) for cluster in layout.clusters]
+        pods = slots >> _bits_within(layout.pod_slots)
+        judged: Numbers = np.asarray(scores)[layout.cluster_of_pod[pods]]
+        return judged
     if rule.level is Level.RACK:
         code = table.racks.code[slots >> _bits_within(layout.rack_slots)]
     elif rule.level is Level.POD:

@@ -13,8 +13,10 @@ import numpy as np
 from msgspec import Struct
 
 from core.nouns.limits import BEST_MAX, BEST_SHARE
+from core.nouns.workload import Extent
 from core.placing.classes import INVALID, RequestClass
 from core.placing.draw import drawn
+from core.placing.extents import Extents, evenly
 from core.placing.layout import RACKS_PER_POD
 from core.placing.rows import TableRows
 from core.placing.table import NodeTable
@@ -73,6 +75,7 @@ class Picker:
     def __init__(self, table: NodeTable, refinements: Sequence[Refinement] = ()) -> None:
         self._table, self._layout = table, table.layout
         self._refinements = refinements
+        self._extents = Extents(table.layout)
 
     # One task.
 
@@ -88,7 +91,7 @@ class Picker:
         least = one.pod_min if step == 1 else one.pod_min[first::step]
         if not len(least):
             return None
-        if self._table.clusters.rules and len(self._layout.clusters) > 1:
+        if not self._table.clusters.is_level:
             least = self._of_best_clusters(one, least, first, step)
         best = int(np.minimum.reduce(least))
         if best == INVALID:
@@ -158,14 +161,29 @@ class Picker:
 
     # A gang.
 
-    def place(self, one: RequestClass, tasks: int, choice: Choice) -> Placed | None:
-        """Slots for all tasks, in the tightest unit that holds them, or None."""
+    def place(
+        self,
+        one: RequestClass,
+        tasks: int,
+        choice: Choice,
+        pack: Extent = Extent.ANY,
+        spread: Extent = Extent.ANY,
+    ) -> Placed | None:
+        """Slots for all tasks, in the tightest unit that holds them, or None.
+
+        pack     the largest unit in which they may lie
+        spread   over as many of these as there are with room, as evenly as it goes; tight only inside each
+        """
         layout = self._layout
         if int(one.pod_cap.sum()) < tasks:
             return None
+        if spread:
+            return self._spread(one, tasks, choice, pack, spread)
         racks = self._tightest(one.rack_cap, tasks, choice, RACKS_PER_POD)
         if racks is not None:
             return self._fill(one, np.asarray([racks]), tasks)
+        if pack:
+            return self._packed(one, tasks, choice, pack)
         pod = self._tightest(one.pod_cap, tasks, choice, 1)
         if pod is not None:
             return self._fill(one, self._racks_of(np.asarray([pod])), tasks)
@@ -174,6 +192,33 @@ class Picker:
         first, last = layout.pods_of[cluster] if cluster is not None else (0, layout.pods)
         pods = np.arange(first, last)
         return self._fill(one, self._racks_of(self._fewest(one.pod_cap, pods, tasks)), tasks)
+
+    def _packed(self, one: RequestClass, tasks: int, choice: Choice, pack: Extent) -> Placed | None:
+        """In the tightest rack, else pod, else zone, up to the one that is allowed."""
+        for extent in self._extents.up_to(pack):
+            unit = self._tightest(self._extents.sums(extent, one.rack_cap), tasks, choice, 0)
+            if unit is not None:
+                return self._fill(one, self._extents.rows(extent, unit), tasks)
+        return None
+
+    def _spread(
+        self, one: RequestClass, tasks: int, choice: Choice, pack: Extent, spread: Extent
+    ) -> Placed | None:
+        """Some tasks to each unit, the better ones first where not all get as many."""
+        extents, caps = self._extents, one.rack_cap
+        if pack:
+            whole = extents.widest(pack, spread, caps, tasks)
+            if whole is None:
+                return None
+            caps = np.where(extents.of_row[pack] == whole, caps, 0)
+        best = one.key.reshape(len(caps), -1).min(axis=1)
+        order = extents.best_first(spread, np.where(caps > 0, best, INVALID), choice.seed)
+        counts = evenly(extents.sums(spread, caps), order, tasks)
+        placed: Placed = []
+        for unit in np.flatnonzero(counts).tolist():
+            rows = extents.rows(spread, unit)
+            placed.extend(self._fill(one, rows[caps[rows] > 0], int(counts[unit])))
+        return placed
 
     def _tightest(self, caps: Numbers, tasks: int, choice: Choice, units_per_pod: int) -> int | None:
         """The smallest unit that holds them all, one of the own stripe if there is one; drawn among equals."""

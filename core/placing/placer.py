@@ -1,6 +1,6 @@
 """An agent's index of its region: every pool's arrays, kept equal to the image and to what the agent knows beside it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -8,7 +8,7 @@ from msgspec import Struct
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
 from core.nouns.fleet import NodeGroup
-from core.nouns.ids import AttemptKey
+from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Spread, numbers_in
 from core.nouns.pool import UNSET, PoolSettings
 from core.nouns.reasons import Reason
@@ -17,6 +17,7 @@ from core.placing.bounds import Bounds
 from core.placing.classes import Plan
 from core.placing.layout import Layout
 from core.placing.overlay import Overlay
+from core.placing.owners import Owners
 from core.placing.picking import Choice
 from core.placing.pool_set import Asker, PoolSet
 from core.placing.pools import PoolIndex
@@ -56,6 +57,10 @@ class Placer:
         self._plan_of = plan_of
         self._settings_of = settings_of
         self.pools = PoolSet({})
+        self.owners = Owners.of(capacity)
+        """Who is on each node; what the overlay takes is put here under the same key, if it is to keep others away."""
+        self._knows_owners = False
+        """Nobody reads them until somebody is, or wants to be, alone on a node."""
         self._dirty: set[int] = set()
         self._reset_pools: set[str] = set()
         self._worked_on: set[int] = set()
@@ -70,6 +75,10 @@ class Placer:
         if joined:
             self._is_laid_out = False
 
+    def settle(self, workload: WorkloadId, epoch: int) -> None:
+        """What an attempt holds or was promised changed in the image."""
+        self._dirty.update(self.owners.settle(self._capacity, workload, epoch))
+
     def put_rows(self, rows: Numbers) -> None:
         """Take rows as told beside the facts (core/rows.py) for what a refresh would work out of the image."""
         if not self._is_laid_out:
@@ -80,7 +89,8 @@ class Placer:
             place = self.pools.place_of(node)
             if place is not None:
                 place[0].table.set(place[1], gpu, cpu, memory, is_open=bool(is_open))
-                self._dirty.discard(node)
+                if not self._knows_owners:
+                    self._dirty.discard(node)
 
     def touch_plans(self) -> None:
         """Work on nodes was planned, or takes place, or does not."""
@@ -92,6 +102,7 @@ class Placer:
 
     def forget(self) -> None:
         """Everything is worked out anew."""
+        self.owners.settle_all(self._capacity)
         self._is_laid_out = False
 
     def refresh(self) -> None:
@@ -105,6 +116,8 @@ class Placer:
             place = self.pools.place_of(node)
             if place is not None:
                 place[0].put(place[1], self.overlay.row(self._capacity, node))
+                if self._knows_owners:
+                    place[0].table.set_owner(place[1], self.owners.at(node))
         self._dirty.clear()
         if self._has_new_plans:
             self._look_at_plans()
@@ -124,6 +137,8 @@ class Placer:
         self._dirty.clear()
         self._worked_on = set()
         self._look_at_plans()
+        if self._knows_owners:
+            self._put_owners(self.owners.nodes())
 
     def _reset(self, name: str) -> None:
         """Another rule set makes the pool's classes anew, and nothing else; what stays free is in no class."""
@@ -143,6 +158,12 @@ class Placer:
         self._worked_on = nodes
         self._has_new_plans = False
 
+    def _put_owners(self, nodes: Iterable[int], without: Collection[Hashable] = ()) -> None:
+        for node in nodes:
+            place = self.pools.place_of(node)
+            if place is not None:
+                place[0].table.set_owner(place[1], self.owners.at(node, without))
+
     # Searching.
 
     def find(
@@ -155,7 +176,9 @@ class Placer:
         keys = tuple(without)
         if not keys:
             self.refresh()
+            self._look_at_owners(jobs)
             return self._find(self.pools, jobs, asker, choice)
+        self._look_at_owners(jobs)
         with self.as_if(keys) as pools:
             return self._find(pools, jobs, asker, choice)
 
@@ -163,10 +186,18 @@ class Placer:
         spreads = pools.find(jobs, asker, choice)
         if not isinstance(spreads, Reason):
             return Found(spreads)
-        if spreads is Reason.NO_SUCH_HARDWARE:
+        if spreads is not Reason.NO_CAPACITY:
             return spreads
-        over = find_with_victims(pools, self._capacity, jobs, asker, choice)
+        owners = self.owners if self._knows_owners else None
+        over = find_with_victims(pools, self._capacity, jobs, asker, choice, owners)
         return over if isinstance(over, Reason) else Found(*over)
+
+    def _look_at_owners(self, jobs: Sequence[JobSpec]) -> None:
+        """From the first time on that it matters who is where."""
+        if not self._knows_owners and (self.owners.alone or any(job.is_alone for job in jobs)):
+            self.refresh()
+            self._knows_owners = True
+            self._put_owners(self.owners.nodes())
 
     @contextmanager
     def as_if(self, without: Iterable[object]) -> Iterator[PoolSet]:
@@ -176,4 +207,9 @@ class Placer:
         with self.pools.trial() as trial:
             for node in sorted({node for key in keys for node, _ in self.overlay.taken_by(key)}):
                 trial.put(self.overlay.row(self._capacity, node, keys))
-            yield self.pools
+            nodes = self.owners.nodes_of(keys) if self._knows_owners else []
+            try:
+                self._put_owners(nodes, keys)
+                yield self.pools
+            finally:
+                self._put_owners(nodes)

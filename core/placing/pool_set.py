@@ -11,10 +11,12 @@ from core.nouns.ids import TenantName
 from core.nouns.placement import NodeRow, Spread
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
-from core.nouns.workload import JobSpec, Kind
+from core.nouns.workload import Extent, JobSpec, Kind
 from core.placing.layout import NO_NODE
 from core.placing.picking import Choice, Placed
 from core.placing.pools import PoolIndex
+from core.rules.placement.errors import RuleFailed
+from core.rules.placement.pool import pool_rank
 from core.rules.placement.rule import Request
 
 
@@ -33,13 +35,24 @@ class Asker(Struct, frozen=True):
 
 
 def request_of(job: JobSpec, asker: Asker) -> Request:
-    """What rules read of a job."""
+    """What rules read of a job. A service that says nothing else is spread over racks: one of its replicas should outlive any."""
+    topology = job.topology
+    spread = topology.spread
+    if asker.kind is Kind.SERVICE and spread is Extent.ANY and topology.pack is not Extent.RACK:
+        spread = Extent.RACK
     return Request(
-        job.need,
-        job.node_type,
-        asker.kind,
-        asker.tenant,
-        asker.priority,
+        need=job.need,
+        node_type=job.node_type,
+        kind=asker.kind,
+        tenant=asker.tenant,
+        priority=asker.priority,
+        zones=topology.zones,
+        must_be_near=bool(topology.zones),
+        gpu_memory=job.gpu_memory,
+        is_alone=job.is_alone,
+        tasks_per_node=topology.tasks_per_node,
+        pack=topology.pack,
+        spread=spread,
         heeds_reserve=asker.heeds_reserve,
         heeds_limit=asker.heeds_limit,
     )
@@ -86,7 +99,8 @@ class PoolSet:
 
     def pools_for(self, request: Request) -> list[PoolIndex]:
         """Those with nodes that could ever run it, first choice first."""
-        return [pool for pool in self.by_name.values() if pool.admits(request)]
+        found = [pool for pool in self.by_name.values() if pool.admits(request)]
+        return sorted(found, key=lambda pool: (pool_rank(pool.name, request.kind), pool.name))
 
     def find(
         self,
@@ -99,6 +113,18 @@ class PoolSet:
 
         in_vain   is told of the job that finds none, while what those before it found is taken
         """
+        try:
+            return self._find(jobs, asker, choice, in_vain)
+        except RuleFailed:
+            return Reason.RULE_FAILED
+
+    def _find(
+        self,
+        jobs: Sequence[JobSpec],
+        asker: Asker,
+        choice: Choice,
+        in_vain: Callable[[JobSpec, Request], None],
+    ) -> tuple[Spread, ...] | Reason:
         requests = [request_of(job, asker) for job in jobs]
         if not all(self.pools_for(request) for request in requests):
             return Reason.NO_SUCH_HARDWARE
@@ -154,8 +180,10 @@ class PoolSet:
         finally:
             trial.undo()
 
-    def released(self, freed: Iterable[tuple[int, Amount]]) -> "PoolSet":
-        """What they would be if so much more were available on these nodes."""
+    def released(
+        self, freed: Iterable[tuple[int, Amount]], owners: Mapping[int, int] | None = None
+    ) -> "PoolSet":
+        """What they would be if so much more were available on these nodes, and these were there by node."""
         by_pool: dict[str, list[tuple[int, Amount]]] = {}
         for node, amount in freed:
             place = self.place_of(node)
@@ -166,7 +194,12 @@ class PoolSet:
             slots = np.asarray([slot for slot, _ in mine], dtype=np.int32)
             amounts = [(amount.gpu_milli, amount.cpu_milli, amount.memory_bytes) for _, amount in mine]
             others[name] = others[name].released(slots, np.asarray(amounts, dtype=np.int64))
-        return PoolSet(others)
+        released = PoolSet(others)
+        for node, owner in (owners or {}).items():
+            place = released.place_of(node)
+            if place is not None and place[0] is not self.by_name[place[0].name]:
+                place[0].table.set_owner(place[1], owner)
+        return released
 
 
 class Trial:

@@ -68,15 +68,17 @@ class PoolIndex:
         return known
 
     def class_of(self, request: Request) -> RequestClass:
-        """Its class, up to date."""
+        """Its class, up to date. Raises RuleFailed."""
+        if self.table.failed is not None:
+            raise self.table.failed
         key = self.plan.class_of(request)
         self._asked += 1
         found = self._classes.get(key)
         if found is None:
             self.counts.misses += 1
             found = RequestClass(self.plan, self.table, request, self._shared_by(request))
-            self._classes[key] = found
             found.update()
+            self._classes[key] = found
             self._bytes += found.nbytes
             self._make_room()
         else:
@@ -130,7 +132,8 @@ class PoolIndex:
 
     def place(self, request: Request, tasks: int, choice: Choice) -> Placed | None:
         """Slots for all these tasks, or None: one node if one holds them all."""
-        if tasks <= TOGETHER_MAX:
+        most = request.tasks_per_node or tasks
+        if tasks <= min(TOGETHER_MAX, most) and (tasks == 1 or not request.spread):
             whole = request if tasks == 1 else _together(request, tasks)
             if self._largest_gpu_milli >= whole.need.gpu_milli:
                 slot = self._pick(whole, choice)
@@ -138,7 +141,9 @@ class PoolIndex:
                     return [(slot, tasks)]
             if tasks == 1:
                 return None
-        return self.picker.place(self.class_within(request, tasks), tasks, choice)
+        return self.picker.place(
+            self.class_within(request, tasks), tasks, choice, request.pack, request.spread
+        )
 
     def _pick(self, request: Request, choice: Choice) -> int | None:
         if self._is_passing and not self.bounds.concern(request):
@@ -208,4 +213,4 @@ def _picked(column: Sequence[int], nodes: Sequence[int]) -> NDArray[np.int64]:
 
 
 def _together(request: Request, tasks: int) -> Request:
-    return replace(request, need=request.need.times(tasks))
+    return replace(request, need=request.need.times(tasks), tasks_per_node=0)

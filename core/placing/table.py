@@ -13,12 +13,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from core.placing.layout import NO_NODE, Layout
+from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import NOBODY, Flags, Level, Numbers, UnitPreference
 
 JOURNAL_LENGTH = 1 << 12
 """Changes that can be read back; who is further behind works out everything anew."""
 Span = tuple[int, int]
 Changed = slice | Numbers
+
+
+_ALL = -1
 
 
 class Units:
@@ -31,15 +35,28 @@ class Units:
         self.total = [1] * count
         self.code = np.zeros(count, dtype=np.uint32)
         self._codes = self.code.data
+        self._is_level: bool | None = True
+        self._failures: dict[int, RuleFailed] = {}
+        """By unit, a rule that raised; of all at once under `_ALL`. Rows are kept right without it; who searches is told."""
+
+    @property
+    def failed(self) -> RuleFailed | None:
+        """Why the code of some unit is not known."""
+        return next(iter(self._failures.values()), None)
 
     def fill(self, free: Numbers, total: Numbers) -> None:
         """All at once."""
         total = np.maximum(total, 1)
         self.free, self.total = free.tolist(), total.tolist()
         self.code[:] = 0
+        self._is_level = None
         judged = np.clip(free, 0, total)
-        for shift, rule in self.rules:
-            self.code |= (rule.score(judged, total) << shift).astype(np.uint32)
+        try:
+            for shift, rule in self.rules:
+                self.code |= (rule.score(judged, total) << shift).astype(np.uint32)
+            self._failures.clear()
+        except RuleFailed as error:
+            self._failures[_ALL] = error
 
     def add(self, unit: int, gpu_milli: int) -> bool:
         """More is free, or less; whether its code changed."""
@@ -47,15 +64,28 @@ class Units:
         if not self.rules:
             return False
         total, code = self.total[unit], 0
-        judged = (
-            0 if free < 0 else min(free, total)
-        )  # A search may ask what if there were more than there is.
-        for shift, rule in self.rules:
-            code |= rule.score(judged, total) << shift
+        # A search may ask what if there were more than there is.
+        judged = 0 if free < 0 else min(free, total)
+        try:
+            for shift, rule in self.rules:
+                code |= rule.score(judged, total) << shift
+        except RuleFailed as error:
+            self._failures[unit] = error
+            return False
+        if self._failures:
+            self._failures.pop(unit, None)
         if code == self._codes[unit]:
             return False
         self._codes[unit] = code
+        self._is_level = None
         return True
+
+    @property
+    def is_level(self) -> bool:
+        """Whether all have the same code."""
+        if self._is_level is None:
+            self._is_level = bool((self.code == self.code[:1]).all())
+        return self._is_level
 
 
 class NodeTable:
@@ -66,7 +96,7 @@ class NodeTable:
     gpu_total    (slots,) int32
     is_open      (slots,) int8: 1 where something may be placed
     upkeep       (slots,) int8
-    owner        (slots,) int32
+    owner        (slots,) int64, as core/placing/owners.py says it
     not_spare    (slots,) bool: an empty node that no reserve counts, for it is empty only in thought
     """
 
@@ -81,7 +111,7 @@ class NodeTable:
         self.memory = np.zeros(slots, dtype=np.int64)
         self.is_open = np.zeros(slots, dtype=np.int8)
         self.upkeep = np.zeros(slots, dtype=np.int8)
-        self.owner = np.full(slots, NOBODY, dtype=np.int32)
+        self.owner = np.full(slots, NOBODY, dtype=np.int64)
         self.gpu_total = layout.gpu_total
         self.not_spare = np.zeros(slots, dtype=np.bool_)
         self.island = np.zeros(slots, dtype=np.int32)
@@ -223,6 +253,12 @@ class NodeTable:
         is_whole = (self.gpu[at] == total) & (total > 0) & (self.is_open[at] > 0)
         found: Flags = is_whole & ~self.not_spare[at]
         return found
+
+    @property
+    def failed(self) -> RuleFailed | None:
+        """A rule on units that raised: until it does not, nothing can be placed by this rule set."""
+        found = (units.failed for units in (self.racks, self.pods, self.domains, self.clusters))
+        return next(filter(None, found), None)
 
     def changed_since(self, revision: int) -> Changed | None:
         """The slots that changed after a revision, ascending; None if that is not known any more.

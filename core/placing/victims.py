@@ -1,33 +1,45 @@
 """Whom a workload could push out: lower priority alone, the cheapest first, and nobody who need not go.
 
-source    MAST §4.3: lowest priority first, among those the longest-running, until it fits; then the largest of the chosen
-          first, and those not needed are spared
+source    MAST §4.3: lowest priority first, among those the cheapest (core/rules/placement/eviction_cost.py), until it fits;
+          then the largest of the chosen first, and those not needed are spared
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from core.images.capacity import Capacity, Holding
 from core.nouns.ids import WorkloadId
-from core.nouns.instant import SECOND, Instant
+from core.nouns.instant import Instant
 from core.nouns.placement import Spread, gpu_milli_of, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
+from core.placing.owners import Now, Owners, key_of
 from core.placing.picking import Choice
-from core.placing.pool_set import Asker, PoolSet
+from core.placing.pool_set import Asker, PoolSet, request_of
+from core.rules.placement.eviction_cost import destroyed, eviction_cost, told_until
+from core.rules.placement.rule_sets import PASSING
 
 Victim = tuple[WorkloadId, int, Holding]
 Spreads = tuple[Spread, ...]
 
 
 def find_with_victims(
-    pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec], asker: Asker, choice: Choice
+    pools: PoolSet,
+    capacity: Capacity,
+    jobs: Sequence[JobSpec],
+    asker: Asker,
+    choice: Choice,
+    owners: Owners | None = None,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
-    """Places for all tasks once some attempts of lower priority have ended, and which."""
+    """Places for all tasks once some attempts of lower priority have ended, and which.
+
+    owners    who is where, if anybody shares a node with nobody
+    """
     candidates = candidates_under(capacity, asker.priority)
 
     def tried(victims: Sequence[Victim]) -> Spreads | Reason:
-        return pools.released(freed_by(capacity, victims)).find(jobs, asker, choice)
+        left = {} if owners is None else _left_by(owners, victims)
+        return pools.released(freed_by(capacity, victims), left).find(jobs, asker, choice)
 
     if not candidates or isinstance(tried(candidates), Reason):
         return Reason.NO_CAPACITY
@@ -36,11 +48,26 @@ def find_with_victims(
     chosen = _shortest_prefix(chosen, tried)
     spreads = tried(chosen)
     assert not isinstance(spreads, Reason), spreads
-    return spreads, tuple(_needed(pools, jobs, spreads, chosen))
+    short = _short_of_room(pools, jobs, spreads)
+    if owners is not None:
+        now = Now(capacity, owners)
+        for job, spread in zip(jobs, spreads, strict=True):
+            request = request_of(job, asker)
+            forbidden = {
+                node
+                for node in spread.nodes
+                if not all(rule.allows_at(now, node, request) for rule in PASSING)
+            }
+            short |= forbidden
+    return spreads, tuple(victim for victim in chosen if not short.isdisjoint(needs_of(victim[2].claim)))
 
 
 def candidates_under(capacity: Capacity, priority: int) -> list[Victim]:
-    """All that may be pushed out by this priority, the first to go first."""
+    """All that may be pushed out by this priority, the first to go first.
+
+    What would be destroyed is counted up to the newest time that the log tells of one of them: the same log gives the same
+    order, whoever reads it and when.
+    """
     promised = {
         key for epochs in capacity.promises.values() for claim in epochs.values() for key in claim.victims
     }
@@ -52,7 +79,8 @@ def candidates_under(capacity: Capacity, priority: int) -> list[Victim]:
         and not held.is_ending
         and (workload, epoch) not in promised
     ]
-    found.sort(key=lambda victim: (victim[2].claim.priority, victim[2].granted_at, victim[0]))
+    now = max((told_until(held) for _, _, held in found), default=0)
+    found.sort(key=lambda victim: (eviction_cost(victim[2], now), victim[0], victim[1]))
     return found
 
 
@@ -69,11 +97,13 @@ def freed_by(capacity: Capacity, victims: Sequence[Victim]) -> list[tuple[int, A
 
 def destroyed_gpu_seconds(victims: Sequence[Victim], now: Instant) -> int:
     """Work that would be lost: since the newest checkpoint of each, or since its start."""
-    total = 0
-    for _, _, held in victims:
-        since = max(held.started_at, held.saved_at) or now
-        total += gpu_milli_of(held.claim.jobs) * max(0, now - since) // (1000 * SECOND)
-    return total
+    return sum(destroyed(held, now) for _, _, held in victims)
+
+
+def _left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
+    """Who is where they were, once they are gone."""
+    keys = [key_of((workload, epoch)) for workload, epoch, _ in victims]
+    return {node: owners.at(node, keys) for node in owners.nodes_of(keys)}
 
 
 def _shortest_prefix(
@@ -94,13 +124,10 @@ def _shortest_prefix(
     return victims[:high]
 
 
-def _needed(
-    pools: PoolSet, jobs: Sequence[JobSpec], spreads: Spreads, victims: Sequence[Victim]
-) -> list[Victim]:
-    """Those that hold something on a node where the claim needs more than is available."""
+def _short_of_room(pools: PoolSet, jobs: Sequence[JobSpec], spreads: Spreads) -> set[int]:
+    """Nodes where the claim needs more than is available: who holds nothing there need not end for it."""
     wanted: dict[int, Amount] = {}
     for job, spread in zip(jobs, spreads, strict=True):
         for node, count in zip(spread.nodes, spread.tasks, strict=True):
             wanted[node] = wanted.get(node, Amount()).plus(job.need.times(count))
-    short = {node for node, amount in wanted.items() if not pools.available(node).covers(amount)}
-    return [victim for victim in victims if not short.isdisjoint(needs_of(victim[2].claim))]
+    return {node for node, amount in wanted.items() if not pools.available(node).covers(amount)}

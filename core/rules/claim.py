@@ -1,11 +1,20 @@
 """Whether a claim may be granted now: the store's re-check, against the present and not against the claim's view."""
 
+from functools import lru_cache
+
 from core.images.capacity import Capacity
-from core.nouns.ids import AttemptKey
-from core.nouns.placement import Claim, needs_of
+from core.nouns.fleet import NodeGroup
+from core.nouns.ids import AttemptKey, WorkerName
+from core.nouns.placement import Claim, Spread, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
-from core.nouns.workload import Kind
+from core.nouns.workload import Extent, JobSpec, Kind
+from core.placing.extents import pod_of_rack
+from core.placing.layout import Cluster, cluster_of
+from core.placing.owners import Now, Owners
+from core.placing.pool_set import Asker, request_of
+from core.rules.placement.rule import Request
+from core.rules.placement.rule_sets import LASTING, PASSING
 
 
 def is_well_formed(claim: Claim) -> bool:
@@ -28,14 +37,64 @@ def is_well_formed(claim: Claim) -> bool:
 
 
 def check_nodes(claim: Claim, capacity: Capacity) -> Reason | None:
-    """Hard rules that time does not mend: the nodes exist and are of the GPU type asked for."""
+    """Hard rules that time does not mend: nodes that exist, that could ever run the job, and that lie as it asks."""
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
-        for node in spread.nodes:
-            if not capacity.has_node(node):
-                return Reason.UNKNOWN_NODE
-            if capacity.node_type[node] != job.node_type:
-                return Reason.BAD_CLAIM
+        if not all(map(capacity.has_node, spread.nodes)):
+            return Reason.UNKNOWN_NODE
+        request = _request_of(claim, job)
+        groups = _groups_of(capacity, spread.nodes)
+        for cluster in dict.fromkeys(map(cluster_of, groups)):
+            refusal = _forbidden(cluster, request)
+            if refusal is not None:
+                return refusal
+        most = job.topology.tasks_per_node
+        if not _is_packed(capacity, job, spread, groups) or (most and max(spread.tasks) > most):
+            return Reason.TOPOLOGY_BROKEN
     return None
+
+
+def check_now(claim: Claim, now: Now) -> dict[int, Reason]:
+    """Nodes on which a hard rule forbids the claim now, though another time it may not; the nodes are known to exist."""
+    found: dict[int, Reason] = {}
+    for job, spread in zip(claim.jobs, claim.spreads, strict=True):
+        request = _request_of(claim, job)
+        for node in spread.nodes:
+            for rule in PASSING:
+                if node not in found and not rule.allows_at(now, node, request):
+                    found[node] = rule.reason
+    return found
+
+
+def _request_of(claim: Claim, job: JobSpec) -> Request:
+    return request_of(job, Asker(Kind(claim.kind), claim.tenant, claim.priority))
+
+
+@lru_cache(maxsize=1024)
+def _forbidden(cluster: Cluster, request: Request) -> Reason | None:
+    """Whether such nodes could ever run it: as good as asked anew, for nothing else is read."""
+    return next((rule.reason for rule in LASTING if not rule.admits(cluster, request)), None)
+
+
+def _groups_of(capacity: Capacity, nodes: tuple[int, ...]) -> list[NodeGroup]:
+    """The groups of these nodes, ascending, each once in a row."""
+    found: list[NodeGroup] = []
+    for node in nodes:
+        if found and node in found[-1].numbers():
+            continue
+        groups = capacity.workers[WorkerName(capacity.worker_of[node])].inventory.groups
+        found.append(next(group for group in groups if node in group.numbers()))
+    return found
+
+
+def _is_packed(capacity: Capacity, job: JobSpec, spread: Spread, groups: list[NodeGroup]) -> bool:
+    """Whether all tasks lie in one rack, pod or zone, if they must."""
+    pack = job.topology.pack
+    if pack is Extent.ANY:
+        return True
+    if pack is Extent.ZONE:
+        return len({group.zone for group in groups}) <= 1
+    racks = {capacity.rack[node] for node in spread.nodes}
+    return len(racks if pack is Extent.RACK else set(map(pod_of_rack, racks))) <= 1
 
 
 def check_victims(claim: Claim, capacity: Capacity) -> Reason | None:
@@ -54,9 +113,14 @@ def check_victims(claim: Claim, capacity: Capacity) -> Reason | None:
     return None
 
 
-def victims_needed(claim: Claim, capacity: Capacity) -> tuple[AttemptKey, ...]:
-    """Victims that are alive and hold something on a node where the claim does not fit without: nobody ends for nothing."""
+def victims_needed(claim: Claim, capacity: Capacity, owners: Owners | None = None) -> tuple[AttemptKey, ...]:
+    """Victims that are alive and hold something on a node where the claim does not fit, or may not be, with them there.
+
+    Nobody ends for nothing.
+    """
     short = {node for node, need in needs_of(claim).items() if not capacity.available(node).covers(need)}
+    if owners is not None and claim.victims:
+        short |= check_now(claim, Now(capacity, owners)).keys()
     held = [(key, capacity.holding(*key)) for key in claim.victims]
     return tuple(key for key, one in held if one is not None and not short.isdisjoint(needs_of(one.claim)))
 

@@ -13,6 +13,7 @@ from core.nouns.limits import (
     ISOLATION_MAX,
     ISOLATION_MIN,
     NAME_LENGTH_MAX,
+    NAMED_ZONES_MAX,
     NEED_MAX,
     PROGRAM_CPU_MILLI_MIN,
     PROGRAM_GPU_MILLI_MIN,
@@ -20,7 +21,7 @@ from core.nouns.limits import (
 )
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI
-from core.nouns.workload import Emulation, JobSpec, Kind, Program, WorkloadSpec
+from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, Topology, WorkloadSpec
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -88,6 +89,10 @@ def _problems_of_changed_job(was: JobSpec, changed: JobSpec) -> list[str]:
         for name, text in asked.items()
         if getattr(changed.need, name) != getattr(was.need, name)
     )
+    if changed.gpu_memory != was.gpu_memory or changed.is_alone != was.is_alone:
+        found.append("gpu_memory, is_alone: on which nodes its tasks may be stays so")
+    if changed.topology != was.topology:
+        found.append("topology: where its tasks lie to each other stays so")
     if (changed.program is None) != (was.program is None):
         found.append(f"program: what was {'emulated' if was.program is None else 'a program'} stays so")
     return found
@@ -133,6 +138,11 @@ def _problems_of_job(job: JobSpec) -> list[str]:
         found.append("need: it asks for neither GPU nor CPU")
     if job.need.gpu_milli > 1000 and job.need.gpu_milli % 1000:
         found.append("need.gpu_milli: more than one device must be whole devices (multiples of 1000)")
+    if not 0 <= job.gpu_memory <= NEED_MAX:
+        found.append(f"gpu_memory: {job.gpu_memory} is not between 0 and {NEED_MAX}")
+    if job.gpu_memory and not job.need.gpu_milli:
+        found.append("gpu_memory: it asks for no GPU")
+    found.extend(_problems_of_topology(job.topology))
     if (job.emulation is None) == (job.program is None):
         found.append("program: a job has either a program or an emulation")
     if job.emulation is not None:
@@ -144,6 +154,25 @@ def _problems_of_job(job: JobSpec) -> list[str]:
         ):
             text = f"{PROGRAM_GPU_MILLI_MIN} GPU milli, or {PROGRAM_CPU_MILLI_MIN} CPU milli"
             found.append(f"need: each task of a program is a process, and takes {text} at least")
+    return found
+
+
+def _problems_of_topology(topology: Topology) -> list[str]:
+    found = []
+    if not 0 <= topology.tasks_per_node <= TASKS_MAX:
+        found.append(f"topology.tasks_per_node: {topology.tasks_per_node} is not between 0 and {TASKS_MAX}")
+    pack, spread = list(Extent).index(topology.pack), list(Extent).index(topology.spread)
+    if pack and spread >= pack:
+        text = f"tasks that all lie in one {topology.pack} cannot be spread over several of {topology.spread}"
+        found.append(f"topology.spread: {text}")
+    if len(set(topology.zones)) != len(topology.zones):
+        found.append("topology.zones: one is named twice")
+    if len(topology.zones) > NAMED_ZONES_MAX:
+        found.append(f"topology.zones: {NAMED_ZONES_MAX} are the most that can be named")
+    if any(not _NAME.fullmatch(zone) or len(zone) > NAME_LENGTH_MAX for zone in topology.zones):
+        found.append(
+            f"topology.zones: a zone's name is 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'"
+        )
     return found
 
 

@@ -13,6 +13,7 @@ Trail = tuple[str | int, ...]
 
 OF_JOB: dict[str, Trail] = {
     "emulation": ("emulate",),
+    "gpu_memory": ("resources", "gpu_memory"),
     "gpu_type": ("resources", "gpus"),
     "need": ("resources",),
     "need.cpu_milli": ("resources", "cpus"),

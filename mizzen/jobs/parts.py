@@ -7,18 +7,20 @@ from msgspec import Struct
 
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.quantities import MILLI, Amount
-from core.nouns.workload import NEVER, Emulation, JobSpec, Program
+from core.nouns.workload import NEVER, Emulation, Extent, JobSpec, Program, Topology
 from mizzen.jobs.section import Section, as_text, as_yes_or_no, one
-from mizzen.jobs.values import Unreadable, bytes_of, cpu_milli_of, gpus_of, span_of, whole_of
+from mizzen.jobs.values import Unreadable, bytes_of, cpu_milli_of, gpus_of, name_of, span_of, whole_of
 from runtime.yaml_tree import Fields, Listing, Tree, shown
 
 OF_JOB = (
     "run", "emulate", "tasks", "nodes", "resources", "env", "secrets", "directory", "early_warning", "slurm_env",
+    "topology", "alone",
 )  # fmt: skip
-OF_RESOURCES = ("gpus", "cpus", "memory")
+OF_RESOURCES = ("gpus", "cpus", "memory", "gpu_memory")
+OF_TOPOLOGY = ("pack", "spread", "tasks_per_node", "zones")
 OF_NODES = ("min", "max")
 OF_EMULATE = ("work", "checkpoint_every", "fails_after", "exit_code", "stop_span")
-OF_EACH = ("run", "emulate", "tasks", "nodes", "resources")
+OF_EACH = ("run", "emulate", "tasks", "nodes", "resources", "topology", "alone")
 """Of each job: above several jobs they would be nobody's."""
 OF_PROGRAMS = ("env", "secrets", "directory", "early_warning", "slurm_env")
 """What only a program finds; above several jobs they hold for each that says nothing else."""
@@ -47,7 +49,7 @@ def read_one_job(section: Section, name: str, around: Around) -> JobSpec:
         section.misplaced("emulate", "it stands in place of run; leave one of them out")
     elif not is_emulated and "run" not in section:
         section.missing("run", "say what to run")
-    gpu_type, need = _resources(section)
+    gpu_type, need, gpu_memory = _resources(section)
     program = read_program(section, around)
     if is_emulated:
         tell_of_no_use(section)
@@ -58,6 +60,9 @@ def read_one_job(section: Section, name: str, around: Around) -> JobSpec:
         gpu_type=gpu_type,
         emulation=_emulation(section) if is_emulated else None,
         program=None if is_emulated else program,
+        gpu_memory=gpu_memory,
+        is_alone=section.read("alone", as_yes_or_no, STAND_IN.is_alone),
+        topology=_topology(section),
     )
 
 
@@ -137,18 +142,45 @@ def _tasks(section: Section) -> int:
     return bounds[0] if bounds[0] is not None else STAND_IN.tasks
 
 
-def _resources(section: Section) -> tuple[str, Amount]:
-    """The type of device, and what one task needs."""
+def _topology(section: Section) -> Topology:
+    """Where its tasks lie to each other."""
+    topology, default = section.section("topology", OF_TOPOLOGY), STAND_IN.topology
+    if topology is None:
+        return default
+    return Topology(
+        pack=topology.read("pack", one(_extent), default.pack),
+        spread=topology.read("spread", one(_extent), default.spread),
+        tasks_per_node=topology.read("tasks_per_node", one(_one_at_least), default.tasks_per_node),
+        zones=topology.items("zones", one(name_of)),
+    )
+
+
+def _extent(text: str) -> Extent:
+    if not text or text not in list(Extent):
+        raise Unreadable(f"{shown(text)} is none of {', '.join(filter(None, Extent))}")
+    return Extent(text)
+
+
+def _one_at_least(text: str) -> int:
+    count = whole_of(text)
+    if count < 1:
+        raise Unreadable(f"{count} tasks on a node are none; without it there may be as many as fit")
+    return count
+
+
+def _resources(section: Section) -> tuple[str, Amount, int]:
+    """The type of device, what one task needs, and the bytes that each device must have."""
     resources = section.section("resources", OF_RESOURCES)
     if "resources" not in section:
         section.missing("resources", "say what one task needs, as in resources: {gpus: H100:8}")
     if resources is None:
-        return STAND_IN.gpu_type, STAND_IN.need
+        return STAND_IN.gpu_type, STAND_IN.need, STAND_IN.gpu_memory
     if "gpus" not in resources:
         resources.missing("gpus", "say TYPE:COUNT, for example H100:8, or cpu:4 for work without GPUs")
     gpu_type, gpu_milli = resources.read("gpus", _gpus, (STAND_IN.gpu_type, STAND_IN.need.gpu_milli))
     cpu_milli = resources.read("cpus", one(cpu_milli_of), 0)
-    return gpu_type, Amount(gpu_milli, cpu_milli, resources.read("memory", one(bytes_of), 0))
+    need = Amount(gpu_milli, cpu_milli, resources.read("memory", one(bytes_of), 0))
+    return gpu_type, need, resources.read("gpu_memory", one(bytes_of), STAND_IN.gpu_memory)
 
 
 def _gpus(tree: Tree) -> tuple[str, int]:

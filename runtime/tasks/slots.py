@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import structlog
 from msgspec import Struct
@@ -32,6 +33,8 @@ class Device(Struct, frozen=True):
     uuid: str
     name: str
     memory_bytes: int = 0
+    links: int = 0
+    """Its NVLinks that are up."""
 
 
 def find_devices(cpu_slots: int = CPU_SLOTS) -> tuple[Device, ...]:
@@ -53,7 +56,18 @@ def inventory_of_this_machine(
     found = find_devices() if devices is None else tuple(devices)
     total = Amount(len(found) * MILLI, (os.cpu_count() or 1) * MILLI, memory_bytes())
     node = NodeGroup(
-        first, 1, total, gpu_type_of(found), rack, 1, zone, power_domain, pool, runs_programs=True
+        first,
+        1,
+        total,
+        gpu_type_of(found),
+        rack,
+        1,
+        zone,
+        power_domain,
+        pool,
+        runs_programs=True,
+        gpu_memory=min((device.memory_bytes for device in found), default=0),
+        island=island_of(found),
     )
     return Inventory(worker, (node,))
 
@@ -67,6 +81,14 @@ def gpu_type_of(devices: Sequence[Device]) -> str:
         del words[0]
     is_family = len(words) > 1 and words[0] in ("GTX", "RTX")
     return "".join(words[:2]) if is_family else "".join(words[:1]) or "GPU"
+
+
+def island_of(devices: Sequence[Device]) -> int:
+    """How many of them NVLink joins: all where each has links, for who has them is wired to all others of the machine.
+
+    0 where some have none, or there is only one: pairs joined by a bridge are not told from each other here.
+    """
+    return len(devices) if len(devices) > 1 and all(device.links for device in devices) else 0
 
 
 def memory_bytes() -> int:
@@ -135,7 +157,18 @@ def _gpus() -> tuple[Device, ...]:
             except pynvml.NVMLError as error:  # One that fell off its bus leaves the others as they are.
                 logger.warning("gpu_not_usable", index=index, error=str(error))
             else:
-                found.append(Device(uuid, name, memory))
+                found.append(Device(uuid, name, memory, _links(pynvml, handle)))
     finally:
         pynvml.nvmlShutdown()
     return tuple(found)
+
+
+def _links(pynvml: Any, handle: Any) -> int:  # Any: the library has no types
+    """NVLinks of a device that are up; none where it has no such thing."""
+    up = 0
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            up += pynvml.nvmlDeviceGetNvLinkState(handle, link) == pynvml.NVML_FEATURE_ENABLED
+        except pynvml.NVMLError:
+            break
+    return up

@@ -236,7 +236,7 @@ def first_award() -> Event:
         ),
         pytest.param(a_claim(placed={4: 1}), Reason.UNKNOWN_NODE, id="a node that is not there"),
         pytest.param(a_claim(placed={-1: 1}), Reason.UNKNOWN_NODE, id="a node below zero"),
-        pytest.param(a_claim(jobs=(a_job(gpu_type="A100"),)), Reason.BAD_CLAIM, id="another GPU type"),
+        pytest.param(a_claim(jobs=(a_job(gpu_type="A100"),)), Reason.WRONG_GPU_TYPE, id="another GPU type"),
         pytest.param(
             a_claim(jobs=(a_job(name="x" * FACT_BYTES_MAX),)),
             Reason.TOO_LARGE,

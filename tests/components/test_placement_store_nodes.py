@@ -66,11 +66,11 @@ MINUTE = seconds(60)
 
 
 def a_region(start: Start) -> Machine[Any]:
-    """Nodes 0 to 3 of `w0`, two to a rack; 4 and 5 of `w1` and 6 of `w2` in zone `b`, fed by `power-b`, for the pool `harvest`."""
+    """Nodes 0 to 3 of `w0`, two to a rack; 4 and 5 of `w1` and 6 of `w2` in zone `b`, fed by `power-b`, for the pool `serving`."""
     machine = a_store(start)
     for worker, first, count in ((W1, 4, 2), (W2, 6, 1)):
         group = NodeGroup(
-            first, count, NODE, "H100", first // 2, 2, "b", power_domain="power-b", pool="harvest"
+            first, count, NODE, "H100", first // 2, 2, "b", power_domain="power-b", pool="serving"
         )
         machine.hear(RecordJoin(EU, Inventory(worker, (group,))))
     return machine
@@ -139,8 +139,8 @@ def why_not(decision: Decision) -> tuple[str, tuple[str, ...]]:
         (scope("b", kind=ScopeKind.ZONE), ((4, 6),)),
         (scope("zone-0", kind=ScopeKind.ZONE), ((0, 3),)),
         (scope("power-b", kind=ScopeKind.POWER_DOMAIN), ((4, 6),)),
-        (scope("harvest", kind=ScopeKind.POOL), ((4, 6),)),
-        (scope("training", "harvest", kind=ScopeKind.POOL), ((0, 6),)),
+        (scope("serving", kind=ScopeKind.POOL), ((4, 6),)),
+        (scope("training", "serving", kind=ScopeKind.POOL), ((0, 6),)),
         (scope("w1", kind=ScopeKind.WORKER), ((4, 5),)),
     ],
 )
@@ -226,7 +226,7 @@ def test_drain_of_everything(start: Start) -> None:
     machine = a_region(start)
     place(machine, "w-1", {0: 8})
     promise(machine, "w-2", {0: 8}, (attempt("w-1"),))
-    everything = scope("training", "harvest", kind=ScopeKind.POOL)
+    everything = scope("training", "serving", kind=ScopeKind.POOL)
     [closed] = facts(drain(machine, everything))
     assert isinstance(closed, NodesClosed)
     assert ((0, 6),) == closed.nodes
@@ -308,7 +308,7 @@ def test_reason_without_end(start: Start) -> None:
 def joins(machine: Machine[Any]) -> list[Event]:
     """Nodes 8 and 9, in rack 1 and rack 4; what is recorded beside that."""
     groups = tuple(
-        NodeGroup(node, 1, NODE, "H100", rack, 1, "b", power_domain="power-b", pool="harvest")
+        NodeGroup(node, 1, NODE, "H100", rack, 1, "b", power_domain="power-b", pool="serving")
         for node, rack in ((8, 1), (9, 4))
     )
     return facts(machine.hear(RecordJoin(EU, Inventory(WorkerName("w9"), groups))))[1:]
@@ -321,7 +321,7 @@ def joins(machine: Machine[Any]) -> list[Event]:
         (scope("1", "3", kind=ScopeKind.RACK), ((8, 8),)),
         (scope("b", kind=ScopeKind.ZONE), ((8, 9),)),
         (scope("power-b", kind=ScopeKind.POWER_DOMAIN), ((8, 9),)),
-        (scope("harvest", kind=ScopeKind.POOL), ((8, 9),)),
+        (scope("serving", kind=ScopeKind.POOL), ((8, 9),)),
         (scope("0", kind=ScopeKind.RACK), ()),
         (scope("zone-0", kind=ScopeKind.ZONE), ()),
         (scope("training", kind=ScopeKind.POOL), ()),

@@ -76,7 +76,7 @@ def test_node_that_the_region_does_not_have(node: int) -> None:
 def test_node_of_another_gpu_type() -> None:
     """No time mends it."""
     capacity = a_region(joined(), joined("w1", 4, 1, gpu_type="A100")).capacity
-    assert Reason.BAD_CLAIM == check_nodes(a_claim(placed={4: 1}), capacity)
+    assert Reason.WRONG_GPU_TYPE == check_nodes(a_claim(placed={4: 1}), capacity)
     assert check_nodes(a_claim(placed={3: 1}), capacity) is None
 
 

@@ -163,7 +163,7 @@ def test_grant_on_nodes_that_cannot_hold_it() -> None:
     """Every hard rule is kept at the moment of the grant."""
     other = (joined(), joined("w1", 4, 1, gpu_type="A100"))
     assert ["w-9.1: granted against unknown_node"] == grant(a_claim("w-9", placed={4: 1}))
-    assert ["w-9.1: granted against bad_claim"] == grant(a_claim("w-9", placed={4: 1}), *other)
+    assert ["w-9.1: granted against wrong_gpu_type"] == grant(a_claim("w-9", placed={4: 1}), *other)
 
 
 def test_grant_on_a_lost_node() -> None:

@@ -12,7 +12,7 @@ from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
-from core.nouns.workload import Emulation, JobSpec, Kind, Program, RetryLimits, WorkloadSpec
+from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, RetryLimits, Topology, WorkloadSpec
 from core.rules.submission import problems_of
 from mizzen.jobs import file, parts, slurm_options
 from mizzen.jobs.file import JobFileError, load_job, read_job
@@ -52,6 +52,22 @@ def test_smallest_file() -> None:
     """Three fields; all others have defaults, and it runs where it is submitted."""
     job = JobSpec("main", 1, Amount(8_000), "H100", program=Program("x", "/home/ada"))
     assert WorkloadSpec("a", (job,)) == read(SMALLEST)
+
+
+def test_where_tasks_lie() -> None:
+    """Of each job for itself."""
+    spec = read("""
+        name: a
+        run: x
+        tasks: 4
+        resources: {gpus: H100:8, gpu_memory: 80GiB}
+        alone: true
+        topology: {pack: zone, spread: rack, tasks_per_node: 2, zones: [zone-0, zone-1]}
+    """)
+    (job,) = spec.jobs
+    assert 80 << 30 == job.gpu_memory
+    assert job.is_alone
+    assert Topology(Extent.ZONE, Extent.RACK, 2, ("zone-0", "zone-1")) == job.topology
 
 
 def test_every_field_of_a_program() -> None:
@@ -244,7 +260,13 @@ LINES = {
     "nodes: 2\ntasks: 2": "nodes: it is another word for tasks",
     "num_nodes: 2": "unknown field 'num_nodes'; did you mean 'nodes'?",
     "gpus: H100:8": "unknown field 'gpus'; did you mean 'resources.gpus'?",
-    "topology: {pack: rack}": "'topology' is not supported yet",
+    "topology: {pack: row}": "topology.pack: row is none of rack, pod, zone",
+    "topology: {spread: rack, pack: rack}": "topology.spread: tasks that all lie in one rack cannot be spread",
+    "topology: {tasks_per_node: 0}": "topology.tasks_per_node: 0 tasks on a node are none",
+    "topology: {zones: [a, a]}": "topology.zones: one is named twice",
+    "topology: {size: 3}": "topology: unknown field 'size'",
+    "alone: maybe": "alone: maybe is neither true nor false",
+    "data: {tables: [a]}": "'data' is not supported yet",
     "env: {1: a}": "env: '1' cannot be the name of a variable",
     "env: {A: }": "env.A: it has no value",
     "env: {MIZZEN_JOB_ID: a}": "env.MIZZEN_JOB_ID: names that begin with MIZZEN_ are Mizzen's own",
@@ -434,6 +456,7 @@ def test_document_has_a_row_for_every_field() -> None:
         "emulate": parts.OF_EMULATE,
         "nodes": parts.OF_NODES,
         "resources": parts.OF_RESOURCES,
+        "topology": parts.OF_TOPOLOGY,
     }
     known = {*file.OF_WORKLOAD, *parts.OF_JOB}
     known |= {f"{name}.{field}" for name, fields in inner.items() for field in fields}

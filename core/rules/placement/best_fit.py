@@ -19,4 +19,5 @@ class BestFit(NodePreference):
         spare = (1 << _ABOUT_A_GPU) - 1 - request.need.gpu_milli
         left: Numbers = (rows.gpu + spare) >> _ABOUT_A_GPU
         np.maximum(left, 0, out=left)
-        return np.minimum(left, self.steps - 1, out=left)
+        np.minimum(left, self.steps - 1, out=left)
+        return left

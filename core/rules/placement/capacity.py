@@ -1,5 +1,6 @@
-"""Room for at least one task: in GPU, CPU and memory."""
+"""Room for a task on an empty node."""
 
+from core.nouns.reasons import Reason
 from core.placing.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
@@ -9,6 +10,7 @@ class Capacity(ClusterValidator):
 
     name = "capacity"
     traits = frozenset({"need"})
+    reason = Reason.TASK_TOO_LARGE
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
         """Whether an empty node has the GPUs for one task."""

@@ -1,4 +1,4 @@
-"""Full racks and pods before empty ones, so that whole ones stay free for who needs them."""
+"""Full racks, pods and zones before empty ones, so that whole ones stay free for who needs them."""
 
 from typing import Any
 
@@ -21,3 +21,10 @@ class FullestPod(FullestRack):
 
     name = "fullest_pod"
     level = Level.POD
+
+
+class FullestZone(FullestRack):
+    """How much of a cluster is free: of the nodes of one type in one zone."""
+
+    name = "fullest_zone"
+    level = Level.CLUSTER

@@ -1,5 +1,6 @@
 """The GPU type that a job asks for, on nodes that run programs or on emulated ones."""
 
+from core.nouns.reasons import Reason
 from core.placing.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
@@ -9,6 +10,7 @@ class GpuType(ClusterValidator):
 
     name = "gpu_type"
     traits = frozenset({"node_type"})
+    reason = Reason.WRONG_GPU_TYPE
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
         """Whether the nodes are of its type."""

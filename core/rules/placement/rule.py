@@ -3,10 +3,11 @@
     ClusterValidator   may this request run on nodes of this cluster at all? Asked once a class and cluster
     NodeValidator      may it run on these nodes now?
     NodePreference     how good is each of these nodes: 0 is best, `steps` - 1 is worst
+    ClusterPreference  how good are all nodes of a cluster for it, whatever runs there
     UnitPreference     how good is a rack, a pod or a power domain, by what is free in it: the same for all requests
     Refinement         which of the few that are still equal is best; slow, and asked last
 
-Each is one file of this folder, and one line in `core/rules/placement/__init__.py`. Preferences are compared strictly in the
+Each is one file of this folder, and one line in `rule_sets.py` (docs/placement-rules.md shows how). Preferences are compared strictly in the
 order of their rule set: a rule decides only among nodes that are equal to all before it. Scores are quantised to `steps`
 values, or the first rule would decide everything; 1 step is a rule that is off.
 
@@ -14,17 +15,22 @@ source    Protean §3 (validators, preferences, quantisation); core/placing/ hol
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import StrEnum
+from functools import wraps
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from core.images.capacity import Capacity
 from core.nouns.ids import TenantName
 from core.nouns.quantities import Amount
-from core.nouns.workload import Kind
+from core.nouns.reasons import Reason
+from core.nouns.workload import Extent, Kind
 from core.placing.layout import Cluster
+from core.rules.placement.errors import RuleFailed
 
 Numbers = NDArray[Any]
 """Of whichever whole numbers."""
@@ -53,6 +59,15 @@ class Request(Struct, frozen=True):
     """Whether it leaves a pool's reserve of empty nodes alone. No rule reads this or the next."""
     heeds_limit: bool = True
     """Whether it takes no more of a pool than its limit allows."""
+    tasks_per_node: int = 0
+    """The most tasks on one node; 0: as many as fit."""
+    pack: Extent = Extent.ANY
+    spread: Extent = Extent.ANY
+
+    @property
+    def alone_as(self) -> str:
+        """Its tenant if it is to be alone. The others are all alike to a node, and so share what was worked out for one."""
+        return self.tenant if self.is_alone else ""
 
 
 class Level(StrEnum):
@@ -94,7 +109,7 @@ class Rows(Protocol):
 
     @property
     def owner(self) -> Numbers:
-        """Who has something on the node: a tenant's code, NOBODY, or SEVERAL."""
+        """Who has something on the node: a tenant's code (core/placing/owners.py), NOBODY, or SEVERAL."""
 
     @property
     def island(self) -> Numbers:
@@ -104,19 +119,41 @@ class Rows(Protocol):
 NOBODY, SEVERAL = -1, -2
 
 
+class Present(Protocol):
+    """A region as it is now: what a store re-checks hard rules against."""
+
+    @property
+    def capacity(self) -> Capacity:
+        """Its nodes."""
+
+    def owner(self, node: int) -> int:
+        """Who has something on a node, as `Rows.owner` says it."""
+
+
+_ASKED = ("admits", "allows", "allows_at", "score", "cost")
+
+
 class Rule(ABC):
-    """What all rules have."""
+    """What all rules have. Whatever one raises when it is asked becomes RuleFailed, which names it."""
 
     name: ClassVar[str]
     traits: ClassVar[frozenset[str]] = frozenset()
     """The fields of a request that it reads: requests equal in these are equal to it."""
     level: ClassVar[Level] = Level.NODE
 
+    def __init_subclass__(cls) -> None:
+        for name in _ASKED:
+            method = cls.__dict__.get(name)
+            if method is not None and not getattr(method, "__isabstractmethod__", False):
+                setattr(cls, name, _guarded(method))
+
 
 class ClusterValidator(Rule):
-    """Hard, and the same for all nodes of a cluster, whatever runs there."""
+    """Hard, and the same for all nodes of a cluster, whatever runs there. A store asks it the same question of one node."""
 
     level = Level.CLUSTER
+    reason: ClassVar[Reason]
+    """Of a claim that it forbids."""
 
     @abstractmethod
     def admits(self, cluster: Cluster, request: Request) -> bool:
@@ -124,11 +161,18 @@ class ClusterValidator(Rule):
 
 
 class NodeValidator(Rule):
-    """Hard, by node."""
+    """Hard, by node, and by what is there now. It has two forms that agree: of many rows, and of one node at the grant."""
+
+    reason: ClassVar[Reason]
+    """Of a claim that it forbids."""
 
     @abstractmethod
     def allows(self, rows: Rows, request: Request) -> Flags:
         """Where a task may run now."""
+
+    @abstractmethod
+    def allows_at(self, present: Present, node: int, request: Request) -> bool:
+        """Whether a task may run on this node now."""
 
 
 class Preference(Rule):
@@ -143,6 +187,14 @@ class NodePreference(Preference):
 
     @abstractmethod
     def score(self, rows: Rows, request: Request) -> Numbers:
+        """0 (best) to `steps` - 1."""
+
+
+class ClusterPreference(Preference):
+    """By cluster and request. It has its place among preferences by node: all nodes of a cluster have its score."""
+
+    @abstractmethod
+    def score(self, cluster: Cluster, request: Request) -> int:
         """0 (best) to `steps` - 1."""
 
 
@@ -163,3 +215,14 @@ class Refinement(Rule):
     @abstractmethod
     def cost(self, rows: Rows, request: Request) -> Numbers:
         """Lower is better."""
+
+
+def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:  # Any: of whichever of the five it is
+    @wraps(method)
+    def asked(self: Rule, *given: object) -> Any:
+        try:
+            return method(self, *given)
+        except Exception as error:
+            raise RuleFailed(self.name, repr(error)) from error
+
+    return asked

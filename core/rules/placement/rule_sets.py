@@ -1,28 +1,137 @@
-"""Rule sets by name: which rules, in which order, each with its steps. A setting says which one a pool has."""
+"""Rule sets: which rules, in which order, each with its steps. A setting says which set a pool has.
+
+A rule is one file, and one line in `RULES`. A set says rules by name, preferences with their steps: `best_fit:8`.
+
+Clusters are compared before nodes: the fullest zone first. Then, by node, from the left:
+  planned_work     whoever starts there will have to leave; nothing that comes after is worth that
+  near_data        reading from another zone lasts as long as the task does
+  avoid_empty      whole nodes are what large gangs wait for, and a node once broken into stays so for long
+  best_fit         in `plain`, by the GPU; in `default` it asks only for the exact fit, for the gradient of fragmentation knows
+                   better what is left over, and a rule decides only among nodes that are equal to all before it
+  islands          after the fit, for what is left over is lost to everybody, and a broken island only to who wants it whole
+  fullest_rack,    racks and pods are kept whole for gangs; in `default` in fewer steps, so that some hundred nodes are left
+  fullest_pod      for the gradient to choose from
+  power_headroom   last, for it is a care and not a cost
+That is 16 bits of 31 in `plain`, and 10 in `default`.
+"""
+
+from collections.abc import Sequence
 
 from core.placing.classes import Plan
 from core.rules.placement.avoid_empty import AvoidEmpty
 from core.rules.placement.best_fit import BestFit
-from core.rules.placement.fullest import FullestPod, FullestRack
+from core.rules.placement.capacity import Capacity
+from core.rules.placement.errors import BadRuleSet
+from core.rules.placement.fragmentation import Fragmentation
+from core.rules.placement.fullest import FullestPod, FullestRack, FullestZone
+from core.rules.placement.gpu_memory import GpuMemory
 from core.rules.placement.gpu_type import GpuType
+from core.rules.placement.islands import Islands
+from core.rules.placement.open_node import OpenNode
 from core.rules.placement.planned_work import PlannedWork
+from core.rules.placement.pool import Pool
 from core.rules.placement.power_headroom import PowerHeadroom
+from core.rules.placement.residency import InZones, NearData
+from core.rules.placement.rule import ClusterValidator, NodeValidator, Preference, Rule
+from core.rules.placement.tenant_isolation import TenantIsolation
 
-PLAIN = Plan((
-    GpuType(),
-    PlannedWork(2),
-    AvoidEmpty(2),
-    BestFit(8),
-    FullestRack(16),
-    FullestPod(8),
-    PowerHeadroom(4),
-))  # fmt: skip
-RULE_SETS = {"plain": PLAIN}
+RULES: dict[str, type[Rule]] = {
+    rule.name: rule
+    for rule in (
+        AvoidEmpty,
+        BestFit,
+        Capacity,
+        Fragmentation,
+        FullestPod,
+        FullestRack,
+        FullestZone,
+        GpuMemory,
+        GpuType,
+        InZones,
+        Islands,
+        NearData,
+        OpenNode,
+        PlannedWork,
+        Pool,
+        PowerHeadroom,
+        TenantIsolation,
+    )
+}
+LASTING: tuple[ClusterValidator, ...] = (GpuType(), GpuMemory(), Capacity(), Pool(), InZones())
+"""Hard, and not mended by time."""
+PASSING: tuple[NodeValidator, ...] = (OpenNode(), TenantIsolation())
+"""Hard, by what is there now."""
+HARD: tuple[str, ...] = tuple(rule.name for rule in (*LASTING, *PASSING))
+"""Part of every set: a store re-checks them all, whatever an agent asked."""
+STEPS_MAX = 1 << 16
+
+PLAIN_RULES = (
+    "fullest_zone:4",
+    "planned_work:2",
+    "near_data:2",
+    "avoid_empty:2",
+    "best_fit:8",
+    "islands:2",
+    "fullest_rack:16",
+    "fullest_pod:8",
+    "power_headroom:4",
+)
+DEFAULT_RULES = (
+    "fullest_zone:4",
+    "planned_work:2",
+    "near_data:2",
+    "avoid_empty:2",
+    "best_fit:2",
+    "islands:2",
+    "fullest_rack:4",
+    "fullest_pod:4",
+    "power_headroom:2",
+    "fragmentation",
+)
+
+
+def problems_of_rules(names: Sequence[str]) -> tuple[str, ...]:
+    """What is wrong with a set; empty when nothing is."""
+    return tuple(_read(names)[1])
+
+
+def plan_of(names: Sequence[str]) -> Plan:
+    """A set made ready, with all hard rules. Raises BadRuleSet."""
+    rules, problems = _read(names)
+    if problems:
+        raise BadRuleSet(problems)
+    return Plan((*LASTING, *PASSING, *rules))
+
+
+def _read(names: Sequence[str]) -> tuple[list[Rule], list[str]]:
+    rules: list[Rule] = []
+    problems: list[str] = []
+    for text in names:
+        name, _, steps = text.partition(":")
+        if name not in RULES:
+            problems.append(f"{name}: there is no rule of this name; there are {', '.join(sorted(RULES))}")
+        elif name in HARD:
+            problems.append(f"{name}: it is a hard rule, which every set has")
+        elif any(rule.name == name for rule in rules):
+            problems.append(f"{name}: it is named twice")
+        elif not issubclass(RULES[name], Preference):
+            problems += [f"{name}: it has no steps"] if steps else []
+            rules += [] if steps else [RULES[name]()]
+        elif not (steps.isascii() and steps.isdigit() and 1 <= int(steps[:9]) <= STEPS_MAX):
+            problems.append(f"{name}: say its steps, 1 (off) to {STEPS_MAX}, as in {name}:4")
+        else:
+            rules.append(RULES[name](int(steps)))  # type: ignore[call-arg]  # Preferences take their steps.
+    too_long = Plan.problem_of(rules)
+    return rules, [*problems, *([too_long] if too_long else [])]
+
+
+PLAIN, DEFAULT = plan_of(PLAIN_RULES), plan_of(DEFAULT_RULES)
+RULE_SETS = {"plain": PLAIN, "default": DEFAULT}
 
 
 def rule_set_name(name: str) -> str:
     """The same; of none, or of one that this build does not have any more, the one that pools have unasked."""
-    return name if name in RULE_SETS else "default" if "default" in RULE_SETS else "plain"
+    return name if name in RULE_SETS else "default"
 
 
 def rule_set(name: str) -> Plan:

@@ -25,6 +25,7 @@ from core.rules.placement.rule import (
     NodePreference,
     NodeValidator,
     Numbers,
+    Present,
     Request,
     Rows,
     UnitPreference,
@@ -57,6 +58,10 @@ class OwnNodes(NodeValidator):
         """Whether it is another's."""
         return np.not_equal(rows.owner, 3) | (request.tenant == "t3")
 
+    def allows_at(self, present: Present, node: int, request: Request) -> bool:
+        """The same of one."""
+        return present.owner(node) != 3 or request.tenant == "t3"
+
 
 class NearOwn(NodePreference):
     """Nodes of one's own first."""
@@ -78,6 +83,10 @@ class ThriftyNodes(NodeValidator):
     def allows(self, rows: Rows, request: Request) -> Flags:
         """Whether 2 CPUs are left."""
         return np.greater_equal(rows.cpu, request.need.cpu_milli + 2000)
+
+    def allows_at(self, present: Present, node: int, request: Request) -> bool:
+        """The same of one."""
+        return present.capacity.available(node).cpu_milli >= request.need.cpu_milli + 2000
 
 
 PLAN = Plan((

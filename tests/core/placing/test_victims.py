@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from core.events.region import CheckpointCommitted, GangStarted, NodesLost, StopOrdered
+from core.events.region import AttemptEnded, CheckpointCommitted, GangStarted, NodesLost, StopOrdered
 from core.fact import Event
 from core.images import RegionImage
 from core.images.capacity import Capacity
@@ -237,3 +237,13 @@ def test_bid_without_victims_beats_every_other() -> None:
     """M14: no preemption first: a victim of the lowest priority still costs more than none."""
     pushing = scored(joined(), held("w-1", {0: 1}, priority=0), now=START)
     assert scored(joined(), now=START) < pushing
+
+
+def test_whose_end_destroys_least_goes_first_among_equals() -> None:
+    """eviction_cost: what is destroyed counts from the newest checkpoint, or from the start; who was started often is spared."""
+    history = [joined("w0", 0, 2), held("w-1", {0: 8}), held("w-2", {1: 8})]
+    history += [GangStarted(*attempt("w-2")), GangStarted(*attempt("w-1"))]
+    assert ["w-1"] == victims(*history)
+    assert ["w-2"] == victims(*history, CheckpointCommitted(*attempt("w-2"), 7))
+    again = granted(a_claim("w-1", 2, placed={0: 8}))
+    assert ["w-2"] == victims(*history, AttemptEnded(*attempt("w-1"), EndCause.PREEMPTED), again)

@@ -85,8 +85,16 @@ def test_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError("it fell off its bus")
         return index
 
+    def state(handle: int, link: int) -> int:
+        if handle == 0 or link == 2:
+            raise OSError("it has no such link")
+        return 1
+
     library = SimpleNamespace(
         NVMLError=OSError,
+        NVML_NVLINK_MAX_LINKS=18,
+        NVML_FEATURE_ENABLED=1,
+        nvmlDeviceGetNvLinkState=state,
         nvmlInit=lambda: None,
         nvmlShutdown=lambda: None,
         nvmlDeviceGetCount=lambda: 3,
@@ -98,8 +106,17 @@ def test_machine_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", library)
     assert (
         Device("GPU-0", "NVIDIA H200", 141 << 30),
-        Device("GPU-2", "NVIDIA H200", 141 << 30),
+        Device("GPU-2", "NVIDIA H200", 141 << 30, links=2),
     ) == find_devices()
+
+
+@pytest.mark.parametrize(("links", "island"), [((18, 18, 18, 18), 4), ((4, 4, 0), 0), ((18,), 0), ((), 0)])
+def test_island_of_a_machine(links: tuple[int, ...], island: int) -> None:
+    """All GPUs where each has links; nobody knows where one has none."""
+    devices = [Device(f"GPU-{index}", "NVIDIA H200", 141 << 30, count) for index, count in enumerate(links)]
+    (node,) = inventory_of_this_machine(WorkerName("w0"), devices).groups
+    assert island == node.island
+    assert (141 << 30 if links else 0) == node.gpu_memory
 
 
 def test_this_machine_is_a_node() -> None:

@@ -1,0 +1,141 @@
+"""Who is on each node: the tenants of attempts that hold something there, or were promised it, and whether one is alone.
+
+Kept from facts, and equal to what the image alone would give. A tenant's code is drawn from its name, so that it is the
+same everywhere and nobody has to be told; two names share one with a chance of 2^-60.
+
+code      63 bits: the tenant's 61, and in the lowest bit whether its work there shares the node with no other tenant
+"""
+
+from collections.abc import Collection, Hashable, Iterable
+from hashlib import blake2b
+
+from core.events.control import ClaimRevised
+from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, ClaimPromised
+from core.images.capacity import Capacity
+from core.nouns.ids import AttemptKey, WorkloadId
+from core.nouns.placement import Claim
+from core.rules.placement.rule import NOBODY, SEVERAL
+
+OF_OWNERS = (ClaimPromised, ClaimGranted, ClaimRevised, AwardDeclined, AttemptEnded)
+"""Facts that change where an attempt is: `settle` it after each."""
+Entries = tuple[tuple[int, int], ...]
+"""Nodes, each with the code of who is there."""
+
+
+def code_of(tenant: str, *, is_alone: bool) -> int:
+    """A tenant's code."""
+    drawn = int.from_bytes(blake2b(tenant.encode(), digest_size=8).digest(), "big") >> 3
+    return drawn << 1 | is_alone
+
+
+def entries_of(claim: Claim) -> Entries:
+    """Where a claim puts its tenant, once a node and job."""
+    return tuple(
+        (node, code_of(claim.tenant, is_alone=job.is_alone))
+        for job, spread in zip(claim.jobs, claim.spreads, strict=True)
+        for node in spread.nodes
+    )
+
+
+def key_of(attempt: AttemptKey) -> Hashable:
+    """Under which an attempt is kept."""
+    return ("attempt", *attempt)
+
+
+class Owners:
+    """Each attempt has a key; what else an agent counts on (its offers, its claims) may have one of its own."""
+
+    def __init__(self) -> None:
+        self.alone = 0
+        """How many entries are of somebody who is alone."""
+        self._by_key: dict[Hashable, Entries] = {}
+        self._on: dict[int, dict[int, int]] = {}
+
+    @classmethod
+    def of(cls, capacity: Capacity) -> "Owners":
+        """From scratch."""
+        owners = cls()
+        owners.settle_all(capacity)
+        return owners
+
+    def settle_all(self, capacity: Capacity) -> None:
+        """As the image has it; keys that are no attempts' stay."""
+        for key in [key for key in self._by_key if isinstance(key, tuple) and key[0] == "attempt"]:
+            self.drop(key)
+        for epochs in (capacity.holdings, capacity.promises):
+            for workload, by_epoch in epochs.items():
+                for epoch in by_epoch:
+                    self.settle(capacity, workload, epoch)
+
+    def settle(self, capacity: Capacity, workload: WorkloadId, epoch: int) -> list[int]:
+        """One attempt as the image has it now; which nodes it changes."""
+        held = capacity.holding(workload, epoch)
+        claim = held.claim if held is not None else capacity.promise(workload, epoch)
+        key = key_of((workload, epoch))
+        return self.drop(key) if claim is None else self.put(key, entries_of(claim))
+
+    def put(self, key: Hashable, entries: Entries) -> list[int]:
+        """These are there under this key and nothing else; which nodes it changes."""
+        before = self._by_key.get(key)
+        if before == entries:
+            return []
+        changed = self.drop(key)
+        self._by_key[key] = entries
+        for node, code in entries:
+            on = self._on.setdefault(node, {})
+            on[code] = on.get(code, 0) + 1
+            self.alone += code & 1
+        return [*changed, *(node for node, _ in entries)]
+
+    def drop(self, key: Hashable) -> list[int]:
+        """Nobody is there under this key any more; which nodes it changes."""
+        entries = self._by_key.pop(key, ())
+        for node, code in entries:
+            on = self._on[node]
+            on[code] -= 1
+            self.alone -= code & 1
+            if not on[code]:
+                del on[code]
+                if not on:
+                    del self._on[node]
+        return [node for node, _ in entries]
+
+    def nodes(self) -> list[int]:
+        """On which anybody is."""
+        return sorted(self._on)
+
+    def nodes_of(self, keys: Iterable[Hashable]) -> list[int]:
+        """On which these are."""
+        return sorted({node for key in keys for node, _ in self._by_key.get(key, ())})
+
+    def at(self, node: int, without: Collection[Hashable] = ()) -> int:
+        """A tenant's code, NOBODY or SEVERAL; as if nobody were there under these keys."""
+        on = self._on.get(node)
+        if not on:
+            return NOBODY
+        if without:
+            left = dict(on)
+            for key in without:
+                for mine, code in self._by_key.get(key, ()):
+                    if mine == node:
+                        left[code] -= 1
+            on = {code: count for code, count in left.items() if count}
+        tenants = {code >> 1 for code in on}
+        if len(tenants) > 1:
+            return SEVERAL
+        return max(on, default=NOBODY)
+
+
+class Now:
+    """A region's image, and who is where: what hard rules are re-checked against."""
+
+    def __init__(
+        self, capacity: Capacity, owners: Owners | None = None, without: Iterable[AttemptKey] = ()
+    ) -> None:
+        self.capacity = capacity
+        self._owners = Owners() if owners is None else owners
+        self._without = tuple(key_of(attempt) for attempt in without)
+
+    def owner(self, node: int) -> int:
+        """Who has something there, these attempts left out."""
+        return self._owners.at(node, self._without)

@@ -1,0 +1,35 @@
+"""Work that shares no node with other tenants, and the nodes that such work is on.
+
+A node on which somebody is alone takes nothing but what is alone too and of the same tenant. That the same tenant's other
+work stays away from it is a price: all requests that need not be alone are alike to this rule, and share one class.
+"""
+
+from typing import Any
+
+from core.nouns.reasons import Reason
+from core.placing.owners import code_of
+from core.rules.placement.rule import NOBODY, Flags, NodeValidator, Present, Request, Rows
+
+
+class TenantIsolation(NodeValidator):
+    """Reads who is on a node, from attempts that hold something there and from claims that were promised it."""
+
+    name = "tenant_isolation"
+    traits = frozenset({"alone_as"})
+    reason = Reason.TENANTS_APART
+
+    def allows(self, rows: Rows, request: Request) -> Flags:
+        """Where nobody else is, or nobody who is alone."""
+        allowed: Flags = _allowed(rows.owner, request)
+        return allowed
+
+    def allows_at(self, present: Present, node: int, request: Request) -> bool:
+        """Whether nobody else is there, or nobody who is alone."""
+        return bool(_allowed(present.owner(node), request))
+
+
+def _allowed(owner: Any, request: Request) -> Any:  # Any: one code, or an array of them
+    """Codes as core/placing/owners.py makes them: the lowest bit says whether somebody there is alone."""
+    if not request.is_alone:
+        return (owner < 0) | (owner & 1 == 0)
+    return (owner == NOBODY) | (owner >> 1 == code_of(request.tenant, is_alone=True) >> 1)
