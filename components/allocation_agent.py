@@ -50,7 +50,7 @@ from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
 from core.placing.shortages import shortage_of
 from core.rows import unpack_rows
-from core.rules.placement.rule_sets import PLAIN
+from core.rules.placement.rule_sets import plan_of
 from core.touched import touched_by
 
 SECTIONS = ("capacity", "maintenance")
@@ -550,7 +550,7 @@ class AllocationAgent:
 
 
 def _placer(image: RegionImage, overlay: Overlay) -> Placer:
-    return Placer(image.capacity, overlay, lambda _: PLAIN, image.maintenance)
+    return Placer(image.capacity, overlay, plan_of, image.maintenance)
 
 
 def _caught_up(state: AgentState) -> list[tuple[AttemptKey, Instant]]:

@@ -16,7 +16,7 @@ from core.placing.classes import Plan
 from core.placing.layout import Layout
 from core.placing.overlay import Overlay
 from core.placing.picking import Choice
-from core.placing.pool_set import Asker, PoolSet
+from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 from core.placing.pools import PoolIndex
 from core.placing.victims import Victim, find_with_victims
 from core.rules.placement.rule import Numbers
@@ -124,26 +124,40 @@ class Placer:
     # Searching.
 
     def find(
-        self, jobs: Sequence[JobSpec], asker: Asker, choice: Choice, *, without: Iterable[object] = ()
+        self,
+        jobs: Sequence[JobSpec],
+        asker: Asker,
+        choice: Choice,
+        *,
+        without: Iterable[object] = (),
+        watch: Callable[[JobFound], None] = unwatched,
     ) -> Found | Reason:
         """Places for all tasks of all jobs in what is free; else over whom it could go; or why there are none.
 
         without   keys of the overlay: what they take counts as available
+        watch     is told of each job's place; of those told for one job, the last counts
         """
         keys = tuple(without)
         if not keys:
             self.refresh()
-            return self._find(self.pools, jobs, asker, choice)
+            return self._find(self.pools, jobs, asker, choice, watch)
         with self.as_if(keys) as pools:
-            return self._find(pools, jobs, asker, choice)
+            return self._find(pools, jobs, asker, choice, watch)
 
-    def _find(self, pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: Choice) -> Found | Reason:
-        spreads = pools.find(jobs, asker, choice)
+    def _find(
+        self,
+        pools: PoolSet,
+        jobs: Sequence[JobSpec],
+        asker: Asker,
+        choice: Choice,
+        watch: Callable[[JobFound], None],
+    ) -> Found | Reason:
+        spreads = pools.find(jobs, asker, choice, watch=watch)
         if not isinstance(spreads, Reason):
             return Found(spreads)
         if spreads is Reason.NO_SUCH_HARDWARE:
             return spreads
-        over = find_with_victims(pools, self._capacity, jobs, asker, choice)
+        over = find_with_victims(pools, self._capacity, jobs, asker, choice, watch)
         return over if isinstance(over, Reason) else Found(*over)
 
     @contextmanager

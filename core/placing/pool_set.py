@@ -36,6 +36,22 @@ def hardest_first(jobs: Sequence[JobSpec]) -> list[int]:
     return sorted(range(len(jobs)), key=lambda index: (-jobs[index].need.gpu_milli, index))
 
 
+class JobFound(Struct, frozen=True):
+    """Where one job was found a place, and how it was looked for."""
+
+    position: int
+    """Of the job in its workload."""
+    pool: PoolIndex
+    request: Request
+    tasks: int
+    choice: Choice
+    slots: Placed
+
+
+def unwatched(_: JobFound) -> None:
+    """Nobody wants to know where jobs were found places."""
+
+
 class PoolSet:
     """Pools by name."""
 
@@ -80,10 +96,12 @@ class PoolSet:
         asker: Asker,
         choice: Choice,
         in_vain: Callable[[JobSpec, Request], None] = lambda *_: None,
+        watch: Callable[[JobFound], None] = unwatched,
     ) -> tuple[Spread, ...] | Reason:
         """Places for all tasks of all jobs in what is available, or why there are none. Leaves everything as it was.
 
         in_vain   is told of the job that finds none, while what those before it found is taken
+        watch     is told of each job that finds one, before what it found is taken
         """
         requests = [request_of(job, asker) for job in jobs]
         if not all(self.pools_for(request) for request in requests):
@@ -93,8 +111,9 @@ class PoolSet:
             if placed is None:
                 in_vain(jobs[0], requests[0])
                 return Reason.NO_CAPACITY
+            watch(JobFound(0, placed[0], requests[0], jobs[0].tasks, choice, placed[1]))
             return (_spread_of(*placed),)
-        return self._find_all(jobs, requests, choice, in_vain)
+        return self._find_all(jobs, requests, choice, in_vain, watch)
 
     def _find_all(
         self,
@@ -102,6 +121,7 @@ class PoolSet:
         requests: Sequence[Request],
         choice: Choice,
         in_vain: Callable[[JobSpec, Request], None],
+        watch: Callable[[JobFound], None],
     ) -> tuple[Spread, ...] | Reason:
         """One after the other, each beside those before it."""
         found: dict[int, Spread] = {}
@@ -114,6 +134,7 @@ class PoolSet:
                     in_vain(jobs[position], request)
                     return Reason.NO_CAPACITY
                 pool, slots = placed
+                watch(JobFound(position, pool, request, jobs[position].tasks, chosen, slots))
                 found[position] = _spread_of(pool, slots)
                 for slot, count in slots:
                     trial.take(pool, slot, request.need.times(count))

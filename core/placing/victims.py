@@ -14,16 +14,24 @@ from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
 from core.placing.picking import Choice
-from core.placing.pool_set import Asker, PoolSet
+from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 
 Victim = tuple[WorkloadId, int, Holding]
 Spreads = tuple[Spread, ...]
 
 
 def find_with_victims(
-    pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec], asker: Asker, choice: Choice
+    pools: PoolSet,
+    capacity: Capacity,
+    jobs: Sequence[JobSpec],
+    asker: Asker,
+    choice: Choice,
+    watch: Callable[[JobFound], None] = unwatched,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
-    """Places for all tasks once some attempts of lower priority have ended, and which."""
+    """Places for all tasks once some attempts of lower priority have ended, and which.
+
+    watch     is told of each job's place among those that were chosen
+    """
     candidates = candidates_under(capacity, asker.priority)
 
     def tried(victims: Sequence[Victim]) -> Spreads | Reason:
@@ -34,7 +42,7 @@ def find_with_victims(
     chosen = _shortest_prefix(candidates, tried)
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
     chosen = _shortest_prefix(chosen, tried)
-    spreads = tried(chosen)
+    spreads = pools.released(freed_by(capacity, chosen)).find(jobs, asker, choice, watch=watch)
     assert not isinstance(spreads, Reason), spreads
     return spreads, tuple(_needed(pools, jobs, spreads, chosen))
 

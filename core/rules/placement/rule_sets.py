@@ -18,3 +18,8 @@ PLAIN = Plan((
     PowerHeadroom(4),
 ))  # fmt: skip
 RULE_SETS = {"plain": PLAIN}
+
+
+def plan_of(_: str) -> Plan:
+    """What a pool of this name is searched by if nothing else is set for it."""
+    return PLAIN
