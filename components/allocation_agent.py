@@ -39,7 +39,7 @@ from core.nouns.limits import (
     PRESENCE_INTERVAL,
     VIEW_ROWS_MAX,
 )
-from core.nouns.placement import Claim, NodeRow, Spread, View, needs_of
+from core.nouns.placement import SEARCH, Claim, NodeRow, Spread, View, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
@@ -437,6 +437,7 @@ class AllocationAgent:
             choice.stripes,
             choice.best,
             is_whole=len(rows) <= VIEW_ROWS_MAX,
+            search=SEARCH,
         )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:

@@ -18,6 +18,10 @@ class Spread(Struct, frozen=True):
     tasks: tuple[int, ...]
 
 
+SEARCH = 1
+"""Grows when the search changes so that it would choose otherwise from the same view."""
+
+
 class View(Struct, frozen=True):
     """What an agent knew when it chose: enough to choose again."""
 
@@ -38,6 +42,8 @@ class View(Struct, frozen=True):
     """It drew among so many of the best nodes (Protean's N0); 1: among equals."""
     is_whole: bool = True
     """Whether all such nodes are named; of very many, only the first."""
+    search: int = 0
+    """By which way of searching it chose (`SEARCH`); 0: an earlier build's."""
 
 
 class Shortage(Struct, frozen=True):

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from core.images import RegionImage
 from core.nouns.ids import AttemptKey
-from core.nouns.placement import Claim
+from core.nouns.placement import SEARCH, Claim
 from core.nouns.reasons import Reason
 from core.nouns.workload import Kind
 from core.placing.classes import INVALID, Plan, RequestClass
@@ -105,8 +105,8 @@ class Retraced(Struct, frozen=True):
 def what_is_missing(claim: Claim) -> str:
     """Why a claim's choice cannot be made again, in one sentence; empty when it can."""
     view = claim.view
-    if not view.seed:
-        return "the claim does not say from what its chance was drawn: an earlier build made it"
+    if not view.seed or view.search != SEARCH:
+        return "it was chosen by another build, which searched in another way"
     if not view.is_whole:
         return f"the agent knew more nodes to be other than the log shows them than the {len(view.learnt)} it named"
     return ""

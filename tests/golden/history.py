@@ -120,6 +120,11 @@ _VIEW = View(
     open_claims=((HIGH, 1),),
     learnt=(NodeRow(1, Amount(8_000, 96_000, 1 << 40), is_open=True),),
     seed="agent.eu.a0",
+    stripe=1,
+    stripes=2,
+    best=3,
+    is_whole=False,
+    search=1,
 )
 
 

@@ -38,7 +38,7 @@ from core.messages.queue import (
 )
 from core.nouns.ids import GLOBAL_LOG, LogName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant
-from core.nouns.placement import Shortage, View
+from core.nouns.placement import SEARCH, Shortage, View
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import EndCause, Phase
 from core.placing.overlay import Overlay
@@ -230,7 +230,9 @@ async def test_choice_is_made_again_from_the_log_as_the_reader_tells_it(place: P
     asker = Asker(priority=3, tenant=TenantName("default"))
     there = Placer(image.capacity, Overlay(), plan_of).find(jobs, asker, choice)
     assert isinstance(there, Found)
-    claim = replace(a_claim(jobs=jobs, spreads=there.spreads), view=View(2, seed=choice.seed, stripes=2))
+    claim = replace(
+        a_claim(jobs=jobs, spreads=there.spreads), view=View(2, seed=choice.seed, stripes=2, search=SEARCH)
+    )
     found = await told(place, [awarded()], [held, granted(claim)])
     chosen = found.explanation.chosen
     assert chosen is not None
@@ -254,7 +256,7 @@ async def test_choice_of_an_earlier_build_is_not_made_again(place: Place) -> Non
     """P27: what its claim does not say is said to be missing."""
     found = await told(place, [awarded()], [granted(a_claim(view_sequence=2))])
     assert (
-        "how it was chosen, recomputed from region.eu 2: unknown: the claim does not say from what its chance was drawn: an earlier build made it"
+        "how it was chosen, recomputed from region.eu 2: unknown: it was chosen by another build, which searched in another way"
         == explaining.lines_of(found.explanation, found.known.telling.story)[-1]
     )
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.images import RegionImage
-from core.nouns.placement import Claim, NodeRow, View
+from core.nouns.placement import SEARCH, Claim, NodeRow, View
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
 from core.placing.classes import Plan
@@ -46,7 +46,7 @@ def claimed(
     found = Placer(image.capacity, overlay, lambda _: plan, image.maintenance).find(jobs, ANYBODY, choice)
     assert not isinstance(found, Reason), found
     rows = overlay.rows(image.capacity)
-    view = View(7, (), (), rows, choice.seed, choice.stripe, choice.stripes, choice.best)
+    view = View(7, (), (), rows, choice.seed, choice.stripe, choice.stripes, choice.best, search=SEARCH)
     return replace(
         a_claim(jobs=jobs, spreads=found.spreads, priority=ANYBODY.priority, victims=found.victim_keys),
         view=view,
@@ -249,9 +249,9 @@ def test_what_was_not_written_down_is_said() -> None:
     """P27: a claim of an earlier build, or one whose view names only some rows, is told honestly."""
     image = a_region(joined("w0", 0, 4))
     claim = claimed(image, a_job(1, 2))
-    early = replace(claim, view=View(7))
+    early = replace(claim, view=replace(claim.view, search=0))
     partly = replace(claim, view=replace(claim.view, is_whole=False))
-    for one, said in ((early, "an earlier build made it"), (partly, "more nodes")):
+    for one, said in ((early, "by another build"), (partly, "more nodes")):
         assert said in what_is_missing(one)
         assert (Outcome.UNKNOWN, ()) == (again(image, one).outcome, again(image, one).choices)
     assert "" == what_is_missing(claim)
