@@ -44,6 +44,7 @@ from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
 from core.placing.bids import missing_over_all, score
+from core.placing.never import EmptyRegion
 from core.placing.overlay import Overlay
 from core.placing.picking import Choice
 from core.placing.placer import Found, Placer
@@ -137,6 +138,8 @@ class AgentState:
         self.sequence = 0
         self.overlay = Overlay()
         self.placer = _placer(self.image, self.overlay)
+        self.empty = EmptyRegion()
+        """A memo: what could be there if nothing ran."""
         self.bids: dict[str, OpenBid] = {}
         self.bids_due: Agenda[str] = Agenda()
         self.claims: dict[AttemptKey, OpenClaim] = {}
@@ -210,6 +213,7 @@ class AllocationAgent:
     def forget_memos(self, state: AgentState) -> None:
         """The arrays are copied from the image anew, and classes made anew."""
         state.placer.forget()
+        state.empty = EmptyRegion()
 
     # Folding.
 
@@ -348,7 +352,7 @@ class AllocationAgent:
     def _abstain(
         self, state: AgentState, request: SolicitBid, asker: Asker, choice: Choice, reason: Reason
     ) -> Decision:
-        """With `open_bids` if the room is there but offered to others.
+        """With `no_such_hardware` if not even the empty region could hold it, with `open_bids` if room is there but offered.
 
         What is missing is counted beyond all that could be had without anything being freed: offers that come to nothing,
         and who could be pushed out. Otherwise the refusal could hold after it would fit.
@@ -356,6 +360,11 @@ class AllocationAgent:
         missing = 0
         placer, capacity = state.placer, state.image.capacity
         shortage = shortage_of(placer.pools, request.jobs, asker, choice)
+        outlook = state.empty.outlook(placer.pools, capacity, request.jobs, asker)
+        if shortage is not None:
+            shortage = replace(shortage, changes=outlook.changes)
+        if outlook.is_never:
+            reason = Reason.NO_SUCH_HARDWARE
         if reason == Reason.NO_CAPACITY:
             every = state.overlay.keys()
             if every and isinstance(placer.find(request.jobs, asker, choice, without=every), Found):

@@ -60,6 +60,8 @@ class Shortage(Struct, frozen=True):
     """On all of those together."""
     largest: Amount
     """The most of each resource that one of them had free."""
+    changes: tuple[str, ...] = ()
+    """What would help, each by itself, the smallest first: now, or with nothing running if it could never be held as it is."""
 
 
 SCORE_PARTS = (

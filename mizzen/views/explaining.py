@@ -253,13 +253,18 @@ def _outlook_text(outlook: RegionOutlook, story: Story) -> str:
 def _shortage_text(shortage: Shortage, job: JobSpec | None) -> str:
     """Needed, free, and the largest free piece."""
     if job is None:
-        return f"no room for job {shortage.job}"
+        return f"no room for job {shortage.job}{_changes_text(shortage)}"
     need = like_text(job.need, job.need)
     return (
         f"{shortage.job} needs {shortage.tasks} x {need} and there is room for {shortage.tasks_fit}: "
         f"{like_text(shortage.free, job.need)} free on {shortage.nodes} nodes of {job.node_type}, "
-        f"at most {like_text(shortage.largest, job.need)} on one"
+        f"at most {like_text(shortage.largest, job.need)} on one{_changes_text(shortage)}"
     )
+
+
+def _changes_text(shortage: Shortage) -> str:
+    """What would help."""
+    return f"; it would fit with {', or '.join(shortage.changes)}" if shortage.changes else ""
 
 
 def _hardware_text(outlook: RegionOutlook, story: Story) -> str:
