@@ -43,13 +43,13 @@ from core.nouns.placement import SEARCH, Claim, NodeRow, Spread, View, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
-from core.placing.bids import missing_over_all, score
+from core.placing.bids import score
 from core.placing.never import EmptyRegion
 from core.placing.overlay import Overlay
 from core.placing.picking import Choice
-from core.placing.placer import Found, Placer
+from core.placing.placer import Placer
 from core.placing.pool_set import Asker
-from core.placing.shortages import shortage_of
+from core.placing.refusing import no_bid
 from core.rows import unpack_rows
 from core.rules.placement.rule_sets import plan_of
 from core.touched import touched_by
@@ -352,35 +352,16 @@ class AllocationAgent:
     def _abstain(
         self, state: AgentState, request: SolicitBid, asker: Asker, choice: Choice, reason: Reason
     ) -> Decision:
-        """With `no_such_hardware` if not even the empty region could hold it, with `open_bids` if room is there but offered.
-
-        What is missing is counted beyond all that could be had without anything being freed: offers that come to nothing,
-        and who could be pushed out. Otherwise the refusal could hold after it would fit.
-        """
-        missing = 0
-        placer, capacity = state.placer, state.image.capacity
-        shortage = shortage_of(placer.pools, request.jobs, asker, choice)
-        outlook = state.empty.outlook(placer.pools, capacity, request.jobs, asker)
-        if shortage is not None:
-            shortage = replace(shortage, changes=outlook.changes)
-        if outlook.is_never:
-            reason = Reason.NO_SUCH_HARDWARE
-        if reason == Reason.NO_CAPACITY:
-            every = state.overlay.keys()
-            if every and isinstance(placer.find(request.jobs, asker, choice, without=every), Found):
-                reason = Reason.OPEN_BIDS
-            else:
-                with placer.as_if(every) as pools:
-                    missing = missing_over_all(pools, capacity, request.jobs, asker)
+        told = no_bid(state.placer, state.image.capacity, state.empty, request.jobs, asker, choice, reason)
         said = Abstention(
             self.region,
             self.agent,
             request.workload,
             request.auction,
-            reason,
+            told.reason,
             state.sequence,
-            missing,
-            shortage,
+            told.missing_gpu_milli,
+            told.shortage,
         )
         return Decision(messages=(said,))
 
