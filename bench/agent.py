@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from bench.agent_explain import explain_figures
 from bench.agent_never import never_figures
 from bench.agent_region import EAST, GPU_TYPE, AgentRegion, classes, zipf
 from bench.report import Findings, Yardstick, at_least, at_most
@@ -43,6 +44,7 @@ def run(_: Path, *, is_quick: bool) -> Findings:
     repeats = QUICK_REPEATS if is_quick else REPEATS
     figures = measured(region, repeats)
     figures |= never_figures(region)
+    figures |= explain_figures(region)
     figures |= _stream(region, repeats)
     return Findings(
         figures,
@@ -63,6 +65,9 @@ def run(_: Path, *, is_quick: bool) -> Findings:
             at_least("hit_ratio", figures["hit_ratio"], 0.95, "classes that are asked for once"),
             at_most("gang_128_p50_us", figures["gang_128_p50_us"], 150, "sorting the racks of a pod"),
             at_most("class_kilobytes", figures["class_kilobytes"], 1_000, "six bytes a node"),
+            at_most(
+                "explain_p50_ms", figures["explain_p50_ms"], 100, "a layout, and every rule over every node"
+            ),
             at_most(
                 "never_seconds", figures["never_seconds"], 1, "gangs of half the region, placed beside others"
             ),
