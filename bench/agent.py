@@ -16,6 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from bench.agent_explain import explain_figures
+from bench.agent_never import never_figures
 from bench.agent_region import EAST, GPU_TYPE, AgentRegion, classes, zipf
 from bench.report import Findings, Yardstick, at_least, at_most
 from core.messages.agents import FindBid
@@ -41,6 +43,8 @@ def run(_: Path, *, is_quick: bool) -> Findings:
     region = AgentRegion(QUICK_NODES if is_quick else NODES)
     repeats = QUICK_REPEATS if is_quick else REPEATS
     figures = measured(region, repeats)
+    figures |= never_figures(region)
+    figures |= explain_figures(region)
     figures |= _stream(region, repeats)
     return Findings(
         figures,
@@ -61,10 +65,17 @@ def run(_: Path, *, is_quick: bool) -> Findings:
             at_least("hit_ratio", figures["hit_ratio"], 0.95, "classes that are asked for once"),
             at_most("gang_128_p50_us", figures["gang_128_p50_us"], 150, "sorting the racks of a pod"),
             at_most("class_kilobytes", figures["class_kilobytes"], 1_000, "six bytes a node"),
+            at_most(
+                "explain_p50_ms", figures["explain_p50_ms"], 100, "a layout, and every rule over every node"
+            ),
+            at_most(
+                "never_seconds", figures["never_seconds"], 1, "gangs of half the region, placed beside others"
+            ),
         ],
         [
             Yardstick("hit_ms", 14, "Protean §5, a hit; more rules, C#"),
             Yardstick("miss_ms", 88, "Protean §5, a miss"),
+            Yardstick("never_seconds", 249.5, "KAI's published figure, an impossible job of 80 GPUs"),
         ],
     )
 

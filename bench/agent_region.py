@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from components.allocation_agent import SECTIONS, AgentState, AllocationAgent
+from components.agent_state import AgentState
+from components.allocation_agent import AllocationAgent
 from core.component import Images, RowsTold
 from core.events.region import AttemptEnded, ClaimGranted, NodesJoined
 from core.fact import NO_LOG, Event, Fact, Note
@@ -16,6 +17,7 @@ from core.nouns.instant import SECOND, Instant
 from core.nouns.placement import Claim, Spread, View
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause, JobSpec, Kind
+from core.placing.placer import SECTIONS
 from core.rows import pack_rows
 from core.touched import touched_by
 

@@ -6,24 +6,27 @@ believes the rows in the answer for what it bids meanwhile, catches up to its se
 `CLAIM_TRIES_MAX` times. Tasks of attempts that run already it finds new nodes in components/task_places.py.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from components.agent_state import (
+    AgentState,
+    BidClosed,
+    BidMade,
+    ClaimClosed,
+    ClaimMade,
+    ClaimSaidAgain,
+    Conflicted,
+    Learnt,
+    OpenClaim,
+    Present,
+)
 from components.task_places import (
-    OpenRevisions,
-    RevisionClosed,
-    RevisionConflicted,
-    RevisionMade,
     TaskPlaces,
 )
-from core.agenda import Agenda
-from core.component import NOTHING, Decision, Follow, ImageAdopted, Images, RowsTold
-from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, ScopeJoined
-from core.events.pools import PoolChanged
-from core.events.region import AttemptEnded, ClaimGranted, NodesJoined
-from core.fact import NO_LOG, Event, Fact, Note
+from core.component import NOTHING, Decision, Follow, Images
+from core.fact import NO_LOG, Fact, Note
 from core.images import RegionImage
 from core.messages.agents import AgentPresent, BidSettled, ClaimAnswered, FindBid, PlaceAward, PresenceWanted
 from core.messages.base import Envelope, Message, Woken
@@ -32,130 +35,21 @@ from core.messages.control import PlaceTasks, RevisionAnswered
 from core.messages.queue import Abstention, Bid
 from core.messages.store import DeclineAward, SubmitClaim
 from core.nouns.ids import AgentName, AttemptKey, ClaimId, LogName, RegionName, WorkloadId, region_log
-from core.nouns.instant import Instant, after, earliest
+from core.nouns.instant import Instant, earliest
 from core.nouns.limits import (
-    CLAIM_SAY_AGAIN,
     CLAIM_TRIES_MAX,
-    OPEN_BID_SPAN,
-    PRESENCE_INTERVAL,
     VIEW_ROWS_MAX,
 )
-from core.nouns.placement import Claim, NodeRow, Spread, View, needs_of
+from core.nouns.placement import SEARCH, Claim, Spread, View
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
-from core.nouns.workload import JobSpec, Kind
-from core.placing.bids import missing_over_all, score, why_kept
-from core.placing.overlay import Overlay
-from core.placing.owners import OF_OWNERS, Entries, entries_of
+from core.nouns.workload import JobSpec
+from core.placing.bids import score
+from core.placing.never import EmptyRegion
 from core.placing.picking import Choice
-from core.placing.placer import Found, Placer
-from core.placing.pool_set import Asker
-from core.placing.shortages import shortage_of
-from core.rows import unpack_rows
-from core.rules.placement.rule_sets import rule_set
-from core.touched import touched_by
-
-SECTIONS = ("capacity", "maintenance", "pools")
-"""Of the region's image: what it folds."""
-
-
-class BidMade(Note, frozen=True):
-    """A bid was made: its room counts as taken."""
-
-    auction: str
-    workload: WorkloadId
-    needs: tuple[tuple[int, Amount], ...]
-
-
-class BidClosed(Note, frozen=True):
-    """A bid is settled, or too old to count."""
-
-    auction: str
-
-
-class ClaimMade(Note, frozen=True):
-    """A claim was said to the store, the first time or after a conflict."""
-
-    claim: Claim
-    tries: int
-
-
-class ClaimSaidAgain(Note, frozen=True):
-    """The store did not answer yet."""
-
-    key: AttemptKey
-
-
-class ClaimClosed(Note, frozen=True):
-    """The store answered for good, or the agent gave the award back."""
-
-    key: AttemptKey
-
-
-class Conflicted(Note, frozen=True):
-    """The claim's room was taken; the next try waits until the view is as new as what took it."""
-
-    key: AttemptKey
-    sequence: int
-    """Of the region's log: how far to catch up."""
-
-
-class Learnt(Note, frozen=True):
-    """Rows that the store says hold from this sequence on."""
-
-    rows: tuple[NodeRow, ...]
-    sequence: int
-
-
-class Present(Note, frozen=True):
-    """The broker was told that this agent is there."""
-
-
-class OpenBid(Struct):
-    """A bid that may still win."""
-
-    workload: WorkloadId
-
-
-class OpenClaim(Struct):
-    """A claim that is not answered yet."""
-
-    claim: Claim
-    tries: int
-
-
-class CatchUp(Struct, frozen=True):
-    """What a claim that met a conflict waits for."""
-
-    sequence: int
-    since: Instant
-
-
-class AgentState:
-    """The region's capacity, an index over it, and what this agent has said."""
-
-    def __init__(self, at: Instant) -> None:
-        self.image = RegionImage.empty(SECTIONS)
-        self.sequence = 0
-        self.overlay = Overlay()
-        self.placer = _placer(self.image, self.overlay)
-        self.bids: dict[str, OpenBid] = {}
-        self.bids_due: Agenda[str] = Agenda()
-        self.claims: dict[AttemptKey, OpenClaim] = {}
-        self.claims_due: Agenda[AttemptKey] = Agenda()
-        self.conflicted: dict[AttemptKey, CatchUp] = {}
-        self.revisions = OpenRevisions()
-        self.present_at = at
-
-    def take(self, key: Hashable, needs: Iterable[tuple[int, Amount]], owners: Entries = ()) -> None:
-        """This much counts as taken under this key, by these."""
-        self.placer.touch(self.overlay.put(key, needs))
-        self.placer.touch(self.placer.owners.put(key, owners))
-
-    def give_back(self, key: Hashable) -> None:
-        """Nothing does any more."""
-        self.placer.touch(self.overlay.drop(key))
-        self.placer.touch(self.placer.owners.drop(key))
+from core.placing.placer import SECTIONS
+from core.placing.pool_set import Asker, asker_of
+from core.placing.refusing import no_bid
 
 
 class AllocationAgent:
@@ -195,7 +89,7 @@ class AllocationAgent:
         state = AgentState(images.at)
         for image, sequence in images.followed.values():
             assert isinstance(image, RegionImage)
-            self._adopt(state, image, sequence)
+            state.adopt(image, sequence)
         return state
 
     def due(self, state: AgentState) -> Instant | None:
@@ -214,118 +108,15 @@ class AllocationAgent:
     def forget_memos(self, state: AgentState) -> None:
         """The arrays are copied from the image anew, and classes made anew."""
         state.placer.forget()
-
-    # Folding.
+        state.empty = EmptyRegion()
 
     def evolve(self, state: AgentState, fact: Fact) -> AgentState:
         """Fold one fact of the region, or one note."""
         if fact.log != NO_LOG:
-            touched = touched_by(state.image.capacity, fact)
-            state.image.fold(fact)
-            state.sequence = fact.sequence
-            state.placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
-            if isinstance(fact.event, OF_OWNERS):
-                state.placer.settle(fact.event.workload, fact.event.epoch)
-            if isinstance(fact.event, (MaintenancePlanned, MaintenanceMoved, ScopeJoined)):
-                state.placer.touch_plans()
-            elif isinstance(fact.event, PoolChanged):
-                state.placer.touch_pool(fact.event.pool)
-            self._settle(state, fact.event)
-            self._unlearn(state)
-            return state
-        match fact.event:
-            case BidMade(auction, workload, needs):
-                state.bids[auction] = OpenBid(workload)
-                state.take(("bid", auction), needs)
-                state.bids_due.put(auction, after(fact.at, OPEN_BID_SPAN))
-            case BidClosed(auction):
-                state.bids.pop(auction, None)
-                state.bids_due.drop(auction)
-                state.give_back(("bid", auction))
-            case ClaimMade(claim, tries):
-                key = (claim.workload, claim.epoch)
-                self._close_bids_of(state, claim.workload)
-                state.claims[key] = OpenClaim(claim, tries)
-                if state.image.capacity.holding(*key) is None:
-                    state.take(("claim", key), needs_of(claim).items(), entries_of(claim))
-                state.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
-                state.conflicted.pop(key, None)
-            case ClaimSaidAgain(key):
-                state.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
-            case ClaimClosed(key):
-                state.claims.pop(key, None)
-                state.claims_due.drop(key)
-                state.give_back(("claim", key))
-                state.conflicted.pop(key, None)
-            case Conflicted(key, sequence):
-                state.conflicted[key] = CatchUp(sequence, fact.at)
-            case RevisionMade() | RevisionConflicted() | RevisionClosed():
-                state.revisions.note(fact.event, fact.at)
-                self._count_revision(state, fact.event)
-            case Learnt(rows, sequence):
-                learnt = state.overlay.learnt
-                for row in rows:
-                    if sequence > state.sequence and sequence >= learnt.get(row.node, (row, 0))[1]:
-                        learnt[row.node] = (row, sequence)
-                        state.placer.touch((row.node,))
-            case Present():
-                state.present_at = after(fact.at, PRESENCE_INTERVAL)
-            case RowsTold(_, sequence, rows):
-                if sequence == state.sequence:
-                    state.placer.put_rows(unpack_rows(rows))
-            case ImageAdopted(_, image, sequence):
-                assert isinstance(image, RegionImage)
-                self._adopt(state, image, sequence)
+            state.fold(fact)
+        else:
+            state.note(fact)
         return state
-
-    def _adopt(self, state: AgentState, image: RegionImage, sequence: int) -> None:
-        state.image = image
-        state.sequence = sequence
-        state.placer = _placer(image, state.overlay)
-        for key, open_claim in state.claims.items():
-            state.placer.owners.put(("claim", key), entries_of(open_claim.claim))
-        for key in state.claims:
-            if image.capacity.holding(*key) is not None:
-                state.give_back(("claim", key))
-        for key in state.revisions.rows:
-            self._count_revision_of(state, key)
-        self._unlearn(state)
-
-    def _settle(self, state: AgentState, event: Event | Note) -> None:
-        """What the log shows granted is in the image: it is not counted a second time."""
-        if isinstance(event, ClaimGranted):
-            state.give_back(("claim", (event.workload, event.epoch)))
-        elif isinstance(event, (ClaimRevised, AttemptEnded)):
-            key = (event.workload, event.epoch)
-            if key in state.revisions.rows:
-                self._count_revision_of(state, key)
-
-    def _count_revision(
-        self, state: AgentState, note: RevisionMade | RevisionConflicted | RevisionClosed
-    ) -> None:
-        match note:
-            case RevisionMade(revision):
-                self._count_revision_of(state, (revision.workload, revision.epoch))
-            case RevisionClosed(key):
-                state.give_back(("revision", key))
-
-    def _count_revision_of(self, state: AgentState, key: AttemptKey) -> None:
-        """What it needs on its new nodes counts as taken, until the log shows it granted."""
-        state.take(("revision", key), state.revisions.taken(state.image.capacity, key))
-
-    def _close_bids_of(self, state: AgentState, workload: WorkloadId) -> None:
-        """From here on the claim counts as taken, and its bid no longer."""
-        for auction in [auction for auction, bid in state.bids.items() if bid.workload == workload]:
-            del state.bids[auction]
-            state.bids_due.drop(auction)
-            state.give_back(("bid", auction))
-
-    def _unlearn(self, state: AgentState) -> None:
-        """What the log itself has told by now needs no learning."""
-        learnt = state.overlay.learnt
-        for node in [node for node, (_, sequence) in learnt.items() if sequence <= state.sequence]:
-            del learnt[node]
-            state.placer.touch((node,))
 
     # Bidding.
 
@@ -335,8 +126,8 @@ class AllocationAgent:
         request = asked.request
         if request.auction in state.bids:
             return NOTHING
-        asker = _asker(request)
-        choice = Choice(f"{request.auction}.{self.agent}", asked.stripe, asked.stripes)
+        asker = asker_of(request)
+        choice = Choice(f"{request.auction}.{self.agent}", asked.stripe, asked.stripes, state.window.best)
         found = state.placer.find(request.jobs, asker, choice)
         if isinstance(found, Reason):
             return self._abstain(state, request, asker, choice, found)
@@ -358,32 +149,16 @@ class AllocationAgent:
     def _abstain(
         self, state: AgentState, request: SolicitBid, asker: Asker, choice: Choice, reason: Reason
     ) -> Decision:
-        """With `open_bids` if the room is there but offered to others.
-
-        What is missing is counted beyond all that could be had without anything being freed: offers that come to nothing,
-        and who could be pushed out. Otherwise the refusal could hold after it would fit.
-        """
-        missing = 0
-        placer, capacity = state.placer, state.image.capacity
-        shortage = shortage_of(placer.pools, request.jobs, asker, choice)
-        if reason == Reason.NO_CAPACITY:
-            every = state.overlay.keys()
-            if every and isinstance(placer.find(request.jobs, asker, choice, without=every), Found):
-                reason = Reason.OPEN_BIDS
-            else:
-                with placer.as_if(every) as pools:
-                    missing = missing_over_all(pools, capacity, request.jobs, asker)
-                    reason = why_kept(pools, request.jobs, asker, choice)
-                shortage = shortage if reason == Reason.NO_CAPACITY else None
+        told = no_bid(state.placer, state.image.capacity, state.empty, request.jobs, asker, choice, reason)
         said = Abstention(
             self.region,
             self.agent,
             request.workload,
             request.auction,
-            reason,
+            told.reason,
             state.sequence,
-            missing,
-            shortage,
+            told.missing_gpu_milli,
+            told.shortage,
         )
         return Decision(messages=(said,))
 
@@ -400,8 +175,9 @@ class AllocationAgent:
         spreads, victims = award.spreads, award.victims
         view = award.view
         if not spreads or max(max(spread.nodes) for spread in spreads) >= len(capacity.node_type):
-            asker = _asker(award)
-            choice = Choice(f"{award.workload}.{award.epoch}.{self.agent}.1", asked.stripe, asked.stripes)
+            asker = asker_of(award)
+            seed = f"{award.workload}.{award.epoch}.{self.agent}.1"
+            choice = Choice(seed, asked.stripe, asked.stripes, state.window.best)
             found = state.placer.find(award.jobs, asker, choice)
             if isinstance(found, Reason):
                 return self._give_back(award.workload, award.epoch, award.award_sequence, found)
@@ -451,6 +227,7 @@ class AllocationAgent:
             choice.best,
             is_whole=len(rows) <= VIEW_ROWS_MAX,
             settings_revision=state.image.pools.revision,
+            search=SEARCH,
         )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
@@ -467,7 +244,7 @@ class AllocationAgent:
         ):
             return self._give_up(open_claim, Reason(answer.reason), learnt)
         if answer.verdict != "conflict":
-            return Decision(events=(ClaimClosed(key),))
+            return Decision(events=(ClaimClosed(key, is_granted=answer.verdict in ("granted", "promised")),))
         if open_claim.tries >= CLAIM_TRIES_MAX:
             return self._give_up(open_claim, Reason.CONFLICTS_EXHAUSTED, learnt)
         if answer.sequence > state.sequence:
@@ -479,10 +256,9 @@ class AllocationAgent:
         claim = open_claim.claim
         key = (claim.workload, claim.epoch)
         tries = open_claim.tries + 1
-        asker = _asker(claim)
-        choice = Choice(
-            f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}", claim.view.stripe, claim.view.stripes
-        )
+        asker = asker_of(claim)
+        seed = f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"
+        choice = Choice(seed, claim.view.stripe, claim.view.stripes, state.window.best)
         own = (("claim", key), ("revision", key))
         found = state.placer.find(claim.jobs, asker, choice, without=own)
         if isinstance(found, Reason):
@@ -561,22 +337,6 @@ class AllocationAgent:
             events.append(Present())
             messages.append(AgentPresent(self.region, self.agent))
         return Decision(tuple(events), tuple(messages))
-
-
-def _placer(image: RegionImage, overlay: Overlay) -> Placer:
-    pools = image.pools
-    return Placer(
-        image.capacity,
-        overlay,
-        lambda pool: rule_set(pools.of(pool).rules),
-        image.maintenance,
-        pools.of,
-    )
-
-
-def _asker(of: SolicitBid | ExecuteAward | Claim) -> Asker:
-    asker = Asker(Kind(of.kind), of.tenant, of.priority)
-    return asker.unbound() if of.is_healing else asker
 
 
 def _caught_up(state: AgentState) -> list[tuple[AttemptKey, Instant]]:

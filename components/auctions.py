@@ -24,6 +24,8 @@ class Freed:
     def __init__(self, known_from: int = 0) -> None:
         self.known_from = known_from
         """A refusal on an older view does not hold: what was freed since is not known, or more than an amount changed."""
+        self.hardware_from = known_from
+        """Nor does one for lack of hardware on a view older than this: nodes joined."""
         self.total = 0
         self.history: deque[tuple[int, int]] = deque(maxlen=FREED_REMEMBERED_MAX)
         """Sequences, and the total before each."""
@@ -121,7 +123,11 @@ class AuctionHouse:
         else:
             freed = self.freed.setdefault(said.region, Freed())
             self._refuse(shape, said)
-            if not freed.hold(shape, said.view_sequence, max(1, said.missing_gpu_milli)):
+            if said.reason == Reason.NO_SUCH_HARDWARE:
+                # It holds until nodes join, whatever is freed; if they have joined already, the agent has not seen it yet.
+                if said.view_sequence < freed.hardware_from:
+                    self.refusals_due.put((shape, said.region), after(at, LAGGING_VIEW_RETRY))
+            elif not freed.hold(shape, said.view_sequence, max(1, said.missing_gpu_milli)):
                 # What it waits for is there already, and the agent has not seen it yet: asked at once, it would say the same.
                 self.refusals_due.put((shape, said.region), after(at, LAGGING_VIEW_RETRY))
         if auction.is_complete:
@@ -176,12 +182,20 @@ class AuctionHouse:
             self.forget_refusal(shape, region)
         return bool(passed)
 
-    def forget_region(self, region: RegionName, sequence: int) -> None:
-        """Nothing said of this region counts that was said before this fact: its nodes, or what is known of it, changed."""
-        self.freed.setdefault(region, Freed()).known_from = sequence
+    def forget_region(self, region: RegionName, sequence: int, *, is_other_hardware: bool = True) -> None:
+        """Nothing said of this region counts that was said before this fact: its nodes, or what is known of it, changed.
+
+        is_other_hardware   whether what could never be held might be now
+        """
+        freed = self.freed.setdefault(region, Freed())
+        freed.known_from = sequence
+        if is_other_hardware:
+            freed.hardware_from = sequence
         self.willing_memo.clear()
-        for shape in [shape for shape, regions in self.refusals.items() if region in regions]:
-            self.forget_refusal(shape, region)
+        for shape, regions in list(self.refusals.items()):
+            said = regions.get(region)
+            if said is not None and (is_other_hardware or said.reason != Reason.NO_SUCH_HARDWARE):
+                self.forget_refusal(shape, region)
 
     def refused_by(self, shape: str) -> dict[RegionName, Abstention]:
         """Who refuses this shape, and why."""

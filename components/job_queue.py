@@ -224,7 +224,8 @@ class JobQueue:
             if row is None:
                 state.house.forget_open_bids(region)  # What it was to have is free again, and always was.
             else:
-                state.house.forget_region(region, fact.sequence)  # A promise is withdrawn.
+                # A promise is withdrawn.
+                state.house.forget_region(region, fact.sequence, is_other_hardware=False)
             state.open_at = fact.heard_at
         image.fold(fact)
         workload = getattr(event, "workload", None)
@@ -234,7 +235,8 @@ class JobQueue:
             if state.house.free(region, fact.sequence, event.gpu_milli):
                 state.open_at = fact.heard_at
         elif isinstance(event, NodesJoined | NodesReturned | NodesOpened | PoolChanged) or _makes_room(event):
-            state.house.forget_region(region, fact.sequence)
+            is_other = isinstance(event, NodesJoined | PoolChanged)
+            state.house.forget_region(region, fact.sequence, is_other_hardware=is_other)
             state.open_at = fact.heard_at
 
     def _adopt(

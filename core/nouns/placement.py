@@ -18,6 +18,10 @@ class Spread(Struct, frozen=True):
     tasks: tuple[int, ...]
 
 
+SEARCH = 1
+"""Grows when the search changes so that it would choose otherwise from the same view."""
+
+
 class View(Struct, frozen=True):
     """What an agent knew when it chose: enough to choose again."""
 
@@ -40,6 +44,8 @@ class View(Struct, frozen=True):
     """Whether all such nodes are named; of very many, only the first."""
     settings_revision: int = 0
     """Of the region's pool settings, by which it was chosen: rule sets, reserves and limits."""
+    search: int = 0
+    """By which way of searching it chose (`SEARCH`); 0: an earlier build's."""
 
 
 class Shortage(Struct, frozen=True):
@@ -56,6 +62,8 @@ class Shortage(Struct, frozen=True):
     """On all of those together."""
     largest: Amount
     """The most of each resource that one of them had free."""
+    changes: tuple[str, ...] = ()
+    """What would help, each by itself, the smallest first: now, or with nothing running if it could never be held as it is."""
 
 
 SCORE_PARTS = (

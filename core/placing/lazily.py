@@ -25,7 +25,7 @@ from core.rules.placement.rule import (
 
 def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) -> int | None:
     """A slot for one task, or None."""
-    slots = _allowed(table, plan, request)
+    slots = allowed(table, plan, request)
     if not len(slots):
         return None
     wanted = best_of(choice.best, len(slots)) if choice.best > 1 else 1
@@ -36,7 +36,7 @@ def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) 
     return int(best[drawn(choice.seed, len(best))])
 
 
-def _allowed(table: NodeTable, plan: Plan, request: Request) -> Numbers:
+def allowed(table: NodeTable, plan: Plan, request: Request) -> Numbers:
     """The slots where one task may run now, ascending."""
     layout, need = table.layout, request.need
     found: list[Numbers] = []

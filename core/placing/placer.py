@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
+from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
 from core.nouns.fleet import NodeGroup
@@ -19,10 +20,14 @@ from core.placing.layout import Layout
 from core.placing.overlay import Overlay
 from core.placing.owners import Owners
 from core.placing.picking import Choice
-from core.placing.pool_set import Asker, PoolSet
+from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 from core.placing.pools import PoolIndex
 from core.placing.victims import Victim, find_with_victims
 from core.rules.placement.rule import Numbers
+from core.rules.placement.rule_sets import rule_set
+
+SECTIONS = ("capacity", "maintenance", "pools")
+"""Of a region's image: what is read of it."""
 
 
 class Found(Struct, frozen=True):
@@ -66,6 +71,15 @@ class Placer:
         self._worked_on: set[int] = set()
         self._has_new_plans = False
         self._is_laid_out = False
+
+    @classmethod
+    def of(
+        cls, image: RegionImage, overlay: Overlay, plan_of: Callable[[str], Plan] | None = None
+    ) -> "Placer":
+        """Of a region, as its settings say it is searched, or by other rules. The image has the sections `SECTIONS`."""
+        pools = image.pools
+        plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules))
+        return cls(image.capacity, overlay, plan_of, image.maintenance, pools.of)
 
     # What changed.
 
@@ -167,29 +181,43 @@ class Placer:
     # Searching.
 
     def find(
-        self, jobs: Sequence[JobSpec], asker: Asker, choice: Choice, *, without: Iterable[object] = ()
+        self,
+        jobs: Sequence[JobSpec],
+        asker: Asker,
+        choice: Choice,
+        *,
+        without: Iterable[object] = (),
+        watch: Callable[[JobFound], None] = unwatched,
     ) -> Found | Reason:
         """Places for all tasks of all jobs in what is free; else over whom it could go; or why there are none.
 
         without   keys of the overlay: what they take counts as available
+        watch     is told of each job's place; of those told for one job, the last counts
         """
         keys = tuple(without)
         if not keys:
             self.refresh()
             self._look_at_owners(jobs)
-            return self._find(self.pools, jobs, asker, choice)
+            return self._find(self.pools, jobs, asker, choice, watch)
         self._look_at_owners(jobs)
         with self.as_if(keys) as pools:
-            return self._find(pools, jobs, asker, choice)
+            return self._find(pools, jobs, asker, choice, watch)
 
-    def _find(self, pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: Choice) -> Found | Reason:
-        spreads = pools.find(jobs, asker, choice)
+    def _find(
+        self,
+        pools: PoolSet,
+        jobs: Sequence[JobSpec],
+        asker: Asker,
+        choice: Choice,
+        watch: Callable[[JobFound], None],
+    ) -> Found | Reason:
+        spreads = pools.find(jobs, asker, choice, watch=watch)
         if not isinstance(spreads, Reason):
             return Found(spreads)
         if spreads is not Reason.NO_CAPACITY:
             return spreads
         owners = self.owners if self._knows_owners else None
-        over = find_with_victims(pools, self._capacity, jobs, asker, choice, owners)
+        over = find_with_victims(pools, self._capacity, jobs, asker, choice, owners, watch)
         return over if isinstance(over, Reason) else Found(*over)
 
     def _look_at_owners(self, jobs: Sequence[JobSpec]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -34,6 +35,32 @@ class Asker(Struct, frozen=True):
         return replace(self, heeds_reserve=False, heeds_limit=False)
 
 
+class Asking(Protocol):
+    """A request, an award or a claim."""
+
+    @property
+    def kind(self) -> str:
+        """The workload's."""
+
+    @property
+    def tenant(self) -> TenantName:
+        """Whose it is."""
+
+    @property
+    def priority(self) -> int:
+        """0 is the lowest level."""
+
+    @property
+    def is_healing(self) -> bool:
+        """Whether it starts anew what a failure ended."""
+
+
+def asker_of(asking: Asking) -> Asker:
+    """Who asks."""
+    asker = Asker(Kind(asking.kind), asking.tenant, asking.priority)
+    return asker.unbound() if asking.is_healing else asker
+
+
 def request_of(job: JobSpec, asker: Asker) -> Request:
     """What rules read of a job. A service that says nothing else is spread over racks: one of its replicas should outlive any."""
     topology = job.topology
@@ -61,6 +88,22 @@ def request_of(job: JobSpec, asker: Asker) -> Request:
 def hardest_first(jobs: Sequence[JobSpec]) -> list[int]:
     """The order in which jobs look for a place: the largest task first, for it finds the fewest."""
     return sorted(range(len(jobs)), key=lambda index: (-jobs[index].need.gpu_milli, index))
+
+
+class JobFound(Struct, frozen=True):
+    """Where one job was found a place, and how it was looked for."""
+
+    position: int
+    """Of the job in its workload."""
+    pool: PoolIndex
+    request: Request
+    tasks: int
+    choice: Choice
+    slots: Placed
+
+
+def unwatched(_: JobFound) -> None:
+    """Nobody wants to know where jobs were found places."""
 
 
 class PoolSet:
@@ -108,13 +151,15 @@ class PoolSet:
         asker: Asker,
         choice: Choice,
         in_vain: Callable[[JobSpec, Request], None] = lambda *_: None,
+        watch: Callable[[JobFound], None] = unwatched,
     ) -> tuple[Spread, ...] | Reason:
         """Places for all tasks of all jobs in what is available, or why there are none. Leaves everything as it was.
 
         in_vain   is told of the job that finds none, while what those before it found is taken
+        watch     is told of each job that finds one, before what it found is taken
         """
         try:
-            return self._find(jobs, asker, choice, in_vain)
+            return self._find(jobs, asker, choice, in_vain, watch)
         except RuleFailed:
             return Reason.RULE_FAILED
 
@@ -124,6 +169,7 @@ class PoolSet:
         asker: Asker,
         choice: Choice,
         in_vain: Callable[[JobSpec, Request], None],
+        watch: Callable[[JobFound], None],
     ) -> tuple[Spread, ...] | Reason:
         requests = [request_of(job, asker) for job in jobs]
         if not all(self.pools_for(request) for request in requests):
@@ -133,8 +179,9 @@ class PoolSet:
             if placed is None:
                 in_vain(jobs[0], requests[0])
                 return Reason.NO_CAPACITY
+            watch(JobFound(0, placed[0], requests[0], jobs[0].tasks, choice, placed[1]))
             return (_spread_of(*placed),)
-        return self._find_all(jobs, requests, choice, in_vain)
+        return self._find_all(jobs, requests, choice, in_vain, watch)
 
     def _find_all(
         self,
@@ -142,6 +189,7 @@ class PoolSet:
         requests: Sequence[Request],
         choice: Choice,
         in_vain: Callable[[JobSpec, Request], None],
+        watch: Callable[[JobFound], None],
     ) -> tuple[Spread, ...] | Reason:
         """One after the other, each beside those before it."""
         found: dict[int, Spread] = {}
@@ -154,6 +202,7 @@ class PoolSet:
                     in_vain(jobs[position], request)
                     return Reason.NO_CAPACITY
                 pool, slots = placed
+                watch(JobFound(position, pool, request, jobs[position].tasks, chosen, slots))
                 found[position] = _spread_of(pool, slots)
                 for slot, count in slots:
                     trial.take(pool, slot, request.need.times(count))

@@ -132,9 +132,8 @@ class PoolIndex:
 
     def place(self, request: Request, tasks: int, choice: Choice) -> Placed | None:
         """Slots for all these tasks, or None: one node if one holds them all."""
-        most = request.tasks_per_node or tasks
-        if tasks <= min(TOGETHER_MAX, most) and (tasks == 1 or not request.spread):
-            whole = request if tasks == 1 else _together(request, tasks)
+        whole = whole_of(request, tasks)
+        if whole is not None:
             if self._largest_gpu_milli >= whole.need.gpu_milli:
                 slot = self._pick(whole, choice)
                 if slot is not None:
@@ -212,5 +211,11 @@ def _picked(column: Sequence[int], nodes: Sequence[int]) -> NDArray[np.int64]:
     return np.asarray(column, dtype=np.int64)[nodes] if nodes else np.zeros(0, dtype=np.int64)
 
 
-def _together(request: Request, tasks: int) -> Request:
+def whole_of(request: Request, tasks: int) -> Request | None:
+    """All tasks as if they were one, for a node that holds them all; None where no node is asked to."""
+    if tasks == 1:
+        return request
+    most = request.tasks_per_node or tasks
+    if request.spread or tasks > min(TOGETHER_MAX, most):
+        return None
     return replace(request, need=request.need.times(tasks), tasks_per_node=0)

@@ -15,7 +15,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
 from core.placing.owners import Now, Owners, key_of
 from core.placing.picking import Choice
-from core.placing.pool_set import Asker, PoolSet, request_of
+from core.placing.pool_set import Asker, JobFound, PoolSet, request_of, unwatched
 from core.rules.placement.eviction_cost import destroyed, eviction_cost, told_until
 from core.rules.placement.rule_sets import PASSING
 
@@ -30,10 +30,12 @@ def find_with_victims(
     asker: Asker,
     choice: Choice,
     owners: Owners | None = None,
+    watch: Callable[[JobFound], None] = unwatched,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
     """Places for all tasks once some attempts of lower priority have ended, and which.
 
     owners    who is where, if anybody shares a node with nobody
+    watch     is told of each job's place among those that were chosen
     """
     candidates = candidates_under(capacity, asker.priority)
 
@@ -46,7 +48,7 @@ def find_with_victims(
     chosen = _shortest_prefix(candidates, tried)
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
     chosen = _shortest_prefix(chosen, tried)
-    spreads = tried(chosen)
+    spreads = pools.released(freed_by(capacity, chosen)).find(jobs, asker, choice, watch=watch)
     assert not isinstance(spreads, Reason), spreads
     short = _short_of_room(pools, jobs, spreads)
     if owners is not None:

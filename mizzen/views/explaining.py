@@ -1,5 +1,6 @@
 """Why a workload waits, runs where it runs, or ended: one explanation, for people and as JSON."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,7 +12,9 @@ from core.messages.queue import RegionOutlook, WorkloadExplained
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.placement import SCORE_PARTS, Shortage
 from core.nouns.workload import JobSpec, Phase
+from mizzen.views import choosing
 from mizzen.views.because import Link, chain_of, lately_of
+from mizzen.views.choosing import Chosen, chosen
 from mizzen.views.knowing import Known, known
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
@@ -67,10 +70,17 @@ class Explanation(Struct, frozen=True):
     """What happened last to the tasks of the one that stands, newest first."""
     because: tuple[Link, ...] = ()
     """Why it, or its last attempt, ended; each for the reason of the next."""
+    chosen: Chosen | None = None
+    """Why that attempt is on its nodes: as its agent chose, once more."""
 
 
-async def explained(bus: Bus, workload: WorkloadId) -> tuple[Explanation, Known]:
-    """Raises CommandError."""
+async def explained(
+    bus: Bus, workload: WorkloadId, directory: Path | None = None
+) -> tuple[Explanation, Known]:
+    """Raises CommandError.
+
+    directory   where the plane keeps its logs' files, if that is here
+    """
     found = await known(bus, workload)
     story, live = found.telling.story, found.live
     links = tuple(await chain_of(bus, found.telling))
@@ -86,6 +96,9 @@ async def explained(bus: Bus, workload: WorkloadId) -> tuple[Explanation, Known]
         None if story.newest is None or is_waiting else _award(story.newest),
         () if is_waiting or story.phase.is_terminal else tuple(lately_of(found.telling)),
         links,
+        None
+        if story.newest is None or is_waiting
+        else await chosen(bus, story.newest, found.telling.facts, directory),
     )
     return explanation, found
 
@@ -164,6 +177,8 @@ def lines_of(explanation: Explanation, story: Story) -> list[str]:
         lines += _waiting_lines(explanation.waiting, story)
     if explanation.award is not None:
         lines += _award_lines(explanation.award)
+        if explanation.chosen is not None:
+            lines += choosing.lines_of(explanation.award.region, explanation.chosen, INDENT)
     lines += _links_lines("what happened to it lately:", explanation.lately)
     is_over = explanation.phase.is_terminal
     return lines + _links_lines(
@@ -238,13 +253,18 @@ def _outlook_text(outlook: RegionOutlook, story: Story) -> str:
 def _shortage_text(shortage: Shortage, job: JobSpec | None) -> str:
     """Needed, free, and the largest free piece."""
     if job is None:
-        return f"no room for job {shortage.job}"
+        return f"no room for job {shortage.job}{_changes_text(shortage)}"
     need = like_text(job.need, job.need)
     return (
         f"{shortage.job} needs {shortage.tasks} x {need} and there is room for {shortage.tasks_fit}: "
         f"{like_text(shortage.free, job.need)} free on {shortage.nodes} nodes of {job.node_type}, "
-        f"at most {like_text(shortage.largest, job.need)} on one"
+        f"at most {like_text(shortage.largest, job.need)} on one{_changes_text(shortage)}"
     )
+
+
+def _changes_text(shortage: Shortage) -> str:
+    """What would help."""
+    return f"; it would fit with {', or '.join(shortage.changes)}" if shortage.changes else ""
 
 
 def _hardware_text(outlook: RegionOutlook, story: Story) -> str:

@@ -179,7 +179,19 @@ def test_abstention_when_there_is_no_room(start: Start) -> None:
     machine = an_agent(start, joined("w0", 0, 2), granted(a_claim("w-9", placed={0: 3, 1: 5})))
     told = said_once(ask(machine, a_job(2, 8)), Abstention)
     assert (Reason.NO_CAPACITY, 6_000, 2) == (told.reason, told.missing_gpu_milli, told.view_sequence)
-    assert Shortage("main", 2, 0, 2, amount(8, 128, 1024), amount(5, 64, 512)) == told.shortage
+    changes = ("main: 3 GPUs a task instead of 8 GPUs",)
+    assert Shortage("main", 2, 0, 2, amount(8, 128, 1024), amount(5, 64, 512), changes) == told.shortage
+
+
+def test_abstention_when_not_even_the_empty_region_could_hold_it(start: Start) -> None:
+    """It is no matter of what runs, and what would help is said; once nodes join it is one."""
+    machine = an_agent(start, joined("w0", 0, 2), granted(a_claim("w-9", placed={0: 3, 1: 5})))
+    told = said_once(ask(machine, a_job(3, 8)), Abstention)
+    assert (Reason.NO_SUCH_HARDWARE, 0) == (told.reason, told.missing_gpu_milli)
+    assert told.shortage is not None
+    assert ("main: 2 tasks instead of 3", "main: 4 GPUs a task instead of 8 GPUs") == told.shortage.changes
+    machine.fact(EU_LOG, joined("w1", 2, 1))
+    assert Reason.NO_CAPACITY == refusal(ask(machine, a_job(3, 8), auction="again"))[0]
 
 
 def test_bid_over_victims(start: Start) -> None:

@@ -335,6 +335,34 @@ def test_refusal_holds_until_enough_was_freed(start: Start) -> None:
     assert [(W1, EU)] == asked(machine.wake())
 
 
+def test_refusal_for_want_of_hardware_holds_until_nodes_join(start: Start) -> None:
+    """What is freed, returns or opens there makes no difference to what even the empty region could not hold."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    machine.fact(EU_LOG, NodesLost(WorkerName("w0"), (0, 1, 2, 3)))
+    abstain(machine, auction_of(machine.wake()), reason=Reason.NO_SUCH_HARDWARE, missing=0)
+    machine.fact(EU_LOG, grant(1, W3), ended(EndCause.COMPLETED, 1, W3, gpu_milli=32_000))
+    machine.fact(EU_LOG, NodesReturned(WorkerName("w0"), (0, 1, 2, 3)))
+    assert [] == asked(machine.wait(Nanoseconds(100 * AUCTION_SPAN)))
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    assert [(W1, EU)] == asked(machine.wake())
+
+
+def test_refusal_for_want_of_hardware_on_a_view_from_before_nodes_joined(start: Start) -> None:
+    """The agent had not heard of them: it is asked again in a moment, and what it says then holds."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    auction = auction_of(machine.wake())
+    view = machine.sequence(EU_LOG)
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    abstain(machine, auction, reason=Reason.NO_SUCH_HARDWARE, view=view)
+    assert [] == asked(machine.wait(Nanoseconds(LAGGING_VIEW_RETRY - 1)))
+    second = machine.wait(Nanoseconds(1))
+    assert [(W1, EU)] == asked(second)
+    abstain(machine, auction_of(second), reason=Reason.NO_SUCH_HARDWARE)
+    assert [] == asked(machine.wait(Nanoseconds(100 * AUCTION_SPAN)))
+
+
 def test_refusal_that_names_no_amount(start: Start) -> None:
     """Whatever is freed next could be enough."""
     machine = a_job_queue(start)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.allocation_agent import AgentState
+from components.agent_state import AgentState
 from core.component import NOTHING, Decision
 from core.events.control import ClaimRevised, NodesClosed, NodesOpened
 from core.events.region import AttemptEnded, NodesLost

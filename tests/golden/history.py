@@ -123,6 +123,11 @@ _VIEW = View(
     learnt=(NodeRow(1, Amount(8_000, 96_000, 1 << 40), is_open=True),),
     seed="agent.eu.a0",
     settings_revision=1,
+    stripe=1,
+    stripes=2,
+    best=3,
+    is_whole=False,
+    search=1,
 )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from core.events.queue import (
     AttemptClosed,
@@ -27,6 +28,7 @@ from core.events.region import (
     StopOrdered,
 )
 from core.fact import Event
+from core.images import RegionImage
 from core.messages.base import Refused
 from core.messages.queue import (
     HardwareKnown,
@@ -34,11 +36,16 @@ from core.messages.queue import (
     RegionOutlook,
     WorkloadExplained,
 )
-from core.nouns.ids import GLOBAL_LOG, LogName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, LogName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant
-from core.nouns.placement import Shortage
+from core.nouns.placement import SEARCH, Shortage, View
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import EndCause, Phase
+from core.placing.overlay import Overlay
+from core.placing.picking import Choice
+from core.placing.placer import Found, Placer
+from core.placing.pool_set import Asker
+from core.placing.retracing import Outcome
 from mizzen.answers import CommandError
 from mizzen.plane import refusal_text
 from mizzen.views import explaining, show_text
@@ -59,6 +66,7 @@ from tests.builders import (
     a_spec,
     amount,
     attempt,
+    folded,
     granted,
     joined,
     opened,
@@ -208,6 +216,47 @@ async def test_waits_for_its_victims(place: Place) -> None:
     assert ((attempt("w-9", 3),), 2, 3) == (award.victims, award.view_sequence, award.claim_sequence)
     assert "  it pushed out w-9 (attempt 3)" in explaining.lines_of(
         found.explanation, found.known.telling.story
+    )
+
+
+@virtual
+async def test_choice_is_made_again_from_the_log_as_the_reader_tells_it(place: Place) -> None:
+    """P27: where the log's file is not at hand, its facts up to the claim's view are; no later one counts."""
+    image = folded(RegionImage.empty(), REGION)
+    held = promised(a_claim("w-9", placed={2: 1}, gpus=8))
+    jobs = (a_job(1, 2, name="reader"), a_job(3, 8, name="trainer"))
+    choice = Choice("w-1.1.a0", stripes=2)
+    asker = Asker(priority=3, tenant=TenantName("default"))
+    there = Placer.of(image, Overlay()).find(jobs, asker, choice)
+    assert isinstance(there, Found)
+    claim = replace(
+        a_claim(jobs=jobs, spreads=there.spreads), view=View(2, seed=choice.seed, stripes=2, search=SEARCH)
+    )
+    found = await told(place, [awarded()], [held, granted(claim)])
+    chosen = found.explanation.chosen
+    assert chosen is not None
+    assert ("region.eu", Outcome.EQUAL, 2) == (chosen.log, chosen.retraced.outcome, chosen.retraced.sequence)
+    lines = explaining.lines_of(found.explanation, found.known.telling.story)
+    first = lines.index("how it was chosen, recomputed from region.eu 2: equal")
+    rest = (
+        "planned_work 1, avoid_empty 1, best_fit 1, fullest_rack 1, fullest_pod 1, power_headroom 1, draw 1"
+    )
+    assert [
+        "  reader went to eu-3 of pool training: room for a task decided",
+        f"    nodes left by in_pool 4, gpu_type 4, room 1, stripe 1, {rest}",
+        "  trainer went to pod 0 of pool training: no rule decided",
+        "    nodes left by in_pool 4, gpu_type 4, room 4",
+        "    pods left by in_pool 1, large_enough 1, stripe 1, tightest 1, draw 1",
+    ] == lines[first + 1 :]
+
+
+@virtual
+async def test_choice_of_an_earlier_build_is_not_made_again(place: Place) -> None:
+    """P27: what its claim does not say is said to be missing."""
+    found = await told(place, [awarded()], [granted(a_claim(view_sequence=2))])
+    assert (
+        "how it was chosen, recomputed from region.eu 2: unknown: it was chosen by another build, which searched in another way"
+        == explaining.lines_of(found.explanation, found.known.telling.story)[-1]
     )
 
 

@@ -119,7 +119,7 @@ def test_explanation_of_one_that_waits(
 
 
 def test_explanation_of_one_that_runs(plane: RunningPlane, capsys: Captured) -> None:
-    """The bids with every part of their scores by name, what the losers lost on, and what the agent knew."""
+    """P27: the bids with every part of their scores by name, what the losers lost on, what the agent knew, and its choice."""
     workload = plane.submit(work("anywhere", milliseconds=ENDLESS))
     plane.until(workload, Phase.RUNNING)
     told = ask_json(capsys, f"explain {workload}")
@@ -136,6 +136,15 @@ def test_explanation_of_one_that_runs(plane: RunningPlane, capsys: Captured) -> 
     assert 0 < award["view_sequence"] < award["claim_sequence"]
     text = ask(capsys, f"explain {workload}")
     assert f"claimed {award['region']}-{award['node_runs'][0][0]} knowing the log up to" in text
+    chosen = told["chosen"]
+    assert ("equal", award["view_sequence"]) == (
+        chosen["retraced"]["outcome"],
+        chosen["retraced"]["sequence"],
+    )
+    (choice,) = chosen["retraced"]["choices"]
+    assert str(award["node_runs"][0][0]) == choice["chosen"]
+    assert ["in_pool", "draw"] == [choice["steps"][0]["rule"], choice["steps"][-1]["rule"]]
+    assert f"recomputed from region.{award['region']} {award['view_sequence']}: equal" in text
     cancel(plane, workload)
 
 
@@ -146,8 +155,10 @@ def test_explanation_of_one_that_was_pushed_out(plane: RunningPlane, capsys: Cap
     high = plane.submit(replace(work("high", tasks=4, milliseconds=ENDLESS, region="r1"), priority=5))
     plane.until(high, Phase.RUNNING)
     plane.until(low, Phase.PENDING)
-    award = ask_json(capsys, f"explain {high}")["award"]
+    explained = ask_json(capsys, f"explain {high}")
+    award = explained["award"]
     assert [[low, 1]] == award["victims"]
+    assert "equal" == explained["chosen"]["retraced"]["outcome"]
     assert 2 == award["bids"][0]["score"]["victims' highest priority + 1"]
     assert f"it pushed out {low} (attempt 1)" in ask(capsys, f"explain {high}")
     because = ask_json(capsys, f"explain {low}")["because"]

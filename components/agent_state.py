@@ -1,0 +1,251 @@
+"""What an allocation agent remembers: its region's capacity and an index over it, its own bids and claims, and what it learnt."""
+
+from collections.abc import Hashable, Iterable
+
+from msgspec import Struct
+
+from components.task_places import (
+    OpenRevisions,
+    RevisionClosed,
+    RevisionConflicted,
+    RevisionMade,
+)
+from core.agenda import Agenda
+from core.component import ImageAdopted, RowsTold
+from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, ScopeJoined
+from core.events.pools import PoolChanged
+from core.events.region import AttemptEnded, ClaimGranted, NodesJoined
+from core.fact import Event, Fact, Note
+from core.images import RegionImage
+from core.nouns.ids import AttemptKey, WorkloadId
+from core.nouns.instant import Instant, after
+from core.nouns.limits import (
+    CLAIM_SAY_AGAIN,
+    OPEN_BID_SPAN,
+    PRESENCE_INTERVAL,
+)
+from core.nouns.placement import Claim, NodeRow, needs_of
+from core.nouns.quantities import Amount
+from core.placing.conflict_window import ConflictWindow
+from core.placing.never import EmptyRegion
+from core.placing.overlay import Overlay
+from core.placing.owners import OF_OWNERS, Entries, entries_of
+from core.placing.placer import SECTIONS, Placer
+from core.rows import unpack_rows
+from core.touched import touched_by
+
+
+class BidMade(Note, frozen=True):
+    """A bid was made: its room counts as taken."""
+
+    auction: str
+    workload: WorkloadId
+    needs: tuple[tuple[int, Amount], ...]
+
+
+class BidClosed(Note, frozen=True):
+    """A bid is settled, or too old to count."""
+
+    auction: str
+
+
+class ClaimMade(Note, frozen=True):
+    """A claim was said to the store, the first time or after a conflict."""
+
+    claim: Claim
+    tries: int
+
+
+class ClaimSaidAgain(Note, frozen=True):
+    """The store did not answer yet."""
+
+    key: AttemptKey
+
+
+class ClaimClosed(Note, frozen=True):
+    """The store answered for good, or the agent gave the award back."""
+
+    key: AttemptKey
+    is_granted: bool = False
+
+
+class Conflicted(Note, frozen=True):
+    """The claim's room was taken; the next try waits until the view is as new as what took it."""
+
+    key: AttemptKey
+    sequence: int
+    """Of the region's log: how far to catch up."""
+
+
+class Learnt(Note, frozen=True):
+    """Rows that the store says hold from this sequence on."""
+
+    rows: tuple[NodeRow, ...]
+    sequence: int
+
+
+class Present(Note, frozen=True):
+    """The broker was told that this agent is there."""
+
+
+class OpenBid(Struct):
+    """A bid that may still win."""
+
+    workload: WorkloadId
+
+
+class OpenClaim(Struct):
+    """A claim that is not answered yet."""
+
+    claim: Claim
+    tries: int
+
+
+class CatchUp(Struct, frozen=True):
+    """What a claim that met a conflict waits for."""
+
+    sequence: int
+    since: Instant
+
+
+class AgentState:
+    """The region's capacity, an index over it, and what this agent has said."""
+
+    def __init__(self, at: Instant) -> None:
+        self.image = RegionImage.empty(SECTIONS)
+        self.sequence = 0
+        self.overlay = Overlay()
+        self.placer = Placer.of(self.image, self.overlay)
+        self.empty = EmptyRegion()
+        """A memo: what could be there if nothing ran."""
+        self.bids: dict[str, OpenBid] = {}
+        self.bids_due: Agenda[str] = Agenda()
+        self.claims: dict[AttemptKey, OpenClaim] = {}
+        self.claims_due: Agenda[AttemptKey] = Agenda()
+        self.conflicted: dict[AttemptKey, CatchUp] = {}
+        self.window = ConflictWindow()
+        self.revisions = OpenRevisions()
+        self.present_at = at
+
+    def take(self, key: Hashable, needs: Iterable[tuple[int, Amount]], owners: Entries = ()) -> None:
+        """This much counts as taken under this key, by these."""
+        self.placer.touch(self.overlay.put(key, needs))
+        self.placer.touch(self.placer.owners.put(key, owners))
+
+    def give_back(self, key: Hashable) -> None:
+        """Nothing does any more."""
+        self.placer.touch(self.overlay.drop(key))
+        self.placer.touch(self.placer.owners.drop(key))
+
+    def fold(self, fact: Fact) -> None:
+        """One fact of the region."""
+        touched = touched_by(self.image.capacity, fact)
+        self.image.fold(fact)
+        self.sequence = fact.sequence
+        self.placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
+        if isinstance(fact.event, OF_OWNERS):
+            self.placer.settle(fact.event.workload, fact.event.epoch)
+        if isinstance(fact.event, (MaintenancePlanned, MaintenanceMoved, ScopeJoined)):
+            self.placer.touch_plans()
+        elif isinstance(fact.event, PoolChanged):
+            self.placer.touch_pool(fact.event.pool)
+        self._settle(fact.event)
+        self._unlearn()
+
+    def note(self, fact: Fact) -> None:
+        """One note."""
+        match fact.event:
+            case BidMade(auction, workload, needs):
+                self.bids[auction] = OpenBid(workload)
+                self.take(("bid", auction), needs)
+                self.bids_due.put(auction, after(fact.at, OPEN_BID_SPAN))
+            case BidClosed(auction):
+                self.bids.pop(auction, None)
+                self.bids_due.drop(auction)
+                self.give_back(("bid", auction))
+            case ClaimMade(claim, tries):
+                key = (claim.workload, claim.epoch)
+                self._close_bids_of(claim.workload)
+                self.claims[key] = OpenClaim(claim, tries)
+                if tries > 1:
+                    self.window.heard(is_conflict=True)
+                if self.image.capacity.holding(*key) is None:
+                    self.take(("claim", key), needs_of(claim).items(), entries_of(claim))
+                self.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
+                self.conflicted.pop(key, None)
+            case ClaimSaidAgain(key):
+                self.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
+            case ClaimClosed(key, is_granted):
+                if is_granted:
+                    self.window.heard(is_conflict=False)
+                self.claims.pop(key, None)
+                self.claims_due.drop(key)
+                self.give_back(("claim", key))
+                self.conflicted.pop(key, None)
+            case Conflicted(key, sequence):
+                self.conflicted[key] = CatchUp(sequence, fact.at)
+            case RevisionMade() | RevisionConflicted() | RevisionClosed():
+                self.revisions.note(fact.event, fact.at)
+                self._count_revision(fact.event)
+            case Learnt(rows, sequence):
+                learnt = self.overlay.learnt
+                for row in rows:
+                    if sequence > self.sequence and sequence >= learnt.get(row.node, (row, 0))[1]:
+                        learnt[row.node] = (row, sequence)
+                        self.placer.touch((row.node,))
+            case Present():
+                self.present_at = after(fact.at, PRESENCE_INTERVAL)
+            case RowsTold(_, sequence, rows):
+                if sequence == self.sequence:
+                    self.placer.put_rows(unpack_rows(rows))
+            case ImageAdopted(_, image, sequence):
+                assert isinstance(image, RegionImage)
+                self.adopt(image, sequence)
+
+    def adopt(self, image: RegionImage, sequence: int) -> None:
+        """The region is known by this image from here on."""
+        self.image = image
+        self.sequence = sequence
+        self.placer = Placer.of(image, self.overlay)
+        for key, open_claim in self.claims.items():
+            self.placer.owners.put(("claim", key), entries_of(open_claim.claim))
+        for key in self.claims:
+            if image.capacity.holding(*key) is not None:
+                self.give_back(("claim", key))
+        for key in self.revisions.rows:
+            self._count_revision_of(key)
+        self._unlearn()
+
+    def _settle(self, event: Event | Note) -> None:
+        """What the log shows granted is in the image: it is not counted a second time."""
+        if isinstance(event, ClaimGranted):
+            self.give_back(("claim", (event.workload, event.epoch)))
+        elif isinstance(event, (ClaimRevised, AttemptEnded)):
+            key = (event.workload, event.epoch)
+            if key in self.revisions.rows:
+                self._count_revision_of(key)
+
+    def _count_revision(self, note: RevisionMade | RevisionConflicted | RevisionClosed) -> None:
+        match note:
+            case RevisionMade(revision):
+                self._count_revision_of((revision.workload, revision.epoch))
+            case RevisionClosed(key):
+                self.give_back(("revision", key))
+
+    def _count_revision_of(self, key: AttemptKey) -> None:
+        """What it needs on its new nodes counts as taken, until the log shows it granted."""
+        self.take(("revision", key), self.revisions.taken(self.image.capacity, key))
+
+    def _close_bids_of(self, workload: WorkloadId) -> None:
+        """From here on the claim counts as taken, and its bid no longer."""
+        for auction in [auction for auction, bid in self.bids.items() if bid.workload == workload]:
+            del self.bids[auction]
+            self.bids_due.drop(auction)
+            self.give_back(("bid", auction))
+
+    def _unlearn(self) -> None:
+        """What the log itself has told by now needs no learning."""
+        learnt = self.overlay.learnt
+        for node in [node for node, (_, sequence) in learnt.items() if sequence <= self.sequence]:
+            del learnt[node]
+            self.placer.touch((node,))

@@ -1,0 +1,316 @@
+"""Never, or not now: whether a region could hold a workload if nothing ran there and nothing was closed, and what would help.
+
+Whether it never could is proved by totals, so a no is final until other nodes join. Each change that is named was tried: the
+room for the job that is changed was counted, beside all the others in their places. Nothing is kept of it, and no class made.
+
+source    KAI answers for an impossible job of 80 GPUs after 249.5 s (its published figure); bench/agent.py says what is measured
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.images.capacity import Capacity
+from core.nouns.fleet import gpu_type_of
+from core.nouns.quantities import MILLI, Amount
+from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec, Kind
+from core.placing.classes import Plan, tasks_that_fit
+from core.placing.layout import NO_NODE, Layout
+from core.placing.lazily import allowed
+from core.placing.picking import Choice
+from core.placing.pool_set import Asker, PoolSet, hardest_first, request_of
+from core.placing.pools import PoolIndex
+from core.placing.rows import TableRows
+from core.rules.placement.rule import Numbers, Request
+
+GIB = 1 << 30
+KNOWN_MAX = 256
+"""Answers that are kept, by what was asked."""
+CHANGES_MAX = 6
+"""That are told."""
+JOBS_TRIED_MAX = 4
+"""Of a workload with more jobs, so many of the hardest are tried with less."""
+KINDS = (Kind.TRAINING, Kind.BATCH, Kind.INTERACTIVE, Kind.SERVICE, Kind.FUNCTION)
+Jobs = tuple[JobSpec, ...]
+
+
+class Outlook(Struct, frozen=True):
+    """What can be said of a workload that finds no place."""
+
+    is_never: bool
+    """No node, however empty, could ever hold it; else it lacks room now."""
+    changes: tuple[str, ...] = ()
+    """What would help, each by itself, the smallest first: each was tried."""
+
+
+class EmptyRegion:
+    """A region's pools as if nothing ran there and nothing was closed, and what was asked of them."""
+
+    def __init__(self) -> None:
+        self._of: list[tuple[Layout, Plan]] = []
+        self._pools = PoolSet({})
+        self._known: dict[object, Outlook] = {}
+
+    def outlook(self, pools: PoolSet, capacity: Capacity, jobs: Jobs, asker: Asker) -> Outlook:
+        """Of jobs that find no place in these pools.
+
+        The changes named are those that would help if all were empty, where it is never; else those that would help now.
+        """
+        self._follow(pools, capacity)
+        key = tuple((job.name, job.tasks, request_of(job, asker)) for job in jobs)
+        known = self._known.get(key)
+        if known is None:
+            is_never = never_fits(self._pools, capacity, jobs, asker)
+            known = Outlook(is_never, changes_for(self._pools, jobs, asker) if is_never else ())
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = known
+        return known if known.is_never else Outlook(is_never=False, changes=changes_for(pools, jobs, asker))
+
+    def _follow(self, pools: PoolSet, capacity: Capacity) -> None:
+        of = [(pool.layout, pool.plan) for pool in pools.by_name.values()]
+        if len(of) == len(self._of) and all(
+            new[0] is old[0] and new[1] is old[1] for new, old in zip(of, self._of, strict=True)
+        ):
+            return
+        self._of, self._known = of, {}
+        self._pools = PoolSet({name: _emptied(pool, capacity) for name, pool in pools.by_name.items()})
+
+
+def _emptied(pool: PoolIndex, capacity: Capacity) -> PoolIndex:
+    empty = PoolIndex(pool.name, pool.layout, pool.plan, is_passing=True)
+    slots = np.flatnonzero(pool.layout.node != NO_NODE).astype(np.int32)
+    nodes = pool.layout.node[slots]
+    gpu, cpu, memory = _totals(capacity, nodes)
+    empty.table.fill(slots, gpu.astype(np.int32), cpu.astype(np.int32), memory, np.ones(len(slots), np.bool_))
+    return empty
+
+
+def _copied(pool: PoolIndex) -> PoolIndex:
+    """Another of the same rows: what is looked for in it leaves no classes behind."""
+    return pool.released(np.zeros(0, dtype=np.int32), np.zeros((0, 3), dtype=np.int64))
+
+
+def _totals(capacity: Capacity, nodes: Numbers) -> tuple[Numbers, ...]:
+    return tuple(
+        np.asarray(columns.total, dtype=np.int64)[nodes]
+        for columns in (capacity.gpu, capacity.cpu, capacity.memory)
+    )
+
+
+# Whether it never could.
+
+
+def never_fits(empty: PoolSet, capacity: Capacity, jobs: Jobs, asker: Asker) -> bool:
+    """Whether no way of placing could hold these in empty pools.
+
+    For a job by itself the room is counted. Several are only held against totals: that the search finds no places for them
+    together proves nothing, for it tries one order alone.
+    """
+    if any(_room(empty, job, asker) < job.tasks for job in jobs):
+        return True
+    mine = [_clusters_for(empty, job, asker) for job in jobs]
+    totals = _totals_by_cluster(empty, capacity) if len(jobs) > 1 else {}
+    for where in set(mine) if len(jobs) > 1 else ():
+        inside = [job for job, its in zip(jobs, mine, strict=True) if its <= where]
+        wanted = _sum(job.need.times(job.tasks) for job in inside)
+        if not _sum(totals[cluster] for cluster in where).covers(wanted):
+            return True
+    return False
+
+
+def _clusters_for(pools: PoolSet, job: JobSpec, asker: Asker) -> frozenset[tuple[str, int]]:
+    request = request_of(job, asker)
+    return frozenset(
+        (pool.name, number)
+        for pool in pools.pools_for(request)
+        for number, cluster in enumerate(pool.layout.clusters)
+        if all(rule.admits(cluster, request) for rule in pool.plan.cluster_validators)
+    )
+
+
+def _totals_by_cluster(pools: PoolSet, capacity: Capacity) -> dict[tuple[str, int], Amount]:
+    totals = {}
+    for pool in pools.by_name.values():
+        for number, (first, last) in enumerate(pool.layout.pods_of):
+            nodes = pool.layout.node[first * pool.layout.pod_slots : last * pool.layout.pod_slots]
+            sums = [int(column.sum()) for column in _totals(capacity, nodes[nodes != NO_NODE])]
+            totals[pool.name, number] = Amount(*sums)
+    return totals
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    total = Amount()
+    for amount in amounts:
+        total = total.plus(amount)
+    return total
+
+
+# What would help.
+
+
+def changes_for(pools: PoolSet, jobs: Jobs, asker: Asker) -> tuple[str, ...]:
+    """Each change of one thing by which these jobs would find a place, the smallest first."""
+    if len(jobs) > 1:
+        pools = PoolSet({name: _copied(pool) for name, pool in pools.by_name.items()})
+    found: list[tuple[float, str]] = []
+    both: list[tuple[float, str]] = []
+    for position in hardest_first(jobs)[:JOBS_TRIED_MAX]:
+        others = tuple(job for index, job in enumerate(jobs) if index != position)
+        beside = _beside(pools, others, asker)
+        if beside is not None:
+            found += _less(beside, jobs[position], asker)
+            found += _other_types(beside, jobs[position], asker)
+            if not found:
+                both += _less_of_both(beside, jobs[position], asker)
+    found += _other_kinds(pools, jobs, asker)
+    return tuple(text for _, text in sorted(found or both)[:CHANGES_MAX])
+
+
+def _room(pools: PoolSet, job: JobSpec, asker: Asker) -> int:
+    """How many tasks of a job could lie together: in one pool, as the search places them."""
+    request = request_of(job, asker)
+    return max((_room_in(pool, request) for pool in pools.pools_for(request)), default=0)
+
+
+def _room_in(pool: PoolIndex, request: Request) -> int:
+    slots = allowed(pool.table, pool.plan, request)
+    return int(tasks_that_fit(TableRows(pool.table, slots), request.need).sum())
+
+
+def _fits(pools: PoolSet, job: JobSpec, asker: Asker) -> bool:
+    return _room(pools, job, asker) >= job.tasks
+
+
+def _beside(pools: PoolSet, jobs: Jobs, asker: Asker) -> PoolSet | None:
+    """What is left once these jobs have found places; None if they do not."""
+    for position in hardest_first(jobs):
+        job = jobs[position]
+        spreads = pools.find((job,), asker, Choice("never"))
+        if isinstance(spreads, Reason):
+            return None
+        (spread,) = spreads
+        place = pools.place_of(spread.nodes[0])
+        assert place is not None, spread.nodes[0]
+        pool = place[0]
+        need = np.asarray([job.need.gpu_milli, job.need.cpu_milli, job.need.memory_bytes], dtype=np.int64)
+        taken = pool.released(
+            pool.layout.slot_of[list(spread.nodes)],
+            -need * np.asarray(spread.tasks, dtype=np.int64)[:, None],
+        )
+        pools = PoolSet({**pools.by_name, pool.name: taken})
+    return pools
+
+
+def _most(high: int, fits: Callable[[int], bool]) -> int:
+    """The largest number from 1 to `high` that fits, by halving; 0 if not even 1 does."""
+    if high < 1 or not fits(1):
+        return 0
+    low = 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _less(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[tuple[float, str]]:
+    """Fewer tasks of a job, or less for each."""
+    tasks = _room(pools, job, asker)
+    if 0 < tasks < job.tasks:
+        yield 1 - tasks / job.tasks, f"{job.name}: {_tasks_text(tasks)} instead of {job.tasks}"
+    for part in _parts_of(job.need):
+        steps = _most(part.steps_on(pools), partial(_fits_with, pools, job, asker, part))
+        if 0 < steps < part.asked:
+            less, asked = part.text(steps * part.step), part.text(part.amount)
+            yield 1 - steps * part.step / part.amount, f"{job.name}: {less} a task instead of {asked}"
+
+
+def _fits_with(pools: PoolSet, job: JobSpec, asker: Asker, part: "_Part", steps: int) -> bool:
+    return _fits(pools, part.given(job, steps), asker)
+
+
+def _tasks_text(tasks: int) -> str:
+    return f"{tasks} task" if tasks == 1 else f"{tasks} tasks"
+
+
+class _Part(Struct, frozen=True):
+    """One resource of what a task needs."""
+
+    name: str
+    unit: str
+    scale: int
+    """Of one unit, for people."""
+    step: int
+    amount: int
+
+    @property
+    def asked(self) -> int:
+        """In steps, rounded up."""
+        return -(-self.amount // self.step)
+
+    def steps_on(self, pools: PoolSet) -> int:
+        """As many as one node has available, and no more than asked for."""
+        tables = [pool.table for pool in pools.by_name.values()]
+        columns: dict[str, list[Numbers]] = {
+            "gpu_milli": [table.gpu for table in tables],
+            "cpu_milli": [table.cpu for table in tables],
+            "memory_bytes": [table.memory for table in tables],
+        }
+        most = max((int(column.max(initial=0)) for column in columns[self.name]), default=0)
+        return min(self.asked, most // self.step)
+
+    def given(self, job: JobSpec, steps: int) -> JobSpec:
+        """The same job with so much for each task."""
+        return replace(job, need=replace(job.need, **{self.name: steps * self.step}))
+
+    def text(self, amount: int) -> str:
+        """For people."""
+        return f"{amount / self.scale:g} {self.unit}"
+
+
+def _parts_of(need: Amount) -> list[_Part]:
+    gpu_step = MILLI if need.gpu_milli > MILLI else 100
+    parts = [
+        _Part("gpu_milli", "GPUs", MILLI, gpu_step, need.gpu_milli),
+        _Part("cpu_milli", "CPUs", MILLI, MILLI, need.cpu_milli),
+        _Part("memory_bytes", "GiB", GIB, GIB, need.memory_bytes),
+    ]
+    return [part for part in parts if part.amount > part.step]
+
+
+def _other_types(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[tuple[float, str]]:
+    node_types = {cluster.node_type for pool in pools.by_name.values() for cluster in pool.layout.clusters}
+    for node_type in sorted(node_types - {job.node_type}):
+        gpu_type, runs_programs = gpu_type_of(node_type)
+        if runs_programs == (job.program is not None) and _fits(
+            pools, replace(job, gpu_type=gpu_type), asker
+        ):
+            yield 1, f"{job.name}: {gpu_type} instead of {job.gpu_type}"
+
+
+def _other_kinds(pools: PoolSet, jobs: Jobs, asker: Asker) -> Iterator[tuple[float, str]]:
+    """Where a pool is for other work."""
+    for kind in KINDS:
+        other = replace(asker, kind=kind)
+        if kind != asker.kind and all(_fits(pools, job, other) for job in jobs):
+            if len(jobs) == 1 or _beside(pools, jobs, other) is not None:
+                yield 2, f"kind {kind} instead of {asker.kind}"
+            return
+
+
+def _less_of_both(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[tuple[float, str]]:
+    """Where no change of one thing helps: for each task what a node has, and as many tasks as then fit."""
+    small = job
+    for part in _parts_of(job.need):
+        small = part.given(small, max(1, part.steps_on(pools)))
+    tasks = min(job.tasks, _room(pools, small, asker))
+    if tasks and small != job:
+        parts = ", ".join(part.text(getattr(small.need, part.name)) for part in _parts_of(job.need))
+        yield 3, f"{job.name}: {_tasks_text(tasks)} of {parts}"

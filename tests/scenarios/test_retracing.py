@@ -1,0 +1,63 @@
+"""What agents chose is chosen once more from the logs of whole runs."""
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from core.placing.retracing import Outcome
+from scenarios.scenario import load_scenario, parse_scenario
+from tests.scenarios.retraced import Tally, logs_of, retrace
+
+CROWDED = parse_scenario(
+    """
+name: crowded
+survives: Many agents of one region bid at once for more than there is room for, and some of them die.
+fleet: {regions: 2, nodes: 24, workers: 4, nodes_per_rack: 4, agents: 6}
+workload:
+  - steady: {workloads: 120, hours: 0.5, compression: 10, minutes_median: 10, minutes_max: 60, gpus_max: 64, priority: 2}
+faults:
+  - message_loss: {share: 0.05}
+  - message_reorder: {share: 0.2}
+  - crash_each: {times: 2, down_seconds: [0.1, 10]}
+  - node_crash: {times: 6, down_seconds: [1, 60]}
+  - submission_storm: {after_seconds: [150, 200], workloads: 40, seconds: 3, priority: 6, minutes_median: 0.5, minutes_max: 2, gpus_max: 16}
+calm: {minutes: 300}
+""",
+    "crowded.yaml",
+)
+RUNS = [
+    *((name, 1) for name in ("preemption_storm", "thundering_herd", "everything_at_once")),
+    *((CROWDED.name, seed) for seed in (1, 2)),
+    ("upgrade_old_log", 1),
+]
+"""The last begins with what an earlier build left behind."""
+
+
+def tally_of(name: str, seed: int) -> tuple[Tally, Tally]:
+    """As the views say, and without the rows that they name. For a pool of processes."""
+    logs = logs_of(CROWDED if name == CROWDED.name else load_scenario(name), seed)
+    whole, blind = Tally(), Tally()
+    for log, facts in logs.items():
+        retrace(log, facts, whole)
+        retrace(log, facts, blind, forgets_rows=True)
+    return whole, blind
+
+
+def test_every_claim_of_a_run_is_chosen_again_as_it_was() -> None:
+    """P27: of each placement of each run, replay at its sequence chooses the same nodes.
+
+    Among them are claims made after conflicts, over victims, on rows that only the agent knew, and of one agent's bid by
+    another. Without the rows that the views name, some would come out otherwise.
+    """
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        tallies = list(pool.map(tally_of, *zip(*RUNS, strict=True)))
+    wholes = [whole for whole, _ in tallies]
+    assert [] == [problem for whole in wholes[:-1] for problem in whole.problems]
+    *new, old = (set(whole.outcomes) for whole in wholes)
+    assert [{Outcome.EQUAL}] * len(new) == new
+    assert {Outcome.EQUAL, Outcome.UNKNOWN} == old
+    for what in ("with_learnt", "with_victims", "tried_again"):
+        assert sum(getattr(whole, what) for whole in wholes) >= 10, what
+    assert sum(whole.by_another for whole in wholes) >= 1
+    assert max(len(whole.agents) for whole in wholes) == 12
+    assert len({unit for whole in wholes for unit in whole.units}) >= 3
+    assert sum(len(blind.problems) for _, blind in tallies) >= 10
