@@ -17,6 +17,7 @@ from core.nouns.ids import AttemptKey
 from core.nouns.placement import SEARCH, Claim
 from core.nouns.reasons import Reason
 from core.placing.classes import INVALID, Plan, RequestClass
+from core.placing.extents import Extents
 from core.placing.layout import NO_NODE, RACKS_PER_POD
 from core.placing.overlay import Overlay
 from core.placing.picking import SURVIVORS_MAX, Choice, best_of, some_of
@@ -26,9 +27,10 @@ from core.placing.pools import PoolIndex, whole_of
 from core.placing.rows import TableRows
 from core.rules.placement.rule import Flags, Numbers
 
-IN_POOL, ROOM, LARGE_ENOUGH, STRIPE, BEST, SOME, TIGHTEST, DRAW = (
+IN_POOL, ROOM, KEPT_FREE, LARGE_ENOUGH, STRIPE, BEST, SOME, TIGHTEST, DRAW = (
     "in_pool",
     "room",
+    "kept_free",
     "large_enough",
     "stripe",
     "best",
@@ -36,8 +38,12 @@ IN_POOL, ROOM, LARGE_ENOUGH, STRIPE, BEST, SOME, TIGHTEST, DRAW = (
     "tightest",
     "draw",
 )
-"""What narrows a choice down beside the rules: what is there, nodes with room for a task, units with room for all, the agent's
-own pods, N0, as many as a refinement looks at, the smallest unit that is large enough, and chance."""
+"""What narrows a choice down beside the rules: what is there, nodes with room for a task, what a pool's reserve and limit leave
+of them, units with room for all, the agent's own pods, N0, as many as a refinement looks at, the smallest unit that is large enough, and chance."""
+
+
+SPREAD, PACK = "spread", "pack"
+"""What a job's topology asks for."""
 
 
 class Unit(StrEnum):
@@ -46,6 +52,7 @@ class Unit(StrEnum):
     NODE = "node"
     RACK = "rack"
     POD = "pod"
+    ZONE = "zone"
     CLUSTER = "cluster"
     POOL = "pool"
 
@@ -156,9 +163,11 @@ def _explained(job: str, found: JobFound) -> JobChoice:
     """Called while everything is as it was when the job found its place."""
     whole = whole_of(found.request, found.tasks)
     if whole is not None and len(found.slots) == 1:
-        one = found.pool.class_of(whole)
-        return _of_node(job, found, one)
-    return _of_gang(job, found, found.pool.class_of(found.request))
+        return _of_node(job, found, found.pool.class_within(whole, 1))
+    one = found.pool.class_within(found.request, found.tasks)
+    if found.request.spread or found.request.pack:
+        return _as_asked(job, found, one)
+    return _of_gang(job, found, one)
 
 
 class _Funnel:
@@ -217,7 +226,9 @@ class _Sieve(_Funnel):
         rows = TableRows(pool.table, slice(0, layout.slots))
         for node_rule in plan.node_validators:
             self.keep(node_rule.name, node_rule.allows(rows, request))
-        self.keep(ROOM, self.one.key != INVALID)
+        self.keep(ROOM, pool.class_of(request).key != INVALID)
+        if pool.bounds.concern(request):
+            self.keep(KEPT_FREE, self.one.key != INVALID)
 
     def preferences(self, choice: Choice) -> None:
         """As core/placing/picking.py picks one task's node."""
@@ -277,6 +288,24 @@ def _of_node(job: str, found: JobFound, one: RequestClass) -> JobChoice:
 
 
 # A gang.
+
+
+def _as_asked(job: str, found: JobFound, one: RequestClass) -> JobChoice:
+    """Spread over units, or packed into one, because its topology says so."""
+    pool, layout, request = found.pool, found.pool.layout, found.request
+    sieve = _Sieve(pool, one)
+    sieve.validators()
+    extent = request.spread or request.pack
+    of_row = Extents(layout).of_row[extent]
+    units = {int(of_row[slot // layout.rack_slots]) for slot, _ in found.slots}
+    return JobChoice(
+        job=job,
+        pool=pool.name,
+        unit=Unit(extent),
+        steps=tuple(sieve.steps),
+        decided_by=SPREAD if request.spread else PACK,
+        chosen=f"{len(units)} {extent}{'s' if len(units) > 1 else ''}",
+    )
 
 
 def _of_gang(job: str, found: JobFound, one: RequestClass) -> JobChoice:

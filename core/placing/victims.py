@@ -39,16 +39,16 @@ def find_with_victims(
     """
     candidates = candidates_under(capacity, asker.priority)
 
-    def tried(victims: Sequence[Victim]) -> Spreads | Reason:
+    def tried(victims: Sequence[Victim], watch: Callable[[JobFound], None] = unwatched) -> Spreads | Reason:
         left = {} if owners is None else _left_by(owners, victims)
-        return pools.released(freed_by(capacity, victims), left).find(jobs, asker, choice)
+        return pools.released(freed_by(capacity, victims), left).find(jobs, asker, choice, watch=watch)
 
     if not candidates or isinstance(tried(candidates), Reason):
         return Reason.NO_CAPACITY
     chosen = _shortest_prefix(candidates, tried)
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
     chosen = _shortest_prefix(chosen, tried)
-    spreads = pools.released(freed_by(capacity, chosen)).find(jobs, asker, choice, watch=watch)
+    spreads = tried(chosen, watch)
     assert not isinstance(spreads, Reason), spreads
     short = _short_of_room(pools, jobs, spreads)
     if owners is not None:

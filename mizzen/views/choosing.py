@@ -11,9 +11,11 @@ from core.fact import Fact
 from core.images import RegionImage
 from core.nouns.ids import AttemptKey, LogName, RegionName, region_log
 from core.nouns.placement import Claim
+from core.placing.placer import SECTIONS
 from core.placing.retracing import (
     BEST,
     DRAW,
+    KEPT_FREE,
     LARGE_ENOUGH,
     ROOM,
     STRIPE,
@@ -36,6 +38,7 @@ FACTS_MAX = 200_000
 """Facts of a region that are folded for one answer, where its log's file is not here: some seconds' worth."""
 WORDS = {
     ROOM: "room for a task",
+    KEPT_FREE: "what its pool keeps free",
     LARGE_ENOUGH: "room for all tasks",
     STRIPE: "the agent's stripe",
     BEST: "the agent's best few",
@@ -94,7 +97,7 @@ async def _image_at(bus: Bus, log: LogName, sequence: int, directory: Path | Non
         return image
     if sequence > FACTS_MAX:
         raise CommandError(f"the file of {log} is not here, and {sequence} facts are too many to ask for")
-    image = RegionImage.empty(("capacity", "maintenance"))
+    image = RegionImage.empty(SECTIONS)
     if sequence:
         async for fact in each_from(bus, log, 1, sequence):
             image.fold(fact)

@@ -43,7 +43,7 @@ from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import EndCause, Phase
 from core.placing.overlay import Overlay
 from core.placing.picking import Choice
-from core.placing.placer import Found, Placer
+from core.placing.placer import SECTIONS, Found, Placer
 from core.placing.pool_set import Asker
 from core.placing.retracing import Outcome
 from mizzen.answers import CommandError
@@ -222,7 +222,7 @@ async def test_waits_for_its_victims(place: Place) -> None:
 @virtual
 async def test_choice_is_made_again_from_the_log_as_the_reader_tells_it(place: Place) -> None:
     """P27: where the log's file is not at hand, its facts up to the claim's view are; no later one counts."""
-    image = folded(RegionImage.empty(), REGION)
+    image = folded(RegionImage.empty(SECTIONS), REGION)
     held = promised(a_claim("w-9", placed={2: 1}, gpus=8))
     jobs = (a_job(1, 2, name="reader"), a_job(3, 8, name="trainer"))
     choice = Choice("w-1.1.a0", stripes=2)
