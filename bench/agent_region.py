@@ -8,6 +8,7 @@ import numpy as np
 from components.agent_state import AgentState
 from components.allocation_agent import AllocationAgent
 from core.component import Images, RowsTold
+from core.events.pools import PoolChanged
 from core.events.region import AttemptEnded, ClaimGranted, NodesJoined
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import RegionImage
@@ -15,6 +16,7 @@ from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import AgentName, ClaimId, RegionName, WorkerName, WorkloadId, region_log
 from core.nouns.instant import SECOND, Instant
 from core.nouns.placement import Claim, Spread, View
+from core.nouns.pool import PoolSettings
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause, JobSpec, Kind
 from core.placing.placer import SECTIONS
@@ -26,6 +28,7 @@ LOG = region_log(EAST)
 NODES_A_WORKER, NODES_A_RACK, ZONES, POWER_DOMAINS = 1_000, 16, 4, 20
 GPUS, CPUS_MILLI, MEMORY = 8, 128_000, 2 << 40
 GPU_TYPE = "H100"
+POOL = "training"
 USED_SHARE = 0.84
 """Of GPUs that are held, as in the specification's own measurements (§6.4)."""
 
@@ -33,7 +36,7 @@ USED_SHARE = 0.84
 class AgentRegion:
     """The region, its agent, and what happens there one fact at a time."""
 
-    def __init__(self, nodes: int, seed: int = 1) -> None:
+    def __init__(self, nodes: int, rules: str = "plain", seed: int = 1) -> None:
         self.nodes = nodes
         self.dice = random.Random(seed)
         self._sequence = 0
@@ -45,6 +48,7 @@ class AgentRegion:
         at = Instant(0)
         self.state: AgentState = self.agent.initial(Images(at, None, {LOG: (image, self._sequence)}))
         self._small: list[WorkloadId] = []
+        self.set_rules(rules)
 
     def _fact(self, event: Event | Note) -> Fact:
         self._sequence += 1
@@ -93,6 +97,10 @@ class AgentRegion:
             View(0),
         )
         return ClaimGranted(workload, 1, claim, is_merged=False)
+
+    def set_rules(self, rules: str) -> None:
+        """Every pool is searched by this rule set from now on."""
+        self.agent.evolve(self.state, self._fact(PoolChanged(POOL, PoolSettings(rules))))
 
     def happen(self) -> None:
         """One change of one node, as the region's log tells it: one GPU is granted or comes free."""

@@ -247,6 +247,21 @@ class NodeTable:
 
     # Reading.
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of its columns."""
+        columns = (
+            self.gpu,
+            self.cpu,
+            self.memory,
+            self.gpu_total,
+            self.is_open,
+            self.upkeep,
+            self.owner,
+            self.island,
+        )
+        return sum(column.nbytes for column in columns)
+
     def is_empty(self, at: Changed) -> Flags:
         """Which of these rows a reserve counts: open, and all their GPUs available."""
         total = self.gpu_total[at]
