@@ -11,6 +11,7 @@ source    spec E-P1; Protean §5: 14 ms on a hit, 88 ms on a miss, hit ratio 0.9
 # rows: E-P1
 
 import random
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -50,6 +51,8 @@ def run(_: Path, *, is_quick: bool) -> Findings:
     region.set_rules("default")
     refined = measured(region, repeats // 3)
     figures |= {f"default_{name.removeprefix('pick_')}": refined[name] for name in WITH_DEFAULT}
+    figures |= _percentiles("fold", region.fold_spans, 1e6, "us")
+    figures["process_megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_000
     figures |= never_figures(region)
     figures |= explain_figures(region)
     return Findings(

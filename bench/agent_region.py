@@ -1,6 +1,7 @@
 """A region of many nodes, partly held, and an agent that follows it: what the benchmarks of agents search."""
 
 import random
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -48,6 +49,8 @@ class AgentRegion:
         at = Instant(0)
         self.state: AgentState = self.agent.initial(Images(at, None, {LOG: (image, self._sequence)}))
         self._small: list[WorkloadId] = []
+        self.fold_spans: list[float] = []
+        """What each change cost the agent: the fact in its image, and the row told beside it in its arrays. Seconds."""
         self.set_rules(rules)
 
     def _fact(self, event: Event | Note) -> Fact:
@@ -117,9 +120,14 @@ class AgentRegion:
             self._small.append(event.workload)
         fact = self._fact(event)
         touched = touched_by(capacity, fact)
+        begun = time.perf_counter()
         self.agent.evolve(self.state, fact)
+        folded = time.perf_counter()
         rows = RowsTold(LOG, self._sequence, pack_rows(capacity, touched))
-        self.agent.evolve(self.state, Fact(NO_LOG, 0, fact.at, "bench", "bench", rows))
+        note = Fact(NO_LOG, 0, fact.at, "bench", "bench", rows)
+        told = time.perf_counter()
+        self.agent.evolve(self.state, note)
+        self.fold_spans.append(folded - begun + time.perf_counter() - told)
 
 
 def _shares() -> list[float]:
