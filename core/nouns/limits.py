@@ -167,7 +167,8 @@ CONTROL_ASK_AGAIN: Nanoseconds = seconds(10)
 CONTROL_SILENCE_MAX: Nanoseconds = seconds(30)
 """A controller that has answered nothing for so long, though it was asked, is unreachable."""
 CONTROL_ASKED_MAX = 4_096
-"""Operations in one request: some 240 KiB and their reasons. The rest follows once these have been begun."""
+"""Operations in one request: some 240 KiB and their reasons. Those with the nearest deadlines come first, and the rest
+follows once these have been begun."""
 CONTROLLED_TASKS_MAX = 30_000
 """Of a service that has a controller: twice the largest job of Twine. Which of them are unhealthy and which are acknowledged is
 always told in full, in 300 KB at most: less than half a message, so that the other half is there for what is asked."""
