@@ -228,6 +228,9 @@ AHEAD_SHOWN_MAX = 10
 HOLDERS_SHOWN_MAX = 5
 """Workloads that are named to whoever asks what holds a region's capacity."""
 
+JOIN_PROBLEMS_MAX = 50
+"""Told to whoever started a worker that may not join: what people read of a list, and far from what a message holds."""
+
 # Auditing.
 AUDIT_INTERVAL: Nanoseconds = seconds(300)
 """Between full checks; each fact is checked as it is folded all the same."""
@@ -249,6 +252,8 @@ NEED_MAX = 1 << 53
 """Of one resource, by one task: what a JSON number holds exactly, and far from what an array's 64 bits cannot."""
 NODE_NUMBERS_MAX = 1 << 24
 """Above every number of a node or a rack: images and views are arrays as long as the highest."""
+WORKER_NODES_MAX = 50_000
+"""Nodes that one worker serves: its loss and its return name each of them in one fact, whatever their numbers."""
 
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
 assert PRESENCE_SILENCE_MAX > 5 * PRESENCE_INTERVAL
@@ -261,6 +266,7 @@ assert 2 * NUMBER_BYTES_MAX * CONTROLLED_TASKS_MAX < MESSAGE_BYTES_MAX // 2
 assert (
     2 * NUMBER_BYTES_MAX * RUNS_AT_ONCE_MAX + RUNS_AT_ONCE_MAX + 4 * REASON_LENGTH_MAX < FACT_BYTES_MAX - 1024
 )
+assert NUMBER_BYTES_MAX * WORKER_NODES_MAX + 4 * NAME_LENGTH_MAX < FACT_BYTES_MAX - 1024
 assert READ_BYTES_MAX < MESSAGE_BYTES_MAX
 assert IMAGE_PAGE_BYTES < MESSAGE_BYTES_MAX
 assert LISTED_BYTES_MAX < MESSAGE_BYTES_MAX

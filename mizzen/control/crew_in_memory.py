@@ -4,7 +4,7 @@ It looks at the region's image and says what it has done, as they do. A stop tak
 told, and until then its task is unavailable.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core.images.control import AttemptControl, OperationRow, TaskPhase, TaskRow
@@ -14,9 +14,9 @@ from core.messages.store import RecordEnd, RecordJoin, RecordLoss, RecordReturn,
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import AgentName, ClaimId, TenantName, WorkerName
 from core.nouns.instant import Instant, Nanoseconds, after
-from core.nouns.limits import OPERATIONS_AT_ONCE_MAX
+from core.nouns.limits import OPERATIONS_AT_ONCE_MAX, WORKER_NODES_MAX
 from core.nouns.operation import WHOLE, Answer, ControlSpec, OperationKind, OperationPhase, TaskMove
-from core.nouns.placement import Claim, Spread, View, numbers_in, runs_of
+from core.nouns.placement import Claim, Spread, View, runs_of
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, JobSpec, Kind
 from core.rules.operations import leaves_its_node, may_move_back
@@ -25,6 +25,8 @@ from mizzen.control.region_in_memory import REGION, WORKLOAD, RegionInMemory
 NODE = Amount(gpu_milli=1000)
 """Each node has room for one task."""
 GPU_TYPE = "H100"
+GROUPS_MAX = 500
+"""Runs of nodes of one worker, so that its join fits a fact however long its domain's name is."""
 
 
 class Shape(NamedTuple):
@@ -50,8 +52,12 @@ class CrewInMemory:
         self._jobs = shape.jobs
         self._ready: dict[tuple[int, int, int], Instant] = {}
         """By epoch, task and run, when it is healthy."""
+        self._workers: dict[str, list[WorkerName]] = {}
         for name, nodes in domains.items():
-            region.command(RecordJoin(REGION, _inventory(name, nodes)))
+            inventories = _inventories(name, nodes)
+            self._workers[name] = [inventory.worker for inventory in inventories]
+            for inventory in inventories:
+                region.command(RecordJoin(REGION, inventory))
         assert self._award(), "there are nodes for all of its tasks"
         self._start_gang()
 
@@ -118,11 +124,13 @@ class CrewInMemory:
 
     def lose(self, domain: str) -> None:
         """Nothing is heard of these nodes any more."""
-        self._region.command(RecordLoss(REGION, WorkerName(domain), self._region.sequence))
+        for worker in self._workers.get(domain, ()):
+            self._region.command(RecordLoss(REGION, worker, self._region.sequence))
 
     def restore(self, domain: str) -> None:
         """They are back, and empty."""
-        self._region.command(RecordReturn(REGION, WorkerName(domain), self._region.sequence))
+        for worker in self._workers.get(domain, ()):
+            self._region.command(RecordReturn(REGION, worker, self._region.sequence))
 
     # Carrying out.
 
@@ -252,12 +260,23 @@ class CrewInMemory:
         return attempt is not None and attempt.phase is AttemptPhase.GRANTED
 
 
-def _inventory(domain: str, nodes: Iterable[int]) -> Inventory:
-    """One worker, whose nodes fail together."""
-    groups = tuple(
-        NodeGroup(first, last + 1 - first, NODE, GPU_TYPE, first, 1, power_domain=domain, runs_programs=True)
-        for first, last in runs_of(nodes)
-    )
-    inventory = Inventory(WorkerName(domain), groups)
-    assert inventory.numbers() == numbers_in(runs_of(nodes))
-    return inventory
+def _inventories(domain: str, nodes: Sequence[int]) -> list[Inventory]:
+    """A worker, or as many as it takes to serve so many nodes, which fail together."""
+    parts = [
+        runs[at : at + GROUPS_MAX]
+        for first in range(0, len(nodes), WORKER_NODES_MAX)
+        for runs in (runs_of(nodes[first : first + WORKER_NODES_MAX]),)
+        for at in range(0, len(runs), GROUPS_MAX)
+    ]
+    return [
+        Inventory(
+            WorkerName(domain if number == 0 else f"{domain} {number}"),
+            tuple(
+                NodeGroup(
+                    first, last + 1 - first, NODE, GPU_TYPE, first, 1, power_domain=domain, runs_programs=True
+                )
+                for first, last in runs
+            ),
+        )
+        for number, runs in enumerate(parts)
+    ]

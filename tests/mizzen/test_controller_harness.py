@@ -254,6 +254,16 @@ async def test_lost_domain_moves_to_spares() -> None:
     assert ([], 0) == (harness.unavailable(), harness.node_of(1))
 
 
+async def test_large_domain_of_scattered_tasks_is_lost_whole() -> None:
+    """T23: every second task of some thousands, which are more sorts of nodes than one fact could tell of."""
+    east = list(range(0, 3_000, 2))
+    harness = ControllerHarness(Says(none_of), tasks=3_000, domains={"east": east}, takes_seconds=10)
+    await harness.lose("east")
+    assert east == harness.unavailable()
+    await harness.restore("east")
+    await harness.until(lambda: not harness.unavailable())
+
+
 async def test_jobs_are_told_apart() -> None:
     """Tasks of the second job have numbers of their own; a job that grows or shrinks asks for it."""
     harness = ControllerHarness(
