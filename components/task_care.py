@@ -47,6 +47,7 @@ from core.nouns.limits import (
 from core.nouns.operation import OperationKind, OperationPhase, TaskMove, job_and_rank
 from core.nouns.placement import Spread
 from core.nouns.workload import EndCause
+from core.rules.ends import is_completed
 from core.rules.operations import leaves_its_node, may_move_back, returns_here
 from core.rules.places import is_drained, keeps_away
 
@@ -218,8 +219,7 @@ class _Tasks:
 
     def _end_or_order(self) -> bool:
         """Whether it is over, or has to be: then nothing more is to be said of it."""
-        tasks = self.control.tasks.values()
-        if all(task.phase is TaskPhase.GONE and task.cause == EndCause.COMPLETED for task in tasks):
+        if is_completed(self.control):
             self._say_once("end", RecordEnd(self.region, *self.key, EndCause.COMPLETED))
             return True
         if self._failed_too_often() is not None:

@@ -175,7 +175,9 @@ class CrewInMemory:
         row = self.row()
         if row is not None:
             self._jobs = row.jobs  # The next attempt is as its user wants it now.
-        self._region.command(RecordEnd(REGION, WORKLOAD, self.epoch, cause))
+        whole = row.tasks.get(WHOLE) if row is not None else None
+        run = whole.run if whole is not None else 0
+        self._region.command(RecordEnd(REGION, WORKLOAD, self.epoch, cause, run=run))
         self._region.closed(self.epoch, cause)
         self._ready.clear()
 
