@@ -48,7 +48,7 @@ from core.nouns.operation import OperationKind, OperationPhase, TaskMove, job_an
 from core.nouns.placement import Spread
 from core.nouns.workload import EndCause
 from core.rules.ends import is_completed
-from core.rules.operations import leaves_its_node, may_move_back, returns_here
+from core.rules.operations import leaves_its_node, may_move_back, may_return, returns_here
 from core.rules.places import is_drained, keeps_away
 
 BY_ITSELF = (EndCause.TASK_FAILED, EndCause.START_FAILED, EndCause.NODE_FAILED)
@@ -420,9 +420,11 @@ class _Tasks:
         capacity, maintenance = self.image.capacity, self.image.maintenance
         is_kept_away = keeps_away(capacity, maintenance, task.node)
         if operation.kind is OperationKind.MOVE and returns_here(operation):
+            is_early = operation.source in maintenance.rows
             if is_drained(capacity, task.node):
-                return self.now, False
-            if operation.source in maintenance.rows:
+                may_stay = not is_early and not is_kept_away and may_return(capacity, task, self.now)
+                return self.now, may_stay
+            if is_early:
                 return None, True
             # It is over. Its node is waited for as a start would be, and then it goes elsewhere after all.
             return (after(seen, START_SPAN), False) if is_kept_away else (self.now, True)
