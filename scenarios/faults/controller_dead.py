@@ -21,7 +21,11 @@ class ControllerDead(Fault, frozen=True):
         """One that is alive."""
         controllers = stage.controllers
         stage.has_struck = False
-        meant = [part for part in controllers.parts if self.called in ("", part.called)]
+        meant = [
+            part
+            for part in controllers.parts
+            if self.called in ("", part.called) and controllers.is_alive(part)
+        ]
         if not meant:
             return
         part = meant[stage.dice.randrange(len(meant))]
