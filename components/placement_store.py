@@ -59,6 +59,7 @@ from core.nouns.reasons import Reason
 from core.rows import pack_rows
 from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room, victims_needed
 from core.rules.destruction import budget_of, is_free, may_order
+from core.rules.ends import may_end
 from core.touched import touched_by
 
 
@@ -369,11 +370,9 @@ class PlacementStore:
     def _end(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, RecordEnd)
-        row = self._live(state, message.workload, message.epoch)
-        if row is None:
-            return NOTHING
         held = state.image.capacity.holding(message.workload, message.epoch)
-        assert held is not None, message
+        if held is None or not may_end(state.image, message):
+            return NOTHING
         freed = gpu_milli_of(held.claim.jobs)
         about = (message.workload, message.epoch)
         ended = AttemptEnded(*about, message.cause, message.exit_code, freed, message.failed_nodes)

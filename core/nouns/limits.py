@@ -196,7 +196,9 @@ CONTROLLER_SPAN: Nanoseconds = seconds(30)
 DOCKETS_MAX = 10_000
 """Attempts that a controller's process remembers; of the one heard longest ago it only forgets what it said last."""
 MOVE_PATIENCE: Nanoseconds = seconds(60)
-"""How long a task that somebody wanted elsewhere waits for a place there before it starts again where it was."""
+"""How long a task that somebody wanted elsewhere, or that stopped to return to a node that is drained meanwhile, waits for a
+place there before it starts again where it was.
+"""
 PLACE_AGAIN: Nanoseconds = seconds(5)
 """Between tries to find a node for a task that has none."""
 TASKS_LOOK: Nanoseconds = seconds(0.05)
@@ -280,6 +282,7 @@ SETTINGS: dict[str, int] = {
     "destruction_min": DESTRUCTION_MIN,
     "destruction_share": DESTRUCTION_SHARE,
     "grace": GRACE,
+    "move_patience": MOVE_PATIENCE,
     "open_bid_span": OPEN_BID_SPAN,
     "presence_silence_max": PRESENCE_SILENCE_MAX,
     "promise_span": PROMISE_SPAN,

@@ -19,7 +19,7 @@ from core.nouns.operation import WHOLE, Answer, ControlSpec, OperationKind, Oper
 from core.nouns.placement import Claim, Spread, View, runs_of
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, JobSpec, Kind
-from core.rules.operations import leaves_its_node, may_move_back
+from core.rules.operations import leaves_its_node, may_move_back, may_return, may_return_from
 from mizzen.control.region_in_memory import REGION, WORKLOAD, RegionInMemory
 
 NODE = Amount(gpu_milli=1000)
@@ -135,8 +135,8 @@ class CrewInMemory:
     # Carrying out.
 
     def due(self) -> Instant | None:
-        """When the next task is healthy."""
-        return min(self._ready.values(), default=None)
+        """When the next task is healthy, or has looked elsewhere for long enough."""
+        return min((*self._ready.values(), *self._returns()), default=None)
 
     def look(self) -> bool:
         """Do what can be done now; whether there was anything."""
@@ -179,11 +179,29 @@ class CrewInMemory:
         nodes = (node for spread in held.claim.spreads for node in spread.nodes)
         return comes_back and any(self._region.is_drained(node) for node in nodes)
 
+    def _returns(self) -> list[Instant]:
+        """When tasks may return to nodes that were drained while they were away."""
+        row = self.row()
+        if row is None:
+            return []
+        comes_back = [
+            row.tasks[operation.task]
+            for operation in row.operations.values()
+            if operation.phase is OperationPhase.BEGUN
+            and operation.answer is Answer.STOP_AND_RETURN
+            and operation.task in row.tasks
+        ]
+        away = [task for task in comes_back if task.phase is TaskPhase.GONE and task.node >= 0]
+        times = [may_return_from(self._region.capacity, task) for task in away]
+        return [at for at in times if at > self._region.now]
+
     def _end(self, cause: EndCause) -> None:
         row = self.row()
         if row is not None:
             self._jobs = row.jobs  # The next attempt is as its user wants it now.
-        self._region.command(RecordEnd(REGION, WORKLOAD, self.epoch, cause))
+        whole = row.tasks.get(WHOLE) if row is not None else None
+        run = whole.run if whole is not None else 0
+        self._region.command(RecordEnd(REGION, WORKLOAD, self.epoch, cause, run=run))
         self._region.closed(self.epoch, cause)
         self._ready.clear()
 
@@ -217,9 +235,12 @@ class CrewInMemory:
         """Where one task goes; takes that node out of those that are free."""
         number = operation.task
         comes_back = operation.answer is Answer.STOP_AND_RETURN
+        is_early = comes_back and operation.source in self._region.image.maintenance.rows
         if comes_back and task.node >= 0 and self._region.is_drained(task.node):
-            return [TaskMove(number, task.node, free.pop(0))] if free else []
-        if comes_back and operation.source in self._region.image.maintenance.rows:
+            may_stay = not is_early and may_return(self._region.capacity, task, self._region.now)
+            if free or not may_stay:
+                return [TaskMove(number, task.node, free.pop(0))] if free else []
+        if is_early:
             return []  # It returns when that is over.
         if number == WHOLE:
             return [TaskMove(WHOLE, -1, -1)] if self._may_gang_return() else []
