@@ -128,6 +128,7 @@ ROUTES: dict[type[Message], Route] = {
     workers.EndRecorded: WORKER,
     workers.InventoryWanted: WORKER,
     workers.WorkerInventory: BROKER,
+    workers.JoinRefused: WORKER,
     workers.WorkerBeat: BROKER,
     workers.WorkerReport: BROKER,
     workers.BeatHeard: WORKER,

@@ -218,7 +218,7 @@ class _Gang:
         failed = self._first_failed()
         exit_code = failed[1].exit_code if failed else 0
         nodes = self._failed_nodes(*failed) if failed else ()
-        return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code, nodes)
+        return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code, nodes, self.run)
 
     def _failed_nodes(self, worker: WorkerName, share: TasksState) -> tuple[int, ...]:
         """As its worker said; of a share that vanished only where it had but one node, for no other is surely to blame."""
@@ -253,7 +253,7 @@ class _Gang:
         if is_kept_away and cause is None and after(self.known.changed, START_SPAN) <= now:
             cause = self._why_elsewhere(operation)
         if cause is not None:
-            return Care((RecordEnd(self.region, *self.key, cause),), again)
+            return Care((RecordEnd(self.region, *self.key, cause, run=self.run),), again)
         ended = {
             Part(worker, WHOLE, self.run): share
             for worker, share in self.shares.items()

@@ -43,6 +43,7 @@ def request_of(
         for number, operation in row.operations.items()
         if operation.phase is OperationPhase.ASKED
     ]
+    asked.sort(key=_urgency)
     done = [(number, operation) for number, operation in row.operations.items() if not operation.is_live]
     request = TaskControlRequest(
         tenant=TenantName(row.tenant),
@@ -63,10 +64,10 @@ def request_of(
 
 
 def _with_what_fits(request: TaskControlRequest) -> TaskControlRequest:
-    """The first of what is asked, each with the notice that calls for it, and other notices as there is room.
+    """The most urgent of what is asked, each with the notice that calls for it, and other notices as there is room.
 
-    Which tasks are down is never cut: a controller that knew of a part would give away what is left. What is asked for later
-    comes up once these have been begun.
+    Which tasks are down is never cut: a controller that knew of a part would give away what is left. What has no room comes up
+    once these have been begun; one that is too long for what is left keeps none out that is not.
     """
     left = REQUEST_BYTES_MAX - len(encode(replace(request, requests=(), notices=())))
     notices = {notice.notice: notice for notice in request.notices}
@@ -76,7 +77,7 @@ def _with_what_fits(request: TaskControlRequest) -> TaskControlRequest:
         fresh = [notices[one.notice]] if one.notice in notices and one.notice not in told else []
         size = sum(len(encode(part)) for part in (one, *fresh))
         if size > left:
-            break
+            continue
         left -= size
         asked.append(one)
         told.update(notice.notice for notice in fresh)
@@ -95,6 +96,12 @@ def says_something(row: AttemptControl) -> bool:
         operation.phase is OperationPhase.ASKED or not operation.is_live
         for operation in row.operations.values()
     )
+
+
+def _urgency(asked: tuple[int, OperationRow]) -> tuple[bool, int, int]:
+    """What begins unasked comes first, the nearest deadline before the others: what is held may wait in front of nothing."""
+    number, operation = asked
+    return not operation.deadline, operation.requested_at + operation.deadline, number
 
 
 def _asked(number: int, operation: OperationRow, now: Instant) -> OperationAsked:

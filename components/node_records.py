@@ -7,9 +7,9 @@ shows that it no longer applies.
 from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
+from components.joining import is_too_large, joining
 from components.run_records import leaves
 from components.store_state import StoreState
-from core.codec import encode
 from core.component import NOTHING, Decision
 from core.events.control import (
     DomainLost,
@@ -18,9 +18,8 @@ from core.events.control import (
     NodesClosed,
     NodesOpened,
     Runs,
-    ScopeJoined,
 )
-from core.events.region import NodesJoined, NodesLost, NodesReturned
+from core.events.region import NodesLost, NodesReturned
 from core.fact import Event
 from core.images.capacity import Capacity
 from core.messages.base import Envelope, Message
@@ -37,10 +36,8 @@ from core.messages.nodes import (
     UndrainNodes,
 )
 from core.messages.store import RecordJoin, RecordLoss, RecordReturn
-from core.nouns.fleet import Inventory
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.limits import (
-    FACT_BYTES_MAX,
     MAINTENANCE_AHEAD_MAX,
     MAINTENANCE_LEAD_MAX,
     MAINTENANCE_SPAN_MAX,
@@ -49,12 +46,11 @@ from core.nouns.limits import (
     RUNS_AT_ONCE_MAX,
     SCOPE_NAMES_MAX,
 )
-from core.nouns.maintenance import ClosureKind, MaintenancePhase, Scope
+from core.nouns.maintenance import ClosureKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.operation import DRAIN, MAINTENANCE, OperationKind, OperationPhase
 from core.nouns.placement import numbers_in, runs_of
 from core.nouns.reasons import Reason
-from core.rules.inventory import is_sound, numbered
-from core.rules.places import joining_in, nodes_in
+from core.rules.places import nodes_in
 
 QUARANTINE = "quarantine"
 SUSPICION = "suspicion"
@@ -109,18 +105,7 @@ class NodeRecords:
     def _join(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, RecordJoin)
-        capacity = state.image.capacity
-        inventory = numbered(message.inventory, capacity)
-        if (
-            not is_sound(inventory)
-            or inventory.worker in capacity.workers
-            or any(capacity.has_node(node) for node in inventory.numbers())
-        ):
-            return NOTHING
-        joined = _scopes_joined(state, inventory)
-        if joined is None:
-            return NOTHING
-        return Decision(events=(NodesJoined(inventory.worker, inventory), *joined))
+        return joining(state, message)
 
     def _loss(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -200,9 +185,10 @@ class NodeRecords:
             message.reason,
             message.deadline,
             message.by,
-            scope=message.scope,
+            # Whoever named nodes meant these alone; of any other scope more may join.
+            scope=message.scope if message.scope.kind is not ScopeKind.NODE else None,
         )
-        if _is_too_large(closed):
+        if is_too_large(closed):
             return refused(Reason.TOO_LARGE, (SCATTERED,))
         return answered(NodesAnswered(source, len(nodes), message.revision + 1), closed)
 
@@ -269,7 +255,7 @@ class NodeRecords:
             message.reason,
             message.by,
         )
-        if _is_too_large(planned):
+        if is_too_large(planned):
             return refused(Reason.TOO_LARGE, (SCATTERED,))
         return answered(NodesAnswered(name, len(nodes), state.image.maintenance.revision), planned)
 
@@ -374,31 +360,6 @@ class NodeRecords:
         return Decision(opened, (NodesAnswered(QUARANTINE, len(mine), revision),))
 
 
-def _scopes_joined(state: StoreState, inventory: Inventory) -> list[ScopeJoined] | None:
-    """What stands over nodes that join: each drain and maintenance whose scope names them. None: it could not tell of them all."""
-    closures = state.image.capacity.closures
-    standing = [
-        (source, ClosureKind.MAINTENANCE, row.scope, row.nodes)
-        for source, row in state.image.maintenance.rows.items()
-    ]
-    standing += [
-        (source, closure.kind, closure.scope, closure.nodes)
-        for source, closure in closures.items()
-        if closure.scope is not None
-    ]
-    found = []
-    for source, kind, scope, nodes in standing:
-        mine = joining_in(inventory, scope)
-        if mine:
-            found.append(ScopeJoined(source, kind, runs_of(mine)))
-            grown = NodesClosed(
-                source, kind, runs_of([*numbers_in(nodes), *mine]), " " * REASON_LENGTH_MAX, scope=scope
-            )
-            if _is_too_large(grown):
-                return None
-    return found
-
-
 def _silent(capacity: Capacity, workers: tuple[WorkerName, ...], sequence: int) -> tuple[WorkerName, ...]:
     """Those that are not lost already, and have not come back since."""
     rows = [(worker, capacity.workers.get(worker)) for worker in dict.fromkeys(workers)]
@@ -414,7 +375,7 @@ def _domain_losses(
     nodes = [node for worker in workers for node in capacity.workers[worker].inventory.numbers()]
     whole = DomainLost(domain, workers, runs_of(nodes))
     half = len(workers) // 2
-    if not half or not _is_too_large(whole):
+    if not half or not is_too_large(whole):
         return (whole,)
     return _domain_losses(capacity, domain, workers[:half]) + _domain_losses(capacity, domain, workers[half:])
 
@@ -423,10 +384,6 @@ def _parts(nodes: Iterable[int]) -> list[Runs]:
     """The nodes as runs, so many at a time that each fits a fact."""
     runs = runs_of(nodes)
     return [runs[first : first + RUNS_AT_ONCE_MAX] for first in range(0, len(runs), RUNS_AT_ONCE_MAX)]
-
-
-def _is_too_large(event: Event) -> bool:
-    return len(encode(event)) > FACT_BYTES_MAX
 
 
 def _unchanged_since(capacity: Capacity, nodes: list[int], sequence: int) -> list[int]:

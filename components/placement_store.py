@@ -69,6 +69,7 @@ from core.rules.claim import (
     victims_needed,
 )
 from core.rules.destruction import budget_of, is_free, may_order
+from core.rules.ends import may_end
 from core.touched import touched_by
 
 
@@ -398,11 +399,9 @@ class PlacementStore:
     def _end(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, RecordEnd)
-        row = self._live(state, message.workload, message.epoch)
-        if row is None:
-            return NOTHING
         held = state.image.capacity.holding(message.workload, message.epoch)
-        assert held is not None, message
+        if held is None or not may_end(state.image, message):
+            return NOTHING
         freed = gpu_milli_of(held.claim.jobs)
         about = (message.workload, message.epoch)
         ended = AttemptEnded(*about, message.cause, message.exit_code, freed, message.failed_nodes)

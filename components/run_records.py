@@ -24,6 +24,7 @@ from core.messages.control import (
     RevisionAnswered,
 )
 from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import Instant
 from core.nouns.limits import OPERATIONS_AT_ONCE_MAX
 from core.nouns.maintenance import MaintenancePhase
 from core.nouns.operation import (
@@ -38,7 +39,7 @@ from core.nouns.operation import (
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
 from core.rules.health import failed_soon
-from core.rules.operations import leaves_its_node, may_run_anew
+from core.rules.operations import leaves_its_node, may_return, may_run_anew
 from core.rules.places import is_drained, keeps_away
 
 HEARD_OF_RUNS: tuple[type[Message], ...] = (RecordTasksDown, RecordTasksGone, RecordTasksUp, ReviseClaim)
@@ -147,14 +148,19 @@ class RunRecords:
         now = envelope.at
         if not all(may_run_anew(row.tasks.get(t), begun.get(t), move, now) for t, move in moves.items()):
             return self._revised(state, message, "refused")
-        short = self._short_of_room(state, message, begun)
+        short = self._short_of_room(state, message, row, begun, now)
         if short:
             return self._revised(state, message, "conflict", short)
         event = ClaimRevised(message.workload, message.epoch, message.revision, message.moves)
         return replace(self._revised(state, message, "granted"), events=(event,))
 
     def _short_of_room(
-        self, state: StoreState, message: ReviseClaim, begun: dict[int, OperationRow]
+        self,
+        state: StoreState,
+        message: ReviseClaim,
+        row: AttemptControl,
+        begun: dict[int, OperationRow],
+        now: Instant,
     ) -> list[int]:
         """Nodes that cannot take what would start there. Who stays holds its room already."""
         capacity = state.image.capacity
@@ -171,12 +177,13 @@ class RunRecords:
                     leaves_its_node(operation) and not capacity.is_open(node)
                 )
                 comes_back = operation.answer is Answer.STOP_AND_RETURN
+                may_stay = move.task != WHOLE and may_return(capacity, row.tasks[move.task], now)
                 short.update(
                     (other, None)
                     for other in nodes
                     if is_worked_on
                     or self._keeps_away(state, other)
-                    or (comes_back and is_drained(capacity, other))
+                    or (comes_back and is_drained(capacity, other) and not may_stay)
                 )
                 continue
             job = held.claim.jobs[job_and_rank(move.task)[0]]

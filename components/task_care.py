@@ -47,7 +47,8 @@ from core.nouns.limits import (
 from core.nouns.operation import OperationKind, OperationPhase, TaskMove, job_and_rank
 from core.nouns.placement import Spread
 from core.nouns.workload import EndCause
-from core.rules.operations import leaves_its_node, may_move_back, returns_here
+from core.rules.ends import is_completed
+from core.rules.operations import leaves_its_node, may_move_back, may_return, returns_here
 from core.rules.places import is_drained, keeps_away
 
 BY_ITSELF = (EndCause.TASK_FAILED, EndCause.START_FAILED, EndCause.NODE_FAILED)
@@ -218,8 +219,7 @@ class _Tasks:
 
     def _end_or_order(self) -> bool:
         """Whether it is over, or has to be: then nothing more is to be said of it."""
-        tasks = self.control.tasks.values()
-        if all(task.phase is TaskPhase.GONE and task.cause == EndCause.COMPLETED for task in tasks):
+        if is_completed(self.control):
             self._say_once("end", RecordEnd(self.region, *self.key, EndCause.COMPLETED))
             return True
         if self._failed_too_often() is not None:
@@ -420,9 +420,11 @@ class _Tasks:
         capacity, maintenance = self.image.capacity, self.image.maintenance
         is_kept_away = keeps_away(capacity, maintenance, task.node)
         if operation.kind is OperationKind.MOVE and returns_here(operation):
+            is_early = operation.source in maintenance.rows
             if is_drained(capacity, task.node):
-                return self.now, False
-            if operation.source in maintenance.rows:
+                may_stay = not is_early and not is_kept_away and may_return(capacity, task, self.now)
+                return self.now, may_stay
+            if is_early:
                 return None, True
             # It is over. Its node is waited for as a start would be, and then it goes elsewhere after all.
             return (after(seen, START_SPAN), False) if is_kept_away else (self.now, True)

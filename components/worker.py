@@ -28,6 +28,7 @@ from core.effects import (
     PrepareShare,
     StartShare,
     StopShare,
+    TellRefused,
 )
 from core.fact import Fact, Note
 from core.messages.agents import PresenceWanted
@@ -37,6 +38,7 @@ from core.messages.workers import (
     CheckNodes,
     EndRecorded,
     InventoryWanted,
+    JoinRefused,
     NodesChecked,
     NodesLooked,
     PrepareTasks,
@@ -101,6 +103,12 @@ class Looked(Note, frozen=True):
     ill: tuple[tuple[int, str], ...]
 
 
+class RefusalHeard(Note, frozen=True):
+    """The region does not take these nodes."""
+
+    problems: tuple[str, ...]
+
+
 class Reported(Note, frozen=True):
     """A share was reported."""
 
@@ -131,6 +139,8 @@ class WorkerState:
         self.shares: dict[ShareKey, TasksState] = {}
         self.preparing: dict[ShareKey, None] = {}
         self.ill: tuple[tuple[int, str], ...] = ()
+        self.refused: tuple[str, ...] = ()
+        """Why the region does not take these nodes, as last heard."""
         self.beat_at = at
         """When the next beat is due."""
         self.beaten_at = at
@@ -189,6 +199,7 @@ class Worker:
         CheckNodes,
         BeatHeard,
         InventoryWanted,
+        JoinRefused,
         PresenceWanted,
         TasksChanged,
         TasksFound,
@@ -214,6 +225,7 @@ class Worker:
             CheckNodes: self._check,
             BeatHeard: self._beat_heard,
             InventoryWanted: self._inventory_wanted,
+            JoinRefused: self._join_refused,
             PresenceWanted: self._presence_wanted,
         }
 
@@ -244,6 +256,8 @@ class Worker:
             case Looked(ill):
                 state.ill = ill
                 state.beat_at = fact.at  # Nothing more is to be placed on what is ill.
+            case RefusalHeard(problems):
+                state.refused = problems
             case Reported():
                 state.reports += 1
             case Beaten():
@@ -378,6 +392,14 @@ class Worker:
 
     def _inventory_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
         return Decision(messages=(WorkerInventory(self.region, self.worker, self.inventory),))
+
+    def _join_refused(self, state: WorkerState, envelope: Envelope) -> Decision:
+        """It is refused at every beat, and told once."""
+        refused = envelope.message
+        assert isinstance(refused, JoinRefused)
+        if refused.problems == state.refused:
+            return NOTHING
+        return Decision(events=(RefusalHeard(refused.problems),), effects=(TellRefused(refused.problems),))
 
     def _presence_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
         wanted = envelope.message

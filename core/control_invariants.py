@@ -342,7 +342,7 @@ class _Attempt:
                     yield 2, f"task {move.task} starts on node {node}, which is none for it"
                 elif capacity.is_lost[node] or (capacity.closed[node] and not stays):
                     yield 2, f"task {move.task} starts on node {node}, which is not open"
-                elif stays and self._returns_to_a_drain(move.task, node):
+                elif stays and self._returns_too_soon(move.task, node):
                     yield 6, f"task {move.task} returns to node {node}, which is drained"
                 elif self._is_worked_on(node):
                     yield 6, f"task {move.task} starts on node {node} while that is worked on"
@@ -352,15 +352,22 @@ class _Attempt:
             if not capacity.available(node).covers(need):
                 yield 1, f"tasks start without room on node {node}"
 
-    def _returns_to_a_drain(self, task: int, node: int) -> bool:
+    def _returns_too_soon(self, task: int, node: int) -> bool:
+        """To a drained node, though it has not looked elsewhere for as long as its term said, or has to leave by now."""
         answers = [
             o.answer
             for o in self.row.operations.values()
             if o.task == task and o.phase is OperationPhase.BEGUN
         ]
-        drains = [one for one in self.before.capacity.closures.values() if one.kind is ClosureKind.DRAIN]
-        is_inside = any(first <= node <= last for one in drains for first, last in one.nodes)
-        return is_inside and Answer.STOP_AND_RETURN in answers
+        if Answer.STOP_AND_RETURN not in answers:
+            return False
+        patience = self.before.destruction.settings.get("move_patience", 0)
+        gone_at = self.row.tasks[task].since
+        return any(
+            task == WHOLE or self.at < max(gone_at, one.at) + patience or 0 < one.deadline <= self.at - one.at
+            for one in self.before.capacity.closures.values()
+            if one.kind is ClosureKind.DRAIN and any(first <= node <= last for first, last in one.nodes)
+        )
 
     def _is_worked_on(self, node: int) -> bool:
         """Within the window of something that needs it empty."""

@@ -56,6 +56,12 @@ class KeepHeard(Effect, frozen=True):
     """Nanoseconds."""
 
 
+class TellRefused(Effect, frozen=True):
+    """Say to whoever looks after these nodes why their region does not take them. Nothing comes back."""
+
+    problems: tuple[str, ...]
+
+
 class LookAtNodes(Effect, frozen=True):
     """Check these nodes. Comes back as `NodesLooked`."""
 

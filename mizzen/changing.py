@@ -13,7 +13,7 @@ from core.nouns.workload import JobSpec, Kind, Phase, WorkloadSpec
 from mizzen.answers import MISUSED, CommandError
 from mizzen.jobs.file import Job
 from mizzen.plane import RequestRefused, ask
-from mizzen.steering import TRIES_MAX
+from mizzen.steering import TRIES_MAX, before_try
 
 Jobs = tuple[JobSpec, ...]
 STAY = (
@@ -38,7 +38,8 @@ class Changed(Struct, frozen=True):
 
 async def change(bus: Bus, workload: WorkloadId, to: Callable[[WorkloadSpec], Jobs]) -> Changed:
     """Give it the jobs that `to` makes of what it is; once more when somebody else was quicker. Raises CommandError."""
-    for _ in range(TRIES_MAX):
+    for number in range(TRIES_MAX):
+        await before_try(number)
         shown = await ask(bus, ShowWorkload(workload, wants_spec=True), WorkloadShown)
         spec, phase = shown.spec, Phase(shown.phase)
         assert spec is not None, shown

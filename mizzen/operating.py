@@ -16,7 +16,7 @@ from core.nouns.workload import Phase
 from core.rules.destruction import USER
 from mizzen.answers import MISUSED, CommandError
 from mizzen.plane import ask, ask_on_revision, submitter
-from mizzen.steering import TRIES_MAX
+from mizzen.steering import TRIES_MAX, before_try
 from mizzen.views.reading import pause
 from mizzen.views.task_table import TaskShown, ranks_text
 from mizzen.views.tasks import WallClock, look_at
@@ -92,7 +92,8 @@ async def _accepted(
     """The numbers under which it is recorded, and the number that was the next one before. Raises CommandError."""
     reason = wish.reason or "its user asked for it"
     by = f"{USER}{submitter()}"
-    for _ in range(TRIES_MAX):
+    for number in range(TRIES_MAX):
+        await before_try(number)
         asked = OperateTasks(region, *key, wish.kind, tasks, reason, "", wish.deadline, by, first)
         accepted = await ask_on_revision(bus, asked, OperationsAccepted)
         if accepted is not None:

@@ -17,6 +17,7 @@ from core.messages.queue import (
     WorkloadShown,
 )
 from core.nouns.ids import WorkloadId
+from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.reasons import Reason
 from core.nouns.workload import Phase
 from mizzen.answers import CommandError
@@ -25,6 +26,8 @@ from mizzen.views.reading import ask_patiently, pause
 
 TRIES_MAX = 5
 """Times that somebody else may be quicker."""
+TRY_AGAIN: Nanoseconds = seconds(0.1)
+"""Between two tries: who is quicker may be in the midst of several things."""
 
 
 class Done(Struct, frozen=True):
@@ -38,6 +41,12 @@ class Done(Struct, frozen=True):
 
 
 Act = Callable[[Bus, WorkloadId], Awaitable[Done]]
+
+
+async def before_try(number: int) -> None:
+    """A moment, unless it is the first, which is number 0."""
+    if number:
+        await pause(TRY_AGAIN)
 
 
 async def each(bus: Bus, workloads: Sequence[WorkloadId], act: Act) -> list[Done]:
@@ -89,7 +98,8 @@ async def release(bus: Bus, workload: WorkloadId) -> Done:
 async def _set_hold(
     bus: Bus, workload: WorkloadId, message: type[HoldWorkload | ReleaseWorkload], word: str
 ) -> Done:
-    for _ in range(TRIES_MAX):
+    for number in range(TRIES_MAX):
+        await before_try(number)
         shown = await ask(bus, ShowWorkload(workload), WorkloadShown)
         asked = message(workload, shown.hold_revision)
         if await ask_on_revision(bus, asked, Acknowledged) is not None:

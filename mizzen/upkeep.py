@@ -27,7 +27,7 @@ from mizzen.answers import MISUSED, CommandError
 from mizzen.place_options import PlaceOptions
 from mizzen.places import BadPlace, all_nodes, problems_of, region_of, scope_of
 from mizzen.plane import RequestRefused, ask, ask_on_revision, submitter
-from mizzen.steering import TRIES_MAX
+from mizzen.steering import TRIES_MAX, before_try
 from mizzen.views.emptying import sources_of
 from mizzen.views.emptying_watch import region_image, region_image_at
 from mizzen.views.leaving import occupants
@@ -127,7 +127,8 @@ async def drain(
 ) -> Done:
     """Nothing new there, and what is there leaves. Raises CommandError."""
     region = await _region_meant(bus, words, place, problems)
-    for _ in range(TRIES_MAX):
+    for number in range(TRIES_MAX):
+        await before_try(number)
         found = await meant(bus, words, place, region, problems)
         _check_something_stays(found, region, is_sure=is_sure)
         done = await _drain(bus, region, found, reason, deadline)
@@ -139,7 +140,8 @@ async def drain(
 async def set_deadline(bus: Bus, name: str, place: PlaceOptions, reason: str, deadline: int) -> Done:
     """Drain the nodes of a drain again, with a deadline: the nearest counts. Raises CommandError."""
     region = await region_with(bus, name, place, ClosureKind.DRAIN)
-    for _ in range(TRIES_MAX):
+    for number in range(TRIES_MAX):
+        await before_try(number)
         found = await _nodes_of_drain(bus, region, name)
         done = await _drain(
             bus, region, found, reason or found.image.capacity.closures[name].reason, deadline
@@ -164,7 +166,8 @@ async def undrain(bus: Bus, words: Sequence[str], place: PlaceOptions) -> Done:
         region = await region_with(bus, name, place, ClosureKind.DRAIN)
     else:
         region = await _region_meant(bus, words, place)
-    for _ in range(TRIES_MAX):
+    for number in range(TRIES_MAX):
+        await before_try(number)
         if name:
             found = await _nodes_of_drain(bus, region, name)
         else:
@@ -252,7 +255,8 @@ async def plan(
 ) -> Done:
     """Work on these nodes, in a window. Raises CommandError."""
     region = await _region_meant(bus, words, place, problems)
-    for _ in range(TRIES_MAX):
+    for number in range(TRIES_MAX):
+        await before_try(number)
         found = await meant(bus, words, place, region, problems)
         _check_something_stays(found, region, is_sure=is_sure)
         message = PlanMaintenance(
@@ -285,7 +289,8 @@ async def cancel(bus: Bus, name: str, place: PlaceOptions, reason: str) -> tuple
 async def release(bus: Bus, words: Sequence[str], place: PlaceOptions, reason: str) -> Done:
     """Let these nodes out of the quarantine. Raises CommandError."""
     region = await _region_meant(bus, words, place)
-    for _ in range(TRIES_MAX):
+    for number in range(TRIES_MAX):
+        await before_try(number)
         found = await meant(bus, words, place, region)
         try:
             message = ReleaseNodes(region, found.scope, reason, submitter(), found.sequence)

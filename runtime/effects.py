@@ -3,8 +3,12 @@
 from collections.abc import Callable
 from typing import Protocol
 
+import structlog
+
 from core.component import Effect
 from core.messages.base import Message
+
+logger = structlog.get_logger()
 
 Done = Callable[[Message], None]
 """Puts a message into the inbox of the component that asked. Never waits."""
@@ -18,3 +22,8 @@ class Doer(Protocol):
 
     def begin(self, effect: Effect) -> None:
         """Begin a deed. Doing it twice changes nothing more. Never waits."""
+
+
+def tell_refused(worker: str, problems: tuple[str, ...]) -> None:
+    """What a worker's region has against its nodes, for whoever started it."""
+    logger.warning("join_refused", worker=worker, problems=list(problems))

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct, field
 
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import RegionName, WorkerName
-from core.nouns.limits import NAME_LENGTH_MAX
+from core.nouns.limits import NAME_LENGTH_MAX, WORKER_NODES_MAX
 from core.nouns.quantities import MILLI, Amount
 from runtime.tasks.slots import CPU_SLOTS, find_devices, inventory_of_this_machine
 from runtime.wiring import Plan, RegionPlan
@@ -84,6 +84,10 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
         workers = 1 if self.this_machine else min(self.workers, self.nodes)
         if self.zones > 1 and self.zones > workers:
             return {"zones": f"its {self.zones} `zones` need a worker each, and a node for each worker"}
+        needed = -(-self.nodes // WORKER_NODES_MAX)
+        if needed > workers:
+            text = f"its {self.nodes} `nodes` need {needed} `workers`: one serves {WORKER_NODES_MAX} at most"
+            return {"workers": text}
         largest = -(-workers // self.zones)
         if self.power_domains > largest:
             text = f"its {self.power_domains} `power_domains` need a worker each in one zone, and a zone has {largest} at most"

@@ -22,6 +22,7 @@ from core.effects import (
     PrepareShare,
     StartShare,
     StopShare,
+    TellRefused,
 )
 from core.messages.workers import (
     ISOLATED,
@@ -37,7 +38,7 @@ from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
 from core.nouns.limits import GRACE
 from core.nouns.workload import Emulation
 from runtime.clock import Clock
-from runtime.effects import Done
+from runtime.effects import Done, tell_refused
 from runtime.wake import Wake
 
 logger = structlog.get_logger()
@@ -148,6 +149,8 @@ class EmulatedSpool:
                 self._raise(sequence)
             case KeepHeard(age):
                 self._heard_at = max(self._heard_at, Instant(now - age))
+            case TellRefused(problems):
+                tell_refused(self.name, problems)
             case LookAtNodes(nodes):
                 if self._done is not None:
                     self._done(NodesLooked(self.ill, nodes))

@@ -42,6 +42,10 @@ class Controllers:
         await server.start()
         self._alive[part.called] = (bus, server)
 
+    def is_alive(self, part: Controller) -> bool:
+        """Whether it would answer."""
+        return part.called in self._alive
+
     async def kill(self, part: Controller) -> bool:
         """Let it be silent from now on. False if it is already."""
         alive = self._alive.pop(part.called, None)

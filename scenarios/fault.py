@@ -88,6 +88,11 @@ class Fault(Part, frozen=True):
         """What the types cannot say is wrong with it on this fleet."""
         return None
 
+    @property
+    def controller(self) -> str:
+        """The controller that it strikes, if it is to strike just one."""
+        return ""
+
     def when(self, span: float) -> Range:
         """Seconds after the first arrival could come."""
         return (0.0, span) if self.after_seconds is None else self.after_seconds
@@ -210,6 +215,11 @@ class LinkFault(Fault, frozen=True):
     ) -> FieldError | None:
         """That a name is nobody's."""
         return nameless(units, self.ones, (*path, "ones")) or nameless(units, self.others, (*path, "others"))
+
+    @property
+    def controller(self) -> str:
+        """The controller that it strikes, if it is to strike just one."""
+        return ""
 
     def when(self, span: float) -> Range:
         """From the first arrival on, if nothing else is said."""

@@ -202,6 +202,8 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
     jobs = _each(given, "jobs", errors, partial(read_struct, JobSpec))
     named = {path: load.controller for path, load in loads.items()}
     named |= {("jobs", number): job.controller for number, job in enumerate(jobs)}
+    named = {(*path, "controller"): name for path, name in named.items()}
+    named |= {(*path, "called"): fault.controller for path, fault in faults.items()}
     _check_controllers(named, controllers, errors)
     calm = tried(errors, lambda: read_struct(CalmSpec, given["calm"], ("calm",))) if "calm" in given else None
     history = _text(given, "history", errors) if "history" in given else ""
@@ -295,7 +297,7 @@ def _check_controllers(
     for path, name in named.items():
         if name and name not in names:
             text = unknown(name, names, what="controllers")
-            errors.append(FieldError((*path, "controller"), text))
+            errors.append(FieldError(path, text))
 
 
 def _too_late(fault: Fault, span: float, path: Steps) -> FieldError | None:

@@ -155,19 +155,13 @@ def _checkpoints(logs: Sequence[LogName], directory: Path, gang: WorkloadId) -> 
 def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
     """The figures for people."""
     gang = summary.gang
-    trained = (
-        f"loss {gang.loss_first:.3f} → {gang.loss_last:.3f}, saved at step {gang.saved_step}, "
-        f"resumed at step {gang.resumed_step}"
-        + (f", drained after {gang.drain_waited_seconds} s" if gang.drain_waited_seconds else "")
-        if gang is not None
-        else "none"
-    )
     ended = f"{summary.workloads_ended} ended, {summary.workloads_lost} lost"
     return (
         ("good", "yes" if summary.is_good else "no"),
         ("seconds", f"{summary.seconds:.1f}"),
         ("workloads", f"{summary.workloads_submitted} submitted, {ended}"),
-        ("gang", trained),
+        ("gang", _trained(gang)),
+        *((("drain", _left(gang)),) if gang is not None and gang.drain_waited_seconds else ()),
         ("kills", f"{summary.kills} by kill -9, {summary.restarts} processes started again"),
         ("conflicts", f"{100 * summary.conflict_share:.1f} % of claims"),
         ("violations", str(summary.invariant_violations)),
@@ -179,3 +173,16 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
             for met in summary.expectations
         ),
     )
+
+
+def _trained(gang: Gang | None) -> str:
+    if gang is None:
+        return "none"
+    loss = f"loss {gang.loss_first:.3f} → {gang.loss_last:.3f}"
+    return f"{loss}, saved at step {gang.saved_step}, resumed at step {gang.resumed_step}"
+
+
+def _left(gang: Gang) -> str:
+    """How it left the nodes that were drained under it."""
+    waited = f"{gang.drain_waited_seconds:.1f} s"
+    return f"its controller let it leave {waited} later, after the checkpoint of step {gang.saved_step}"

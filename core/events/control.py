@@ -192,7 +192,7 @@ class NodesClosed(Event, frozen=True, tag="nodes-closed"):
     until_checked: bool = False
     """Of a quarantine: a passed check opens them again. Otherwise an operator does."""
     scope: Scope | None = None
-    """Of a drain: how the nodes were named, for those that join later."""
+    """Of a drain: how the nodes were named, for those that join later. None when they were named one by one: none will."""
 
 
 class NodesOpened(Event, frozen=True, tag="nodes-opened"):

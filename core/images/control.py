@@ -425,14 +425,15 @@ class Control(Section):
         row.next_operation = event.first + len(event.tasks)
 
     def _answered(self, fact: Fact) -> None:
-        """What was told as completed in the request that is answered need not be told again."""
+        """What was told as completed in the request that is answered need not be told again; an answer may be several facts."""
         event = fact.event
         assert isinstance(event, ControlAnswered)
         row = self.rows[event.workload][event.epoch]
+        if event.sequence != row.answered:
+            over = [number for number, operation in row.operations.items() if not operation.is_live]
+            for number in over[:CONTROL_ASKED_MAX]:
+                del row.operations[number]
         row.answered = event.sequence
-        over = [number for number, operation in row.operations.items() if not operation.is_live]
-        for number in over[:CONTROL_ASKED_MAX]:
-            del row.operations[number]
         row.changed = fact.sequence
         for ack in event.acks:
             operation = row.operations[ack.operation]

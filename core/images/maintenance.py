@@ -110,7 +110,7 @@ class Maintenance(Section):
 
 
 BUDGET_SPAN: Nanoseconds = seconds(60)
-HELD_TO = ("ack_lease", "destruction_min", "destruction_share")
+HELD_TO = ("ack_lease", "destruction_min", "destruction_share", "move_patience")
 
 
 class Destruction(Section):

@@ -85,6 +85,8 @@ class RecordEnd(Message, frozen=True, tag="record-end"):
     exit_code: int = 0
     failed_nodes: tuple[int, ...] = ()
     """Where its tasks failed first, if they did."""
+    run: int = 0
+    """Of the whole gang, as it was when that was seen: its next run is not ended by it. 0 of tasks that stand alone."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

@@ -164,6 +164,15 @@ class WorkerInventory(Message, frozen=True, tag="worker-inventory"):
     inventory: Inventory
 
 
+class JoinRefused(Message, frozen=True, tag="join-refused"):
+    """The region does not take the worker's nodes: it is asked for them again, and refuses them until this is mended."""
+
+    region: RegionName
+    worker: WorkerName
+    problems: tuple[str, ...]
+    """For people; at least one."""
+
+
 class WorkerBeat(Message, frozen=True, tag="worker-beat"):
     """The worker is there, and this is all that it runs: what is not in it is not there."""
 
@@ -237,6 +246,7 @@ MESSAGES: tuple[type[Message], ...] = (
     NodesChecked,
     InventoryWanted,
     WorkerInventory,
+    JoinRefused,
     WorkerBeat,
     WorkerReport,
     BeatHeard,

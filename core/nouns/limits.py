@@ -185,7 +185,8 @@ CONTROL_ASK_AGAIN: Nanoseconds = seconds(10)
 CONTROL_SILENCE_MAX: Nanoseconds = seconds(30)
 """A controller that has answered nothing for so long, though it was asked, is unreachable."""
 CONTROL_ASKED_MAX = 4_096
-"""Operations in one request: some 240 KiB and their reasons. The rest follows once these have been begun."""
+"""Operations in one request: some 240 KiB and their reasons. Those with the nearest deadlines come first, and the rest
+follows once these have been begun."""
 CONTROLLED_TASKS_MAX = 30_000
 """Of a service that has a controller: twice the largest job of Twine. Which of them are unhealthy and which are acknowledged is
 always told in full, in 300 KB at most: less than half a message, so that the other half is there for what is asked."""
@@ -213,7 +214,9 @@ CONTROLLER_SPAN: Nanoseconds = seconds(30)
 DOCKETS_MAX = 10_000
 """Attempts that a controller's process remembers; of the one heard longest ago it only forgets what it said last."""
 MOVE_PATIENCE: Nanoseconds = seconds(60)
-"""How long a task that somebody wanted elsewhere waits for a place there before it starts again where it was."""
+"""How long a task that somebody wanted elsewhere, or that stopped to return to a node that is drained meanwhile, waits for a
+place there before it starts again where it was.
+"""
 PLACE_AGAIN: Nanoseconds = seconds(5)
 """Between tries to find a node for a task that has none."""
 TASKS_LOOK: Nanoseconds = seconds(0.05)
@@ -245,6 +248,9 @@ AHEAD_SHOWN_MAX = 10
 HOLDERS_SHOWN_MAX = 5
 """Workloads that are named to whoever asks what holds a region's capacity."""
 
+JOIN_PROBLEMS_MAX = 50
+"""Told to whoever started a worker that may not join: what people read of a list, and far from what a message holds."""
+
 # Auditing.
 AUDIT_INTERVAL: Nanoseconds = seconds(300)
 """Between full checks; each fact is checked as it is folded all the same."""
@@ -267,6 +273,8 @@ NEED_MAX = 1 << 53
 """Of one resource, by one task: what a JSON number holds exactly, and far from what an array's 64 bits cannot."""
 NODE_NUMBERS_MAX = 1 << 24
 """Above every number of a node or a rack: images and views are arrays as long as the highest."""
+WORKER_NODES_MAX = 50_000
+"""Nodes that one worker serves: its loss and its return name each of them in one fact, whatever their numbers."""
 
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
 assert PRESENCE_SILENCE_MAX > 5 * PRESENCE_INTERVAL
@@ -279,6 +287,7 @@ assert 2 * NUMBER_BYTES_MAX * CONTROLLED_TASKS_MAX < MESSAGE_BYTES_MAX // 2
 assert (
     2 * NUMBER_BYTES_MAX * RUNS_AT_ONCE_MAX + RUNS_AT_ONCE_MAX + 4 * REASON_LENGTH_MAX < FACT_BYTES_MAX - 1024
 )
+assert NUMBER_BYTES_MAX * WORKER_NODES_MAX + 4 * NAME_LENGTH_MAX < FACT_BYTES_MAX - 1024
 assert READ_BYTES_MAX < MESSAGE_BYTES_MAX
 assert IMAGE_PAGE_BYTES < MESSAGE_BYTES_MAX
 assert LISTED_BYTES_MAX < MESSAGE_BYTES_MAX
@@ -292,6 +301,7 @@ SETTINGS: dict[str, int] = {
     "destruction_min": DESTRUCTION_MIN,
     "destruction_share": DESTRUCTION_SHARE,
     "grace": GRACE,
+    "move_patience": MOVE_PATIENCE,
     "open_bid_span": OPEN_BID_SPAN,
     "presence_silence_max": PRESENCE_SILENCE_MAX,
     "promise_span": PROMISE_SPAN,

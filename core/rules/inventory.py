@@ -4,15 +4,32 @@ from msgspec.structs import asdict, replace
 
 from core.images.capacity import Capacity
 from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
-from core.nouns.limits import NEED_MAX, NODE_NUMBERS_MAX
+from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX, NODE_NUMBERS_MAX, WORKER_NODES_MAX
 
 
 def is_sound(inventory: Inventory) -> bool:
-    """Nodes of a known type in racks, each number once and within what arrays are made for."""
-    if not all(_is_sound(group) for group in inventory.groups):
-        return False
-    numbers = inventory.numbers()
-    return len(set(numbers)) == len(numbers) > 0
+    """Whether nothing is wrong with it."""
+    return not problems_of(inventory)
+
+
+def problems_of(inventory: Inventory) -> tuple[str, ...]:
+    """All that is wrong, for whoever started the worker: it has nodes of a known type in racks, each number once and within what
+    arrays are made for, and no more of them than a fact can name.
+    """
+    found = []
+    if not 0 < len(inventory.worker) <= NAME_LENGTH_MAX:
+        found.append(f"a worker's name has 1 to {NAME_LENGTH_MAX} characters")
+    found += [text for group in inventory.groups for text in _problems_of(group)]
+    count = sum(group.count for group in inventory.groups)
+    if not inventory.groups:
+        found.append("it serves no node")
+    elif count > WORKER_NODES_MAX:
+        found.append(
+            f"it serves {count} nodes, and a worker {WORKER_NODES_MAX} at most; let more workers serve them"
+        )
+    elif not found and len(set(inventory.numbers())) < count:
+        found.append("several of its nodes have the same number")
+    return tuple(found)
 
 
 def numbered(inventory: Inventory, capacity: Capacity) -> Inventory:
@@ -33,13 +50,19 @@ def numbered(inventory: Inventory, capacity: Capacity) -> Inventory:
     return replace(inventory, groups=tuple(groups))
 
 
-def _is_sound(group: NodeGroup) -> bool:
-    return (
-        group.gpu_type != ""
-        and group.first >= 0
-        and group.count > 0
-        and group.first + group.count <= NODE_NUMBERS_MAX
-        and group.nodes_per_rack > 0
-        and 0 <= group.rack_first <= NODE_NUMBERS_MAX
-        and all(0 <= amount <= NEED_MAX for amount in asdict(group.total).values())
-    )
+def _problems_of(group: NodeGroup) -> list[str]:
+    of = f"nodes from {group.first} on"
+    found = []
+    if not group.gpu_type:
+        found.append(f"{of}: their type has no name")
+    if group.count <= 0:
+        found.append(f"{of}: there are {group.count}")
+    if group.first < 0 or group.first + group.count > NODE_NUMBERS_MAX:
+        found.append(f"{of}: numbers are from 0 to {NODE_NUMBERS_MAX - 1}")
+    if group.nodes_per_rack <= 0 or not 0 <= group.rack_first <= NODE_NUMBERS_MAX:
+        found.append(
+            f"{of}: their racks are numbered from 0 to {NODE_NUMBERS_MAX}, with a node in each at least"
+        )
+    if not all(0 <= amount <= NEED_MAX for amount in asdict(group.total).values()):
+        found.append(f"{of}: of each resource they have 0 to {NEED_MAX}")
+    return found

@@ -7,10 +7,11 @@ source    Twine §2.4: only what was acknowledged proceeds; a release waits for 
 from collections import Counter
 
 from core.images import RegionImage
+from core.images.capacity import Capacity
 from core.images.control import AttemptControl, OperationRow, TaskPhase, TaskRow
 from core.images.maintenance import Maintenance
 from core.nouns.ids import AttemptKey
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, after
 from core.nouns.limits import ACK_LEASE, MOVE_PATIENCE, STUCK_SPAN
 from core.nouns.maintenance import MaintenancePhase
 from core.nouns.operation import (
@@ -29,6 +30,7 @@ from core.nouns.operation import (
 )
 from core.nouns.workload import EndCause
 from core.rules.destruction import HEALTH
+from core.rules.places import drains_of
 
 OF_GANGS = (
     OperationKind.RESTART,
@@ -183,6 +185,21 @@ def may_move_back(operation: OperationRow, now: Instant) -> bool:
     """
     had_to_leave = bool(operation.source) or operation.requester == HEALTH
     return had_to_leave or operation.begun_at + MOVE_PATIENCE <= now
+
+
+def may_return_from(capacity: Capacity, task: TaskRow) -> Instant:
+    """From when on a task that stopped to return may start on its node although that is drained: no place was found elsewhere
+    for a while, and nobody agreed that it leaves. Once it is up the drain asks, as it asks of any task.
+    """
+    since = max((drain.at for drain in drains_of(capacity, task.node)), default=0)
+    return after(Instant(max(task.since, since)), MOVE_PATIENCE)
+
+
+def may_return(capacity: Capacity, task: TaskRow, now: Instant) -> bool:
+    """Whether that is so. Never once the deadline of a drain has come: it would be stopped again at once."""
+    drains = drains_of(capacity, task.node)
+    is_forced = any(drain.deadline and drain.at + drain.deadline <= now for drain in drains)
+    return not drains or (not is_forced and may_return_from(capacity, task) <= now)
 
 
 def may_run_anew(task: TaskRow | None, operation: OperationRow | None, move: TaskMove, now: Instant) -> bool:

@@ -1,6 +1,6 @@
 """Which nodes a scope names, and where a node is."""
 
-from core.images.capacity import Capacity
+from core.images.capacity import Capacity, Closure
 from core.images.maintenance import Maintenance
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName
@@ -78,10 +78,18 @@ def keeps_away(capacity: Capacity, maintenance: Maintenance, node: int) -> bool:
 
 def is_drained(capacity: Capacity, node: int) -> bool:
     """Whether somebody wants the node empty: what was to return to it moves instead."""
-    return capacity.closed[node] > 0 and any(
-        closure.kind is ClosureKind.DRAIN and any(first <= node <= last for first, last in closure.nodes)
+    return bool(drains_of(capacity, node))
+
+
+def drains_of(capacity: Capacity, node: int) -> list[Closure]:
+    """What operators said to have it empty."""
+    return [
+        closure
         for closure in capacity.closures.values()
-    )
+        if capacity.closed[node]
+        and closure.kind is ClosureKind.DRAIN
+        and any(first <= node <= last for first, last in closure.nodes)
+    ]
 
 
 def _number(name: str) -> list[int]:

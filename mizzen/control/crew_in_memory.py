@@ -4,7 +4,7 @@ It looks at the region's image and says what it has done, as they do. A stop tak
 told, and until then its task is unavailable.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from core.images.control import AttemptControl, OperationRow, TaskPhase, TaskRow
@@ -14,17 +14,19 @@ from core.messages.store import RecordEnd, RecordJoin, RecordLoss, RecordReturn,
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import AgentName, ClaimId, TenantName, WorkerName
 from core.nouns.instant import Instant, Nanoseconds, after
-from core.nouns.limits import OPERATIONS_AT_ONCE_MAX
+from core.nouns.limits import OPERATIONS_AT_ONCE_MAX, WORKER_NODES_MAX
 from core.nouns.operation import WHOLE, Answer, ControlSpec, OperationKind, OperationPhase, TaskMove
-from core.nouns.placement import Claim, Spread, View, numbers_in, runs_of
+from core.nouns.placement import Claim, Spread, View, runs_of
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, JobSpec, Kind
-from core.rules.operations import leaves_its_node, may_move_back
+from core.rules.operations import leaves_its_node, may_move_back, may_return, may_return_from
 from mizzen.control.region_in_memory import REGION, WORKLOAD, RegionInMemory
 
 NODE = Amount(gpu_milli=1000)
 """Each node has room for one task."""
 GPU_TYPE = "H100"
+GROUPS_MAX = 500
+"""Runs of nodes of one worker, so that its join fits a fact however long its domain's name is."""
 
 
 class Shape(NamedTuple):
@@ -50,8 +52,12 @@ class CrewInMemory:
         self._jobs = shape.jobs
         self._ready: dict[tuple[int, int, int], Instant] = {}
         """By epoch, task and run, when it is healthy."""
+        self._workers: dict[str, list[WorkerName]] = {}
         for name, nodes in domains.items():
-            region.command(RecordJoin(REGION, _inventory(name, nodes)))
+            inventories = _inventories(name, nodes)
+            self._workers[name] = [inventory.worker for inventory in inventories]
+            for inventory in inventories:
+                region.command(RecordJoin(REGION, inventory))
         assert self._award(), "there are nodes for all of its tasks"
         self._start_gang()
 
@@ -118,17 +124,19 @@ class CrewInMemory:
 
     def lose(self, domain: str) -> None:
         """Nothing is heard of these nodes any more."""
-        self._region.command(RecordLoss(REGION, WorkerName(domain), self._region.sequence))
+        for worker in self._workers.get(domain, ()):
+            self._region.command(RecordLoss(REGION, worker, self._region.sequence))
 
     def restore(self, domain: str) -> None:
         """They are back, and empty."""
-        self._region.command(RecordReturn(REGION, WorkerName(domain), self._region.sequence))
+        for worker in self._workers.get(domain, ()):
+            self._region.command(RecordReturn(REGION, worker, self._region.sequence))
 
     # Carrying out.
 
     def due(self) -> Instant | None:
-        """When the next task is healthy."""
-        return min(self._ready.values(), default=None)
+        """When the next task is healthy, or has looked elsewhere for long enough."""
+        return min((*self._ready.values(), *self._returns()), default=None)
 
     def look(self) -> bool:
         """Do what can be done now; whether there was anything."""
@@ -171,11 +179,29 @@ class CrewInMemory:
         nodes = (node for spread in held.claim.spreads for node in spread.nodes)
         return comes_back and any(self._region.is_drained(node) for node in nodes)
 
+    def _returns(self) -> list[Instant]:
+        """When tasks may return to nodes that were drained while they were away."""
+        row = self.row()
+        if row is None:
+            return []
+        comes_back = [
+            row.tasks[operation.task]
+            for operation in row.operations.values()
+            if operation.phase is OperationPhase.BEGUN
+            and operation.answer is Answer.STOP_AND_RETURN
+            and operation.task in row.tasks
+        ]
+        away = [task for task in comes_back if task.phase is TaskPhase.GONE and task.node >= 0]
+        times = [may_return_from(self._region.capacity, task) for task in away]
+        return [at for at in times if at > self._region.now]
+
     def _end(self, cause: EndCause) -> None:
         row = self.row()
         if row is not None:
             self._jobs = row.jobs  # The next attempt is as its user wants it now.
-        self._region.command(RecordEnd(REGION, WORKLOAD, self.epoch, cause))
+        whole = row.tasks.get(WHOLE) if row is not None else None
+        run = whole.run if whole is not None else 0
+        self._region.command(RecordEnd(REGION, WORKLOAD, self.epoch, cause, run=run))
         self._region.closed(self.epoch, cause)
         self._ready.clear()
 
@@ -209,9 +235,12 @@ class CrewInMemory:
         """Where one task goes; takes that node out of those that are free."""
         number = operation.task
         comes_back = operation.answer is Answer.STOP_AND_RETURN
+        is_early = comes_back and operation.source in self._region.image.maintenance.rows
         if comes_back and task.node >= 0 and self._region.is_drained(task.node):
-            return [TaskMove(number, task.node, free.pop(0))] if free else []
-        if comes_back and operation.source in self._region.image.maintenance.rows:
+            may_stay = not is_early and may_return(self._region.capacity, task, self._region.now)
+            if free or not may_stay:
+                return [TaskMove(number, task.node, free.pop(0))] if free else []
+        if is_early:
             return []  # It returns when that is over.
         if number == WHOLE:
             return [TaskMove(WHOLE, -1, -1)] if self._may_gang_return() else []
@@ -252,12 +281,23 @@ class CrewInMemory:
         return attempt is not None and attempt.phase is AttemptPhase.GRANTED
 
 
-def _inventory(domain: str, nodes: Iterable[int]) -> Inventory:
-    """One worker, whose nodes fail together."""
-    groups = tuple(
-        NodeGroup(first, last + 1 - first, NODE, GPU_TYPE, first, 1, power_domain=domain, runs_programs=True)
-        for first, last in runs_of(nodes)
-    )
-    inventory = Inventory(WorkerName(domain), groups)
-    assert inventory.numbers() == numbers_in(runs_of(nodes))
-    return inventory
+def _inventories(domain: str, nodes: Sequence[int]) -> list[Inventory]:
+    """A worker, or as many as it takes to serve so many nodes, which fail together."""
+    parts = [
+        runs[at : at + GROUPS_MAX]
+        for first in range(0, len(nodes), WORKER_NODES_MAX)
+        for runs in (runs_of(nodes[first : first + WORKER_NODES_MAX]),)
+        for at in range(0, len(runs), GROUPS_MAX)
+    ]
+    return [
+        Inventory(
+            WorkerName(domain if number == 0 else f"{domain} {number}"),
+            tuple(
+                NodeGroup(
+                    first, last + 1 - first, NODE, GPU_TYPE, first, 1, power_domain=domain, runs_programs=True
+                )
+                for first, last in runs
+            ),
+        )
+        for number, runs in enumerate(parts)
+    ]

@@ -23,13 +23,14 @@ from core.effects import (
     PrepareShare,
     StartShare,
     StopShare,
+    TellRefused,
 )
 from core.messages.base import Message
 from core.messages.workers import NodesLooked, TasksChanged, TasksFound, TasksState
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import OUTPUTS_INTERVAL
 from runtime.clock import Clock
-from runtime.effects import Done
+from runtime.effects import Done, tell_refused
 from runtime.tasks.emulated import EmulatedOnDisk
 from runtime.tasks.errors import SpoolDamaged
 from runtime.tasks.health import Health
@@ -137,6 +138,8 @@ class TaskSpool:
             case KeepHeard(age):
                 self._emulated.begin(effect)
                 self._programs.keep_heard(time.monotonic_ns() - age)
+            case TellRefused(problems):
+                tell_refused(self.name, problems)
             case LookAtNodes(nodes):
                 self._health.look()
                 self._hear(NodesLooked(self._health.ill, nodes))

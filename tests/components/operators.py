@@ -1,6 +1,6 @@
 """What operators say to a task control and its store, and where their operations stand."""
 
-from core.messages.nodes import DrainNodes, PlanMaintenance
+from core.messages.nodes import DrainNodes, PlanMaintenance, UndrainNodes
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationPhase
@@ -15,6 +15,12 @@ def drain(pair: Pair, *nodes: int, deadline: int = 0) -> None:
     scope = Scope(ScopeKind.NODE, tuple(map(str, nodes)))
     revision = pair.store.state.image.maintenance.revision
     pair.hear(DrainNodes(EU, scope, "new cables", revision, deadline, "olga"))
+
+
+def undrain(pair: Pair, *nodes: int) -> None:
+    """And not any more."""
+    scope = Scope(ScopeKind.NODE, tuple(map(str, nodes)))
+    pair.hear(UndrainNodes(EU, scope, pair.store.state.image.maintenance.revision, "olga"))
 
 
 def plan(

@@ -29,6 +29,7 @@ from core.messages.workers import (
     CheckNodes,
     EndRecorded,
     InventoryWanted,
+    JoinRefused,
     NodesLooked,
     PrepareTasks,
     StartTasks,
@@ -204,6 +205,7 @@ def of_the_worker(start: Start) -> Machine[Any]:
     machine.hear(TasksFound((), 3, 1))
     machine.wake()
     machine.hear(InventoryWanted(EU, worker))
+    machine.hear(JoinRefused(EU, worker, ("it serves no node",)))
     machine.hear(BeatHeard(EU, worker, 5, machine.state.beat_order, 7))
     machine.hear(PrepareTasks(EU, worker, 10, *attempt(), (a_job(),), (a_spread({0: 1}),)))
     machine.hear(TasksChanged(PREPARED))

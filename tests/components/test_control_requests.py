@@ -29,10 +29,16 @@ def row_of(operations: list[OperationRow]) -> AttemptControl:
 
 
 def asked(
-    task: int, source: str = "", phase: OperationPhase = OperationPhase.ASKED, reason: str = ""
+    task: int,
+    source: str = "",
+    phase: OperationPhase = OperationPhase.ASKED,
+    reason: str = "",
+    *,
+    deadline: int = 0,
+    at: int = 0,
 ) -> OperationRow:
     """One operation on it."""
-    return OperationRow(OperationKind.MOVE, task, reason, source, "olga", 0, 0, phase)
+    return OperationRow(OperationKind.MOVE, task, reason, source, "olga", at, deadline, phase)
 
 
 def request(operations: list[OperationRow], reasons: dict[str, str] | None = None) -> TaskControlRequest:
@@ -46,10 +52,12 @@ def request(operations: list[OperationRow], reasons: dict[str, str] | None = Non
 
 
 def test_everything_is_down() -> None:
-    """T13: all of it is told, and as much is asked as ever."""
-    made = request([asked(task) for task in TASKS])
+    """T13: all of it is told, and as much is asked as ever: what will not wait before what will, however late it came."""
+    urgent = {TASKS[-1]: 30, TASKS[-2]: 20, TASKS[-3]: 40}
+    made = request([asked(task, deadline=urgent.get(task, 0), at=5 * (task == TASKS[-3])) for task in TASKS])
     assert tuple(TASKS) == made.unhealthy
-    assert TASKS[:CONTROL_ASKED_MAX] == [one.task for one in made.requests]
+    first = [TASKS[-2], TASKS[-1], TASKS[-3]]
+    assert first + TASKS[: CONTROL_ASKED_MAX - 3] == [one.task for one in made.requests]
 
 
 def test_everything_is_down_and_acknowledged() -> None:
@@ -67,13 +75,15 @@ def test_everything_is_down_and_acknowledged() -> None:
 
 
 def test_reasons_that_fill_a_message() -> None:
-    """T10: the first of what is asked is told, each with its notice; the rest when these have been begun."""
+    """T10: the most urgent of what is asked is told, each with its notice; the rest when these have been begun."""
     drains = {f"d-{number}": LONG for number, _ in enumerate(TASKS)}
-    made = request([asked(task, name, reason=LONG) for task, name in zip(TASKS, drains, strict=True)], drains)
+    every = [asked(task, name, reason=LONG) for task, name in zip(TASKS, drains, strict=True)]
+    every[-1].deadline = 60
+    made = request(every, drains)
     assert tuple(TASKS) == made.unhealthy
-    count = len(made.requests)
+    count = len(made.requests) - 1
     assert 50 < count < CONTROL_ASKED_MAX
-    assert TASKS[:count] == [one.task for one in made.requests]
+    assert [TASKS[-1], *TASKS[:count]] == [one.task for one in made.requests]
     assert {one.notice for one in made.requests} <= {notice.notice for notice in made.notices}
     again = request(
         [
@@ -83,6 +93,13 @@ def test_reasons_that_fill_a_message() -> None:
         drains,
     )
     assert TASKS[count] == again.requests[0].task
+
+
+def test_what_is_too_long_keeps_nothing_out() -> None:
+    """T10: what there is room for behind it is asked for."""
+    made = request([*(asked(task, reason=LONG) for task in TASKS[:1000]), asked(TASKS[1000])])
+    assert TASKS[1000] == made.requests[-1].task
+    assert 100 < len(made.requests) < 1000
 
 
 def test_notices_that_fill_a_message() -> None:

@@ -331,6 +331,17 @@ def test_gang_that_does_not_come_up_again(start: Start) -> None:
     )
 
 
+def test_end_of_a_gang_that_came_back(start: Start) -> None:
+    """It names the run that ended: heard late, it is not about another."""
+    broker = revised(gone(restarting(start)))
+    broker.machine.fact(EU_LOG, TasksUp(*attempt(), (WHOLE,)))
+    told = broker.both(replace(ENDED, run=1))
+    assert RecordEnd(EU, *attempt(), EndCause.COMPLETED, run=1) == said_once(told, RecordEnd)
+    again = gone(restarting(start))
+    again.machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED))
+    assert 0 == said_once(again.machine.wake(), RecordEnd).run
+
+
 @pytest.mark.parametrize("has_failed", [False, True])
 def test_gang_that_fails_as_it_comes_up_again(start: Start, *, has_failed: bool) -> None:
     """Or loses a node then: it is like any other."""

@@ -18,6 +18,7 @@ from core.messages.nodes import CancelMaintenance, MoveMaintenance
 from core.messages.store import RecordCheckpoint, RecordJoin, RecordLoss, RecordReturn
 from core.nouns.ids import WorkerName
 from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.limits import MOVE_PATIENCE
 from core.nouns.maintenance import MaintenanceKind, MaintenancePhase
 from core.nouns.operation import WHOLE, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
 from core.nouns.workload import Emulation, EndCause, Kind
@@ -130,17 +131,42 @@ def test_stop_and_return_to_a_node_that_is_drained_meanwhile(start: Start, kind:
     machine.hear(MoveMaintenance(EU, name, MaintenancePhase.OPEN))
     begin(machine, 1)
     gone(machine, task)
+    machine.wait(Nanoseconds(1))
     drain(machine, 0)
     here = (WHOLE, -1, -1) if is_gang else (0, 0, 0)
-    for _ in range(2):
-        assert NOTHING == revise(machine, here, agent="")
-        machine.wait(seconds(60))
-        machine.hear(MoveMaintenance(EU, name, MaintenancePhase.OVER))
+    assert NOTHING == revise(machine, here, agent="")
+    machine.wait(Nanoseconds(MOVE_PATIENCE - 1))
+    machine.hear(MoveMaintenance(EU, name, MaintenancePhase.OVER))
+    assert NOTHING == revise(machine, here, agent="")
     if not is_gang:
         assert [ClaimRevised(*attempt(), 1, (TaskMove(0, 0, 3),))] == facts(revise(machine, (0, 0, 3)))
         return
+    machine.wait(MOVE_PATIENCE)
+    assert NOTHING == revise(machine, here, agent=""), "a gang goes back to the queue"
     undrain(machine, 0)
     assert [ClaimRevised(*attempt(), 1, (TaskMove(*here),))] == facts(revise(machine, here, agent=""))
+
+
+@pytest.mark.parametrize(
+    ("deadline", "may"), [(0, True), (MOVE_PATIENCE + seconds(1), True), (MOVE_PATIENCE, False)]
+)
+def test_stop_and_return_where_no_other_place_is(start: Start, deadline: int, *, may: bool) -> None:
+    """T16, T17: it looked elsewhere for long, and nobody agreed that it leaves: it returns, unless the drain's deadline has come."""
+    machine = a_store(start)
+    serve(machine)
+    name = plan(machine, 0, kind=MaintenanceKind.NETWORK, starts_in=60)
+    operate(machine, MOVE, 0, source=name)
+    consent(machine, 1, answer=Answer.STOP_AND_RETURN)
+    machine.wait(seconds(60))
+    machine.hear(MoveMaintenance(EU, name, MaintenancePhase.OPEN))
+    begin(machine, 1)
+    gone(machine, 0)
+    drain(machine, 0, deadline=deadline)
+    machine.wait(MOVE_PATIENCE)
+    assert NOTHING == revise(machine, (0, 0, 0), agent=""), "the work goes on"
+    machine.hear(MoveMaintenance(EU, name, MaintenancePhase.OVER))
+    returned = [ClaimRevised(*attempt(), 1, (TaskMove(0, 0, 0),))]
+    assert (returned if may else []) == facts(revise(machine, (0, 0, 0), agent=""))
 
 
 def test_stop_and_return_of_what_is_cancelled(start: Start) -> None:

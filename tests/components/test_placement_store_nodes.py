@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from core.codec import encode
 from core.component import NOTHING, Decision
 from core.control_invariants import check_control
 from core.events.control import (
@@ -14,7 +15,7 @@ from core.events.control import (
     NodesOpened,
     ScopeJoined,
 )
-from core.events.region import ClaimGranted, NodesReturned
+from core.events.region import ClaimGranted, NodesJoined, NodesLost, NodesReturned
 from core.fact import Event
 from core.images.control import TaskPhase
 from core.messages.base import Refused
@@ -30,21 +31,28 @@ from core.messages.nodes import (
     ReleaseNodes,
     UndrainNodes,
 )
-from core.messages.store import RecordJoin, RecordReturn
+from core.messages.store import RecordJoin, RecordLoss, RecordReturn
+from core.messages.workers import JoinRefused
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
+    FACT_BYTES_MAX,
+    JOIN_PROBLEMS_MAX,
     MAINTENANCE_AHEAD_MAX,
     MAINTENANCE_LEAD_MAX,
     MAINTENANCE_SPAN_MAX,
+    NAME_LENGTH_MAX,
+    NODE_NUMBERS_MAX,
+    NUMBER_BYTES_MAX,
     REASON_LENGTH_MAX,
     SCOPE_NAMES_MAX,
+    WORKER_NODES_MAX,
 )
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.reasons import Reason
 from core.rules.places import keeps_away
-from tests.builders import EU, EU_LOG, NODE, a_claim, attempt
+from tests.builders import EU, EU_LOG, NODE, a_claim, an_inventory, attempt
 from tests.components.machine import Machine
 from tests.components.storing import (
     Start,
@@ -190,8 +198,10 @@ def test_scope_that_is_scattered(start: Start) -> None:
     """Runs of nodes that no fact holds are refused, and the store goes on."""
     machine = a_store(start)
     numbers = range(70_000, 70_000 + 2 * 24_500, 2)
-    groups = tuple(NodeGroup(number, 1, NODE, "H100", 9, 1, pool="odd") for number in numbers)
-    machine.hear(RecordJoin(EU, Inventory(W1, groups)))
+    for first in range(0, len(numbers), 1_000):
+        mine = numbers[first : first + 1_000]
+        groups = tuple(NodeGroup(number, 1, NODE, "H100", 9, 1, pool="odd") for number in mine)
+        machine.hear(RecordJoin(EU, Inventory(WorkerName(f"w{first + 1}"), groups)))
     for decision in (
         drain(machine, scope("odd", kind=ScopeKind.POOL)),
         plan(machine, scope("odd", kind=ScopeKind.POOL)),
@@ -208,7 +218,7 @@ def test_drain_and_its_end(start: Start) -> None:
     machine = a_region(start)
     place(machine, "w-1", {0: 1})
     decision = drain(machine, scope("0", "1"))
-    closed = NodesClosed("d-1", ClosureKind.DRAIN, ((0, 1),), "new cables", by="olga", scope=scope("0", "1"))
+    closed = NodesClosed("d-1", ClosureKind.DRAIN, ((0, 1),), "new cables", by="olga")
     assert [closed] == facts(decision)
     assert NodesAnswered("d-1", 2, 1) == said_once(decision, NodesAnswered)
     refused = claim(machine, a_claim("w-2", placed={1: 1, 2: 1}, award_sequence=award(machine, "w-2")))
@@ -390,12 +400,74 @@ def test_worker_whose_nodes_would_make_a_drain_too_large_waits(
     """It joins once that is lifted: nodes of which no fact could tell must not be open."""
     machine = a_region(start)
     drain(machine, scope("b", kind=ScopeKind.ZONE))
-    monkeypatch.setattr("components.node_records.FACT_BYTES_MAX", REASON_LENGTH_MAX)
-    assert [] == joins(machine)
+    monkeypatch.setattr("components.joining.FACT_BYTES_MAX", REASON_LENGTH_MAX)
+    group = NodeGroup(8, 1, NODE, "H100", 1, 1, "b")
+    refused = machine.hear(RecordJoin(EU, Inventory(WorkerName("w9"), (group,))))
+    assert [] == facts(refused)
+    (problem,) = said_once(refused, JoinRefused).problems
+    assert "d-1: with these its nodes would be too scattered" in problem
     assert not machine.state.image.capacity.has_node(8)
     undrain(machine, scope("b", kind=ScopeKind.ZONE))
     joins(machine)
     assert machine.state.image.capacity.is_open(8)
+
+
+def many(count: int) -> Inventory:
+    """So many nodes of one worker, whose numbers take as much room as any."""
+    first = 1 << 16
+    assert NUMBER_BYTES_MAX == len(encode(first)) == len(encode(NODE_NUMBERS_MAX))
+    group = NodeGroup(first, count, NODE, "H100", 0, count)
+    return Inventory(WorkerName("w" * NAME_LENGTH_MAX), (group,))
+
+
+def test_largest_worker_joins_is_lost_and_returns(start: Start) -> None:
+    """Each is a fact that fits."""
+    machine = a_store(start)
+    inventory = many(WORKER_NODES_MAX)
+    now = machine.sequence(EU_LOG) + 1
+    told = [
+        facts(machine.hear(message))
+        for message in (
+            RecordJoin(EU, inventory),
+            RecordLoss(EU, inventory.worker, now),
+            RecordReturn(EU, inventory.worker, now + 1),
+        )
+    ]
+    assert [[NodesJoined], [NodesLost], [NodesReturned]] == [[type(one) for one in events] for events in told]
+    assert all(len(encode(one)) <= FACT_BYTES_MAX for events in told for one in events)
+
+
+@pytest.mark.parametrize(
+    ("inventory", "problem"),
+    [
+        (many(WORKER_NODES_MAX + 1), "it serves 50001 nodes, and a worker 50000 at most"),
+        (an_inventory("w9", 3, 2), "1 of its nodes are there already: worker w0 has node 3"),
+        (
+            Inventory(
+                WorkerName("w9"), tuple(NodeGroup(8 + 2 * n, 1, NODE, "H", n, 1) for n in range(2_000))
+            ),
+            "its nodes are of too many sorts to be told in one fact",
+        ),
+        (Inventory(WorkerName("w9"), ()), "it serves no node"),
+    ],
+    ids=["too-many", "taken", "too-scattered", "none"],
+)
+def test_worker_whose_nodes_are_refused_is_told_why(start: Start, inventory: Inventory, problem: str) -> None:
+    """And nothing is recorded; what joined already is told nothing."""
+    machine = a_store(start)
+    decision = machine.hear(RecordJoin(EU, inventory))
+    refused = said_once(decision, JoinRefused)
+    assert ([], EU, inventory.worker) == (facts(decision), refused.region, refused.worker)
+    assert [problem] == [text[: len(problem)] for text in refused.problems]
+    assert NOTHING == machine.hear(RecordJoin(EU, an_inventory()))
+
+
+def test_worker_with_much_wrong_is_told_some_of_it(start: Start) -> None:
+    """As much as somebody reads."""
+    machine = a_store(start)
+    groups = tuple(NodeGroup(n, 1, NODE, "", n, 1) for n in range(8, 8 + 2 * JOIN_PROBLEMS_MAX))
+    refused = said_once(machine.hear(RecordJoin(EU, Inventory(WorkerName("w9"), groups))), JoinRefused)
+    assert JOIN_PROBLEMS_MAX == len(refused.problems)
 
 
 # Maintenance.

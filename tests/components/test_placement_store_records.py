@@ -35,6 +35,7 @@ from core.messages.store import (
     RecordStarted,
     SubmitClaim,
 )
+from core.messages.workers import JoinRefused
 from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds
@@ -63,7 +64,7 @@ from tests.components.storing import (
     stop,
 )
 from tests.core.properties import SEEDS
-from tests.matching import facts
+from tests.matching import facts, said
 
 W0 = WorkerName("w0")
 
@@ -95,7 +96,8 @@ def test_nodes_that_come_without_numbers(start: Start) -> None:
 @pytest.mark.parametrize("first", [0, 3])
 def test_nodes_whose_numbers_are_taken(start: Start, first: int) -> None:
     """A node belongs to one worker."""
-    assert NOTHING == a_store(start).hear(RecordJoin(EU, an_inventory("w1", first, 2)))
+    decision = a_store(start).hear(RecordJoin(EU, an_inventory("w1", first, 2)))
+    assert ([], 1) == (facts(decision), len(said(decision, JoinRefused)))
 
 
 def group(first: int, count: int, **parts: object) -> NodeGroup:
@@ -119,7 +121,8 @@ def group(first: int, count: int, **parts: object) -> NodeGroup:
 )
 def test_inventory_that_cannot_be_folded(start: Start, groups: tuple[NodeGroup, ...]) -> None:
     """It is not recorded: a fact that no image can fold would stop the store for good."""
-    assert NOTHING == a_store(start).hear(RecordJoin(EU, Inventory(WorkerName("w9"), groups)))
+    decision = a_store(start).hear(RecordJoin(EU, Inventory(WorkerName("w9"), groups)))
+    assert ([], 1) == (facts(decision), len(said(decision, JoinRefused)))
 
 
 def test_worker_is_lost_and_returns(start: Start) -> None:

@@ -17,7 +17,7 @@ from core.events.control import (
     TasksUp,
 )
 from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadBound, WorkloadCancelled
-from core.events.region import GangStarted
+from core.events.region import AttemptEnded, GangStarted
 from core.images.control import TaskPhase
 from core.messages.control import (
     ChangeAttempt,
@@ -52,6 +52,7 @@ from tests.components.storing import (
     row_of,
     runs,
     serve,
+    stop,
     up,
 )
 from tests.matching import facts
@@ -171,8 +172,25 @@ def test_change_counts_when_it_is_newer(start: Start) -> None:
         (a_job(4, 2),),
     ):
         assert NOTHING == change(3, *wrong)
-    end(machine)
+    stop(machine)
+    end(machine, cause=EndCause.CANCELLED)
     assert NOTHING == change(4, other)
+
+
+def test_completed_service_of_which_a_task_came_back(start: Start) -> None:
+    """A word that all were done, and that is heard late, ends nothing that runs."""
+    machine = a_store(start)
+    serve(machine)
+    fail(machine, 0, 1, 2, cause=EndCause.COMPLETED)
+    assert NOTHING == end(machine)
+    fail(machine, 3, cause=EndCause.COMPLETED)
+    agreed(machine, RESTART, 0)
+    revise(machine, (0, 0, 0))
+    assert NOTHING == end(machine)
+    up(machine, 0)
+    assert NOTHING == end(machine)
+    fail(machine, 0, cause=EndCause.COMPLETED)
+    assert [AttemptEnded] == kinds(end(machine))
 
 
 # Runs.

@@ -17,7 +17,7 @@ from core.nouns.operation import Answer, BegunBy, ControlSpec, OperationKind, Op
 from core.nouns.workload import EndCause
 from tests.builders import EU, EU_LOG
 from tests.components.controlling import ALONE, SHARDS, TENANT, W1, Pair, Start, a_service, t
-from tests.components.operators import drain, phases, plan
+from tests.components.operators import drain, phases, plan, undrain
 from tests.matching import facts, said_once
 
 # Asking.
@@ -114,6 +114,24 @@ def test_completed_is_told_once_the_task_is_healthy(start: Start) -> None:
     assert {} == pair.row().operations
     pair.operate(OperationKind.RESTART, t(1))
     assert () == pair.request().completed
+
+
+def test_answer_of_several_facts_ends_one_telling(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T12: what had no room among what was told as completed is told in the next request."""
+    for limit in "components.control_requests.CONTROL_ASKED_MAX", "core.images.control.CONTROL_ASKED_MAX":
+        monkeypatch.setattr(limit, 2)
+    monkeypatch.setattr("components.task_records.OPERATIONS_AT_ONCE_MAX", 1)
+    pair = Pair(start)
+    pair.grant(a_service())
+    drain(pair, 0, 1, 2, 3)
+    undrain(pair, 0, 1, 2, 3)
+    drain(pair, 0, 1)
+    assert [1, 2] == [done.operation for done in pair.request().completed]
+    pair.ack(5, 6)
+    assert [1, 1] == [len(event.acks) for event in pair.recorded(ControlAnswered)]
+    assert [3, 4] == [done.operation for done in pair.request().completed]
+    pair.ack()
+    assert {5, 6} == set(pair.row().operations)
 
 
 def test_unhealthy_is_the_full_set(start: Start) -> None:

@@ -1,16 +1,18 @@
 """Task control and the store together: a gang is asked as a whole, leaves whole and may return whole."""
 
+from msgspec.structs import replace
+
 from core.events.control import OperationsBegun, OperationsDone
 from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadBound, WorkloadCancelled
-from core.events.region import StopOrdered
-from core.messages.store import RecordCheckpoint
+from core.events.region import AttemptEnded, StopOrdered
+from core.messages.store import RecordCheckpoint, RecordEnd
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import ACK_LEASE, CONTROL_RETENTION
 from core.nouns.operation import WHOLE, Answer, OperationKind, Outcome
 from core.nouns.workload import EndCause, Phase
 from tests.builders import EU
 from tests.components.controlling import W1, Pair, Start, a_gang, t
-from tests.components.operators import drain, plan
+from tests.components.operators import drain, plan, undrain
 from tests.matching import facts
 
 
@@ -104,17 +106,23 @@ def test_what_nobody_takes_is_forgotten(start: Start) -> None:
     assert pair.store.state.image.control.row(W1, 1) is None
 
 
-def test_gang_stops_and_returns(start: Start) -> None:
-    """T16: a gang keeps its room, stands still through the window, and starts again where it was."""
+def stopped_to_return(start: Start) -> Pair:
+    """A gang that stopped as the work on a node of its began, and comes back after it."""
     pair = Pair(start)
     pair.grant(a_gang())
     plan(pair, 0)
     pair.wait(seconds(301))
     pair.ack(1, answer=Answer.STOP_AND_RETURN)
     pair.wait(seconds(301))
+    pair.stopped(WHOLE)
+    return pair
+
+
+def test_gang_stops_and_returns(start: Start) -> None:
+    """T16: a gang keeps its room, stands still through the window, and starts again where it was."""
+    pair = stopped_to_return(start)
     assert [(1,)] == [event.operations for event in pair.recorded(OperationsBegun)]
     assert [] == pair.recorded(StopOrdered)
-    pair.stopped(WHOLE)
     pair.again(WHOLE)
     assert "gone" == pair.row().tasks[WHOLE].phase
     pair.wait(seconds(905))
@@ -122,6 +130,33 @@ def test_gang_stops_and_returns(start: Start) -> None:
     pair.up(WHOLE)
     assert ("up", 1) == (pair.row().tasks[WHOLE].phase, pair.row().tasks[WHOLE].run)
     assert [Outcome.HEALTHY] == [event.outcome for event in pair.recorded(OperationsDone)]
+
+
+def test_gang_that_came_back_before_its_end_was_heard(start: Start) -> None:
+    """T16: the drain that was to move it was lifted, and the word of its end is late: it ends no run but its own."""
+    pair = stopped_to_return(start)
+    drain(pair, 0)
+    late = RecordEnd(EU, W1, 1, EndCause.DRAINED)
+    undrain(pair, 0)
+    pair.hear(late)
+    assert "gone" == pair.row().tasks[WHOLE].phase
+    pair.wait(seconds(905))
+    pair.again(WHOLE)
+    pair.up(WHOLE)
+    drain(pair, 0)
+    for cause in (EndCause.DRAINED, EndCause.NODE_LOST, EndCause.COMPLETED):
+        pair.hear(replace(late, cause=cause))
+    assert ([], "up") == (pair.recorded(AttemptEnded), pair.row().tasks[WHOLE].phase)
+    pair.hear(RecordEnd(EU, W1, 1, EndCause.COMPLETED, run=1))
+    assert [EndCause.COMPLETED] == [event.cause for event in pair.recorded(AttemptEnded)]
+
+
+def test_gang_that_is_drained_while_it_is_to_return(start: Start) -> None:
+    """T16: its end is recorded while the drain stands."""
+    pair = stopped_to_return(start)
+    drain(pair, 0)
+    pair.end(EndCause.DRAINED)
+    assert [EndCause.DRAINED] == [event.cause for event in pair.recorded(AttemptEnded)]
 
 
 def test_operations_of_gangs(start: Start) -> None:

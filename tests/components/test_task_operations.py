@@ -48,6 +48,7 @@ from core.nouns.ids import AgentName, WorkerName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
+    MOVE_PATIENCE,
     PLACE_AGAIN,
     RESTART_HOLD,
     RESTART_HOLD_MAX,
@@ -345,6 +346,18 @@ def test_task_whose_node_is_drained_meanwhile(start: Start, *, is_over: bool) ->
     assert [(TaskMove(2, 2, -1),)] == [one.tasks for one in told if isinstance(one, PlaceTasks)]
     assert NEVER == [one for one in told if isinstance(one, ReviseClaim)]
     service.fact(NodesOpened("d-1", ClosureKind.DRAIN, ((2, 2),)), *([] if is_over else [over, opened]))
+    told = words(service.broker.wait(PLACE_AGAIN, W0, W1), ReviseClaim)
+    assert {(TaskMove(2, 2, 2),)} == {one.moves for one in told}
+
+
+def test_task_whose_node_is_drained_meanwhile_and_no_other_is_free(start: Start) -> None:
+    """T16, T17: no agent finds room for it for a minute: it returns when the work is over, for nobody agreed that it leaves."""
+    service = stopped_to_return(start)
+    service.machine.hear(AgentPresent(EU, A0))
+    service.fact(NodesClosed("d-1", ClosureKind.DRAIN, ((2, 2),), "new PDU"))
+    assert NEVER == words(service.broker.wait(MOVE_PATIENCE, W0, W1), ReviseClaim)
+    opened = NodesOpened("m-1", ClosureKind.MAINTENANCE, ((2, 3),))
+    service.fact(MaintenanceMoved("m-1", MaintenancePhase.OVER), opened)
     told = words(service.broker.wait(PLACE_AGAIN, W0, W1), ReviseClaim)
     assert {(TaskMove(2, 2, 2),)} == {one.moves for one in told}
 

@@ -17,6 +17,7 @@ from core.effects import (
     PrepareShare,
     StartShare,
     StopShare,
+    TellRefused,
 )
 from core.messages.agents import PresenceWanted
 from core.messages.base import Message
@@ -25,6 +26,7 @@ from core.messages.workers import (
     CheckNodes,
     EndRecorded,
     InventoryWanted,
+    JoinRefused,
     NodesChecked,
     NodesLooked,
     PrepareTasks,
@@ -147,6 +149,16 @@ def test_beat_says_all_that_runs(start: Start) -> None:
 def test_inventory_is_told_when_it_is_wanted(start: Start) -> None:
     """The broker's region does not have its nodes yet."""
     assert (WorkerInventory(EU, W0, SERVED),) == a_worker(start).hear(InventoryWanted(EU, W0)).messages
+
+
+def test_refused_nodes_are_told_once(start: Start) -> None:
+    """At each beat the region says the same; whoever started the worker hears of it when it is new."""
+    machine = joined(start)
+    many = ("it serves too many nodes",)
+    assert (TellRefused(many),) == machine.hear(JoinRefused(EU, W0, many)).effects
+    assert NOTHING == machine.hear(JoinRefused(EU, W0, many))
+    drained = ("d-1: its nodes would be too scattered",)
+    assert (TellRefused(drained),) == machine.hear(JoinRefused(EU, W0, drained)).effects
 
 
 def test_change_in_the_spool_is_reported(start: Start) -> None:

@@ -35,7 +35,7 @@ from core.images import RegionImage
 from core.invariants import check_region_fact
 from core.nouns.ids import WorkerName
 from core.nouns.instant import SECOND, Instant
-from core.nouns.limits import ACK_LEASE, DESTRUCTION_MIN
+from core.nouns.limits import ACK_LEASE, DESTRUCTION_MIN, MOVE_PATIENCE
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.operation import WHOLE, Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
 from core.nouns.workload import EndCause, Kind
@@ -533,7 +533,15 @@ def test_return_to_a_node_that_is_drained() -> None:
         over,
     )
     assert [] == broken(back, *returns)
-    assert ["w-1.1: task 0 returns to node 0, which is drained"] == broken(back, *returns, drain)
+    too_soon = ["w-1.1: task 0 returns to node 0, which is drained"]
+    assert too_soon == broken(back, *returns, drain, after=MOVE_PATIENCE - 1)
+    assert [] == broken(back, *returns, drain, after=MOVE_PATIENCE)
+    has_come = replace(drain, deadline=MOVE_PATIENCE)
+    assert too_soon == broken(back, *returns, has_come, after=MOVE_PATIENCE)
+    to_come = replace(drain, deadline=MOVE_PATIENCE + 1)
+    assert [] == broken(back, *returns, to_come, after=MOVE_PATIENCE)
+    older = (replace(BEFORE[0], settings={}), *BEFORE[1:])
+    assert [] == broken(back, *returns, drain, before=older), "older terms were held to none"
     assert [] == broken(back, asked(RESTART, 0), answered(), begun(), gone, drain)
 
 

@@ -8,9 +8,11 @@ from msgspec.structs import replace
 from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log, region_of
 from core.nouns.instant import Instant, Nanoseconds, after, earliest, seconds
+from core.nouns.limits import NODE_NUMBERS_MAX, WORKER_NODES_MAX
+from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason, sentence
 from core.nouns.workload import TERMINAL, Phase
-from core.rules.inventory import is_sound
+from core.rules.inventory import is_sound, problems_of
 from tests.builders import NODE, an_inventory
 from tests.core.properties import PROPERTY
 
@@ -53,6 +55,27 @@ def test_inventory_is_sound() -> None:
     """What workers serve in every test; and nothing at all is not."""
     assert is_sound(an_inventory())
     assert not is_sound(Inventory(WorkerName("w0"), ()))
+
+
+def test_all_that_is_wrong_with_an_inventory_is_told() -> None:
+    """At once, for whoever started the worker."""
+    (group,) = an_inventory("w0", 4, 2).groups
+    bad = replace(group, first=-5, count=0, gpu_type="", nodes_per_rack=0, total=Amount(-1))
+    assert [
+        "a worker's name has 1 to 128 characters",
+        "nodes from -5 on: their type has no name",
+        "nodes from -5 on: there are 0",
+        "nodes from -5 on: numbers are from 0 to 16777215",
+        "nodes from -5 on: their racks are numbered from 0 to 16777216, with a node in each at least",
+        "nodes from -5 on: of each resource they have 0 to 9007199254740992",
+    ] == list(problems_of(Inventory(WorkerName(""), (bad, group))))
+    assert ("several of its nodes have the same number",) == problems_of(
+        Inventory(WorkerName("w0"), (group, group))
+    )
+    assert is_sound(Inventory(WorkerName("w0"), (replace(group, count=WORKER_NODES_MAX),)))
+    huge = replace(group, count=NODE_NUMBERS_MAX - 4)
+    (text,) = problems_of(Inventory(WorkerName("w0"), (huge,)))
+    assert text.startswith("it serves 16777212 nodes, and a worker 50000 at most")
 
 
 @pytest.mark.parametrize("reason", list(Reason))

@@ -210,6 +210,29 @@ async def test_node_that_is_drained_while_its_task_is_to_return(*, is_gang: bool
     assert ([], False) == (harness.unavailable(), harness.node_of(0) == node)
 
 
+async def test_node_that_is_drained_while_its_task_is_to_return_and_no_other_is_free() -> None:
+    """T16, T17: after a minute it returns all the same; it leaves when its controller agrees, as others do."""
+    harness = ControllerHarness(
+        Says(
+            lambda request: [
+                Ack(one.operation, Answer.STOP_AND_RETURN) for one in request.requests if one.notice[0] == "m"
+            ]
+        ),
+        tasks=3,
+        takes_seconds=10,
+    )
+    await harness.notice(1, kind=MaintenanceKind.REBOOT, starts_in_seconds=100, lasts_seconds=500)
+    await harness.pass_seconds(590)
+    drain = await harness.drain(1)
+    await harness.pass_seconds(59)
+    assert [1] == harness.unavailable()
+    await harness.pass_seconds(12)
+    assert ([], 1) == (harness.unavailable(), harness.node_of(1))
+    assert ([1], drain) == (harness.waiting(), harness.requests[-1].requests[0].notice)
+    await harness.pass_seconds(4000)
+    assert ([], 1) == (harness.unavailable(), harness.run_of(1))
+
+
 async def test_limits_hold_whatever_is_acknowledged() -> None:
     """T18: more than the job allows is not begun, with everything acknowledged; a failure counts against it."""
     harness = ControllerHarness(Says(all_of), tasks=10, unavailable_max=3, takes_seconds=60)
@@ -252,6 +275,16 @@ async def test_lost_domain_moves_to_spares() -> None:
     await harness.drain(1)
     await harness.pass_seconds(10)
     assert ([], 0) == (harness.unavailable(), harness.node_of(1))
+
+
+async def test_large_domain_of_scattered_tasks_is_lost_whole() -> None:
+    """T23: every second task of some thousands, which are more sorts of nodes than one fact could tell of."""
+    east = list(range(0, 3_000, 2))
+    harness = ControllerHarness(Says(none_of), tasks=3_000, domains={"east": east}, takes_seconds=10)
+    await harness.lose("east")
+    assert east == harness.unavailable()
+    await harness.restore("east")
+    await harness.until(lambda: not harness.unavailable())
 
 
 async def test_jobs_are_told_apart() -> None:

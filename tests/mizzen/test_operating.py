@@ -538,4 +538,4 @@ async def test_task_that_was_to_return_to_what_is_drained_is_told_to_move(place:
     plane = await plane_of(place, events)
     (first, *_) = (await tasks.look_at(plane.bus, EU, (W1, 1), plane.now)).tasks
     assert first.operation is not None
-    assert "room on another node: its own is drained, so it does not return" == first.operation.waits_for
+    assert "room on another node: its own is drained" == first.operation.waits_for

@@ -184,7 +184,7 @@ WAITS: dict[str, tuple[Sequence[Event], tuple[str, str]]] = {
             gone("w-1", 0),
             drained(0),
         ),
-        ("room", "room on another node: its own is drained, so it does not return"),
+        ("room", "room on another node: its own is drained"),
     ),
     "its new run to come up": (
         (*SERVICE, users(0), begun("w-1"), gone("w-1", 0), moved("w-1", 0, 0, 0)),

@@ -98,6 +98,19 @@ class Quicker:
         return DrainNodes(EU, scope, "other", message.revision)
 
 
+class Busy(Quicker):
+    """The same until a time has come."""
+
+    def __init__(self, bus: Bus, place: Place, span: float) -> None:
+        super().__init__(bus)
+        self._loop, self._until = place.loop, place.loop.time() + span
+
+    async def ask(self, message: Message, timeout: Nanoseconds) -> Message:
+        """As the bus does."""
+        self.times = int(self._loop.time() < self._until)
+        return await super().ask(message, timeout)
+
+
 async def refusal(work: object) -> str:
     """What somebody is told who is not heard."""
     with pytest.raises(CommandError) as raised:
@@ -362,6 +375,24 @@ async def test_release_is_asked_for_again_when_a_node_changed_meanwhile(place: P
     assert "others ask for the same all the time" in await refusal(work)
     assert TRIES_MAX == len(always.asked)
     assert [] == await plane.events(EU_LOG, NodesOpened)
+
+
+@virtual
+async def test_others_come_to_an_end_before_the_tries_do(place: Place) -> None:
+    """What they do takes its time: between two tries there is a moment."""
+    plane = await plane_of(place, QUARANTINED)
+    busy = Busy(plane.bus, place, 0.25)
+    assert "quarantine" == (await release(busy, ["eu-1"], ANYWHERE, "GPU 3 replaced")).name  # type: ignore[arg-type]
+    assert 1 < len(busy.asked) <= TRIES_MAX
+    busy = Busy(plane.bus, place, 0.25)
+    done = await drained_on(busy, place=RACK_0)  # type: ignore[arg-type]
+    assert 1 < len(busy.asked) <= TRIES_MAX
+    busy = Busy(plane.bus, place, 0.25)
+    assert done.name == (await undrain(busy, [done.name], ANYWHERE)).name  # type: ignore[arg-type]
+    assert 1 < len(busy.asked) <= TRIES_MAX
+    busy = Busy(plane.bus, place, 0.25)
+    await plan(busy, (), RACK_0, "power", IN_AN_HOUR, "", is_sure=False)  # type: ignore[arg-type]
+    assert 1 < len(busy.asked) <= TRIES_MAX
 
 
 # Watching.

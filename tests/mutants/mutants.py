@@ -278,8 +278,8 @@ MUTANTS = (
         (
             Edit(
                 "components/attempt_care.py",
-                "return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code, nodes)",
-                "return RecordEnd(self.region, *self.key, EndCause.COMPLETED, exit_code, nodes)",
+                "return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code, nodes, self.run)",
+                "return RecordEnd(self.region, *self.key, EndCause.COMPLETED, exit_code, nodes, self.run)",
             ),
         ),
     ),

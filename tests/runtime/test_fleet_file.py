@@ -82,6 +82,18 @@ def test_power_domain_without_a_worker_is_refused(tmp_path: Path) -> None:
         load_plan(path)
 
 
+def test_worker_with_more_nodes_than_it_may_serve_is_refused(tmp_path: Path) -> None:
+    """Before anything starts, with how many workers it takes; so many are enough."""
+    path = tmp_path / "fleet.yaml"
+    path.write_text("regions: {eu: {nodes: 100001, gpu_type: H100, workers: 2}}")
+    with pytest.raises(
+        FleetFileError, match=r"100001 `nodes` need 3 `workers`: one serves 50000 at most.*eu"
+    ):
+        load_plan(path)
+    path.write_text("regions: {eu: {nodes: 100001, gpu_type: H100, workers: 3}}")
+    assert 3 == len(load_plan(path).regions[0].inventories)
+
+
 def test_nodes_belong_to_the_pool_that_the_file_names(tmp_path: Path) -> None:
     """All of a region's nodes, emulated or not; to `training`, if it names none. A name is part of a subject."""
     path = tmp_path / "fleet.yaml"

@@ -1,6 +1,7 @@
 """Emulated tasks: they take time, save, fail, stop within their grace or not, and do not care who watches."""
 
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from core.component import Effect
 from core.effects import (
@@ -12,6 +13,7 @@ from core.effects import (
     PrepareShare,
     StartShare,
     StopShare,
+    TellRefused,
 )
 from core.messages.base import Message
 from core.messages.workers import (
@@ -430,3 +432,20 @@ async def test_emulated_nodes_are_well(place: Place) -> None:
     nodes = Nodes(place)
     nodes.begin(LookAtNodes((3, 4)))
     assert [NodesLooked((), (3, 4))] == [message for _, message in nodes.heard]
+
+
+# What a region has against its nodes.
+
+
+@virtual
+async def test_refused_nodes_are_a_line_in_the_log(place: Place) -> None:
+    """With every reason, for whoever started the worker."""
+    nodes = Nodes(place)
+    with capture_logs() as lines:
+        nodes.begin(TellRefused(("it serves no node",)))
+    [line] = lines
+    assert ("join_refused", "warning", ["it serves no node"]) == (
+        line["event"],
+        line["log_level"],
+        line["problems"],
+    )

@@ -4,8 +4,11 @@ import pytest
 
 from core.messages.workers import WorkerBeat
 from core.nouns.instant import SECOND
+from scenarios.controller import Controllers
+from scenarios.controllers.consents import Consents
 from scenarios.faults.bus_outage import BusOutage
 from scenarios.faults.bus_restart import BusRestart
+from scenarios.faults.controller_dead import ControllerDead
 from scenarios.faults.crash import Crash
 from scenarios.faults.message_delay import MessageDelay
 from scenarios.faults.message_loss import MessageLoss
@@ -20,6 +23,24 @@ from scenarios.faults.slow_process import SlowProcess
 from tests.scenarios.misfortunes import Struck, struck
 
 # Processes.
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_controller_that_is_named_dies(seed: int) -> None:
+    """And no other; it is back when its time is over."""
+
+    async def body(place: Struck) -> None:
+        parts = (Consents(called="one"), Consents(called="two"), Consents(called="three"))
+        controllers = place.stage.controllers = Controllers(parts, seed)
+        for part in parts:
+            await controllers.start(part, place.world.user(f"client.controller.{part.called}"))
+        dead = place.begin(ControllerDead(called="two", down_seconds=40.0))
+        await place.sleep(20)
+        assert [True, False, True] == [await controllers.kill(part) for part in parts]
+        await dead
+        assert [False, True, False] == [await controllers.kill(part) for part in parts]
+
+    struck(body, seed)
 
 
 def test_pause_stops_a_process_and_nothing_else() -> None:

@@ -171,6 +171,10 @@ def test_fault_that_a_world_cannot_cause_says_so(name: str) -> None:
         ("pause: {role: pilot}", "faults[0].pause: there is no role `pilot`"),
         ("disk_full: {role: worker}", "faults[0].disk_full: there is no role `worker`"),
         ("black_hole: {role: job_queue}", "faults[0].black_hole: there is no role `job_queue`"),
+        (
+            "controller_dead: {called: nobody}",
+            "faults[0].controller_dead.called: there is no controller `nobody`",
+        ),
         ("node_crash: {region: mars}", "faults[0].node_crash: there is no region `mars`"),
         ("node_crash: {member: w9}", "faults[0].node_crash: there is no process `w9`"),
         ("region_cut: {region: mars}", "faults[0].region_cut.region: there is no region `mars`"),

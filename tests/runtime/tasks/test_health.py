@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
-from core.effects import FindTasks, LookAtNodes
+from core.effects import FindTasks, LookAtNodes, TellRefused
 from core.messages.base import Message
 from core.messages.workers import NodesLooked
 from core.nouns.fleet import UNNUMBERED
@@ -153,3 +154,13 @@ async def test_spool_says_how_its_machine_is(library: Library, spool_path: Path)
     spool.begin(FindTasks())
     assert NodesLooked(ill) == heard[-1]
     spool.close()
+
+
+async def test_refused_nodes_are_a_line_in_the_log(library: Library, spool_path: Path) -> None:
+    """With every reason, for whoever started the worker."""
+    async with nodes(spool_path, devices=DEVICES) as made:
+        with capture_logs() as lines:
+            made.begin(TellRefused(("it serves no node",)))
+        assert [["it serves no node"]] == [
+            line["problems"] for line in lines if line["event"] == "join_refused"
+        ]
