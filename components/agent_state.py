@@ -24,7 +24,7 @@ from core.nouns.limits import (
     OPEN_BID_SPAN,
     PRESENCE_INTERVAL,
 )
-from core.nouns.placement import Claim, NodeRow, needs_of
+from core.nouns.placement import Claim, NodeRow, takings_of
 from core.nouns.quantities import Amount
 from core.placing.conflict_window import ConflictWindow
 from core.placing.never import EmptyRegion
@@ -170,7 +170,7 @@ class AgentState:
                 if tries > 1:
                     self.window.heard(is_conflict=True)
                 if self.image.capacity.holding(*key) is None:
-                    self.take(("claim", key), needs_of(claim).items(), entries_of(claim))
+                    self.take(("claim", key), takings_of(claim.jobs, claim.spreads), entries_of(claim))
                 self.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
                 self.conflicted.pop(key, None)
             case ClaimSaidAgain(key):

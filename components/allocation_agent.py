@@ -40,10 +40,8 @@ from core.nouns.limits import (
     CLAIM_TRIES_MAX,
     VIEW_ROWS_MAX,
 )
-from core.nouns.placement import SEARCH, Claim, Spread, View
-from core.nouns.quantities import Amount
+from core.nouns.placement import SEARCH, Claim, Spread, View, takings_of
 from core.nouns.reasons import Reason
-from core.nouns.workload import JobSpec
 from core.placing.bids import score
 from core.placing.never import EmptyRegion
 from core.placing.picking import Choice
@@ -142,7 +140,7 @@ class AllocationAgent:
             found.victim_keys,
             view,
         )
-        needs = tuple(_needs(request.jobs, found.spreads).items())
+        needs = tuple(takings_of(request.jobs, found.spreads))
         made = BidMade(request.auction, request.workload, needs)
         return Decision(events=(made,), messages=(bid,))
 
@@ -342,12 +340,3 @@ class AllocationAgent:
 def _caught_up(state: AgentState) -> list[tuple[AttemptKey, Instant]]:
     """The claims that can be tried again, and since when they wait."""
     return [(key, wait.since) for key, wait in state.conflicted.items() if wait.sequence <= state.sequence]
-
-
-def _needs(jobs: tuple[JobSpec, ...], spreads: tuple[Spread, ...]) -> dict[int, Amount]:
-    needs: dict[int, Amount] = {}
-    for job, spread in zip(jobs, spreads, strict=True):
-        for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
-            amount = job.need.times(tasks)
-            needs[node] = needs[node].plus(amount) if node in needs else amount
-    return needs

@@ -15,6 +15,7 @@ from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, Image, RegionImage
 from core.invariants import (
     Violation,
+    check_devices,
     check_global_fact,
     check_ledger,
     check_nodes_balance,
@@ -172,7 +173,7 @@ class Auditor:
             self._keep(state, Violation(rule, fact.log, fact.sequence, text))
         nodes = touched_by(image.capacity, fact)
         image.fold(fact)
-        for text in check_nodes_balance(image.capacity, nodes):
+        for text in (*check_nodes_balance(image.capacity, nodes), *check_devices(image.capacity, nodes)):
             self._keep(state, Violation(1, fact.log, fact.sequence, text))
         if isinstance(fact.event, ClaimGranted) and not state.rests_on:
             for text in check_one_live(fact.event.workload, state.regions):

@@ -64,6 +64,7 @@ from core.rules.claim import (
     check_nodes,
     check_now,
     check_victims,
+    fits_promised,
     is_well_formed,
     nodes_without_room,
     victims_needed,
@@ -416,7 +417,8 @@ class PlacementStore:
                 alive = [key for key in claim.victims if key != ended and capacity.holding(*key) is not None]
                 if ended not in claim.victims or alive:
                     continue
-                if all(capacity.is_open(node) for spread in claim.spreads for node in spread.nodes):
+                is_open = all(capacity.is_open(node) for spread in claim.spreads for node in spread.nodes)
+                if is_open and fits_promised(claim, capacity):
                     grants.append(ClaimGranted(workload, epoch, replace(claim, victims=()), is_merged=True))
                 else:
                     grants.append(AwardDeclined(workload, epoch, Reason.PROMISE_BROKEN, claim.award_sequence))

@@ -38,6 +38,8 @@ from core.nouns.operation import (
 )
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
+from core.rules.claim import has_room
+from core.rules.devices import part_of
 from core.rules.health import failed_soon
 from core.rules.operations import leaves_its_node, may_return, may_run_anew
 from core.rules.places import is_drained, keeps_away
@@ -167,6 +169,7 @@ class RunRecords:
         held = capacity.holding(message.workload, message.epoch)
         assert held is not None, message
         wanted: dict[int, Amount] = {}
+        parts: dict[int, list[int]] = {}
         short: dict[int, None] = {}
         for move in message.moves:
             node = move.node_to
@@ -192,7 +195,11 @@ class RunRecords:
                 short[node] = None
                 continue
             wanted[node] = wanted.get(node, Amount()).plus(job.need)
-        short.update((n, None) for n, need in wanted.items() if not capacity.available(n).covers(need))
+            if part_of(job.need.gpu_milli):
+                parts.setdefault(node, []).append(part_of(job.need.gpu_milli))
+        short.update(
+            (n, None) for n, need in wanted.items() if not has_room(capacity, n, need, parts.get(n, ()))
+        )
         return sorted(short)
 
     def _keeps_away(self, state: StoreState, node: int) -> bool:

@@ -40,6 +40,8 @@ from core.nouns.operation import (
     job_and_rank,
 )
 from core.nouns.quantities import Amount
+from core.rules.claim import has_room
+from core.rules.devices import part_of
 
 Finding = tuple[int, str]
 """A rule that is broken, by its number in DESIGN §11, and how."""
@@ -334,6 +336,7 @@ class _Attempt:
             yield 1, "a claim is revised, and it holds nothing"
             return
         wanted: dict[int, Amount] = {}
+        parts: dict[int, list[int]] = {}
         for move in event.moves:
             stays = move.node_from == move.node_to
             for node in self._starts_on(move):
@@ -348,8 +351,9 @@ class _Attempt:
                     yield 6, f"task {move.task} starts on node {node} while that is worked on"
                 elif job and not stays:
                     wanted[node] = wanted.get(node, Amount()).plus(job.need)
+                    parts.setdefault(node, []).extend(filter(None, [part_of(job.need.gpu_milli)]))
         for node, need in wanted.items():
-            if not capacity.available(node).covers(need):
+            if not has_room(capacity, node, need, parts[node]):
                 yield 1, f"tasks start without room on node {node}"
 
     def _returns_too_soon(self, task: int, node: int) -> bool:

@@ -4,6 +4,7 @@ The auditor runs them online and in every scenario. A cut is consistent when no 
 that is not in it (`citation_of`).
 """
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -32,10 +33,12 @@ from core.images.capacity import Capacity, Columns
 from core.images.queue import WorkloadRow
 from core.images.region import AttemptPhase, AttemptRow
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
-from core.nouns.placement import Claim, needs_of
+from core.nouns.operation import job_and_rank
+from core.nouns.placement import Claim, needs_of, parts_of
+from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, Phase
-from core.rules.claim import check_nodes, is_well_formed
+from core.rules.claim import check_nodes, has_room, is_well_formed
 
 
 class Violation(Struct, frozen=True):
@@ -76,6 +79,31 @@ def check_nodes_balance(capacity: Capacity, nodes: Iterable[int]) -> list[str]:
     return found
 
 
+def check_devices(capacity: Capacity, nodes: Iterable[int]) -> list[str]:
+    """Rule 1 on some nodes, by device: no shared device holds more than it is, and there are enough devices for all."""
+    found = []
+    for node in nodes:
+        known = capacity.devices.by_node.get(node)
+        if known is None:
+            continue
+        if capacity.is_lost[node] or not all(0 < used <= MILLI for used in known.used.values()):
+            found.append(f"node {node}: {known.used} milli are held on its shared devices")
+        held = capacity.gpu.held[node] + capacity.gpu.ending[node]
+        whole, rest = divmod(held - sum(known.used.values()), MILLI)
+        if rest or whole < 0:
+            found.append(
+                f"node {node}: {held} GPU milli are held, and {known.used} of them on shared devices"
+            )
+        elif whole + len(known.used) > capacity.gpu.total[node] // MILLI:
+            found.append(
+                f"node {node}: {whole} whole devices and {len(known.used)} shared ones are held, which it has not"
+            )
+        for device, promised in known.promised.items():
+            if promised + known.used.get(device, 0) > MILLI:
+                found.append(f"node {node}: {promised} milli of shared device {device} are promised twice")
+    return found
+
+
 def check_ledger(capacity: Capacity) -> list[str]:
     """Rule 1 on every node, worked out anew from who holds what."""
     size = len(capacity.node_type)
@@ -97,7 +125,27 @@ def check_ledger(capacity: Capacity) -> list[str]:
         for node in range(size):
             if counted.held[node] != kept.held[node] or counted.ending[node] != kept.ending[node]:
                 found.append(f"node {node}: {name} held or ending is not what attempts hold there")
+    found.extend(_devices_anew(capacity))
     return found
+
+
+def _devices_anew(capacity: Capacity) -> list[str]:
+    """What is held of each shared device is what attempts hold there, and every task that needs a part has one."""
+    used: dict[int, Counter[int]] = {}
+    found = []
+    for workload, epoch, holding in capacity.live():
+        claim = holding.claim
+        parts = Counter(node for node, sizes in parts_of(claim).items() for _ in sizes)
+        if parts != Counter(node for node, _ in holding.parts.values()):
+            found.append(f"{workload}.{epoch}: not each of its parts of a device has one")
+        for task, (node, device) in holding.parts.items():
+            if not capacity.is_lost[node]:
+                part = claim.jobs[job_and_rank(task)[0]].need.gpu_milli % MILLI
+                used.setdefault(node, Counter())[device] += part
+    kept = {node: known.used for node, known in capacity.devices.by_node.items()}
+    if used != kept:
+        found.append(f"shared devices hold {kept}, and attempts hold {used} there")
+    return [*found, *check_devices(capacity, sorted(kept))]
 
 
 def check_grant(claim: Claim, before: RegionImage) -> list[Finding]:
@@ -111,6 +159,7 @@ def check_grant(claim: Claim, before: RegionImage) -> list[Finding]:
         found.append((2, f"{claim.workload}.{claim.epoch}: granted against {refusal}"))
         return found
     reserved_for_it = before.capacity.promise(claim.workload, claim.epoch) is not None
+    parts = parts_of(claim)
     for node, need in needs_of(claim).items():
         capacity = before.capacity
         free = (capacity.gpu.free[node], capacity.cpu.free[node], capacity.memory.free[node])
@@ -124,6 +173,8 @@ def check_grant(claim: Claim, before: RegionImage) -> list[Finding]:
             for have, want in zip(free, (need.gpu_milli, need.cpu_milli, need.memory_bytes), strict=True)
         ):
             found.append((1, f"{claim.workload}.{claim.epoch}: granted without room on node {node}"))
+        elif not reserved_for_it and not has_room(capacity, node, need, parts.get(node, ())):
+            found.append((1, f"{claim.workload}.{claim.epoch}: granted without a device on node {node}"))
     return found
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from core.nouns.ids import AgentName, ClaimId, RegionName, TenantName, WorkloadId
 from core.nouns.operation import ControlSpec, TaskMove, job_and_rank
-from core.nouns.quantities import Amount
+from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import JobSpec
 
 
@@ -85,6 +85,8 @@ class NodeRow(Struct, frozen=True):
     """Free and not promised."""
     is_open: bool
     """Whether new tasks may be placed there."""
+    parts: tuple[int, ...] = ()
+    """Of what is free, the milli on each device of which parts are held, ascending; the rest is whole devices."""
 
 
 class Claim(Struct, frozen=True):
@@ -185,3 +187,24 @@ def needs_of(claim: Claim) -> dict[int, Amount]:
             amount = job.need.times(tasks)
             total[node] = total[node].plus(amount) if node in total else amount
     return total
+
+
+def parts_of(claim: Claim) -> dict[int, list[int]]:
+    """By node, the parts of one device each that a claim needs there: one for each task that needs one."""
+    found: dict[int, list[int]] = {}
+    for job, spread in zip(claim.jobs, claim.spreads, strict=True):
+        part = job.need.gpu_milli % MILLI
+        if part:
+            for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+                found.setdefault(node, []).extend([part] * tasks)
+    return found
+
+
+def takings_of(jobs: Sequence[JobSpec], spreads: Sequence[Spread]) -> list[tuple[int, Amount]]:
+    """What tasks take of nodes, as an agent counts it: all of a job on a node at once, but each part of a device by itself."""
+    found: list[tuple[int, Amount]] = []
+    for job, spread in zip(jobs, spreads, strict=True):
+        for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+            is_whole = job.need.gpu_milli % MILLI == 0
+            found.extend([(node, job.need.times(tasks))] if is_whole else [(node, job.need)] * tasks)
+    return found

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from core.nouns.quantities import Amount
+from core.nouns.quantities import MILLI, Amount
 from core.placing.layout import RACKS_PER_POD, Layout
 from core.placing.rows import TableRows, codes_of
 from core.placing.table import Changed, NodeTable
@@ -89,7 +89,9 @@ class Plan:
         """Traits by which what rules say is kept once for all classes that are equal in them."""
         self.own_validators = [rule for rule in self.node_validators if "need" in rule.traits]
         self.own_parts = [part for part in self.node_parts if "need" in part.rule.traits]
-        traits = sorted({"need", "tasks_per_node", *(trait for rule in rules for trait in rule.traits)})
+        traits = sorted(
+            {"need", "tasks_per_node", "together", *(trait for rule in rules for trait in rule.traits)}
+        )
         self.class_of: Callable[[Request], object] = attrgetter(*traits)
         """What of a request its class depends on."""
 
@@ -187,6 +189,8 @@ class RequestClass:
         self.request = request
         self.used_at = 0
         self._plan, self._table, self._shared = plan, table, shared
+        self._own_parts = [part for part in plan.own_parts if part.rule.concerns(request)]
+        self._part = request.part
         layout = table.layout
         self.clusters = [
             number
@@ -301,11 +305,11 @@ class RequestClass:
     def _evaluate(self, at: Changed) -> tuple[Codes, Numbers]:
         table, request = self._table, self.request
         rows = TableRows(table, at)
-        cap = tasks_that_fit(rows, request.need)
+        cap = tasks_that_fit(rows, request.need, self._part, request.together)
         self.computed += len(cap)
         if request.tasks_per_node:
             np.minimum(cap, request.tasks_per_node, out=cap)
-        key = _packed(self._plan.own_parts, rows, request)
+        key = _packed(self._own_parts, rows, request)
         layout = table.layout
         if table.racks.rules:
             key |= codes_of(table.racks.code, layout.rack_slots, at)
@@ -333,12 +337,17 @@ def _codes_of_clusters(plan: Plan, table: NodeTable, request: Request) -> Codes 
     return codes[table.layout.cluster_of_pod] if codes.any() else None
 
 
-def tasks_that_fit(rows: TableRows, need: Amount) -> NDArray[np.int32]:
-    """How many tasks of this need each of these nodes has room for; 0 or less where nothing may be placed."""
+def tasks_that_fit(rows: TableRows, need: Amount, part: int = 0, together: int = 1) -> NDArray[np.int32]:
+    """How many tasks of this need each of these nodes has room for; 0 or less where nothing may be placed.
+
+    part      milli of the part of a device that each of `together` tasks needs, which have this need all together
+    """
     count: Numbers | None = None
+    if part:
+        count = parts_that_fit(rows, need.gpu_milli // together, part) // together
     for available, amount in (
         (rows.memory, need.memory_bytes),
-        (rows.gpu, need.gpu_milli),
+        (rows.whole, 0 if part else need.gpu_milli),
         (rows.cpu, need.cpu_milli),
     ):
         if amount:
@@ -347,6 +356,21 @@ def tasks_that_fit(rows: TableRows, need: Amount) -> NDArray[np.int32]:
     if count is None:
         return rows.is_open.astype(np.int32) * CAP_MAX
     return np.minimum(count, CAP_MAX, out=count).astype(np.int32)
+
+
+def parts_that_fit(rows: TableRows, gpu_milli: int, part: int) -> Numbers:
+    """How many tasks that need a part of a device find one, on each of these nodes.
+
+    gpu_milli   of one task; whole devices beside the part are counted as if it lay alone on another one
+    """
+    whole: Numbers = rows.whole // MILLI
+    if gpu_milli > MILLI:
+        return whole // (gpu_milli // MILLI + 1)
+    whole = whole * (MILLI // part)
+    shared = rows.shared
+    if shared.shape[1]:
+        whole += (shared // np.int16(part)).sum(axis=1, dtype=np.int32)
+    return whole
 
 
 def _packed(parts: Sequence[KeyPart], rows: TableRows, request: Request) -> Codes:

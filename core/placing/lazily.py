@@ -8,7 +8,7 @@ source    spec/protean-parsync.md §5.3 (1): the lazy filter chain for classes t
 
 import numpy as np
 
-from core.placing.classes import Plan, bits_of
+from core.placing.classes import Plan, bits_of, tasks_that_fit
 from core.placing.draw import drawn
 from core.placing.picking import Choice, best_of, refined, some_of
 from core.placing.rows import TableRows
@@ -44,8 +44,11 @@ def allowed(table: NodeTable, plan: Plan, request: Request) -> Numbers:
         if all(rule.admits(cluster, request) for rule in plan.cluster_validators):
             span = slice(first * layout.pod_slots, last * layout.pod_slots)
             has_room = table.is_open[span] > 0
+            if request.part:
+                rows = TableRows(table, span)
+                has_room &= tasks_that_fit(rows, need, request.part, request.together) > 0
             for column, amount in (
-                (table.gpu, need.gpu_milli),
+                (table.whole, 0 if request.part else need.gpu_milli),
                 (table.cpu, need.cpu_milli),
                 (table.memory, need.memory_bytes),
             ):

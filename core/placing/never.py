@@ -25,6 +25,7 @@ from core.placing.picking import Choice
 from core.placing.pool_set import Asker, PoolSet, hardest_first, request_of
 from core.placing.pools import PoolIndex
 from core.placing.rows import TableRows
+from core.rules.devices import left_of, part_of
 from core.rules.placement.rule import Numbers, Request
 
 GIB = 1 << 30
@@ -198,10 +199,14 @@ def _beside(pools: PoolSet, jobs: Jobs, asker: Asker) -> PoolSet | None:
         assert place is not None, spread.nodes[0]
         pool = place[0]
         need = np.asarray([job.need.gpu_milli, job.need.cpu_milli, job.need.memory_bytes], dtype=np.int64)
-        taken = pool.released(
-            pool.layout.slot_of[list(spread.nodes)],
-            -need * np.asarray(spread.tasks, dtype=np.int64)[:, None],
-        )
+        slots = pool.layout.slot_of[list(spread.nodes)]
+        part = part_of(job.need.gpu_milli)
+        shared = {
+            slot: left_of(pool.table.shared_at(slot), [part] * count)
+            for slot, count in zip(slots.tolist(), spread.tasks, strict=True)
+            if part
+        }
+        taken = pool.released(slots, -need * np.asarray(spread.tasks, dtype=np.int64)[:, None], shared)
         pools = PoolSet({**pools.by_name, pool.name: taken})
     return pools
 

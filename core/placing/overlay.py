@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from core.images.capacity import Capacity
 from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
+from core.rules.devices import left_of, part_of
 
 
 class Overlay:
@@ -14,13 +15,20 @@ class Overlay:
         self.learnt: dict[int, tuple[NodeRow, int]] = {}
         self._needs: dict[object, tuple[tuple[int, Amount], ...]] = {}
         self._taken: dict[int, Amount] = {}
+        self._parts: dict[int, list[int]] = {}
+        """By node, of what is taken: parts of one device each."""
 
     def put(self, key: object, needs: Iterable[tuple[int, Amount]]) -> list[int]:
-        """This much is taken under this key and nothing else; which nodes it changes."""
+        """This much is taken under this key and nothing else; which nodes it changes.
+
+        needs   as `takings_of` has them: each part of a device by itself
+        """
         changed = self.drop(key)
         self._needs[key] = kept = tuple(needs)
         for node, amount in kept:
             self._taken[node] = self._taken.get(node, Amount()).plus(amount)
+            if part_of(amount.gpu_milli):
+                self._parts.setdefault(node, []).append(part_of(amount.gpu_milli))
         return [*changed, *(node for node, _ in kept)]
 
     def drop(self, key: object) -> list[int]:
@@ -32,6 +40,10 @@ class Overlay:
                 del self._taken[node]
             else:
                 self._taken[node] = left
+            if part_of(amount.gpu_milli):
+                self._parts[node].remove(part_of(amount.gpu_milli))
+                if not self._parts[node]:
+                    del self._parts[node]
         return [node for node, _ in needs]
 
     def keys(self) -> tuple[object, ...]:
@@ -57,11 +69,15 @@ class Overlay:
         if taken is None:
             return row
         free = row.free.minus(taken)
+        parts = list(self._parts.get(node, ()))
         for key in without:
             for mine, amount in self._needs.get(key, ()):
-                free = free.plus(amount) if mine == node else free
+                if mine == node:
+                    free = free.plus(amount)
+                    if part_of(amount.gpu_milli):
+                        parts.remove(part_of(amount.gpu_milli))
         at_least = Amount(max(0, free.gpu_milli), max(0, free.cpu_milli), max(0, free.memory_bytes))
-        return NodeRow(node, at_least, row.is_open)
+        return NodeRow(node, at_least, row.is_open, left_of(row.parts, parts) if parts else row.parts)
 
     def rows(self, capacity: Capacity, without: Iterable[object] = ()) -> tuple[NodeRow, ...]:
         """All that are not as the log shows them: what a decision is recomputed with."""

@@ -98,8 +98,8 @@ class Placer:
         if not self._is_laid_out:
             return
         for node, gpu, cpu, memory, is_open in rows.tolist():
-            if self.overlay.knows(node):
-                continue  # It is not as the log shows it.
+            if self.overlay.knows(node) or node in self._capacity.devices.by_node:
+                continue  # It is not as the log shows it, or a packed row does not tell all of it.
             place = self.pools.place_of(node)
             if place is not None:
                 place[0].table.set(place[1], gpu, cpu, memory, is_open=bool(is_open))

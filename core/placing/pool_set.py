@@ -16,6 +16,7 @@ from core.nouns.workload import Extent, JobSpec, Kind
 from core.placing.layout import NO_NODE
 from core.placing.picking import Choice, Placed
 from core.placing.pools import PoolIndex
+from core.rules.devices import fits, left_of, part_of
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.pool import pool_rank
 from core.rules.placement.rule import Request
@@ -128,6 +129,14 @@ class PoolSet:
         table, slot = place[0].table, place[1]
         return Amount(int(table.gpu[slot]), int(table.cpu[slot]), int(table.memory[slot]))
 
+    def has_room(self, node: int, amount: Amount, parts: Sequence[int] = ()) -> bool:
+        """Whether so much may be placed there; of it these are parts of one device each."""
+        place = self.place_of(node)
+        if place is None or not self.available(node).covers(amount):
+            return False
+        row = place[0].row(place[1])
+        return fits(row.free.gpu_milli, row.parts, amount.gpu_milli, parts)
+
     def racks_of(self, nodes: Iterable[int]) -> int:
         """In how many racks these are."""
         places = [place for place in map(self.place_of, nodes) if place is not None]
@@ -205,7 +214,7 @@ class PoolSet:
                 watch(JobFound(position, pool, request, jobs[position].tasks, chosen, slots))
                 found[position] = _spread_of(pool, slots)
                 for slot, count in slots:
-                    trial.take(pool, slot, request.need.times(count))
+                    trial.take(pool, slot, request.need, count)
         return tuple(found[position] for position in range(len(jobs)))
 
     def capacity_for(self, job: JobSpec, asker: Asker) -> int:
@@ -230,9 +239,16 @@ class PoolSet:
             trial.undo()
 
     def released(
-        self, freed: Iterable[tuple[int, Amount]], owners: Mapping[int, int] | None = None
+        self,
+        freed: Iterable[tuple[int, Amount]],
+        owners: Mapping[int, int] | None = None,
+        shared: Mapping[int, Sequence[int]] | None = None,
     ) -> "PoolSet":
-        """What they would be if so much more were available on these nodes, and these were there by node."""
+        """What they would be if so much more were available on these nodes.
+
+        owners   by node, who would be there then
+        shared   by node where it would be other: milli free on each shared device
+        """
         by_pool: dict[str, list[tuple[int, Amount]]] = {}
         for node, amount in freed:
             place = self.place_of(node)
@@ -242,7 +258,10 @@ class PoolSet:
         for name, mine in by_pool.items():
             slots = np.asarray([slot for slot, _ in mine], dtype=np.int32)
             amounts = [(amount.gpu_milli, amount.cpu_milli, amount.memory_bytes) for _, amount in mine]
-            others[name] = others[name].released(slots, np.asarray(amounts, dtype=np.int64))
+            layout = others[name].layout
+            parts = {layout.slot(node): of_node for node, of_node in (shared or {}).items()}
+            parts.pop(NO_NODE, None)
+            others[name] = others[name].released(slots, np.asarray(amounts, dtype=np.int64), parts)
         released = PoolSet(others)
         for node, owner in (owners or {}).items():
             place = released.place_of(node)
@@ -258,17 +277,20 @@ class Trial:
         self._pools = pools
         self._before: dict[tuple[str, int], tuple[PoolIndex, NodeRow]] = {}
 
-    def take(self, pool: PoolIndex, slot: int, amount: Amount) -> None:
-        """So much less is available there."""
+    def take(self, pool: PoolIndex, slot: int, need: Amount, count: int = 1) -> None:
+        """What so many tasks need is not available there any more."""
         row = self._remember(pool, slot)
-        pool.put(slot, NodeRow(row.node, row.free.minus(amount), row.is_open))
+        part, shared = part_of(need.gpu_milli), row.parts
+        if part:
+            shared = left_of(shared, [part] * count)
+        pool.put(slot, NodeRow(row.node, row.free.minus(need.times(count)), row.is_open, shared))
 
     def take_spread(self, spread: Spread, need: Amount) -> None:
         """What these tasks need is not available any more."""
         for node, count in zip(spread.nodes, spread.tasks, strict=True):
             place = self._pools.place_of(node)
             assert place is not None, node
-            self.take(*place, need.times(count))
+            self.take(*place, need, count)
 
     def put(self, row: NodeRow) -> None:
         """A node is like this."""

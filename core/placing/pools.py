@@ -4,7 +4,7 @@ source    Protean §4 (three layers of caches, LRU with a memory bound); core/pl
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -159,13 +159,16 @@ class PoolIndex:
         other.table.not_spare[:] = table.not_spare
         every = np.flatnonzero(self.layout.node != NO_NODE)
         columns = (table.gpu[every], table.cpu[every], table.memory[every])
-        other.table.fill(every, *columns, table.is_open[every] > 0)
+        other.table.fill(every, *columns, table.is_open[every] > 0, table.shared)
         return other
 
-    def released(self, slots: Numbers, amounts: NDArray[np.int64]) -> "PoolIndex":
+    def released(
+        self, slots: Numbers, amounts: NDArray[np.int64], shared: Mapping[int, Sequence[int]] | None = None
+    ) -> "PoolIndex":
         """What it would be if so much more were available there.
 
         slots     (n,), a slot may be named more than once; amounts (n, 3): GPU milli, CPU milli, bytes
+        shared    by slot where it is other then: milli free on each shared device
         """
         other, table = PoolIndex(self.name, self.layout, self.plan, is_passing=True), self.table
         other.bounds = self.bounds
@@ -176,7 +179,8 @@ class PoolIndex:
         other.table.not_spare[:] = table.not_spare
         other.table.not_spare[slots] |= ~table.is_empty(slots)
         every = np.flatnonzero(self.layout.node != NO_NODE)
-        other.table.fill(every, gpu[every], cpu[every], memory[every], table.is_open[every] > 0)
+        columns = (gpu[every], cpu[every], memory[every])
+        other.table.fill(every, *columns, table.is_open[every] > 0, _with(table.shared, shared or {}))
         return other
 
     def fill(self, capacity: Capacity, overlay: Overlay) -> None:
@@ -190,7 +194,7 @@ class PoolIndex:
         )
         is_open = (_picked(capacity.is_lost, picked) == 0) & (_picked(capacity.closed, picked) == 0)
         self.table.fill(slots, gpu.astype(np.int32), cpu.astype(np.int32), memory, is_open)
-        for node in overlay.nodes():
+        for node in sorted({*overlay.nodes(), *capacity.devices.by_node}):
             slot = self.layout.slot(node)
             if slot != NO_NODE:
                 self.put(slot, overlay.row(capacity, node))
@@ -198,13 +202,16 @@ class PoolIndex:
     def put(self, slot: int, row: NodeRow) -> None:
         """One row as it is now."""
         free = row.free
-        self.table.set(slot, free.gpu_milli, free.cpu_milli, free.memory_bytes, is_open=row.is_open)
+        self.table.set(
+            slot, free.gpu_milli, free.cpu_milli, free.memory_bytes, is_open=row.is_open, shared=row.parts
+        )
 
     def row(self, slot: int) -> NodeRow:
         """One row."""
         table = self.table
         free = Amount(int(table.gpu[slot]), int(table.cpu[slot]), int(table.memory[slot]))
-        return NodeRow(int(self.layout.node[slot]), free, bool(table.is_open[slot]))
+        shared = table.shared_at(slot)
+        return NodeRow(int(self.layout.node[slot]), free, bool(table.is_open[slot]), shared)
 
 
 def _picked(column: Sequence[int], nodes: Sequence[int]) -> NDArray[np.int64]:
@@ -218,4 +225,14 @@ def whole_of(request: Request, tasks: int) -> Request | None:
     most = request.tasks_per_node or tasks
     if request.spread or tasks > min(TOGETHER_MAX, most):
         return None
-    return replace(request, need=request.need.times(tasks), tasks_per_node=0)
+    together = tasks if request.part else 1
+    return replace(request, need=request.need.times(tasks), tasks_per_node=0, together=together)
+
+
+def _with(shared: Numbers, others: Mapping[int, Sequence[int]]) -> Numbers:
+    """The column with other rows for these slots."""
+    most = max([shared.shape[1], *map(len, others.values())])
+    found = np.pad(shared, ((0, 0), (0, most - shared.shape[1])))
+    for slot, parts in others.items():
+        found[slot] = (*parts, *(0,) * (most - len(parts)))
+    return found

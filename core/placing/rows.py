@@ -20,6 +20,16 @@ class TableRows:
         return self._table.gpu[self.at]
 
     @property
+    def whole(self) -> Numbers:
+        """Of these, milli of free whole devices."""
+        return self._table.whole[self.at]
+
+    @property
+    def shared(self) -> Numbers:
+        """(rows, most) milli free on each shared device."""
+        return self._table.shared[self.at]
+
+    @property
     def cpu(self) -> Numbers:
         """CPU milli available."""
         return self._table.cpu[self.at]

@@ -94,6 +94,8 @@ class NodeTable:
     gpu, cpu     (slots,) int32: milli available; 0 where nothing may be placed
     memory       (slots,) int64: bytes available
     gpu_total    (slots,) int32
+    whole        (slots,) int32: milli of free whole devices: `gpu` without what is free on shared ones
+    shared       (slots, most) int16: milli free on each shared device, in no order; `most` is 0 while nothing is shared
     is_open      (slots,) int8: 1 where something may be placed
     upkeep       (slots,) int8
     owner        (slots,) int64, as core/placing/owners.py says it
@@ -107,6 +109,10 @@ class NodeTable:
         rules = rules or {}
         slots = layout.slots
         self.gpu = np.zeros(slots, dtype=np.int32)
+        self.whole = self.gpu
+        """The same array, as long as no device is shared."""
+        self.shared = np.zeros((slots, 0), dtype=np.int16)
+        self._shares = False
         self.cpu = np.zeros(slots, dtype=np.int32)
         self.memory = np.zeros(slots, dtype=np.int64)
         self.is_open = np.zeros(slots, dtype=np.int8)
@@ -145,15 +151,20 @@ class NodeTable:
 
     # Changing.
 
-    def set(self, slot: int, gpu: int, cpu: int, memory: int, *, is_open: bool) -> None:
+    def set(
+        self, slot: int, gpu: int, cpu: int, memory: int, *, is_open: bool, shared: Sequence[int] = ()
+    ) -> None:
         """One row as it is now."""
         if not is_open:
             gpu = cpu = memory = 0
+        is_other = self._set_shared(slot, gpu, shared if is_open else ()) if shared or self._shares else False
         had, was_open = self._gpu[slot], self._is_open[slot]
         more = gpu - had
         if more:
             self._gpu[slot] = gpu
         elif cpu == self._cpu[slot] and memory == self._memory[slot] and is_open == self._is_open[slot]:
+            if is_other:
+                self._changed(slot, 0)
             return
         self._cpu[slot] = cpu
         self._memory[slot] = memory
@@ -161,6 +172,25 @@ class NodeTable:
         if more or was_open != is_open:
             self._count(slot, had, was_open)
         self._changed(slot, more)
+
+    def _set_shared(self, slot: int, gpu: int, shared: Sequence[int]) -> bool:
+        """What is free on its shared devices; whether that is other than it was."""
+        if not self._shares:
+            self._shares, self.whole = True, self.gpu.copy()
+        most = self.shared.shape[1]
+        if len(shared) > most:
+            self.shared = np.pad(self.shared, ((0, 0), (0, len(shared) - most)))
+            most = len(shared)
+        now = (*shared, *(0,) * (most - len(shared)))
+        whole = max(0, gpu - sum(shared))
+        if self.whole[slot] == whole and tuple(self.shared[slot].tolist()) == now:
+            return False
+        self.whole[slot], self.shared[slot] = whole, now
+        return True
+
+    def shared_at(self, slot: int) -> tuple[int, ...]:
+        """Milli free on each shared device of a node, ascending."""
+        return tuple(sorted(milli for milli in self.shared[slot].tolist() if milli)) if self._shares else ()
 
     def set_upkeep(self, slot: int, upkeep: int) -> None:
         """How near planned work on it is."""
@@ -174,12 +204,29 @@ class NodeTable:
             self.owner[slot] = owner
             self._changed(slot, 0)
 
-    def fill(self, slots: Numbers, gpu: Numbers, cpu: Numbers, memory: Numbers, is_open: Flags) -> None:
-        """Many rows at once: whoever worked something out of rows works out everything anew."""
+    def fill(
+        self,
+        slots: Numbers,
+        gpu: Numbers,
+        cpu: Numbers,
+        memory: Numbers,
+        is_open: Flags,
+        shared: Numbers | None = None,
+    ) -> None:
+        """Many rows at once: whoever worked something out of rows works out everything anew.
+
+        shared   as the column, for all slots
+        """
         self.gpu[slots] = np.where(is_open, gpu, 0)
         self.cpu[slots] = np.where(is_open, cpu, 0)
         self.memory[slots] = np.where(is_open, memory, 0)
         self.is_open[slots] = is_open
+        self._shares = shared is not None and shared.shape[1] > 0
+        self.shared = np.zeros((len(self.gpu), 0), dtype=np.int16)
+        self.whole = self.gpu
+        if shared is not None and self._shares:
+            self.shared = np.where(self.is_open[:, None] > 0, shared, 0).astype(np.int16)
+            self.whole = np.maximum(self.gpu - self.shared.sum(axis=1, dtype=np.int32), 0)
         layout = self.layout
         free, total = self.gpu.astype(np.int64), self.gpu_total.astype(np.int64)
         pod_free, pod_total = (column.reshape(layout.pods, -1).sum(axis=1) for column in (free, total))

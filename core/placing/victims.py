@@ -16,6 +16,7 @@ from core.nouns.workload import JobSpec, Kind
 from core.placing.owners import Now, Owners, key_of
 from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, request_of, unwatched
+from core.rules.devices import part_of, shared_in
 from core.rules.placement.eviction_cost import destroyed, eviction_cost, told_until
 from core.rules.placement.rule_sets import PASSING
 
@@ -41,7 +42,9 @@ def find_with_victims(
 
     def tried(victims: Sequence[Victim], watch: Callable[[JobFound], None] = unwatched) -> Spreads | Reason:
         left = {} if owners is None else _left_by(owners, victims)
-        return pools.released(freed_by(capacity, victims), left).find(jobs, asker, choice, watch=watch)
+        shared = shared_without(capacity, victims)
+        freed = pools.released(freed_by(capacity, victims), left, shared)
+        return freed.find(jobs, asker, choice, watch=watch)
 
     if not candidates or isinstance(tried(candidates), Reason):
         return Reason.NO_CAPACITY
@@ -97,6 +100,18 @@ def freed_by(capacity: Capacity, victims: Sequence[Victim]) -> list[tuple[int, A
     ]
 
 
+def shared_without(capacity: Capacity, victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
+    """What is free on shared devices once these have ended, by node on which one of them has a part of one."""
+    if not any(held.parts for _, _, held in victims):
+        return {}
+    leaving = capacity.leaving((workload, epoch) for workload, epoch, _ in victims)
+    return {
+        node: shared_in(capacity.room(node).after(left).shared)
+        for node, left in leaving.items()
+        if left.parts and capacity.is_open(node)
+    }
+
+
 def destroyed_gpu_seconds(victims: Sequence[Victim], now: Instant) -> int:
     """Work that would be lost: since the newest checkpoint of each, or since its start."""
     return sum(destroyed(held, now) for _, _, held in victims)
@@ -129,7 +144,10 @@ def _shortest_prefix(
 def _short_of_room(pools: PoolSet, jobs: Sequence[JobSpec], spreads: Spreads) -> set[int]:
     """Nodes where the claim needs more than is available: who holds nothing there need not end for it."""
     wanted: dict[int, Amount] = {}
+    parts: dict[int, list[int]] = {}
     for job, spread in zip(jobs, spreads, strict=True):
         for node, count in zip(spread.nodes, spread.tasks, strict=True):
             wanted[node] = wanted.get(node, Amount()).plus(job.need.times(count))
-    return {node for node, amount in wanted.items() if not pools.available(node).covers(amount)}
+            if part_of(job.need.gpu_milli):
+                parts.setdefault(node, []).extend([part_of(job.need.gpu_milli)] * count)
+    return {node for node, amount in wanted.items() if not pools.has_room(node, amount, parts.get(node, ()))}

@@ -1,18 +1,20 @@
 """Whether a claim may be granted now: the store's re-check, against the present and not against the claim's view."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from core.images.capacity import Capacity
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkerName
-from core.nouns.placement import Claim, Spread, needs_of
-from core.nouns.quantities import Amount
+from core.nouns.placement import Claim, Spread, needs_of, parts_of
+from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Kind
 from core.placing.extents import pod_of_rack
 from core.placing.layout import Cluster, cluster_of
 from core.placing.owners import Now, Owners
 from core.placing.pool_set import Asker, request_of
+from core.rules.devices import Leaving
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import LASTING, PASSING
 
@@ -118,7 +120,12 @@ def victims_needed(claim: Claim, capacity: Capacity, owners: Owners | None = Non
 
     Nobody ends for nothing.
     """
-    short = {node for node, need in needs_of(claim).items() if not capacity.available(node).covers(need)}
+    parts = parts_of(claim)
+    short = {
+        node
+        for node, need in needs_of(claim).items()
+        if not has_room(capacity, node, need, parts.get(node, ()))
+    }
     if owners is not None and claim.victims:
         short |= check_now(claim, Now(capacity, owners)).keys()
     held = [(key, capacity.holding(*key)) for key in claim.victims]
@@ -133,11 +140,49 @@ def nodes_without_room(claim: Claim, capacity: Capacity) -> tuple[int, ...]:
         if held is not None:
             for node, amount in needs_of(held.claim).items():
                 theirs[node] = theirs.get(node, Amount()).plus(amount)
+    leaving, parts = capacity.leaving(claim.victims), parts_of(claim)
     short = []
     for node, need in needs_of(claim).items():
-        room = capacity.available(node)
-        if node in theirs:
-            room = room.plus(theirs[node])
-        if not capacity.is_open(node) or not room.covers(need):
+        mine = parts.get(node, ())
+        if not capacity.is_open(node) or not has_room(
+            capacity, node, need, mine, theirs.get(node), leaving.get(node)
+        ):
             short.append(node)
     return tuple(sorted(short))
+
+
+def has_room(
+    capacity: Capacity,
+    node: int,
+    need: Amount,
+    parts: Sequence[int] = (),
+    theirs: Amount | None = None,
+    leaving: Leaving | None = None,
+) -> bool:
+    """Whether a need fits on a node, and on its devices.
+
+    parts     of its GPU milli, parts of one device each
+    theirs    what others will give up for it; `leaving` is the same by devices
+    """
+    room = capacity.available(node)
+    if theirs is not None:
+        room = room.plus(theirs)
+    if not room.covers(need):
+        return False
+    if not parts and node not in capacity.devices.by_node:
+        return True
+    devices = capacity.room(node).after(leaving or Leaving())
+    return devices.take((need.gpu_milli - sum(parts)) // MILLI, parts)
+
+
+def fits_promised(claim: Claim, capacity: Capacity) -> bool:
+    """Whether what was promised lies on devices as it was thought to, once the last victim has ended.
+
+    It does, but for parts of several sizes: these may have found other devices than when they were promised theirs.
+    """
+    leaving, needs = capacity.leaving(claim.victims), needs_of(claim)
+    for node, parts in parts_of(claim).items():
+        devices = capacity.devices_if_kept(node).after(leaving.get(node, Leaving()))
+        if not devices.take((needs[node].gpu_milli - sum(parts)) // MILLI, parts):
+            return False
+    return True

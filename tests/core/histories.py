@@ -46,6 +46,7 @@ from core.nouns.operation import ControlSpec, OperationPhase, Outcome, job_and_r
 from core.nouns.placement import Claim, needs_of, numbers_in, runs_of
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, JobSpec, Kind, Phase
+from core.rules.claim import nodes_without_room
 from tests.builders import (
     EU,
     START,
@@ -299,6 +300,8 @@ class RegionHistory:
             victims=victims,
             award_sequence=self.drawn,
         )
+        if nodes_without_room(claim, self.image.capacity):
+            return None  # By their sums they fit, and no device holds one of the parts.
         return replace(claim, tenant=TenantName("ml"), control=control)
 
     def _grant(self) -> None:

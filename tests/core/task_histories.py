@@ -50,8 +50,9 @@ from core.nouns.operation import (
     task_number,
 )
 from core.nouns.placement import Claim, numbers_in, runs_of
-from core.nouns.quantities import Amount
+from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, EndCause
+from core.rules.devices import Leaving, Room
 
 ALIVE = (TaskPhase.UP, TaskPhase.STARTING)
 CLOSED_BY_ONE = {ClosureKind.SUSPECT: "suspicion", ClosureKind.QUARANTINE: "quarantine"}
@@ -378,9 +379,10 @@ class TaskSteps:
         room = {
             node: self.history.available(node) for node in self.history.total if self.history.is_open(node)
         }
+        devices = {node: self.history.image.capacity.room(node) for node in room}
         moves = []
         for task in _tasks_in(row, TaskPhase.GONE):
-            node = self._place(key, row, task, begun[task], room) if task in begun else None
+            node = self._place(key, row, task, begun[task], room, devices) if task in begun else None
             if node is not None:
                 moves.append(TaskMove(task, row.tasks[task].node, node))
         if moves:
@@ -393,6 +395,7 @@ class TaskSteps:
         task: int,
         operation: OperationRow,
         room: dict[int, Amount],
+        devices: dict[int, Room],
     ) -> int | None:
         history = self.history
         node = row.tasks[task].node
@@ -404,16 +407,20 @@ class TaskSteps:
         if node >= 0 and stays and history.dice.random() < 0.7:
             return node if history.is_there(node) and not self._is_worked_on(node) else None
         job = row.jobs[job_and_rank(task)[0]]
+        whole, part = divmod(job.need.gpu_milli, MILLI)
+        parts = [part] if part else []
         others = [
             other
             for other, left in room.items()
-            if other != node and left.covers(job.need) and history.gpu_type[other] == job.gpu_type
+            if other != node and devices[other].after(Leaving()).take(whole, parts)
+            if left.covers(job.need) and history.gpu_type[other] == job.gpu_type
             if not self._is_worked_on(other)
         ]
         if not others:
             return None
         chosen = history.dice.choice(sorted(others))
         room[chosen] = room[chosen].minus(job.need)
+        devices[chosen].take(whole, parts)
         return chosen
 
     def _is_worked_on(self, node: int) -> bool:

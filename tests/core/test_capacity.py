@@ -7,7 +7,7 @@ from core.images import RegionImage
 from core.images.capacity import Capacity, Columns
 from core.invariants import check_ledger
 from core.nouns.ids import WorkerName
-from core.nouns.placement import NodeRow
+from core.nouns.placement import NodeRow, parts_of
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause
 from core.touched import touched_by
@@ -41,7 +41,7 @@ def test_ledger_after_every_fact_of_a_random_history(seed: int) -> None:
     """T1: free + held + ending (+ lost) = total on every node, and each part is what counting it anew gives.
 
     That holds through promises, losses and returns, whichever worker joined first; and what promises reserve is exactly
-    what they need beyond what their victims hold.
+    what they need beyond what their victims hold, and of shared devices no less.
     """
     history = RegionHistory(seed)
     history.draw(0)
@@ -59,9 +59,14 @@ def test_ledger_after_every_fact_of_a_random_history(seed: int) -> None:
             held, ending = history.held(node, is_ending=False), history.held(node, is_ending=True)
             counted = (total, history.free(node), held, ending)
             assert counted == parts(capacity, node)[:4]
+            wanted, reserved = history.reserved(node), parts(capacity, node)[4]
+            shares = node in capacity.devices.by_node or any(
+                node in parts_of(claim) for claim in history.promises.values()
+            )
             if history.is_there(node):
-                assert history.reserved(node) == parts(capacity, node)[4]
-            assert history.available(node) == capacity.available(node)
+                assert reserved.covers(wanted) if shares else wanted == reserved
+            assert history.available(node).covers(capacity.available(node))
+            assert shares or history.available(node) == capacity.available(node)
             assert history.is_open(node) == capacity.is_open(node)
         assert set(history.live) == {(workload, epoch) for workload, epoch, _ in capacity.live()}
 

@@ -120,7 +120,7 @@ _VIEW = View(
     sequence=1,
     open_bids=(HIGH,),
     open_claims=((HIGH, 1),),
-    learnt=(NodeRow(1, Amount(8_000, 96_000, 1 << 40), is_open=True),),
+    learnt=(NodeRow(1, Amount(8_000, 96_000, 1 << 40), is_open=True, parts=(500,)),),
     seed="agent.eu.a0",
     settings_revision=1,
     stripe=1,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from core.images.capacity import Capacity
 from core.nouns.ids import TenantName
-from core.nouns.quantities import Amount
+from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, Kind
 from core.placing.layout import Cluster
@@ -61,8 +61,15 @@ class Request(Struct, frozen=True):
     """Whether it takes no more of a pool than its limit allows."""
     tasks_per_node: int = 0
     """The most tasks on one node; 0: as many as fit."""
+    together: int = 1
+    """So many tasks that need parts of devices are looked for on one node as if they were one: `need` is of all of them."""
     pack: Extent = Extent.ANY
     spread: Extent = Extent.ANY
+
+    @property
+    def part(self) -> int:
+        """Milli of the part of a device that a task needs; 0 where it takes whole ones."""
+        return self.need.gpu_milli // self.together % MILLI
 
     @property
     def alone_as(self) -> str:
@@ -86,6 +93,14 @@ class Rows(Protocol):
     @property
     def gpu(self) -> Numbers:
         """GPU milli available: neither held, promised, offered nor closed."""
+
+    @property
+    def whole(self) -> Numbers:
+        """Of these, milli of devices of which nothing is held."""
+
+    @property
+    def shared(self) -> Numbers:
+        """(rows, most) milli available on each device of which parts are held; 0 is none; `most` may be 0."""
 
     @property
     def cpu(self) -> Numbers:
@@ -184,6 +199,10 @@ class Preference(Rule):
 
 class NodePreference(Preference):
     """By node."""
+
+    def concerns(self, request: Request) -> bool:
+        """Whether it tells nodes apart for such a request; where it does not, it is not asked."""
+        return True
 
     @abstractmethod
     def score(self, rows: Rows, request: Request) -> Numbers:

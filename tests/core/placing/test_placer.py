@@ -42,7 +42,9 @@ def test_index_equals_one_from_scratch_after_random_facts(seed: int) -> None:
             assert fresh.pools.held_permille == placer.pools.held_permille
             for node, row in rows_of(placer).items():
                 is_open = image.capacity.is_open(node)
-                assert NodeRow(node, image.capacity.available(node) if is_open else Amount(), is_open) == row
+                shared = image.capacity.node_row(node).parts if is_open else ()
+                free = image.capacity.available(node) if is_open else Amount()
+                assert NodeRow(node, free, is_open, shared) == row
             for job in (a_job(1, 1), a_job(2, 8), a_job(3, 2, gpu_type="A100")):
                 assert looked_for(fresh, job) == looked_for(placer, job)
 

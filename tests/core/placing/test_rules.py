@@ -275,7 +275,7 @@ def test_keys_compare_as_the_weighted_sum_of_comparisons(plan: Plan, free: list[
     near = [rule for rule in plan.rules if isinstance(rule, ClusterPreference)]
     rules = [rule for rule in plan.rules if rule in rules or rule in near]
     scores = [scores_of(rule, table, slots, request(zones=("b",))) for rule in rules]
-    assert len(rules) == 8
+    assert len(rules) == 9
     for rule, found in zip(rules, scores, strict=True):
         assert isinstance(rule, Preference)
         assert 0 <= min(found)
