@@ -33,8 +33,8 @@ from core.messages.workers import ISOLATED, PrepareTasks, StartTasks, StopTasks,
 from core.nouns.ids import AttemptKey, RegionName, WorkerName
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import COMMAND_SAY_AGAIN, GRACE, PROMISE_SPAN, START_SPAN
-from core.nouns.operation import WHOLE, Answer, OperationPhase, TaskMove
-from core.nouns.placement import Claim, Spread
+from core.nouns.operation import WHOLE, Answer, OperationPhase, TaskMove, task_number
+from core.nouns.placement import Claim, Spread, nodes_of_ranks
 from core.nouns.reasons import Reason
 from core.nouns.workload import USER_EXIT_START_AGAIN, EndCause
 from core.rules.operations import cause_of as end_cause_of
@@ -327,8 +327,22 @@ class _Gang:
             is_leader=worker == next(iter(self.parts)),
             ranks=tuple(self._by_node(worker, _first_ranks(spread), spread) for spread in claim.spreads),
             groups=tuple(self._by_node(worker, range(len(spread.nodes)), spread) for spread in claim.spreads),
+            devices=self._devices(worker),
             run=self.run,
             isolation=isolation_of(claim),
+        )
+
+    def _devices(self, worker: WorkerName) -> tuple[tuple[int, ...], ...]:
+        """By job, the shared devices of a worker's tasks; nothing where all take whole ones."""
+        if not self.held.parts:
+            return ()
+        return tuple(
+            tuple(
+                self.held.parts[task_number(job, rank)][1]
+                for rank, node in enumerate(nodes_of_ranks(spread))
+                if task_number(job, rank) in self.held.parts and self.worker_of[node] == worker
+            )
+            for job, spread in enumerate(self.held.claim.spreads)
         )
 
     def _by_node(self, worker: WorkerName, figures: Sequence[int], spread: Spread) -> tuple[int, ...]:

@@ -337,6 +337,7 @@ class _Tasks:
         claim = self.held.claim
         resume_epoch, resume_step = resume_of(claim, self.row.saved_step)
         mine = [at == job for at in range(len(self.control.jobs))]
+        part = self.held.parts.get(number)
         figures = tuple((rank,) if is_mine else () for is_mine in mine)
         return PrepareTasks(
             region=self.region,
@@ -351,6 +352,7 @@ class _Tasks:
             is_leader=number == LEADER,
             ranks=figures,
             groups=figures,
+            devices=tuple((part[1],) if is_mine else () for is_mine in mine) if part is not None else (),
             task=number,
             run=task.run,
             isolation=isolation_of(claim),

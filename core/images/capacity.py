@@ -8,8 +8,6 @@ Columns are plain lists indexed by node number: scalar changes, of which a fold 
 them than on arrays (measured with CPython 3.11: 30 against 110 ns). Whoever searches keeps arrays beside them.
 """
 
-from collections.abc import Iterable
-
 from msgspec import Struct, field
 
 from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, ScopeJoined, TasksDown
@@ -27,26 +25,24 @@ from core.events.region import (
 )
 from core.fact import Fact
 from core.images.base import Section
-from core.images.devices import SharedDevices
+from core.images.devices import SharedDevices, tasks_with_parts
 from core.images.health import Failures, losses_with
+from core.images.reserving import reserve
 from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
+from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.limits import BLACK_HOLE_SOON
 from core.nouns.maintenance import ClosureKind, Scope
-from core.nouns.operation import TaskMove, job_and_rank, task_number
+from core.nouns.operation import job_and_rank
 from core.nouns.placement import (
     Claim,
     NodeRow,
     moved,
-    needs_of,
-    nodes_of_ranks,
     numbers_in,
-    parts_of,
     runs_of,
 )
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause
-from core.rules.devices import Leaving, Room, part_of, promise, shared_in
+from core.rules.devices import Room, shared_in
 
 
 class Holding(Struct):
@@ -193,23 +189,6 @@ class Capacity(Section):
         shared = self.devices.free_if_kept(node)
         return Room((self.gpu.free[node] - sum(shared.values())) // MILLI, shared)
 
-    def leaving(self, victims: Iterable[AttemptKey]) -> dict[int, Leaving]:
-        """By node that is not lost, what will not be held on its devices once these attempts have ended."""
-        found: dict[int, Leaving] = {}
-        for key in victims:
-            held = self.holding(*key)
-            if held is None:
-                continue
-            for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
-                for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
-                    if not self.is_lost[node]:
-                        found.setdefault(node, Leaving()).whole += job.need.gpu_milli // MILLI * tasks
-            for task, (node, device) in held.parts.items():
-                if not self.is_lost[node]:
-                    parts = found[node].parts
-                    parts[device] = parts.get(device, 0) + _part(held.claim, task)
-        return found
-
     def holding(self, workload: WorkloadId, epoch: int) -> Holding | None:
         """What a live attempt holds."""
         return self.holdings.get(workload, {}).get(epoch)
@@ -297,7 +276,7 @@ class Capacity(Section):
             for columns in (self.gpu, self.cpu, self.memory):
                 columns.free[node] = columns.total[node]
         self._hold_again(set(event.nodes))
-        self._reserve(event.nodes)
+        reserve(self, event.nodes)
 
     def _hold_again(self, nodes: set[int]) -> None:
         """Attempts that outlived the loss still hold their room: tasks that stand alone are started there again."""
@@ -306,15 +285,8 @@ class Capacity(Section):
                 for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                     if node in nodes:
                         self._hold(node, job.need.times(tasks), is_ending=held.is_ending)
-            self._place(held, [task for task, (node, _) in held.parts.items() if node in nodes])
-
-    def _place(self, held: Holding, tasks: Iterable[int]) -> None:
-        """These tasks' parts get devices on the nodes where they are, the largest first; on a lost node not yet."""
-        claim = held.claim
-        for task in sorted(tasks, key=lambda task: (-_part(claim, task), task)):
-            node = held.parts[task][0]
-            if not self.is_lost[node]:
-                held.parts[task] = node, self.devices.put(node, _part(claim, task))
+            again = [task for task, (node, _) in held.parts.items() if node in nodes]
+            self.devices.place(held.claim, held.parts, again, self.is_lost)
 
     def _hold(self, node: int, amount: Amount, *, is_ending: bool = False) -> None:
         for columns, value in self._each(amount):
@@ -382,29 +354,18 @@ class Capacity(Section):
                     self._hold(node, need.times(sign), is_ending=held.is_ending)
                 if node >= 0:
                     self.changed[node] = fact.sequence
-        self._move_parts(held, event.moves)
+        self.devices.move(held.claim, held.parts, event.moves, self.is_lost)
         held.claim = moved(held.claim, event.moves, event.revision)
         if self.promises:
             # It may be a victim of one: what it does not hold there any more is to be reserved, and the other way round.
             ends = {node for move in event.moves for node in (move.node_from, move.node_to) if node >= 0}
-            self._reserve(tuple(sorted(ends)))
-
-    def _move_parts(self, held: Holding, moves: Iterable[TaskMove]) -> None:
-        claim = held.claim
-        mine = [move for move in moves if move.node_from != move.node_to and _part(claim, move.task)]
-        for move in mine:
-            node, device = held.parts.pop(move.task, (-1, -1))
-            if node >= 0 and not self.is_lost[node]:
-                self.devices.remove(node, device, _part(claim, move.task))
-        arrived = {move.task: (move.node_to, -1) for move in mine if move.node_to >= 0}
-        held.parts.update(arrived)
-        self._place(held, arrived)
+            reserve(self, tuple(sorted(ends)))
 
     def _promised(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, ClaimPromised)
         self.promises.setdefault(event.workload, {})[event.epoch] = event.claim
-        self._reserve(_nodes_of(event.claim), fact.sequence)
+        reserve(self, _nodes_of(event.claim), fact.sequence)
 
     def _granted(self, fact: Fact) -> None:
         event = fact.event
@@ -425,12 +386,9 @@ class Capacity(Section):
                 cpu.held[node] += need.cpu_milli * tasks
                 memory.free[node] -= need.memory_bytes * tasks
                 memory.held[node] += need.memory_bytes * tasks
-        for number, (job, spread) in enumerate(zip(claim.jobs, claim.spreads, strict=True)):
-            if part_of(job.need.gpu_milli):
-                for rank, node in enumerate(nodes_of_ranks(spread)):
-                    held.parts[task_number(number, rank)] = node, -1
+        held.parts.update(tasks_with_parts(claim))
         if held.parts:
-            self._place(held, held.parts)
+            self.devices.place(claim, held.parts, held.parts, self.is_lost)
 
     def _declined(self, fact: Fact) -> None:
         event = fact.event
@@ -484,11 +442,9 @@ class Capacity(Section):
                 cpu_was[node] -= need.cpu_milli * tasks
                 memory.free[node] += need.memory_bytes * tasks
                 memory_was[node] -= need.memory_bytes * tasks
-        for task, (node, device) in held.parts.items():
-            if not self.is_lost[node]:
-                self.devices.remove(node, device, _part(held.claim, task))
+        self.devices.leave(held.claim, held.parts, self.is_lost)
         if self.promises:
-            self._reserve(_nodes_of(held.claim), sequence)
+            reserve(self, _nodes_of(held.claim), sequence)
 
     # Health.
 
@@ -522,65 +478,8 @@ class Capacity(Section):
         del epochs[epoch]
         if not epochs:
             del self.promises[workload]
-        self._reserve(_nodes_of(claim), sequence)
-
-    def _reserve(self, nodes: tuple[int, ...], sequence: int = 0) -> None:
-        """Work out anew what promises reserve on these nodes: what each needs there and its victims do not hold."""
-        wanted = set(nodes)
-        for node in nodes:
-            self.changed[node] = max(self.changed[node], sequence)
-            for columns in (self.gpu, self.cpu, self.memory):
-                columns.reserved[node] = 0
-            self.devices.promise_nothing(node)
-        rooms: dict[int, Room] = {}
-        mine = [
-            claim
-            for epochs in self.promises.values()
-            for claim in epochs.values()
-            if not all(wanted.isdisjoint(spread.nodes) for spread in claim.spreads)
-        ]
-        shared = self.devices.by_node.keys() | {node for claim in mine for node in parts_of(claim)}
-        for claim in mine:
-            theirs = self._held_by_victims(claim)
-            needs = needs_of(claim)
-            for node, need in needs.items():
-                if node in wanted:
-                    left = need.minus(theirs.get(node, Amount()))
-                    for columns, amount in self._each(left):
-                        if columns is not self.gpu or node not in shared:
-                            columns.reserved[node] += max(0, amount)
-            self._reserve_devices(claim, sorted(needs.keys() & shared & wanted), rooms)
-
-    def _reserve_devices(self, claim: Claim, nodes: list[int], rooms: dict[int, Room]) -> None:
-        """Where parts are held or promised, GPUs are reserved device by device, as they lie after its victims' end.
-
-        rooms   by node, what is left beside the promises before this one
-        """
-        leaving = self.leaving(claim.victims) if nodes else {}
-        parts, needs = parts_of(claim), needs_of(claim)
-        for node in nodes:
-            mine = parts.get(node, [])
-            whole = (needs[node].gpu_milli - sum(mine)) // MILLI
-            if node not in rooms:
-                rooms[node] = self.devices_if_kept(node)
-            kept, opened = promise(rooms[node], leaving.get(node, Leaving()), whole, mine)
-            self.devices.promise(node, kept)
-            self.gpu.reserved[node] += sum(kept.values()) + opened * MILLI
-
-    def _held_by_victims(self, claim: Claim) -> dict[int, Amount]:
-        theirs: dict[int, Amount] = {}
-        for workload, epoch in claim.victims:
-            held = self.holding(workload, epoch)
-            if held is not None:
-                for node, amount in needs_of(held.claim).items():
-                    theirs[node] = theirs.get(node, Amount()).plus(amount)
-        return theirs
+        reserve(self, _nodes_of(claim), sequence)
 
 
 def _nodes_of(claim: Claim) -> tuple[int, ...]:
     return tuple(sorted({node for spread in claim.spreads for node in spread.nodes}))
-
-
-def _part(claim: Claim, task: int) -> int:
-    """What a task of it needs of one device beside whole ones."""
-    return part_of(claim.jobs[job_and_rank(task)[0]].need.gpu_milli)

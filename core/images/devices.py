@@ -4,12 +4,14 @@ Kept for such nodes alone. Whole devices have no numbers: as many of a node are 
 what is free on shared ones.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from core.nouns.operation import TaskMove, job_and_rank, task_number
+from core.nouns.placement import Claim, nodes_of_ranks
 from core.nouns.quantities import MILLI
-from core.rules.devices import device_for
+from core.rules.devices import device_for, part_of
 
 
 class SharedNode(Struct):
@@ -57,6 +59,37 @@ class SharedDevices(Struct):
             known.promised.pop(device, None)
         self._tidy(node, known)
 
+    # What an attempt has of them: by task that needs a part, its node and the number of the device.
+
+    def place(
+        self, claim: Claim, parts: dict[int, tuple[int, int]], tasks: Iterable[int], is_lost: Sequence[bool]
+    ) -> None:
+        """These tasks get devices on the nodes where they are, the largest first; on a lost node not yet."""
+        for task in sorted(tasks, key=lambda task: (-part_of_task(claim, task), task)):
+            node = parts[task][0]
+            if not is_lost[node]:
+                parts[task] = node, self.put(node, part_of_task(claim, task))
+
+    def move(
+        self,
+        claim: Claim,
+        parts: dict[int, tuple[int, int]],
+        moves: Iterable[TaskMove],
+        is_lost: Sequence[bool],
+    ) -> None:
+        """Some tasks left their nodes, and some came to others."""
+        mine = [move for move in moves if move.node_from != move.node_to and part_of_task(claim, move.task)]
+        self.leave(claim, {move.task: parts.pop(move.task) for move in mine if move.task in parts}, is_lost)
+        arrived = {move.task: (move.node_to, -1) for move in mine if move.node_to >= 0}
+        parts.update(arrived)
+        self.place(claim, parts, arrived, is_lost)
+
+    def leave(self, claim: Claim, parts: Mapping[int, tuple[int, int]], is_lost: Sequence[bool]) -> None:
+        """These tasks hold nothing any more."""
+        for task, (node, device) in parts.items():
+            if not is_lost[node]:
+                self.remove(node, device, part_of_task(claim, task))
+
     def lose(self, nodes: Iterable[int]) -> None:
         """Nothing is held on these."""
         for node in nodes:
@@ -78,3 +111,18 @@ class SharedDevices(Struct):
     def _tidy(self, node: int, known: SharedNode) -> None:
         if not known.used:
             del self.by_node[node]
+
+
+def tasks_with_parts(claim: Claim) -> dict[int, tuple[int, int]]:
+    """Its tasks that need a part of a device, each on its node and on no device yet."""
+    return {
+        task_number(number, rank): (node, -1)
+        for number, (job, spread) in enumerate(zip(claim.jobs, claim.spreads, strict=True))
+        if part_of(job.need.gpu_milli)
+        for rank, node in enumerate(nodes_of_ranks(spread))
+    }
+
+
+def part_of_task(claim: Claim, task: int) -> int:
+    """What a task needs of one device beside whole ones."""
+    return part_of(claim.jobs[job_and_rank(task)[0]].need.gpu_milli)

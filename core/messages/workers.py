@@ -85,6 +85,9 @@ class PrepareTasks(Message, OfShare, frozen=True, tag="prepare-tasks"):
     """By job, beside its spread: where each of the worker's nodes stands among all nodes of the job."""
     task: int = WHOLE
     run: int = 0
+    devices: tuple[tuple[int, ...], ...] = ()
+    """By job, beside its spread: on which shared device of its node each of the tasks here has its part of one, ranks ascending;
+    empty where tasks take whole devices. Tasks of one node and number share a device, whatever device that is."""
     isolation: int = 0
     """Nanoseconds without an acknowledged beat after which the share stops by itself, with `GRACE`; 0: it never does."""
 

@@ -7,6 +7,7 @@ source    MAST §4.3: lowest priority first, among those the cheapest (core/rule
 from collections.abc import Callable, Mapping, Sequence
 
 from core.images.capacity import Capacity, Holding
+from core.images.reserving import leaving_of
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.placement import Spread, gpu_milli_of, needs_of
@@ -104,7 +105,7 @@ def shared_without(capacity: Capacity, victims: Sequence[Victim]) -> dict[int, t
     """What is free on shared devices once these have ended, by node on which one of them has a part of one."""
     if not any(held.parts for _, _, held in victims):
         return {}
-    leaving = capacity.leaving((workload, epoch) for workload, epoch, _ in victims)
+    leaving = leaving_of(capacity, [(workload, epoch) for workload, epoch, _ in victims])
     return {
         node: shared_in(capacity.room(node).after(left).shared)
         for node, left in leaving.items()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from core.images.capacity import Capacity
+from core.images.reserving import leaving_of
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkerName
 from core.nouns.placement import Claim, Spread, needs_of, parts_of
@@ -140,7 +141,7 @@ def nodes_without_room(claim: Claim, capacity: Capacity) -> tuple[int, ...]:
         if held is not None:
             for node, amount in needs_of(held.claim).items():
                 theirs[node] = theirs.get(node, Amount()).plus(amount)
-    leaving, parts = capacity.leaving(claim.victims), parts_of(claim)
+    leaving, parts = leaving_of(capacity, claim.victims), parts_of(claim)
     short = []
     for node, need in needs_of(claim).items():
         mine = parts.get(node, ())
@@ -180,7 +181,7 @@ def fits_promised(claim: Claim, capacity: Capacity) -> bool:
 
     It does, but for parts of several sizes: these may have found other devices than when they were promised theirs.
     """
-    leaving, needs = capacity.leaving(claim.victims), needs_of(claim)
+    leaving, needs = leaving_of(capacity, claim.victims), needs_of(claim)
     for node, parts in parts_of(claim).items():
         devices = capacity.devices_if_kept(node).after(leaving.get(node, Leaving()))
         if not devices.take((needs[node].gpu_milli - sum(parts)) // MILLI, parts):

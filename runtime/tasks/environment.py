@@ -43,6 +43,10 @@ _OF_THE_SHELL = (
 """Words that are no program, or do something else in a shell than the program of that name."""
 
 
+NOT_SHARED = -1
+"""Of a task that takes whole devices, or whose region does not say with whom it shares one."""
+
+
 class Place(Struct, frozen=True):
     """Where one task stands among the others, and what it holds."""
 
@@ -56,6 +60,8 @@ class Place(Struct, frozen=True):
     slots: Slots = ()
     devices: tuple[str, ...] = ()
     """The UUIDs of its GPUs."""
+    shared: int = NOT_SHARED
+    """The number of the device on its node of which it has a part."""
 
 
 class Addresses(Struct, frozen=True):

@@ -20,7 +20,7 @@ from core.nouns.limits import RUNNER_BEAT
 from core.nouns.operation import WHOLE
 from core.nouns.quantities import MILLI
 from runtime.tasks import processes, running
-from runtime.tasks.environment import Addresses, Place
+from runtime.tasks.environment import NOT_SHARED, Addresses, Place
 from runtime.tasks.layout import Layout, share_name
 from runtime.tasks.ports import free_pair
 from runtime.tasks.rubbish import Rubbish
@@ -196,15 +196,25 @@ class Programs:
     def _hold(self, command: PrepareTasks, places: Sequence[Place]) -> tuple[list[Place], str]:
         """The places with their slots, and what is lacking."""
         used = {True: self._used(is_cpu=True), False: self._used(is_cpu=False)}
+        shared = self._shared()
         held = []
         for place in places:
             job = command.jobs[place.job]
             is_cpu = job.gpu_type == CPU_TYPE
-            slots = allot(job.need.gpu_milli, used[is_cpu], None if is_cpu else len(self._gpus))
+            key = (place.node, place.shared, is_cpu)
+            slots = allot(
+                job.need.gpu_milli,
+                used[is_cpu],
+                None if is_cpu else len(self._gpus),
+                shared.get(key),
+                is_new=place.shared != NOT_SHARED and key not in shared,
+            )
             if slots is None:
                 return list(places), f"{job.need.gpu_milli} milli of a GPU are not free on this machine"
             for slot, milli in slots:
                 used[is_cpu][slot] = used[is_cpu].get(slot, 0) + milli
+            if place.shared != NOT_SHARED:
+                shared[key] = slots[-1][0]
             uuids = () if is_cpu else tuple(self._gpus[slot] for slot, _ in slots)
             held.append(
                 Place(
@@ -216,6 +226,7 @@ class Programs:
                     place.node,
                     slots,
                     uuids,
+                    place.shared,
                 )
             )
         return [replace(place, devices=_seen_devices(command, place, held)) for place in held], ""
@@ -232,6 +243,18 @@ class Programs:
                     for slot, milli in place.slots:
                         used[slot] = used.get(slot, 0) + milli
         return used
+
+    def _shared(self) -> dict[tuple[int, int, bool], int]:
+        """The slot of each shared device of which live shares have parts, by node, its number there, and whether it is a CPU."""
+        return {
+            (place.node, place.shared, share.commanded.command.jobs[place.job].gpu_type == CPU_TYPE): (
+                place.slots[-1][0]
+            )
+            for share in self.shares.values()
+            if share.phase != TasksPhase.ENDED
+            for place in share.commanded.places
+            if place.shared != NOT_SHARED and place.slots
+        }
 
     def _drop_output(self, share: ProgramShare) -> None:
         """Of a worker that had no time to prepare it, or of another fleet: nothing of its first run was ever wanted."""
@@ -341,9 +364,12 @@ def places_of(command: PrepareTasks) -> list[Place]:
     places = []
     for job, spread in enumerate(command.spreads):
         ranks = command.ranks[job] if command.ranks else tuple(accumulate(spread.tasks[:-1], initial=0))
+        devices = iter(command.devices[job] if command.devices else ())
         groups = command.groups[job] if command.groups else tuple(range(len(spread.nodes)))
         for node, count, first, group in zip(spread.nodes, spread.tasks, ranks, groups, strict=False):
-            places += [Place(job, first + local, local, count, group, node) for local in range(count)]
+            for local in range(count):
+                device = next(devices, NOT_SHARED)
+                places.append(Place(job, first + local, local, count, group, node, shared=device))
     return places
 
 

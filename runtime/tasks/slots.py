@@ -1,7 +1,7 @@
 """Which devices a machine has, what it is as a node, and which devices and CPUs a task gets.
 
-A slot is one device, or one CPU where work is for CPUs. The region decides how much of a node a task holds; which slots
-these are is the worker's own affair, and nobody else needs to know.
+A slot is one device, or one CPU where work is for CPUs. The region decides how much of a node a task holds, and which parts share
+a device; which slots these are is the worker's own affair, and nobody else needs to know.
 """
 
 import os
@@ -105,12 +105,22 @@ def memory_bytes() -> int:
         return 0
 
 
-def allot(need_milli: int, used: Mapping[int, int], count: int | None) -> Slots | None:
-    """Slots for one task: whole ones, the lowest free; for a part of one, the fullest slot that still holds it.
+def allot(
+    need_milli: int,
+    used: Mapping[int, int],
+    count: int | None,
+    together: int | None = None,
+    *,
+    is_new: bool = False,
+) -> Slots | None:
+    """Slots for one task: whole ones, the lowest free; for a part of one, the slot of those whom it shares it with.
 
     need_milli  whole slots are multiples of 1000
     used        milli that others hold, by slot
     count       how many slots there are; None: as many as are asked for
+    together    the slot in which others have their parts of the same shared device
+    is_new      nobody has a part of its shared device yet: that is a free one. Where neither is said, it is the fullest slot
+                that still holds the part
     returns     None when there is no room
     """
     whole, part = divmod(need_milli, MILLI)
@@ -120,13 +130,14 @@ def allot(need_milli: int, used: Mapping[int, int], count: int | None) -> Slots 
     if len(taken) < whole:
         return None
     if part:
-        fitting = [slot for slot in slots if 0 < used.get(slot, 0) <= MILLI - part]
-        fullest = max(fitting, key=lambda slot: (used[slot], -slot), default=None)
-        if fullest is None:
-            fullest = next(iter(free[whole:]), None)
-        if fullest is None:
+        mine = slots if together is None else (together,)
+        fitting = [slot for slot in mine if not is_new and 0 < used.get(slot, 0) <= MILLI - part]
+        chosen = max(fitting, key=lambda slot: (used[slot], -slot), default=None)
+        if chosen is None and together is None:
+            chosen = next(iter(free[whole:]), None)
+        if chosen is None:
             return None
-        taken.append((fullest, part))
+        taken.append((chosen, part))
     return tuple(taken)
 
 
