@@ -257,7 +257,7 @@ class RegionHistory:
         dice = self.dice
         return a_job(
             dice.randint(1, 4),
-            dice.choice((0.5, 1, 2, 4)),
+            dice.choice((0.3, 0.6, 1, 2, 4)),
             name=name,
             gpu_type=dice.choice(("H100", "A100")),
             cpus=dice.choice((0, 1, 4)),

@@ -101,14 +101,14 @@ class SpoolHere(TaskSpool):
 
 
 @contextlib.contextmanager
-def running_plane(directory: Path) -> Iterator[RunningPlane]:
+def running_plane(directory: Path, fleet: FleetFile = FLEET) -> Iterator[RunningPlane]:
     """One that is up, with all its nodes; it ends with the block. What runs here has this directory."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="plane", daemon=True)
     thread.start()
     stack = contextlib.AsyncExitStack()
     try:
-        yield asyncio.run_coroutine_threadsafe(_started(stack, directory), loop).result(
+        yield asyncio.run_coroutine_threadsafe(_started(stack, directory, fleet), loop).result(
             worlds.PATIENCE_SECONDS
         )
     finally:
@@ -118,9 +118,9 @@ def running_plane(directory: Path) -> Iterator[RunningPlane]:
         loop.close()
 
 
-async def _started(stack: contextlib.AsyncExitStack, directory: Path) -> RunningPlane:
+async def _started(stack: contextlib.AsyncExitStack, directory: Path, fleet: FleetFile) -> RunningPlane:
     loop = asyncio.get_running_loop()
-    world = OneProcessWorld(plan_of_file(FLEET))
+    world = OneProcessWorld(plan_of_file(fleet))
     stack.push_async_callback(world.stop)
     spool = SpoolHere("worker.here.w0", Clock(loop, wall_now()), directory)
     world.unit("worker", HERE).spool = spool  # type: ignore[assignment]  # it does all that an emulated one does

@@ -38,6 +38,22 @@ def test_slots_are_found(need: int, used: dict[int, int], count: int | None, slo
     assert slots == allot(need, used, count)
 
 
+@pytest.mark.parametrize(
+    ("used", "together", "is_new", "slots"),
+    [
+        ({0: 400, 1: 600}, 0, False, ((0, 300),)),
+        ({0: 400, 1: 800}, 1, False, None),
+        ({0: 400, 1: 600}, None, True, ((2, 300),)),
+        ({0: 400, 1: 600, 2: 1000}, None, True, None),
+    ],
+)
+def test_part_of_a_device_that_is_shared_with_others(
+    used: dict[int, int], together: int | None, is_new: bool, slots: Slots | None
+) -> None:
+    """P20: it is where those are with whom the region counts it, and nowhere else; the first of them takes a free one."""
+    assert slots == allot(300, used, 3, together, is_new=is_new)
+
+
 def test_slots_beyond_the_cpus_wrap_around() -> None:
     """A machine may serve more slots than it has CPUs."""
     usable = sorted(os.sched_getaffinity(0))
