@@ -95,6 +95,39 @@ def test_claim_that_no_longer_fits(start: Start) -> None:
     assert rows == told.rows
 
 
+def test_claim_that_no_device_holds(start: Start) -> None:
+    """P20: by the sum of the node's GPU milli it would fit; the conflict tells what is free on each shared device."""
+    machine = a_store(start)
+    place(machine, "w-9", {0: 8}, gpus=0.6)
+    told = answer(claim(machine, a_claim(placed={0: 1}, gpus=0.6, award_sequence=award(machine))))
+    assert ("conflict", Reason.CONFLICT) == (told.verdict, told.reason)
+    assert (NodeRow(0, amount(3.2, 64, 512), is_open=True, parts=(400,) * 8),) == told.rows
+    place(machine, "w-8", {0: 8}, gpus=0.4)
+    assert Amount(0, 64_000, 512 << 30) == machine.state.image.capacity.available(0)
+
+
+def test_promise_of_parts_is_kept_by_devices(start: Start) -> None:
+    """P20: when the last victim ends what was promised is granted, the larger part first, and both lie on one device."""
+    machine = a_store(start)
+    place(machine, "w-9", {0: 8})
+    jobs = (a_job(1, 0.6, name="main"), a_job(1, 0.4, name="eval"))
+    spreads = (a_spread({0: 1}), a_spread({0: 1}))
+    made = a_claim(
+        "w-1",
+        jobs=jobs,
+        spreads=spreads,
+        priority=9,
+        victims=(attempt("w-9"),),
+        award_sequence=award(machine),
+    )
+    assert "promised" == verdict(claim(machine, made))
+    kinds = [type(event) for event in facts(machine.hear(RecordEnd(EU, *attempt("w-9"), EndCause.COMPLETED)))]
+    assert [AttemptEnded, ClaimGranted] == kinds
+    capacity = machine.state.image.capacity
+    assert {0: 1000} == capacity.devices.by_node[0].used
+    assert Amount(7_000, 64_000, 512 << 30) == capacity.available(0)
+
+
 def test_claim_on_a_lost_node(start: Start) -> None:
     """A conflict too: the node may come back, and the row says that it is not open."""
     machine = a_store(start)

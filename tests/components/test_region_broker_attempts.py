@@ -81,6 +81,18 @@ def test_ranks_are_numbered_node_by_node(start: Start) -> None:
     assert (((3,), (0,)), ((2,), (0,))) == (told[W1].ranks, told[W1].groups)
 
 
+def test_parts_of_devices_are_told_by_number(start: Start) -> None:
+    """P20: each worker learns which of its tasks share a device; of whole devices nothing is said."""
+    jobs = (a_job(4, 0.4, name="main"), a_job(1, 0.2, name="eval"), a_job(1, 1, name="whole"))
+    claim = a_claim("w-1", jobs=jobs, spreads=(a_spread({1: 3, 2: 1}), a_spread({1: 1}), a_spread({1: 1})))
+    told = {one.worker: one for one in said(with_gang(start, claim).machine.wake(), PrepareTasks)}
+    assert {W0: ((0, 0, 1), (0,), ()), W1: ((0,), (), ())} == {
+        worker: command.devices for worker, command in told.items()
+    }
+    whole = {one.devices for one in said(with_gang(start).machine.wake(), PrepareTasks)}
+    assert {()} == whole
+
+
 def test_gang_of_programs_learns_where_its_masters_are(start: Start) -> None:
     """Each worker says its address and a port for every rank 0 that it has; all are told all of them."""
     jobs = (a_job(3, name="main"), a_job(1, name="eval"))

@@ -5,6 +5,7 @@ from itertools import count
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.events.region import AttemptEnded, ClaimGranted
 from core.fact import Event
@@ -195,6 +196,7 @@ def test_promise_keeps_the_device_that_its_victim_shares() -> None:
     two = a_claim("w-3", jobs=(a_job(2, 0.4),), spreads=(a_spread({0: 2}),))
     assert (0,) == nodes_without_room(two, capacity)
     assert fits_promised(claim, capacity)
+    assert not fits_promised(replace(claim, jobs=(a_job(2, 0.9),), spreads=(a_spread({0: 2}),)), capacity)
 
 
 @pytest.mark.parametrize("seed", range(6))

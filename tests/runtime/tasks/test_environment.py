@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.effects import StartShare
-from core.messages.workers import TasksPhase
+from core.messages.workers import PrepareTasks, TasksPhase
 from core.nouns.ids import ShareKey
 from core.nouns.instant import Instant
 from core.nouns.placement import Spread
@@ -207,6 +207,27 @@ async def test_devices_that_ranks_see(milli: int, wanted: list[str], spool_path:
         job = replace(command.jobs[0], gpu_type="H200", need=Amount(milli))
         await made.finish(replace(command, jobs=(job,)))
         assert wanted == [seen(made, rank)["CUDA_VISIBLE_DEVICES"] for rank in range(len(wanted))]
+
+
+@pytest.mark.processes
+async def test_parts_of_one_device_see_one_gpu(spool_path: Path) -> None:
+    """P20: tasks of one number get one GPU, in whatever order they come; a new number and a whole device get free ones."""
+
+    def sharing(epoch: int, milli: int, *devices: int) -> PrepareTasks:
+        tasks = max(1, len(devices))
+        command = prepare(SEE, tasks=tasks, epoch=epoch, devices=(devices,) if devices else ())
+        return replace(command, jobs=(replace(command.jobs[0], gpu_type="H200", need=Amount(milli)),))
+
+    gpus = [Device(f"GPU-{letter}", "NVIDIA H200") for letter in "abc"]
+    async with nodes(spool_path, devices=gpus) as made:
+        await made.prepare(sharing(1, 300, 7, 4))
+        await made.prepare(sharing(2, 1000))
+        await made.finish(sharing(3, 500, 4, 7))
+        assert ["GPU-b", "GPU-a"] == [seen(made, rank, 3)["CUDA_VISIBLE_DEVICES"] for rank in range(2)]
+        for epoch in (1, 2):
+            await made.stop(epoch)
+        await made.finish(sharing(4, 1000))
+        assert "GPU-a" == seen(made, 0, 4)["CUDA_VISIBLE_DEVICES"], "whoever has ended shares nothing"
 
 
 def test_devices_are_named_by_uuid() -> None:
