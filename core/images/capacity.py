@@ -42,7 +42,7 @@ from core.nouns.placement import (
 )
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause
-from core.rules.devices import Room, shared_in
+from core.rules.devices import Room, part_of, shared_in
 
 
 class Holding(Struct):
@@ -376,8 +376,10 @@ class Capacity(Section):
         self.holdings.setdefault(event.workload, {})[event.epoch] = held
         gpu, cpu, memory = self.gpu, self.cpu, self.memory
         changed, sequence = self.changed, fact.sequence
+        has_parts = False
         for job, spread in zip(claim.jobs, claim.spreads, strict=True):
             need = job.need
+            has_parts = has_parts or part_of(need.gpu_milli) > 0
             for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                 changed[node] = sequence
                 gpu.free[node] -= need.gpu_milli * tasks
@@ -386,8 +388,8 @@ class Capacity(Section):
                 cpu.held[node] += need.cpu_milli * tasks
                 memory.free[node] -= need.memory_bytes * tasks
                 memory.held[node] += need.memory_bytes * tasks
-        held.parts.update(tasks_with_parts(claim))
-        if held.parts:
+        if has_parts:
+            held.parts.update(tasks_with_parts(claim))
             self.devices.place(claim, held.parts, held.parts, self.is_lost)
 
     def _declined(self, fact: Fact) -> None:
@@ -442,7 +444,8 @@ class Capacity(Section):
                 cpu_was[node] -= need.cpu_milli * tasks
                 memory.free[node] += need.memory_bytes * tasks
                 memory_was[node] -= need.memory_bytes * tasks
-        self.devices.leave(held.claim, held.parts, self.is_lost)
+        if held.parts:
+            self.devices.leave(held.claim, held.parts, self.is_lost)
         if self.promises:
             reserve(self, _nodes_of(held.claim), sequence)
 

@@ -78,12 +78,12 @@ def test_row_changes_only_on_touched_nodes(seed: int) -> None:
     for fact in RegionHistory(seed).draw(150):
         capacity = image.capacity
         size = len(capacity.node_type)
-        before = [(parts(capacity, node), capacity.is_open(node)) for node in range(size)]
+        before = [(parts(capacity, node), capacity.node_row(node)) for node in range(size)]
         touched = set(touched_by(capacity, fact))
         image.fold(fact)
         for node in range(size):
             if node not in touched:
-                assert before[node] == (parts(capacity, node), capacity.is_open(node)), fact.event
+                assert before[node] == (parts(capacity, node), capacity.node_row(node)), fact.event
 
 
 def test_node_when_claim_is_granted_stopped_and_ended() -> None:
