@@ -2,6 +2,8 @@
 
 An agent at 100,000 nodes copies rows into its arrays instead of working out, fact by fact, what became of each node.
 
+A row does not tell what is free on shared devices: nodes that have some are read from the image.
+
 rows    (n, 5) int64: node, GPU milli, CPU milli and memory bytes available, 1 where tasks may be placed; nodes ascending
 """
 
