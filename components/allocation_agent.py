@@ -38,6 +38,7 @@ from core.nouns.ids import AgentName, AttemptKey, ClaimId, LogName, RegionName, 
 from core.nouns.instant import Instant, earliest
 from core.nouns.limits import (
     CLAIM_TRIES_MAX,
+    CLASSES_FRESH,
     VIEW_ROWS_MAX,
 )
 from core.nouns.placement import SEARCH, Claim, Spread, View, takings_of
@@ -332,6 +333,7 @@ class AllocationAgent:
                 events.append(ClaimSaidAgain(key))
                 messages.append(SubmitClaim(self.region, claim))
         if state.present_at <= now:
+            state.placer.refresh_classes(CLASSES_FRESH)
             events.append(Present())
             messages.append(AgentPresent(self.region, self.agent))
         return Decision(tuple(events), tuple(messages))

@@ -84,6 +84,8 @@ CLAIM_TRIES_MAX = 10
 """Conflicts after which an agent gives an award back (Protean: up to 10, rarely needed)."""
 CLASSES_MAX = 256
 """Classes of requests that an agent keeps worked out, for each pool (Protean: an LRU)."""
+CLASSES_FRESH = 16
+"""Classes that an agent brings up to date at each of its beats: those asked for last."""
 CLASS_BYTES_MAX = 256 << 20
 """Memory that they may take together; one of 100,000 nodes takes 630 KB."""
 STRIPE_SPAN: Nanoseconds = seconds(10)

@@ -119,6 +119,9 @@ def bits_of(rule: Preference) -> int:
     return (rule.steps - 1).bit_length()
 
 
+_NO_ROWS = slice(0, 0)
+
+
 class SharedCodes:
     """What the rules that read the same few traits, and not the need, say of every node: once for all classes that share them.
 
@@ -153,12 +156,24 @@ class SharedCodes:
             if number not in self._known:
                 first, last = layout.pods_of[number]
                 at = slice(first * layout.pod_slots, last * layout.pod_slots)
-                self.code[at] = self._of(at)
+                if not self.is_idle:
+                    self.code[at] = self._of(at)
                 self._known.add(number)
                 self._pod_known[first:last] = True
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it says nothing of any node, and never did."""
+        if self._parts:
+            return False
+        rows = TableRows(self._table, _NO_ROWS)
+        return all(rule.is_idle(rows) for rule in self._validators)
+
     def _catch_up(self) -> None:
         table, layout = self._table, self._table.layout
+        if self.seen >= 0 and self.is_idle:
+            self.seen = table.revision
+            return
         at = table.changed_since(self.seen) if self.seen >= 0 else None
         if at is None:
             self.code = np.zeros(layout.slots, dtype=np.uint32)

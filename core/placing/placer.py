@@ -178,6 +178,12 @@ class Placer:
             if place is not None:
                 place[0].table.set_owner(place[1], self.owners.at(node, without))
 
+    def refresh_classes(self, most: int) -> None:
+        """Bring the classes asked for last up to date, so that whoever asks next need not wait."""
+        self.refresh()
+        for pool in self.pools.by_name.values():
+            pool.refresh_classes(most)
+
     # Searching.
 
     def find(

@@ -180,33 +180,39 @@ class PoolSet:
         in_vain: Callable[[JobSpec, Request], None],
         watch: Callable[[JobFound], None],
     ) -> tuple[Spread, ...] | Reason:
-        requests = [request_of(job, asker) for job in jobs]
-        if not all(self.pools_for(request) for request in requests):
+        if len(jobs) > 1:
+            return self._find_all(jobs, asker, choice, in_vain, watch)
+        (job,) = jobs
+        request = request_of(job, asker)
+        pools = self.pools_for(request)
+        if not pools:
             return Reason.NO_SUCH_HARDWARE
-        if len(jobs) == 1:
-            placed = self._place(requests[0], jobs[0].tasks, choice)
-            if placed is None:
-                in_vain(jobs[0], requests[0])
-                return Reason.NO_CAPACITY
-            watch(JobFound(0, placed[0], requests[0], jobs[0].tasks, choice, placed[1]))
-            return (_spread_of(*placed),)
-        return self._find_all(jobs, requests, choice, in_vain, watch)
+        placed = _placed(pools, request, job.tasks, choice)
+        if placed is None:
+            in_vain(job, request)
+            return Reason.NO_CAPACITY
+        if watch is not unwatched:
+            watch(JobFound(0, placed[0], request, job.tasks, choice, placed[1]))
+        return (_spread_of(*placed),)
 
     def _find_all(
         self,
         jobs: Sequence[JobSpec],
-        requests: Sequence[Request],
+        asker: Asker,
         choice: Choice,
         in_vain: Callable[[JobSpec, Request], None],
         watch: Callable[[JobFound], None],
     ) -> tuple[Spread, ...] | Reason:
         """One after the other, each beside those before it."""
+        requests = [request_of(job, asker) for job in jobs]
+        if not all(self.pools_for(request) for request in requests):
+            return Reason.NO_SUCH_HARDWARE
         found: dict[int, Spread] = {}
         with self.trial() as trial:
             for position in hardest_first(jobs):
                 request = requests[position]
                 chosen = replace(choice, seed=f"{choice.seed}|{position}") if position else choice
-                placed = self._place(request, jobs[position].tasks, chosen)
+                placed = _placed(self.pools_for(request), request, jobs[position].tasks, chosen)
                 if placed is None:
                     in_vain(jobs[position], request)
                     return Reason.NO_CAPACITY
@@ -221,13 +227,6 @@ class PoolSet:
         """How many of its tasks there is room for."""
         request = request_of(job, asker)
         return sum(int(pool.class_of(request).pod_cap.sum()) for pool in self.pools_for(request))
-
-    def _place(self, request: Request, tasks: int, choice: Choice) -> tuple[PoolIndex, Placed] | None:
-        for pool in self.pools_for(request):
-            placed = pool.place(request, tasks, choice)
-            if placed is not None:
-                return pool, placed
-        return None
 
     @contextmanager
     def trial(self) -> Iterator["Trial"]:
@@ -268,6 +267,16 @@ class PoolSet:
             if place is not None and place[0] is not self.by_name[place[0].name]:
                 place[0].table.set_owner(place[1], owner)
         return released
+
+
+def _placed(
+    pools: Sequence[PoolIndex], request: Request, tasks: int, choice: Choice
+) -> tuple[PoolIndex, Placed] | None:
+    for pool in pools:
+        placed = pool.place(request, tasks, choice)
+        if placed is not None:
+            return pool, placed
+    return None
 
 
 class Trial:

@@ -60,6 +60,11 @@ class TableRows:
         return self._table.owner[self.at]
 
     @property
+    def has_owners(self) -> bool:
+        """Whether anybody was ever said to own a node."""
+        return self._table.has_owners
+
+    @property
     def island(self) -> Numbers:
         """GPUs of an NVLink island."""
         return self._table.island[self.at]

@@ -36,13 +36,8 @@ class Units:
         self.code = np.zeros(count, dtype=np.uint32)
         self._codes = self.code.data
         self._is_level: bool | None = True
-        self._failures: dict[int, RuleFailed] = {}
+        self.failures: dict[int, RuleFailed] = {}
         """By unit, a rule that raised; of all at once under `_ALL`. Rows are kept right without it; who searches is told."""
-
-    @property
-    def failed(self) -> RuleFailed | None:
-        """Why the code of some unit is not known."""
-        return next(iter(self._failures.values()), None)
 
     def fill(self, free: Numbers, total: Numbers) -> None:
         """All at once."""
@@ -54,9 +49,9 @@ class Units:
         try:
             for shift, rule in self.rules:
                 self.code |= (rule.score(judged, total) << shift).astype(np.uint32)
-            self._failures.clear()
+            self.failures.clear()
         except RuleFailed as error:
-            self._failures[_ALL] = error
+            self.failures[_ALL] = error
 
     def add(self, unit: int, gpu_milli: int) -> bool:
         """More is free, or less; whether its code changed."""
@@ -70,10 +65,10 @@ class Units:
             for shift, rule in self.rules:
                 code |= rule.score(judged, total) << shift
         except RuleFailed as error:
-            self._failures[unit] = error
+            self.failures[unit] = error
             return False
-        if self._failures:
-            self._failures.pop(unit, None)
+        if self.failures:
+            self.failures.pop(unit, None)
         if code == self._codes[unit]:
             return False
         self._codes[unit] = code
@@ -118,6 +113,8 @@ class NodeTable:
         self.is_open = np.zeros(slots, dtype=np.int8)
         self.upkeep = np.zeros(slots, dtype=np.int8)
         self.owner = np.full(slots, NOBODY, dtype=np.int64)
+        self.has_owners = False
+        """Whether a node ever had one."""
         self.gpu_total = layout.gpu_total
         self.not_spare = np.zeros(slots, dtype=np.bool_)
         self.island = np.zeros(slots, dtype=np.int32)
@@ -132,6 +129,7 @@ class NodeTable:
         """By cluster: open nodes whose GPUs are all available."""
         self.open_gpu = [0] * len(layout.clusters)
         """By cluster: GPU milli that open nodes have."""
+        self._units = (self.racks, self.pods, self.domains, self.clusters)
         self.gpu_free = 0
         self.revision = 0
         self._oldest = 0
@@ -202,6 +200,7 @@ class NodeTable:
         """Who has something there."""
         if self.owner[slot] != owner:
             self.owner[slot] = owner
+            self.has_owners = True
             self._changed(slot, 0)
 
     def fill(
@@ -319,8 +318,10 @@ class NodeTable:
     @property
     def failed(self) -> RuleFailed | None:
         """A rule on units that raised: until it does not, nothing can be placed by this rule set."""
-        found = (units.failed for units in (self.racks, self.pods, self.domains, self.clusters))
-        return next(filter(None, found), None)
+        for units in self._units:
+            if units.failures:
+                return next(iter(units.failures.values()))
+        return None
 
     def changed_since(self, revision: int) -> Changed | None:
         """The slots that changed after a revision, ascending; None if that is not known any more.

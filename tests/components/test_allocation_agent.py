@@ -265,6 +265,24 @@ def test_claim_counts_as_taken_until_it_is_answered(start: Start) -> None:
     assert left == bid_on(ask(machine, a_job(1, 8), workload="w-4"))
 
 
+def test_agent_works_on_while_its_claims_are_being_committed(start: Start) -> None:
+    """P21: it waits for no answer: meanwhile it bids and claims elsewhere, and each claim is answered for itself, in any order."""
+    machine = an_agent(start, joined("w0", 0, 8))
+    open_claims = []
+    for number in range(4):
+        bid = bid_on(ask(machine, a_job(1, 8), workload=f"w-{number}"))
+        told = claimed(place(machine, an_award(f"w-{number}", 1, a_job(1, 8), spreads=(a_spread(bid[0]),))))
+        open_claims.append(told)
+        assert NOTHING == machine.wake()
+    assert 4 == len({claim.spreads[0].nodes for claim in open_claims})
+    for claim in reversed(open_claims):
+        machine.fact(EU_LOG, granted(claim))
+        answer(machine, claim, "granted")
+    assert [dict.fromkeys(range(8), 1).keys() - {claim.spreads[0].nodes[0] for claim in open_claims}] == [
+        spread.keys() for spread in bid_on(ask(machine, a_job(4, 8), workload="w-9"))
+    ]
+
+
 def test_abstention_counts_what_is_missing_without_its_own_open_bids(start: Start) -> None:
     """They may come to nothing without any fact: a refusal that waited for their room to be freed might wait for ever."""
     machine = an_agent(start, joined("w0", 0, 2), granted(a_claim("w-9", placed={1: 1})))

@@ -127,6 +127,10 @@ class Rows(Protocol):
         """Who has something on the node: a tenant's code (core/placing/owners.py), NOBODY, or SEVERAL."""
 
     @property
+    def has_owners(self) -> bool:
+        """Whether `owner` was ever another than NOBODY, on any node."""
+
+    @property
     def island(self) -> Numbers:
         """GPUs of an NVLink island; 0: nobody said."""
 
@@ -180,6 +184,10 @@ class NodeValidator(Rule):
 
     reason: ClassVar[Reason]
     """Of a claim that it forbids."""
+
+    def is_idle(self, rows: Rows) -> bool:
+        """Whether it forbids nothing on any node, and never did since the rows were made."""
+        return False
 
     @abstractmethod
     def allows(self, rows: Rows, request: Request) -> Flags:

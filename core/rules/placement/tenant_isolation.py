@@ -18,6 +18,10 @@ class TenantIsolation(NodeValidator):
     traits = frozenset({"alone_as"})
     reason = Reason.TENANTS_APART
 
+    def is_idle(self, rows: Rows) -> bool:
+        """Whoever is on a node is said only once somebody is, or wants to be, alone."""
+        return not rows.has_owners
+
     def allows(self, rows: Rows, request: Request) -> Flags:
         """Where nobody else is, or nobody who is alone."""
         allowed: Flags = _allowed(rows.owner, request)
