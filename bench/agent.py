@@ -37,6 +37,7 @@ NODES, QUICK_NODES = 100_000, 2_000
 CLASSES, EXPONENT = 1_000, 1.5
 CHANGES_A_PICK = 2
 """2,000 changes and 1,000 picks a second."""
+ASKER = Asker()
 REPEATS, QUICK_REPEATS = 3_000, 100
 WITH_DEFAULT = ("pick_unchanged_p50_us", "pick_one_event_p50_us", "pick_miss_p50_ms", "gang_128_p50_us")
 """Figures that are taken by the rule set `default` too, which refines what is left by fragmentation."""
@@ -101,28 +102,32 @@ def measured(region: AgentRegion, repeats: int) -> dict[str, float]:
     hot = classes(8)
     choices = iter(range(10**9))
 
-    def pick(job: JobSpec) -> None:
-        found = region.state.placer.find((job,), Asker(), Choice(f"w-{next(choices)}.1"))
+    def pick(job: JobSpec) -> float:
+        choice = Choice(f"w-{next(choices)}.1")
+        begun = time.perf_counter()
+        found = region.state.placer.find((job,), ASKER, choice)
+        span = time.perf_counter() - begun
         assert not isinstance(found, Reason), (job, found)
+        return span
 
     for job in hot:
         pick(job)
     figures: dict[str, float] = {}
-    unchanged = [_timed(partial(pick, hot[0])) for _ in range(repeats)]
+    unchanged = [pick(hot[0]) for _ in range(repeats)]
     one_event = []
     for number in range(repeats):
         job = hot[number % 2]
         pick(job)
         region.happen()
-        one_event.append(_timed(partial(pick, job)))
+        one_event.append(pick(job))
     fresh = classes(200)[100:]
-    missed = [_timed(partial(pick, job)) for job in fresh]
+    missed = [pick(job) for job in fresh]
     gang = JobSpec("main", 128, Amount(8 * MILLI, 8_000, 64 << 30), GPU_TYPE)
     gangs = []
     for _ in range(repeats // 3):
         pick(gang)
         region.happen()
-        gangs.append(_timed(partial(pick, gang)))
+        gangs.append(pick(gang))
     decided = []
     for number in range(repeats // 3):
         region.happen()
@@ -160,7 +165,7 @@ def _stream(region: AgentRegion, repeats: int) -> dict[str, float]:
         for _ in range(CHANGES_A_PICK):
             region.happen()
         choice = Choice(f"s-{number}.1")
-        spans.append(_timed(partial(region.state.placer.find, (job,), Asker(), choice)))
+        spans.append(_timed(partial(region.state.placer.find, (job,), ASKER, choice)))
     hits, misses = pool.counts.hits, pool.counts.misses
     figures = _percentiles("stream", spans[repeats:], 1e6, "us")
     figures["stream_mean_us"] = 1e6 * statistics.fmean(spans[repeats:])

@@ -45,7 +45,7 @@ CAP_MAX = np.iinfo(np.int16).max
 class KeyPart(Struct, frozen=True):
     """A preference by node, and where its score stands in a key."""
 
-    shift: int
+    shift: np.uint32
     rule: NodePreference
 
 
@@ -82,7 +82,7 @@ class Plan:
             elif isinstance(rule, ClusterPreference):
                 self.cluster_parts.append((shift, rule))
             else:
-                self.node_parts.append(KeyPart(shift, rule))
+                self.node_parts.append(KeyPart(np.uint32(shift), rule))
         node_rules: list[Rule] = [*self.node_validators, *(part.rule for part in self.node_parts)]
         shared = {rule.traits for rule in node_rules if "need" not in rule.traits}
         self.shared = sorted(shared, key=sorted)
@@ -164,10 +164,10 @@ class SharedCodes:
     @property
     def is_idle(self) -> bool:
         """Whether it says nothing of any node, and never did."""
-        if self._parts:
-            return False
         rows = TableRows(self._table, _NO_ROWS)
-        return all(rule.is_idle(rows) for rule in self._validators)
+        return all(part.rule.is_idle(rows) for part in self._parts) and all(
+            rule.is_idle(rows) for rule in self._validators
+        )
 
     def _catch_up(self) -> None:
         table, layout = self._table, self._table.layout
@@ -192,7 +192,8 @@ class SharedCodes:
         rows = TableRows(self._table, at)
         codes = _packed(self._parts, rows, self._request)
         for rule in self._validators:
-            codes[~rule.allows(rows, self._request)] = INVALID
+            if not rule.is_idle(rows):
+                codes[~rule.allows(rows, self._request)] = INVALID
         self.computed += len(codes)
         return codes
 
@@ -391,7 +392,9 @@ def parts_that_fit(rows: TableRows, gpu_milli: int, part: int) -> Numbers:
 def _packed(parts: Sequence[KeyPart], rows: TableRows, request: Request) -> Codes:
     codes = None
     for part in parts:
+        if part.rule.is_idle(rows):
+            continue
         code = part.rule.score(rows, request).astype(np.uint32)
-        code <<= np.uint32(part.shift)
+        code <<= part.shift
         codes = code if codes is None else np.bitwise_or(codes, code, out=codes)
     return np.zeros(len(rows.gpu), dtype=np.uint32) if codes is None else codes

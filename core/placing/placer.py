@@ -54,15 +54,19 @@ class Placer:
         plan_of: Callable[[str], Plan],
         maintenance: Maintenance | None = None,
         settings_of: Callable[[str], PoolSettings] = lambda _: UNSET,
+        owners: Owners | None = None,
     ) -> None:
-        """plan_of, settings_of   of a pool, by its name; asked again once `touch_pool` says so"""
+        """
+        plan_of, settings_of   of a pool, by its name; asked again once `touch_pool` says so
+        owners                 who is on each node; None: as the image has it
+        """
         self._capacity = capacity
         self._maintenance = maintenance or Maintenance()
         self.overlay = overlay
         self._plan_of = plan_of
         self._settings_of = settings_of
         self.pools = PoolSet({})
-        self.owners = Owners.of(capacity)
+        self.owners = Owners.of(capacity) if owners is None else owners
         """Who is on each node; what the overlay takes is put here under the same key, if it is to keep others away."""
         self._knows_owners = False
         """Nobody reads them until somebody is, or wants to be, alone on a node."""
@@ -74,12 +78,16 @@ class Placer:
 
     @classmethod
     def of(
-        cls, image: RegionImage, overlay: Overlay, plan_of: Callable[[str], Plan] | None = None
+        cls,
+        image: RegionImage,
+        overlay: Overlay,
+        plan_of: Callable[[str], Plan] | None = None,
+        owners: Owners | None = None,
     ) -> "Placer":
         """Of a region, as its settings say it is searched, or by other rules. The image has the sections `SECTIONS`."""
         pools = image.pools
         plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules))
-        return cls(image.capacity, overlay, plan_of, image.maintenance, pools.of)
+        return cls(image.capacity, overlay, plan_of, image.maintenance, pools.of, owners)
 
     # What changed.
 
@@ -123,10 +131,11 @@ class Placer:
         """Bring the tables up to date."""
         if not self._is_laid_out:
             self._lay_out()
-        for name in sorted(self._reset_pools & self.pools.by_name.keys()):
-            self._reset(name)
-        self._reset_pools.clear()
-        for node in sorted(self._dirty):
+        if self._reset_pools:
+            for name in sorted(self._reset_pools & self.pools.by_name.keys()):
+                self._reset(name)
+            self._reset_pools.clear()
+        for node in sorted(self._dirty) if self._dirty else ():
             place = self.pools.place_of(node)
             if place is not None:
                 place[0].put(place[1], self.overlay.row(self._capacity, node))

@@ -152,7 +152,9 @@ class PoolSet:
     def pools_for(self, request: Request) -> list[PoolIndex]:
         """Those with nodes that could ever run it, first choice first."""
         found = [pool for pool in self.by_name.values() if pool.admits(request)]
-        return sorted(found, key=lambda pool: (pool_rank(pool.name, request.kind), pool.name))
+        if len(found) > 1:
+            found.sort(key=lambda pool: (pool_rank(pool.name, request.kind), pool.name))
+        return found
 
     def find(
         self,
@@ -324,6 +326,7 @@ def _spread_of(pool: PoolIndex, placed: Placed) -> Spread:
     if len(placed) == 1:
         slot, count = placed[0]
         return Spread((int(pool.layout.node[slot]),), (count,))
-    slots, counts = zip(*placed, strict=True)
-    by_node = sorted(zip(pool.layout.node[list(slots)].tolist(), counts, strict=True))
-    return Spread(tuple(node for node, _ in by_node), tuple(count for _, count in by_node))
+    slots, counts = np.array(placed).T
+    nodes = pool.layout.node[slots]
+    order = nodes.argsort()
+    return Spread(tuple(nodes[order].tolist()), tuple(counts[order].tolist()))

@@ -20,6 +20,7 @@ from core.placing.classes import INVALID, Plan, RequestClass
 from core.placing.extents import Extents
 from core.placing.layout import NO_NODE, RACKS_PER_POD
 from core.placing.overlay import Overlay
+from core.placing.owners import Owners
 from core.placing.picking import SURVIVORS_MAX, Choice, best_of, some_of
 from core.placing.placer import Placer
 from core.placing.pool_set import JobFound, asker_of
@@ -136,7 +137,9 @@ def retraced(
         return Retraced(Outcome.UNKNOWN, view.sequence, missing)
     overlay = Overlay()
     overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
-    placer = Placer.of(image, overlay, plan_of)
+    jobs = [job for _, _, held in image.capacity.live() for job in held.claim.jobs]
+    is_of_matter = any(job.is_alone for job in (*jobs, *claim.jobs))
+    placer = Placer.of(image, overlay, plan_of, None if is_of_matter else Owners())
     asker = asker_of(claim)
     told: dict[int, JobChoice] = {}
 

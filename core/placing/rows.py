@@ -65,6 +65,16 @@ class TableRows:
         return self._table.has_owners
 
     @property
+    def has_plans(self) -> bool:
+        """Whether work was ever planned on a node."""
+        return self._table.has_plans
+
+    @property
+    def has_islands(self) -> bool:
+        """Whether there are nodes of several islands."""
+        return self._table.has_islands
+
+    @property
     def island(self) -> Numbers:
         """GPUs of an NVLink island."""
         return self._table.island[self.at]

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from core.nouns.quantities import MILLI
 from core.placing.layout import NO_NODE, Layout
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import NOBODY, Flags, Level, Numbers, UnitPreference
@@ -113,6 +114,8 @@ class NodeTable:
         self.is_open = np.zeros(slots, dtype=np.int8)
         self.upkeep = np.zeros(slots, dtype=np.int8)
         self.owner = np.full(slots, NOBODY, dtype=np.int64)
+        self.has_plans = False
+        """Whether work was ever planned on a node."""
         self.has_owners = False
         """Whether a node ever had one."""
         self.gpu_total = layout.gpu_total
@@ -121,6 +124,7 @@ class NodeTable:
         for cluster, (first, last) in zip(layout.clusters, layout.pods_of, strict=True):
             span = slice(first * layout.pod_slots, last * layout.pod_slots)
             self.island[span] = cluster.island
+        self.has_islands = bool(((self.island > 0) & (self.island * MILLI < self.gpu_total)).any())
         self.racks = Units(slots // max(1, layout.rack_slots), rules.get(Level.RACK, ()))
         self.pods = Units(layout.pods, rules.get(Level.POD, ()))
         self.domains = Units(len(layout.domains), rules.get(Level.DOMAIN, ()))
@@ -194,7 +198,13 @@ class NodeTable:
         """How near planned work on it is."""
         if self.upkeep[slot] != upkeep:
             self.upkeep[slot] = upkeep
+            self.has_plans = True
             self._changed(slot, 0)
+
+    def mark(self, upkeep: Numbers, owner: Numbers) -> None:
+        """Both columns at once, before anybody worked something out of them."""
+        self.upkeep[:], self.owner[:] = upkeep, owner
+        self.has_plans, self.has_owners = bool(upkeep.any()), bool((owner != NOBODY).any())
 
     def set_owner(self, slot: int, owner: int) -> None:
         """Who has something there."""

@@ -62,7 +62,7 @@ MUTANTS = (
         (
             Edit(
                 "components/placement_store.py",
-                '            return self._answer(state, claim, "conflict", Reason.CONFLICT, short)\n',
+                '            return self._answer(state, claim, "conflict", reason, tuple(sorted({*short, *forbidden})))\n',
                 "            return NOTHING\n",
             ),
         ),
@@ -195,8 +195,8 @@ MUTANTS = (
         (
             Edit(
                 "components/placement_store.py",
-                "        if short:\n",
-                "        if short and claim.view.sequence == state.sequence:\n",
+                "        if short or forbidden:\n",
+                "        if (short or forbidden) and claim.view.sequence == state.sequence:\n",
             ),
         ),
     ),

@@ -16,11 +16,13 @@ class Islands(NodePreference):
     name = "islands"
     traits = frozenset({"need"})
 
+    def is_idle(self, rows: Rows) -> bool:
+        """Whether every node is one island, or nobody said."""
+        return not rows.has_islands
+
     def score(self, rows: Rows, request: Request) -> Numbers:
         """0 where nobody said what the islands are, and where one is the whole node or more."""
         island = rows.island
-        if not island.any():
-            return np.zeros(len(island), dtype=np.int32)
         wanted = -(-request.need.gpu_milli // MILLI)
         has_several = (island > 0) & (island * MILLI < rows.gpu_total)
         size = np.where(has_several, island, 1)

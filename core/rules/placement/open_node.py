@@ -12,6 +12,10 @@ class OpenNode(NodeValidator):
     name = "open_node"
     reason = Reason.NODE_CLOSED
 
+    def is_idle(self, rows: Rows) -> bool:
+        """Always: a node that is closed has no room. What it forbids is told when a choice is explained."""
+        return True
+
     def allows(self, rows: Rows, request: Request) -> Flags:
         """Whether it is open."""
         return np.not_equal(rows.is_open, 0)

@@ -8,6 +8,10 @@ class PlannedWork(NodePreference):
 
     name = "planned_work"
 
+    def is_idle(self, rows: Rows) -> bool:
+        """Whether no work was ever planned."""
+        return not rows.has_plans
+
     def score(self, rows: Rows, request: Request) -> Numbers:
         """As the region's maintenances say."""
         return rows.upkeep

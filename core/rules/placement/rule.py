@@ -131,6 +131,14 @@ class Rows(Protocol):
         """Whether `owner` was ever another than NOBODY, on any node."""
 
     @property
+    def has_plans(self) -> bool:
+        """Whether `upkeep` was ever another than 0, on any node."""
+
+    @property
+    def has_islands(self) -> bool:
+        """Whether there are nodes of several islands."""
+
+    @property
     def island(self) -> Numbers:
         """GPUs of an NVLink island; 0: nobody said."""
 
@@ -160,6 +168,10 @@ class Rule(ABC):
     """The fields of a request that it reads: requests equal in these are equal to it."""
     level: ClassVar[Level] = Level.NODE
 
+    def is_idle(self, rows: Rows) -> bool:
+        """Whether it need not be asked: it forbids no node that has room, or prefers none, and never did since the rows were made."""
+        return False
+
     def __init_subclass__(cls) -> None:
         for name in _ASKED:
             method = cls.__dict__.get(name)
@@ -184,10 +196,6 @@ class NodeValidator(Rule):
 
     reason: ClassVar[Reason]
     """Of a claim that it forbids."""
-
-    def is_idle(self, rows: Rows) -> bool:
-        """Whether it forbids nothing on any node, and never did since the rows were made."""
-        return False
 
     @abstractmethod
     def allows(self, rows: Rows, request: Request) -> Flags:

@@ -270,7 +270,7 @@ class Shelf:
     def scratch(self) -> NodeTable:
         """A table with the same rows, filled at once."""
         mine, other, at = self.rows, NodeTable(self.layout, PLAN.units), self.slots
-        other.upkeep[:], other.owner[:] = mine["upkeep"], mine["owner"]
+        other.mark(mine["upkeep"], mine["owner"])
         gpu, cpu, memory = (mine[name][at] for name in ("gpu", "cpu", "memory"))
         other.fill(at, gpu, cpu, memory, mine["is_open"][at] > 0)
         return other

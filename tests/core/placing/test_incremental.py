@@ -187,14 +187,14 @@ MUTANTS = (
     Planted(
         "upkeep_unheard",
         table,
-        "            self.upkeep[slot] = upkeep\n            self._changed(slot, 0)\n",
-        "            self.upkeep[slot] = upkeep\n",
+        "            self.has_plans = True\n            self._changed(slot, 0)\n",
+        "            self.has_plans = True\n",
     ),
     Planted(
         "owner_unheard",
         table,
-        "            self.owner[slot] = owner\n            self._changed(slot, 0)\n",
-        "            self.owner[slot] = owner\n",
+        "            self.has_owners = True\n            self._changed(slot, 0)\n",
+        "            self.has_owners = True\n",
     ),
     Planted("fill_unheard", table, "        self._oldest = self.revision\n", ""),
     Planted(
