@@ -13,7 +13,8 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import msgspec
 import structlog
@@ -91,8 +92,9 @@ class Run:
             self.world.look(log)
         self._take_figures()
         # 2. While the plane runs, and then with all that it left.
-        for check in self._checks:
-            outcome.problems += await check.in_calm(self)
+        async with self._nodes_looked_after():
+            for check in self._checks:
+                outcome.problems += await check.in_calm(self)
         await self.world.close_plane()
         for check in self._checks:
             outcome.problems += await check.at_end(self)
@@ -163,13 +165,19 @@ class Run:
     async def calm_down(self) -> None:
         """Until everything has ended and stays so, or the scenario's time is over."""
         calm = self.world.now()
+        async with self._nodes_looked_after():
+            await self._until_calm(calm + 60 * self.spec.calm.minutes)
+        self.outcome.figures["calm_seconds"] = max(0.0, self.world.now() - calm)
+
+    @asynccontextmanager
+    async def _nodes_looked_after(self) -> AsyncIterator[None]:
+        """Meanwhile operators look at nodes: also a probe that fails may be one failure too many for a node."""
         operators = asyncio.get_running_loop().create_task(self._look_after_nodes(), name="operators")
         try:
-            await self._until_calm(calm + 60 * self.spec.calm.minutes)
+            yield
         finally:
             operators.cancel()
             await asyncio.wait([operators])
-        self.outcome.figures["calm_seconds"] = max(0.0, self.world.now() - calm)
 
     async def _look_after_nodes(self) -> None:
         """Operators let nodes out of quarantine: what made them fail is over, or was never their fault."""
