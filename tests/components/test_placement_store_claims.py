@@ -107,7 +107,7 @@ def test_claim_that_no_device_holds(start: Start) -> None:
 
 
 def test_promise_of_parts_is_kept_by_devices(start: Start) -> None:
-    """P20: when the last victim ends what was promised is granted, the larger part first, and both lie on one device."""
+    """When the last victim ends what was promised is granted, the larger part first, and both lie on one device."""
     machine = a_store(start)
     place(machine, "w-9", {0: 8})
     jobs = (a_job(1, 0.6, name="main"), a_job(1, 0.4, name="eval"))

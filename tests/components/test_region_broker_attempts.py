@@ -82,7 +82,7 @@ def test_ranks_are_numbered_node_by_node(start: Start) -> None:
 
 
 def test_parts_of_devices_are_told_by_number(start: Start) -> None:
-    """P20: each worker learns which of its tasks share a device; of whole devices nothing is said."""
+    """Each worker learns which of its tasks share a device; of whole devices nothing is said."""
     jobs = (a_job(4, 0.4, name="main"), a_job(1, 0.2, name="eval"), a_job(1, 1, name="whole"))
     claim = a_claim("w-1", jobs=jobs, spreads=(a_spread({1: 3, 2: 1}), a_spread({1: 1}), a_spread({1: 1})))
     told = {one.worker: one for one in said(with_gang(start, claim).machine.wake(), PrepareTasks)}

@@ -88,7 +88,7 @@ def test_tasks_of_several_jobs_are_numbered_by_job(start: Start) -> None:
 
 
 def test_task_with_a_part_of_a_device_is_told_its_number(start: Start) -> None:
-    """P20: the number is that of its own task, whichever of its node's devices others have."""
+    """The number is that of its own task, whichever of its node's devices others have."""
     jobs = (a_job(1, name="main"), a_job(2, 0.6, name="cache"))
     claim = a_claim("w-1", jobs=jobs, spreads=(a_spread({0: 1}), a_spread({3: 2})), kind=Kind.SERVICE)
     told = {one.task: one for one in said(granted_service(start, claim).machine.wake(), PrepareTasks)}

@@ -28,7 +28,7 @@ DEVICES = 4
 
 @given(st.lists(st.tuples(st.booleans(), PARTS), max_size=40))
 def test_devices_are_never_overcommitted_and_given_back_whole(steps: list[tuple[bool, int]]) -> None:
-    """P20: whatever comes and goes, each device holds at most itself, a part is where it was put, and in the end none is left."""
+    """Whatever comes and goes, each device holds at most itself, a part is where it was put, and in the end none is left."""
     devices = SharedDevices()
     held: list[tuple[int, int]] = []
     for comes, part in steps:
@@ -72,7 +72,7 @@ def packs(free: list[int], parts: list[int]) -> bool:
 def test_like_parts_fit_when_anything_does(
     whole: int, shared: list[int], wanted: int, tasks: int, part: int, is_row: bool
 ) -> None:
-    """P20: of parts of one size as many fit as there is any way to place them; and nothing fits that no way would hold."""
+    """Of parts of one size as many fit as there is any way to place them; and nothing fits that no way would hold."""
     parts = [part] * tasks
     possible = wanted <= whole and packs([MILLI] * (whole - wanted) + shared, parts)
     if is_row:
@@ -86,7 +86,7 @@ def test_like_parts_fit_when_anything_does(
 def test_unlike_parts_never_fit_where_nothing_would_hold_them(
     whole: int, shared: list[int], parts: list[int]
 ) -> None:
-    """P20: the rule may miss a way to place parts of several sizes; it never finds one that is none."""
+    """The rule may miss a way to place parts of several sizes; it never finds one that is none."""
     if Room(whole, dict(enumerate(shared))).take(0, parts):
         assert packs([MILLI] * whole + shared, parts)
 
@@ -102,7 +102,7 @@ def test_unlike_parts_never_fit_where_nothing_would_hold_them(
 def test_what_is_promised_fits_once_victims_have_left(
     whole: int, holders: list[tuple[int, int]], victims_whole: int, wanted: int, tasks: int, part: int
 ) -> None:
-    """P20: whatever others take of what is left over, what was promised fits when the last victim has left."""
+    """Whatever others take of what is left over, what was promised fits when the last victim has left."""
     shared = {device: MILLI - mine - theirs for device, (mine, theirs) in enumerate(holders)}
     leaving = Leaving(victims_whole, {d: mine for d, (mine, _) in enumerate(holders)})
     parts = [part] * tasks
@@ -119,7 +119,7 @@ def test_what_is_promised_fits_once_victims_have_left(
 
 
 def test_a_part_goes_to_the_fullest_device_that_holds_it() -> None:
-    """P20: ties go to the lowest number; where none holds it, to the lowest number that is not in use."""
+    """Ties go to the lowest number; where none holds it, to the lowest number that is not in use."""
     assert 1 == device_for({0: 700, 1: 400, 2: 400}, 300)
     assert 0 == device_for({0: 700, 1: 400, 3: 400}, 500)
     assert 2 == device_for({0: 700, 1: 400, 3: 400}, 800)
@@ -141,7 +141,7 @@ def a_small_region(*events: Event) -> RegionImage:
 
 
 def test_two_parts_fit_two_devices_and_the_third_does_not() -> None:
-    """P20: 600 + 600 milli leave 800 of 2,000 and no room for 600 more, nor for a whole device, but for 400."""
+    """600 + 600 milli leave 800 of 2,000 and no room for 600 more, nor for a whole device, but for 400."""
     image = a_small_region(parts_on("w-1", 2, 0.6))
     capacity = image.capacity
     assert {0: 600, 1: 600} == capacity.devices.by_node[0].used
@@ -154,7 +154,7 @@ def test_two_parts_fit_two_devices_and_the_third_does_not() -> None:
 
 
 def test_device_that_nobody_shares_any_more_is_whole_again() -> None:
-    """P20: and the next part of another size finds room there."""
+    """And the next part of another size finds room there."""
     image = a_small_region(
         parts_on("w-1", 1, 0.6),
         parts_on("w-2", 1, 0.6),
@@ -182,7 +182,7 @@ def test_overcommitted_devices_are_found() -> None:
 
 
 def test_promise_keeps_the_device_that_its_victim_shares() -> None:
-    """P20: beside a victim's part what is promised is kept from others; once it ends, the promise fits."""
+    """Beside a victim's part what is promised is kept from others; once it ends, the promise fits."""
     job = a_job(1, 1)
     claim = a_claim("w-9", jobs=(job,), spreads=(a_spread({0: 1}),), priority=9, victims=(attempt("w-1"),))
     image = a_small_region(parts_on("w-1", 1, 0.6), parts_on("w-2", 1, 0.6))
@@ -201,7 +201,7 @@ def test_promise_keeps_the_device_that_its_victim_shares() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_devices_of_a_random_history(seed: int) -> None:
-    """P20: after every fact no device holds more than it is, and each part lies on one; rows and arrays tell the same."""
+    """After every fact no device holds more than it is, and each part lies on one; rows and arrays tell the same."""
     history = RegionHistory(seed)
     history.draw(0)
     image = RegionImage.empty()

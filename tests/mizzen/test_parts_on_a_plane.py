@@ -45,7 +45,7 @@ def by_slot(plane: RunningPlane) -> list[list[WorkloadId]]:
 
 
 def test_third_part_that_no_device_holds_waits(plane: RunningPlane) -> None:
-    """P20: three times 600 milli are less than two devices, and two of them start; the third waits and does not fail its start.
+    """Three times 600 milli are less than two devices, and two of them start; the third waits and does not fail its start.
 
     400 milli more run beside one of them, on its device; and once the other has ended, the third runs in its place.
     """

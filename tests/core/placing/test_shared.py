@@ -116,7 +116,7 @@ def test_uncached_search_finds_what_a_class_does() -> None:
 
 
 def test_part_goes_where_a_device_is_shared() -> None:
-    """P20: no whole device is broken into while a shared one holds it, though that leaves more GPUs over on the node."""
+    """No whole device is broken into while a shared one holds it, though that leaves more GPUs over on the node."""
     total = amount(4, 64, 512)
     image = a_region(
         joined("w0", 0, 3, total=total),
@@ -130,7 +130,7 @@ def test_part_goes_where_a_device_is_shared() -> None:
 
 
 def test_jobs_of_parts_lie_beside_each_other() -> None:
-    """P20: what the first job takes of devices the second does not find: a search ends with what a store grants."""
+    """What the first job takes of devices the second does not find: a search ends with what a store grants."""
     image = a_region(joined("w0", 0, 1, total=amount(2, 64, 512)))
     placer = placer_of(image.capacity)
     assert [{0: 2}, {0: 2}] == placed(placer, a_job(2, 0.6), a_job(2, 0.4, name="eval"))
@@ -139,7 +139,7 @@ def test_jobs_of_parts_lie_beside_each_other() -> None:
 
 
 def test_offers_take_parts_of_devices() -> None:
-    """P20: an agent counts what it offered on devices as the store will, and gives it back whole."""
+    """An agent counts what it offered on devices as the store will, and gives it back whole."""
     image = a_region(
         joined("w0", 0, 1, total=amount(3, 64, 512)),
         granted(a_claim("w-1", jobs=(a_job(1, 0.5),), spreads=(a_spread({0: 1}),))),

@@ -211,7 +211,7 @@ async def test_devices_that_ranks_see(milli: int, wanted: list[str], spool_path:
 
 @pytest.mark.processes
 async def test_parts_of_one_device_see_one_gpu(spool_path: Path) -> None:
-    """P20: tasks of one number get one GPU, in whatever order they come; a new number and a whole device get free ones."""
+    """Tasks of one number get one GPU, in whatever order they come; a new number and a whole device get free ones."""
 
     def sharing(epoch: int, milli: int, *devices: int) -> PrepareTasks:
         tasks = max(1, len(devices))

@@ -50,7 +50,7 @@ def test_slots_are_found(need: int, used: dict[int, int], count: int | None, slo
 def test_part_of_a_device_that_is_shared_with_others(
     used: dict[int, int], together: int | None, is_new: bool, slots: Slots | None
 ) -> None:
-    """P20: it is where those are with whom the region counts it, and nowhere else; the first of them takes a free one."""
+    """It is where those are with whom the region counts it, and nowhere else; the first of them takes a free one."""
     assert slots == allot(300, used, 3, together, is_new=is_new)
 
 
