@@ -229,7 +229,7 @@ def _outlook_text(outlook: RegionOutlook, story: Story) -> str:
     if outlook.shortage is not None:
         parts.append(_shortage_text(outlook.shortage, jobs.get(outlook.shortage.job)))
     elif outlook.reason:
-        parts.append(outlook.sentence)
+        parts.append(outlook.sentence.rstrip("."))
     if outlook.reason == "no_such_hardware":
         parts.append(_hardware_text(outlook, story))
     if outlook.missing_gpu_milli > 1:
