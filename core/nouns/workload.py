@@ -70,7 +70,7 @@ class Extent(StrEnum):
 
 
 class Topology(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a job's tasks lie to each other. All but `spread` is hard."""
+    """Where a job's tasks lie to each other. All but `spread` and `near` is hard."""
 
     pack: Extent = Extent.ANY
     """All tasks lie in one of these."""
@@ -80,6 +80,8 @@ class Topology(Struct, frozen=True, forbid_unknown_fields=True):
     """The most tasks on one node; 0: as many as fit."""
     zones: tuple[str, ...] = ()
     """In which they may lie; empty: in any."""
+    near: tuple[str, ...] = ()
+    """Zones that have their data, soft: there rather than elsewhere."""
 
 
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):

@@ -75,7 +75,7 @@ def request_of(job: JobSpec, asker: Asker) -> Request:
         tenant=asker.tenant,
         priority=asker.priority,
         zones=topology.zones,
-        must_be_near=bool(topology.zones),
+        near=topology.near,
         gpu_memory=job.gpu_memory,
         is_alone=job.is_alone,
         tasks_per_node=topology.tasks_per_node,

@@ -1,6 +1,7 @@
 """Whether a submitted workload is well formed: every problem at once, each with its field."""
 
 import re
+from collections.abc import Sequence
 
 from msgspec.structs import asdict, replace
 
@@ -165,13 +166,18 @@ def _problems_of_topology(topology: Topology) -> list[str]:
     if pack and spread >= pack:
         text = f"tasks that all lie in one {topology.pack} cannot be spread over several of {topology.spread}"
         found.append(f"topology.spread: {text}")
-    if len(set(topology.zones)) != len(topology.zones):
-        found.append("topology.zones: one is named twice")
-    if len(topology.zones) > NAMED_ZONES_MAX:
-        found.append(f"topology.zones: {NAMED_ZONES_MAX} are the most that can be named")
-    if any(not _NAME.fullmatch(zone) or len(zone) > NAME_LENGTH_MAX for zone in topology.zones):
+    return [*found, *_problems_of_zones("zones", topology.zones), *_problems_of_zones("near", topology.near)]
+
+
+def _problems_of_zones(field: str, zones: Sequence[str]) -> list[str]:
+    found = []
+    if len(set(zones)) != len(zones):
+        found.append(f"topology.{field}: one is named twice")
+    if len(zones) > NAMED_ZONES_MAX:
+        found.append(f"topology.{field}: {NAMED_ZONES_MAX} are the most that can be named")
+    if any(not _NAME.fullmatch(zone) or len(zone) > NAME_LENGTH_MAX for zone in zones):
         found.append(
-            f"topology.zones: a zone's name is 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'"
+            f"topology.{field}: a zone's name is 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'"
         )
     return found
 

@@ -17,7 +17,7 @@ OF_JOB = (
     "topology", "alone",
 )  # fmt: skip
 OF_RESOURCES = ("gpus", "cpus", "memory", "gpu_memory")
-OF_TOPOLOGY = ("pack", "spread", "tasks_per_node", "zones")
+OF_TOPOLOGY = ("pack", "spread", "tasks_per_node", "zones", "near")
 OF_NODES = ("min", "max")
 OF_EMULATE = ("work", "checkpoint_every", "fails_after", "exit_code", "stop_span")
 OF_EACH = ("run", "emulate", "tasks", "nodes", "resources", "topology", "alone")
@@ -152,6 +152,7 @@ def _topology(section: Section) -> Topology:
         spread=topology.read("spread", one(_extent), default.spread),
         tasks_per_node=topology.read("tasks_per_node", one(_one_at_least), default.tasks_per_node),
         zones=topology.items("zones", one(name_of)),
+        near=topology.items("near", one(name_of)),
     )
 
 

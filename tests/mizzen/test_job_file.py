@@ -62,12 +62,12 @@ def test_where_tasks_lie() -> None:
         tasks: 4
         resources: {gpus: H100:8, gpu_memory: 80GiB}
         alone: true
-        topology: {pack: zone, spread: rack, tasks_per_node: 2, zones: [zone-0, zone-1]}
+        topology: {pack: zone, spread: rack, tasks_per_node: 2, zones: [zone-0, zone-1], near: [zone-1]}
     """)
     (job,) = spec.jobs
     assert 80 << 30 == job.gpu_memory
     assert job.is_alone
-    assert Topology(Extent.ZONE, Extent.RACK, 2, ("zone-0", "zone-1")) == job.topology
+    assert Topology(Extent.ZONE, Extent.RACK, 2, ("zone-0", "zone-1"), ("zone-1",)) == job.topology
 
 
 def test_every_field_of_a_program() -> None:
@@ -264,6 +264,8 @@ LINES = {
     "topology: {spread: rack, pack: rack}": "topology.spread: tasks that all lie in one rack cannot be spread",
     "topology: {tasks_per_node: 0}": "topology.tasks_per_node: 0 tasks on a node are none",
     "topology: {zones: [a, a]}": "topology.zones: one is named twice",
+    "topology: {near: [b, b]}": "topology.near: one is named twice",
+    "topology: {near: [b/c]}": "topology.near[0]: b/c is no name",
     "topology: {size: 3}": "topology: unknown field 'size'",
     "alone: maybe": "alone: maybe is neither true nor false",
     "data: {tables: [a]}": "'data' is not supported yet",

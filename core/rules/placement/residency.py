@@ -1,4 +1,4 @@
-"""Where a request's data is, or where its user wants it: in these zones alone, or there rather than elsewhere."""
+"""Where a request's user wants it: in these zones alone; and where its data is: there rather than elsewhere."""
 
 from core.nouns.reasons import Reason
 from core.placing.layout import Cluster
@@ -6,23 +6,23 @@ from core.rules.placement.rule import ClusterPreference, ClusterValidator, Reque
 
 
 class InZones(ClusterValidator):
-    """Hard: what must be near runs in none but its zones."""
+    """Hard: what names zones runs in none but these."""
 
     name = "in_zones"
-    traits = frozenset({"zones", "must_be_near"})
+    traits = frozenset({"zones"})
     reason = Reason.WRONG_ZONE
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
-        """Whether the zone is one of them, if it must be."""
-        return not request.must_be_near or cluster.zone in request.zones
+        """Whether the zone is one of them, if there are any."""
+        return not request.zones or cluster.zone in request.zones
 
 
 class NearData(ClusterPreference):
     """Soft: nodes in a zone that has the data before those that read it from afar."""
 
     name = "near_data"
-    traits = frozenset({"zones"})
+    traits = frozenset({"near"})
 
     def score(self, cluster: Cluster, request: Request) -> int:
         """1 of a zone that has none of it."""
-        return int(bool(request.zones) and cluster.zone not in request.zones)
+        return int(bool(request.near) and cluster.zone not in request.near)

@@ -48,9 +48,9 @@ class Request(Struct, frozen=True):
     tenant: TenantName = TenantName("")
     priority: int = 0
     zones: tuple[str, ...] = ()
+    """In which it may run; empty: in any."""
+    near: tuple[str, ...] = ()
     """Where its data is; empty: anywhere is as good."""
-    must_be_near: bool = False
-    """Whether no other zone will do."""
     gpu_memory: int = 0
     """Bytes that one GPU must have."""
     is_alone: bool = False

@@ -61,7 +61,7 @@ def planned_on_0(table: NodeTable) -> None:
 TWO_ZONES = here(a_group(0, 2, zone="a"), a_group(16, 2, zone="b"))
 SOFT = [
     Case(PlannedWork(2), (here(a_group(0, 3)),), request(), {1, 2}, planned_on_0),
-    Case(NearData(2), (TWO_ZONES,), request(zones=("b",)), {16, 17}),
+    Case(NearData(2), (TWO_ZONES,), request(near=("b",)), {16, 17}),
     Case(AvoidEmpty(2), (here(a_group(0, 3)), used(2, 1)), request(), {2}),
     Case(BestFit(8), (here(a_group(0, 3)), used(1, 3), used(2, 6)), request(2), {2}),
     Case(BestFit(8), (here(a_group(0, 3)), used(1, 3), used(2, 6)), request(3), {1}),
@@ -101,7 +101,7 @@ HARD = {
     "gpu_type": ((here(a_group(0), a_group(1, gpu_type="A100")),), request(), {0}),
     "gpu_memory": ((MEMORIES,), request(gpu_memory=60 * GIB), {1}),
     "gpu_memory of no matter": ((MEMORIES,), request(), {0, 1, 2}),
-    "in_zones": ((TWO_ZONES,), request(zones=("b", "c"), must_be_near=True), {16, 17}),
+    "in_zones": ((TWO_ZONES,), request(zones=("b", "c")), {16, 17}),
     "pool": (
         (here(a_group(0, pool="harvest"), a_group(1, pool="service"), a_group(2, pool="odd")),),
         request(kind=Kind.TRAINING),
@@ -327,7 +327,7 @@ def test_clusters_need_not_be_told_apart_for_everybody() -> None:
     """A rule on clusters that says the same of all of them costs a class nothing."""
     pool = placer_by(PLAIN, a_region(TWO_ZONES).capacity).pools.by_name["training"]
     assert pool.class_of(request())._cluster_code is None
-    assert pool.class_of(request(zones=("a",)))._cluster_code is not None
+    assert pool.class_of(request(near=("a",)))._cluster_code is not None
 
 
 def test_rules_of_one_sort_only() -> None:
