@@ -12,7 +12,7 @@ from core.nouns.limits import NAME_LENGTH_MAX
 from core.nouns.placement import Claim
 from core.nouns.reasons import Reason
 from core.rules.headroom import Headroom
-from core.rules.pool_settings import problems_with
+from core.rules.pool_settings import problems_with, reason_of
 
 HEARD_OF_POOLS: tuple[type[Message], ...] = (SetPool,)
 
@@ -36,7 +36,7 @@ class PoolRecords:
             problems.insert(0, f"pool: there is no {message.pool[:NAME_LENGTH_MAX]}; {listed}")
             return refused(Reason.UNKNOWN_PLACE, tuple(problems))
         if problems:
-            return refused(Reason.INVALID, tuple(problems))
+            return refused(reason_of(message.settings), tuple(problems))
         if message.revision != pools.revision:
             return refused(Reason.SUPERSEDED, (f"revision: it is {pools.revision} now",))
         if message.settings == pools.of(message.pool):

@@ -71,6 +71,9 @@ from store.port import Log, Row
 
 logger = structlog.get_logger()
 
+PROBLEMS_LOGGED_MAX = 8
+"""Of one refusal; whoever asked is told all."""
+
 _WOKEN = Woken()
 
 
@@ -455,6 +458,10 @@ class Host(Generic[State]):
             if not isinstance(message, Answer):
                 self._say(message, "")
             elif outgoing.reply_to:
+                if isinstance(message, Refused):
+                    # Nothing is in a log of what was refused: this line is all that is known of it afterwards.
+                    told = {"reason": message.reason, "problems": message.problems[:PROBLEMS_LOGGED_MAX]}
+                    logger.info("request_refused", host=self.component.name, **told)
                 self._say(message, outgoing.reply_to)
         if outgoing.effects:
             assert self._doer is not None, self.component.name

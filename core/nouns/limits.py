@@ -262,6 +262,8 @@ VIOLATIONS_KEPT_MAX = 1_000
 NAME_LENGTH_MAX = 128
 TASKS_MAX = 100_000
 NAMED_ZONES_MAX = 100
+RULES_LENGTH_MAX = 1024
+"""Characters that say by which rules a pool is searched: all rules at once are a third of it."""
 PROGRAM_GPU_MILLI_MIN = 50
 """Of a task that is a process: a node of 8 devices then runs 160 at most. Each costs its worker 1 to 8 ms to start, in which
 it hears nobody, and 8 MB for its runner."""

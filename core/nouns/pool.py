@@ -9,7 +9,7 @@ class PoolSettings(Struct, frozen=True):
     """Of one pool. The reserve and the limit hold for each of its zones alone."""
 
     rules: str = ""
-    """The rule set's name; empty: the one that pools have of which nobody said anything."""
+    """A rule set's name, or rules by comma; empty: the set that pools have of which nobody said anything."""
     reserve: int = 0
     """Nodes whose GPUs all stay free. Only work that heals what a failure ended may take them."""
     limit: int = PERMILLE

@@ -1,17 +1,15 @@
 """Whether a pool may be set so."""
 
-from core.nouns.limits import NAME_LENGTH_MAX
 from core.nouns.pool import PERMILLE, PoolSettings
+from core.nouns.reasons import Reason
 from core.rules.headroom import Headroom
-from core.rules.placement.rule_sets import RULE_SETS
+from core.rules.placement.rule_sets import problems_of_setting
 
 
 def problems_with(settings: PoolSettings, pool: str, headroom: Headroom) -> list[str]:
     """Every one of them, each with its field."""
-    found = []
-    if settings.rules and settings.rules not in RULE_SETS:
-        named = settings.rules[:NAME_LENGTH_MAX]
-        found.append(f"rules: there is no rule set {named}; there are {', '.join(sorted(RULE_SETS))}")
+    of_rules = problems_of_setting(settings.rules)
+    found = [f"rules: {problem}" for problem in (of_rules[1] if of_rules else ())]
     zones = [zone for zone in headroom.zones.values() if zone.pool == pool]
     most = max((zone.nodes for zone in zones), default=0)
     if settings.reserve < 0:
@@ -21,3 +19,9 @@ def problems_with(settings: PoolSettings, pool: str, headroom: Headroom) -> list
     if not 0 < settings.limit <= PERMILLE:
         found.append(f"limit: it is from 1 to {PERMILLE} permille; to keep all work away, drain the pool")
     return found
+
+
+def reason_of(settings: PoolSettings) -> Reason:
+    """Of a refusal of such settings: what is wrong with rules has its own."""
+    of_rules = problems_of_setting(settings.rules)
+    return of_rules[0] if of_rules else Reason.INVALID

@@ -37,7 +37,9 @@ def list_pools(
 def set_(
     pool: Annotated[str, Parameter(name="POOL", help="The pool, as `mizzen pools` shows it.")],
     *,
-    rules: Annotated[str, Parameter(help="The rule set by which it is searched, as in plain.")] = "",
+    rules: Annotated[
+        str, Parameter(help="A rule set, as in plain, or rules by comma, as in best_fit:8,islands:2.")
+    ] = "",
     reserve: Annotated[
         str, Parameter(help="Nodes that stay empty in each zone, but for work that a failure ended.")
     ] = "",

@@ -2,22 +2,24 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from components.allocation_agent import AllocationAgent
 from core.component import Decision
 from core.events.pools import PoolChanged
-from core.events.region import AttemptEnded
+from core.events.region import AttemptEnded, NodesJoined
 from core.fact import Event
 from core.messages.agents import BidSettled, ClaimAnswered, FindBid, PlaceAward
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.queue import Abstention, Bid
 from core.messages.store import DeclineAward, SubmitClaim
-from core.nouns.ids import AgentName, WorkloadId
+from core.nouns.fleet import Inventory
+from core.nouns.ids import AgentName, WorkerName, WorkloadId
 from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
-from core.nouns.workload import EndCause, JobSpec, Kind
-from tests.builders import EU, EU_LOG, a_claim, a_job, attempt, granted, joined
+from core.nouns.workload import EndCause, JobSpec, Kind, Topology
+from tests.builders import EU, EU_LOG, a_claim, a_job, an_inventory, attempt, granted, joined
 from tests.components.machine import Machine
 from tests.components.storing import Start
 from tests.matching import said_once
@@ -123,6 +125,53 @@ def test_bid_names_the_settings_it_was_made_with(start: Start) -> None:
     assert 0 == said_once(ask(machine, a_job()), Bid).view.settings_revision
     machine.fact(EU_LOG, is_set(rules="plain"), is_set(limit=990))
     assert 2 == said_once(ask(machine, a_job(), workload="w-2"), Bid).view.settings_revision
+
+
+def chosen(start: Start, rules: str) -> set[int]:
+    """Where twelve agents put a task of one GPU, each for itself, where all nodes but two are empty."""
+    used = [granted(a_claim(f"w-{gpus}", placed={node: gpus})) for node, gpus in ((0, 4), (1, 6))]
+    return {
+        node
+        for number in range(12)
+        for node in nodes_bid(
+            ask(an_agent(start, *used, is_set(rules=rules), nodes=9), a_job(), workload=f"w-1{number}")
+        )
+    }
+
+
+def test_pool_is_searched_by_the_rules_it_is_set_to(start: Start) -> None:
+    """P9: how many steps a rule has is a setting, and with fewer of them it tells fewer nodes apart."""
+    assert {1} == chosen(start, "best_fit:16")
+    assert chosen(start, "best_fit:2") - {0, 1}
+    assert {0, 1} == chosen(start, "avoid_empty:2, best_fit:2")
+
+
+@pytest.mark.parametrize("rules", ["belt:2", "no-such-set", "best_fit:8,belt:2", ","])
+def test_rules_that_nobody_knows_stop_no_agent(start: Start, rules: str) -> None:
+    """A log may be from another build: its pool is searched as one of which nobody said anything."""
+    assert chosen(start, "") == chosen(start, rules)
+
+
+def test_data_is_near_where_it_can_be(start: Start) -> None:
+    """Of zones that are as full as each other the one that has the data is chosen; if it has no room, another."""
+    groups = [
+        replace(an_inventory("w0", node, 1).groups[0], rack_first=node, zone=f"z{node}") for node in range(3)
+    ]
+
+    worker = WorkerName("w0")
+
+    def zones_of(topology: Topology, tasks: int = 1) -> list[set[int]]:
+        machine = start(AllocationAgent(EU, A0))
+        machine.fact(EU_LOG, NodesJoined(worker, Inventory(worker, tuple(groups))))
+        machine.wake()
+        job = replace(a_job(1, 8), topology=topology)
+        return [nodes_bid(ask(machine, job, workload=f"w-{number}")) for number in range(tasks)]
+
+    assert [{0}] == zones_of(Topology(near=("z0",)))
+    assert [{1}] == zones_of(Topology(near=("z1",)))
+    assert [{2}] == zones_of(Topology(near=("z2", "mars")))
+    assert [{1}] == zones_of(Topology(zones=("z1",), near=("z2",)))
+    assert [{0}, {1}, {2}] == sorted(zones_of(Topology(near=("z2",)), tasks=3), key=min)
 
 
 def test_settings_outlive_the_agent(start: Start) -> None:

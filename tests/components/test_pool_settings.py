@@ -106,12 +106,10 @@ def test_what_is_so_already_is_answered_and_not_recorded(start: Start) -> None:
 @pytest.mark.parametrize(
     ("settings", "problems"),
     [
-        (PoolSettings("best"), ["rules: there is no rule set best; there are"]),
         (PoolSettings(reserve=-1), ["reserve: it must not be negative"]),
         (PoolSettings(reserve=5), ["reserve: no zone of training has more than 4 nodes"]),
         (PoolSettings(limit=0), ["limit: it is from 1 to 1000 permille"]),
         (PoolSettings(limit=1_001), ["limit: it is from 1 to 1000 permille"]),
-        (PoolSettings("x" * 5_000, -3, -3), ["rules: there is no rule set xxx", "reserve: it", "limit: it"]),
     ],
 )
 def test_silly_setting_is_refused(start: Start, settings: PoolSettings, problems: list[str]) -> None:
@@ -122,6 +120,70 @@ def test_silly_setting_is_refused(start: Start, settings: PoolSettings, problems
     for wanted, problem in zip(problems, told.problems, strict=True):
         assert problem.startswith(wanted)
         assert len(problem) < 300
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason", "problems"),
+    [
+        (
+            PoolSettings("best"),
+            Reason.UNKNOWN_RULE,
+            [
+                "rules: best: there is no rule of this name; there",
+                "rules: best: there is no set of this name either",
+            ],
+        ),
+        (
+            PoolSettings("best_fit:8,belt:2,islands"),
+            Reason.UNKNOWN_RULE,
+            [
+                "rules: islands: say its steps",
+                "rules: belt: there is no rule of this name; there are avoid_empty, ",
+            ],
+        ),
+        (PoolSettings("best_fit:8,,islands:2"), Reason.UNKNOWN_RULE, ["rules: : there is no rule"]),
+        (PoolSettings("best_fit:8,plain"), Reason.UNKNOWN_RULE, ["rules: plain: there is no rule"]),
+        (
+            PoolSettings("best_fit:8,pool,best_fit:2", -3, -3),
+            Reason.BAD_RULE_SET,
+            [
+                "rules: pool: it is a hard rule",
+                "rules: best_fit: it is named twice",
+                "reserve: it",
+                "limit: it",
+            ],
+        ),
+        (
+            PoolSettings("best_fit:65536,fullest_rack:65536"),
+            Reason.BAD_RULE_SET,
+            ["rules: preferences among nodes take 32 bits"],
+        ),
+        (PoolSettings("x" * 5_000), Reason.BAD_RULE_SET, ["rules: 5000 characters; 1024 are the most"]),
+        (PoolSettings("x," * 500), Reason.BAD_RULE_SET, ["rules: it names 501 rules, and there are "]),
+        (PoolSettings("x" * 1_000), Reason.UNKNOWN_RULE, ["rules: xxx", "rules: xxx"]),
+    ],
+)
+def test_rules_that_cannot_be_are_refused(
+    start: Start, settings: PoolSettings, reason: Reason, problems: list[str]
+) -> None:
+    """With what is wrong with them as the reason, all of it told, and nothing recorded."""
+    decision = set_pool(a_store(start), settings)
+    told = said_once(decision, Refused)
+    assert ([], reason) == (facts(decision), told.reason)
+    assert len(problems) == len(told.problems)
+    for wanted, problem in zip(sorted(problems), sorted(told.problems), strict=True):
+        assert problem.startswith(wanted)
+        assert len(problem) < 300
+
+
+@pytest.mark.parametrize(
+    "rules", ["default", "best_fit:8,islands:2,fragmentation", "best_fit:8, islands:2", ""]
+)
+def test_rules_are_recorded_as_they_are_said(start: Start, rules: str) -> None:
+    """A set's name, or rules by comma."""
+    machine = a_store(start)
+    settings = PoolSettings(rules, reserve=1)
+    assert [PoolChanged("training", settings, "olga")] == facts(set_pool(machine, settings))
 
 
 def test_unknown_pool_is_refused(start: Start) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from bus.port import Bus
 from core.events.control import NodesClosed
@@ -82,11 +83,13 @@ async def test_pool_that_cannot_be_set_so(place: Place) -> None:
     plane = await plane_of(place)
     for pool, wish, wanted in (
         ("trainning", Wish(reserve=1), "there is no trainning; there are training"),
-        ("training", Wish("best"), "there is no rule set best; there are"),
+        ("training", Wish("best"), "best: there is no set of this name either; there are default, plain"),
         ("training", Wish(reserve=5), "no zone of training has more than 4 nodes"),
     ):
-        with pytest.raises(CommandError, match=wanted):
+        with capture_logs() as lines, pytest.raises(CommandError, match=wanted):
             await set_pool(plane.bus, pool, wish)
+        (line,) = [line for line in lines if line["event"] == "request_refused"]
+        assert wanted in str(line["problems"])
     with pytest.raises(CommandError, match="there is no region mars; there are eu"):
         await set_pool(plane.bus, "training", Wish(reserve=1), "mars")
     assert [] == await plane.events(EU_LOG, PoolChanged)
@@ -96,6 +99,7 @@ async def test_pool_that_cannot_be_set_so(place: Place) -> None:
     ("words", "wish"),
     [
         (("plain", "", ""), Wish("plain")),
+        (("best_fit:8,islands:2", "", ""), Wish("best_fit:8,islands:2")),
         (("", "4", "95%"), Wish(None, 4, 950)),
         (("", "0", "97.5%"), Wish(None, 0, 975)),
         (("", "", "100%"), Wish(limit=1_000)),
@@ -161,6 +165,9 @@ async def test_pools_of_a_plane(place: Place) -> None:
 def test_settings_are_told_in_a_sentence() -> None:
     """What is not kept is not spoken of."""
     assert "training of eu is searched by plain" == set_text("eu", "training", PoolSettings("plain"))
+    own = "best_fit:8,islands:2"
+    assert f"training of eu is searched by {own}" == set_text("eu", "training", PoolSettings(own))
+    assert "training of eu is searched by default" == set_text("eu", "training", PoolSettings("belt:8"))
     assert (
         "training of eu is searched by plain, keeps 1 empty node in each zone, takes work up to 97.5% of the GPUs"
         == set_text("eu", "training", SET.settings)

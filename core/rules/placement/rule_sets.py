@@ -17,7 +17,10 @@ That is 17 bits of 31 in `plain`, and 11 in `default`.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
+from core.nouns.limits import RULES_LENGTH_MAX
+from core.nouns.reasons import Reason
 from core.placing.classes import Plan
 from core.rules.placement.avoid_empty import AvoidEmpty
 from core.rules.placement.best_fit import BestFit
@@ -67,6 +70,8 @@ PASSING: tuple[NodeValidator, ...] = (OpenNode(), TenantIsolation())
 HARD: tuple[str, ...] = tuple(rule.name for rule in (*LASTING, *PASSING))
 """Part of every set: a store re-checks them all, whatever an agent asked."""
 STEPS_MAX = 1 << 16
+SHOWN_MAX = 40
+"""Characters of a name that is none."""
 
 PLAIN_RULES = (
     "fullest_zone:4",
@@ -97,24 +102,28 @@ DEFAULT_RULES = (
 
 def problems_of_rules(names: Sequence[str]) -> tuple[str, ...]:
     """What is wrong with a set; empty when nothing is."""
-    return tuple(_read(names)[1])
+    return tuple(_read(names)[2])
 
 
 def plan_of(names: Sequence[str]) -> Plan:
     """A set made ready, with all hard rules. Raises BadRuleSet."""
-    rules, problems = _read(names)
+    rules, _, problems = _read(names)
     if problems:
         raise BadRuleSet(problems)
     return Plan((*LASTING, *PASSING, *rules))
 
 
-def _read(names: Sequence[str]) -> tuple[list[Rule], list[str]]:
+def _read(names: Sequence[str]) -> tuple[list[Rule], list[str], list[str]]:
+    """The rules, which names are none of any rule, and everything that is wrong."""
     rules: list[Rule] = []
+    unknown: list[str] = []
     problems: list[str] = []
     for text in names:
         name, _, steps = text.partition(":")
         if name not in RULES:
-            problems.append(f"{name}: there is no rule of this name; there are {', '.join(sorted(RULES))}")
+            unknown.append(name)
+            soft = ", ".join(sorted(RULES.keys() - set(HARD)))
+            problems.append(f"{name[:SHOWN_MAX]}: there is no rule of this name; there are {soft}")
         elif name in HARD:
             problems.append(f"{name}: it is a hard rule, which every set has")
         elif any(rule.name == name for rule in rules):
@@ -127,18 +136,54 @@ def _read(names: Sequence[str]) -> tuple[list[Rule], list[str]]:
         else:
             rules.append(RULES[name](int(steps)))  # type: ignore[call-arg]  # Preferences take their steps.
     too_long = Plan.problem_of(rules)
-    return rules, [*problems, *([too_long] if too_long else [])]
+    return rules, unknown, [*problems, *([too_long] if too_long else [])]
 
 
 PLAIN, DEFAULT = plan_of(PLAIN_RULES), plan_of(DEFAULT_RULES)
 RULE_SETS = {"plain": PLAIN, "default": DEFAULT}
 
 
-def rule_set_name(name: str) -> str:
-    """The same; of none, or of one that this build does not have any more, the one that pools have unasked."""
-    return name if name in RULE_SETS else "default"
+# As a setting says them.
 
 
-def rule_set(name: str) -> Plan:
-    """The rule set of that name."""
-    return RULE_SETS[rule_set_name(name)]
+def problems_of_setting(text: str) -> tuple[Reason, tuple[str, ...]] | None:
+    """Why a pool cannot be searched by this: the reason, and everything that is wrong; None when it can.
+
+    text      the name of a set, or rules by comma, as in `best_fit:8,islands:2,fragmentation`; empty: nobody says anything
+    """
+    if not text or text in RULE_SETS:
+        return None
+    if len(text) > RULES_LENGTH_MAX:
+        return Reason.BAD_RULE_SET, (f"{len(text)} characters; {RULES_LENGTH_MAX} are the most",)
+    names = _names_in(text)
+    if len(names) > len(RULES):
+        return Reason.BAD_RULE_SET, (f"it names {len(names)} rules, and there are {len(RULES)}",)
+    _, unknown, problems = _read(names)
+    if unknown == [text]:
+        sets = ", ".join(sorted(RULE_SETS))
+        problems.append(f"{text[:SHOWN_MAX]}: there is no set of this name either; there are {sets}")
+    if not problems:
+        return None
+    return Reason.UNKNOWN_RULE if unknown else Reason.BAD_RULE_SET, tuple(problems)
+
+
+def rule_set_name(text: str) -> str:
+    """The same; of nothing, or of rules that this build does not know (any more), the set that pools have unasked."""
+    return text if _plan_by(text) is not None else "default"
+
+
+def rule_set(text: str) -> Plan:
+    """What a pool is searched by that is set so: the same plan each time, or all that was worked out for it would be lost."""
+    return _plan_by(text) or DEFAULT
+
+
+@lru_cache(maxsize=64)
+def _plan_by(text: str) -> Plan | None:
+    """Of a set or of rules; None where that is no set."""
+    if not text or text in RULE_SETS:
+        return RULE_SETS.get(text)
+    return None if problems_of_setting(text) else plan_of(_names_in(text))
+
+
+def _names_in(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]

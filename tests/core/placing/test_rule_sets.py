@@ -38,6 +38,8 @@ from core.rules.placement.rule_sets import (
     RULES,
     plan_of,
     problems_of_rules,
+    problems_of_setting,
+    rule_set,
 )
 from tests.builders import a_job, a_region, amount
 from tests.core.placing.rooms import a_group, hard_and, here, picked, placer_by, request, used
@@ -92,6 +94,26 @@ def test_any_set_is_a_plan_or_has_problems(names: list[str]) -> None:
     """Whatever somebody wrote."""
     if not problems_of_rules(names):
         plan_of(names)
+
+
+def test_setting_is_the_same_plan_each_time() -> None:
+    """So that what was worked out by it is kept; the name of a set is that set, and nothing is the default."""
+    own = "best_fit:8, islands:2,fragmentation"
+    assert rule_set(own) is rule_set(own)
+    assert ["best_fit", "islands", "fragmentation"] == [
+        rule.name for rule in rule_set(own).rules[len(HARD) :]
+    ]
+    assert rule_set(",".join(PLAIN_RULES)).in_order[0][0] == rule_set("plain").in_order[0][0]
+    assert rule_sets.PLAIN is rule_set("plain")
+    assert rule_sets.DEFAULT is rule_set("") is rule_set("default") is rule_set("belt:8")
+
+
+@PROPERTY
+@given(st.one_of(st.text(max_size=40), st.lists(st.sampled_from([*RULES, *PLAIN_RULES, " "])).map(",".join)))
+def test_any_setting_is_a_plan_or_has_problems(text: str) -> None:
+    """Whatever somebody wrote, a pool is searched by something."""
+    problems = problems_of_setting(text)
+    assert (rule_set(text) is rule_sets.DEFAULT) == (problems is not None or text in ("", "default"))
 
 
 # Rules that raise.
