@@ -1,7 +1,8 @@
 """Racks, pods and zones as users name them, for tasks that must lie in one or are spread over many.
 
 A layout cuts a rack into rows of slots: a large one into several, and one whose nodes are unlike into one or more for each
-sort. Here a unit is the whole of it, whatever its nodes are.
+sort. Here a unit is the whole of it, whatever its nodes are. Units make a tree: racks of one pod's numbers in two zones are two
+pods.
 """
 
 import numpy as np
@@ -30,7 +31,8 @@ class Extents:
         zones = sorted({cluster.zone for cluster in layout.clusters})
         of_cluster = np.asarray([zones.index(cluster.zone) for cluster in layout.clusters], dtype=np.int32)
         zone = np.repeat(of_cluster[layout.cluster_of_pod], RACKS_PER_POD) if len(of_cluster) else rack
-        columns = (rack, np.where(rack == NO_NODE, NO_NODE, rack // RACKS_PER_POD), zone)
+        pod = np.where(rack == NO_NODE, NO_NODE, rack // RACKS_PER_POD)
+        columns = (_inside(zone, rack), _inside(zone, pod), zone)
         self.of_row: dict[Extent, Numbers] = {
             extent: np.unique(column, return_inverse=True)[1].astype(np.int32)
             for extent, column in zip(UPWARD, columns, strict=True)
@@ -67,6 +69,12 @@ class Extents:
         np.minimum.at(best, of_row, key_by_row.astype(np.uint32))
         turned = (np.arange(units) - drawn(seed, units)) % max(1, units)
         return np.lexsort((turned, best))
+
+
+def _inside(zone: Numbers, number: Numbers) -> Numbers:
+    """One number for each pair of these."""
+    both: Numbers = zone.astype(np.int64) << 32 | (number.astype(np.int64) + 1)
+    return both
 
 
 def evenly(caps: Numbers, order: Numbers, tasks: int) -> Numbers:

@@ -1,6 +1,8 @@
 """What a pool keeps free: a search takes nothing of it, finds whatever can be had beside it, and counts as the store does."""
 
 import random
+from collections.abc import Iterable
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,29 +15,33 @@ from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName
 from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
+from core.nouns.workload import Extent, JobSpec, Topology
 from core.placing.layout import NO_NODE
 from core.placing.overlay import Overlay
 from core.placing.placer import Placer
 from core.placing.pools import PoolIndex
 from core.rules.headroom import Headroom
 from core.rules.placement.rule_sets import PLAIN
-from tests.builders import NODE, a_claim, a_job, a_region, granted
+from tests.builders import NODE, a_claim, a_job, a_region, a_spread, granted
 from tests.core.placing.searching import ANYBODY, CHOICE
 from tests.core.properties import SEEDS
 
 NODES = 12
 
 
-def a_pool(dice: random.Random) -> Capacity:
-    """Two zones, two types of nodes, and some work on them."""
+def a_pool(dice: random.Random, sizes: tuple[int, ...] = (8,)) -> Capacity:
+    """Two zones of two racks of three nodes, two types of nodes of so many GPUs, and some work on them."""
     groups = []
     for first in range(0, NODES, 3):
         gpu_type = dice.choice(("H100", "H100", "A100"))
         zone = f"zone-{first // 6}"
-        groups.append(NodeGroup(first, 3, NODE, gpu_type, first // 3, 3, zone))
+        total = replace(NODE, gpu_milli=1_000 * dice.choice(sizes))
+        groups.append(NodeGroup(first, 3, total, gpu_type, first // 3, 3, zone))
     inventory = Inventory(WorkerName("w0"), tuple(groups))
     claims = [
-        granted(a_claim(f"w-{node}", placed={node: dice.randint(1, 8)}))
+        granted(
+            a_claim(f"w-{node}", placed={node: dice.randint(1, groups[node // 3].total.gpu_milli // 1_000)})
+        )
         for node in range(NODES)
         if dice.random() < 0.5
     ]
@@ -85,6 +91,55 @@ def test_search_finds_what_can_be_had_and_breaks_nothing(seed: int) -> None:
                 continue
             claim = a_claim("w-99", jobs=(job,), spreads=found)
             assert Headroom(capacity).broken_by(claim, pools) is None, (settings, claim)
+
+
+def grants_somewhere(
+    capacity: Capacity, pools: Pools, placer: Placer, job: JobSpec, nodes: Iterable[int]
+) -> bool:
+    """Whether the store would grant some way of placing it on these nodes: whichever are taken, each as full as it can be."""
+    room = {node: placer.pools.available(node).gpu_milli // job.need.gpu_milli for node in nodes}
+    mine = [node for node, most in room.items() if most and capacity.node_type[node] == job.node_type]
+    for count in range(1, min(job.tasks, len(mine)) + 1):
+        for taken in combinations(mine, count):
+            if sum(room[node] for node in taken) < job.tasks:
+                continue
+            left, counts = job.tasks - len(taken), dict.fromkeys(taken, 1)
+            for node in taken:
+                more = min(left, room[node] - 1)
+                counts[node], left = counts[node] + more, left - more
+            if left < 0:
+                continue
+            claim = a_claim("w-99", jobs=(job,), spreads=(a_spread(counts),))
+            if Headroom(capacity).broken_by(claim, pools) is None:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_search_finds_what_can_be_had_in_one_unit(seed: int) -> None:
+    """P23: of tasks that must lie together, exactly when the store would grant them somewhere, whatever the nodes are like."""
+    dice = random.Random(seed)
+    refused = 0
+    for _ in range(40):
+        capacity = a_pool(dice, sizes=(4, 8))
+        settings = PoolSettings("plain", dice.randint(0, 4), dice.choice((1_000, 1_000, 900, 700)))
+        placer = placer_with(capacity, settings)
+        pools = Pools(settings={"training": settings}, revision=1)
+        pack = dice.choice((Extent.RACK, Extent.ZONE, Extent.ANY))
+        job = a_job(dice.randint(2, 5), dice.choice((2, 4, 8)))
+        job = replace(job, topology=Topology(pack=pack))
+        size = {Extent.RACK: 3, Extent.ZONE: 6, Extent.ANY: NODES}[pack]
+        units = [range(first, first + size) for first in range(0, NODES, size)]
+        expected = any(grants_somewhere(capacity, pools, placer, job, unit) for unit in units)
+        found = placer.pools.find((job,), ANYBODY, CHOICE)
+        assert expected == (not isinstance(found, Reason)), (settings, job)
+        if isinstance(found, Reason):
+            refused += 1
+            continue
+        assert any(set(found[0].nodes) <= set(unit) for unit in units)
+        claim = a_claim("w-99", jobs=(job,), spreads=found)
+        assert Headroom(capacity).broken_by(claim, pools) is None, (settings, claim)
+    assert 0 < refused < 40
 
 
 @pytest.mark.parametrize("seed", SEEDS)
