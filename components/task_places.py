@@ -21,11 +21,11 @@ from core.nouns.limits import CLAIM_TRIES_MAX, OPEN_BID_SPAN
 from core.nouns.operation import TaskMove, job_and_rank
 from core.nouns.placement import Claim, NodeRow, nodes_of_ranks
 from core.nouns.quantities import Amount
-from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
 from core.placing.picking import Choice
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker, PoolSet, Trial
+from core.rules.placement.errors import RuleFailed
 
 
 class RevisionMade(Note, frozen=True):
@@ -129,8 +129,11 @@ class TaskPlaces:
         if tries == 1 and known is not None and known.asked == asked:
             return Decision(messages=(known.revision,)) if not known.catches_up_to else NOTHING
         choice = Choice(f"{asked.workload}.{asked.epoch}.{self.agent}.r{asked.revision}.{tries}")
-        with self.placer.as_if((("claim", key), ("revision", key))) as pools:
-            moves = find_places(pools, held.claim, asked.tasks, choice)
+        try:
+            with self.placer.as_if((("claim", key), ("revision", key))) as pools:
+                moves = find_places(pools, held.claim, asked.tasks, choice)
+        except RuleFailed:
+            moves = []
         if not moves:
             return Decision(events=close)
         revision = ReviseClaim(self.region, *key, asked.revision, tuple(moves), self.agent)
@@ -157,9 +160,10 @@ class TaskPlaces:
 
 
 def find_places(pools: PoolSet, claim: Claim, tasks: Sequence[TaskMove], choice: Choice) -> list[TaskMove]:
-    """New nodes for as many of these tasks as there is room for, none on the node that it leaves.
+    """New nodes for as many of these tasks as there is room for, none on the node that it leaves. Raises RuleFailed.
 
-    One job after the other, as its gang was placed.
+    One job after the other, as its gang was placed where there is room for that. Where its tasks lie to each other is asked
+    of those that move at one time, and only while they find such a place: the others stay where they are.
     """
     by_job: dict[int, list[TaskMove]] = {}
     for task in tasks:
@@ -209,13 +213,8 @@ def _find_beside(
     with pools.trial() as closed:
         for node in without:
             closed.put(NodeRow(node, Amount(), is_open=False))
-        count = min(len(tasks), pools.capacity_for(job, asker))
-        if not count:
-            return []
-        spreads = pools.find((replace(job, tasks=count),), asker, choice)
-        assert not isinstance(spreads, Reason), (spreads, count)
-    trial.take_spread(spreads[0], job.need)
-    return [
-        replace(task, node_to=node)
-        for task, node in zip(tasks[:count], nodes_of_ranks(spreads[0]), strict=True)
-    ]
+        spreads = pools.find_each(replace(job, tasks=len(tasks)), asker, choice)
+    for spread in spreads:
+        trial.take_spread(spread, job.need)
+    nodes = [node for spread in spreads for node in nodes_of_ranks(spread)]
+    return [replace(task, node_to=node) for task, node in zip(tasks, nodes, strict=False)]

@@ -73,7 +73,7 @@ class Topology(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a job's tasks lie to each other. All but `spread` and `near` is hard."""
 
     pack: Extent = Extent.ANY
-    """All tasks lie in one of these."""
+    """All tasks lie in one of these, when the job starts."""
     spread: Extent = Extent.ANY
     """Over as many of these as there are with room, as evenly as it goes."""
     tasks_per_node: int = 0

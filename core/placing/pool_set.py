@@ -226,9 +226,28 @@ class PoolSet:
         return tuple(found[position] for position in range(len(jobs)))
 
     def capacity_for(self, job: JobSpec, asker: Asker) -> int:
-        """How many of its tasks there is room for."""
+        """How many of its tasks there is room for. Raises RuleFailed."""
         request = request_of(job, asker)
         return sum(int(pool.class_of(request).pod_cap.sum()) for pool in self.pools_for(request))
+
+    def find_each(self, job: JobSpec, asker: Asker, choice: Choice) -> tuple[Spread, ...]:
+        """Places for as many of its tasks as have room, one spread for each pool. Raises RuleFailed.
+
+        Together as `find` places them, if there is room for that; else in whatever pools and units have some.
+        """
+        together = self.find((job,), asker, choice)
+        if not isinstance(together, Reason):
+            return together
+        request = replace(request_of(job, asker), pack=Extent.ANY)
+        found: list[Spread] = []
+        left = job.tasks
+        for pool in self.pools_for(request):
+            count = min(left, int(pool.class_within(request, left).pod_cap.sum()))
+            placed = pool.place(request, count, choice) if count else None
+            if placed is not None:
+                found.append(_spread_of(pool, placed))
+                left -= count
+        return tuple(found)
 
     @contextmanager
     def trial(self) -> Iterator["Trial"]:

@@ -1,13 +1,15 @@
 """How an agent finds new nodes for tasks of what runs already: as many as have room, at the store's word."""
 
 import pytest
+from msgspec.structs import replace
 
 from components.agent_state import AgentState
 from core.component import NOTHING, Decision
 from core.events.control import ClaimRevised, NodesClosed, NodesOpened
-from core.events.region import AttemptEnded, NodesLost
+from core.events.region import AttemptEnded, ClaimGranted, NodesJoined, NodesLost
 from core.fact import Event
 from core.messages.control import PlaceTasks, ReviseClaim, RevisionAnswered
+from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import AgentName, WorkerName
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import CLAIM_TRIES_MAX, OPEN_BID_SPAN
@@ -15,8 +17,8 @@ from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import TaskMove, task_number
 from core.nouns.placement import NodeRow
 from core.nouns.reasons import Reason
-from core.nouns.workload import EndCause, Kind
-from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, amount, attempt, granted, joined
+from core.nouns.workload import EndCause, Extent, Kind, Topology
+from tests.builders import EU, EU_LOG, NODE, a_claim, a_job, a_spread, amount, attempt, granted, joined
 from tests.components.machine import Machine
 from tests.components.test_allocation_agent import (
     A0,
@@ -309,3 +311,57 @@ def test_agent_that_starts_again_remembers_no_revision(start: Start) -> None:
     wants(machine, (0, 0))
     again = machine.restart()
     assert [{2: 1, 3: 1}] == bid_on(ask(again, a_job(2, 8), workload="w-2"))
+
+
+# Room in several pools, and tasks that lie together.
+
+
+def in_pools(**pools: tuple[int, int, int]) -> NodesJoined:
+    """Nodes by pool: the first one's number, how many, and how many in a rack."""
+    groups = tuple(
+        NodeGroup(first, count, NODE, "H100", first, per_rack, pool=pool)
+        for pool, (first, count, per_rack) in pools.items()
+    )
+    return NodesJoined(WorkerName("w0"), Inventory(WorkerName("w0"), groups))
+
+
+def test_tasks_go_to_several_pools(start: Start) -> None:
+    """T9: one node is free in each of two: both tasks move, and the job's own pool is filled first."""
+    claim = granted(a_claim("w-1", placed={0: 1, 1: 1}, gpus=8))
+    machine = an_agent(start, in_pools(training=(0, 3, 1), free=(8, 2, 1)), claim)
+    assert {0: 2} == found(wants(machine, (0, 0)))
+    machine = an_agent(start, in_pools(training=(0, 3, 1), free=(8, 1, 1)), claim)
+    assert {0: 2, 1: 8} == found(wants(machine, (0, 0), (1, 1)))
+    assert {0: 2, 1: 8} == found(wants(machine.restart(), (0, 0), (1, 1)))
+
+
+def of_a_rack(placed: dict[int, int], tasks: int, kind: Kind = Kind.TRAINING) -> ClaimGranted:
+    """A job whose tasks take a node each, and were to lie in one rack."""
+    job = replace(a_job(tasks, 8), topology=Topology(pack=Extent.RACK))
+    return granted(a_claim("w-1", jobs=(job,), spreads=(a_spread(placed),), kind=kind))
+
+
+@pytest.mark.parametrize("kind", [Kind.TRAINING, Kind.SERVICE])
+def test_tasks_of_a_packed_job_move(start: Start, kind: Kind) -> None:
+    """Into one rack where one has the room; else wherever there is some, rather than stay where they cannot run."""
+    pools = in_pools(training=(0, 8, 2))
+    packed = of_a_rack({0: 1, 1: 1}, 2, kind)
+    machine = an_agent(start, pools, packed, granted(a_claim("w-9", placed={2: 8, 4: 8})))
+    assert {0: 6, 1: 7} == found(wants(machine, (0, 0), (1, 1)))
+    busy = granted(a_claim("w-9", placed={2: 8, 4: 8, 6: 8}))
+    machine = an_agent(start, pools, packed, busy)
+    told = found(wants(machine, (0, 0), (1, 1)))
+    assert {0, 1} == told.keys()
+    assert set(told.values()) < {3, 5, 7}
+
+
+def test_zones_of_a_job_hold_for_tasks_that_move(start: Start) -> None:
+    """They say where its data may be, whatever happens to a node."""
+    groups = [
+        NodeGroup(first, count, NODE, "H100", first, 1, zone)
+        for first, count, zone in ((0, 2, "a"), (4, 1, "a"), (6, 4, "b"))
+    ]
+    joined_in_zones = NodesJoined(WorkerName("w0"), Inventory(WorkerName("w0"), tuple(groups)))
+    job = replace(a_job(2, 8), topology=Topology(zones=("a",)))
+    claim = granted(a_claim("w-1", jobs=(job,), spreads=(a_spread({0: 1, 1: 1}),)))
+    assert {0: 4} == found(wants(an_agent(start, joined_in_zones, claim), (0, 0), (1, 1)))
