@@ -24,7 +24,9 @@ from core.rules.placement.rule import (
 
 
 def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) -> int | None:
-    """A slot for one task, or None."""
+    """A slot for one task, or None. Raises RuleFailed."""
+    if table.failed is not None:
+        raise table.failed
     slots = allowed(table, plan, request)
     if not len(slots):
         return None

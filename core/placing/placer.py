@@ -23,6 +23,7 @@ from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 from core.placing.pools import PoolIndex
 from core.placing.victims import Victim, find_with_victims
+from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set
 
@@ -232,7 +233,10 @@ class Placer:
         if spreads is not Reason.NO_CAPACITY:
             return spreads
         owners = self.owners if self._knows_owners else None
-        over = find_with_victims(pools, self._capacity, jobs, asker, choice, owners, watch)
+        try:
+            over = find_with_victims(pools, self._capacity, jobs, asker, choice, owners, watch)
+        except RuleFailed:
+            return Reason.RULE_FAILED
         return over if isinstance(over, Reason) else Found(*over)
 
     def _look_at_owners(self, jobs: Sequence[JobSpec]) -> None:

@@ -5,6 +5,7 @@ source    Protean §4 (three layers of caches, LRU with a memory bound); core/pl
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -22,6 +23,7 @@ from core.placing.lazily import pick_lazily
 from core.placing.overlay import Overlay
 from core.placing.picking import Choice, Picker, Placed
 from core.placing.table import NodeTable
+from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Numbers, Request
 
 TOGETHER_MAX = 64
@@ -97,10 +99,14 @@ class PoolIndex:
         return self.bounds.within(self.table, self.class_of(request), request, tasks)
 
     def refresh_classes(self, most: int) -> None:
-        """Bring the classes used last up to date, and drop old ones, while nobody waits."""
+        """Bring the classes used last up to date, and drop old ones, while nobody waits.
+
+        One for which a rule raises stays as it is: whoever asks for it is told.
+        """
         self._make_room()
         for key in list(reversed(self._classes))[:most]:
-            self._classes[key].update()
+            with suppress(RuleFailed):
+                self._classes[key].update()
 
     def _shared_by(self, request: Request) -> list[SharedCodes]:
         found = []

@@ -13,6 +13,7 @@ from core.placing.picking import Choice
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
 from core.placing.shortages import shortage_of
+from core.rules.placement.errors import RuleFailed
 
 
 class NoBid(Struct, frozen=True):
@@ -32,12 +33,27 @@ def no_bid(
     choice: Choice,
     reason: Reason,
 ) -> NoBid:
-    """With `open_bids` if the room is there but offered to others, `no_such_hardware` if not even an empty region has it, and
-    `reserved` or `over_limit` if it is kept free.
+    """With `open_bids` if the room is there but offered to others, `no_such_hardware` if not even an empty region has it, with
+    `reserved` or `over_limit` if it is kept free, and with `rule_failed` if a rule raises when it is asked why.
 
     What is missing is counted beyond all that could be had without anything being freed: offers that come to nothing, and
     who could be pushed out. Otherwise the refusal could hold after it would fit.
     """
+    try:
+        return _no_bid(placer, capacity, empty, jobs, asker, choice, reason)
+    except RuleFailed:
+        return NoBid(Reason.RULE_FAILED)
+
+
+def _no_bid(
+    placer: Placer,
+    capacity: Capacity,
+    empty: EmptyRegion,
+    jobs: tuple[JobSpec, ...],
+    asker: Asker,
+    choice: Choice,
+    reason: Reason,
+) -> NoBid:
     shortage = shortage_of(placer.pools, jobs, asker, choice)
     if reason not in (Reason.NO_CAPACITY, Reason.NO_SUCH_HARDWARE):
         return NoBid(reason, 0, shortage)

@@ -23,9 +23,6 @@ Span = tuple[int, int]
 Changed = slice | Numbers
 
 
-_ALL = -1
-
-
 class Units:
     """The racks, pods, power domains or clusters of a pool: what is free in each, and what its rules say of it."""
 
@@ -38,7 +35,7 @@ class Units:
         self._codes = self.code.data
         self._is_level: bool | None = True
         self.failures: dict[int, RuleFailed] = {}
-        """By unit, a rule that raised; of all at once under `_ALL`. Rows are kept right without it; who searches is told."""
+        """By unit, a rule that raised. Rows are kept right without it; who searches is told."""
 
     def fill(self, free: Numbers, total: Numbers) -> None:
         """All at once."""
@@ -46,13 +43,15 @@ class Units:
         self.free, self.total = free.tolist(), total.tolist()
         self.code[:] = 0
         self._is_level = None
+        self.failures.clear()
         judged = np.clip(free, 0, total)
         try:
             for shift, rule in self.rules:
                 self.code |= (rule.score(judged, total) << shift).astype(np.uint32)
-            self.failures.clear()
-        except RuleFailed as error:
-            self.failures[_ALL] = error
+        except RuleFailed:
+            self.code[:] = 0
+            for unit in range(len(self.free)):
+                self.add(unit, 0)
 
     def add(self, unit: int, gpu_milli: int) -> bool:
         """More is free, or less; whether its code changed."""

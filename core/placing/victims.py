@@ -34,7 +34,7 @@ def find_with_victims(
     owners: Owners | None = None,
     watch: Callable[[JobFound], None] = unwatched,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
-    """Places for all tasks once some attempts of lower priority have ended, and which.
+    """Places for all tasks once some attempts of lower priority have ended, and which. Raises RuleFailed.
 
     owners    who is where, if anybody shares a node with nobody
     watch     is told of each job's place among those that were chosen
@@ -47,8 +47,9 @@ def find_with_victims(
         freed = pools.released(freed_by(capacity, victims), left, shared)
         return freed.find(jobs, asker, choice, watch=watch)
 
-    if not candidates or isinstance(tried(candidates), Reason):
-        return Reason.NO_CAPACITY
+    over_all = tried(candidates) if candidates else Reason.NO_CAPACITY
+    if isinstance(over_all, Reason):
+        return over_all
     chosen = _shortest_prefix(candidates, tried)
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
     chosen = _shortest_prefix(chosen, tried)
