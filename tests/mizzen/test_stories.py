@@ -441,7 +441,7 @@ def test_hardware_that_is_not_enough() -> None:
     sentence = SENTENCES[Reason.NO_SUCH_HARDWARE]
     (line,) = _lines(a_waiting(RegionOutlook(EU, Reason.NO_SUCH_HARDWARE, sentence, hardware)))[3:]
     assert (
-        f"{sentence}; trainer needs 4 x 8 GPUs of H100, and there are 16 on 4 nodes, at most 4 on one; "
+        f"{sentence.removesuffix('.')}; trainer needs 4 x 8 GPUs of H100, and there are 16 on 4 nodes, at most 4 on one; "
         "main needs A100, and there is none"
     ) in line
 
