@@ -43,6 +43,7 @@ from core.nouns.limits import (
 )
 from core.nouns.placement import SEARCH, Claim, Spread, View, takings_of
 from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec
 from core.placing.bids import score
 from core.placing.never import EmptyRegion
 from core.placing.picking import Choice
@@ -130,7 +131,7 @@ class AllocationAgent:
         found = state.placer.find(request.jobs, asker, choice)
         if isinstance(found, Reason):
             return self._abstain(state, request, asker, choice, found)
-        view = self._view(state, choice)
+        view = self._view(state, request.jobs, choice)
         bid = Bid(
             self.region,
             self.agent,
@@ -180,7 +181,7 @@ class AllocationAgent:
             found = state.placer.find(award.jobs, asker, choice)
             if isinstance(found, Reason):
                 return self._give_back(award.workload, award.epoch, award.award_sequence, found)
-            spreads, victims, view = found.spreads, found.victim_keys, self._view(state, choice)
+            spreads, victims, view = found.spreads, found.victim_keys, self._view(state, award.jobs, choice)
         claim = self._claim(award, spreads, victims, view)
         return Decision(events=(ClaimMade(claim, 1),), messages=(SubmitClaim(self.region, claim),))
 
@@ -211,10 +212,13 @@ class AllocationAgent:
             is_healing=award.is_healing,
         )
 
-    def _view(self, state: AgentState, choice: Choice, without: Iterable[object] = ()) -> View:
+    def _view(
+        self, state: AgentState, jobs: tuple[JobSpec, ...], choice: Choice, without: Iterable[object] = ()
+    ) -> View:
         """All that a choice was made from, beside the log."""
         open_bids = tuple(bid.workload for bid in state.bids.values())
         rows = state.overlay.rows(state.image.capacity, without)
+        owners = state.placer.owners_beside(jobs, without)
         return View(
             state.sequence,
             open_bids,
@@ -224,9 +228,10 @@ class AllocationAgent:
             choice.stripe,
             choice.stripes,
             choice.best,
-            is_whole=len(rows) <= VIEW_ROWS_MAX,
+            is_whole=max(len(rows), len(owners)) <= VIEW_ROWS_MAX,
             settings_revision=state.image.pools.revision,
             search=SEARCH,
+            owners=owners[:VIEW_ROWS_MAX],
         )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
@@ -267,7 +272,7 @@ class AllocationAgent:
             claim=ClaimId(f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"),
             spreads=found.spreads,
             victims=found.victim_keys,
-            view=self._view(state, choice, own),
+            view=self._view(state, claim.jobs, choice, own),
         )
         return Decision(events=(ClaimMade(again, tries),), messages=(SubmitClaim(self.region, again),))
 

@@ -29,6 +29,7 @@ from core.messages.base import Envelope, Message, Woken
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
+from core.placing.owners import Owners
 from core.touched import touched_by
 
 
@@ -47,6 +48,8 @@ class AuditorState:
         self.queue: GlobalImage | None = None
         self.regions: dict[RegionName, RegionImage] = {}
         """The same images by what they are of."""
+        self.owners: dict[RegionName, Owners] = {}
+        """Who is on each of their nodes: a memo."""
         self.ahead: dict[LogName, deque[Fact]] = {}
         self.waiting = 0
         """Facts beyond the cut."""
@@ -130,6 +133,7 @@ class Auditor:
                 self._rest_on(state, region_log(region), cited)
         elif isinstance(image, RegionImage):
             state.regions[region_of(log)] = image
+            state.owners[region_of(log)] = Owners.of(image.capacity)
             self._rest_on(state, GLOBAL_LOG, image.attempts.global_sequence)
 
     def _rest_on(self, state: AuditorState, log: LogName, sequence: int) -> None:
@@ -169,10 +173,12 @@ class Auditor:
 
     def _check_region(self, state: AuditorState, fact: Fact, region: RegionName, image: RegionImage) -> None:
         queue = None if state.rests_on else state.queue
-        for rule, text in check_region_fact(region, fact, image, queue):
+        owners = state.owners[region]
+        for rule, text in check_region_fact(region, fact, image, queue, owners):
             self._keep(state, Violation(rule, fact.log, fact.sequence, text))
         nodes = touched_by(image.capacity, fact)
         image.fold(fact)
+        owners.hear(image.capacity, fact)
         for text in (*check_nodes_balance(image.capacity, nodes), *check_devices(image.capacity, nodes)):
             self._keep(state, Violation(1, fact.log, fact.sequence, text))
         if isinstance(fact.event, ClaimGranted) and not state.rests_on:

@@ -232,7 +232,8 @@ class JobQueue:
         if workload in state.awarded_at and not isinstance(event, OF_ITS_TASKS):
             state.awards_due.put(workload, fact.heard_at)
         if isinstance(event, AttemptEnded):
-            if state.house.free(region, fact.sequence, event.gpu_milli):
+            # What held no GPU may have been what was in the way, and every refusal waits for at least 1.
+            if state.house.free(region, fact.sequence, max(1, event.gpu_milli)):
                 state.open_at = fact.heard_at
         elif isinstance(event, NodesJoined | NodesReturned | NodesOpened | PoolChanged) or _makes_room(event):
             is_other = isinstance(event, NodesJoined | PoolChanged)

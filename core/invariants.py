@@ -38,7 +38,8 @@ from core.nouns.placement import Claim, needs_of, parts_of
 from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, Phase
-from core.rules.claim import check_nodes, has_room, is_well_formed
+from core.placing.owners import Now, Owners, wants_alone
+from core.rules.claim import check_nodes, check_now, has_room, is_well_formed
 
 
 class Violation(Struct, frozen=True):
@@ -148,8 +149,11 @@ def _devices_anew(capacity: Capacity) -> list[str]:
     return [*found, *check_devices(capacity, sorted(kept))]
 
 
-def check_grant(claim: Claim, before: RegionImage) -> list[Finding]:
-    """Rule 2: whole, in one region, every hard rule kept at the moment of the grant; and rule 1: it had the room."""
+def check_grant(claim: Claim, before: RegionImage, owners: Owners | None = None) -> list[Finding]:
+    """Rule 2: whole, in one region, every hard rule kept at the moment of the grant; and rule 1: it had the room.
+
+    owners   who was where then; None: as the image has it
+    """
     found = []
     if not is_well_formed(claim):
         found.append((2, f"{claim.workload}.{claim.epoch}: not a whole gang"))
@@ -175,7 +179,20 @@ def check_grant(claim: Claim, before: RegionImage) -> list[Finding]:
             found.append((1, f"{claim.workload}.{claim.epoch}: granted without room on node {node}"))
         elif not reserved_for_it and not has_room(capacity, node, need, parts.get(node, ())):
             found.append((1, f"{claim.workload}.{claim.epoch}: granted without a device on node {node}"))
-    return found
+    return [*found, *_not_apart(claim, before.capacity, owners)]
+
+
+def _not_apart(claim: Claim, capacity: Capacity, owners: Owners | None) -> list[Finding]:
+    """Nodes on which one of two tenants is who shares them with nobody. Read only where anybody does."""
+    owners = Owners.of(capacity) if owners is None else owners
+    if not owners.alone and not wants_alone(claim):
+        return []
+    now = Now(capacity, owners, ((claim.workload, claim.epoch),))
+    return [
+        (2, f"{claim.workload}.{claim.epoch}: granted on node {node} against {reason}")
+        for node, reason in sorted(check_now(claim, now).items())
+        if reason is Reason.TENANTS_APART
+    ]
 
 
 def check_one_live(workload: WorkloadId, regions: dict[RegionName, RegionImage]) -> list[str]:
@@ -326,19 +343,30 @@ def _still_live(workload: WorkloadId, regions: dict[RegionName, RegionImage]) ->
 
 
 def check_region_fact(
-    region: RegionName, fact: Fact, before: RegionImage, queue: GlobalImage | None
+    region: RegionName,
+    fact: Fact,
+    before: RegionImage,
+    queue: GlobalImage | None,
+    owners: Owners | None = None,
 ) -> list[Finding]:
-    """Rules 1, 2, 3, 5 and 6 at a fact of a region, given the queue's image at the same cut, if it is known."""
-    return [*_check_attempt_fact(region, fact, before, queue), *check_control_fact(fact, before)]
+    """Rules 1, 2, 3, 5 and 6 at a fact of a region, given the queue's image at the same cut, if it is known.
+
+    owners   who was on each node before it, as `Owners.hear` keeps it; None: as the image has it
+    """
+    return [*_check_attempt_fact(region, fact, before, queue, owners), *check_control_fact(fact, before)]
 
 
 def _check_attempt_fact(
-    region: RegionName, fact: Fact, before: RegionImage, queue: GlobalImage | None
+    region: RegionName,
+    fact: Fact,
+    before: RegionImage,
+    queue: GlobalImage | None,
+    owners: Owners | None,
 ) -> list[Finding]:
     event = fact.event
     match event:
         case ClaimGranted():
-            found = check_grant(event.claim, before)
+            found = check_grant(event.claim, before, owners)
             row = before.attempts.row(event.workload, event.epoch)
             if row is not None and row.phase.value != "promised":
                 found.append((3, f"{event.workload}.{event.epoch}: granted again after {row.phase}"))

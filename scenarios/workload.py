@@ -93,6 +93,8 @@ class Workload(Part, frozen=True):
     """Who may run only for so long, drawn around as long as they work: some are ended before they are through."""
     pinned_share: Share = 0.0
     """Who run in one region alone."""
+    alone_share: Share = 0.0
+    """Who share their nodes with no other tenant."""
     kind: Kind | None = None
     """Of all of them; training, where `other_kinds_share` draws nothing else."""
     controller: str = ""
@@ -197,6 +199,8 @@ class Workload(Part, frozen=True):
             spec = replace(spec, regions=(dice.choice(names),))
         if self.two_jobs_share and dice.random() < self.two_jobs_share and gpus > 1:
             spec = replace(spec, jobs=self._two_jobs(region, gpus, job.emulation, dice))
+        if self.alone_share and dice.random() < self.alone_share:
+            spec = replace(spec, jobs=tuple(replace(job, is_alone=True) for job in spec.jobs))
         return spec
 
     def _two_jobs(

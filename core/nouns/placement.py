@@ -41,11 +41,14 @@ class View(Struct, frozen=True):
     best: int = 1
     """It drew among so many of the best nodes (Protean's N0); 1: among equals."""
     is_whole: bool = True
-    """Whether all such nodes are named; of very many, only the first."""
+    """Whether all such nodes, and all `owners`, are named; of very many, only the first."""
     settings_revision: int = 0
     """Of the region's pool settings, by which it was chosen: rule sets, reserves and limits."""
     search: int = 0
     """By which way of searching it chose (`SEARCH`); 0: an earlier build's."""
+    owners: tuple[tuple[int, int], ...] = ()
+    """Where its open claims put their tenants, if anybody shares nodes with nobody: nodes, each with a code as
+    core/placing/owners.py makes them."""
 
 
 class Shortage(Struct, frozen=True):

@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 from core.events.control import ClaimRevised
 from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, ClaimPromised
+from core.fact import Fact
 from core.images.capacity import Capacity
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Claim
@@ -31,8 +32,9 @@ def code_of(tenant: str, *, is_alone: bool) -> int:
 def entries_of(claim: Claim) -> Entries:
     """Where a claim puts its tenant, once a node and job."""
     return tuple(
-        (node, code_of(claim.tenant, is_alone=job.is_alone))
+        (node, code)
         for job, spread in zip(claim.jobs, claim.spreads, strict=True)
+        for code in (code_of(claim.tenant, is_alone=job.is_alone),)
         for node in spread.nodes
     )
 
@@ -40,6 +42,11 @@ def entries_of(claim: Claim) -> Entries:
 def key_of(attempt: AttemptKey) -> Hashable:
     """Under which an attempt is kept."""
     return ("attempt", *attempt)
+
+
+def wants_alone(claim: Claim) -> bool:
+    """Whether any of its jobs shares its nodes with no other tenant."""
+    return any(job.is_alone for job in claim.jobs)
 
 
 class Owners:
@@ -74,6 +81,11 @@ class Owners:
         key = key_of((workload, epoch))
         return self.drop(key) if claim is None else self.put(key, entries_of(claim))
 
+    def hear(self, capacity: Capacity, fact: Fact) -> list[int]:
+        """Follow a fact that the image has folded; which nodes it changes."""
+        event = fact.event
+        return self.settle(capacity, event.workload, event.epoch) if isinstance(event, OF_OWNERS) else []
+
     def put(self, key: Hashable, entries: Entries) -> list[int]:
         """These are there under this key and nothing else; which nodes it changes."""
         before = self._by_key.get(key)
@@ -107,6 +119,10 @@ class Owners:
     def nodes_of(self, keys: Iterable[Hashable]) -> list[int]:
         """On which these are."""
         return sorted({node for key in keys for node, _ in self._by_key.get(key, ())})
+
+    def under(self, keys: Iterable[Hashable]) -> Entries:
+        """What these keys put here: each node and code once, ascending."""
+        return tuple(sorted({entry for key in keys for entry in self._by_key.get(key, ())}))
 
     def at(self, node: int, without: Collection[Hashable] = ()) -> int:
         """A tenant's code, NOBODY or SEVERAL; as if nobody were there under these keys."""

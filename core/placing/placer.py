@@ -18,7 +18,7 @@ from core.placing.bounds import Bounds
 from core.placing.classes import Plan
 from core.placing.layout import Layout
 from core.placing.overlay import Overlay
-from core.placing.owners import Owners
+from core.placing.owners import Entries, Owners
 from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 from core.placing.pools import PoolIndex
@@ -241,10 +241,21 @@ class Placer:
 
     def _look_at_owners(self, jobs: Sequence[JobSpec]) -> None:
         """From the first time on that it matters who is where."""
-        if not self._knows_owners and (self.owners.alone or any(job.is_alone for job in jobs)):
+        if not self._knows_owners and self._is_of_matter(jobs):
             self.refresh()
             self._knows_owners = True
             self._put_owners(self.owners.nodes())
+
+    def _is_of_matter(self, jobs: Sequence[JobSpec]) -> bool:
+        """Whether these may go somewhere or not by who is there."""
+        return bool(self.owners.alone) or any(job.is_alone for job in jobs)
+
+    def owners_beside(self, jobs: Sequence[JobSpec], without: Iterable[object] = ()) -> Entries:
+        """Who was counted on nodes for these beside the log, if it is of matter: what the overlay takes, these keys left out."""
+        if not self._is_of_matter(jobs):
+            return ()
+        keys, left_out = self.overlay.keys(), set(without)
+        return self.owners.under(key for key in keys if key not in left_out)
 
     @contextmanager
     def as_if(self, without: Iterable[object]) -> Iterator[PoolSet]:

@@ -8,11 +8,13 @@ source    Protean §3: engineers must be able to name the rule that decided
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from itertools import chain
 
 import numpy as np
 from msgspec import Struct
 
 from core.images import RegionImage
+from core.images.capacity import Capacity
 from core.nouns.ids import AttemptKey
 from core.nouns.placement import SEARCH, Claim
 from core.nouns.reasons import Reason
@@ -20,7 +22,7 @@ from core.placing.classes import INVALID, Plan, RequestClass
 from core.placing.extents import Extents
 from core.placing.layout import NO_NODE, RACKS_PER_POD
 from core.placing.overlay import Overlay
-from core.placing.owners import Owners
+from core.placing.owners import Owners, wants_alone
 from core.placing.picking import SURVIVORS_MAX, Choice, best_of, some_of
 from core.placing.placer import Placer
 from core.placing.pool_set import JobFound, asker_of
@@ -115,7 +117,8 @@ def what_is_missing(claim: Claim) -> str:
     if not view.seed or view.search != SEARCH:
         return "it was chosen by another build, which searched in another way"
     if not view.is_whole:
-        return f"the agent knew more nodes to be other than the log shows them than the {len(view.learnt)} it named"
+        named = max(len(view.learnt), len(view.owners))
+        return f"the agent knew more nodes to be other than the log shows them than the {named} it named"
     return ""
 
 
@@ -137,9 +140,7 @@ def retraced(
         return Retraced(Outcome.UNKNOWN, view.sequence, missing)
     overlay = Overlay()
     overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
-    jobs = [job for _, _, held in image.capacity.live() for job in held.claim.jobs]
-    is_of_matter = any(job.is_alone for job in (*jobs, *claim.jobs))
-    placer = Placer.of(image, overlay, plan_of, None if is_of_matter else Owners())
+    placer = Placer.of(image, overlay, plan_of, _owners_at(image.capacity, claim))
     asker = asker_of(claim)
     told: dict[int, JobChoice] = {}
 
@@ -157,6 +158,19 @@ def retraced(
     elif not set(victims or ()) <= set(found.victim_keys):
         why = "others are found to be pushed out"
     return Retraced(Outcome.DIFFERENT if why else Outcome.EQUAL, view.sequence, why, choices)
+
+
+def _owners_at(capacity: Capacity, claim: Claim) -> Owners:
+    """Who was where; of very many attempts nobody is read if nobody is, or wants to be, alone on a node."""
+    held = (one.claim for epochs in capacity.holdings.values() for one in epochs.values())
+    waiting = (one for epochs in capacity.promises.values() for one in epochs.values())
+    beside = claim.view.owners
+    is_counted = any(code & 1 for _, code in beside)
+    if not is_counted and not any(map(wants_alone, chain((claim,), waiting, held))):
+        return Owners()
+    owners = Owners.of(capacity)
+    owners.put("view", beside)
+    return owners
 
 
 # One job.

@@ -21,6 +21,7 @@ from core.invariants import (
     check_workloads,
 )
 from core.nouns.ids import LogName, region_of
+from core.placing.owners import Owners
 from core.touched import touched_by
 from mizzen.answers import CommandError, explained
 from mizzen.views.log_source import image_name_of, name_of
@@ -92,11 +93,11 @@ def _check_reached(path: Path, sequence: int, until: int) -> None:
 
 def _folded_and_checked(path: Path, until: int, violations: list[Broken]) -> tuple[Image, int]:
     """As `folded`. Of one log alone: what rests on other logs is for the auditor, who has them all."""
-    image, sequence = empty_image(image_name_of(path)), 0
+    image, sequence, owners = empty_image(image_name_of(path)), 0, Owners()
     with explained(LogError):
         for fact in _facts(path, 0, until):
             sequence = fact.sequence
-            for rule, text in _checked_fold(image, fact):
+            for rule, text in _checked_fold(image, fact, owners):
                 violations.append(Broken(sequence, rule, text))
     _check_reached(path, sequence, until)
     if isinstance(image, GlobalImage):
@@ -106,15 +107,16 @@ def _folded_and_checked(path: Path, until: int, violations: list[Broken]) -> tup
     return image, sequence
 
 
-def _checked_fold(image: Image, fact: Fact) -> list[tuple[int, str]]:
+def _checked_fold(image: Image, fact: Fact, owners: Owners) -> list[tuple[int, str]]:
     if isinstance(image, GlobalImage):
         found = [(3, text) for text in check_global_fact(fact, image, {})]
         image.fold(fact)
         return found
     assert isinstance(image, RegionImage), fact.log
-    found = check_region_fact(region_of(fact.log), fact, image, None)
+    found = check_region_fact(region_of(fact.log), fact, image, None, owners)
     nodes = touched_by(image.capacity, fact)
     image.fold(fact)
+    owners.hear(image.capacity, fact)
     return found + [(1, text) for text in check_nodes_balance(image.capacity, nodes)]
 
 

@@ -28,6 +28,7 @@ from core.nouns.placement import Claim, NodeRow, Shortage, Spread, View
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec, Kind
+from core.placing.owners import code_of
 from core.rows import pack_rows
 from tests.builders import (
     EU,
@@ -364,6 +365,20 @@ def test_claim_names_the_view_it_was_made_on(start: Start) -> None:
     assert {0, offered} == {row.node for row in last.view.learnt}
     assert [0] == [row.free.gpu_milli for row in last.view.learnt if row.node == 0]
     assert ("w-3.1.a0.1", 1) == (last.view.seed, last.view.sequence)
+
+
+def test_view_names_who_was_counted_on_nodes(start: Start) -> None:
+    """P27: of its own open claims, if anybody shares nodes with nobody; but not of the one that is tried again."""
+    alone = replace(a_job(1, 6), is_alone=True)
+    machine = an_agent(start)
+    place(machine, an_award("w-1", 1, a_job(1, 6), spreads=(a_spread({0: 1}),)))
+    assert () == said_once(ask(machine, a_job(1, 1), workload="w-5"), Bid).view.owners
+    first = claimed(place(machine, an_award("w-2", 1, alone, spreads=(a_spread({1: 1}),))))
+    wanted = ((0, code_of("", is_alone=False)), (1, code_of("", is_alone=True)))
+    assert wanted == said_once(ask(machine, a_job(1, 1), workload="w-6"), Bid).view.owners
+    taken = granted(a_claim("w-9", placed={1: 8}))
+    again = claimed(conflict(machine, first, joined("w1", 2, 1), taken, rows=(full(1),)))
+    assert ([{2: 1}], wanted[:1]) == (places(again.spreads), again.view.owners)
 
 
 def test_view_of_a_claim_is_the_one_on_which_its_places_were_chosen(start: Start) -> None:

@@ -13,7 +13,7 @@ from core.events.region import AttemptEnded, AttemptsForgotten, GangStarted, Sto
 from core.fact import Event
 from core.messages.auditor import AuditShown, FoundViolation, ShowAudit
 from core.messages.base import Woken
-from core.nouns.ids import GLOBAL_LOG, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
 from core.nouns.operation import BegunBy, ControlSpec, OperationKind, TaskMove
 from core.nouns.workload import EndCause, Kind, Phase
@@ -23,6 +23,8 @@ from tests.builders import (
     US,
     US_LOG,
     a_claim,
+    a_job,
+    a_spread,
     an_envelope,
     attempt,
     granted,
@@ -123,6 +125,21 @@ def test_capacity_held_twice(start: Start) -> None:
         (1, EU_LOG, 3, "node 0: gpu free -1000 + held 9000 + ending 0 is not 8000"),
     ]
     assert wanted == planted(start, *events, ("eu", granted(large)))
+
+
+def test_tenants_that_are_not_apart(start: Start) -> None:
+    """Whoever shares a node with nobody is alone there, until it has ended."""
+    machine = an_auditor(start)
+    alone = (replace(a_job(1, 1), is_alone=True),)
+    kept = replace(a_claim("w-8", jobs=alone, spreads=(a_spread({0: 1}),)), tenant=TenantName("ml"))
+    other = a_claim("w-9")
+    machine.adopt(EU_LOG, granted(kept))
+    machine.fact(EU_LOG, granted(other))
+    wanted = (2, EU_LOG, 3, "w-9.1: granted on node 0 against tenants_apart")
+    assert [wanted] == [one for one in found(machine) if one[0] == 2]
+    machine.fact(EU_LOG, AttemptEnded(*attempt("w-8"), EndCause.COMPLETED))
+    machine.fact(EU_LOG, granted(replace(other, workload=WorkloadId("w-7"))))
+    assert [wanted] == [one for one in found(machine) if one[0] == 2]
 
 
 def test_two_live_attempts(start: Start) -> None:

@@ -373,6 +373,21 @@ def test_refusal_that_names_no_amount(start: Start) -> None:
     assert [(W1, EU)] == asked(machine.wake())
 
 
+def test_refusal_when_what_was_in_the_way_held_no_gpu(start: Start) -> None:
+    """The GPUs are free, and work without any has the CPUs, or stands where somebody wants to be alone: its end could be
+    enough. A refusal that lacks GPUs goes on waiting for them.
+    """
+    machine = a_job_queue(start)
+    submit(machine, small())
+    submit(machine, large())
+    opened = machine.wake()
+    abstain(machine, auction_of(opened, W1), missing=0)
+    abstain(machine, auction_of(opened, W2), workload=W2, missing=2_000)
+    assert [] == asked(machine.wait(Nanoseconds(100 * AUCTION_SPAN)))
+    machine.fact(EU_LOG, grant(1, W3), ended(EndCause.COMPLETED, 1, W3, gpu_milli=0))
+    assert [(W1, EU)] == asked(machine.wake())
+
+
 def test_refusal_on_an_old_view(start: Start) -> None:
     """What was freed since that view counts: enough of it, and the refusal holds for a moment only. Asked at once, an agent
     that lags would say the same again, as fast as the bus can carry it.

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from core.control_invariants import check_control
 from core.events.queue import (
@@ -37,7 +38,7 @@ from core.invariants import (
     check_workloads,
     citation_of,
 )
-from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.placement import Claim
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, Phase
@@ -184,6 +185,26 @@ def test_grant_without_room() -> None:
     assert ["w-9.1: granted without room on node 0"] == grant(a_claim("w-9", placed={0: 1}), *history)
     assert [] == grant(waiting, *history, AttemptEnded(*attempt("w-1"), EndCause.PREEMPTED))
     assert ["w-8.1: granted without room on node 0"] == grant(waiting, *history)
+
+
+def alone_on(node: int, workload: str, tenant: str, *, is_alone: bool = True) -> Claim:
+    """One GPU there, on a node that is shared with no other tenant."""
+    claim = a_claim(workload, jobs=(replace(a_job(1, 1), is_alone=is_alone),), spreads=(a_spread({node: 1}),))
+    return replace(claim, tenant=TenantName(tenant))
+
+
+def test_grant_beside_who_shares_with_nobody() -> None:
+    """Of two tenants on one node, neither is alone there; one tenant's own work is no other's."""
+    together = alone_on(0, "w-8", "ml", is_alone=False)
+    against = ["w-9.1: granted on node 0 against tenants_apart"]
+    assert against == grant(alone_on(0, "w-9", "me"), joined(), granted(together))
+    assert [] == grant(alone_on(1, "w-9", "me"), joined(), granted(together))
+    kept = alone_on(0, "w-8", "ml")
+    for there in (granted(kept), promised(kept)):
+        assert against == grant(alone_on(0, "w-9", "me", is_alone=False), joined(), there)
+        assert [] == grant(alone_on(0, "w-9", "ml"), joined(), there)
+        assert [] == grant(alone_on(1, "w-9", "me", is_alone=False), joined(), there)
+    assert [] == grant(kept, joined(), promised(kept))
 
 
 # Rule 3: one life.

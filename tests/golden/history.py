@@ -128,6 +128,7 @@ _VIEW = View(
     best=3,
     is_whole=False,
     search=1,
+    owners=((1, 3),),
 )
 
 

@@ -38,6 +38,7 @@ class Tally(Struct):
     agents: set[str] = field(default_factory=set)
     units: Counter[Unit] = field(default_factory=Counter)
     with_learnt: int = 0
+    with_owners: int = 0
     with_victims: int = 0
     tried_again: int = 0
     """Claims that were made after another had met a conflict."""
@@ -77,8 +78,8 @@ def grants_in(log: LogName, facts: Iterable[Fact]) -> list[Grant]:
     return found
 
 
-def retrace(log: LogName, facts: list[Fact], tally: Tally, *, forgets_rows: bool = False) -> None:
-    """Choose each again, or each as if its view named no rows beside the log."""
+def retrace(log: LogName, facts: list[Fact], tally: Tally, *, forgets: Iterable[str] = ()) -> None:
+    """Choose each again, or each as if its view had nothing in these fields."""
     by_view: dict[int, list[Grant]] = defaultdict(list)
     for grant in grants_in(log, facts):
         by_view[grant.claim.view.sequence].append(grant)
@@ -86,12 +87,12 @@ def retrace(log: LogName, facts: list[Fact], tally: Tally, *, forgets_rows: bool
     for fact in facts:
         image.fold(fact)
         for grant in by_view.pop(fact.sequence, ()):
-            _retrace(image, _without_rows(grant) if forgets_rows else grant, tally)
+            _retrace(image, _without(grant, forgets), tally)
     assert not by_view, "a view is of no sequence of the log"
 
 
-def _without_rows(grant: Grant) -> Grant:
-    view = replace(grant.claim.view, learnt=())
+def _without(grant: Grant, fields: Iterable[str]) -> Grant:
+    view = replace(grant.claim.view, **dict.fromkeys(fields, ()))
     return replace(grant, claim=replace(grant.claim, view=view))
 
 
@@ -101,6 +102,7 @@ def _retrace(image: RegionImage, grant: Grant, tally: Tally) -> None:
     tally.outcomes[again.outcome] += 1
     tally.agents.add(f"{grant.log} {claim.agent}")
     tally.with_learnt += bool(claim.view.learnt)
+    tally.with_owners += bool(claim.view.owners)
     tally.with_victims += bool(grant.victims)
     tally.tried_again += not claim.claim.endswith(".1")
     tally.by_another += f".{claim.agent}" not in claim.view.seed

@@ -6,11 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from core.images import RegionImage
-from core.nouns.placement import SEARCH, Claim, NodeRow, View
+from core.nouns.ids import TenantName
+from core.nouns.placement import SEARCH, Claim, NodeRow, View, takings_of
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
 from core.placing.classes import Plan
 from core.placing.overlay import Overlay
+from core.placing.owners import Owners, code_of, entries_of
 from core.placing.picking import Choice
 from core.placing.placer import Placer
 from core.placing.retracing import (
@@ -27,8 +29,9 @@ from core.rules.placement.best_fit import BestFit
 from core.rules.placement.gpu_type import GpuType
 from core.rules.placement.rule import Numbers, Refinement, Request, Rows
 from core.rules.placement.rule_sets import PLAIN
-from tests.builders import a_claim, a_job, a_region, a_spread, amount, granted, joined
+from tests.builders import a_claim, a_job, a_region, a_spread, amount, granted, joined, promised
 from tests.core.histories import RegionHistory
+from tests.core.placing.rooms import alone, used
 from tests.core.placing.searching import ANYBODY
 from tests.core.properties import SEEDS
 
@@ -39,14 +42,27 @@ def claimed(
     choice: Choice | None = None,
     overlay: Overlay | None = None,
     plan: Plan = PLAIN,
+    owners: Owners | None = None,
 ) -> Claim:
     """What an agent would claim for these, or the test has no room."""
     choice = choice or Choice("w-1.1")
     overlay = overlay or Overlay()
-    found = Placer(image.capacity, overlay, lambda _: plan, image.maintenance).find(jobs, ANYBODY, choice)
+    placer = Placer(image.capacity, overlay, lambda _: plan, image.maintenance, owners=owners)
+    found = placer.find(jobs, ANYBODY, choice)
     assert not isinstance(found, Reason), found
     rows = overlay.rows(image.capacity)
-    view = View(7, (), (), rows, choice.seed, choice.stripe, choice.stripes, choice.best, search=SEARCH)
+    view = View(
+        7,
+        (),
+        (),
+        rows,
+        choice.seed,
+        choice.stripe,
+        choice.stripes,
+        choice.best,
+        search=SEARCH,
+        owners=placer.owners_beside(jobs),
+    )
     return replace(
         a_claim(jobs=jobs, spreads=found.spreads, priority=ANYBODY.priority, victims=found.victim_keys),
         view=view,
@@ -228,6 +244,30 @@ def test_rows_that_only_the_agent_knew_count() -> None:
     assert ("1", 1) == (the_choice(image, claim).chosen, left(the_choice(image, claim))["room"])
     told = [(row.node, row.free.gpu_milli) for row in claim.view.learnt]
     assert [(0, 0), (1, 3_000)] == told
+
+
+def test_who_is_alone_on_a_node_counts() -> None:
+    """P27: whoever was promised a node for itself keeps others away from the rest of it, even if nobody runs alone yet; so does
+    a claim that only the agent knew.
+    """
+    there = (*SHELF, used(1, 7, "w-9"))
+    waiting = replace(
+        a_claim("w-8", jobs=(alone(a_job(1, 6)),), spreads=(a_spread({0: 1}),)), tenant=TenantName("other")
+    )
+    image = a_region(*there, promised(waiting))
+    claim = claimed(image, a_job(1, 2))
+    assert the_choice(image, claim).chosen in ("2", "3")
+    image = a_region(*there)
+    overlay, owners = Overlay(), Owners.of(image.capacity)
+    overlay.put("claim", takings_of(waiting.jobs, waiting.spreads))
+    owners.put("claim", entries_of(waiting))
+    claim = claimed(image, a_job(1, 2), overlay=overlay, owners=owners)
+    assert ((0, code_of("other", is_alone=True)),) == claim.view.owners
+    assert the_choice(image, claim).chosen in ("2", "3")
+    blind = replace(claim, view=replace(claim.view, owners=()))
+    assert "other nodes are found" == again(image, blind).why
+    claim = claimed(image, alone(a_job(1, 2)), overlay=overlay, owners=owners)
+    assert the_choice(image, claim).chosen in ("2", "3")
 
 
 def test_another_choice_is_told_as_different() -> None:
