@@ -1,7 +1,8 @@
 """Never, or not now: whether a region could hold a workload if nothing ran there and nothing was closed, and what would help.
 
 Whether it never could is proved by totals, so a no is final until other nodes join. Each change that is named was tried: the
-room for the job that is changed was counted, beside all the others in their places. Nothing is kept of it, and no class made.
+room for the job that is changed was counted as a search fills it, beside all the others in their places; where the order of
+jobs or what a pool keeps free could matter, all were looked for. Nothing is kept of it, and no class is left behind.
 
 source    KAI answers for an impossible job of 80 GPUs after 249.5 s (its published figure); bench/agent.py says what is measured
 """
@@ -22,17 +23,21 @@ from core.placing.classes import Plan, tasks_that_fit
 from core.placing.layout import NO_NODE, Layout
 from core.placing.lazily import allowed
 from core.placing.picking import Choice
-from core.placing.pool_set import Asker, PoolSet, hardest_first, request_of
+from core.placing.pool_set import Asker, PoolSet, choice_of, hardest_first, request_of
 from core.placing.pools import PoolIndex
 from core.placing.rows import TableRows
 from core.rules.devices import left_of, part_of
 from core.rules.placement.rule import Numbers, Request
 
 GIB = 1 << 30
+TRIED = Choice("never")
+"""How what is tried would be chosen."""
 KNOWN_MAX = 256
 """Answers that are kept, by what was asked."""
 CHANGES_MAX = 6
 """That are told."""
+LOOKED_FOR_MAX = 10
+"""Changes, the smallest, for which all jobs are looked for."""
 JOBS_TRIED_MAX = 4
 """Of a workload with more jobs, so many of the hardest are tried with less."""
 KINDS = (Kind.TRAINING, Kind.BATCH, Kind.INTERACTIVE, Kind.SERVICE, Kind.FUNCTION)
@@ -156,20 +161,56 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 
 def changes_for(pools: PoolSet, jobs: Jobs, asker: Asker) -> tuple[str, ...]:
     """Each change of one thing by which these jobs would find a place, the smallest first."""
-    if len(jobs) > 1:
+    is_looked_for = len(jobs) > 1 or any(
+        pool.bounds.concern(request_of(job, asker)) for pool in pools.by_name.values() for job in jobs
+    )
+    if is_looked_for:
         pools = PoolSet({name: _copied(pool) for name, pool in pools.by_name.items()})
-    found: list[tuple[float, str]] = []
-    both: list[tuple[float, str]] = []
+    found: list[_Change] = []
+    both: list[_Change] = []
     for position in hardest_first(jobs)[:JOBS_TRIED_MAX]:
-        others = tuple(job for index, job in enumerate(jobs) if index != position)
-        beside = _beside(pools, others, asker)
+        beside = _beside(pools, jobs, asker, position)
         if beside is not None:
             found += _less(beside, jobs[position], asker)
             found += _other_types(beside, jobs[position], asker)
             if not found:
                 both += _less_of_both(beside, jobs[position], asker)
     found += _other_kinds(pools, jobs, asker)
-    return tuple(text for _, text in sorted(found or both)[:CHANGES_MAX])
+    looks_in = pools if is_looked_for else None
+    return _helping(looks_in, jobs, asker, found) or _helping(looks_in, jobs, asker, both)
+
+
+class _Change(Struct, frozen=True):
+    """One thing that would be other."""
+
+    size: float
+    text: str
+    job: JobSpec | None = None
+    """What would be asked for instead of the job of this name."""
+    kind: Kind | None = None
+    """What the workload would be."""
+
+    def made(self, jobs: Jobs, asker: Asker) -> tuple[Jobs, Asker]:
+        """What would be asked for with it."""
+        mine = self.job
+        changed = tuple(mine if mine is not None and job.name == mine.name else job for job in jobs)
+        return changed, asker if self.kind is None else replace(asker, kind=self.kind)
+
+
+def _helping(pools: PoolSet | None, jobs: Jobs, asker: Asker, changes: Iterable[_Change]) -> tuple[str, ...]:
+    """The smallest of these, for people, and of other kinds the first; of those with which all find places, if it is to be
+    looked for in these pools.
+    """
+    found: list[str] = []
+    kinds = 0
+    in_order = sorted(changes, key=lambda change: (change.size, "" if change.kind else change.text))
+    for change in in_order[:LOOKED_FOR_MAX]:
+        if len(found) == CHANGES_MAX or (kinds and change.kind is not None):
+            break
+        if pools is None or _find_places(pools, *change.made(jobs, asker)):
+            found.append(change.text)
+            kinds += change.kind is not None
+    return tuple(found)
 
 
 def _room(pools: PoolSet, job: JobSpec, asker: Asker) -> int:
@@ -180,18 +221,32 @@ def _room(pools: PoolSet, job: JobSpec, asker: Asker) -> int:
 
 def _room_in(pool: PoolIndex, request: Request) -> int:
     slots = allowed(pool.table, pool.plan, request)
-    return int(tasks_that_fit(TableRows(pool.table, slots), request.need).sum())
+    caps = tasks_that_fit(TableRows(pool.table, slots), request.need, request.part)
+    if request.tasks_per_node:
+        caps = np.minimum(caps, request.tasks_per_node)
+    return pool.picker.most_in_one(slots, caps, request.pack) if request.pack else int(caps.sum())
 
 
 def _fits(pools: PoolSet, job: JobSpec, asker: Asker) -> bool:
     return _room(pools, job, asker) >= job.tasks
 
 
-def _beside(pools: PoolSet, jobs: Jobs, asker: Asker) -> PoolSet | None:
-    """What is left once these jobs have found places; None if they do not."""
+def _find_places(pools: PoolSet, jobs: Jobs, asker: Asker) -> bool:
+    """Whether all of them do, each where a search finds its place: whole columns at once and not row by row."""
+    last = hardest_first(jobs)[-1]
+    beside = _beside(pools, jobs, asker, last)
+    return beside is not None and not isinstance(
+        beside.find((jobs[last],), asker, choice_of(TRIED, last)), Reason
+    )
+
+
+def _beside(pools: PoolSet, jobs: Jobs, asker: Asker, but: int) -> PoolSet | None:
+    """What is left once these jobs, but for that one, have found places; None if they do not."""
     for position in hardest_first(jobs):
+        if position == but:
+            continue
         job = jobs[position]
-        spreads = pools.find((job,), asker, Choice("never"))
+        spreads = pools.find((job,), asker, choice_of(TRIED, position))
         if isinstance(spreads, Reason):
             return None
         (spread,) = spreads
@@ -225,16 +280,18 @@ def _most(high: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _less(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[tuple[float, str]]:
+def _less(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[_Change]:
     """Fewer tasks of a job, or less for each."""
     tasks = _room(pools, job, asker)
     if 0 < tasks < job.tasks:
-        yield 1 - tasks / job.tasks, f"{job.name}: {_tasks_text(tasks)} instead of {job.tasks}"
+        text = f"{job.name}: {_tasks_text(tasks)} instead of {job.tasks}"
+        yield _Change(1 - tasks / job.tasks, text, replace(job, tasks=tasks))
     for part in _parts_of(job.need):
         steps = _most(part.steps_on(pools), partial(_fits_with, pools, job, asker, part))
         if 0 < steps < part.asked:
             less, asked = part.text(steps * part.step), part.text(part.amount)
-            yield 1 - steps * part.step / part.amount, f"{job.name}: {less} a task instead of {asked}"
+            text = f"{job.name}: {less} a task instead of {asked}"
+            yield _Change(1 - steps * part.step / part.amount, text, part.given(job, steps))
 
 
 def _fits_with(pools: PoolSet, job: JobSpec, asker: Asker, part: "_Part", steps: int) -> bool:
@@ -272,8 +329,8 @@ class _Part(Struct, frozen=True):
         return min(self.asked, most // self.step)
 
     def given(self, job: JobSpec, steps: int) -> JobSpec:
-        """The same job with so much for each task."""
-        return replace(job, need=replace(job.need, **{self.name: steps * self.step}))
+        """The same job with so much for each task, and no more than asked for."""
+        return replace(job, need=replace(job.need, **{self.name: min(steps * self.step, self.amount)}))
 
     def text(self, amount: int) -> str:
         """For people."""
@@ -290,27 +347,26 @@ def _parts_of(need: Amount) -> list[_Part]:
     return [part for part in parts if part.amount > part.step]
 
 
-def _other_types(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[tuple[float, str]]:
+def _other_types(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[_Change]:
     node_types = {cluster.node_type for pool in pools.by_name.values() for cluster in pool.layout.clusters}
     for node_type in sorted(node_types - {job.node_type}):
         gpu_type, runs_programs = gpu_type_of(node_type)
-        if runs_programs == (job.program is not None) and _fits(
-            pools, replace(job, gpu_type=gpu_type), asker
-        ):
-            yield 1, f"{job.name}: {gpu_type} instead of {job.gpu_type}"
+        other = replace(job, gpu_type=gpu_type)
+        if runs_programs == (job.program is not None) and _fits(pools, other, asker):
+            yield _Change(1, f"{job.name}: {gpu_type} instead of {job.gpu_type}", other)
 
 
-def _other_kinds(pools: PoolSet, jobs: Jobs, asker: Asker) -> Iterator[tuple[float, str]]:
-    """Where a pool is for other work."""
+def _other_kinds(pools: PoolSet, jobs: Jobs, asker: Asker) -> Iterator[_Change]:
+    """Where a pool is for other work. A kind that may go nowhere else would not help."""
     for kind in KINDS:
         other = replace(asker, kind=kind)
-        if kind != asker.kind and all(_fits(pools, job, other) for job in jobs):
-            if len(jobs) == 1 or _beside(pools, jobs, other) is not None:
-                yield 2, f"kind {kind} instead of {asker.kind}"
-            return
+        if not any(_clusters_for(pools, job, other) - _clusters_for(pools, job, asker) for job in jobs):
+            continue
+        if all(_fits(pools, job, other) for job in jobs):
+            yield _Change(2, f"kind {kind} instead of {asker.kind}", kind=kind)
 
 
-def _less_of_both(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[tuple[float, str]]:
+def _less_of_both(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[_Change]:
     """Where no change of one thing helps: for each task what a node has, and as many tasks as then fit."""
     small = job
     for part in _parts_of(job.need):
@@ -318,4 +374,4 @@ def _less_of_both(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[tuple[
     tasks = min(job.tasks, _room(pools, small, asker))
     if tasks and small != job:
         parts = ", ".join(part.text(getattr(small.need, part.name)) for part in _parts_of(job.need))
-        yield 3, f"{job.name}: {_tasks_text(tasks)} of {parts}"
+        yield _Change(3, f"{job.name}: {_tasks_text(tasks)} of {parts}", replace(small, tasks=tasks))

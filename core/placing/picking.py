@@ -193,6 +193,12 @@ class Picker:
         pods = np.arange(first, last)
         return self._fill(one, self._racks_of(self._fewest(one.pod_cap, pods, tasks)), tasks)
 
+    def most_in_one(self, slots: Numbers, caps: Numbers, pack: Extent) -> int:
+        """How many tasks the unit with most room holds, if so many fit on these slots and on no others."""
+        size = self._layout.rack_slots
+        by_row = np.bincount(slots // size, weights=caps, minlength=self._layout.slots // size)
+        return int(self._extents.sums(pack, by_row).max(initial=0))
+
     def _packed(self, one: RequestClass, tasks: int, choice: Choice, pack: Extent) -> Placed | None:
         """In the tightest rack, else pod, else zone, up to the one that is allowed."""
         for extent in self._extents.up_to(pack):

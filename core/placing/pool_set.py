@@ -91,6 +91,11 @@ def hardest_first(jobs: Sequence[JobSpec]) -> list[int]:
     return sorted(range(len(jobs)), key=lambda index: (-jobs[index].need.gpu_milli, index))
 
 
+def choice_of(choice: Choice, position: int) -> Choice:
+    """How a place is chosen for the job at a position of its workload."""
+    return replace(choice, seed=f"{choice.seed}|{position}") if position else choice
+
+
 class JobFound(Struct, frozen=True):
     """Where one job was found a place, and how it was looked for."""
 
@@ -213,7 +218,7 @@ class PoolSet:
         with self.trial() as trial:
             for position in hardest_first(jobs):
                 request = requests[position]
-                chosen = replace(choice, seed=f"{choice.seed}|{position}") if position else choice
+                chosen = choice_of(choice, position)
                 placed = _placed(self.pools_for(request), request, jobs[position].tasks, chosen)
                 if placed is None:
                     in_vain(jobs[position], request)
