@@ -40,8 +40,8 @@ def test_pool_is_set_and_listed(plane: RunningPlane, capsys: Captured) -> None:
     assert " 97.5%" in told(capsys, "pools")[0]
     _, wrong = told(capsys, "pools", "set", "no-such", "--region", "r1", "--reserve", "1", exit_code=1)
     assert f"there is no no-such; there are {pool}" in wrong
-    _, wrong = told(capsys, *words, "--rules", "no-such", "--reserve", "9999", exit_code=2)
-    assert "there is no rule set no-such; there are " in wrong
+    _, wrong = told(capsys, *words, "--rules", "no-such", "--reserve", "9999", exit_code=1)
+    assert "no-such: there is no rule of this name; there are " in wrong
     assert "has more than" in wrong
     _, wrong = told(capsys, *words, exit_code=2)
     assert "say what is to be set" in wrong

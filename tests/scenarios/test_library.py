@@ -32,8 +32,8 @@ from tests.scenarios.runs import digests_elsewhere, outcome_of_library, run_quie
 SLOW = ("quiet_day", "lossy_day")
 """They take a minute or more: `make soak` plays them, and their like in small is played here."""
 SMALL = [name for name in library() if name not in SLOW and not load_scenario(name).runs_programs]
-SEEDS = (1, 2, 3)
-GROUPS = 6
+SEEDS = (1, 2, pytest.param(3, marks=pytest.mark.slow))
+GROUPS = 12
 """Of the small scenarios, each group of which is tried under two hash seeds in one test."""
 DOCUMENTED = {
     "first_light", "quiet_day", "lossy_day", "lossy_hour", "kill_each_component", "region_cut_off_and_healed", "nats_outage",
