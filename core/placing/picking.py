@@ -228,9 +228,9 @@ class Picker:
 
     def _tightest(self, caps: Numbers, tasks: int, choice: Choice, units_per_pod: int) -> int | None:
         """The smallest unit that holds them all, one of the own stripe if there is one; drawn among equals."""
-        enough = np.flatnonzero(caps >= tasks)
-        if not len(enough):
+        if not len(caps) or np.maximum.reduce(caps) < tasks:
             return None
+        enough = np.flatnonzero(caps >= tasks)
         if choice.stripes > 1 and units_per_pod:
             own = enough[enough // units_per_pod % choice.stripes == choice.stripe]
             enough = own if len(own) else enough

@@ -350,7 +350,8 @@ def _spread_of(pool: PoolIndex, placed: Placed) -> Spread:
     if len(placed) == 1:
         slot, count = placed[0]
         return Spread((int(pool.layout.node[slot]),), (count,))
-    slots, counts = np.array(placed).T
-    nodes = pool.layout.node[slots]
+    slots, counts = zip(*placed, strict=True)
+    nodes = pool.layout.node[np.array(slots)]
     order = nodes.argsort()
-    return Spread(tuple(nodes[order].tolist()), tuple(counts[order].tolist()))
+    in_order = nodes[order].tolist()
+    return Spread(tuple(in_order), tuple(map(counts.__getitem__, order.tolist())))

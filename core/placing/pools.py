@@ -85,7 +85,8 @@ class PoolIndex:
             self._make_room()
         else:
             self.counts.hits += 1
-            self._classes.move_to_end(key)
+            if found.used_at != self._asked - 1:
+                self._classes.move_to_end(key)
             found.update()
         found.used_at = self._asked
         return found

@@ -37,7 +37,7 @@ calm: {minutes: 1}
 """
 LIBRARY = (
     "kill_each_component",
-    "quiet_minutes",
+    pytest.param("quiet_minutes", marks=pytest.mark.slow),
     pytest.param("controller_dead", marks=pytest.mark.slow),
     pytest.param("drain_with_consent", marks=pytest.mark.slow),
     pytest.param("nats_outage", marks=pytest.mark.slow),
