@@ -29,7 +29,7 @@ from core.nouns.quantities import Amount
 from core.placing.conflict_window import ConflictWindow
 from core.placing.never import EmptyRegion
 from core.placing.overlay import Overlay
-from core.placing.owners import OF_OWNERS, Entries, entries_of
+from core.placing.owners import OF_OWNERS, Entries, code_of, entries_of
 from core.placing.placer import SECTIONS, Placer
 from core.rows import unpack_rows
 from core.touched import touched_by
@@ -234,7 +234,12 @@ class AgentState:
 
     def _count_revision_of(self, key: AttemptKey) -> None:
         """What it needs on its new nodes counts as taken, until the log shows it granted."""
-        self.take(("revision", key), self.revisions.taken(self.image.capacity, key))
+        needs = tuple(self.revisions.taken(self.image.capacity, key))
+        held = self.image.capacity.holding(*key)
+        is_alone = held is not None and any(job.is_alone for job in held.claim.jobs)
+        tenant = held.claim.tenant if held is not None else ""
+        owners = tuple((node, code_of(tenant, is_alone=is_alone)) for node, _ in needs)
+        self.take(("revision", key), needs, owners)
 
     def _close_bids_of(self, workload: WorkloadId) -> None:
         """From here on the claim counts as taken, and its bid no longer."""

@@ -38,7 +38,8 @@ from core.nouns.operation import (
 )
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
-from core.rules.claim import has_room
+from core.placing.owners import Now
+from core.rules.claim import has_room, may_move_to
 from core.rules.devices import part_of
 from core.rules.health import failed_soon
 from core.rules.operations import leaves_its_node, may_return, may_run_anew
@@ -171,6 +172,7 @@ class RunRecords:
         wanted: dict[int, Amount] = {}
         parts: dict[int, list[int]] = {}
         short: dict[int, None] = {}
+        there = Now(capacity, state.owners, ((message.workload, message.epoch),))
         for move in message.moves:
             node = move.node_to
             if move.node_from == node:
@@ -190,8 +192,7 @@ class RunRecords:
                 )
                 continue
             job = held.claim.jobs[job_and_rank(move.task)[0]]
-            is_fit = capacity.has_node(node) and capacity.node_type[node] == job.node_type
-            if not is_fit or not capacity.is_open(node):
+            if not may_move_to(node, held.claim, job, there):
                 short[node] = None
                 continue
             wanted[node] = wanted.get(node, Amount()).plus(job.need)

@@ -130,7 +130,7 @@ class TaskPlaces:
             return Decision(messages=(known.revision,)) if not known.catches_up_to else NOTHING
         choice = Choice(f"{asked.workload}.{asked.epoch}.{self.agent}.r{asked.revision}.{tries}")
         try:
-            with self.placer.as_if((("claim", key), ("revision", key))) as pools:
+            with self.placer.as_if((("claim", key), ("revision", key)), held.claim.jobs) as pools:
                 moves = find_places(pools, held.claim, asked.tasks, choice)
         except RuleFailed:
             moves = []

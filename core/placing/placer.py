@@ -258,9 +258,13 @@ class Placer:
         return self.owners.under(key for key in keys if key not in left_out)
 
     @contextmanager
-    def as_if(self, without: Iterable[object]) -> Iterator[PoolSet]:
-        """The pools as they would be if these keys of the overlay took nothing; afterwards they are as they were."""
+    def as_if(self, without: Iterable[object], jobs: Sequence[JobSpec] = ()) -> Iterator[PoolSet]:
+        """The pools as they would be if these keys of the overlay took nothing; afterwards they are as they were.
+
+        jobs   that are looked for, where the owners of nodes may matter to them
+        """
         self.refresh()
+        self._look_at_owners(jobs)
         keys = tuple(without)
         with self.pools.trial() as trial:
             for node in sorted({node for key in keys for node, _ in self.overlay.taken_by(key)}):

@@ -68,6 +68,17 @@ def check_now(claim: Claim, now: Now) -> dict[int, Reason]:
     return found
 
 
+def may_move_to(node: int, claim: Claim, job: JobSpec, now: Now) -> bool:
+    """Whether hard rules let a single task of a granted claim run on this node now. Its topology it keeps as its agent can."""
+    if not now.capacity.has_node(node):
+        return False
+    (group,) = _groups_of(now.capacity, (node,))
+    request = _request_of(claim, job)
+    if _forbidden(cluster_of(group), request) is not None:
+        return False
+    return all(rule.allows_at(now, node, request) for rule in PASSING)
+
+
 def _request_of(claim: Claim, job: JobSpec) -> Request:
     return request_of(job, Asker(Kind(claim.kind), claim.tenant, claim.priority))
 

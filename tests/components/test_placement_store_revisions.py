@@ -1,5 +1,6 @@
 """New runs of single tasks: which claims are revised, which conflict, and which are refused."""
 
+import msgspec
 import pytest
 
 from core.component import NOTHING, Decision
@@ -9,15 +10,17 @@ from core.invariants import check_ledger
 from core.messages.control import RevisionAnswered
 from core.messages.nodes import CloseNodes
 from core.messages.store import RecordJoin, RecordLoss, RecordReturn
-from core.nouns.ids import WorkerName
+from core.nouns.ids import TenantName, WorkerName
 from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import WHOLE, OperationKind, TaskMove
 from core.nouns.workload import Kind
-from tests.builders import EU, EU_LOG, an_inventory, attempt
+from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, an_inventory, attempt
 from tests.components.storing import (
     Start,
     a_store,
     agreed,
+    award,
+    claim,
     consent,
     fail,
     gone,
@@ -150,6 +153,19 @@ def test_room_that_is_not_there(start: Start, why: str) -> None:
     assert ("conflict", []) == (verdict(decision), facts(decision))
     rows = said_once(decision, RevisionAnswered).rows
     assert ([] if why == "unknown" else [node]) == [row.node for row in rows]
+
+
+def test_move_to_a_node_on_which_another_tenant_is_alone(start: Start) -> None:
+    """Hard rules hold for moves as for grants: a conflict; its own tasks are no hindrance."""
+    machine = a_store(start)
+    serve(machine, gpus=2)
+    jobs = (msgspec.structs.replace(a_job(1, 2), is_alone=True),)
+    other = a_claim("w-2", jobs=jobs, spreads=(a_spread({3: 1}),), award_sequence=award(machine, "w-2"))
+    claim(machine, msgspec.structs.replace(other, tenant=TenantName("ada")))
+    agreed(machine, MOVE, 0)
+    gone(machine, 0)
+    assert "conflict" == verdict(revise(machine, (0, 0, 3)))
+    assert "granted" == verdict(revise(machine, (0, 0, 1)))
 
 
 def test_room_for_all_or_for_none(start: Start) -> None:

@@ -10,7 +10,7 @@ from core.events.region import AttemptEnded, ClaimGranted, NodesJoined, NodesLos
 from core.fact import Event
 from core.messages.control import PlaceTasks, ReviseClaim, RevisionAnswered
 from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import AgentName, WorkerName
+from core.nouns.ids import AgentName, TenantName, WorkerName
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import CLAIM_TRIES_MAX, OPEN_BID_SPAN
 from core.nouns.maintenance import ClosureKind
@@ -365,3 +365,12 @@ def test_zones_of_a_job_hold_for_tasks_that_move(start: Start) -> None:
     job = replace(a_job(2, 8), topology=Topology(zones=("a",)))
     claim = granted(a_claim("w-1", jobs=(job,), spreads=(a_spread({0: 1, 1: 1}),)))
     assert {0: 4} == found(wants(an_agent(start, joined_in_zones, claim), (0, 0), (1, 1)))
+
+
+def test_task_moves_to_no_node_on_which_another_tenant_is_alone(start: Start) -> None:
+    """Tenants apart: also where there would be room, and also while the log does not show yet who moves there."""
+    machine = with_service(start, LOST0, gpus=1)
+    alone = replace(a_job(1, 1), is_alone=True)
+    other = replace(a_claim("w-7", jobs=(alone,), spreads=(a_spread({2: 1}),)), tenant=TenantName("ada"))
+    machine.fact(EU_LOG, granted(other))
+    assert {0: 3} == found(wants(machine, (0, 0)))
