@@ -26,8 +26,8 @@ WARM_SECONDS, QUICK_WARM_SECONDS = 5.0, 0.2
 STEADY_SECONDS, QUICK_STEADY_SECONDS = 30.0, 0.5
 SPIKE = ((150, 10.0), (600, 20.0), (150, 10.0))
 QUICK_SPIKE = ((50, 0.2), (100, 0.2), (50, 0.2))
-IN_FLIGHT = 8
-"""Awards that each agent has at once: its searches go on while its claims are judged."""
+IN_FLIGHT = 32
+"""Awards that all agents have together at once: their searches go on while their claims are judged."""
 GRANTS_A_SECOND_MAX = 4_000
 """Workloads are awarded beforehand for so many."""
 SETTLE_SECONDS = 10.0
@@ -62,7 +62,7 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
         figures[f"span_p50_ms_{agents}"] = steady.p50_ms
         figures[f"span_p99_ms_{agents}"] = steady.p99_ms
         figures[f"conflict_share_{agents}"] = (steady.tries - steady.grants) / max(1, steady.tries)
-        figures |= {f"cores_{role.replace('-', '_')}_{agents}": used for role, used in steady.cpu.items()}
+        figures |= {f"cores_{role}_{agents}": used for role, used in steady.cpu.items()}
         tries, grants, exhausted = tries + steady.tries, grants + steady.grants, exhausted + steady.exhausted
         figures |= spike
     figures["conflict_share"] = (tries - grants) / max(1, tries)
@@ -103,7 +103,7 @@ async def _measured(
         driver = Driver(await plane.start(), plane.agents, prepared, seed=2)
         await driver.begin()
         figures = await _spike(driver, phases) if with_spike else {}
-        return await _steady(plane, driver, agents * IN_FLIGHT, warm, span), figures
+        return await _steady(plane, driver, IN_FLIGHT, warm, span), figures
     finally:
         await plane.stop()
 

@@ -215,14 +215,10 @@ class CommitPlane:
 
     def cpu_seconds(self) -> dict[str, float]:
         """What each process has used, by what it is."""
-        ticks = os.sysconf("SC_CLK_TCK")
-        found: dict[str, float] = {}
+        found = {"driver": time.process_time(), "server": _cpu_seconds(self._server.pid)}
         for name in self._supervisor.names():
-            pid = self._supervisor.pid_of(name)
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            role = "agents" if name in self.agents else name
-            found[role] = found.get(role, 0.0) + (int(fields[11]) + int(fields[12])) / ticks
-        found["driver"] = time.process_time()
+            role = "agents" if name in self.agents else "readers" if "reader" in name else name
+            found[role] = found.get(role, 0.0) + _cpu_seconds(self._supervisor.pid_of(name))
         return found
 
     async def stop(self) -> None:
@@ -231,6 +227,11 @@ class CommitPlane:
             await self._connection.close()
         await self._supervisor.stop()
         await self._server.stop()
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Driver:

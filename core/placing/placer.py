@@ -243,6 +243,7 @@ class Placer:
         """From the first time on that it matters who is where."""
         if not self._knows_owners and self._is_of_matter(jobs):
             self.refresh()
+            self.owners.know_all(self._capacity)
             self._knows_owners = True
             self._put_owners(self.owners.nodes())
 

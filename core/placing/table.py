@@ -19,6 +19,8 @@ from core.rules.placement.rule import NOBODY, Flags, Level, Numbers, UnitPrefere
 
 JOURNAL_LENGTH = 1 << 12
 """Changes that can be read back; who is further behind works out everything anew."""
+CODES_MAX = 1 << 16
+"""What rules say of units is remembered for so many amounts: at most one for each GPU that is free in a unit."""
 Span = tuple[int, int]
 Changed = slice | Numbers
 
@@ -34,6 +36,8 @@ class Units:
         self.code = np.zeros(count, dtype=np.uint32)
         self._codes = self.code.data
         self._is_level: bool | None = True
+        self._code_of: dict[tuple[int, int], int] = {}
+        """A memo: what the rules say of so much free in all."""
         self.failures: dict[int, RuleFailed] = {}
         """By unit, a rule that raised. Rows are kept right without it; who searches is told."""
 
@@ -58,15 +62,16 @@ class Units:
         self.free[unit] = free = self.free[unit] + gpu_milli
         if not self.rules:
             return False
-        total, code = self.total[unit], 0
+        total = self.total[unit]
         # A search may ask what if there were more than there is.
         judged = 0 if free < 0 else min(free, total)
-        try:
-            for shift, rule in self.rules:
-                code |= rule.score(judged, total) << shift
-        except RuleFailed as error:
-            self.failures[unit] = error
-            return False
+        code = self._code_of.get((judged, total), -1)
+        if code < 0:
+            try:
+                code = self._judge(judged, total)
+            except RuleFailed as error:
+                self.failures[unit] = error
+                return False
         if self.failures:
             self.failures.pop(unit, None)
         if code == self._codes[unit]:
@@ -74,6 +79,15 @@ class Units:
         self._codes[unit] = code
         self._is_level = None
         return True
+
+    def _judge(self, free: int, total: int) -> int:
+        code = 0
+        for shift, rule in self.rules:
+            code |= int(rule.score(free, total)) << shift
+        if len(self._code_of) >= CODES_MAX:
+            self._code_of.clear()
+        self._code_of[free, total] = code
+        return code
 
     @property
     def is_level(self) -> bool:

@@ -153,6 +153,10 @@ class Present(Protocol):
     def capacity(self) -> Capacity:
         """Its nodes."""
 
+    @property
+    def has_alone(self) -> bool:
+        """Whether anybody is alone on a node anywhere: if nobody is, and nobody is to be, owners are of no matter."""
+
     def owner(self, node: int) -> int:
         """Who has something on a node, as `Rows.owner` says it."""
 
