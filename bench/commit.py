@@ -21,7 +21,7 @@ from msgspec import Struct
 from bench.commit_plane import CommitPlane, Driver, Prepared
 from bench.report import Findings, Yardstick, at_least, at_most, fsync_seconds
 
-NODES, QUICK_NODES = 10_240, 512
+NODES, QUICK_NODES = 10_240, 4_096
 WARM_SECONDS, QUICK_WARM_SECONDS = 5.0, 0.2
 STEADY_SECONDS, QUICK_STEADY_SECONDS = 30.0, 0.5
 SPIKE = ((150, 10.0), (600, 20.0), (150, 10.0))
