@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.nouns.fleet import node_type_of
 from core.nouns.ids import TenantName
 from core.nouns.placement import NodeRow, Spread
 from core.nouns.quantities import Amount
@@ -68,7 +69,11 @@ def request_of(job: JobSpec, asker: Asker) -> Request:
     spread = topology.spread
     if asker.kind is Kind.SERVICE and spread is Extent.ANY and topology.pack is not Extent.RACK:
         spread = Extent.RACK
-    node_type, *or_types = job.node_types if job.has_one_type else sorted(set(job.node_types))
+    node_type = node_type_of(job.gpu_type, runs_programs=job.program is not None)
+    or_types: tuple[str, ...] = ()
+    if job.or_types:
+        node_type, *others = sorted(set(job.node_types))
+        or_types = tuple(others)
     return Request(
         need=job.need,
         node_type=node_type,
@@ -84,7 +89,7 @@ def request_of(job: JobSpec, asker: Asker) -> Request:
         spread=spread,
         heeds_reserve=asker.heeds_reserve,
         heeds_limit=asker.heeds_limit,
-        or_types=tuple(or_types),
+        or_types=or_types,
     )
 
 

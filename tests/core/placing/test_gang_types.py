@@ -23,6 +23,8 @@ from tests.core.placing.searching import ANYBODY, CHOICE, looked_for, placed, pl
 from tests.core.placing.test_retracing import again, claimed, the_choice
 from tests.core.properties import PROPERTY
 
+NOWHERE = Topology()
+"""Anywhere."""
 TYPES = ("A100", "B200", "H100")
 SHELF = [("H100", 8), ("H100", 8), ("A100", 8), ("A100", 8), ("A100", 8)]
 """Two nodes of one type and three of another."""
@@ -43,11 +45,10 @@ def shelved(shelf: Sequence[tuple[str, int]], per_rack: int = 2, zones: Sequence
     return placer_of(a_region(here(*groups)).capacity)
 
 
-def either(*types: str, tasks: int = 1, gpus: float = 8, **asked: object) -> JobSpec:
+def either(*types: str, tasks: int = 1, gpus: float = 8, topology: Topology = NOWHERE) -> JobSpec:
     """A job for which each of these types will do; named none, any."""
     first, others = asked_types(types)
-    job = replace(a_job(tasks, gpus, gpu_type=first, cpus=1), or_types=others)
-    return replace(job, topology=Topology(**asked)) if asked else job  # type: ignore[arg-type]
+    return replace(a_job(tasks, gpus, gpu_type=first, cpus=1), or_types=others, topology=topology)
 
 
 def types_of(shelf: Sequence[tuple[str, int]], nodes: Sequence[int] | dict[int, int]) -> set[str]:
@@ -59,7 +60,7 @@ shelves = st.lists(st.tuples(st.sampled_from((*TYPES, CPU_TYPE)), st.integers(1,
 asked = st.lists(st.sampled_from(TYPES), unique=True, max_size=3)
 topologies = st.sampled_from(
     (
-        Topology(),
+        NOWHERE,
         Topology(pack=Extent.RACK),
         Topology(pack=Extent.ZONE),
         Topology(spread=Extent.RACK),
@@ -76,7 +77,7 @@ def test_a_job_finds_room_exactly_when_one_of_its_types_has_it(
 ) -> None:
     """T4, M4: all tasks on one of the types that will do; and refused only if each type, asked for alone, is refused."""
     placer = shelved(shelf, zones=("z", "y"))
-    job = replace(either(*types, tasks=tasks, gpus=gpus), topology=topology)
+    job = either(*types, tasks=tasks, gpus=gpus, topology=topology)
     mine = sorted(types or {gpu_type for gpu_type, _ in shelf if gpus == 0 or gpu_type != CPU_TYPE})
     alone = [looked_for(placer, replace(job, gpu_type=name, or_types=())) for name in mine]
     found = looked_for(placer, job)
@@ -95,25 +96,26 @@ def test_rules_decide_between_types_and_not_the_order_in_which_they_are_named() 
     for types in (("H100", "A100"), ("A100", "H100")):
         assert [{1: 1}] == placed(shelved(shelf, 1), either(*types, gpus=2))
     level = shelved(SHELF, per_rack=8)
-    for types in (("H100", "A100"), ("A100", "H100"), ()):
-        chosen = [placed(level, either(*types), choice=Choice(f"w-{n}.1"))[0] for n in range(40)]
+    orders: tuple[tuple[str, ...], ...] = (("H100", "A100"), ("A100", "H100"), ())
+    for order in orders:
+        chosen = [placed(level, either(*order), choice=Choice(f"w-{n}.1"))[0] for n in range(40)]
         assert {0, 1, 2, 3, 4} == {node for nodes in chosen for node in nodes}
 
 
 @pytest.mark.parametrize(
-    ("tasks", "asked", "wanted"),
+    ("tasks", "topology", "wanted"),
     [
-        pytest.param(2, {}, {0, 1}, id="the tightest rack"),
-        pytest.param(3, {}, {2, 3, 4}, id="the only type with room"),
-        pytest.param(5, {}, set(), id="not over both types"),
-        pytest.param(3, {"spread": Extent.RACK}, {2, 3, 4}, id="over the most racks"),
-        pytest.param(3, {"pack": Extent.RACK}, set(), id="in one rack"),
-        pytest.param(2, {"pack": Extent.POD}, {0, 1}, id="in one pod, in the tightest rack there"),
+        pytest.param(2, NOWHERE, {0, 1}, id="the tightest rack"),
+        pytest.param(3, NOWHERE, {2, 3, 4}, id="the only type with room"),
+        pytest.param(5, NOWHERE, set(), id="not over both types"),
+        pytest.param(3, Topology(spread=Extent.RACK), {2, 3, 4}, id="over the most racks"),
+        pytest.param(3, Topology(pack=Extent.RACK), set(), id="in one rack"),
+        pytest.param(2, Topology(pack=Extent.POD), {0, 1}, id="in one pod, in the tightest rack there"),
     ],
 )
-def test_a_gang_lies_on_one_type(tasks: int, asked: dict[str, Extent], wanted: set[int]) -> None:
+def test_a_gang_lies_on_one_type(tasks: int, topology: Topology, wanted: set[int]) -> None:
     """On the one on which it lies best: in the tightest unit, or over the most units."""
-    found = looked_for(shelved(SHELF), either("A100", "H100", tasks=tasks, **asked))
+    found = looked_for(shelved(SHELF), either("A100", "H100", tasks=tasks, topology=topology))
     if not wanted:
         assert Reason.NO_CAPACITY == found
     else:
