@@ -207,7 +207,8 @@ def _gpus(resources: Section) -> tuple[list[str], int]:
         return gpu_type
 
     types = resources.items("gpus", one(alike))
-    if not resources.read("gpus", as_items, ()):
+    nothing: tuple[Tree, ...] = ()
+    if not resources.read("gpus", as_items, nothing):
         resources.misplaced("gpus", "it names no type; write TYPE:COUNT, for example H100:8")
     return list(types or (STAND_IN.gpu_type,)), counts[0] if counts else STAND_IN.need.gpu_milli
 
