@@ -85,6 +85,10 @@ class Topology(Struct, frozen=True, forbid_unknown_fields=True):
     """Zones that have their data, soft: there rather than elsewhere."""
 
 
+ANY_TEXT = "any type"
+"""What `any` is called for people."""
+
+
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """One job: `tasks` identical tasks, each of which fits one node. It has an emulation or a program, never both."""
 
@@ -121,7 +125,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
     def type_text(self) -> str:
         """The types that will do, for people."""
         if self.gpu_type == ANY_TYPE:
-            return "any type"
+            return ANY_TEXT
         return " or ".join((self.gpu_type, *self.or_types))
 
     def takes(self, node_type: str) -> bool:
