@@ -277,7 +277,7 @@ def _hardware_text(outlook: RegionOutlook, story: Story) -> str:
             parts.append(f"{job.name} needs {_types_text(job)}, and there is none")
             continue
         needs = f"{job.name} needs {job.tasks} x {gpus_text(job.need.gpu_milli)} GPUs of {_types_text(job)}"
-        has = " or ".join(
+        has = ", or ".join(
             f"{gpus_text(one.gpu_milli)}{'' if job.has_one_type else f' of {one.node_type}'} on {one.nodes} nodes, "
             f"at most {gpus_text(one.gpu_milli_max)} on one"
             for one in mine

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.images import RegionImage
 from core.nouns.fleet import CPU_TYPE, asked_types
 from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
@@ -16,8 +17,9 @@ from core.placing.picking import Choice
 from core.placing.placer import Placer
 from core.placing.retracing import Outcome, Unit
 from core.placing.shortages import shortage_of
+from core.rules.claim import check_nodes
 from core.rules.placement.rule_sets import PLAIN
-from tests.builders import a_job, a_region, amount, joined
+from tests.builders import a_claim, a_job, a_region, amount, joined
 from tests.core.placing.rooms import a_group, here, used
 from tests.core.placing.searching import ANYBODY, CHOICE, looked_for, placed, placer_of
 from tests.core.placing.test_retracing import again, claimed, the_choice
@@ -30,7 +32,9 @@ SHELF = [("H100", 8), ("H100", 8), ("A100", 8), ("A100", 8), ("A100", 8)]
 """Two nodes of one type and three of another."""
 
 
-def shelved(shelf: Sequence[tuple[str, int]], per_rack: int = 2, zones: Sequence[str] = ("z",)) -> Placer:
+def region_of(
+    shelf: Sequence[tuple[str, int]], per_rack: int = 2, zones: Sequence[str] = ("z", "y")
+) -> RegionImage:
     """Nodes of these types with so many GPUs, in racks and zones one after the other."""
     groups = [
         a_group(
@@ -42,7 +46,12 @@ def shelved(shelf: Sequence[tuple[str, int]], per_rack: int = 2, zones: Sequence
         )
         for node, (gpu_type, gpus) in enumerate(shelf)
     ]
-    return placer_of(a_region(here(*groups)).capacity)
+    return a_region(here(*groups))
+
+
+def shelved(shelf: Sequence[tuple[str, int]], per_rack: int = 2, zones: Sequence[str] = ("z",)) -> Placer:
+    """The same, ready to be searched."""
+    return placer_of(region_of(shelf, per_rack, zones).capacity)
 
 
 def either(*types: str, tasks: int = 1, gpus: float = 8, topology: Topology = NOWHERE) -> JobSpec:
@@ -88,6 +97,7 @@ def test_a_job_finds_room_exactly_when_one_of_its_types_has_it(
         assert not isinstance(found, Reason)
         assert types_of(shelf, found[0].nodes) <= set(mine)
         assert 1 == len(types_of(shelf, found[0].nodes))
+        assert check_nodes(a_claim(jobs=(job,), spreads=found), region_of(shelf).capacity) is None
 
 
 def test_rules_decide_between_types_and_not_the_order_in_which_they_are_named() -> None:
