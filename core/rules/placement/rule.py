@@ -22,9 +22,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from core.images.capacity import Capacity
+from core.nouns.fleet import ANY_TYPE, node_type_of
 from core.nouns.ids import TenantName
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
@@ -38,12 +40,16 @@ Codes = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
 
 
+_ANY = tuple(node_type_of(ANY_TYPE, runs_programs=runs_programs) for runs_programs in (False, True))
+
+
 class Request(Struct, frozen=True):
     """What rules may read of a job: its traits. Jobs of equal traits share what was worked out for one."""
 
     need: Amount
     """Of one task."""
     node_type: str
+    """Of several that will do, the first in order; or the one that stands for any."""
     kind: Kind = Kind.TRAINING
     tenant: TenantName = TenantName("")
     priority: int = 0
@@ -65,6 +71,17 @@ class Request(Struct, frozen=True):
     """So many tasks that need parts of devices are looked for on one node as if they were one: `need` is of all of them."""
     pack: Extent = Extent.ANY
     spread: Extent = Extent.ANY
+    or_types: tuple[str, ...] = ()
+    """Other node types that will do as well, ascending."""
+
+    @property
+    def has_one_type(self) -> bool:
+        """Whether it names one node type, and not any."""
+        return not self.or_types and self.node_type not in _ANY
+
+    def on(self, node_type: str) -> "Request":
+        """The same on nodes of this type and of no other."""
+        return replace(self, node_type=node_type, or_types=())
 
     @property
     def part(self) -> int:
