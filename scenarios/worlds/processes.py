@@ -7,6 +7,7 @@ loses nothing, clocks and disks are everybody's, and emulated tasks lie on disk 
 
 import asyncio
 import os
+import random
 import secrets
 import signal
 import time
@@ -27,7 +28,7 @@ from core.nouns.instant import Nanoseconds, seconds
 from runtime.images import load_image
 from runtime.logs import LEVEL_VARIABLE
 from runtime.plane import PROCESSES, PlaneError, PlaneProcesses
-from runtime.wiring import Plan, Unit, log_kept_by, units_of
+from runtime.wiring import Plan, Unit, bus_name_of, log_kept_by, units_of
 from scenarios.outcome import Outcome
 from scenarios.witness import Witness
 from scenarios.worlds.disks import FROM_THE_FUTURE
@@ -39,6 +40,7 @@ from scenarios.worlds.poison import spoiled
 from scenarios.worlds.proxies import Proxies
 from scenarios.worlds.proxy import Delay
 from scenarios.worlds.unit_log import UnitLog
+from scenarios.worlds.writing import has_grown
 from store.damage import copy_with_event, flip_byte
 from store.sqlite import facts_in
 from store.sqlite_file import path_of
@@ -50,8 +52,11 @@ START_SECONDS_MAX = 60.0
 """For a plane to come up. It takes a few seconds; a machine that is busy beyond measure may need many."""
 LOOK_SECONDS = 0.5
 """Between looks at the logs' files."""
-WRITE_LOOK_SECONDS = 0.0005
-"""Between looks whether a keeper writes: a batch takes longer than that to be durable and told."""
+HELD_BACK_SECONDS, HEARD_SECONDS = 0.25, 0.5
+"""For which a keeper is not heard that is to die in the middle of a write; then it is heard for a
+while, if it has written nothing."""
+WRITING_SECONDS = 0.01
+"""A write begins and is durable within so long, mostly: one that is struck in the middle of it is struck at any time of these."""
 MISFITS = "misfits"
 """In the plane's directory, where processes live that should not: their logs, and what they wrote."""
 
@@ -91,6 +96,8 @@ class ProcessesWorld(World):
         """Whose next death was ordered."""
         self._pauses: dict[str, Lasting[None]] = {}
         """By name, those of this life."""
+        self._held_back = asyncio.Lock()
+        self._dice = random.Random(f"strike/{seed}")
         self._watching: asyncio.Task[None] | None = None
         self._dead_at_end: list[str] | None = None
 
@@ -217,23 +224,33 @@ class ProcessesWorld(World):
         self._forget_pauses(name)
 
     async def kill_writing(self, unit: Unit, fate: str) -> bool:
-        """By kill -9 as soon as the file grows into which it writes first; what that leaves of the batch is nobody's choice."""
+        """By kill -9 once it has begun to write what it can tell nobody: its words are held back meanwhile, and lost with it.
+
+        What that leaves of the batch is nobody's choice.
+        """
         if fate:
             raise CannotCause(
                 "what a kill -9 leaves of batches that are under way is nobody's choice in real processes"
             )
-        log = log_kept_by(unit)
+        self._check_bus()
+        log, (said,) = log_kept_by(unit), self._proxies.ways(Link((bus_name_of(unit),), is_one_way=True))
         assert log is not None, unit
         path = path_of(self.directory, log, ".sqlite-wal")
-        before = _written(path)
-        try:
-            async with asyncio.timeout(WRITE_SECONDS_MAX):
-                while (now := _written(path)) == before or not now:
-                    await asyncio.sleep(WRITE_LOOK_SECONDS)
-        except TimeoutError:
-            return False
-        await self.kill(unit)
-        return True
+        until = self.now() + WRITE_SECONDS_MAX
+        while self.now() < until:
+            async with self._held_back:  # One after the other, or somebody would always hold it back.
+                said.cut()
+                try:
+                    is_up = unit.name not in await self.dead()
+                    if is_up and await has_grown(path, HELD_BACK_SECONDS):
+                        await asyncio.sleep(self._dice.uniform(0.0, WRITING_SECONDS))
+                        await self.kill(unit)
+                        said.lose()
+                        return True
+                finally:
+                    said.heal()
+                await asyncio.sleep(HEARD_SECONDS)
+        return False
 
     async def revive(self, unit: Unit) -> None:
         """Once nobody else keeps it down."""
@@ -426,12 +443,3 @@ class ProcessesWorld(World):
         directory = self.directory / MISFITS / f"{unit.name}-{secrets.token_hex(4)}"
         directory.mkdir(parents=True)
         return directory
-
-
-def _written(path: Path) -> tuple[int, int]:
-    """What changes with every write to a file: its size, and when it was written; zeros, if it is empty or not there."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return 0, 0
-    return (found.st_size, found.st_mtime_ns) if found.st_size else (0, 0)

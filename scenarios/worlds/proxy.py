@@ -1,7 +1,8 @@
 """A way to the bus that can be cut: a small TCP proxy on loopback, one for each process, between it and the NATS server.
 
 What is cut waits, as it would in a network that lets nothing through: nobody is told, and whoever waits long enough for an
-answer gives up by itself. What TCP promises stays so: bytes are late, and neither lost, repeated nor out of order.
+answer gives up by itself. What TCP promises stays so: bytes are late, and neither lost, repeated nor out of order, while their
+sender lives.
 """
 
 import asyncio
@@ -44,6 +45,11 @@ class Way:
         """Once nobody else cuts it, everything goes on, and what waited comes first."""
         self.cuts = max(0, self.cuts - 1)
         self._tell()
+
+    def lose(self) -> None:
+        """Whoever sends is gone with its machine, and so is what waits: the only bytes that TCP does not bring."""
+        for end in list(self.ends):
+            end.drop()
 
     def lateness(self) -> float:
         """Seconds by which the next bytes are late."""

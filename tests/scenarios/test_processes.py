@@ -1,5 +1,6 @@
 """Scenarios in real processes: deaths are real, misfortune ends, everything that was asked for is checked."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -22,6 +23,7 @@ from scenarios.worlds.misfortune import CannotCause, Disturbance, Link
 from scenarios.worlds.processes import ProcessesWorld
 from scenarios.worlds.proxies import Proxies
 from scenarios.worlds.unit_log import UnitLog
+from scenarios.worlds.writing import has_grown
 from store.memory import MemoryStore
 from store.memory_disk import MemoryDisk
 from store.port import Row
@@ -225,6 +227,23 @@ def test_cuts_are_between_some_and_all() -> None:
         proxies.ways(Link(("queue",), ("store.r0",)))
     with pytest.raises(CannotCause, match="no process is called nobody"):
         proxies.ways(Link(("nobody",)))
+
+
+async def test_write_is_seen_from_outside(tmp_path: Path) -> None:
+    """A file that appears or is written to has grown; one that is left alone, and one that is not there, have not."""
+    path = tmp_path / "a.sqlite-wal"
+    assert not await has_grown(path, 0.01)
+
+    async def grows(data: bytes) -> bool:
+        async with asyncio.TaskGroup() as group:
+            growing = group.create_task(has_grown(path, 10.0))
+            await asyncio.sleep(0)  # It has looked once.
+            path.write_bytes(data)
+        return growing.result()
+
+    assert await grows(b"a")
+    assert not await has_grown(path, 0.01)
+    assert await grows(b"ab")
 
 
 async def test_user_of_a_plane_that_is_not_up() -> None:

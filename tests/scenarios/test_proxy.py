@@ -123,6 +123,26 @@ async def test_what_is_said_into_a_cut_comes_when_it_is_healed() -> None:
         assert b"bc" == await reader.readexactly(2)
 
 
+async def test_what_is_lost_with_its_machine_never_comes() -> None:
+    """Said into a cut by who is gone before it is healed; the bus hears that it is gone, and whoever comes next is heard."""
+    async with a_place() as place:
+        reader, writer = await place.line()
+        writer.write(b"a")
+        assert b"a" == await reader.readexactly(1)
+        place.proxy.said.cut()
+        writer.write(b"b")
+        await place.say_elsewhere()
+        ended = place.echo.ends
+        place.proxy.said.lose()
+        place.proxy.said.heal()
+        while place.echo.ends == ended:
+            await asyncio.sleep(0)
+        assert b"b" not in place.echo.heard
+        reader, writer = await place.line()
+        writer.write(b"c")
+        assert b"c" == await reader.readexactly(1)
+
+
 @pytest.mark.parametrize(
     "play", [test_everything_passes_in_order, test_what_is_said_into_a_cut_comes_when_it_is_healed]
 )
