@@ -54,6 +54,10 @@ class ClaimMade(Note, frozen=True):
 
     claim: Claim
     tries: int
+    conflict: str = ""
+    """Why the try before met a conflict."""
+    nodes: tuple[int, ...] = ()
+    """And on which nodes."""
 
 
 class ClaimSaidAgain(Note, frozen=True):
@@ -75,6 +79,9 @@ class Conflicted(Note, frozen=True):
     key: AttemptKey
     sequence: int
     """Of the region's log: how far to catch up."""
+    conflict: str = ""
+    nodes: tuple[int, ...] = ()
+    """As in `ClaimMade`."""
 
 
 class Learnt(Note, frozen=True):
@@ -99,6 +106,11 @@ class OpenClaim(Struct):
 
     claim: Claim
     tries: int
+    since: Instant
+    """When the first try was made."""
+    conflict: str = ""
+    nodes: tuple[int, ...] = ()
+    """What its newest conflict was about."""
 
 
 class CatchUp(Struct, frozen=True):
@@ -163,10 +175,12 @@ class AgentState:
                 self.bids.pop(auction, None)
                 self.bids_due.drop(auction)
                 self.give_back(("bid", auction))
-            case ClaimMade(claim, tries):
+            case ClaimMade(claim, tries, conflict, nodes):
                 key = (claim.workload, claim.epoch)
                 self._close_bids_of(claim.workload)
-                self.claims[key] = OpenClaim(claim, tries)
+                known = self.claims.get(key)
+                since = known.since if known is not None else fact.at
+                self.claims[key] = OpenClaim(claim, tries, since, conflict, nodes)
                 if tries > 1:
                     self.window.heard(is_conflict=True)
                 if self.image.capacity.holding(*key) is None:
@@ -182,8 +196,9 @@ class AgentState:
                 self.claims_due.drop(key)
                 self.give_back(("claim", key))
                 self.conflicted.pop(key, None)
-            case Conflicted(key, sequence):
+            case Conflicted(key, sequence, conflict, nodes):
                 self.conflicted[key] = CatchUp(sequence, fact.at)
+                self.claims[key].conflict, self.claims[key].nodes = conflict, nodes
             case RevisionMade() | RevisionConflicted() | RevisionClosed():
                 self.revisions.note(fact.event, fact.at)
                 self._count_revision(fact.event)

@@ -50,6 +50,7 @@ from core.messages.store import (
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, RegionName, WorkloadId, region_log
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import (
+    CONFLICT_NODES_MAX,
     FACT_BYTES_MAX,
     FORGET_INTERVAL,
     FORGOTTEN_AT_ONCE_MAX,
@@ -71,6 +72,7 @@ from core.rules.claim import (
 )
 from core.rules.destruction import budget_of, is_free, may_order
 from core.rules.ends import may_end
+from core.rules.partial import may_be_partial, part_that_fits
 from core.touched import touched_by
 
 
@@ -280,8 +282,12 @@ class PlacementStore:
         short = nodes_without_room(claim, capacity)
         forbidden = check_now(claim, Now(capacity, state.owners, claim.victims))
         if short or forbidden:
+            nodes = tuple(sorted({*short, *forbidden}))
+            part = part_that_fits(claim, capacity, forbidden) if may_be_partial(claim) else None
+            if part is not None and broken_setting(state, part[0]) is None:
+                return self._grant_part(state, *part, nodes)
             reason = Reason.CONFLICT if short else next(iter(forbidden.values()))
-            return self._answer(state, claim, "conflict", reason, tuple(sorted({*short, *forbidden})))
+            return self._answer(state, claim, "conflict", reason, nodes)
         broken = broken_setting(state, claim)
         if broken is not None:
             return self._answer(state, claim, "conflict", broken)
@@ -316,6 +322,13 @@ class PlacementStore:
         granted = ClaimGranted(claim.workload, claim.epoch, replace(claim, victims=()), is_merged)
         return self._also(self._answer(state, claim, "granted"), granted)
 
+    def _grant_part(
+        self, state: StoreState, part: Claim, unplaced: tuple[int, ...], short: tuple[int, ...]
+    ) -> Decision:
+        """One fact of the tasks that fit; what is said of the others is what a conflict is answered with."""
+        granted = ClaimGranted(part.workload, part.epoch, part, is_merged=True, unplaced=unplaced)
+        return self._also(self._answer(state, part, "granted", Reason.CONFLICT, short, unplaced), granted)
+
     def _also(self, answer: Decision, event: Event) -> Decision:
         return Decision((event,), answer.messages)
 
@@ -323,7 +336,13 @@ class PlacementStore:
         return self._answer(state, claim, "refused", reason)
 
     def _answer(
-        self, state: StoreState, claim: Claim, verdict: str, reason: str = "", nodes: tuple[int, ...] = ()
+        self,
+        state: StoreState,
+        claim: Claim,
+        verdict: str,
+        reason: str = "",
+        nodes: tuple[int, ...] = (),
+        unplaced: tuple[int, ...] = (),
     ) -> Decision:
         rows = tuple(state.image.capacity.node_row(node) for node in nodes)
         answer = ClaimAnswered(
@@ -336,6 +355,7 @@ class PlacementStore:
             reason,
             rows,
             state.sequence,
+            unplaced,
         )
         return Decision(messages=(answer,))
 
@@ -351,9 +371,16 @@ class PlacementStore:
         is_read = state.global_sequence >= message.award_sequence
         if is_read and not state.awards.awards.stands(message.workload, message.epoch, self.region):
             return NOTHING  # Declined and forgotten long ago: the queue waits for no word about it.
-        return Decision(
-            events=(AwardDeclined(message.workload, message.epoch, message.reason, message.award_sequence),)
+        declined = AwardDeclined(
+            message.workload,
+            message.epoch,
+            message.reason,
+            message.award_sequence,
+            message.tries,
+            message.conflict,
+            message.nodes[:CONFLICT_NODES_MAX],
         )
+        return Decision(events=(declined,))
 
     # Attempts.
 

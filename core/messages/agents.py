@@ -65,9 +65,11 @@ class ClaimAnswered(Message, frozen=True, tag="claim-answered"):
     """`granted`, `promised`, `conflict` or `refused`."""
     reason: str = ""
     rows: tuple[NodeRow, ...] = ()
-    """After a conflict: the current rows of the nodes claimed."""
+    """After a conflict, also about a part: the current rows of the nodes without room."""
     sequence: int = 0
     """Of the region's log: the rows hold from here on, and the agent catches up to it before it tries again."""
+    unplaced: tuple[int, ...] = ()
+    """Of a grant of a part: how many tasks of each job were not placed, for want of room on the nodes in `rows`."""
 
 
 MESSAGES: tuple[type[Message], ...] = (
