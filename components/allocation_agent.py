@@ -251,7 +251,8 @@ class AllocationAgent:
         ):
             return self._give_up(open_claim, Reason(answer.reason), learnt)
         if answer.verdict != "conflict":
-            closed = ClaimClosed(key, is_granted=answer.verdict in ("granted", "promised"))
+            is_granted = answer.verdict in ("granted", "promised")
+            closed = ClaimClosed(key, is_granted, answer.sequence if is_granted else -1)
             # Of a part the rows tell where the rest has no room: the next search for it must know.
             return Decision(events=(learnt, closed) if answer.rows else (closed,))
         nodes = tuple(row.node for row in answer.rows)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from components.claim_disputes import NodesDisputed
 from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
 from components.run_records import HEARD_OF_RUNS, RunRecords, healed
@@ -20,7 +21,7 @@ from components.store_state import ClaimJudged, ClaimWaits, StoreState, Swept, W
 from components.task_records import HEARD_OF_TASKS, TaskRecords
 from core.codec import encode
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
-from core.events.control import DestructionHalted
+from core.events.control import DestructionHalted, NodesClosed, NodesOpened
 from core.events.queue import AttemptClosed, AwardReturned, WorkloadAwarded, WorkloadsForgotten
 from core.events.region import (
     AttemptEnded,
@@ -57,6 +58,7 @@ from core.nouns.limits import (
     HEAD_SILENCE_MAX,
     TOUCHED_MAX,
 )
+from core.nouns.maintenance import ClosureKind
 from core.nouns.placement import Claim, gpu_milli_of
 from core.nouns.reasons import Reason
 from core.placing.owners import OF_OWNERS, Now, Owners
@@ -120,14 +122,16 @@ class PlacementStore:
             assert isinstance(images.own, RegionImage)
             state.image = images.own
             state.owners = Owners.of(images.own.capacity)
+            state.disputes.index(images.own.capacity)
         for image, sequence in images.followed.values():
             assert isinstance(image, GlobalImage)
             self._adopt(state, image, sequence)
         return state
 
     def due(self, state: StoreState) -> Instant | None:
-        """Claims that can be judged now, and the next sweep."""
-        return earliest(state.ready_at, state.sweep_at if state.superseded else None)
+        """Claims that can be judged now, the next sweep, and nodes that open again."""
+        sweep_at = state.sweep_at if state.superseded else None
+        return earliest(state.ready_at, sweep_at, state.disputes.opens_at)
 
     def decide(self, state: StoreState, envelope: Envelope) -> Decision:
         """Judge a claim, or record what the broker reports."""
@@ -182,6 +186,8 @@ class PlacementStore:
             case ClaimJudged(key):
                 state.waiting.pop(key, None)
                 self._find_ready(state, fact.at)
+            case NodesDisputed() as disputed:
+                state.disputes.hear(disputed, fact.at)
             case Swept():
                 state.sweep_at = after(fact.at, FORGET_INTERVAL)
             case ImageAdopted(_, image, sequence):
@@ -208,6 +214,8 @@ class PlacementStore:
             case AttemptsForgotten(attempts=attempts):
                 for key in attempts:
                     state.superseded.pop(key, None)
+            case NodesClosed(kind=ClosureKind.DISPUTED) | NodesOpened(kind=ClosureKind.DISPUTED):
+                state.disputes.index(state.image.capacity)
 
     def _index_global(self, state: StoreState, fact: Fact) -> None:
         event = fact.event
@@ -250,22 +258,25 @@ class PlacementStore:
     def _submit_claim(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, SubmitClaim)
-        return self._judge(state, message.claim)
+        return self._judge(state, message.claim, envelope.at)
 
     def _woken(self, state: StoreState, envelope: Envelope) -> Decision:
         now = envelope.at
         for key, waiting in state.waiting.items():
             if waiting.claim.award_sequence <= state.global_sequence:
-                judged = self._judge(state, waiting.claim)
+                judged = self._judge(state, waiting.claim, now)
                 return Decision((ClaimJudged(key), *judged.events), judged.messages)
             if waiting.until <= now:
                 return Decision(events=(ClaimJudged(key),))  # The agent says it again.
+        reopened = state.disputes.reopened(state.image.capacity, now)
+        if reopened is not None:
+            return reopened
         keys = tuple(sorted(state.superseded))[:FORGOTTEN_AT_ONCE_MAX]
         if keys and state.sweep_at <= now:
             return Decision(events=(AttemptsForgotten(keys, state.global_sequence), Swept()))
         return Decision(events=(Swept(),))
 
-    def _judge(self, state: StoreState, claim: Claim) -> Decision:
+    def _judge(self, state: StoreState, claim: Claim, now: Instant) -> Decision:
         row = state.image.attempts.row(claim.workload, claim.epoch)
         if row is not None:
             return self._judge_again(state, claim, row)
@@ -285,9 +296,11 @@ class PlacementStore:
             nodes = tuple(sorted({*short, *forbidden}))
             part = part_that_fits(claim, capacity, forbidden) if may_be_partial(claim) else None
             if part is not None and broken_setting(state, part[0]) is None:
-                return self._grant_part(state, *part, nodes)
-            reason = Reason.CONFLICT if short else next(iter(forbidden.values()))
-            return self._answer(state, claim, "conflict", reason, nodes)
+                judged = self._grant_part(state, *part, nodes)
+            else:
+                reason = Reason.CONFLICT if short else next(iter(forbidden.values()))
+                judged = self._answer(state, claim, "conflict", reason, nodes)
+            return state.disputes.with_them(judged, claim, nodes, capacity, state.image.hardware, now)
         broken = broken_setting(state, claim)
         if broken is not None:
             return self._answer(state, claim, "conflict", broken)

@@ -87,6 +87,14 @@ CLAIM_SPAN: Nanoseconds = seconds(10)
 award back, so that another agent or region can still be asked."""
 CONFLICT_NODES_MAX = 64
 """Nodes that are named when an award is given back after conflicts."""
+DISPUTES_MAX = 3
+"""Claims refused on one node within `DISPUTE_SPAN`, though its agents had seen all that changed there, that close it (chosen: a
+third of the tries that one award has, so that the rest of them go elsewhere)."""
+DISPUTE_SPAN: Nanoseconds = seconds(60)
+DISPUTE_HOLD: Nanoseconds = seconds(300)
+"""For so long it stays closed: as long as between checks of nodes in quarantine."""
+DISPUTED_KEPT_MAX = 1_000
+"""Nodes of which such refusals are remembered."""
 CLASSES_MAX = 256
 """Classes of requests that an agent keeps worked out, for each pool (Protean: an LRU)."""
 CLASSES_FRESH = 16
