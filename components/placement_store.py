@@ -13,45 +13,34 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from components.attempt_records import HEARD_OF_ATTEMPTS, AttemptRecords
 from components.claim_disputes import NodesDisputed
 from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
-from components.run_records import HEARD_OF_RUNS, RunRecords, healed
+from components.run_records import HEARD_OF_RUNS, RunRecords
 from components.store_state import ClaimJudged, ClaimWaits, StoreState, Swept, WaitingClaim
 from components.task_records import HEARD_OF_TASKS, TaskRecords
 from core.codec import encode
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
-from core.events.control import DestructionHalted, NodesClosed, NodesOpened
+from core.events.control import NodesClosed, NodesOpened
 from core.events.queue import AttemptClosed, AwardReturned, WorkloadAwarded, WorkloadsForgotten
 from core.events.region import (
     AttemptEnded,
     AttemptsForgotten,
     AwardDeclined,
-    CheckpointCommitted,
     ClaimGranted,
     ClaimPromised,
-    GangStarted,
     NodesJoined,
-    StopOrdered,
 )
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import GlobalImage, RegionImage
-from core.images.control import TaskPhase
 from core.images.region import AttemptPhase, AttemptRow
 from core.messages.agents import ClaimAnswered
 from core.messages.base import Envelope, Message, Woken
-from core.messages.store import (
-    DeclineAward,
-    OrderStop,
-    RecordCheckpoint,
-    RecordEnd,
-    RecordStarted,
-    SubmitClaim,
-)
-from core.nouns.ids import GLOBAL_LOG, AttemptKey, RegionName, WorkloadId, region_log
+from core.messages.store import SubmitClaim
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import (
-    CONFLICT_NODES_MAX,
     FACT_BYTES_MAX,
     FORGET_INTERVAL,
     FORGOTTEN_AT_ONCE_MAX,
@@ -59,7 +48,7 @@ from core.nouns.limits import (
     TOUCHED_MAX,
 )
 from core.nouns.maintenance import ClosureKind
-from core.nouns.placement import Claim, gpu_milli_of
+from core.nouns.placement import Claim
 from core.nouns.reasons import Reason
 from core.placing.owners import OF_OWNERS, Now, Owners
 from core.rows import pack_rows
@@ -67,13 +56,10 @@ from core.rules.claim import (
     check_nodes,
     check_now,
     check_victims,
-    fits_promised,
     is_well_formed,
     nodes_without_room,
     victims_needed,
 )
-from core.rules.destruction import budget_of, is_free, may_order
-from core.rules.ends import may_end
 from core.rules.partial import may_be_partial, part_that_fits
 from core.touched import touched_by
 
@@ -83,11 +69,7 @@ class PlacementStore:
 
     hears: tuple[type[Message], ...] = (
         SubmitClaim,
-        DeclineAward,
-        OrderStop,
-        RecordStarted,
-        RecordCheckpoint,
-        RecordEnd,
+        *HEARD_OF_ATTEMPTS,
         *HEARD_OF_NODES,
         *HEARD_OF_POOLS,
         *HEARD_OF_TASKS,
@@ -104,11 +86,7 @@ class PlacementStore:
         self._deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
             Woken: self._woken,
             SubmitClaim: self._submit_claim,
-            DeclineAward: self._decline,
-            OrderStop: self._order_stop,
-            RecordStarted: self._started,
-            RecordCheckpoint: self._checkpoint,
-            RecordEnd: self._end,
+            **AttemptRecords(region).deciders,
             **NodeRecords().deciders,
             **PoolRecords().deciders,
             **TaskRecords().deciders,
@@ -371,95 +349,3 @@ class PlacementStore:
             unplaced,
         )
         return Decision(messages=(answer,))
-
-    def _decline(self, state: StoreState, envelope: Envelope) -> Decision:
-        """Too late once it is granted; a promise whose victims still run is withdrawn."""
-        message = envelope.message
-        assert isinstance(message, DeclineAward)
-        row = state.image.attempts.row(message.workload, message.epoch)
-        if row is not None and row.phase != AttemptPhase.PROMISED:
-            return NOTHING
-        if row is not None and message.reason not in (Reason.WITHDRAWN, Reason.PROMISE_BROKEN):
-            return NOTHING  # An agent found no room for what another has been promised.
-        is_read = state.global_sequence >= message.award_sequence
-        if is_read and not state.awards.awards.stands(message.workload, message.epoch, self.region):
-            return NOTHING  # Declined and forgotten long ago: the queue waits for no word about it.
-        declined = AwardDeclined(
-            message.workload,
-            message.epoch,
-            message.reason,
-            message.award_sequence,
-            message.tries,
-            message.conflict,
-            message.nodes[:CONFLICT_NODES_MAX],
-        )
-        return Decision(events=(declined,))
-
-    # Attempts.
-
-    def _live(self, state: StoreState, workload: WorkloadId, epoch: int) -> AttemptRow | None:
-        row = state.image.attempts.row(workload, epoch)
-        return row if row is not None and row.phase.is_live else None
-
-    def _order_stop(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, OrderStop)
-        row = self._live(state, message.workload, message.epoch)
-        image, sender, now = state.image, envelope.sender, envelope.at
-        if row is None or row.stop_cause or not may_order(image.capacity, message, now):
-            return NOTHING
-        requester = "" if is_free(image.capacity, state.awards.awards, message) else sender
-        budget = budget_of(image.hardware)
-        if requester and image.destruction.spent(sender, now) >= budget:
-            is_told = image.destruction.is_told(sender, now)
-            return NOTHING if is_told else Decision(events=(DestructionHalted(sender, 1, budget),))
-        stop = StopOrdered(message.workload, message.epoch, message.cause, message.by, requester)
-        return Decision(events=(stop,))
-
-    def _started(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, RecordStarted)
-        row = self._live(state, message.workload, message.epoch)
-        if row is None or row.phase == AttemptPhase.STARTED:
-            return NOTHING
-        about = (message.workload, message.epoch)
-        control = state.image.control.row(*about)
-        tasks = control.tasks.items() if control is not None else ()
-        starting = [task for task, one in tasks if one.phase is TaskPhase.STARTING]
-        done = healed(control, *about, starting) if control is not None else []
-        return Decision(events=(GangStarted(*about), *done))
-
-    def _checkpoint(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, RecordCheckpoint)
-        row = self._live(state, message.workload, message.epoch)
-        if row is None or message.step <= row.saved_step:
-            return NOTHING
-        return Decision(events=(CheckpointCommitted(message.workload, message.epoch, message.step),))
-
-    def _end(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, RecordEnd)
-        held = state.image.capacity.holding(message.workload, message.epoch)
-        if held is None or not may_end(state.image, message):
-            return NOTHING
-        freed = gpu_milli_of(held.claim.jobs)
-        about = (message.workload, message.epoch)
-        ended = AttemptEnded(*about, message.cause, message.exit_code, freed, message.failed_nodes)
-        return Decision(events=(ended, *self._grants_after(state, about)))
-
-    def _grants_after(self, state: StoreState, ended: AttemptKey) -> list[Event]:
-        """Promises of which this was the last victim: granted in the same batch, or never, if a node was lost meanwhile."""
-        capacity = state.image.capacity
-        grants: list[Event] = []
-        for workload, epochs in capacity.promises.items():
-            for epoch, claim in epochs.items():
-                alive = [key for key in claim.victims if key != ended and capacity.holding(*key) is not None]
-                if ended not in claim.victims or alive:
-                    continue
-                is_open = all(capacity.is_open(node) for spread in claim.spreads for node in spread.nodes)
-                if is_open and fits_promised(claim, capacity):
-                    grants.append(ClaimGranted(workload, epoch, replace(claim, victims=()), is_merged=True))
-                else:
-                    grants.append(AwardDeclined(workload, epoch, Reason.PROMISE_BROKEN, claim.award_sequence))
-        return grants
