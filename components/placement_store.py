@@ -56,6 +56,7 @@ from core.rules.claim import (
     check_nodes,
     check_now,
     check_victims,
+    is_beyond,
     is_well_formed,
     nodes_without_room,
     victims_needed,
@@ -271,12 +272,14 @@ class PlacementStore:
         short = nodes_without_room(claim, capacity)
         forbidden = check_now(claim, Now(capacity, state.owners, claim.victims))
         if short or forbidden:
+            if short and is_beyond(claim, capacity):
+                return self._refuse(state, claim, Reason.NODE_TOO_SMALL)
             nodes = tuple(sorted({*short, *forbidden}))
             part = part_that_fits(claim, capacity, forbidden) if may_be_partial(claim) else None
             if part is not None and broken_setting(state, part[0]) is None:
                 judged = self._grant_part(state, *part, nodes)
             else:
-                reason = Reason.CONFLICT if short else next(iter(forbidden.values()))
+                reason = forbidden.get(nodes[0], Reason.CONFLICT)
                 judged = self._answer(state, claim, "conflict", reason, nodes)
             return state.disputes.with_them(judged, claim, nodes, capacity, state.image.hardware, now)
         broken = broken_setting(state, claim)
