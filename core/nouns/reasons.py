@@ -85,7 +85,6 @@ SENTENCES: dict[Reason, str] = {
     Reason.WRONG_GPU_TYPE: "The node's GPUs are of no type that the job asks for.",
     Reason.TYPES_MIXED: "The claim puts tasks of one job on nodes of several types; they train together.",
     Reason.NODE_TOO_SMALL: "The claim takes more of a node than that has, even when it is empty.",
-    Reason.WRONG_GPU_TYPE: "The node's GPUs are not of the type that the job asks for.",
     Reason.GPU_MEMORY_SHORT: "The node's GPUs have less memory than the job asks for, or nobody said how much.",
     Reason.WRONG_POOL: "The node belongs to a pool that does not take work of this kind.",
     Reason.WRONG_ZONE: "The node lies in none of the zones in which the job may run.",

@@ -20,7 +20,7 @@ from core.nouns.placement import Claim, NodeRow, gpu_milli_of
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind
 from core.rules.operations import missing_tasks
-from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, amount, attempt, granted
+from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, amount, attempt, granted, joined
 from tests.components.machine import Machine
 from tests.components.regional import Region
 from tests.components.storing import (
@@ -183,10 +183,10 @@ def test_auditor_finds_a_gang_that_is_granted_in_part(start: Start) -> None:
 
 
 def test_agent_learns_where_the_rest_has_no_room(start: Start) -> None:
-    """L1, L3: of a claim that was granted in part it believes the rows, and the log tells nothing yet: the next that it
-    searches for avoids the node that looks empty, and the claim is closed.
+    """L1, L3: of a claim that was granted in part it believes the rows, and counts the part, though the log tells nothing yet:
+    what it searches for next lies elsewhere, and the claim is closed.
     """
-    machine = an_agent(start)
+    machine = an_agent(start, joined("w0", 0, 3))
     jobs, spreads = (a_job(2, 8),), (a_spread({0: 1, 1: 1}),)
     award = replace(an_award("w-1", 1, *jobs, spreads=spreads), kind=Kind.SERVICE, is_incremental=True)
     made = claimed(hand(machine, award))
@@ -196,7 +196,7 @@ def test_agent_learns_where_the_rest_has_no_room(start: Start) -> None:
     )
     assert {} == machine.state.claims
     request = SolicitBid(EU, WorkloadId("w-2"), "2.0", (a_job(1, 8),), 3, Kind.TRAINING)
-    assert (a_spread({0: 1}),) == said_once(machine.hear(FindBid(EU, A0, request)), Bid).spreads
+    assert (a_spread({2: 1}),) == said_once(machine.hear(FindBid(EU, A0, request)), Bid).spreads
 
 
 # The whole path.
