@@ -156,6 +156,7 @@ def test_few_nodes_are_closed_at_a_time(start: Start) -> None:
         place(machine, f"w-9{node}", {node: 8})
         refuse(machine, DISPUTES_MAX, node=node, first=10 * node + 1)
     assert [False, True, True, True] == [machine.state.image.capacity.is_open(node) for node in range(4)]
+    assert 1 == sum(isinstance(fact.event, NodesClosed) for fact in machine.logs[EU_LOG])
     machine.hear(RecordJoin(EU, an_inventory("w1", 4, 36)))
     refuse(machine, 1, node=1, first=50)
     assert not machine.state.image.capacity.is_open(1)

@@ -183,3 +183,43 @@ def test_agent_counts_what_it_was_granted_until_the_log_shows_it() -> None:
     assert 4 == len(agent.state.overlay.keys())
     crowd.catch_up()
     assert () == agent.state.overlay.keys()
+
+
+def test_agent_counts_what_it_was_promised_until_the_log_shows_it() -> None:
+    """P25: a promise over victims is reserved by the log itself from its fact on, and is not counted a second time."""
+    crowd = Crowd(inventories(1), agents=1, lag=1_000)
+    crowd.place(Asked((a_job(1, 8),), priority=1))
+    crowd.catch_up()
+    crowd.place(Asked((a_job(1, 8),), priority=5))
+    assert {"granted": 1, "promised": 1} == crowd.verdicts
+    (agent,) = crowd.agents
+    assert 1 == len(agent.state.overlay.keys())
+    crowd.catch_up()
+    assert () == agent.state.overlay.keys()
+
+
+@pytest.mark.parametrize(
+    ("topology", "racks"),
+    [
+        pytest.param(Topology(spread=Extent.RACK), [3, 3, 2, 2], id="spread"),
+        pytest.param(Topology(), [3, 3, 2, 2], id="a service that says nothing"),
+        pytest.param(Topology(pack=Extent.RACK), [10], id="pinned to one rack"),
+        pytest.param(Topology(zones=("zone-1",)), [5, 5], id="pinned to a zone"),
+        pytest.param(Topology(spread=Extent.RACK, zones=("zone-1",)), [5, 5], id="spread in a zone"),
+    ],
+)
+def test_spread_is_even_unless_it_is_pinned(topology: Topology, racks: list[int]) -> None:
+    """T5, P26: ten replicas over four racks of two zones; a pin overrides that, and what is left of it is spread again."""
+    halves = [
+        NodeGroup(4 * half, 4, NODE, "H100", 2 * half, 2, zone=f"zone-{half}", pool=POOL) for half in (0, 1)
+    ]
+    crowd = Crowd([Inventory(WorkerName("w0"), tuple(halves))], agents=2)
+    crowd.place(Asked((replace(a_job(10, 1), topology=topology),), kind=Kind.SERVICE))
+    (granted,) = crowd.recorded(ClaimGranted)
+    (spread,) = granted.claim.spreads
+    found: Counter[int] = Counter()
+    for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+        found[crowd.capacity.rack[node]] += tasks
+    assert racks == sorted(found.values(), reverse=True)
+    if topology.zones:
+        assert {4, 5, 6, 7} >= set(spread.nodes)
