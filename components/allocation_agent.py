@@ -260,6 +260,9 @@ class AllocationAgent:
         is_late = after(open_claim.since, CLAIM_SPAN) <= envelope.at
         if open_claim.tries >= CLAIM_TRIES_MAX or is_late:
             return self._give_up(met, Reason.CONFLICTS_EXHAUSTED, learnt)
+        if key in state.conflicted:
+            # It waits for its view already, and one that lags would never reach what each repeat puts off.
+            return Decision(events=(learnt,))
         if answer.sequence > state.sequence:
             return Decision(events=(learnt, Conflicted(key, answer.sequence, answer.reason, nodes)))
         return self._try_again(state, met)
