@@ -14,7 +14,7 @@ from core.agenda import Agenda
 from core.component import ImageAdopted, RowsTold
 from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, ScopeJoined
 from core.events.pools import PoolChanged
-from core.events.region import AttemptEnded, ClaimGranted, NodesJoined
+from core.events.region import AttemptEnded, ClaimGranted, ClaimPromised, NodesJoined
 from core.fact import Event, Fact, Note
 from core.images import RegionImage
 from core.nouns.ids import AttemptKey, WorkloadId
@@ -54,6 +54,10 @@ class ClaimMade(Note, frozen=True):
 
     claim: Claim
     tries: int
+    conflict: str = ""
+    """Why the try before met a conflict."""
+    nodes: tuple[int, ...] = ()
+    """And on which nodes."""
 
 
 class ClaimSaidAgain(Note, frozen=True):
@@ -67,6 +71,8 @@ class ClaimClosed(Note, frozen=True):
 
     key: AttemptKey
     is_granted: bool = False
+    sequence: int = -1
+    """Of the region's log, at which a grant or a promise was decided: until that is folded it counts as taken. -1: of nothing."""
 
 
 class Conflicted(Note, frozen=True):
@@ -75,6 +81,9 @@ class Conflicted(Note, frozen=True):
     key: AttemptKey
     sequence: int
     """Of the region's log: how far to catch up."""
+    conflict: str = ""
+    nodes: tuple[int, ...] = ()
+    """As in `ClaimMade`."""
 
 
 class Learnt(Note, frozen=True):
@@ -99,6 +108,11 @@ class OpenClaim(Struct):
 
     claim: Claim
     tries: int
+    since: Instant
+    """When the first try was made."""
+    conflict: str = ""
+    nodes: tuple[int, ...] = ()
+    """What its newest conflict was about."""
 
 
 class CatchUp(Struct, frozen=True):
@@ -163,10 +177,12 @@ class AgentState:
                 self.bids.pop(auction, None)
                 self.bids_due.drop(auction)
                 self.give_back(("bid", auction))
-            case ClaimMade(claim, tries):
+            case ClaimMade(claim, tries, conflict, nodes):
                 key = (claim.workload, claim.epoch)
                 self._close_bids_of(claim.workload)
-                self.claims[key] = OpenClaim(claim, tries)
+                known = self.claims.get(key)
+                since = known.since if known is not None else fact.at
+                self.claims[key] = OpenClaim(claim, tries, since, conflict, nodes)
                 if tries > 1:
                     self.window.heard(is_conflict=True)
                 if self.image.capacity.holding(*key) is None:
@@ -175,15 +191,17 @@ class AgentState:
                 self.conflicted.pop(key, None)
             case ClaimSaidAgain(key):
                 self.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
-            case ClaimClosed(key, is_granted):
+            case ClaimClosed(key, is_granted, sequence):
                 if is_granted:
                     self.window.heard(is_conflict=False)
                 self.claims.pop(key, None)
                 self.claims_due.drop(key)
-                self.give_back(("claim", key))
+                if self.sequence > sequence or self._shows(key):
+                    self.give_back(("claim", key))
                 self.conflicted.pop(key, None)
-            case Conflicted(key, sequence):
+            case Conflicted(key, sequence, conflict, nodes):
                 self.conflicted[key] = CatchUp(sequence, fact.at)
+                self.claims[key].conflict, self.claims[key].nodes = conflict, nodes
             case RevisionMade() | RevisionConflicted() | RevisionClosed():
                 self.revisions.note(fact.event, fact.at)
                 self._count_revision(fact.event)
@@ -202,6 +220,11 @@ class AgentState:
                 assert isinstance(image, RegionImage)
                 self.adopt(image, sequence)
 
+    def _shows(self, key: AttemptKey) -> bool:
+        """Whether the log has told what became of a claim."""
+        capacity = self.image.capacity
+        return capacity.holding(*key) is not None or capacity.promise(*key) is not None
+
     def adopt(self, image: RegionImage, sequence: int) -> None:
         """The region is known by this image from here on."""
         self.image = image
@@ -209,16 +232,20 @@ class AgentState:
         self.placer = Placer.of(image, self.overlay)
         for key, open_claim in self.claims.items():
             self.placer.owners.put(("claim", key), entries_of(open_claim.claim))
-        for key in self.claims:
-            if image.capacity.holding(*key) is not None:
-                self.give_back(("claim", key))
+        takers = self.overlay.keys()
+        for taken in takers:
+            match taken:
+                case ("claim", (str() as workload, int() as epoch)):
+                    key = WorkloadId(workload), epoch
+                    if key not in self.claims or image.capacity.holding(*key) is not None:
+                        self.give_back(taken)
         for key in self.revisions.rows:
             self._count_revision_of(key)
         self._unlearn()
 
     def _settle(self, event: Event | Note) -> None:
         """What the log shows granted is in the image: it is not counted a second time."""
-        if isinstance(event, ClaimGranted):
+        if isinstance(event, (ClaimGranted, ClaimPromised)):
             self.give_back(("claim", (event.workload, event.epoch)))
         elif isinstance(event, (ClaimRevised, AttemptEnded)):
             key = (event.workload, event.epoch)

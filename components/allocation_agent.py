@@ -3,7 +3,7 @@
 It owns nothing and grants nothing. An open bid is counted as taken until the auction is settled or the bid is old, so that
 one agent does not offer the same room twice. A claim is said again until the store answers; after a conflict the agent
 believes the rows in the answer for what it bids meanwhile, catches up to its sequence, and tries elsewhere, at most
-`CLAIM_TRIES_MAX` times. Tasks of attempts that run already it finds new nodes in components/task_places.py.
+`CLAIM_TRIES_MAX` times in all and for `CLAIM_SPAN`; then it gives the award back, with what the last conflict was about. Tasks of attempts that run already it finds new nodes in components/task_places.py.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,10 +35,12 @@ from core.messages.control import PlaceTasks, RevisionAnswered
 from core.messages.queue import Abstention, Bid
 from core.messages.store import DeclineAward, SubmitClaim
 from core.nouns.ids import AgentName, AttemptKey, ClaimId, LogName, RegionName, WorkloadId, region_log
-from core.nouns.instant import Instant, earliest
+from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import (
+    CLAIM_SPAN,
     CLAIM_TRIES_MAX,
     CLASSES_FRESH,
+    CONFLICT_NODES_MAX,
     VIEW_ROWS_MAX,
 )
 from core.nouns.placement import SEARCH, Claim, Spread, View, takings_of
@@ -210,6 +212,7 @@ class AllocationAgent:
             spec_revision=award.spec_revision,
             failures_max=award.failures_max,
             is_healing=award.is_healing,
+            is_incremental=award.is_incremental,
         )
 
     def _view(
@@ -248,12 +251,21 @@ class AllocationAgent:
         ):
             return self._give_up(open_claim, Reason(answer.reason), learnt)
         if answer.verdict != "conflict":
-            return Decision(events=(ClaimClosed(key, is_granted=answer.verdict in ("granted", "promised")),))
-        if open_claim.tries >= CLAIM_TRIES_MAX:
-            return self._give_up(open_claim, Reason.CONFLICTS_EXHAUSTED, learnt)
+            is_granted = answer.verdict in ("granted", "promised")
+            closed = ClaimClosed(key, is_granted, answer.sequence if is_granted else -1)
+            # Of a part the rows tell where the rest has no room: the next search for it must know.
+            return Decision(events=(learnt, closed) if answer.rows else (closed,))
+        nodes = tuple(row.node for row in answer.rows)
+        met = replace(open_claim, conflict=answer.reason, nodes=nodes)
+        is_late = after(open_claim.since, CLAIM_SPAN) <= envelope.at
+        if open_claim.tries >= CLAIM_TRIES_MAX or is_late:
+            return self._give_up(met, Reason.CONFLICTS_EXHAUSTED, learnt)
+        if key in state.conflicted:
+            # It waits for its view already, and one that lags would never reach what each repeat puts off.
+            return Decision(events=(learnt,))
         if answer.sequence > state.sequence:
-            return Decision(events=(learnt, Conflicted(key, answer.sequence)))
-        return self._try_again(state, open_claim)
+            return Decision(events=(learnt, Conflicted(key, answer.sequence, answer.reason, nodes)))
+        return self._try_again(state, met)
 
     def _try_again(self, state: AgentState, open_claim: OpenClaim) -> Decision:
         """Search anew, on a view that knows what the claim conflicted with."""
@@ -274,12 +286,17 @@ class AllocationAgent:
             victims=found.victim_keys,
             view=self._view(state, claim.jobs, choice, own),
         )
-        return Decision(events=(ClaimMade(again, tries),), messages=(SubmitClaim(self.region, again),))
+        made = ClaimMade(again, tries, open_claim.conflict, open_claim.nodes)
+        return Decision(events=(made,), messages=(SubmitClaim(self.region, again),))
 
     def _give_up(self, open_claim: OpenClaim, reason: Reason, *learnt: Learnt) -> Decision:
         claim = open_claim.claim
-        back = self._give_back(claim.workload, claim.epoch, claim.award_sequence, reason)
-        return Decision((*learnt, ClaimClosed((claim.workload, claim.epoch))), back.messages)
+        key = (claim.workload, claim.epoch)
+        nodes = open_claim.nodes[:CONFLICT_NODES_MAX]
+        back = DeclineAward(
+            self.region, *key, claim.award_sequence, reason, open_claim.tries, open_claim.conflict, nodes
+        )
+        return Decision((*learnt, ClaimClosed(key)), (back,))
 
     def _give_back(self, workload: WorkloadId, epoch: int, award_sequence: int, reason: Reason) -> Decision:
         """Lost, it is said again when the queue says its award again."""

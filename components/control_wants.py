@@ -24,12 +24,11 @@ from core.nouns.operation import (
     WHOLE,
     OperationKind,
     job_and_rank,
-    task_number,
 )
 from core.nouns.placement import numbers_in
 from core.nouns.workload import EndCause
 from core.rules.destruction import HEALTH
-from core.rules.operations import gives_way, is_called_for
+from core.rules.operations import gives_way, is_called_for, missing_tasks
 
 
 class Wanted(Struct, frozen=True):
@@ -170,6 +169,10 @@ def _change(row: AttemptControl, kind: OperationKind) -> Wanted:
     return Wanted(kind, "its user changed it", f"{CHANGE}{row.revision}", 0, "user:change")
 
 
+def _start(row: AttemptControl) -> Wanted:
+    return Wanted(OperationKind.START, "it has no place yet", f"{CHANGE}{row.revision}", 0, "user:change")
+
+
 def _is_new(live: OperationRow | None, wanted: Wanted, now: Instant) -> bool:
     """Whether the task has no operation that will do: one that waits gives way to one whose deadline comes sooner."""
     return live is None or gives_way(live, wanted.source, wanted.deadline, now)
@@ -195,16 +198,14 @@ def _want_for_tasks(
             if wanted is None and task.revision < row.revision:
                 wanted = update
         elif task.node < 0:
-            wanted = _change(row, OperationKind.START)
+            wanted = _start(row)
         elif task.cause != EndCause.COMPLETED:
             wanted = _replacement(image, number, task, leave)
         if wanted is not None and _is_new(known, wanted, leave.now):
             wants.setdefault(wanted, []).append(number)
-    for job, spec in enumerate(row.jobs):
-        missing = [task_number(job, rank) for rank in range(spec.tasks)]
-        new = [number for number in missing if number not in row.tasks and number not in live]
-        if new:
-            wants.setdefault(_change(row, OperationKind.START), []).extend(new)
+    new = [number for number in missing_tasks(row) if number not in live]
+    if new:
+        wants.setdefault(_start(row), []).extend(new)
 
 
 def _replacement(image: RegionImage, number: int, task: TaskRow, leave: _Leaving) -> Wanted | None:

@@ -13,41 +13,32 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from components.attempt_records import HEARD_OF_ATTEMPTS, AttemptRecords
+from components.claim_disputes import NodesDisputed
 from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
-from components.run_records import HEARD_OF_RUNS, RunRecords, healed
+from components.run_records import HEARD_OF_RUNS, RunRecords
 from components.store_state import ClaimJudged, ClaimWaits, StoreState, Swept, WaitingClaim
 from components.task_records import HEARD_OF_TASKS, TaskRecords
 from core.codec import encode
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
-from core.events.control import DestructionHalted
+from core.events.control import NodesClosed, NodesOpened
 from core.events.queue import AttemptClosed, AwardReturned, WorkloadAwarded, WorkloadsForgotten
 from core.events.region import (
     AttemptEnded,
     AttemptsForgotten,
     AwardDeclined,
-    CheckpointCommitted,
     ClaimGranted,
     ClaimPromised,
-    GangStarted,
     NodesJoined,
-    StopOrdered,
 )
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import GlobalImage, RegionImage
-from core.images.control import TaskPhase
 from core.images.region import AttemptPhase, AttemptRow
 from core.messages.agents import ClaimAnswered
 from core.messages.base import Envelope, Message, Woken
-from core.messages.store import (
-    DeclineAward,
-    OrderStop,
-    RecordCheckpoint,
-    RecordEnd,
-    RecordStarted,
-    SubmitClaim,
-)
-from core.nouns.ids import GLOBAL_LOG, AttemptKey, RegionName, WorkloadId, region_log
+from core.messages.store import SubmitClaim
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import (
     FACT_BYTES_MAX,
@@ -56,7 +47,8 @@ from core.nouns.limits import (
     HEAD_SILENCE_MAX,
     TOUCHED_MAX,
 )
-from core.nouns.placement import Claim, gpu_milli_of
+from core.nouns.maintenance import ClosureKind
+from core.nouns.placement import Claim
 from core.nouns.reasons import Reason
 from core.placing.owners import OF_OWNERS, Now, Owners
 from core.rows import pack_rows
@@ -64,13 +56,12 @@ from core.rules.claim import (
     check_nodes,
     check_now,
     check_victims,
-    fits_promised,
+    is_beyond,
     is_well_formed,
     nodes_without_room,
     victims_needed,
 )
-from core.rules.destruction import budget_of, is_free, may_order
-from core.rules.ends import may_end
+from core.rules.partial import may_be_partial, part_that_fits
 from core.touched import touched_by
 
 
@@ -79,11 +70,7 @@ class PlacementStore:
 
     hears: tuple[type[Message], ...] = (
         SubmitClaim,
-        DeclineAward,
-        OrderStop,
-        RecordStarted,
-        RecordCheckpoint,
-        RecordEnd,
+        *HEARD_OF_ATTEMPTS,
         *HEARD_OF_NODES,
         *HEARD_OF_POOLS,
         *HEARD_OF_TASKS,
@@ -100,11 +87,7 @@ class PlacementStore:
         self._deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
             Woken: self._woken,
             SubmitClaim: self._submit_claim,
-            DeclineAward: self._decline,
-            OrderStop: self._order_stop,
-            RecordStarted: self._started,
-            RecordCheckpoint: self._checkpoint,
-            RecordEnd: self._end,
+            **AttemptRecords(region).deciders,
             **NodeRecords().deciders,
             **PoolRecords().deciders,
             **TaskRecords().deciders,
@@ -118,14 +101,16 @@ class PlacementStore:
             assert isinstance(images.own, RegionImage)
             state.image = images.own
             state.owners = Owners.of(images.own.capacity)
+            state.disputes.index(images.own.capacity)
         for image, sequence in images.followed.values():
             assert isinstance(image, GlobalImage)
             self._adopt(state, image, sequence)
         return state
 
     def due(self, state: StoreState) -> Instant | None:
-        """Claims that can be judged now, and the next sweep."""
-        return earliest(state.ready_at, state.sweep_at if state.superseded else None)
+        """Claims that can be judged now, the next sweep, and nodes that open again."""
+        sweep_at = state.sweep_at if state.superseded else None
+        return earliest(state.ready_at, sweep_at, state.disputes.opens_at)
 
     def decide(self, state: StoreState, envelope: Envelope) -> Decision:
         """Judge a claim, or record what the broker reports."""
@@ -180,6 +165,8 @@ class PlacementStore:
             case ClaimJudged(key):
                 state.waiting.pop(key, None)
                 self._find_ready(state, fact.at)
+            case NodesDisputed() as disputed:
+                state.disputes.hear(disputed, fact.at)
             case Swept():
                 state.sweep_at = after(fact.at, FORGET_INTERVAL)
             case ImageAdopted(_, image, sequence):
@@ -206,6 +193,8 @@ class PlacementStore:
             case AttemptsForgotten(attempts=attempts):
                 for key in attempts:
                     state.superseded.pop(key, None)
+            case NodesClosed(kind=ClosureKind.DISPUTED) | NodesOpened(kind=ClosureKind.DISPUTED):
+                state.disputes.index(state.image.capacity)
 
     def _index_global(self, state: StoreState, fact: Fact) -> None:
         event = fact.event
@@ -248,22 +237,25 @@ class PlacementStore:
     def _submit_claim(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
         assert isinstance(message, SubmitClaim)
-        return self._judge(state, message.claim)
+        return self._judge(state, message.claim, envelope.at)
 
     def _woken(self, state: StoreState, envelope: Envelope) -> Decision:
         now = envelope.at
         for key, waiting in state.waiting.items():
             if waiting.claim.award_sequence <= state.global_sequence:
-                judged = self._judge(state, waiting.claim)
+                judged = self._judge(state, waiting.claim, now)
                 return Decision((ClaimJudged(key), *judged.events), judged.messages)
             if waiting.until <= now:
                 return Decision(events=(ClaimJudged(key),))  # The agent says it again.
+        reopened = state.disputes.reopened(state.image.capacity, now)
+        if reopened is not None:
+            return reopened
         keys = tuple(sorted(state.superseded))[:FORGOTTEN_AT_ONCE_MAX]
         if keys and state.sweep_at <= now:
             return Decision(events=(AttemptsForgotten(keys, state.global_sequence), Swept()))
         return Decision(events=(Swept(),))
 
-    def _judge(self, state: StoreState, claim: Claim) -> Decision:
+    def _judge(self, state: StoreState, claim: Claim, now: Instant) -> Decision:
         row = state.image.attempts.row(claim.workload, claim.epoch)
         if row is not None:
             return self._judge_again(state, claim, row)
@@ -280,8 +272,16 @@ class PlacementStore:
         short = nodes_without_room(claim, capacity)
         forbidden = check_now(claim, Now(capacity, state.owners, claim.victims))
         if short or forbidden:
-            reason = Reason.CONFLICT if short else next(iter(forbidden.values()))
-            return self._answer(state, claim, "conflict", reason, tuple(sorted({*short, *forbidden})))
+            if short and is_beyond(claim, capacity):
+                return self._refuse(state, claim, Reason.NODE_TOO_SMALL)
+            nodes = tuple(sorted({*short, *forbidden}))
+            part = part_that_fits(claim, capacity, forbidden) if may_be_partial(claim) else None
+            if part is not None and broken_setting(state, part[0]) is None:
+                judged = self._grant_part(state, *part, nodes)
+            else:
+                reason = forbidden.get(nodes[0], Reason.CONFLICT)
+                judged = self._answer(state, claim, "conflict", reason, nodes)
+            return state.disputes.with_them(judged, claim, nodes, capacity, state.image.hardware, now)
         broken = broken_setting(state, claim)
         if broken is not None:
             return self._answer(state, claim, "conflict", broken)
@@ -316,6 +316,13 @@ class PlacementStore:
         granted = ClaimGranted(claim.workload, claim.epoch, replace(claim, victims=()), is_merged)
         return self._also(self._answer(state, claim, "granted"), granted)
 
+    def _grant_part(
+        self, state: StoreState, part: Claim, unplaced: tuple[int, ...], short: tuple[int, ...]
+    ) -> Decision:
+        """One fact of the tasks that fit; what is said of the others is what a conflict is answered with."""
+        granted = ClaimGranted(part.workload, part.epoch, part, is_merged=True, unplaced=unplaced)
+        return self._also(self._answer(state, part, "granted", Reason.CONFLICT, short, unplaced), granted)
+
     def _also(self, answer: Decision, event: Event) -> Decision:
         return Decision((event,), answer.messages)
 
@@ -323,7 +330,13 @@ class PlacementStore:
         return self._answer(state, claim, "refused", reason)
 
     def _answer(
-        self, state: StoreState, claim: Claim, verdict: str, reason: str = "", nodes: tuple[int, ...] = ()
+        self,
+        state: StoreState,
+        claim: Claim,
+        verdict: str,
+        reason: str = "",
+        nodes: tuple[int, ...] = (),
+        unplaced: tuple[int, ...] = (),
     ) -> Decision:
         rows = tuple(state.image.capacity.node_row(node) for node in nodes)
         answer = ClaimAnswered(
@@ -336,90 +349,6 @@ class PlacementStore:
             reason,
             rows,
             state.sequence,
+            unplaced,
         )
         return Decision(messages=(answer,))
-
-    def _decline(self, state: StoreState, envelope: Envelope) -> Decision:
-        """Too late once it is granted; a promise whose victims still run is withdrawn."""
-        message = envelope.message
-        assert isinstance(message, DeclineAward)
-        row = state.image.attempts.row(message.workload, message.epoch)
-        if row is not None and row.phase != AttemptPhase.PROMISED:
-            return NOTHING
-        if row is not None and message.reason not in (Reason.WITHDRAWN, Reason.PROMISE_BROKEN):
-            return NOTHING  # An agent found no room for what another has been promised.
-        is_read = state.global_sequence >= message.award_sequence
-        if is_read and not state.awards.awards.stands(message.workload, message.epoch, self.region):
-            return NOTHING  # Declined and forgotten long ago: the queue waits for no word about it.
-        return Decision(
-            events=(AwardDeclined(message.workload, message.epoch, message.reason, message.award_sequence),)
-        )
-
-    # Attempts.
-
-    def _live(self, state: StoreState, workload: WorkloadId, epoch: int) -> AttemptRow | None:
-        row = state.image.attempts.row(workload, epoch)
-        return row if row is not None and row.phase.is_live else None
-
-    def _order_stop(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, OrderStop)
-        row = self._live(state, message.workload, message.epoch)
-        image, sender, now = state.image, envelope.sender, envelope.at
-        if row is None or row.stop_cause or not may_order(image.capacity, message, now):
-            return NOTHING
-        requester = "" if is_free(image.capacity, state.awards.awards, message) else sender
-        budget = budget_of(image.hardware)
-        if requester and image.destruction.spent(sender, now) >= budget:
-            is_told = image.destruction.is_told(sender, now)
-            return NOTHING if is_told else Decision(events=(DestructionHalted(sender, 1, budget),))
-        stop = StopOrdered(message.workload, message.epoch, message.cause, message.by, requester)
-        return Decision(events=(stop,))
-
-    def _started(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, RecordStarted)
-        row = self._live(state, message.workload, message.epoch)
-        if row is None or row.phase == AttemptPhase.STARTED:
-            return NOTHING
-        about = (message.workload, message.epoch)
-        control = state.image.control.row(*about)
-        tasks = control.tasks.items() if control is not None else ()
-        starting = [task for task, one in tasks if one.phase is TaskPhase.STARTING]
-        done = healed(control, *about, starting) if control is not None else []
-        return Decision(events=(GangStarted(*about), *done))
-
-    def _checkpoint(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, RecordCheckpoint)
-        row = self._live(state, message.workload, message.epoch)
-        if row is None or message.step <= row.saved_step:
-            return NOTHING
-        return Decision(events=(CheckpointCommitted(message.workload, message.epoch, message.step),))
-
-    def _end(self, state: StoreState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, RecordEnd)
-        held = state.image.capacity.holding(message.workload, message.epoch)
-        if held is None or not may_end(state.image, message):
-            return NOTHING
-        freed = gpu_milli_of(held.claim.jobs)
-        about = (message.workload, message.epoch)
-        ended = AttemptEnded(*about, message.cause, message.exit_code, freed, message.failed_nodes)
-        return Decision(events=(ended, *self._grants_after(state, about)))
-
-    def _grants_after(self, state: StoreState, ended: AttemptKey) -> list[Event]:
-        """Promises of which this was the last victim: granted in the same batch, or never, if a node was lost meanwhile."""
-        capacity = state.image.capacity
-        grants: list[Event] = []
-        for workload, epochs in capacity.promises.items():
-            for epoch, claim in epochs.items():
-                alive = [key for key in claim.victims if key != ended and capacity.holding(*key) is not None]
-                if ended not in claim.victims or alive:
-                    continue
-                is_open = all(capacity.is_open(node) for spread in claim.spreads for node in spread.nodes)
-                if is_open and fits_promised(claim, capacity):
-                    grants.append(ClaimGranted(workload, epoch, replace(claim, victims=()), is_merged=True))
-                else:
-                    grants.append(AwardDeclined(workload, epoch, Reason.PROMISE_BROKEN, claim.award_sequence))
-        return grants

@@ -101,6 +101,7 @@ def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None) -> ExecuteAw
         spec_revision=row.spec_revision,
         failures_max=row.spec.retry.task_failed,
         is_healing=row.is_healing,
+        is_incremental=row.spec.is_incremental,
     )
 
 

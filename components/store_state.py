@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from components.claim_disputes import Disputes
 from core.fact import Note
 from core.images import GlobalImage, RegionImage
 from core.nouns.ids import AttemptKey
@@ -56,5 +57,7 @@ class StoreState:
         self.sweep_at = at
         self.touched: deque[tuple[int, Sequence[int]]] = deque(maxlen=TOUCHED_MAX)
         """The nodes that each of the newest facts changed, by sequence."""
+        self.disputes = Disputes()
+        """Nodes over which agents and the store disagree."""
         self.headroom: Headroom | None = None
         """A memo: what is free in each zone of each pool (components/pool_records.py)."""

@@ -40,6 +40,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, Phase
 from core.placing.owners import Now, Owners, wants_alone
 from core.rules.claim import check_nodes, check_now, has_room, is_well_formed
+from core.rules.partial import may_be_partial
 
 
 class Violation(Struct, frozen=True):
@@ -367,6 +368,8 @@ def _check_attempt_fact(
     match event:
         case ClaimGranted():
             found = check_grant(event.claim, before, owners)
+            if any(event.unplaced) and not may_be_partial(event.claim):
+                found.append((2, f"{event.workload}.{event.epoch}: granted in part, and it is a gang"))
             row = before.attempts.row(event.workload, event.epoch)
             if row is not None and row.phase.value != "promised":
                 found.append((3, f"{event.workload}.{event.epoch}: granted again after {row.phase}"))

@@ -456,6 +456,8 @@ class Host(Generic[State]):
         for message in outgoing.messages:
             self.counts.told += 1
             if not isinstance(message, Answer):
+                if refusal := message.refusal:
+                    logger.info("claim_refused", host=self.component.name, **refusal)
                 self._say(message, "")
             elif outgoing.reply_to:
                 if isinstance(message, Refused):

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from core.events.control import ClaimRevised
 from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitted
 from core.events.region import AttemptEnded, AwardDeclined, CheckpointCommitted, ClaimGranted, GangStarted
 from core.fact import Fact
 from core.nouns.ids import RegionName, WorkloadId, region_of
 from core.nouns.instant import SECOND
 from core.nouns.limits import CLAIM_TRIES_MAX
-from core.nouns.placement import Claim
+from core.nouns.placement import Claim, moved
 from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Phase
@@ -30,6 +31,8 @@ class AttemptAccount(Struct):
     epoch: int
     claim: Claim
     granted_at: float
+    held_since: float = 0.0
+    """Since when it holds as much as it does."""
     started_at: float | None = None
     ended_at: float | None = None
     cause: str = ""
@@ -96,13 +99,18 @@ class Accounts:
                 self.submitted_at[workload] = at
             case ClaimGranted(workload=workload, epoch=epoch, claim=claim):
                 self._count_claim(claim.claim)
-                granted = AttemptAccount(region_of(fact.log), epoch, claim, at)
+                granted = AttemptAccount(region_of(fact.log), epoch, claim, at, held_since=at)
                 self.attempts.setdefault(workload, []).append(granted)
             case GangStarted(workload=workload, epoch=epoch):
                 self._start(workload, at)
                 for account in self._live(fact, workload, epoch):
                     account.started_at = at
                     account.make_safe(at)
+            case ClaimRevised(workload=workload, epoch=epoch, moves=moves, revision=revision):
+                for account in self._live(fact, workload, epoch):
+                    if any(min(move.node_from, move.node_to) < 0 <= move.task for move in moves):
+                        self._hold_until(account, at)
+                        account.claim = moved(account.claim, moves, revision)
             case CheckpointCommitted(workload=workload, epoch=epoch, step=step):
                 for account in self._live(fact, workload, epoch):
                     account.saved_step = step
@@ -114,11 +122,12 @@ class Accounts:
                 self._close(workload, phase, cause, at)
             case WorkloadCancelled(workload=workload):
                 self._close(workload, Phase.CANCELLED, EndCause.CANCELLED, at)
-            case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED):
-                self._claims += CLAIM_TRIES_MAX
-                self._conflicts += CLAIM_TRIES_MAX
+            case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED, tries=tries):
+                tries = tries or CLAIM_TRIES_MAX  # Earlier builds did not say.
+                self._claims += tries
+                self._conflicts += tries
                 self._given_up += 1
-                self._tries_max = max(self._tries_max, CLAIM_TRIES_MAX)
+                self._tries_max = max(self._tries_max, tries)
 
     def figures(self, at: float) -> dict[str, float]:
         """What it can say of a run that ends then (scenarios/expectations.py)."""
@@ -187,9 +196,14 @@ class Accounts:
             account.make_safe(at)
         elif account.counts_from is not None:
             self._lose(ended.cause, account.gpus * (at - account.counts_from))
-        self._held_seconds += account.gpus * (at - account.granted_at)
+        self._hold_until(account, at)
         workload = account.claim.workload
         self._safe_seconds[workload] = self._safe_seconds.get(workload, 0.0) + account.safe_work()
+
+    def _hold_until(self, account: AttemptAccount, at: float) -> None:
+        """It held as much as it does until now."""
+        self._held_seconds += account.gpus * (at - account.held_since)
+        account.held_since = at
 
     def _close(self, workload: WorkloadId, phase: Phase, cause: EndCause, at: float) -> None:
         """What a workload had saved that has not completed is of use to nobody."""

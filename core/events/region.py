@@ -49,6 +49,9 @@ class ClaimGranted(Event, frozen=True, tag="claim-granted"):
     claim: Claim
     is_merged: bool
     """The view was old, but the claim still fitted."""
+    unplaced: tuple[int, ...] = ()
+    """How many tasks of each job found no room, if any: the claim is of the others, whose ranks come first. These are placed
+    one by one, as those by which a job grows."""
 
 
 class AwardDeclined(Event, frozen=True, tag="award-declined"):
@@ -59,6 +62,12 @@ class AwardDeclined(Event, frozen=True, tag="award-declined"):
     epoch: int
     reason: str
     award_sequence: int
+    tries: int = 0
+    """Claims that its agent made; 0: none, or nobody said."""
+    conflict: str = ""
+    """Why the last of them that met a conflict was not granted."""
+    nodes: tuple[int, ...] = ()
+    """And on which nodes, the first of very many."""
 
 
 class GangStarted(Event, frozen=True, tag="gang-started"):

@@ -52,7 +52,7 @@ from core.nouns.operation import (
     job_and_rank,
     task_number,
 )
-from core.nouns.placement import Claim, nodes_of_ranks, numbers_in, runs_of
+from core.nouns.placement import Claim, jobs_wanted, nodes_of_ranks, numbers_in, runs_of
 from core.nouns.workload import EndCause, JobSpec, Kind
 
 FORGIVEN_AFTER: Nanoseconds = seconds(300)
@@ -247,7 +247,8 @@ class Control(Section):
         assert isinstance(event, ClaimGranted)
         claim = event.claim
         stands_alone = claim.kind == Kind.SERVICE
-        row = AttemptControl(claim.control, claim.tenant, claim.jobs, claim.spec_revision)
+        jobs = jobs_wanted(claim.jobs, event.unplaced)
+        row = AttemptControl(claim.control, claim.tenant, jobs, claim.spec_revision)
         row.saved_step = claim.resume_step
         if not stands_alone:
             row.nodes = runs_of({node for spread in claim.spreads for node in spread.nodes})

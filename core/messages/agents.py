@@ -1,6 +1,8 @@
 """What a broker, the queue and the store say to allocation agents, and how agents show that they are there."""
 
-from core.messages.base import Message
+from collections.abc import Mapping
+
+from core.messages.base import NOTHING_REFUSED, Message
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.nouns.ids import AgentName, ClaimId, RegionName, WorkloadId
 from core.nouns.placement import NodeRow
@@ -65,9 +67,19 @@ class ClaimAnswered(Message, frozen=True, tag="claim-answered"):
     """`granted`, `promised`, `conflict` or `refused`."""
     reason: str = ""
     rows: tuple[NodeRow, ...] = ()
-    """After a conflict: the current rows of the nodes claimed."""
+    """After a conflict, also about a part: the current rows of the nodes without room."""
     sequence: int = 0
     """Of the region's log: the rows hold from here on, and the agent catches up to it before it tries again."""
+    unplaced: tuple[int, ...] = ()
+    """Of a grant of a part: how many tasks of each job were not placed, for want of room on the nodes in `rows`."""
+
+    @property
+    def refusal(self) -> Mapping[str, str]:
+        """A claim that should never have been made, or comes too late."""
+        if self.verdict != "refused":
+            return NOTHING_REFUSED
+        told = {"workload": self.workload, "epoch": str(self.epoch), "agent": self.agent}
+        return {"claim": self.claim, "reason": self.reason, **told}
 
 
 MESSAGES: tuple[type[Message], ...] = (

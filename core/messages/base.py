@@ -1,13 +1,22 @@
 """What every message is, and the envelope in which a component hears one."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant
 
+NOTHING_REFUSED: Mapping[str, str] = {}
+
 
 class Message(Struct, frozen=True):
     """Said to another component. Its scope fields (bus/catalogue.py) give the subject; its tag is written by hand."""
+
+    @property
+    def refusal(self) -> Mapping[str, str]:
+        """What operators are told in a line when it is said, if it refuses something that no log remembers; empty: nothing."""
+        return NOTHING_REFUSED
 
 
 class Answer(Message, frozen=True):

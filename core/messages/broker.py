@@ -48,6 +48,8 @@ class ExecuteAward(Message, frozen=True, tag="execute-award"):
     failures_max: int = -1
     is_healing: bool = False
     """As in `SolicitBid`."""
+    is_incremental: bool = False
+    """Whether some of its tasks may be placed without the others."""
 
 
 class WithdrawAward(Message, frozen=True, tag="withdraw-award"):

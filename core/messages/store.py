@@ -22,6 +22,12 @@ class DeclineAward(Message, frozen=True, tag="decline-award"):
     epoch: int
     award_sequence: int
     reason: str
+    tries: int = 0
+    """Claims that its agent made; 0: none, or nobody said."""
+    conflict: str = ""
+    """Why the last of them that met a conflict was not granted."""
+    nodes: tuple[int, ...] = ()
+    """And on which nodes, the first of very many."""
 
 
 class RecordJoin(Message, frozen=True, tag="record-join"):

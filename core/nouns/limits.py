@@ -82,6 +82,19 @@ AWARD_SPAN: Nanoseconds = seconds(20)
 """After it the queue asks for its award back, until the region's log shows a grant or a decline."""
 CLAIM_TRIES_MAX = 10
 """Conflicts after which an agent gives an award back (Protean: up to 10, rarely needed)."""
+CLAIM_SPAN: Nanoseconds = seconds(10)
+"""From an agent's first claim for an award: a conflict after it is the last. Half of the time after which the queue asks for the
+award back, so that another agent or region can still be asked."""
+CONFLICT_NODES_MAX = 64
+"""Nodes that are named when an award is given back after conflicts."""
+DISPUTES_MAX = 3
+"""Claims refused on one node within `DISPUTE_SPAN`, though its agents had seen all that changed there, that close it (chosen: a
+third of the tries that one award has, so that the rest of them go elsewhere)."""
+DISPUTE_SPAN: Nanoseconds = seconds(60)
+DISPUTE_HOLD: Nanoseconds = seconds(300)
+"""For so long it stays closed: as long as between checks of nodes in quarantine."""
+DISPUTED_KEPT_MAX = 1_000
+"""Nodes of which such refusals are remembered."""
 CLASSES_MAX = 256
 """Classes of requests that an agent keeps worked out, for each pool (Protean: an LRU)."""
 CLASSES_FRESH = 16
@@ -287,6 +300,7 @@ assert OPEN_BID_SPAN > AUCTION_SPAN
 assert ISOLATION_MIN >= 2 * PRESENCE_INTERVAL
 assert PREPARED_SPAN > 2 * START_SPAN
 assert AWARD_SPAN > AWARD_SAY_AGAIN
+assert AWARD_SPAN > CLAIM_SPAN
 assert FACT_BYTES_MAX < MESSAGE_BYTES_MAX
 assert 2 * NUMBER_BYTES_MAX * CONTROLLED_TASKS_MAX < MESSAGE_BYTES_MAX // 2
 assert (
@@ -302,6 +316,7 @@ SETTINGS: dict[str, int] = {
     "auction_span": AUCTION_SPAN,
     "award_span": AWARD_SPAN,
     "ack_lease": ACK_LEASE,
+    "claim_span": CLAIM_SPAN,
     "claim_tries_max": CLAIM_TRIES_MAX,
     "destruction_min": DESTRUCTION_MIN,
     "destruction_share": DESTRUCTION_SHARE,

@@ -72,6 +72,8 @@ class ClosureKind(StrEnum):
     """It failed again and again, or reports that its hardware is ill."""
     SUSPECT = "suspect"
     """Its worker has missed beats."""
+    DISPUTED = "disputed"
+    """Agents claimed it again and again, and the store found no room there, though both had seen the same."""
 
     @property
     def empties(self) -> bool:

@@ -126,6 +126,8 @@ class Claim(Struct, frozen=True):
     """Of a task that stands alone, in a row, before the attempt fails as a whole; -1: it is started again for ever."""
     is_healing: bool = False
     """A failure of nodes ended its attempt before: it may take what pools keep in reserve."""
+    is_incremental: bool = False
+    """Whether some of its tasks may be granted without the others, which others came before."""
 
 
 def runs_of(nodes: Iterable[int]) -> tuple[tuple[int, int], ...]:
@@ -175,6 +177,16 @@ def moved_spreads(spreads: tuple[Spread, ...], moves: Sequence[TaskMove]) -> tup
 def _spread_of(count: dict[int, int]) -> Spread:
     nodes = sorted(node for node, tasks in count.items() if tasks)
     return Spread(tuple(nodes), tuple(count[node] for node in nodes))
+
+
+def jobs_wanted(jobs: tuple[JobSpec, ...], unplaced: Sequence[int]) -> tuple[JobSpec, ...]:
+    """The jobs of a grant with the tasks that found no room."""
+    if not unplaced:
+        return jobs
+    return tuple(
+        replace(job, tasks=job.tasks + more) if more else job
+        for job, more in zip(jobs, unplaced, strict=True)
+    )
 
 
 def gpu_milli_of(jobs: tuple[JobSpec, ...]) -> int:

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     UNKNOWN_NODE = "unknown_node"
     BAD_CLAIM = "bad_claim"
     TASK_TOO_LARGE = "task_too_large"
+    NODE_TOO_SMALL = "node_too_small"
     WRONG_GPU_TYPE = "wrong_gpu_type"
     TYPES_MIXED = "types_mixed"
     GPU_MEMORY_SHORT = "gpu_memory_short"
@@ -83,6 +84,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.TASK_TOO_LARGE: "One task needs more GPUs than the node has, even when it is empty.",
     Reason.WRONG_GPU_TYPE: "The node's GPUs are of no type that the job asks for.",
     Reason.TYPES_MIXED: "The claim puts tasks of one job on nodes of several types; they train together.",
+    Reason.NODE_TOO_SMALL: "The claim takes more of a node than that has, even when it is empty.",
     Reason.GPU_MEMORY_SHORT: "The node's GPUs have less memory than the job asks for, or nobody said how much.",
     Reason.WRONG_POOL: "The node belongs to a pool that does not take work of this kind.",
     Reason.WRONG_ZONE: "The node lies in none of the zones in which the job may run.",

@@ -137,6 +137,15 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
         return replace(self, gpu_type=gpu_type_of(node_type)[0], or_types=())
 
 
+class PlacementMode(StrEnum):
+    """What is placed of a workload for all of which there is no room, because others came first."""
+
+    GANG = "gang"
+    """Nothing."""
+    INCREMENTAL = "incremental"
+    """The tasks for which there is room; the others follow as those do by which a job grows."""
+
+
 class RetryLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """How often an attempt may be tried again, by cause. Preemption and node loss never count."""
 
@@ -161,6 +170,12 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """From SIGTERM to SIGKILL; zero means the plane's default."""
     control: ControlSpec = ControlSpec()
     """Who must agree before its tasks are touched."""
+    placement: PlacementMode = PlacementMode.GANG
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether some of its tasks may be placed without the others."""
+        return self.placement is PlacementMode.INCREMENTAL
 
     @property
     def shape(self) -> str:

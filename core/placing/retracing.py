@@ -16,7 +16,7 @@ from msgspec import Struct
 from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.nouns.ids import AttemptKey
-from core.nouns.placement import SEARCH, Claim
+from core.nouns.placement import SEARCH, Claim, Spread
 from core.nouns.reasons import Reason
 from core.placing.classes import INVALID, Plan, RequestClass
 from core.placing.extents import Extents
@@ -132,6 +132,7 @@ def retraced(
 
     image     of the region at the claim's `view.sequence`, with the sections that an agent folds
     plan_of   by which rules a pool is searched; None: as it is set
+    claim     of which a part may have been granted: its jobs are as it was chosen for
     victims   whom the claim was promised over, where that is known: the store spares whoever has ended meanwhile
     """
     view = claim.view
@@ -153,11 +154,22 @@ def retraced(
         return Retraced(Outcome.DIFFERENT, view.sequence, f"no place is found: {found}")
     choices = tuple(told[position] for position in sorted(told))
     why = ""
-    if found.spreads != claim.spreads:
+    if not _is_where_it_was_granted(claim, found.spreads):
         why = "other nodes are found"
     elif not set(victims or ()) <= set(found.victim_keys):
         why = "others are found to be pushed out"
     return Retraced(Outcome.DIFFERENT if why else Outcome.EQUAL, view.sequence, why, choices)
+
+
+def _is_where_it_was_granted(claim: Claim, found: Sequence[Spread]) -> bool:
+    """Whether these nodes are the claim's; of one of which a part was granted, whether that part is within them."""
+    if all(sum(spread.tasks) == job.tasks for job, spread in zip(claim.jobs, claim.spreads, strict=True)):
+        return tuple(found) == claim.spreads
+    for granted, chosen in zip(claim.spreads, found, strict=True):
+        there = dict(zip(chosen.nodes, chosen.tasks, strict=True))
+        if any(tasks > there.get(node, 0) for node, tasks in zip(granted.nodes, granted.tasks, strict=True)):
+            return False
+    return True
 
 
 def _owners_at(capacity: Capacity, claim: Claim) -> Owners:

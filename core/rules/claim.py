@@ -174,6 +174,15 @@ def nodes_without_room(claim: Claim, capacity: Capacity) -> tuple[int, ...]:
     return tuple(sorted(short))
 
 
+def is_beyond(claim: Claim, capacity: Capacity) -> bool:
+    """Whether the claim takes more of one of its nodes than that has, even when it is empty."""
+    for node, need in needs_of(claim).items():
+        total = Amount(capacity.gpu.total[node], capacity.cpu.total[node], capacity.memory.total[node])
+        if not total.covers(need):
+            return True
+    return False
+
+
 def has_room(
     capacity: Capacity,
     node: int,

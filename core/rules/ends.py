@@ -5,6 +5,7 @@ from core.images.control import AttemptControl, TaskPhase
 from core.messages.store import RecordEnd
 from core.nouns.operation import WHOLE
 from core.nouns.workload import EndCause
+from core.rules.operations import missing_tasks
 from core.rules.places import is_drained
 
 
@@ -28,7 +29,8 @@ def may_end(image: RegionImage, message: RecordEnd) -> bool:
 
 
 def is_completed(control: AttemptControl) -> bool:
-    """Whether each of the tasks that stand alone has done its work."""
-    return all(
+    """Whether each of the tasks that stand alone has done its work; those that found no place yet have not."""
+    are_done = all(
         task.phase is TaskPhase.GONE and task.cause == EndCause.COMPLETED for task in control.tasks.values()
     )
+    return are_done and not missing_tasks(control)

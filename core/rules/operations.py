@@ -27,6 +27,7 @@ from core.nouns.operation import (
     Outcome,
     TaskMove,
     job_and_rank,
+    task_number,
 )
 from core.nouns.workload import EndCause
 from core.rules.destruction import HEALTH
@@ -56,6 +57,16 @@ def tasks_meant(row: AttemptControl, kind: OperationKind, tasks: tuple[int, ...]
         task in row.tasks or (kind is OperationKind.START and _is_wanted(row, task)) for task in tasks
     )
     return tuple(dict.fromkeys(tasks)) if known else None
+
+
+def missing_tasks(row: AttemptControl) -> list[int]:
+    """Tasks that its jobs should have and of which nothing is known here, ascending: of what grew, or was placed in part."""
+    return [
+        number
+        for job, spec in enumerate(row.jobs)
+        for number in range(task_number(job, 0), task_number(job, spec.tasks))
+        if number not in row.tasks
+    ]
 
 
 def _is_wanted(row: AttemptControl, task: int) -> bool:

@@ -54,6 +54,8 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
     fewest = -1 if spec.kind == Kind.SERVICE else 0  # -1: for ever, for tasks that stand alone
     if spec.retry.task_failed < fewest or spec.retry.start_failed < 0:
         found.append("retry: counts must not be negative")
+    if spec.is_incremental and spec.kind != Kind.SERVICE:
+        found.append(f"placement: the tasks of kind {spec.kind} start together, so they are placed together")
     found.extend(_problems_of_token("tenant", spec.tenant))
     found.extend(_problems_of_control(spec.control))
     is_controlled = spec.kind == Kind.SERVICE and bool(spec.control.controller)

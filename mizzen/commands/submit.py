@@ -124,6 +124,8 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
     ]
     if spec.control != ControlSpec():
         lines.append(("control", control_text(spec)))
+    if spec.is_incremental:
+        lines.append(("placement", "incremental: some of its tasks may start before the others have a place"))
     for job in spec.jobs:
         lines += [("", ""), *_lines_of(job)]
     for called, text in lines:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.operation import ControlSpec
-from core.nouns.workload import NEVER, JobSpec, Kind, RetryLimits, WorkloadSpec
+from core.nouns.workload import NEVER, JobSpec, Kind, PlacementMode, RetryLimits, WorkloadSpec
 from core.rules.submission import problems_of
 from mizzen.jobs.origins import Trail, located
 from mizzen.jobs.parts import (
@@ -44,6 +44,7 @@ __all__ = ["Job", "JobFileError", "load_job", "read_job"]
 
 OF_WORKLOAD = (
     "name", "jobs", "tenant", "priority", "kind", "regions", "max_duration", "retry", "checkpoint", "control",
+    "placement",
 )  # fmt: skip
 OF_RETRY = ("task_failed", "start_failed")
 OF_CHECKPOINT = ("dir", "every", "grace")
@@ -126,6 +127,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
         max_duration=top.read("max_duration", one(span_of), NEVER),
         grace=NEVER if checkpoint is None else _grace(checkpoint),
         control=_control(top.section("control", OF_CONTROL), kind),
+        placement=top.read("placement", one(_placement), _DEFAULTS.placement),
     )
 
 
@@ -177,11 +179,20 @@ def _retry(retry: Section | None, kind: Kind) -> RetryLimits:
 
 
 def _kind(text: str) -> Kind:
-    if text in list(Kind):
-        return Kind(text)
-    hint = nearest(text, list(Kind))
-    named = f"did you mean {hint}?" if hint else f"there are {', '.join(Kind)}"
-    raise Unreadable(f"{shown(text)} is no kind of work; {named}")
+    return Kind(_word_of(text, list(Kind), "kind of work"))
+
+
+def _placement(text: str) -> PlacementMode:
+    return PlacementMode(_word_of(text, list(PlacementMode), "way to place it"))
+
+
+def _word_of(text: str, words: Sequence[str], what: str) -> str:
+    """One of these words. Raises Unreadable."""
+    if text in words:
+        return text
+    hint = nearest(text, words)
+    named = f"did you mean {hint}?" if hint else f"there are {', '.join(words)}"
+    raise Unreadable(f"{shown(text)} is no {what}; {named}")
 
 
 def _around(top: Section, folder: Path) -> Around:

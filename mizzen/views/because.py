@@ -41,7 +41,7 @@ from mizzen.views.fact_lines import tag_of
 from mizzen.views.reading import facts_about
 from mizzen.views.sentences import sentence_of
 from mizzen.views.story import Attempt, Story, Telling
-from mizzen.views.texts import cause_text, nodes_text
+from mizzen.views.texts import cause_text, conflict_text, nodes_text
 
 LATELY_MAX = 8
 """Facts that are told of what runs; `mizzen log` has them all."""
@@ -143,7 +143,9 @@ def _of_the_region(attempt: Attempt, facts: list[Fact]) -> list[Link]:
         links.append(_link(ended, text))
     declined = _last(facts, AwardDeclined)
     if declined is not None:
-        links.append(_link(declined, f"{attempt.region} will not start it: {attempt.declined}"))
+        met = conflict_text(attempt.region, attempt.tries, attempt.conflict, attempt.conflict_nodes)
+        text = f"{attempt.region} will not start it: {attempt.declined}{met}"
+        links.append(_link(declined, text))
     stop = _last(facts, StopOrdered)
     if stop is not None:
         for_whom = f" for {attempt.stopped_for}" if attempt.stopped_for else ""

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bus.port import Bus
 from core.events.region import ClaimGranted, ClaimPromised
 from core.fact import Fact
 from core.images import RegionImage
 from core.nouns.ids import AttemptKey, LogName, RegionName, region_log
-from core.nouns.placement import Claim
+from core.nouns.placement import Claim, jobs_wanted
 from core.placing.placer import SECTIONS
 from core.placing.retracing import (
     BEST,
@@ -84,7 +85,9 @@ def _claim_of(attempt: Attempt, facts: Iterable[Fact]) -> tuple[Claim, tuple[Att
         if fact.log != region_log(attempt.region) or not isinstance(event, (ClaimPromised, ClaimGranted)):
             continue
         if event.epoch == attempt.epoch:
-            return event.claim, event.claim.victims
+            unplaced = event.unplaced if isinstance(event, ClaimGranted) else ()
+            # It was chosen for all of its tasks.
+            return replace(event.claim, jobs=jobs_wanted(event.claim.jobs, unplaced)), event.claim.victims
     return None
 
 

@@ -28,6 +28,7 @@ class State(StrEnum):
     DRAINING = "draining"
     DRAINED = "drained"
     SUSPECT = "suspect"
+    DISPUTED = "disputed"
     OPEN = "open"
 
 
@@ -72,6 +73,8 @@ class NodeState(Struct, frozen=True):
                 return State.MAINTENANCE
             case ClosureKind.SUSPECT:
                 return State.SUSPECT
+            case ClosureKind.DISPUTED:
+                return State.DISPUTED
         return State.DRAINED if self.is_empty else State.DRAINING
 
 
@@ -141,7 +144,10 @@ def _closed_by(image: RegionImage, source: str, closure: Closure) -> Iterable[tu
 
 
 _HARDNESS = {kind: place for place, kind in enumerate(
-    (ClosureKind.QUARANTINE, ClosureKind.MAINTENANCE, ClosureKind.DRAIN, ClosureKind.SUSPECT)
+    (
+        ClosureKind.QUARANTINE, ClosureKind.MAINTENANCE, ClosureKind.DRAIN, ClosureKind.SUSPECT,
+        ClosureKind.DISPUTED,
+    )
 )}  # fmt: skip
 
 

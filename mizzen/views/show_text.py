@@ -14,6 +14,7 @@ from mizzen.views.texts import (
     asker_text,
     blame_text,
     columns_text,
+    conflict_text,
     control_text,
     instant_text,
     nodes_text,
@@ -97,8 +98,15 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
 
 def _touched(attempt: Attempt) -> str:
     """What happened to single tasks of an attempt, and to a gang while it kept its place; empty if nothing did."""
+    if attempt.declined and attempt.tries:
+        met = conflict_text(attempt.region, attempt.tries, attempt.conflict, attempt.conflict_nodes)
+        return f"attempt {attempt.epoch}: {attempt.declined}{met}"
     counts = (("down", attempt.tasks_down), ("started again", attempt.restarts))
     told = ", ".join(f"{what} {count}" for what, count in counts if count)
+    if attempt.tasks_unplaced:
+        whole = attempt.tasks_placed + attempt.tasks_unplaced
+        placed = f"{attempt.tasks_placed} of {whole} tasks have a place, and the others are looking for one"
+        told = f"{placed}; {told}" if told else placed
     if attempt.operations_asked:
         operations = f"operations asked for {attempt.operations_asked}, over {attempt.operations_done}"
         told = f"{told}; {operations}" if told else operations

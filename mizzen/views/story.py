@@ -88,10 +88,19 @@ class Attempt(Struct):
     ended_at: int = 0
     declined: str = ""
     declined_at: int = 0
+    tries: int = 0
+    """Claims that were made before it was declined; 0: none, or nobody said."""
+    conflict: str = ""
+    """Why the last of them that met a conflict was not granted."""
+    conflict_nodes: tuple[int, ...] = ()
     closed_as: str = ""
     """What the workload was from then on."""
     tasks_down: int = 0
     """How often one of its tasks that stand alone failed."""
+    tasks_placed: int = 0
+    """That hold room."""
+    tasks_unplaced: int = 0
+    """That others left no room for at the grant, and that have had none since."""
     restarts: int = 0
     """How often one was started again, or the gang where it was."""
     operations_asked: int = 0
@@ -248,7 +257,6 @@ def _add(attempt: Attempt, fact: Fact) -> None:
     match fact.event:
         case ClaimPromised() | ClaimGranted() as event:
             claim = event.claim
-            is_granted = isinstance(event, ClaimGranted)
             promised = attempt.placement
             attempt.placement = Placement(
                 claim=claim.claim,
@@ -261,12 +269,15 @@ def _add(attempt: Attempt, fact: Fact) -> None:
                 jobs=tuple(job.name for job in claim.jobs),
                 spreads=claim.spreads,
             )
-            if is_granted:
+            if isinstance(event, ClaimGranted):
                 attempt.granted_at = fact.at
+                attempt.tasks_placed = sum(job.tasks for job in claim.jobs)
+                attempt.tasks_unplaced = sum(event.unplaced)
             else:
                 attempt.promised_at = fact.at
-        case AwardDeclined(reason=reason):
+        case AwardDeclined(reason=reason, tries=tries, conflict=conflict, nodes=nodes):
             attempt.declined, attempt.declined_at = reason, fact.at
+            attempt.tries, attempt.conflict, attempt.conflict_nodes = tries, conflict, nodes
         case GangStarted():
             attempt.started_at = fact.at
         case CheckpointCommitted(step=step):
@@ -281,6 +292,9 @@ def _add(attempt: Attempt, fact: Fact) -> None:
         case ClaimRevised(moves=moves):
             again = (min(move.node_from, move.node_to) >= 0 or move.task == WHOLE for move in moves)
             attempt.restarts += sum(again)
+            came = sum(move.node_from < 0 <= move.node_to for move in moves)
+            attempt.tasks_placed += came - sum(move.node_to < 0 for move in moves)
+            attempt.tasks_unplaced = max(0, attempt.tasks_unplaced - came)
             if attempt.placement is not None:
                 attempt.placement.spreads = moved_spreads(attempt.placement.spreads, moves)
         case OperationsRequested(tasks=tasks):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from core.nouns.instant import MILLISECOND, SECOND
+from core.nouns.placement import runs_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Blame, EndCause, Kind, WorkloadSpec
 from core.rules.destruction import USER
@@ -70,6 +71,17 @@ def nodes_text(region: str, runs: Sequence[tuple[int, int]]) -> str:
     if len(runs) == 1 and runs[0][0] == runs[0][1]:
         return f"{region}-{runs[0][0]}"
     return f"{region}-[{numbers_text(runs)}]"
+
+
+def conflict_text(region: str, tries: int, conflict: str, nodes: Sequence[int]) -> str:
+    """What came of claims before an award was given back: `, after 10 tries, the last met conflict on eu-[0,3]`; or nothing."""
+    if not tries:
+        return ""
+    text = f", after {tries} {'try' if tries == 1 else 'tries'}"
+    if conflict:
+        where = f" on {nodes_text(region, runs_of(nodes))}" if nodes else ""
+        text += f", the last met {conflict}{where}"
+    return text
 
 
 def numbers_text(runs: Sequence[tuple[int, int]]) -> str:

@@ -5,7 +5,7 @@ import random
 from msgspec.structs import replace
 
 from core.nouns.instant import Nanoseconds, seconds
-from core.nouns.workload import Emulation, Kind, RetryLimits, WorkloadSpec
+from core.nouns.workload import Emulation, Kind, PlacementMode, RetryLimits, WorkloadSpec
 from scenarios.fleet import FleetSpec
 from scenarios.parts import NotNegative, Positive
 from scenarios.workload import Workload, draw_region, draw_tenant
@@ -17,6 +17,8 @@ class Services(Workload, frozen=True):
     tasks: Positive = 4
     gpus: Positive = 1
     """Of one task."""
+    is_incremental: bool = False
+    """Whether tasks for which there is room start without the others, where others of the service came too late for theirs."""
     stop_seconds: NotNegative = 5.0
     """From the order to stop until a task has left."""
 
@@ -43,5 +45,6 @@ class Services(Workload, frozen=True):
             kind=Kind.SERVICE,
             priority=self.draw_priority(dice),
             retry=RetryLimits(task_failed=-1),
+            placement=PlacementMode.INCREMENTAL if self.is_incremental else PlacementMode.GANG,
         )
         return self._controlled(spec)

@@ -120,6 +120,13 @@ def test_who_is_asked_before_tasks_are_touched() -> None:
     assert ControlSpec("x") == read(with_line("control: {controller: x, strict: false}")).control
 
 
+def test_service_that_is_content_with_a_part() -> None:
+    """L1: whole or nothing, unless the file says otherwise."""
+    assert read(with_line("kind: service\nplacement: incremental")).is_incremental
+    assert not read(with_line("kind: service\nplacement: gang")).is_incremental
+    assert not read(with_line("kind: service")).is_incremental
+
+
 def test_retries_of_a_service() -> None:
     """Its tasks are started again for ever, unless the file says how often."""
     assert RetryLimits(-1, 5) == read(with_line("kind: service")).retry
@@ -250,6 +257,8 @@ LINES = {
     "kind: service\ncontrol: {max_unavailable: 100001}": "control.max_unavailable: 100001 is not between 0 and 100000",
     "control: {isolation: 1m}": "control.isolation: only strict work stops by itself",
     "control: {strict: true, isolation: 1s}": "control.isolation: it is not between 10 s and 86400 s",
+    "placement: incremental": "placement: the tasks of kind training start together, so they are placed together",
+    "placement: partly": "placement: partly is no way to place it; there are gang, incremental",
     "control: {strict: maybe}": "control.strict: maybe is neither true nor false",
     "tenant: a.b": "tenant: use 1 to 128 letters, digits, '_' and '-'",
     "tasks: 0": "tasks: 0 is not between 1 and 100000",

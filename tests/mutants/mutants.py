@@ -62,7 +62,7 @@ MUTANTS = (
         (
             Edit(
                 "components/placement_store.py",
-                '            return self._answer(state, claim, "conflict", reason, tuple(sorted({*short, *forbidden})))\n',
+                "            return state.disputes.with_them(judged, claim, nodes, capacity, state.image.hardware, now)\n",
                 "            return NOTHING\n",
             ),
         ),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from bus.errors import AskTimedOut
@@ -13,11 +14,12 @@ from core.effects import KeepFence
 from core.events.log import LogOpened
 from core.events.queue import RegionAdded
 from core.fact import NO_LOG, Fact
-from core.messages.base import LogHeard, Message, Refused
+from core.messages.agents import ClaimAnswered
+from core.messages.base import Envelope, LogHeard, Message, Refused
 from core.messages.broker import StopAttempt
 from core.messages.logs import FactsTold, HeadTold
 from core.messages.queue import Acknowledged, SubmitWorkload
-from core.nouns.ids import GLOBAL_LOG
+from core.nouns.ids import GLOBAL_LOG, AgentName, ClaimId, WorkloadId
 from core.nouns.instant import MILLISECOND, SECOND, Instant, Nanoseconds, after, seconds
 from core.nouns.limits import (
     FACT_BYTES_MAX,
@@ -34,9 +36,11 @@ from store.chain import chain
 from store.errors import AppendFailed, LogFull
 from store.memory_disk import Fate
 from store.port import Row
+from tests.builders import EU
 from tests.runtime.aids import (
     START,
     Counter,
+    CounterState,
     Deeds,
     DueSet,
     Place,
@@ -369,6 +373,30 @@ async def test_unexpected_messages_are_counted(place: Place) -> None:
     assert 1 == keeper.host.counts.unexpected
     assert before == keeper.host.counts.decided
     assert [("unexpected_message", "SubmitWorkload")] == [(line["event"], line["message"]) for line in lines]
+
+
+class Refuser(Counter):
+    """Says that a claim is refused whenever it decides anything."""
+
+    def decide(self, state: CounterState, envelope: Envelope) -> Decision:
+        """What a counter decides, and that."""
+        decision = super().decide(state, envelope)
+        refused = ClaimAnswered(
+            EU, AgentName("a0"), WorkloadId("w-1"), 2, ClaimId("c"), "refused", "bad_claim"
+        )
+        granted = replace(refused, verdict="granted", reason="")
+        return replace(decision, messages=(*decision.messages, granted, refused))
+
+
+@virtual
+async def test_refused_claims_are_told_in_a_line(place: Place) -> None:
+    """No log remembers them: operators read who claimed what, and why it was refused."""
+    await place.keep(Refuser())
+    with capture_logs() as lines:
+        await place.ask(how_many())
+    (told,) = (line for line in lines if line["event"] == "claim_refused")
+    wanted = {"claim": "c", "workload": "w-1", "epoch": "2", "agent": "a0", "reason": "bad_claim"}
+    assert wanted.items() <= told.items()
 
 
 @virtual

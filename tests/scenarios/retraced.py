@@ -11,7 +11,7 @@ from core.events.region import ClaimGranted, ClaimPromised
 from core.fact import Fact
 from core.images import RegionImage
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, LogName
-from core.nouns.placement import Claim
+from core.nouns.placement import Claim, jobs_wanted
 from core.placing.placer import SECTIONS
 from core.placing.retracing import Outcome, Unit, retraced
 from runtime.virtual_loop import VirtualLoop
@@ -74,7 +74,8 @@ def grants_in(log: LogName, facts: Iterable[Fact]) -> list[Grant]:
             promised[event.workload, event.epoch] = event.claim.victims
         elif isinstance(event, ClaimGranted):
             victims = promised.get((event.workload, event.epoch), ())
-            found.append(Grant(log, fact.sequence, event.claim, victims))
+            claim = replace(event.claim, jobs=jobs_wanted(event.claim.jobs, event.unplaced))
+            found.append(Grant(log, fact.sequence, claim, victims))
     return found
 
 

@@ -1,0 +1,54 @@
+"""Which part of a claim fits now, where its tasks are of use without each other.
+
+source    Omega: an incremental transaction applies the claims that pass and returns the rest (spec/protean-parsync.md §3.1)
+"""
+
+from collections.abc import Container
+
+from msgspec.structs import replace
+
+from core.images.capacity import Capacity
+from core.nouns.placement import Claim, Spread
+from core.nouns.quantities import Amount
+from core.nouns.workload import Kind
+from core.rules.claim import has_room
+from core.rules.devices import part_of
+
+
+def may_be_partial(claim: Claim) -> bool:
+    """Whether a part of it may be granted: its tasks stand alone, its user said so, and nobody has to end for it."""
+    return claim.is_incremental and claim.kind == Kind.SERVICE and not claim.victims
+
+
+def part_that_fits(
+    claim: Claim, capacity: Capacity, forbidden: Container[int]
+) -> tuple[Claim, tuple[int, ...]] | None:
+    """The claim of the tasks for which there is room, and how many of each job there is none for.
+
+    forbidden   nodes that may take none of it
+    returns     None when some job would have no task at all: its workload would be without it
+    """
+    kept: list[dict[int, int]] = [{} for _ in claim.jobs]
+    taken: dict[int, tuple[Amount, list[int]]] = {}
+    for job, (spec, spread) in enumerate(zip(claim.jobs, claim.spreads, strict=True)):
+        part = part_of(spec.need.gpu_milli)
+        for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+            if node in forbidden or not capacity.is_open(node):
+                continue
+            need, parts = taken.get(node, (Amount(), []))
+            count = 0
+            while count < tasks:
+                more, with_part = need.plus(spec.need), [*parts, part] if part else parts
+                if not has_room(capacity, node, more, with_part):
+                    break
+                need, parts, count = more, with_part, count + 1
+            taken[node] = need, parts
+            if count:
+                kept[job][node] = count
+    counts = [sum(found.values()) for found in kept]
+    if not all(counts):
+        return None
+    jobs = tuple(replace(job, tasks=count) for job, count in zip(claim.jobs, counts, strict=True))
+    spreads = tuple(Spread(tuple(found), tuple(found.values())) for found in kept)
+    unplaced = tuple(job.tasks - count for job, count in zip(claim.jobs, counts, strict=True))
+    return replace(claim, jobs=jobs, spreads=spreads), unplaced
