@@ -6,6 +6,7 @@ A plan is a file that people read, keep and execute later, so a field that this 
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.nouns.ids import AttemptKey, RegionName, WorkloadId
 from core.nouns.operation import WHOLE
@@ -97,8 +98,10 @@ class Wholeness(Struct, frozen=True, forbid_unknown_fields=True):
     free_racks: int
     """All nodes of them are free."""
     free_gpus: int
+    whole_gpus: int
+    """Of these, those on free nodes."""
     stranded_gpus: int
-    """Of these, those whose nodes lack the CPUs or the memory that tasks here ask for a GPU on average."""
+    """Of the free ones, those whose nodes lack the CPUs or the memory that tasks here ask for a GPU on average."""
     largest_gangs: dict[str, int]
     """GPUs of the largest gang that one node holds, and that whole free nodes of one rack, pod or zone hold."""
 
@@ -120,6 +123,8 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     after: Wholeness
     stays: dict[str, int]
     """Why nodes, or racks, that are partly used do not come free, and how many each."""
+    summary: dict[str, float] = {}
+    """`moves`, `destroyed_gpu_seconds`, and `gpus_freed_per_move`: GPUs more on whole free nodes, by move."""
     version: int = PLAN_VERSION
 
     @property
@@ -131,3 +136,11 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     def destroyed(self) -> int:
         """GPU-seconds of work that all of them cost."""
         return sum(freed.destroyed for freed in self.freed)
+
+    def summed_up(self) -> "Plan":
+        """With its summary."""
+        moves = len(self.moves)
+        more = self.after.whole_gpus - self.before.whole_gpus
+        per_move = round(more / moves, 2) if moves else 0.0
+        found = {"moves": moves, "destroyed_gpu_seconds": self.destroyed, "gpus_freed_per_move": per_move}
+        return replace(self, summary=found)

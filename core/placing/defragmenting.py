@@ -60,7 +60,7 @@ def planned(
         wholeness_of(image.capacity, gpu_type),
         wholeness_of(search.opened(), gpu_type),
         search.stays(),
-    )
+    ).summed_up()
 
 
 class _Search:

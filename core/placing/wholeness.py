@@ -70,7 +70,8 @@ def wholeness_of(capacity: Capacity, gpu_type: str = "") -> Wholeness:
     for (_, extent, *_), gpus in held.items():
         largest[str(extent)] = max(largest[str(extent)], gpus)
     free_racks = sum(whole.issuperset(mine) for mine in racks.values())
-    return Wholeness(len(nodes), len(racks), len(whole), free_racks, free_gpus, stranded, largest)
+    on_whole = sum(capacity.gpu.total[node] for node in sorted(whole)) // MILLI
+    return Wholeness(len(nodes), len(racks), len(whole), free_racks, free_gpus, on_whole, stranded, largest)
 
 
 def _zones(capacity: Capacity) -> dict[int, tuple[str, str]]:
