@@ -17,6 +17,7 @@ from core.images.capacity import Capacity
 from core.nouns.defragmentation import Freed, Freeing, Immovable, Plan
 from core.nouns.ids import RegionName
 from core.nouns.instant import Instant
+from core.nouns.operation import WHOLE
 from core.nouns.placement import Spread
 from core.placing.pool_set import request_of
 from core.placing.sketch import Mover, MoverId, Sketch, movers_of
@@ -233,7 +234,8 @@ class _Search:
         if spreads is not None:
             self._stands(mover, spreads)
             return mover, at, spreads
-        if is_first and all(self.unit_of.get(node) == unit for node in self._nodes_of(mover.id)):
+        is_all_there = all(self.unit_of.get(node) == unit for node in self._nodes_of(mover.id))
+        if is_first and is_all_there and mover.task == WHOLE:
             self._homeless.add(shape)
         return None
 

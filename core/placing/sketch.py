@@ -20,14 +20,15 @@ from core.nouns.ids import AttemptKey, LogName, WorkloadId
 from core.nouns.instant import SECOND, Instant
 from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import WHOLE, TaskMove, job_and_rank
-from core.nouns.placement import Claim, Spread, gpu_milli_of, runs_of
+from core.nouns.placement import Claim, Spread, gpu_milli_of, nodes_of_ranks, runs_of
 from core.nouns.reasons import Reason
-from core.nouns.workload import EndCause, JobSpec, Kind
+from core.nouns.workload import EndCause, Extent, JobSpec, Kind
+from core.placing.extents import pod_of_rack
 from core.placing.overlay import Overlay
 from core.placing.owners import OF_OWNERS
 from core.placing.picking import Choice
 from core.placing.placer import SECTIONS, Placer
-from core.placing.pool_set import Asker, asker_of
+from core.placing.pool_set import Asker, asker_of, request_of
 from core.rules.claim import has_room
 from core.rules.devices import part_of
 from core.rules.placement.errors import RuleFailed
@@ -152,6 +153,12 @@ class Sketch:
         self.image = RegionImage.decode(image.encode(SECTIONS), SECTIONS)
         self.placer = Placer.of(self.image, Overlay())
         self._sequence = 0
+        self._zone_of = {
+            node: group.zone
+            for row in self.capacity.workers.values()
+            for group in row.inventory.groups
+            for node in group.numbers()
+        }
         self._left: dict[MoverId, WorkloadId] = {}
         """Under which names room is held that has been left."""
 
@@ -228,9 +235,35 @@ class Sketch:
                 if mover.task == WHOLE:
                     found = pools.find(jobs, mover.asker, choice)
                     return None if isinstance(found, Reason) else found
-                return pools.find_each(jobs[0], mover.asker, choice) or None
+                alone = pools.find_each(jobs[0], mover.asker, choice)
+                return alone if alone and self.keeps_together(mover, alone[0].nodes[0]) else None
         except RuleFailed:
             return None
+
+    def keeps_together(self, mover: Mover, node: int) -> bool:
+        """Whether a task that stands alone, which is nowhere now, lies there as its job's topology asks, or no worse than it did.
+
+        An agent that moves a single task does not look at the others.
+        """
+        held = self.capacity.holding(*mover.key)
+        assert held is not None, mover.key
+        job = mover.claim.jobs[job_and_rank(mover.task)[0]]
+        others = nodes_of_ranks(held.claim.spreads[job_and_rank(mover.task)[0]])
+        was, will = [*others, mover.spreads[0].nodes[0]], [*others, node]
+        most = job.topology.tasks_per_node
+        if most and will.count(node) > max(most, was.count(mover.spreads[0].nodes[0])):
+            return False
+        packed, spread = job.topology.pack, request_of(job, mover.asker).spread
+        if packed and len(self._units(packed, will)) > len(self._units(packed, was)):
+            return False
+        return not spread or len(self._units(spread, will)) >= len(self._units(spread, was))
+
+    def _units(self, extent: Extent, nodes: Iterable[int]) -> set[object]:
+        """Racks, pods or zones in which these are."""
+        if extent is Extent.ZONE:
+            return {self._zone_of[node] for node in nodes}
+        racks = {self.capacity.rack[node] for node in nodes}
+        return set(racks) if extent is Extent.RACK else {pod_of_rack(rack) for rack in racks}
 
     def _revise(self, mover: Mover, move: TaskMove) -> None:
         held = self.capacity.holding(*mover.key)

@@ -117,7 +117,13 @@ def refusal_of(sketch: Sketch, mover: Mover, spreads: Sequence[Spread]) -> str:
         fits = may_move_to(node, mover.claim, job, now) and has_room(
             capacity, node, job.need, (part,) if part else ()
         )
-        return "" if fits else f"{name} has no room on node {node} any more"
+        if not fits:
+            return f"{name} has no room on node {node} any more"
+        return (
+            ""
+            if sketch.keeps_together(mover, node)
+            else f"{name} would lie on node {node} as its job does not want it"
+        )
     claim = replace(mover.claim, spreads=tuple(spreads), victims=())
     if not is_well_formed(claim) or check_nodes(claim, capacity) is not None:
         return f"{name} may not lie as the plan says"

@@ -27,8 +27,8 @@ from tests.builders import EU, EU_LOG, a_claim, attempt
 from tests.components.regional import Region, Start
 
 CONTROLLED = ControlSpec(controller="shards", unavailable_max=1)
-SERVICE = replace(a_claim("w-1", placed={0: 1, 2: 1}, gpus=2, kind=Kind.SERVICE), control=CONTROLLED)
-"""Two tasks of two GPUs, on two nodes of eight."""
+SERVICE = replace(a_claim("w-1", placed={0: 1, 1: 1}, gpus=2, kind=Kind.SERVICE), control=CONTROLLED)
+"""Two tasks of two GPUs, on two nodes of one rack, with eight each."""
 
 
 def agrees(request: TaskControlRequest) -> Iterable[Ack]:

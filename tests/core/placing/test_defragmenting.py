@@ -81,10 +81,29 @@ def test_tasks_of_a_service_move_one_by_one() -> None:
     region = Scattered(3)
     service = region.run({0: 1, 1: 1, 2: 1}, 2, kind=Kind.SERVICE)
     plan = plan_of(region)
-    assert 0 == plan.destroyed
-    assert {service} == {move.workload for move in plan.moves}
-    assert 2 == len({move.task for move in plan.moves})
-    assert 2 == plan.after.free_nodes
+    (move,) = plan.moves
+    assert (service, 0, 1) == (move.workload, plan.destroyed, plan.after.free_nodes)
+    assert {0, 1} == {*move.nodes(), move.spreads_to[0].nodes[0]}  # Two racks it has, and two it keeps.
+
+
+@pytest.mark.parametrize(
+    ("topology", "moves"),
+    [
+        (Topology(pack=Extent.ZONE), 1),
+        (Topology(pack=Extent.ZONE, spread=Extent.RACK), 0),
+        (Topology(pack=Extent.RACK, tasks_per_node=1), 0),
+        (Topology(pack=Extent.RACK), 1),
+    ],
+)
+def test_tasks_that_stand_alone_lie_as_their_job_wants(topology: Topology, moves: int) -> None:
+    """P30: one that moves keeps to what its job asks of where its tasks lie to each other, the others counted."""
+    region = Scattered(2)
+    job = replace(a_job(2, 2), topology=topology)
+    if topology.spread:
+        region = Scattered(4)
+    places = a_spread({0: 1, 2: 1} if topology.spread else {0: 1, 1: 1})
+    region.start(a_claim("w-90", jobs=(job,), spreads=(places,), kind=Kind.SERVICE))
+    assert moves == len(plan_of(region).moves)
 
 
 def test_no_more_comes_free_than_was_asked_for() -> None:
