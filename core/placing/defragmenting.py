@@ -19,6 +19,7 @@ from core.nouns.ids import RegionName
 from core.nouns.instant import Instant
 from core.nouns.operation import WHOLE
 from core.nouns.placement import Spread
+from core.nouns.workload import JobSpec
 from core.placing.pool_set import request_of
 from core.placing.sketch import Mover, MoverId, Sketch, movers_of
 from core.placing.wholeness import is_unused, nodes_with_gpus, racks_of, wholeness_of
@@ -168,7 +169,10 @@ class _Search:
 
     def _takes_free_ones(self, mover: Mover) -> bool:
         """Whether all of it is too large to lie beside anything: it would take as many nodes as it leaves."""
-        return all(job.need.gpu_milli > self._most.get(job.node_type, 0) for job in mover.jobs)
+        return all(job.need.gpu_milli > self._most_for(job) for job in mover.jobs)
+
+    def _most_for(self, job: JobSpec) -> int:
+        return max((milli for node_type, milli in self._most.items() if job.takes(node_type)), default=0)
 
     def _emptied_by(self, movers: frozenset[MoverId]) -> int:
         """How many are free once these are gone: at least the one for which it is asked."""

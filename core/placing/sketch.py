@@ -241,17 +241,17 @@ class Sketch:
             return None
 
     def keeps_together(self, mover: Mover, node: int) -> bool:
-        """Whether a task that stands alone, which is nowhere now, lies there as its job's topology asks, or no worse than it did.
+        """Whether a job's tasks, with one that is nowhere now there, lie as its topology asks, or no worse than before all moves.
 
         An agent that moves a single task does not look at the others.
         """
         held = self.capacity.holding(*mover.key)
         assert held is not None, mover.key
-        job = mover.claim.jobs[job_and_rank(mover.task)[0]]
-        others = nodes_of_ranks(held.claim.spreads[job_and_rank(mover.task)[0]])
-        was, will = [*others, mover.spreads[0].nodes[0]], [*others, node]
+        position, _ = job_and_rank(mover.task)
+        job, lay = mover.claim.jobs[position], mover.claim.spreads[position]
+        was, will = nodes_of_ranks(lay), [*nodes_of_ranks(held.claim.spreads[position]), node]
         most = job.topology.tasks_per_node
-        if most and will.count(node) > max(most, was.count(mover.spreads[0].nodes[0])):
+        if most and will.count(node) > max(most, *lay.tasks):
             return False
         packed, spread = job.topology.pack, request_of(job, mover.asker).spread
         if packed and len(self._units(packed, will)) > len(self._units(packed, was)):
