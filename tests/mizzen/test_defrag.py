@@ -34,8 +34,8 @@ def test_plan_is_shown_with_before_and_after() -> None:
     text = "\n".join(lines)
     assert ["free", "nodes", "of", "4", "0", "3"] in [line.split() for line in lines]
     assert ["largest", "gang", "in", "a", "zone", "0", "24"] in [line.split() for line in lines]
-    assert "FREES  MOVES           GPUS  FROM  TO    LOST  ASKS" in text
-    assert "  eu-1   w-2                2  eu-1  eu-0   124  -" in text
+    assert "FREES  MOVES          GPUS  FROM  TO    LOST  ASKS" in text
+    assert "  eu-1   w-2               2  eu-1  eu-0   124  -" in text
 
 
 def test_empty_plan_says_why() -> None:
