@@ -111,6 +111,7 @@ ROUTES: dict[type[Message], Route] = {
     control.RevisionAnswered: AGENT,
     control.PlaceTasks: AGENT,
     nodes.DrainNodes: STORE,
+    nodes.LiftDrain: STORE,
     nodes.UndrainNodes: STORE,
     nodes.PlanMaintenance: STORE,
     nodes.CancelMaintenance: STORE,

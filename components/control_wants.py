@@ -27,7 +27,7 @@ from core.nouns.operation import (
 )
 from core.nouns.placement import numbers_in
 from core.nouns.workload import EndCause
-from core.rules.destruction import HEALTH
+from core.rules.destruction import DEFRAGMENTATION, HEALTH
 from core.rules.operations import gives_way, is_called_for, missing_tasks
 
 
@@ -122,6 +122,7 @@ class _Leaving:
             closure = self._image.capacity.closures[source]
             deadline = _deadline(self._image, source, closure, self.now)
             by = f"operator:{closure.by}" if closure.by else str(closure.kind)
+            by = DEFRAGMENTATION if closure.lasts else by
             self._wanted[source] = Wanted(OperationKind.MOVE, closure.reason, source, deadline, by)
         return self._wanted[source]
 

@@ -27,6 +27,7 @@ from core.messages.nodes import (
     CancelMaintenance,
     CloseNodes,
     DrainNodes,
+    LiftDrain,
     MoveMaintenance,
     NodesAnswered,
     OpenNodes,
@@ -38,6 +39,7 @@ from core.messages.nodes import (
 from core.messages.store import RecordJoin, RecordLoss, RecordReturn
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.limits import (
+    DEFRAGMENTATION_SPAN_MAX,
     MAINTENANCE_AHEAD_MAX,
     MAINTENANCE_LEAD_MAX,
     MAINTENANCE_SPAN_MAX,
@@ -50,7 +52,7 @@ from core.nouns.maintenance import ClosureKind, MaintenancePhase, Scope, ScopeKi
 from core.nouns.operation import DRAIN, MAINTENANCE, OperationKind, OperationPhase
 from core.nouns.placement import numbers_in, runs_of
 from core.nouns.reasons import Reason
-from core.rules.places import nodes_in
+from core.rules.places import is_vacant, lifts_itself, nodes_in
 
 QUARANTINE = "quarantine"
 SUSPICION = "suspicion"
@@ -72,6 +74,7 @@ HEARD_OF_NODES: tuple[type[Message], ...] = (
     RecordReturn,
     DrainNodes,
     UndrainNodes,
+    LiftDrain,
     PlanMaintenance,
     CancelMaintenance,
     MoveMaintenance,
@@ -92,6 +95,7 @@ class NodeRecords:
             RecordReturn: self._return,
             DrainNodes: self._drain,
             UndrainNodes: self._undrain,
+            LiftDrain: self._lift,
             PlanMaintenance: self._plan,
             CancelMaintenance: self._cancel,
             MoveMaintenance: self._move,
@@ -173,10 +177,15 @@ class NodeRecords:
         wrong = _too_long(message.reason, message.by)
         if message.deadline > MAINTENANCE_AHEAD_MAX:
             wrong.append("deadline: it is a year ahead at most")
+        if not 0 <= message.lasts <= DEFRAGMENTATION_SPAN_MAX:
+            wrong.append("lasts: it must not be negative, and a day is the most")
         if wrong:
             return refused(Reason.INVALID, tuple(wrong))
         if message.revision != maintenance.revision:
             return refused(Reason.SUPERSEDED, (f"revision: it is {maintenance.revision} now",))
+        newest = max(state.image.capacity.changed[node] for node in nodes)
+        if 0 < message.sequence < newest:
+            return refused(Reason.SUPERSEDED, (f"sequence: one of them changed at {newest}",))
         source = f"{DRAIN}{maintenance.drains + 1}"
         closed = NodesClosed(
             source,
@@ -187,6 +196,7 @@ class NodeRecords:
             message.by,
             # Whoever named nodes meant these alone; of any other scope more may join.
             scope=message.scope if message.scope.kind is not ScopeKind.NODE else None,
+            lasts=message.lasts,
         )
         if is_too_large(closed):
             return refused(Reason.TOO_LARGE, (SCATTERED,))
@@ -220,6 +230,22 @@ class NodeRecords:
         names = ",".join(dict.fromkeys(event.source for event in events))
         revision = maintenance.revision + len(events)
         return Decision(tuple(events), (NodesAnswered(names, count, revision),))
+
+    def _lift(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, LiftDrain)
+        capacity = state.image.capacity
+        if not lifts_itself(capacity, message.drain, envelope.at):
+            return NOTHING  # Somebody came back to it, or its follower's clock is ahead of ours.
+        closure = capacity.closures[message.drain]
+        is_free = all(is_vacant(capacity, node) for node in numbers_in(closure.nodes))
+        why = "its nodes are free" if is_free else "its time is over"
+        return Decision(
+            tuple(
+                NodesOpened(message.drain, closure.kind, runs, why)
+                for runs in _parts(numbers_in(closure.nodes))
+            )
+        )
 
     # Maintenance.
 

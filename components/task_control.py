@@ -28,9 +28,10 @@ from core.events.control import (
     NodesOpened,
     ScopeJoined,
 )
-from core.events.region import AttemptEnded
+from core.events.region import AttemptEnded, NodesReturned
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, RegionImage
+from core.images.capacity import Capacity
 from core.images.control import AttemptControl
 from core.images.maintenance import MaintenanceRow
 from core.messages.base import Envelope, Message, Woken
@@ -46,7 +47,7 @@ from core.messages.control import (
     ShowControllers,
     TaskControlResponse,
 )
-from core.messages.nodes import MoveMaintenance
+from core.messages.nodes import LiftDrain, MoveMaintenance
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, LogName, RegionName, TenantName, region_log
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import (
@@ -61,6 +62,7 @@ from core.nouns.maintenance import MaintenancePhase
 from core.nouns.operation import Answer, BegunBy, OperationPhase, Outcome
 from core.nouns.placement import numbers_in
 from core.rules.operations import counts, is_overdue, is_stale, may_begin, within_limits
+from core.rules.places import lifts_itself
 
 ControllerKey = tuple[TenantName, str]
 
@@ -94,7 +96,7 @@ class ControllerHeard(Note, frozen=True):
 
 
 class Watched(Note, frozen=True):
-    """A maintenance was looked at; it is looked at again then, if at all."""
+    """A maintenance, or a drain that lifts itself, was looked at; it is looked at again then, if at all."""
 
     maintenance: str
     again_at: Instant | None
@@ -198,7 +200,10 @@ class TaskControl:
         match event:
             case MaintenancePlanned(maintenance=name) | MaintenanceMoved(maintenance=name):
                 state.maintenance_due.put(name, now)
+            case AttemptEnded() | ClaimRevised() | NodesReturned():
+                self._look_at_drains(state, now)
             case NodesClosed(nodes=nodes) | NodesOpened(nodes=nodes) | ScopeJoined(nodes=nodes):
+                self._look_at_drains(state, now)
                 state.closing = closing_of(state.image)
                 self._look_at_all_on(state, set(numbers_in(nodes)), now)
         workload, epoch = getattr(event, "workload", None), getattr(event, "epoch", 0)
@@ -210,6 +215,12 @@ class TaskControl:
             state.attempts_due.put((workload, epoch), now)
         elif isinstance(event, AttemptEnded):
             self._drop(state, (workload, epoch))
+
+    def _look_at_drains(self, state: ControlState, now: Instant) -> None:
+        """Those that lift themselves."""
+        for name, closure in state.image.capacity.closures.items():
+            if closure.lasts:
+                state.maintenance_due.put(name, now)
 
     def _look_at_all_on(self, state: ControlState, nodes: set[int], now: Instant) -> None:
         for workload, epoch, held in state.image.capacity.live():
@@ -269,6 +280,7 @@ class TaskControl:
                 state.attempts_due.put((workload, epoch), at)
             for name in image.maintenance.rows:
                 state.maintenance_due.put(name, at)
+            self._look_at_drains(state, at)
         self._look_at_all_rows(state, at)
 
     # Controllers.
@@ -343,11 +355,12 @@ class TaskControl:
             events.extend(asked)
             events.append(Attended(key, again_at))
         for name in state.maintenance_due.passed(now):
-            planned = state.image.maintenance.rows.get(name)
-            again_at = None
+            planned, keepers = state.image.maintenance.rows.get(name), self._keepers(state, now)
             if planned is not None:
-                move, again_at = self._next_phase(name, planned, self._keepers(state, now), now)
-                messages.extend(move)
+                move, again_at = self._next_phase(name, planned, keepers, now)
+            else:
+                move, again_at = self._lift(state.image.capacity, name, keepers, now)
+            messages.extend(move)
             events.append(Watched(name, again_at))
         return Decision(tuple(events), tuple(messages))
 
@@ -366,6 +379,17 @@ class TaskControl:
         if at > keepers:
             return [], after(now, Nanoseconds(at - keepers))
         return [MoveMaintenance(self.region, name, phase)], after(now, COMMAND_SAY_AGAIN)
+
+    def _lift(
+        self, capacity: Capacity, drain: str, keepers: Instant, now: Instant
+    ) -> tuple[list[Message], Instant | None]:
+        """A drain for defragmentation: lifted once its nodes are free, or its time is over. Before, whatever leaves them is heard."""
+        closure = capacity.closures.get(drain)
+        if closure is None or not closure.lasts:
+            return [], None
+        if lifts_itself(capacity, drain, keepers):
+            return [LiftDrain(self.region, drain)], after(now, COMMAND_SAY_AGAIN)
+        return [], after(now, Nanoseconds(closure.at + closure.lasts - keepers))
 
     def _look(
         self, state: ControlState, key: AttemptKey, now: Instant

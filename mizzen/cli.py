@@ -79,6 +79,11 @@ app.command("mizzen.commands.undrain:undrain", name="undrain", help="Let drained
 app.command(
     "mizzen.commands.maintain:maintain", name="maintain", help="Plan work on nodes, and see how far it is."
 )
+app.command(
+    "mizzen.commands.defrag:defrag",
+    name="defrag",
+    help="Plan moves that free whole nodes or racks, and have them made.",
+)
 app.command("mizzen.commands.log:log", name="log", help="Tell the facts of a log.")
 app.command("mizzen.commands.replay:replay", name="replay", help="Fold a log anew, and tell its digest.")
 app.command("mizzen.commands.state:state", name="state", help="Tell what a log came to, as JSON.")

@@ -17,12 +17,15 @@ from core.messages.nodes import (
     ReleaseNodes,
     UndrainNodes,
 )
+from core.nouns.defragmentation import Freeing, Plan
 from core.nouns.ids import AttemptKey, RegionName, region_log
-from core.nouns.instant import seconds
+from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind
 from core.nouns.placement import numbers_in
 from core.nouns.reasons import Reason
+from core.placing.defragmenting import SECTIONS, planned
+from core.rules.placement.eviction_cost import told_until
 from scenarios.users import Users
 
 OPERATOR = "olga"
@@ -70,6 +73,25 @@ class Operators:
         return await self._ask(
             region, lambda image: UndrainNodes(region, scope, image.maintenance.revision, OPERATOR)
         )
+
+    async def free(self, region: RegionName, freeing: Freeing, lasts: float) -> tuple[Plan, str]:
+        """Plan moves that free whole nodes or racks, and ask for all of them. Returns the drain's name too; empty: there was none."""
+        for _ in range(TRIES_MAX):
+            image, sequence = await self._image_at(region, *SECTIONS)
+            now = max((told_until(held) for _, _, held in image.capacity.live()), default=0)
+            made = planned(image, region, sequence, Instant(now), freeing)
+            nodes = tuple(str(node) for freed in made.freed for node in freed.nodes)
+            if not nodes:
+                return made, ""
+            scope, revision = Scope(ScopeKind.NODE, nodes), image.maintenance.revision
+            reason = f"to free whole {freeing}"
+            answer = await self._users.insist(
+                DrainNodes(region, scope, reason, revision, 0, OPERATOR, seconds(lasts), sequence)
+            )
+            if isinstance(answer, NodesAnswered):
+                return made, answer.source
+            await self._users.world.sleep(LOOK_AGAIN_SECONDS)
+        return made, ""
 
     async def plan(
         self,

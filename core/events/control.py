@@ -193,6 +193,9 @@ class NodesClosed(Event, frozen=True, tag="nodes-closed"):
     """Of a quarantine: a passed check opens them again. Otherwise an operator does."""
     scope: Scope | None = None
     """Of a drain: how the nodes were named, for those that join later. None when they were named one by one: none will."""
+    lasts: int = 0
+    """Of a drain that is for defragmentation: nanoseconds from now after which it lifts itself, or before, once all its nodes
+    are free. 0: somebody lifts it."""
 
 
 class NodesOpened(Event, frozen=True, tag="nodes-opened"):

@@ -95,6 +95,8 @@ class Closure(Struct):
     """By node, where each has its own reason: in quarantine, or suspected."""
     scope: Scope | None = None
     """Of a drain: how its nodes were named."""
+    lasts: int = 0
+    """Of a drain that is for defragmentation: nanoseconds from then after which it lifts itself; 0: somebody lifts it."""
 
 
 class Columns(Struct):
@@ -307,7 +309,7 @@ class Capacity(Section):
         closure = Closure(
             event.kind, runs_of([*before, *fresh]), event.reason, fact.at, event.deadline, event.by
         )
-        closure.scope = event.scope
+        closure.scope, closure.lasts = event.scope, event.lasts
         if not event.kind.empties:
             closure.each = known.each if known else {}
             row = ClosedNode(fact.at, event.reason, event.until_checked)

@@ -16,6 +16,17 @@ class DrainNodes(Message, frozen=True, tag="drain-nodes"):
     deadline: int = 0
     """Nanoseconds after which the rest is stopped; 0: never unasked."""
     by: str = ""
+    lasts: int = 0
+    """For defragmentation: nanoseconds after which it lifts itself, or before, once all its nodes are free; 0: somebody lifts it."""
+    sequence: int = 0
+    """Of the region's log, as who asks saw it: if one of the nodes changed since, it is refused as superseded. 0: never."""
+
+
+class LiftDrain(Message, frozen=True, tag="lift-drain"):
+    """A drain for defragmentation has come to its end: its nodes are free, or its time is over."""
+
+    region: RegionName
+    drain: str
 
 
 class UndrainNodes(Message, frozen=True, tag="undrain-nodes"):
@@ -120,6 +131,7 @@ class RecordDomainLoss(Message, frozen=True, tag="record-domain-loss"):
 
 MESSAGES: tuple[type[Message], ...] = (
     DrainNodes,
+    LiftDrain,
     UndrainNodes,
     PlanMaintenance,
     CancelMaintenance,

@@ -213,6 +213,11 @@ SCOPE_NAMES_MAX = 4_096
 """Nodes or racks that one drain or maintenance names; whoever means more names the domain or the zone."""
 MAINTENANCE_AHEAD_MAX: Nanoseconds = seconds(366 * 24 * 3600)
 """How far ahead a window may be planned."""
+DEFRAGMENTATION_SPAN: Nanoseconds = seconds(1800)
+"""How long nodes that are to come free whole are kept closed for it, unless somebody says another span: whoever has not agreed to
+move by then stays, and the nodes take work again. Chosen, not measured: a few checkpoint intervals.
+"""
+DEFRAGMENTATION_SPAN_MAX: Nanoseconds = seconds(24 * 3600)
 ACK_LEASE: Nanoseconds = seconds(120)
 """An acknowledgement that was not followed within it is void, and asked for again: much may have changed."""
 STUCK_SPAN: Nanoseconds = seconds(900)

@@ -16,6 +16,8 @@ USER = "user:"
 """What a user asks for its own work is for the work's own limits to pace."""
 HEALTH = "health"
 """The requester of replacements for tasks that are not up: as long as they stop nothing, they cost nothing."""
+DEFRAGMENTATION = "defragmentation"
+"""The requester of moves that free whole nodes or racks: it has one budget, however many people ask for them."""
 
 
 BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED)

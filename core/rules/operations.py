@@ -30,7 +30,7 @@ from core.nouns.operation import (
     task_number,
 )
 from core.nouns.workload import EndCause
-from core.rules.destruction import HEALTH
+from core.rules.destruction import DEFRAGMENTATION, HEALTH
 from core.rules.places import drains_of
 
 OF_GANGS = (
@@ -253,6 +253,8 @@ def within_limits(row: AttemptControl, numbers: list[int]) -> list[int]:
 
 def cause_of(operation: OperationRow) -> EndCause:
     """Why a gang ends by this operation."""
+    if operation.requester == DEFRAGMENTATION:
+        return EndCause.MOVED
     if operation.source.startswith(DRAIN):
         return EndCause.DRAINED
     if operation.source.startswith(MAINTENANCE):

@@ -4,8 +4,10 @@ from core.images.capacity import Capacity, Closure
 from core.images.maintenance import Maintenance
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName
+from core.nouns.instant import Instant
 from core.nouns.limits import NODE_NUMBERS_MAX
 from core.nouns.maintenance import ClosureKind, MaintenancePhase, Scope, ScopeKind
+from core.nouns.placement import numbers_in
 
 NUMBER_LENGTH_MAX = len(str(NODE_NUMBERS_MAX))
 
@@ -90,6 +92,22 @@ def drains_of(capacity: Capacity, node: int) -> list[Closure]:
         and closure.kind is ClosureKind.DRAIN
         and any(first <= node <= last for first, last in closure.nodes)
     ]
+
+
+def is_vacant(capacity: Capacity, node: int) -> bool:
+    """Whether the node is there, and nothing is held on it."""
+    columns = (capacity.gpu, capacity.cpu, capacity.memory)
+    return not capacity.is_lost[node] and all(one.free[node] == one.total[node] for one in columns)
+
+
+def lifts_itself(capacity: Capacity, drain: str, now: Instant) -> bool:
+    """Whether a drain for defragmentation has come to its end: all its nodes are vacant, or its time is over."""
+    closure = capacity.closures.get(drain)
+    if closure is None or not closure.lasts:
+        return False
+    return closure.at + closure.lasts <= now or all(
+        is_vacant(capacity, node) for node in numbers_in(closure.nodes)
+    )
 
 
 def _number(name: str) -> list[int]:

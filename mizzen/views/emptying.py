@@ -83,6 +83,8 @@ class Progress(Struct, frozen=True):
     workloads: tuple[WorkloadId, ...]
     """Of those that are to leave."""
     racks: tuple[RackRow, ...]
+    lifts_at: int = 0
+    """When a drain for defragmentation lifts itself, though its nodes are not free."""
 
     @property
     def is_done(self) -> bool:
@@ -149,7 +151,8 @@ def _words_of(planned: MaintenanceRow | None, closure: Closure | None) -> dict[s
         }
     assert closure is not None
     words = {"work": "", "phase": "", "reason": closure.reason, "by": closure.by, "since": closure.at}
-    return {**words, "notice_at": 0, "starts_at": 0, "ends_at": 0}
+    lifts_at = closure.at + closure.lasts if closure.lasts else 0
+    return {**words, "notice_at": 0, "starts_at": 0, "ends_at": 0, "lifts_at": lifts_at}
 
 
 def _is_to_leave(row: LeavingRow) -> bool:

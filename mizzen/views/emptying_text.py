@@ -169,7 +169,8 @@ def _story(progress: Progress, now: Instant) -> str:
     what = f"{progress.work} work planned" if progress.work else "drained"
     by = f" by {progress.by}" if progress.by else ""
     lasts = f", for {short_text(progress.ends_at - progress.starts_at)}" if progress.starts_at else ""
-    return f"{where}{lasts}; {what} {short_text(now - progress.since)} ago{by}: {_reason(progress)}"
+    lifts = f"; lifts itself in {short_text(max(0, progress.lifts_at - now))}" if progress.lifts_at else ""
+    return f"{where}{lasts}; {what} {short_text(now - progress.since)} ago{by}: {_reason(progress)}{lifts}"
 
 
 def _reason(progress: Progress) -> str:

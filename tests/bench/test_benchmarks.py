@@ -38,6 +38,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         pytest.param("ack_latency", ["p99_ms", "operations_per_s"], marks=pytest.mark.slow),
         ("bus", ["request_p50_ratio", "messages_per_s"]),
+        pytest.param("defrag", ["plan_cpu_seconds", "freed_share"], marks=pytest.mark.slow),
         ("simulate", ["messages_per_s"]),
         ("simulate_faults", ["hour_seconds", "messages_per_s"]),
         ("start", ["single_p50_ms", "single_p99_ms", "gang_p50_ms", "real_p50_ms", "burst_per_s"]),

@@ -15,6 +15,7 @@ from core.messages.nodes import (
     CancelMaintenance,
     CloseNodes,
     DrainNodes,
+    LiftDrain,
     MoveMaintenance,
     OpenNodes,
     PlanMaintenance,
@@ -46,6 +47,9 @@ def nodes_are_worked_on(machine: Machine[Any]) -> None:
     machine.hear(SetPool(EU, "training", PoolSettings(), 1, "olga"))
     machine.hear(DrainNodes(EU, NODE_0, "its fan rattles", 0, 0, "olga"))
     machine.hear(UndrainNodes(EU, NODE_0, 1, "olga"))
+    free = Scope(ScopeKind.NODE, ("9",))
+    machine.hear(DrainNodes(EU, free, "to free nodes", 2, 0, "olga", lasts=seconds(60)))
+    machine.hear(LiftDrain(EU, "d-2"))
     for number in range(2):
         span = seconds(60)
         planned = PlanMaintenance(

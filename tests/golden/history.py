@@ -209,6 +209,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
             7_200 * SECOND,
             "olga",
             scope=Scope(ScopeKind.NODE, ("0",)),
+            lasts=14_400 * SECOND,
         ),
     ),
     (
