@@ -106,6 +106,12 @@ CLAIM_SAY_AGAIN: Nanoseconds = seconds(1)
 PROMISE_SPAN: Nanoseconds = seconds(120)
 """How long a claim over victims may wait for them to stop."""
 
+# Prices.
+DEMAND_SHAPES_MAX = 512
+"""Shapes of tasks that are counted: four times what the public trace with the most has (127); the least counted makes room."""
+DEMAND_COUNTED_MAX = 100_000
+"""Tasks that are counted before every count is halved, so that what was asked for long ago fades (chosen: ten public traces)."""
+
 # Attempts.
 COMMAND_SAY_AGAIN: Nanoseconds = seconds(2)
 START_SPAN: Nanoseconds = seconds(60)
