@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
+from components.price_records import HEARD_OF_PRICES, PriceRecords
 from components.run_records import HEARD_OF_RUNS, RunRecords, healed
 from components.store_state import ClaimJudged, ClaimWaits, StoreState, Swept, WaitingClaim
 from components.task_records import HEARD_OF_TASKS, TaskRecords
@@ -86,6 +87,7 @@ class PlacementStore:
         RecordEnd,
         *HEARD_OF_NODES,
         *HEARD_OF_POOLS,
+        *HEARD_OF_PRICES,
         *HEARD_OF_TASKS,
         *HEARD_OF_RUNS,
     )
@@ -107,6 +109,7 @@ class PlacementStore:
             RecordEnd: self._end,
             **NodeRecords().deciders,
             **PoolRecords().deciders,
+            **PriceRecords().deciders,
             **TaskRecords().deciders,
             **RunRecords(region).deciders,
         }
