@@ -230,7 +230,7 @@ ERRORS = {
     ),
     ("regions: 2, nodes: 20", "regions: {eu: {nodes: 2, wings: 1}}"): (
         "3:34: fleet.regions.eu.wings: there is no field `wings`; there are agents, cpu_slots, gpu_memory, gpu_type, "
-        "gpus_per_node, island, nodes, nodes_per_rack, planner, pool, power_domains, this_machine, workers, zones"
+        "gpus_per_node, island, nodes, nodes_per_rack, pool, power_domains, this_machine, workers, zones"
     ),
     ("regions: 2, nodes: 20", "regions: {eu: {nodes: 2, gpu_type: H100}}, nodes: 3"): (
         "3:52: fleet.nodes: regions that are named say this themselves, each for itself"
