@@ -283,6 +283,8 @@ TASKS_MAX = 100_000
 NAMED_ZONES_MAX = 100
 RULES_LENGTH_MAX = 1024
 """Characters that say by which rules a pool is searched: all rules at once are a third of it."""
+TYPICAL_SHAPES_MAX = 256
+"""In a mix: the widest of the public lists has 127, and each shape costs a fact some 60 bytes and a decision a microsecond."""
 PROGRAM_GPU_MILLI_MIN = 50
 """Of a task that is a process: a node of 8 devices then runs 160 at most. Each costs its worker 1 to 8 ms to start, in which
 it hears nobody, and 8 MB for its runner."""
