@@ -33,10 +33,9 @@ from core.nouns.limits import (
     PRICES_SAID_MAX,
     PRICES_SPAN,
 )
-from core.nouns.pricing import PricingProblem
 from core.nouns.solved_from import SolvedFrom
+from core.pricing.problem import PricingProblem, problem_of
 from core.rules.repricing import is_old
-from core.rules.supply import problem_of
 
 SECTIONS = ("capacity", "prices")
 
@@ -230,10 +229,9 @@ class Planner:
             demand.arrived,
             state.queue_sequence,
             state.sequences[region],
-            sum(one.nodes * one.total.gpu_milli for one in problem.classes),
-            sum(one.free.gpu_milli for one in problem.classes),
+            problem.gpu_milli,
         )
-        if not problem.shapes or not now.gpu_milli or not is_old(image.prices.solved_from, now):
+        if not problem.mix or not now.gpu_milli or not is_old(image.prices.solved_from, now):
             return Looked(region), None
         return SolveBegun(region, image.prices.revision, now), problem
 

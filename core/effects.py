@@ -3,7 +3,7 @@
 from core.component import Effect
 from core.messages.workers import PrepareTasks
 from core.nouns.ids import RegionName, ShareKey
-from core.nouns.pricing import PricingProblem
+from core.pricing.problem import PricingProblem
 
 
 class FindTasks(Effect, frozen=True):

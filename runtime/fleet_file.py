@@ -100,7 +100,7 @@ class FleetFile(Struct, frozen=True, forbid_unknown_fields=True):
 
     regions: Annotated[dict[Name, RegionSpec], Meta(min_length=1)]
     fleet: Name = field(default=FLEET)
-    planner: bool = False
+    planner: bool = True
     """Whether prices are solved for, by which pools of the default rule set are searched."""
 
 

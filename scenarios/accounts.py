@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from core.events.prices import PricesSet
 from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitted
 from core.events.region import AttemptEnded, AwardDeclined, CheckpointCommitted, ClaimGranted, GangStarted
 from core.fact import Fact
@@ -87,6 +88,7 @@ class Accounts:
         """Of workloads that have not ended."""
         self._preemptions = 0
         self._claims = self._conflicts = 0
+        self._prices = 0
 
     def take(self, fact: Fact, at: float) -> None:
         """A fact that became durable then."""
@@ -113,6 +115,8 @@ class Accounts:
                 self._close(workload, phase, cause, at)
             case WorkloadCancelled(workload=workload):
                 self._close(workload, Phase.CANCELLED, EndCause.CANCELLED, at)
+            case PricesSet():
+                self._prices += 1
             case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED):
                 self._claims += CLAIM_TRIES_MAX
                 self._conflicts += CLAIM_TRIES_MAX
@@ -139,6 +143,7 @@ class Accounts:
             "attempts_per_workload": granted / max(1, len(self.attempts)),
             "preemptions": float(self._preemptions),
             "conflicts_share": self._conflicts / self._claims if self._claims else 0.0,
+            "prices": float(self._prices),
         }
 
     def _waits(self, at: float) -> list[float]:

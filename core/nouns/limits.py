@@ -111,8 +111,6 @@ DEMAND_SHAPES_MAX = 512
 """Shapes of tasks that are counted: four times what the public trace with the most has (127); the least counted makes room."""
 DEMAND_COUNTED_MAX = 100_000
 """Tasks that are counted before every count is halved, so that what was asked for long ago fades (chosen: ten public traces)."""
-PRICED_SHAPES_MAX = 256
-"""Shapes that prices tell apart: twice what the public trace with the most has."""
 PRICES_LEVELS_MAX = 8
 """Levels of demand for which prices were solved: three are."""
 PRICES_LOOK: Nanoseconds = seconds(30)
@@ -304,7 +302,7 @@ WORKER_NODES_MAX = 50_000
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
 assert PRESENCE_SILENCE_MAX > 5 * PRESENCE_INTERVAL
 assert OPEN_BID_SPAN > AUCTION_SPAN
-assert PRICED_SHAPES_MAX <= DEMAND_SHAPES_MAX
+assert TYPICAL_SHAPES_MAX <= DEMAND_SHAPES_MAX
 assert ISOLATION_MIN >= 2 * PRESENCE_INTERVAL
 assert PREPARED_SPAN > 2 * START_SPAN
 assert AWARD_SPAN > AWARD_SAY_AGAIN

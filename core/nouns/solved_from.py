@@ -13,6 +13,4 @@ class SolvedFrom(Struct, frozen=True):
     sequence: int = 0
     """Of the region's own log, as far as it was read."""
     gpu_milli: int = 0
-    """Of all its nodes."""
-    gpu_free_milli: int = 0
-    """What was neither held nor ending, lost or promised, on nodes that were open."""
+    """Of all its nodes that were open."""

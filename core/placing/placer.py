@@ -86,8 +86,8 @@ class Placer:
         owners: Owners | None = None,
     ) -> "Placer":
         """Of a region, as its settings say it is searched, or by other rules. The image has the sections `SECTIONS`."""
-        pools = image.pools
-        plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules))
+        pools, known = image.pools, image.prices
+        plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules, known.prices))
         return cls(image.capacity, overlay, plan_of, image.maintenance, pools.of, owners)
 
     # What changed.

@@ -1,6 +1,6 @@
 """When a region's prices are old, and whether new ones are well formed."""
 
-from core.nouns.limits import PRICED_SHAPES_MAX, PRICES_LEVELS_MAX
+from core.nouns.limits import PRICES_LEVELS_MAX, TYPICAL_SHAPES_MAX
 from core.nouns.mix import WEIGHT
 from core.nouns.prices import MICRO, Prices
 from core.nouns.quantities import MILLI
@@ -12,10 +12,9 @@ FIRST, SECOND, EVERY = 100, 300, 850
 source    packing studied on the public traces, where the demand was learned from what had arrived: these figures gave within 0.3
           points what the whole demand known from the beginning gave; every 400 gave the same
 """
-FREE_PART = 4
-"""One in so many of a region's GPUs were taken or given back since (chosen: prices are solved for the room that there was)."""
 GREW_PART = 20
-"""One in so many came or went."""
+"""One in so many of a region's GPUs have come or gone since (chosen: prices are solved for all nodes that are open, whatever
+runs on them)."""
 
 
 def next_arrived(arrived: int) -> int:
@@ -29,16 +28,14 @@ def is_old(known: SolvedFrom, now: SolvedFrom) -> bool:
         return True
     if not known.sequence:
         return False
-    grown = abs(now.gpu_milli - known.gpu_milli)
-    freed = abs(now.gpu_free_milli - known.gpu_free_milli)
-    return GREW_PART * grown >= max(1, known.gpu_milli) or FREE_PART * freed >= max(1, known.gpu_milli)
+    return GREW_PART * abs(now.gpu_milli - known.gpu_milli) >= max(1, known.gpu_milli)
 
 
 def problems_of(prices: Prices) -> list[str]:
     """Every one of them, each with its field."""
     found, shapes = [], prices.mix.shapes
-    if not 0 < len(shapes) <= PRICED_SHAPES_MAX:
-        found.append(f"mix: it has {len(shapes)} shapes, and 1 to {PRICED_SHAPES_MAX} are wanted")
+    if not 0 < len(shapes) <= TYPICAL_SHAPES_MAX:
+        found.append(f"mix: it has {len(shapes)} shapes, and 1 to {TYPICAL_SHAPES_MAX} are wanted")
     figures = [(one.gpus, one.part_milli, one.cpu_milli, one.memory_bytes, one.weight) for one in shapes]
     if any(figure < 0 for of_one in figures for figure in of_one):
         found.append("mix: a shape needs less than nothing")

@@ -10,7 +10,7 @@ from core.events.prices import PricesSet
 from core.images import RegionImage
 from core.messages.base import Refused
 from core.messages.prices import PricesAnswered, SetPrices
-from core.nouns.limits import NAME_LENGTH_MAX, PRICED_SHAPES_MAX, PRICES_LEVELS_MAX
+from core.nouns.limits import NAME_LENGTH_MAX, PRICES_LEVELS_MAX, TYPICAL_SHAPES_MAX
 from core.nouns.mix import WEIGHT, Mix
 from core.nouns.prices import MICRO, NO_PRICES, Prices
 from core.nouns.reasons import Reason
@@ -34,7 +34,7 @@ def told(
 def test_prices_are_recorded_and_answered(start: Start) -> None:
     """Whole, with what they were solved from; the image has them, and says when that was."""
     machine = a_store(start)
-    solved_from = SolvedFrom(100, 7, 1, 64_000, 8_000)
+    solved_from = SolvedFrom(100, 7, 1, 64_000)
     decision = told(machine, some_prices(1), solved_from)
     assert [PricesSet(some_prices(1), solved_from, "planner")] == facts(decision)
     assert PricesAnswered(1) == said_once(decision, PricesAnswered)
@@ -53,7 +53,7 @@ def test_prices_that_do_not_follow_are_superseded(start: Start, revision: int) -
     assert some_prices(1) == machine.state.image.prices.prices
 
 
-MANY = tuple(replace(SHAPE, cpu_milli=number, weight=1) for number in range(PRICED_SHAPES_MAX + 1))
+MANY = tuple(replace(SHAPE, cpu_milli=number, weight=1) for number in range(TYPICAL_SHAPES_MAX + 1))
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,6 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, ScopeJoined("d-2", ClosureKind.DRAIN, ((1, 1),))),
     (EU_LOG, NodesOpened("d-2", ClosureKind.DRAIN, ((0, 1),), "undrained", "olga")),
     (EU_LOG, PoolChanged("shared", PoolSettings("plain", reserve=1, limit=950), "olga")),
-    (EU_LOG, PricesSet(_PRICES, SolvedFrom(120, 1, 1, 16_000, 16_000), "planner")),
+    (EU_LOG, PricesSet(_PRICES, SolvedFrom(120, 1, 1, 16_000), "planner")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
 )
