@@ -126,10 +126,11 @@ class _Copies:
         for shape in shapes:
             if shape.gpu_milli:
                 key = (shape.gpus, shape.part_milli, shape.cpu_milli)
-                weight, mib = alike.get(key, (0, 0))
-                alike[key] = weight + shape.weight, mib + shape.weight * -(-shape.memory_bytes >> _MIB)
+                before = alike.get(key, (0, 0))
+                mib = shape.weight * -(-shape.memory_bytes >> _MIB)
+                alike[key] = before[0] + shape.weight, before[1] + mib
         gpus, part, cpu = np.asarray([*alike], dtype=np.int64).reshape(-1, 3).T
-        weight, mib = np.asarray([*alike.values()], dtype=np.int64).reshape(-1, 2).T
+        weight, all_mib = np.asarray([*alike.values()], dtype=np.int64).reshape(-1, 2).T
         devices = np.arange(DEVICES_MAX + 1)[:, None]
         taken, on_one = np.maximum(gpus + (part > 0), 1), MILLI // np.maximum(part, 1)
         self.on_whole = np.where(gpus, devices // taken, devices * on_one).astype(np.float64)
@@ -139,7 +140,7 @@ class _Copies:
         """(milli free on a shared device, shapes)"""
         with np.errstate(divide="ignore"):
             self._per_cpu = 1.0 / cpu
-            self._per_mib = 1.0 / (mib // np.maximum(weight, 1))
+            self._per_mib = 1.0 / (all_mib // np.maximum(weight, 1))
         self._weight = (weight * (gpus * MILLI + part)).astype(np.float64)
 
     def of(self, whole: Numbers, shared: Numbers, cpu: Numbers, memory: Numbers) -> NDArray[np.int64]:

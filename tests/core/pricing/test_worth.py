@@ -33,7 +33,8 @@ def worth_of(worth: Worth, nodes: Sequence[Node]) -> list[int]:
     columns = [np.asarray([node[index] for node in nodes], dtype=np.int64) for index in (1, 3, 4)]
     node_type = np.asarray([TYPES.index(node[0]) for node in nodes])
     table = np.asarray(shared, dtype=np.int64).reshape(len(nodes), most)
-    return worth.on(TYPES).of(node_type, columns[0], table, columns[1], columns[2]).tolist()
+    found: list[int] = worth.on(TYPES).of(node_type, columns[0], table, columns[1], columns[2]).tolist()
+    return found
 
 
 def filled_best(room: int, pays: dict[int, int]) -> int:
