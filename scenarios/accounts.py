@@ -87,6 +87,7 @@ class Accounts:
         """Of workloads that have not ended."""
         self._preemptions = 0
         self._claims = self._conflicts = 0
+        self._tries_max = self._given_up = 0
 
     def take(self, fact: Fact, at: float) -> None:
         """A fact that became durable then."""
@@ -116,6 +117,8 @@ class Accounts:
             case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED):
                 self._claims += CLAIM_TRIES_MAX
                 self._conflicts += CLAIM_TRIES_MAX
+                self._given_up += 1
+                self._tries_max = max(self._tries_max, CLAIM_TRIES_MAX)
 
     def figures(self, at: float) -> dict[str, float]:
         """What it can say of a run that ends then (scenarios/expectations.py)."""
@@ -139,6 +142,8 @@ class Accounts:
             "attempts_per_workload": granted / max(1, len(self.attempts)),
             "preemptions": float(self._preemptions),
             "conflicts_share": self._conflicts / self._claims if self._claims else 0.0,
+            "claim_tries_max": float(self._tries_max),
+            "claims_given_up": float(self._given_up),
         }
 
     def _waits(self, at: float) -> list[float]:
@@ -165,6 +170,7 @@ class Accounts:
         tries = int(claim.rpartition(".")[2])
         self._claims += tries
         self._conflicts += tries - 1
+        self._tries_max = max(self._tries_max, tries)
 
     def _start(self, workload: WorkloadId, at: float) -> None:
         if workload in self.submitted_at:

@@ -182,6 +182,13 @@ def gpu_milli_of(jobs: tuple[JobSpec, ...]) -> int:
     return sum(job.need.gpu_milli * job.tasks for job in jobs)
 
 
+def nodes_of(claim: Claim) -> tuple[int, ...]:
+    """The nodes of all its jobs, ascending, each once."""
+    if len(claim.spreads) == 1:
+        return claim.spreads[0].nodes
+    return tuple(sorted({node for spread in claim.spreads for node in spread.nodes}))
+
+
 def needs_of(claim: Claim) -> dict[int, Amount]:
     """What a claim needs on each of its nodes, all its jobs together."""
     total: dict[int, Amount] = {}
