@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from core.fact import Event
 from core.nouns.mix import Mix, TypicalShape
 from core.nouns.placement import NodeRow
 from core.nouns.prices import Prices
@@ -210,6 +212,33 @@ def test_before_anything_was_seen_whole_nodes_stay_whole() -> None:
     assert {2} == chosen(Prices(), rows, request())
     assert {2} == chosen(Prices(), rows, request(0.5))
     assert {1} == chosen(Prices(), rows, request(2))
+
+
+MIXED = here(
+    a_group(0, 2, gpu_type="H100", zone="a"),
+    a_group(16, 2, gpu_type="H100", zone="b"),
+    a_group(32, 2, gpu_type="A100", zone="a"),
+)
+
+
+@pytest.mark.parametrize(("tasks", "there"), [(1, [used(1, 8), used(17, 4)]), (2, [used(1, 1), used(17, 4)])])
+def test_type_that_is_scarce_is_left_to_who_can_have_no_other(tasks: int, there: list[Event]) -> None:
+    """Though its nodes are fuller: zones are compared for nodes of one type, and types by what their GPUs are worth."""
+    image = a_region(MIXED, *there)
+    either = replace(a_job(tasks, 4 + tasks), or_types=("A100",))
+    free = Prices(1, PRICES.mix, PRICES.rents)
+    for prices, wanted in ((PRICES, {32, 33}), (replace(free, scarcity=(("A100", 900_000),)), {0, 1, 16})):
+        plan = rule_set("default", prices)
+        claim = claimed(image, either, plan=plan)
+        assert set(claim.spreads[0].nodes) <= wanted
+        assert Outcome.EQUAL is again(image, claim, plan).outcome
+
+
+def test_fullest_zone_comes_first_for_one_type() -> None:
+    """Whatever prices say of the nodes in it."""
+    image = a_region(MIXED, used(1, 8))
+    claims = [claimed(image, a_job(1, 4), plan=PRICED, choice=Choice(f"w-{seed}")) for seed in range(5)]
+    assert {(0,)} == {claim.spreads[0].nodes for claim in claims}
 
 
 def test_choice_by_prices_is_told_again() -> None:
