@@ -294,8 +294,8 @@ def _hardware(image: RegionImage | None, row: WorkloadRow) -> tuple[HardwareKnow
     rows = image.hardware.rows
     return tuple(
         HardwareKnown(name, rows[name].nodes, rows[name].gpu_milli, rows[name].gpu_milli_max)
-        for name in dict.fromkeys(job.node_type for job in row.spec.jobs)
-        if name in rows
+        for name in sorted(rows)
+        if any(job.takes(name) for job in row.spec.jobs)
     )
 
 

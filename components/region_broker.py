@@ -300,7 +300,7 @@ class RegionBroker:
         if not agents:
             return NOTHING  # The auction closes without this region, and is opened again.
         agent = agents[state.handed % len(agents)]
-        found = FindBid(self.region, agent, request, *_stripe(agents, agent, envelope.at))
+        found = FindBid(self.region, agent, request, *stripe_of(agents, agent, envelope.at))
         return Decision(events=(Handed(),), messages=(found,))
 
     def _award(self, state: BrokerState, envelope: Envelope) -> Decision:
@@ -313,7 +313,7 @@ class RegionBroker:
             return NOTHING  # The queue says it again.
         agent = award.agent if award.agent in agents else agents[state.handed % len(agents)]
         return Decision(
-            messages=(PlaceAward(self.region, agent, award, *_stripe(agents, agent, envelope.at)),)
+            messages=(PlaceAward(self.region, agent, award, *stripe_of(agents, agent, envelope.at)),)
         )
 
     def _withdraw(self, state: BrokerState, envelope: Envelope) -> Decision:
@@ -453,7 +453,7 @@ class RegionBroker:
         return HealthWords(self.region, state.image.capacity, state.sequence, state.health, now)
 
 
-def _stripe(agents: Sequence[AgentName], agent: AgentName, now: Instant) -> tuple[int, int]:
+def stripe_of(agents: Sequence[AgentName], agent: AgentName, now: Instant) -> tuple[int, int]:
     """Which pods an agent is to look at first, and of how many such sets: each agent has another one, and in turn each.
 
     source    ParSync: different partitions for different schedulers at any moment, and all of them for each in time

@@ -39,7 +39,7 @@ from core.nouns.operation import (
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
 from core.placing.owners import Now
-from core.rules.claim import has_room, may_move_to
+from core.rules.claim import has_room, may_move_to, mixed_by
 from core.rules.devices import part_of
 from core.rules.health import failed_soon
 from core.rules.operations import leaves_its_node, may_return, may_run_anew
@@ -198,6 +198,8 @@ class RunRecords:
             wanted[node] = wanted.get(node, Amount()).plus(job.need)
             if part_of(job.need.gpu_milli):
                 parts.setdefault(node, []).append(part_of(job.need.gpu_milli))
+        if not short and mixed_by(capacity, held.claim, message.moves):
+            short.update((move.node_to, None) for move in message.moves if move.node_to != move.node_from)
         short.update(
             (n, None) for n, need in wanted.items() if not has_room(capacity, n, need, parts.get(n, ()))
         )

@@ -1,6 +1,7 @@
 """What a placement store remembers: the region's image, the queue's awards, and claims that are ahead of them."""
 
 from collections import deque
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -53,7 +54,7 @@ class StoreState:
         self.superseded: dict[AttemptKey, None] = {}
         """Ended or declined attempts that the queue's log shows superseded: to be forgotten."""
         self.sweep_at = at
-        self.touched: deque[tuple[int, list[int]]] = deque(maxlen=TOUCHED_MAX)
+        self.touched: deque[tuple[int, Sequence[int]]] = deque(maxlen=TOUCHED_MAX)
         """The nodes that each of the newest facts changed, by sequence."""
         self.headroom: Headroom | None = None
         """A memo: what is free in each zone of each pool (components/pool_records.py)."""

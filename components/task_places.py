@@ -173,8 +173,18 @@ def find_places(pools: PoolSet, claim: Claim, tasks: Sequence[TaskMove], choice:
     with pools.trial() as trial:
         for job, mine in sorted(by_job.items()):
             if job < len(claim.jobs):
-                found.extend(_find_for_job(pools, trial, claim.jobs[job], mine, asker, choice))
+                wanted = _on_its_type(pools, claim, job, len(mine))
+                found.extend(_find_for_job(pools, trial, wanted, mine, asker, choice))
     return found
+
+
+def _on_its_type(pools: PoolSet, claim: Claim, position: int, moving: int) -> JobSpec:
+    """A job as it is placed already: on the type that its other tasks are on, if several would do and it has others."""
+    job, spread = claim.jobs[position], claim.spreads[position]
+    place = pools.place_of(spread.nodes[0]) if spread.nodes else None
+    if job.has_one_type or place is None or max(job.tasks, moving) == 1:
+        return job
+    return job.on(place[0].type_of(place[1]))
 
 
 def _find_for_job(

@@ -331,8 +331,8 @@ def _problems(message: OperateTasks) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _shape(job: JobSpec) -> tuple[str, str, Amount]:
-    return job.name, job.node_type, job.need
+def _shape(job: JobSpec) -> tuple[str, tuple[str, ...], Amount]:
+    return job.name, job.node_types, job.need
 
 
 def _what(operation: OperationRow) -> tuple[OperationKind, int, str]:

@@ -40,7 +40,7 @@ from core.nouns.operation import (
     job_and_rank,
 )
 from core.nouns.quantities import Amount
-from core.rules.claim import has_room
+from core.rules.claim import has_room, mixed_by
 from core.rules.devices import part_of
 
 Finding = tuple[int, str]
@@ -341,7 +341,7 @@ class _Attempt:
             stays = move.node_from == move.node_to
             for node in self._starts_on(move):
                 job = None if move.task == WHOLE else held.claim.jobs[job_and_rank(move.task)[0]]
-                if not capacity.has_node(node) or (job and capacity.node_type[node] != job.node_type):
+                if not capacity.has_node(node) or (job and not job.takes(capacity.node_type[node])):
                     yield 2, f"task {move.task} starts on node {node}, which is none for it"
                 elif capacity.is_lost[node] or (capacity.closed[node] and not stays):
                     yield 2, f"task {move.task} starts on node {node}, which is not open"
@@ -352,6 +352,10 @@ class _Attempt:
                 elif job and not stays:
                     wanted[node] = wanted.get(node, Amount()).plus(job.need)
                     parts.setdefault(node, []).extend(filter(None, [part_of(job.need.gpu_milli)]))
+        if all(
+            capacity.has_node(node) for move in event.moves for node in self._starts_on(move)
+        ) and mixed_by(capacity, held.claim, event.moves):
+            yield 2, "tasks of one job are on nodes of several types"
         for node, need in wanted.items():
             if not has_room(capacity, node, need, parts[node]):
                 yield 1, f"tasks start without room on node {node}"

@@ -1,5 +1,7 @@
 """Which nodes a fact touches: what an index must copy again, and a check must look at again."""
 
+from collections.abc import Sequence
+
 from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, ScopeJoined
 from core.events.region import (
     AttemptEnded,
@@ -13,21 +15,21 @@ from core.events.region import (
 )
 from core.fact import Fact
 from core.images.capacity import Capacity
-from core.nouns.placement import needs_of, numbers_in
+from core.nouns.placement import nodes_of, numbers_in
 
 
-def touched_by(capacity: Capacity, fact: Fact) -> list[int]:
+def touched_by(capacity: Capacity, fact: Fact) -> Sequence[int]:
     """Nodes whose row a fact may change. Ask before it is folded."""
     event = fact.event
     match event:
         case ClaimGranted() | ClaimPromised():
-            return list(needs_of(event.claim))
+            return nodes_of(event.claim)
         case AttemptEnded() | StopOrdered():
             held = capacity.holding(event.workload, event.epoch)
-            return list(needs_of(held.claim)) if held else []
+            return nodes_of(held.claim) if held else ()
         case AwardDeclined():
             claim = capacity.promise(event.workload, event.epoch)
-            return list(needs_of(claim)) if claim else []
+            return nodes_of(claim) if claim else ()
         case NodesJoined():
             return event.inventory.numbers()
         case ClaimRevised():
@@ -36,5 +38,5 @@ def touched_by(capacity: Capacity, fact: Fact) -> list[int]:
         case NodesClosed() | NodesOpened() | ScopeJoined() | DomainLost():
             return numbers_in(event.nodes)
         case NodesLost() | NodesReturned():
-            return list(event.nodes)
-    return []
+            return event.nodes
+    return ()

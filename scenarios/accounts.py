@@ -89,6 +89,7 @@ class Accounts:
         self._preemptions = 0
         self._claims = self._conflicts = 0
         self._prices = 0
+        self._tries_max = self._given_up = 0
 
     def take(self, fact: Fact, at: float) -> None:
         """A fact that became durable then."""
@@ -120,6 +121,8 @@ class Accounts:
             case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED):
                 self._claims += CLAIM_TRIES_MAX
                 self._conflicts += CLAIM_TRIES_MAX
+                self._given_up += 1
+                self._tries_max = max(self._tries_max, CLAIM_TRIES_MAX)
 
     def figures(self, at: float) -> dict[str, float]:
         """What it can say of a run that ends then (scenarios/expectations.py)."""
@@ -144,6 +147,8 @@ class Accounts:
             "preemptions": float(self._preemptions),
             "conflicts_share": self._conflicts / self._claims if self._claims else 0.0,
             "prices": float(self._prices),
+            "claim_tries_max": float(self._tries_max),
+            "claims_given_up": float(self._given_up),
         }
 
     def _waits(self, at: float) -> list[float]:
@@ -170,6 +175,7 @@ class Accounts:
         tries = int(claim.rpartition(".")[2])
         self._claims += tries
         self._conflicts += tries - 1
+        self._tries_max = max(self._tries_max, tries)
 
     def _start(self, workload: WorkloadId, at: float) -> None:
         if workload in self.submitted_at:

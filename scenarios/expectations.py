@@ -34,6 +34,8 @@ FIGURES = {
     "attempts_per_workload": "attempts that were granted, for each workload that was",
     "preemptions": "attempts that ended for a workload of higher priority",
     "conflicts_share": "of all claims, those that met a conflict",
+    "claim_tries_max": "the most often that an award was claimed until it was granted or given up",
+    "claims_given_up": "awards that were given back because each of their claims met a conflict",
     "operations": "operations on tasks that were begun",
     "operations_acked": "of them, those to which a controller had agreed",
     "operations_forced": "of them, those whose deadline had come",

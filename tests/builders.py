@@ -6,6 +6,8 @@ Ids are given as plain text and numbers are small: a node has 8 GPUs, a rack 2 n
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from core.events.log import LogOpened
 from core.events.queue import WorkloadSubmitted
 from core.events.region import ClaimGranted, ClaimPromised, NodesJoined
@@ -62,6 +64,11 @@ def a_job(
 ) -> JobSpec:
     """So many tasks of so many GPUs each."""
     return JobSpec(name, tasks, amount(gpus, cpus, gib), gpu_type, Emulation(work=Nanoseconds(60 * SECOND)))
+
+
+def of_types(job: JobSpec, *types: str) -> JobSpec:
+    """The same, for which any of these will do."""
+    return replace(job, gpu_type=types[0], or_types=types[1:])
 
 
 def a_spec(

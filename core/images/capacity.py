@@ -37,6 +37,7 @@ from core.nouns.placement import (
     Claim,
     NodeRow,
     moved,
+    nodes_of,
     numbers_in,
     runs_of,
 )
@@ -365,7 +366,7 @@ class Capacity(Section):
         event = fact.event
         assert isinstance(event, ClaimPromised)
         self.promises.setdefault(event.workload, {})[event.epoch] = event.claim
-        reserve(self, _nodes_of(event.claim), fact.sequence)
+        reserve(self, nodes_of(event.claim), fact.sequence)
 
     def _granted(self, fact: Fact) -> None:
         event = fact.event
@@ -447,7 +448,7 @@ class Capacity(Section):
         if held.parts:
             self.devices.leave(held.claim, held.parts, self.is_lost)
         if self.promises:
-            reserve(self, _nodes_of(held.claim), sequence)
+            reserve(self, nodes_of(held.claim), sequence)
 
     # Health.
 
@@ -459,7 +460,7 @@ class Capacity(Section):
         if failed and is_soon:
             self.failures.add(failed, ended.workload, at=at, since=held.granted_at, ran=ran)
         if self.failures.by_node and (not is_soon or ended.cause is EndCause.COMPLETED):
-            nodes = [node for node in _nodes_of(held.claim) if node not in failed]
+            nodes = [node for node in nodes_of(held.claim) if node not in failed]
             self.failures.refute(nodes, held.granted_at)
 
     def _tasks_down(self, fact: Fact) -> None:
@@ -481,8 +482,4 @@ class Capacity(Section):
         del epochs[epoch]
         if not epochs:
             del self.promises[workload]
-        reserve(self, _nodes_of(claim), sequence)
-
-
-def _nodes_of(claim: Claim) -> tuple[int, ...]:
-    return tuple(sorted({node for spread in claim.spreads for node in spread.nodes}))
+        reserve(self, nodes_of(claim), sequence)

@@ -21,7 +21,7 @@ class DemandRow(Struct):
     need: Amount
     """Of one task."""
     node_types: tuple[str, ...]
-    """On any of which they may run; empty: on any."""
+    """As their job asks for them: each will do."""
     regions: tuple[RegionName, ...]
     """In which they may run; empty: in any."""
     count: int = 0
@@ -47,7 +47,7 @@ class Demand(Section):
             self._fade()
 
     def _count(self, job: JobSpec, regions: tuple[RegionName, ...]) -> None:
-        need, node_types = job.need, (job.node_type,)
+        need, node_types = job.need, job.node_types
         key = f"{'|'.join(node_types)}:{need.gpu_milli}/{need.cpu_milli}/{need.memory_bytes}@{','.join(regions)}"
         row = self.rows.get(key)
         if row is None:

@@ -1,5 +1,7 @@
 """What a region is made of: nodes in racks, pods and zones, served by workers."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from core.nouns.ids import WorkerName
@@ -9,6 +11,10 @@ UNNUMBERED = -1
 """The first node and rack of a group whose region is to number them when it joins."""
 
 
+CPU_TYPE = "cpu"
+"""The GPU type of slots that are CPUs: a device like any other, for those who have no GPU."""
+ANY_TYPE = "any"
+"""Asks for whichever GPU type; no node is of it."""
 _RUNS_PROGRAMS = " (real)"
 
 
@@ -20,6 +26,26 @@ def node_type_of(gpu_type: str, *, runs_programs: bool) -> str:
 def gpu_type_of(node_type: str) -> tuple[str, bool]:
     """The GPU type that `node_type_of` was made of, and whether such nodes run programs."""
     return node_type.removesuffix(_RUNS_PROGRAMS), node_type.endswith(_RUNS_PROGRAMS)
+
+
+def asked_types(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """GPU types that will do, as a job names them: the first, and the others; none at all are whichever there is."""
+    first, *others = names or (ANY_TYPE,)
+    return first, tuple(others)
+
+
+def will_do(node_type: str, asked: Sequence[str], *, is_for_gpus: bool) -> bool:
+    """Whether nodes of a type are what somebody asks for.
+
+    asked        node types, each of which will do; of `ANY_TYPE` all are that run programs, or that do not
+    is_for_gpus  whether GPUs are asked for at all: CPU slots are none
+    """
+    if node_type in asked:
+        return True
+    gpu_type, runs_programs = gpu_type_of(node_type)
+    if is_for_gpus and gpu_type == CPU_TYPE:
+        return False
+    return node_type_of(ANY_TYPE, runs_programs=runs_programs) in asked
 
 
 class NodeGroup(Struct, frozen=True):

@@ -279,6 +279,7 @@ VIOLATIONS_KEPT_MAX = 1_000
 NAME_LENGTH_MAX = 128
 TASKS_MAX = 100_000
 NAMED_ZONES_MAX = 100
+GPU_TYPES_MAX = 16
 RULES_LENGTH_MAX = 1024
 """Characters that say by which rules a pool is searched: all rules at once are a third of it."""
 TYPICAL_SHAPES_MAX = 256

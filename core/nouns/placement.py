@@ -18,7 +18,7 @@ class Spread(Struct, frozen=True):
     tasks: tuple[int, ...]
 
 
-SEARCH = 1
+SEARCH = 2
 """Grows when the search changes so that it would choose otherwise from the same view."""
 
 
@@ -182,6 +182,13 @@ def _spread_of(count: dict[int, int]) -> Spread:
 def gpu_milli_of(jobs: tuple[JobSpec, ...]) -> int:
     """GPU milli that all tasks of these jobs hold."""
     return sum(job.need.gpu_milli * job.tasks for job in jobs)
+
+
+def nodes_of(claim: Claim) -> tuple[int, ...]:
+    """The nodes of all its jobs, ascending, each once."""
+    if len(claim.spreads) == 1:
+        return claim.spreads[0].nodes
+    return tuple(sorted({node for spread in claim.spreads for node in spread.nodes}))
 
 
 def needs_of(claim: Claim) -> dict[int, Amount]:

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     BAD_CLAIM = "bad_claim"
     TASK_TOO_LARGE = "task_too_large"
     WRONG_GPU_TYPE = "wrong_gpu_type"
+    TYPES_MIXED = "types_mixed"
     GPU_MEMORY_SHORT = "gpu_memory_short"
     WRONG_POOL = "wrong_pool"
     WRONG_ZONE = "wrong_zone"
@@ -80,7 +81,8 @@ SENTENCES: dict[Reason, str] = {
     Reason.UNKNOWN_NODE: "The claim names a node that the region does not have.",
     Reason.BAD_CLAIM: "The claim does not place exactly the tasks that its jobs have.",
     Reason.TASK_TOO_LARGE: "One task needs more GPUs than the node has, even when it is empty.",
-    Reason.WRONG_GPU_TYPE: "The node's GPUs are not of the type that the job asks for.",
+    Reason.WRONG_GPU_TYPE: "The node's GPUs are of no type that the job asks for.",
+    Reason.TYPES_MIXED: "The claim puts tasks of one job on nodes of several types; they train together.",
     Reason.GPU_MEMORY_SHORT: "The node's GPUs have less memory than the job asks for, or nobody said how much.",
     Reason.WRONG_POOL: "The node belongs to a pool that does not take work of this kind.",
     Reason.WRONG_ZONE: "The node lies in none of the zones in which the job may run.",

@@ -6,8 +6,9 @@ A field that this build does not know is refused, never dropped: somebody asked 
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from core.nouns.fleet import node_type_of
+from core.nouns.fleet import ANY_TYPE, gpu_type_of, node_type_of, will_do
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.operation import ControlSpec
@@ -84,6 +85,10 @@ class Topology(Struct, frozen=True, forbid_unknown_fields=True):
     """Zones that have their data, soft: there rather than elsewhere."""
 
 
+ANY_TEXT = "any type"
+"""What `any` is called for people."""
+
+
 class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """One job: `tasks` identical tasks, each of which fits one node. It has an emulation or a program, never both."""
 
@@ -92,6 +97,7 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
     need: Amount
     """Of one task."""
     gpu_type: str
+    """Or `any`, for whichever there is."""
     emulation: Emulation | None = None
     program: Program | None = None
     gpu_memory: int = 0
@@ -99,11 +105,36 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
     is_alone: bool = False
     """Whether its tasks share no node with another tenant's."""
     topology: Topology = Topology()
+    or_types: tuple[str, ...] = ()
+    """Other GPU types that will do as well. All of its tasks are on nodes of one type."""
 
     @property
-    def node_type(self) -> str:
-        """What a node must be to run it: emulated work runs on emulated nodes, programs on those that run programs."""
-        return node_type_of(self.gpu_type, runs_programs=self.program is not None)
+    def node_types(self) -> tuple[str, ...]:
+        """What a node may be to run it: emulated work runs on emulated nodes, programs on those that run programs."""
+        runs_programs = self.program is not None
+        return tuple(
+            node_type_of(name, runs_programs=runs_programs) for name in (self.gpu_type, *self.or_types)
+        )
+
+    @property
+    def has_one_type(self) -> bool:
+        """Whether it names one GPU type and no other."""
+        return not self.or_types and self.gpu_type != ANY_TYPE
+
+    @property
+    def type_text(self) -> str:
+        """The types that will do, for people."""
+        if self.gpu_type == ANY_TYPE:
+            return ANY_TEXT
+        return " or ".join((self.gpu_type, *self.or_types))
+
+    def takes(self, node_type: str) -> bool:
+        """Whether nodes of this type will do."""
+        return will_do(node_type, self.node_types, is_for_gpus=self.need.gpu_milli > 0)
+
+    def on(self, node_type: str) -> "JobSpec":
+        """The same on nodes of this type and of no other."""
+        return replace(self, gpu_type=gpu_type_of(node_type)[0], or_types=())
 
 
 class RetryLimits(Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,7 +166,7 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     def shape(self) -> str:
         """Equal for workloads that fit in the same places: what a refusal holds for."""
         jobs = ";".join(
-            f"{job.tasks}x{job.node_type}:{job.need.gpu_milli}/{job.need.cpu_milli}/{job.need.memory_bytes}"
+            f"{job.tasks}x{'|'.join(job.node_types)}:{job.need.gpu_milli}/{job.need.cpu_milli}/{job.need.memory_bytes}"
             + _asked_of_places(job, self.tenant)
             for job in self.jobs
         )

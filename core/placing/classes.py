@@ -316,7 +316,7 @@ class RequestClass:
         for shared in self._shared:
             shared.update(self.clusters)
         self.key[at], self.cap[at] = self._evaluate(at)
-        pods = np.unique(at // layout.pod_slots)
+        pods = np.array(sorted(set((at >> layout.pod_slots.bit_length() - 1).tolist())))
         caps = self.cap.reshape(layout.pods, RACKS_PER_POD, layout.rack_slots)[pods].sum(
             axis=2, dtype=np.int32
         )

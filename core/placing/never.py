@@ -214,9 +214,11 @@ def _helping(pools: PoolSet | None, jobs: Jobs, asker: Asker, changes: Iterable[
 
 
 def _room(pools: PoolSet, job: JobSpec, asker: Asker) -> int:
-    """How many tasks of a job could lie together: in one pool, as the search places them."""
+    """How many tasks of a job could lie together: in one pool, on one type, as the search places them."""
     request = request_of(job, asker)
-    return max((_room_in(pool, request) for pool in pools.pools_for(request)), default=0)
+    return max(
+        (_room_in(pool, one) for pool in pools.pools_for(request) for one in pool.by_type(request)), default=0
+    )
 
 
 def _room_in(pool: PoolIndex, request: Request) -> int:
@@ -349,11 +351,11 @@ def _parts_of(need: Amount) -> list[_Part]:
 
 def _other_types(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[_Change]:
     node_types = {cluster.node_type for pool in pools.by_name.values() for cluster in pool.layout.clusters}
-    for node_type in sorted(node_types - {job.node_type}):
+    for node_type in sorted(name for name in node_types if not job.takes(name)):
         gpu_type, runs_programs = gpu_type_of(node_type)
-        other = replace(job, gpu_type=gpu_type)
+        other = job.on(node_type)
         if runs_programs == (job.program is not None) and _fits(pools, other, asker):
-            yield _Change(1, f"{job.name}: {gpu_type} instead of {job.gpu_type}", other)
+            yield _Change(1, f"{job.name}: {gpu_type} instead of {job.type_text}", other)
 
 
 def _other_kinds(pools: PoolSet, jobs: Jobs, asker: Asker) -> Iterator[_Change]:

@@ -7,6 +7,7 @@ code      63 bits: the tenant's 61, and in the lowest bit whether its work there
 """
 
 from collections.abc import Collection, Hashable, Iterable
+from functools import lru_cache
 from hashlib import blake2b
 
 from core.events.control import ClaimRevised
@@ -23,6 +24,7 @@ Entries = tuple[tuple[int, int], ...]
 """Nodes, each with the code of who is there."""
 
 
+@lru_cache(maxsize=4096)
 def code_of(tenant: str, *, is_alone: bool) -> int:
     """A tenant's code."""
     drawn = int.from_bytes(blake2b(tenant.encode(), digest_size=8).digest(), "big") >> 3
@@ -31,12 +33,11 @@ def code_of(tenant: str, *, is_alone: bool) -> int:
 
 def entries_of(claim: Claim) -> Entries:
     """Where a claim puts its tenant, once a node and job."""
-    return tuple(
-        (node, code)
-        for job, spread in zip(claim.jobs, claim.spreads, strict=True)
-        for code in (code_of(claim.tenant, is_alone=job.is_alone),)
-        for node in spread.nodes
-    )
+    entries: list[tuple[int, int]] = []
+    for job, spread in zip(claim.jobs, claim.spreads, strict=True):
+        code = code_of(claim.tenant, is_alone=job.is_alone)
+        entries.extend([(node, code) for node in spread.nodes])
+    return tuple(entries)
 
 
 def key_of(attempt: AttemptKey) -> Hashable:
@@ -50,11 +51,16 @@ def wants_alone(claim: Claim) -> bool:
 
 
 class Owners:
-    """Each attempt has a key; what else an agent counts on (its offers, its claims) may have one of its own."""
+    """Each attempt has a key; what else an agent counts on (its offers, its claims) may have one of its own.
+
+    While nobody is, or wants to be, alone on a node it is of no matter who is where. So attempts that share their nodes are
+    followed only from when somebody asks (`know_all`); those that are alone always are.
+    """
 
     def __init__(self) -> None:
         self.alone = 0
         """How many entries are of somebody who is alone."""
+        self._knows_all = False
         self._by_key: dict[Hashable, Entries] = {}
         self._on: dict[int, dict[int, int]] = {}
 
@@ -64,6 +70,12 @@ class Owners:
         owners = cls()
         owners.settle_all(capacity)
         return owners
+
+    def know_all(self, capacity: Capacity) -> None:
+        """Follow every attempt from now on, as the image has it: `at` may be asked."""
+        if not self._knows_all:
+            self._knows_all = True
+            self.settle_all(capacity)
 
     def settle_all(self, capacity: Capacity) -> None:
         """As the image has it; keys that are no attempts' stay."""
@@ -78,8 +90,12 @@ class Owners:
         """One attempt as the image has it now; which nodes it changes."""
         held = capacity.holding(workload, epoch)
         claim = held.claim if held is not None else capacity.promise(workload, epoch)
+        if not (self._knows_all or self.alone or (claim is not None and wants_alone(claim))):
+            return []
         key = key_of((workload, epoch))
-        return self.drop(key) if claim is None else self.put(key, entries_of(claim))
+        if claim is None or not (self._knows_all or wants_alone(claim)):
+            return self.drop(key)
+        return self.put(key, entries_of(claim))
 
     def hear(self, capacity: Capacity, fact: Fact) -> list[int]:
         """Follow a fact that the image has folded; which nodes it changes."""
@@ -125,7 +141,8 @@ class Owners:
         return tuple(sorted({entry for key in keys for entry in self._by_key.get(key, ())}))
 
     def at(self, node: int, without: Collection[Hashable] = ()) -> int:
-        """A tenant's code, NOBODY or SEVERAL; as if nobody were there under these keys."""
+        """A tenant's code, NOBODY or SEVERAL; as if nobody were there under these keys. Only once all are known."""
+        assert self._knows_all, node
         on = self._on.get(node)
         if not on:
             return NOBODY
@@ -152,6 +169,12 @@ class Now:
         self._owners = Owners() if owners is None else owners
         self._without = tuple(key_of(attempt) for attempt in without)
 
+    @property
+    def has_alone(self) -> bool:
+        """Whether anybody is alone anywhere."""
+        return self._owners.alone > 0
+
     def owner(self, node: int) -> int:
         """Who has something there, these attempts left out."""
+        self._owners.know_all(self.capacity)
         return self._owners.at(node, self._without)

@@ -106,14 +106,18 @@ class Placer:
         """Take rows as told beside the facts (core/rows.py) for what a refresh would work out of the image."""
         if not self._is_laid_out:
             return
+        by_pool: dict[str, list[tuple[int, int, int, int, int]]] = {}
+        with_parts, overlay = self._capacity.devices.by_node, self.overlay
         for node, gpu, cpu, memory, is_open in rows.tolist():
-            if self.overlay.knows(node) or node in self._capacity.devices.by_node:
+            if node in with_parts or overlay.knows(node):
                 continue  # It is not as the log shows it, or a packed row does not tell all of it.
             place = self.pools.place_of(node)
             if place is not None:
-                place[0].table.set(place[1], gpu, cpu, memory, is_open=bool(is_open))
+                by_pool.setdefault(place[0].name, []).append((place[1], gpu, cpu, memory, is_open))
                 if not self._knows_owners:
                     self._dirty.discard(node)
+        for name, mine in by_pool.items():
+            self.pools.by_name[name].table.set_many(mine)
 
     def touch_plans(self) -> None:
         """Work on nodes was planned, or takes place, or does not."""
@@ -247,6 +251,7 @@ class Placer:
         """From the first time on that it matters who is where."""
         if not self._knows_owners and self._is_of_matter(jobs):
             self.refresh()
+            self.owners.know_all(self._capacity)
             self._knows_owners = True
             self._put_owners(self.owners.nodes())
 

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.nouns.fleet import node_type_of
 from core.nouns.ids import TenantName
 from core.nouns.placement import NodeRow, Spread
 from core.nouns.quantities import Amount
@@ -68,9 +69,14 @@ def request_of(job: JobSpec, asker: Asker) -> Request:
     spread = topology.spread
     if asker.kind is Kind.SERVICE and spread is Extent.ANY and topology.pack is not Extent.RACK:
         spread = Extent.RACK
+    node_type = node_type_of(job.gpu_type, runs_programs=job.program is not None)
+    or_types: tuple[str, ...] = ()
+    if job.or_types:
+        node_type, *others = sorted(set(job.node_types))
+        or_types = tuple(others)
     return Request(
         need=job.need,
-        node_type=job.node_type,
+        node_type=node_type,
         kind=asker.kind,
         tenant=asker.tenant,
         priority=asker.priority,
@@ -83,6 +89,7 @@ def request_of(job: JobSpec, asker: Asker) -> Request:
         spread=spread,
         heeds_reserve=asker.heeds_reserve,
         heeds_limit=asker.heeds_limit,
+        or_types=or_types,
     )
 
 
@@ -103,6 +110,7 @@ class JobFound(Struct, frozen=True):
     """Of the job in its workload."""
     pool: PoolIndex
     request: Request
+    """Of a gang for which several GPU types would do, on the type that it got; unless one node holds it all."""
     tasks: int
     choice: Choice
     slots: Placed
@@ -199,7 +207,7 @@ class PoolSet:
             in_vain(job, request)
             return Reason.NO_CAPACITY
         if watch is not unwatched:
-            watch(JobFound(0, placed[0], request, job.tasks, choice, placed[1]))
+            watch(_found(0, placed, request, job.tasks, choice))
         return (_spread_of(*placed),)
 
     def _find_all(
@@ -224,7 +232,7 @@ class PoolSet:
                     in_vain(jobs[position], request)
                     return Reason.NO_CAPACITY
                 pool, slots = placed
-                watch(JobFound(position, pool, request, jobs[position].tasks, chosen, slots))
+                watch(_found(position, placed, request, jobs[position].tasks, chosen))
                 found[position] = _spread_of(pool, slots)
                 for slot, count in slots:
                     trial.take(pool, slot, request.need, count)
@@ -243,7 +251,7 @@ class PoolSet:
         together = self.find((job,), asker, choice)
         if not isinstance(together, Reason):
             return together
-        request = replace(request_of(job, asker), pack=Extent.ANY)
+        request = self._on_widest_type(replace(request_of(job, asker), pack=Extent.ANY))
         found: list[Spread] = []
         left = job.tasks
         for pool in self.pools_for(request):
@@ -253,6 +261,16 @@ class PoolSet:
                 found.append(_spread_of(pool, placed))
                 left -= count
         return tuple(found)
+
+    def _on_widest_type(self, request: Request) -> Request:
+        """Of the types that would do, on the one with most room in all pools."""
+        if request.has_one_type:
+            return request
+        room: dict[Request, int] = {}
+        for pool in self.pools_for(request):
+            for one in pool.by_type(request):
+                room[one] = room.get(one, 0) + int(pool.class_of(one).pod_cap.sum())
+        return max(room, key=lambda one: room[one], default=request)
 
     @contextmanager
     def trial(self) -> Iterator["Trial"]:
@@ -303,6 +321,13 @@ def _placed(
         if placed is not None:
             return pool, placed
     return None
+
+
+def _found(
+    position: int, placed: tuple[PoolIndex, Placed], request: Request, tasks: int, choice: Choice
+) -> JobFound:
+    pool, slots = placed
+    return JobFound(position, pool, pool.as_found(request, tasks, slots), tasks, choice, slots)
 
 
 class Trial:

@@ -18,6 +18,7 @@ from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
 from core.placing.bounds import Bounds
 from core.placing.classes import Plan, RequestClass, SharedCodes
+from core.placing.gang_types import best_of_types
 from core.placing.layout import NO_NODE, Layout
 from core.placing.lazily import pick_lazily
 from core.placing.overlay import Overlay
@@ -52,21 +53,40 @@ class PoolIndex:
         self.counts = Counts()
         self._classes: OrderedDict[object, RequestClass] = OrderedDict()
         self._shared: WeakValueDictionary[tuple[object, ...], SharedCodes] = WeakValueDictionary()
-        self._admits: dict[object, bool] = {}
+        self._types: dict[object, tuple[str, ...]] = {}
         self._bytes = 0
         self._asked = 0
         self._largest_gpu_milli = max((cluster.gpu_milli for cluster in layout.clusters), default=0)
 
     def admits(self, request: Request) -> bool:
         """Whether some of its nodes could ever run it, whatever else runs there."""
+        return bool(self._types_for(request))
+
+    def by_type(self, request: Request) -> list[Request]:
+        """The same on each node type of the pool that will do, and on no other: all tasks of a job are on one."""
+        if request.has_one_type:
+            return [request]
+        return [request.on(node_type) for node_type in self._types_for(request)]
+
+    def type_of(self, slot: int) -> str:
+        """The type of a node."""
+        layout = self.layout
+        return layout.clusters[int(layout.cluster_of_pod[slot // layout.pod_slots])].node_type
+
+    def _types_for(self, request: Request) -> tuple[str, ...]:
+        """Of nodes that could ever run it, ascending."""
         traits = self.plan.class_of(request)
-        known = self._admits.get(traits)
+        known = self._types.get(traits)
         if known is None:
-            if len(self._admits) >= CLASSES_MAX:
-                self._admits.clear()
-            rules, clusters = self.plan.cluster_validators, self.layout.clusters
-            known = any(all(rule.admits(cluster, request) for rule in rules) for cluster in clusters)
-            self._admits[traits] = known
+            if len(self._types) >= CLASSES_MAX:
+                self._types.clear()
+            rules = self.plan.cluster_validators
+            admitted = {
+                cluster.node_type
+                for cluster in self.layout.clusters
+                if all(rule.admits(cluster, request) for rule in rules)
+            }
+            known = self._types[traits] = tuple(sorted(admitted))
         return known
 
     def class_of(self, request: Request) -> RequestClass:
@@ -138,7 +158,7 @@ class PoolIndex:
     # Searching.
 
     def place(self, request: Request, tasks: int, choice: Choice) -> Placed | None:
-        """Slots for all these tasks, or None: one node if one holds them all."""
+        """Slots for all these tasks, or None: one node if one holds them all, else nodes of one type."""
         whole = whole_of(request, tasks)
         if whole is not None:
             if self._largest_gpu_milli >= whole.need.gpu_milli:
@@ -147,9 +167,25 @@ class PoolIndex:
                     return [(slot, tasks)]
             if tasks == 1:
                 return None
-        return self.picker.place(
-            self.class_within(request, tasks), tasks, choice, request.pack, request.spread
+        if request.has_one_type:
+            return self._place_gang(request, tasks, choice)
+        found = [(one, self._place_gang(one, tasks, choice)) for one in self.by_type(request)]
+        return best_of_types(
+            [(self.class_of(one), placed) for one, placed in found if placed is not None],
+            self.table,
+            request.spread,
+            choice.seed,
         )
+
+    def _place_gang(self, request: Request, tasks: int, choice: Choice) -> Placed | None:
+        one = self.class_within(request, tasks)
+        return self.picker.place(one, tasks, choice, request.pack, request.spread)
+
+    def as_found(self, request: Request, tasks: int, placed: Placed) -> Request:
+        """What a search for it looked for when it found this: of one node all types, of a gang the one that it got."""
+        if request.has_one_type or (len(placed) == 1 and whole_of(request, tasks) is not None):
+            return request
+        return request.on(self.type_of(placed[0][0]))
 
     def _pick(self, request: Request, choice: Choice) -> int | None:
         if self._is_passing and not self.bounds.concern(request):

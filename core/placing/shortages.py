@@ -29,7 +29,10 @@ def shortage_of(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: C
 
 def _shortage(pools: PoolSet, job: JobSpec, request: Request) -> Shortage:
     mine = pools.pools_for(request)
-    fits = sum(int(pool.class_of(request).pod_cap.sum()) for pool in mine)
+    fits = max(
+        sum(int(pool.class_of(one).pod_cap.sum()) for pool in mine if one in pool.by_type(request))
+        for one in dict.fromkeys(one for pool in mine for one in pool.by_type(request))
+    )
     free = [_columns(pool, _slots_for(pool, request)) for pool in mine]
     sums, most = zip(
         *(

@@ -8,18 +8,20 @@ source    Protean §4 (journal, revisions); Protean's cells are units here
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from core.nouns.quantities import MILLI
 from core.placing.kinds import Kinds
-from core.placing.layout import NO_NODE, Layout
+from core.placing.layout import NO_NODE, RACKS_PER_POD, Layout
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import NOBODY, Flags, Level, Numbers, UnitPreference
 
 JOURNAL_LENGTH = 1 << 12
 """Changes that can be read back; who is further behind works out everything anew."""
+CODES_MAX = 1 << 16
+"""What rules say of units is remembered for so many amounts: at most one for each GPU that is free in a unit."""
 Span = tuple[int, int]
 Changed = slice | Numbers
 
@@ -35,6 +37,8 @@ class Units:
         self.code = np.zeros(count, dtype=np.uint32)
         self._codes = self.code.data
         self._is_level: bool | None = True
+        self._code_of: dict[tuple[int, int], int] = {}
+        """A memo: what the rules say of so much free in all."""
         self.failures: dict[int, RuleFailed] = {}
         """By unit, a rule that raised. Rows are kept right without it; who searches is told."""
 
@@ -59,15 +63,16 @@ class Units:
         self.free[unit] = free = self.free[unit] + gpu_milli
         if not self.rules:
             return False
-        total, code = self.total[unit], 0
+        total = self.total[unit]
         # A search may ask what if there were more than there is.
         judged = 0 if free < 0 else min(free, total)
-        try:
-            for shift, rule in self.rules:
-                code |= rule.score(judged, total) << shift
-        except RuleFailed as error:
-            self.failures[unit] = error
-            return False
+        code = self._code_of.get((judged, total), -1)
+        if code < 0:
+            try:
+                code = self._judge(judged, total)
+            except RuleFailed as error:
+                self.failures[unit] = error
+                return False
         if self.failures:
             self.failures.pop(unit, None)
         if code == self._codes[unit]:
@@ -75,6 +80,15 @@ class Units:
         self._codes[unit] = code
         self._is_level = None
         return True
+
+    def _judge(self, free: int, total: int) -> int:
+        code = 0
+        for shift, rule in self.rules:
+            code |= int(rule.score(free, total)) << shift
+        if len(self._code_of) >= CODES_MAX:
+            self._code_of.clear()
+        self._code_of[free, total] = code
+        return code
 
     @property
     def is_level(self) -> bool:
@@ -151,6 +165,7 @@ class NodeTable:
         # One row is read and written much faster through these than through the arrays, whose memory they share.
         self._gpu, self._cpu, self._memory = self.gpu.data, self.cpu.data, self.memory.data
         self._is_open, self._gpu_total = self.is_open.data, self.gpu_total.data
+        self._domain = layout.domain.data
 
     # Changing.
 
@@ -175,6 +190,41 @@ class NodeTable:
         if more or was_open != is_open:
             self._count(slot, had, was_open)
         self._changed(slot, more)
+
+    def set_many(self, rows: Iterable[tuple[int, int, int, int, int]]) -> None:
+        """As `set` for each, of nodes none of whose devices is shared; what is free in a unit is judged once for all its rows.
+
+        rows   slot, GPU milli, CPU milli, bytes, 1 where something may be placed; each slot once
+        """
+        layout, had_gpu, was_open = self.layout, self._gpu, self._is_open
+        rack_slots, domain_of = layout.rack_slots, self._domain
+        racks: dict[int, int] = {}
+        domains: dict[int, int] = {}
+        for slot, gpu, cpu, memory, is_open in rows:
+            if self._shares:
+                self.set(slot, gpu, cpu, memory, is_open=bool(is_open))
+                continue
+            if not is_open:
+                gpu = cpu = memory = 0  # noqa: PLW2901  # nothing may be placed there
+            had, open_before = had_gpu[slot], was_open[slot]
+            if (
+                gpu == had
+                and cpu == self._cpu[slot]
+                and memory == self._memory[slot]
+                and is_open == open_before
+            ):
+                continue
+            had_gpu[slot], self._cpu[slot], self._memory[slot] = gpu, cpu, memory
+            was_open[slot] = is_open
+            if gpu != had or is_open != open_before:
+                self._count(slot, had, open_before)
+            self._note((slot, slot + 1))
+            if gpu != had:
+                rack = slot // rack_slots
+                racks[rack] = racks.get(rack, 0) + gpu - had
+                domain = domain_of[slot]
+                domains[domain] = domains.get(domain, 0) + gpu - had
+        self._free_in_units(racks, domains)
 
     def _set_shared(self, slot: int, gpu: int, shared: Sequence[int]) -> bool:
         """What is free on its shared devices; whether that is other than it was."""
@@ -271,21 +321,32 @@ class NodeTable:
 
     def _changed(self, slot: int, more: int) -> None:
         """A row changed, and by so much what is free in its units."""
-        layout = self.layout
-        span = (slot, slot + 1)
+        self._note((slot, slot + 1))
         if more:
-            self.gpu_free += more
-            rack, pod = slot // layout.rack_slots, slot // layout.pod_slots
+            self._free_in_units({slot // self.layout.rack_slots: more}, {self._domain[slot]: more})
+
+    def _free_in_units(self, racks: dict[int, int], domains: dict[int, int]) -> None:
+        """So much more is free in these racks and power domains, and in what racks are in."""
+        layout = self.layout
+        pods: dict[int, int] = {}
+        clusters: dict[int, int] = {}
+        for rack, more in racks.items():
             if self.racks.add(rack, more):
-                span = (rack * layout.rack_slots, (rack + 1) * layout.rack_slots)
+                self._note((rack * layout.rack_slots, (rack + 1) * layout.rack_slots))
+            pod = rack // RACKS_PER_POD
+            pods[pod] = pods.get(pod, 0) + more
+        for pod, more in pods.items():
             if self.pods.add(pod, more):
-                span = (pod * layout.pod_slots, (pod + 1) * layout.pod_slots)
-            domain = int(layout.domain[slot])
+                self._note((pod * layout.pod_slots, (pod + 1) * layout.pod_slots))
+            cluster = int(layout.cluster_of_pod[pod])
+            clusters[cluster] = clusters.get(cluster, 0) + more
+        for domain, more in domains.items():
             if self.domains.add(domain, more):
-                for other in self._spans_of(domain):
-                    self._note(other)
-            self.clusters.add(int(layout.cluster_of_pod[pod]), more)  # No key has its code: nothing is noted.
-        self._note(span)
+                for span in self._spans_of(domain):
+                    self._note(span)
+        for cluster, more in clusters.items():
+            self.gpu_free += more
+            self.clusters.add(cluster, more)  # No key has its code: nothing is noted.
 
     def _note(self, span: Span) -> None:
         at = self.revision % JOURNAL_LENGTH

@@ -4,11 +4,13 @@ Pools are not told apart: what one kind of work may not use is room for another,
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from core.images.capacity import Capacity
 from core.images.demand import Demand, DemandRow
+from core.nouns.fleet import will_do
 from core.nouns.ids import RegionName
 from core.nouns.mix import NO_MIX, Mix, TypicalShape
 from core.nouns.quantities import MILLI
@@ -34,7 +36,7 @@ class PricingProblem(Struct, frozen=True):
 def problem_of(demand: Demand, capacity: Capacity, region: RegionName) -> PricingProblem:
     """As it is now. Tasks that could never run there are left out. Reads every node."""
     classes = classes_of(capacity)
-    node_types = {one.node_type for one in classes}
+    node_types = sorted({one.node_type for one in classes})
     counts: dict[TypicalShape, tuple[int, int]] = {}
     for row in demand.rows.values():
         shape = _shape_of(row, node_types, region)
@@ -58,10 +60,13 @@ def classes_of(capacity: Capacity) -> tuple[NodeClass, ...]:
     )
 
 
-def _shape_of(row: DemandRow, node_types: set[str], region: RegionName) -> TypicalShape | None:
+def _shape_of(row: DemandRow, node_types: Sequence[str], region: RegionName) -> TypicalShape | None:
     """What the mix counts it as; None: it cannot run there."""
-    possible = tuple(one for one in row.node_types if one in node_types)
-    if (row.node_types and not possible) or (row.regions and region not in row.regions):
+    is_for_gpus = row.need.gpu_milli > 0
+    possible = [one for one in node_types if will_do(one, row.node_types, is_for_gpus=is_for_gpus)]
+    if not possible or (row.regions and region not in row.regions):
         return None
     gpus, part = divmod(row.need.gpu_milli, MILLI)
-    return TypicalShape(gpus, part, row.need.cpu_milli, node_types=tuple(sorted(possible)))
+    # Who can have all that there is wants none of it in particular, and makes nothing scarce.
+    bound_to = () if len(possible) == len(node_types) else tuple(possible)
+    return TypicalShape(gpus, part, row.need.cpu_milli, node_types=bound_to)

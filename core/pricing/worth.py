@@ -116,13 +116,22 @@ def best_fillings(shares: Sequence[int], pays: NDArray[np.int64]) -> NDArray[np.
 
 
 class _Copies:
-    """GPUs that tasks of each shape would fill, if a node took only those, weighted by how often they come."""
+    """GPUs that tasks of each shape would fill, if a node took only those, weighted by how often they come.
+
+    On which types they may run is not asked, so that shapes that are alike but for that are one here.
+    """
 
     def __init__(self, shapes: Sequence[TypicalShape]) -> None:
-        mine = [shape for shape in shapes if shape.gpu_milli]
+        alike: dict[tuple[int, int, int], tuple[int, int]] = {}
+        for shape in shapes:
+            if shape.gpu_milli:
+                key = (shape.gpus, shape.part_milli, shape.cpu_milli)
+                before = alike.get(key, (0, 0))
+                mib = shape.weight * -(-shape.memory_bytes >> _MIB)
+                alike[key] = before[0] + shape.weight, before[1] + mib
+        gpus, part, cpu = np.asarray([*alike], dtype=np.int64).reshape(-1, 3).T
+        weight, all_mib = np.asarray([*alike.values()], dtype=np.int64).reshape(-1, 2).T
         devices = np.arange(DEVICES_MAX + 1)[:, None]
-        gpus = np.asarray([shape.gpus for shape in mine], dtype=np.int64)
-        part = np.asarray([shape.part_milli for shape in mine], dtype=np.int64)
         taken, on_one = np.maximum(gpus + (part > 0), 1), MILLI // np.maximum(part, 1)
         self.on_whole = np.where(gpus, devices // taken, devices * on_one).astype(np.float64)
         """(whole devices, shapes)"""
@@ -130,11 +139,9 @@ class _Copies:
         self.on_shared = np.where(gpus, 0, milli // np.maximum(part, 1)).astype(np.float64)
         """(milli free on a shared device, shapes)"""
         with np.errstate(divide="ignore"):
-            self._per_cpu = 1.0 / np.asarray([shape.cpu_milli for shape in mine], dtype=np.float64)
-            self._per_mib = 1.0 / np.asarray(
-                [-(-shape.memory_bytes >> _MIB) for shape in mine], dtype=np.float64
-            )
-        self._weight = np.asarray([shape.weight * shape.gpu_milli for shape in mine], dtype=np.float64)
+            self._per_cpu = 1.0 / cpu
+            self._per_mib = 1.0 / (all_mib // np.maximum(weight, 1))
+        self._weight = (weight * (gpus * MILLI + part)).astype(np.float64)
 
     def of(self, whole: Numbers, shared: Numbers, cpu: Numbers, memory: Numbers) -> NDArray[np.int64]:
         """(rows,) Millionths of a GPU. The floats are whole numbers below 2**53, so that no order of adding them matters."""
@@ -142,8 +149,9 @@ class _Copies:
         for device in range(shared.shape[1]):
             count += self.on_shared[shared[:, device]]
         # Half of one more, or a product that should be whole might come out just below.
-        np.minimum(count, np.floor((cpu + 0.5)[:, None] * self._per_cpu), out=count)
-        np.minimum(count, np.floor(((memory >> _MIB) + 0.5)[:, None] * self._per_mib), out=count)
+        np.minimum(count, (cpu + 0.5)[:, None] * self._per_cpu, out=count)
+        np.minimum(count, ((memory >> _MIB) + 0.5)[:, None] * self._per_mib, out=count)
+        np.floor(count, out=count)
         filled: NDArray[np.int64] = (count @ self._weight).astype(np.int64)
         return filled // (MILLI * COPIES_PART)
 

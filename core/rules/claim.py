@@ -7,7 +7,8 @@ from core.images.capacity import Capacity
 from core.images.reserving import leaving_of
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkerName
-from core.nouns.placement import Claim, Spread, needs_of, parts_of
+from core.nouns.operation import TaskMove
+from core.nouns.placement import Claim, Spread, moved_spreads, needs_of, parts_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Kind
@@ -50,6 +51,8 @@ def check_nodes(claim: Claim, capacity: Capacity) -> Reason | None:
             refusal = _forbidden(cluster, request)
             if refusal is not None:
                 return refusal
+        if len({group.node_type for group in groups}) > 1:
+            return Reason.TYPES_MIXED
         most = job.topology.tasks_per_node
         if not _is_packed(capacity, job, spread, groups) or (most and max(spread.tasks) > most):
             return Reason.TOPOLOGY_BROKEN
@@ -77,6 +80,14 @@ def may_move_to(node: int, claim: Claim, job: JobSpec, now: Now) -> bool:
     if _forbidden(cluster_of(group), request) is not None:
         return False
     return all(rule.allows_at(now, node, request) for rule in PASSING)
+
+
+def mixed_by(capacity: Capacity, claim: Claim, moves: Sequence[TaskMove]) -> bool:
+    """Whether these moves, to nodes that exist, leave tasks of one job on nodes of several types, each of which would do."""
+    if all(job.has_one_type for job in claim.jobs):
+        return False
+    spreads = moved_spreads(claim.spreads, moves)
+    return any(len({capacity.node_type[node] for node in spread.nodes}) > 1 for spread in spreads)
 
 
 def _request_of(claim: Claim, job: JobSpec) -> Request:

@@ -3,7 +3,7 @@
 from msgspec.structs import asdict, replace
 
 from core.images.capacity import Capacity
-from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
+from core.nouns.fleet import ANY_TYPE, UNNUMBERED, Inventory, NodeGroup
 from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX, NODE_NUMBERS_MAX, WORKER_NODES_MAX
 
 
@@ -55,6 +55,8 @@ def _problems_of(group: NodeGroup) -> list[str]:
     found = []
     if not group.gpu_type:
         found.append(f"{of}: their type has no name")
+    if group.gpu_type == ANY_TYPE:
+        found.append(f"{of}: no type can be called {ANY_TYPE}, which asks for whichever there is")
     if group.count <= 0:
         found.append(f"{of}: there are {group.count}")
     if group.first < 0 or group.first + group.count > NODE_NUMBERS_MAX:

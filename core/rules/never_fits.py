@@ -6,10 +6,10 @@ It equals `could_fit` of every region being false (core/rules/submission.py), an
 from collections.abc import Iterable, Mapping, Sequence
 
 from core.images.region import Hardware, HardwareRow
-from core.nouns.fleet import gpu_type_of, node_type_of
+from core.nouns.fleet import ANY_TYPE, gpu_type_of, node_type_of, will_do
 from core.nouns.ids import RegionName
 from core.nouns.quantities import MILLI
-from core.nouns.workload import JobSpec, WorkloadSpec
+from core.nouns.workload import ANY_TEXT, JobSpec, WorkloadSpec
 
 TYPES_NAMED_MAX = 10
 """A fleet has a handful; a sentence holds no more."""
@@ -29,19 +29,20 @@ def reasons_never(spec: WorkloadSpec, hardware: Mapping[RegionName, Hardware]) -
 
 def _of_job(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: str) -> str:
     """Why no region could hold this job alone; empty when one could."""
-    rows = [rows[job.node_type] for rows in regions if job.node_type in rows]
+    rows = [row for region in regions for node_type, row in region.items() if job.takes(node_type)]
     if not rows:
         return f"gpu_type: {_of_type(job, regions, where)}"
     per_node = max(row.gpu_milli_max for row in rows)
     if job.need.gpu_milli > per_node:
-        asked = f"a task asks for {_count(job.need.gpu_milli)} {job.gpu_type}"
+        asked = f"a task asks for {_asked(job.need.gpu_milli, job.type_text)}"
         return f"need.gpu_milli: {asked}, and no node of {where} has more than {_count(per_node)}"
     in_all = max(row.gpu_milli for row in rows if row.gpu_milli_max >= job.need.gpu_milli)
     wanted = job.need.gpu_milli * job.tasks
     if wanted > in_all:
-        asked = f"{job.tasks} tasks ask for {_count(wanted)} {job.gpu_type}"
-        most = f"no region with such nodes has more than {_count(in_all)}"
-        has = f"{where} has {_count(in_all)}" if len(regions) == 1 else most
+        asked = f"{job.tasks} tasks ask for {_asked(wanted, job.type_text)}"
+        kind = "" if job.has_one_type else " of one type"
+        most = f"no region with such nodes has more than {_count(in_all)}{kind}"
+        has = f"{where} has {_count(in_all)}{kind}" if len(regions) == 1 else most
         return f"tasks: {asked}, and {has}"
     return ""
 
@@ -49,14 +50,18 @@ def _of_job(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: s
 def _of_type(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: str) -> str:
     """No node is of the type that it asks for, or only nodes that are not for such work."""
     runs_programs = job.program is not None
-    other = node_type_of(job.gpu_type, runs_programs=not runs_programs)
+    others = {node_type_of(name, runs_programs=not runs_programs) for name in (job.gpu_type, *job.or_types)}
     verb = "have" if where.startswith("regions") else "has"
     has = f"{where} {verb} {_named(regions, runs_programs=runs_programs)}"
-    if any(other in rows for rows in regions):
+    is_for_gpus = job.need.gpu_milli > 0
+    if job.gpu_type == ANY_TYPE:
+        work = "programs" if runs_programs else "emulated work"
+        return f"no node{' with GPUs' if is_for_gpus else ''} is for {work}; for that {has}"
+    if any(will_do(name, tuple(others), is_for_gpus=is_for_gpus) for rows in regions for name in rows):
         if runs_programs:
-            return f"all nodes with {job.gpu_type} are emulated and run no programs; for programs {has}"
-        return f"all nodes with {job.gpu_type} run programs and emulate none; for emulated work {has}"
-    return f"no node has {job.gpu_type}; {has}"
+            return f"all nodes with {job.type_text} are emulated and run no programs; for programs {has}"
+        return f"all nodes with {job.type_text} run programs and emulate none; for emulated work {has}"
+    return f"no node has {job.type_text}; {has}"
 
 
 def _named(regions: Iterable[Mapping[str, HardwareRow]], *, runs_programs: bool) -> str:
@@ -76,12 +81,17 @@ def _of_all(jobs: Sequence[JobSpec], hardware: Mapping[RegionName, Hardware], wh
     """Each job would fit somewhere by itself, and all of them nowhere together."""
     wanted: dict[str, int] = {}
     for job in jobs:
-        wanted[job.gpu_type] = wanted.get(job.gpu_type, 0) + job.need.gpu_milli * job.tasks
-    asked = " and ".join(f"{_count(amount)} {gpu_type}" for gpu_type, amount in wanted.items())
+        wanted[job.type_text] = wanted.get(job.type_text, 0) + job.need.gpu_milli * job.tasks
+    asked = " and ".join(_asked(amount, type_text) for type_text, amount in wanted.items())
     has = (
         f"{where} has not as much" if len(hardware) == 1 else "no region has as much; one must hold them all"
     )
     return f"jobs: together they ask for {asked}, and {has}"
+
+
+def _asked(gpu_milli: int, type_text: str) -> str:
+    of = "GPUs of " if type_text == ANY_TEXT else ""
+    return f"{_count(gpu_milli)} {of}{type_text}"
 
 
 def _count(gpu_milli: int) -> str:

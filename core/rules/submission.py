@@ -1,16 +1,18 @@
 """Whether a submitted workload is well formed: every problem at once, each with its field."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import asdict, replace
 
 from core.codec import encode
-from core.images.region import Hardware
+from core.images.region import Hardware, HardwareRow
+from core.nouns.fleet import ANY_TYPE, CPU_TYPE
 from core.nouns.instant import SECOND
 from core.nouns.limits import (
     CONTROLLED_TASKS_MAX,
     FACT_BYTES_MAX,
+    GPU_TYPES_MAX,
     ISOLATION_MAX,
     ISOLATION_MIN,
     NAME_LENGTH_MAX,
@@ -81,9 +83,9 @@ def problems_of_change(was: WorkloadSpec, jobs: tuple[JobSpec, ...]) -> tuple[st
 
 def _problems_of_changed_job(was: JobSpec, changed: JobSpec) -> list[str]:
     found = []
-    if changed.gpu_type != was.gpu_type:
-        found.append(f"gpu_type: it is {was.gpu_type}, and stays so")
-    gpus, cpus = f"{was.need.gpu_milli / MILLI:g} {was.gpu_type}", f"{was.need.cpu_milli / MILLI:g} CPUs"
+    if (changed.gpu_type, changed.or_types) != (was.gpu_type, was.or_types):
+        found.append(f"gpu_type: it is {was.type_text}, and stays so")
+    gpus, cpus = f"{was.need.gpu_milli / MILLI:g} {was.type_text}", f"{was.need.cpu_milli / MILLI:g} CPUs"
     asked = {"gpu_milli": gpus, "cpu_milli": cpus, "memory_bytes": f"{was.need.memory_bytes} bytes"}
     found.extend(
         f"need.{name}: a task has {text}, and that stays so"
@@ -139,6 +141,7 @@ def _problems_of_job(job: JobSpec) -> list[str]:
         found.append("need: it asks for neither GPU nor CPU")
     if job.need.gpu_milli > 1000 and job.need.gpu_milli % 1000:
         found.append("need.gpu_milli: more than one device must be whole devices (multiples of 1000)")
+    found.extend(_problems_of_types(job))
     if not 0 <= job.gpu_memory <= NEED_MAX:
         found.append(f"gpu_memory: {job.gpu_memory} is not between 0 and {NEED_MAX}")
     if job.gpu_memory and not job.need.gpu_milli:
@@ -155,6 +158,25 @@ def _problems_of_job(job: JobSpec) -> list[str]:
         ):
             text = f"{PROGRAM_GPU_MILLI_MIN} GPU milli, or {PROGRAM_CPU_MILLI_MIN} CPU milli"
             found.append(f"need: each task of a program is a process, and takes {text} at least")
+    return found
+
+
+def _problems_of_types(job: JobSpec) -> list[str]:
+    """Of one that names several GPU types."""
+    types = (job.gpu_type, *job.or_types)
+    if len(types) == 1:
+        return []
+    found = []
+    if len(types) > GPU_TYPES_MAX:
+        found.append(f"gpu_type: {GPU_TYPES_MAX} types are the most that can be named")
+    if len(set(types)) != len(types):
+        found.append("gpu_type: one is named twice")
+    if any(not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX for name in job.or_types):
+        found.append(f"gpu_type: a type is 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")
+    if ANY_TYPE in types:
+        found.append(f"gpu_type: {ANY_TYPE} stands for every type; name no other beside it")
+    if CPU_TYPE in types:
+        found.append(f"gpu_type: {CPU_TYPE} slots cannot stand in for GPUs; name them alone")
     return found
 
 
@@ -216,11 +238,25 @@ def _problems_of_program(program: Program) -> list[str]:
 
 
 def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
-    """Whether the region's nodes, were they all empty, might hold it. A no is final; a yes is not a promise."""
-    wanted: dict[str, int] = {}
-    for job in spec.jobs:
-        row = hardware.rows.get(job.node_type)
-        if row is None or job.need.gpu_milli > row.gpu_milli_max:
-            return False
-        wanted[job.node_type] = wanted.get(job.node_type, 0) + job.need.gpu_milli * job.tasks
-    return all(amount <= hardware.rows[node_type].gpu_milli for node_type, amount in wanted.items())
+    """Whether the region's nodes, were they all empty, might hold it. A no is final; a yes is not a promise.
+
+    Of each job all tasks are on one type; jobs that can only be on the same few types need room on these together.
+    """
+    rows = hardware.rows
+    mine = [types_that_hold(job, rows) for job in spec.jobs]
+    wanted = [job.need.gpu_milli * job.tasks for job in spec.jobs]
+    return all(mine) and all(
+        sum(amount for amount, types in zip(wanted, mine, strict=True) if types <= where)
+        <= sum(rows[node_type].gpu_milli for node_type in sorted(where))
+        for where in dict.fromkeys(mine)
+    )
+
+
+def types_that_hold(job: JobSpec, rows: Mapping[str, HardwareRow]) -> frozenset[str]:
+    """The node types of a region of which each could hold all of a job's tasks, were it empty."""
+    need = job.need.gpu_milli
+    return frozenset(
+        node_type
+        for node_type, row in rows.items()
+        if job.takes(node_type) and need <= row.gpu_milli_max and need * job.tasks <= row.gpu_milli
+    )

@@ -134,7 +134,8 @@ def _lines_of(job: "JobSpec") -> list[tuple[str, str]]:
     from core.nouns.quantities import MILLI
     from mizzen.jobs.values import span_text
 
-    need = f"{job.gpu_type}:{job.need.gpu_milli / MILLI:g}"
+    gpus = f"{job.need.gpu_milli / MILLI:g}"
+    need = " or ".join(f"{name}:{gpus}" for name in (job.gpu_type, *job.or_types))
     need += f", {job.need.cpu_milli / MILLI:g} CPUs" if job.need.cpu_milli else ""
     need += f", {job.need.memory_bytes / (1 << 30):g} GiB" if job.need.memory_bytes else ""
     lines = [("job", job.name), ("tasks", f"{job.tasks} of {need}")]

@@ -168,6 +168,7 @@ class ControllerHarness:
                 spec.need,
                 spec.gpu_type,
                 program=spec.program if tasks is not None else Program(f"true {row.revision + 1}"),
+                or_types=spec.or_types,
             )
             for number, spec in enumerate(row.jobs)
         ]

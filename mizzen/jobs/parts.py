@@ -5,10 +5,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from core.nouns.fleet import ANY_TYPE
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import NEVER, Emulation, Extent, JobSpec, Program, Topology
-from mizzen.jobs.section import Section, as_text, as_yes_or_no, one
+from mizzen.jobs.section import Section, as_items, as_text, as_yes_or_no, one
 from mizzen.jobs.values import Unreadable, bytes_of, cpu_milli_of, gpus_of, name_of, span_of, whole_of
 from runtime.yaml_tree import Fields, Listing, Tree, shown
 
@@ -25,7 +26,7 @@ OF_EACH = ("run", "emulate", "tasks", "nodes", "resources", "topology", "alone")
 OF_PROGRAMS = ("env", "secrets", "directory", "early_warning", "slurm_env")
 """What only a program finds; above several jobs they hold for each that says nothing else."""
 
-STAND_IN = JobSpec("unnamed", 1, Amount(gpu_milli=MILLI), "any", program=Program("true"))
+STAND_IN = JobSpec("unnamed", 1, Amount(gpu_milli=MILLI), ANY_TYPE, program=Program("true"))
 """Takes the place of what cannot be read, so that nothing more is said of it."""
 EXIT_CODE_MAX = 255
 OURS = "MIZZEN_"
@@ -49,7 +50,7 @@ def read_one_job(section: Section, name: str, around: Around) -> JobSpec:
         section.misplaced("emulate", "it stands in place of run; leave one of them out")
     elif not is_emulated and "run" not in section:
         section.missing("run", "say what to run")
-    gpu_type, need, gpu_memory = _resources(section)
+    (gpu_type, *or_types), need, gpu_memory = _resources(section, is_emulated=is_emulated)
     program = read_program(section, around)
     if is_emulated:
         tell_of_no_use(section)
@@ -63,6 +64,7 @@ def read_one_job(section: Section, name: str, around: Around) -> JobSpec:
         gpu_memory=gpu_memory,
         is_alone=section.read("alone", as_yes_or_no, STAND_IN.is_alone),
         topology=_topology(section),
+        or_types=tuple(or_types),
     )
 
 
@@ -169,28 +171,46 @@ def _one_at_least(text: str) -> int:
     return count
 
 
-def _resources(section: Section) -> tuple[str, Amount, int]:
-    """The type of device, what one task needs, and the bytes that each device must have."""
+def _resources(section: Section, *, is_emulated: bool) -> tuple[list[str], Amount, int]:
+    """The types of device that will do, what one task needs, and the bytes that each device must have."""
     resources = section.section("resources", OF_RESOURCES)
     if "resources" not in section:
         section.missing("resources", "say what one task needs, as in resources: {gpus: H100:8}")
     if resources is None:
-        return STAND_IN.gpu_type, STAND_IN.need, STAND_IN.gpu_memory
-    if "gpus" not in resources:
+        return [STAND_IN.gpu_type], STAND_IN.need, STAND_IN.gpu_memory
+    gpu_types, gpu_milli = _gpus(resources)
+    if "gpus" not in resources and is_emulated and "cpus" in resources:
+        gpu_milli = 0  # It pretends to be work for CPUs, which there are on nodes of every type.
+    elif "gpus" not in resources:
         resources.missing("gpus", "say TYPE:COUNT, for example H100:8, or cpu:4 for work without GPUs")
-    gpu_type, gpu_milli = resources.read("gpus", _gpus, (STAND_IN.gpu_type, STAND_IN.need.gpu_milli))
     cpu_milli = resources.read("cpus", one(cpu_milli_of), 0)
     need = Amount(gpu_milli, cpu_milli, resources.read("memory", one(bytes_of), 0))
-    return gpu_type, need, resources.read("gpu_memory", one(bytes_of), STAND_IN.gpu_memory)
+    return gpu_types, need, resources.read("gpu_memory", one(bytes_of), STAND_IN.gpu_memory)
 
 
-def _gpus(tree: Tree) -> tuple[str, int]:
-    """One type and its count; alternatives are for later. Raises Unreadable."""
-    if isinstance(tree, Listing):
-        if len(tree.items) != 1:
-            raise Unreadable("alternatives are not supported yet; name one type")
-        tree = tree.items[0]
-    return gpus_of(as_text(tree))
+def _gpus(resources: Section) -> tuple[list[str], int]:
+    """The types that will do, of which each is asked for by the same count: one, or a list of them."""
+    if not isinstance(resources.fields.entries.get("gpus"), Listing):
+        stand_in = STAND_IN.gpu_type, STAND_IN.need.gpu_milli
+        gpu_type, gpu_milli = resources.read("gpus", one(gpus_of), stand_in)
+        return [gpu_type], gpu_milli
+    counts: list[int] = []
+
+    def alike(text: str) -> str:
+        gpu_type, gpu_milli = gpus_of(text)
+        counts.append(gpu_milli)
+        if gpu_milli != counts[0]:
+            first = f"{counts[0] / MILLI:g}"
+            raise Unreadable(
+                f"{shown(text)} is another count than {first}, that of the first type; all have one"
+            )
+        return gpu_type
+
+    types = resources.items("gpus", one(alike))
+    nothing: tuple[Tree, ...] = ()
+    if not resources.read("gpus", as_items, nothing):
+        resources.misplaced("gpus", "it names no type; write TYPE:COUNT, for example H100:8")
+    return list(types or (STAND_IN.gpu_type,)), counts[0] if counts else STAND_IN.need.gpu_milli
 
 
 def _emulation(section: Section) -> Emulation:

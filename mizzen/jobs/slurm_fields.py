@@ -7,6 +7,7 @@ is divided among the tasks that Slurm would start there, and what does not divid
 import re
 from collections.abc import Mapping
 
+from core.nouns.fleet import ANY_TYPE
 from core.nouns.instant import SECOND
 from mizzen.jobs.slurm_options import Option
 from mizzen.jobs.values import Unreadable, slurm_bytes_of, slurm_span_of, whole_of
@@ -86,14 +87,9 @@ class SlurmFields:
             if its_count != count and 0 not in (its_count, count):
                 self._problem(other.name, f"it is {its_count} GPUs a task, and --{option.name} is {count}")
         kind = next((kind for _, kind, _ in found if kind), "")
-        self._find("resources.gpus", option, f"{kind or 'any'}:{count or 1}")
+        self._find("resources.gpus", option, f"{kind or ANY_TYPE}:{count or 1}")
         if not kind and count:
-            digits = re.search("[0-9]+", option.value)
-            typed = f"{'gpu:' if option.name == 'gres' else ''}H100:{digits[0] if digits else 1}"
-            text = (
-                f"{option.value} names no type; write it as in {typed}, or add `#MIZZEN --gpus H100:{count}`"
-            )
-            self._problem(option.name, text)
+            self.notes.append(f"{option.place}: --{option.name} names no type, so GPUs of any will do")
         return count
 
     def _gpus_by(self, name: str, form: re.Pattern[str], example: str) -> tuple[Option, str, int] | None:

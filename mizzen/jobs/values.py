@@ -141,7 +141,9 @@ def gpus_of(text: str) -> tuple[str, int]:
     if match is not None:
         return match[1], _milli(text, Decimal(match[2]) * MILLI)
     if re.fullmatch(_NUMBER, text):
-        raise Unreadable(f"{shown(text)} names no type; write TYPE:COUNT, for example H100:{shown(text)}")
+        raise Unreadable(
+            f"{shown(text)} names no type; write TYPE:COUNT, for example H100:{shown(text)}, or any:{shown(text)}"
+        )
     hint = f"; write {shown(text)}:1 for one" if re.fullmatch(_NAME, text) else ""
     raise Unreadable(f"{shown(text)} is not TYPE:COUNT{hint}")
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from bus.port import Bus
 from core.events.queue import RankedBid
 from core.messages.queue import RegionOutlook, WorkloadExplained
+from core.nouns.fleet import ANY_TYPE
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.placement import SCORE_PARTS, Shortage
 from core.nouns.workload import JobSpec, Phase
@@ -257,7 +258,7 @@ def _shortage_text(shortage: Shortage, job: JobSpec | None) -> str:
     need = like_text(job.need, job.need)
     return (
         f"{shortage.job} needs {shortage.tasks} x {need} and there is room for {shortage.tasks_fit}: "
-        f"{like_text(shortage.free, job.need)} free on {shortage.nodes} nodes of {job.node_type}, "
+        f"{like_text(shortage.free, job.need)} free on {shortage.nodes} nodes of {_types_text(job)}, "
         f"at most {like_text(shortage.largest, job.need)} on one{_changes_text(shortage)}"
     )
 
@@ -269,17 +270,25 @@ def _changes_text(shortage: Shortage) -> str:
 
 def _hardware_text(outlook: RegionOutlook, story: Story) -> str:
     """What the region has of what it asks for, were it all free."""
-    known_types = {one.node_type: one for one in outlook.hardware}
     parts = []
     for job in story.spec.jobs:
-        has = known_types.get(job.node_type)
-        if has is None:
-            parts.append(f"{job.name} needs {job.node_type}, and there is none")
-        else:
-            needs = f"{job.name} needs {job.tasks} x {gpus_text(job.need.gpu_milli)} GPUs of {job.node_type}"
-            largest = f"at most {gpus_text(has.gpu_milli_max)} on one"
-            parts.append(f"{needs}, and there are {gpus_text(has.gpu_milli)} on {has.nodes} nodes, {largest}")
+        mine = [one for one in outlook.hardware if job.takes(one.node_type)]
+        if not mine:
+            parts.append(f"{job.name} needs {_types_text(job)}, and there is none")
+            continue
+        needs = f"{job.name} needs {job.tasks} x {gpus_text(job.need.gpu_milli)} GPUs of {_types_text(job)}"
+        has = ", or ".join(
+            f"{gpus_text(one.gpu_milli)}{'' if job.has_one_type else f' of {one.node_type}'} on {one.nodes} nodes, "
+            f"at most {gpus_text(one.gpu_milli_max)} on one"
+            for one in mine
+        )
+        parts.append(f"{needs}, and there are {has}")
     return "; ".join(parts)
+
+
+def _types_text(job: JobSpec) -> str:
+    """The node types that will do."""
+    return job.type_text if job.gpu_type == ANY_TYPE else " or ".join(job.node_types)
 
 
 def _award_lines(award: Award) -> list[str]:

@@ -123,7 +123,7 @@ def _state(story: Story, live: WorkloadExplained | None) -> str:
 
 
 def _job(job: JobSpec) -> list[str]:
-    lines = [f"{INDENT}{'job':<13} {job.name}: {job.tasks} x {amount_text(job.need)} on {job.gpu_type}"]
+    lines = [f"{INDENT}{'job':<13} {job.name}: {job.tasks} x {amount_text(job.need)} on {job.type_text}"]
     if job.emulation is not None:
         spans = [f"{time_text(job.emulation.work)} of work"]
         if job.emulation.checkpoint_every != NEVER:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from core.nouns.mix import Mix
 from core.nouns.prices import Prices
-from core.pricing.fluid import LEVELS_OF_DEMAND, Columns, FluidProblem, NodeClass, prices_of
+from core.pricing.fluid import LEVELS_OF_DEMAND, FluidProblem, NodeClass, prices_of
 from runtime.errors import NotSolved
 
 ROUNDS_MAX = 60
@@ -33,11 +33,11 @@ def rents_of(problem: FluidProblem) -> tuple[float, list[float]]:
     none = np.zeros(0, dtype=np.int32)
     solver.addRows(rows, np.full(rows, -highspy.kHighsInf), problem.bounds, 0, none, none, np.zeros(0))
     solver.changeObjectiveSense(highspy.ObjSense.kMaximize)
-    columns: Columns | None = problem.first_columns()
+    columns = problem.first_columns()
+    if not len(columns.earns):
+        return 0.0, [0.0] * len(problem.shapes)
     duals: NDArray[np.float64] = np.zeros(rows)
     for _ in range(ROUNDS_MAX):
-        if columns is None:
-            break
         count = len(columns.earns)
         upper = np.full(count, highspy.kHighsInf)
         solver.addCols(
@@ -55,5 +55,8 @@ def rents_of(problem: FluidProblem) -> tuple[float, list[float]]:
         if status != highspy.HighsModelStatus.kOptimal:
             raise NotSolved(solver.modelStatusToString(status))
         duals = np.maximum(np.asarray(solver.getSolution().row_dual), 0.0)
-        columns = problem.more_columns(duals)
+        more = problem.more_columns(duals)
+        if more is None:
+            break
+        columns = more
     return solver.getObjectiveValue(), duals[: len(problem.shapes)].tolist()

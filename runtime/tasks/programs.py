@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from core.effects import ForgetShare, StartShare, StopShare
 from core.messages.workers import PrepareTasks, TasksPhase, TasksState
+from core.nouns.fleet import CPU_TYPE
 from core.nouns.ids import ShareKey
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
 from core.nouns.limits import RUNNER_BEAT
@@ -25,7 +26,7 @@ from runtime.tasks.layout import Layout, share_name
 from runtime.tasks.ports import free_pair
 from runtime.tasks.rubbish import Rubbish
 from runtime.tasks.share import Commanded, ProgramShare, TaskLimits, read_share
-from runtime.tasks.slots import CPU_TYPE, Device, allot
+from runtime.tasks.slots import Device, allot
 from runtime.tasks.task import Task
 
 logger = structlog.get_logger()

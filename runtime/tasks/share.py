@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.messages.workers import ISOLATED, LOST, PrepareTasks, TasksPhase, TasksState
+from core.nouns.fleet import CPU_TYPE
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import (
     CHECKPOINT_LOOK,
@@ -44,7 +45,7 @@ from runtime.tasks.environment import (
 )
 from runtime.tasks.errors import SpoolDamaged
 from runtime.tasks.layout import WORK, Layout, task_name
-from runtime.tasks.slots import CPU_TYPE, cpus_of
+from runtime.tasks.slots import cpus_of
 from runtime.tasks.task import Task, TaskState
 
 logger = structlog.get_logger()

@@ -13,14 +13,12 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from core.nouns.fleet import UNNUMBERED, Inventory, NodeGroup
+from core.nouns.fleet import CPU_TYPE, UNNUMBERED, Inventory, NodeGroup
 from core.nouns.ids import WorkerName
 from core.nouns.quantities import MILLI, Amount
 
 logger = structlog.get_logger()
 
-CPU_TYPE = "cpu"
-"""The GPU type of slots that are CPUs: a device like any other, for those who have no GPU."""
 CPU_SLOTS = 8
 
 Slots = tuple[tuple[int, int], ...]

@@ -19,6 +19,9 @@ from runtime.wiring import Plan, Unit
 from scenarios.outcome import Outcome
 from scenarios.witness import Witness
 
+WRITE_SECONDS_MAX = 180.0
+"""For which a batch is waited for that is to be struck."""
+
 
 class CannotCause(Exception):
     """This world has no means to cause that."""
@@ -74,8 +77,9 @@ class Misfortune:
         self._cannot("kill a process")
 
     async def kill_writing(self, unit: Unit, fate: str) -> bool:
-        """The same of a keeper, between the write and the fsync of its next batch, which is then `lost` or `torn`. Returns
-        whether it wrote any within three minutes; if not, nothing was done.
+        """The same of a keeper, between the write and the fsync of its next batch, which is then `lost`, `torn` or `kept`; if
+        that is not said, before anybody is told of it, whatever is left of it then. Returns whether it wrote any within
+        three minutes; if not, nothing was done.
         """
         self._cannot("kill a keeper between a write and its fsync")
 

@@ -34,13 +34,14 @@ from scenarios.worlds.disks import FROM_THE_FUTURE
 from scenarios.worlds.lasting import Lasting
 from scenarios.worlds.late_bus import LateBus
 from scenarios.worlds.misfits import come_to_nothing
-from scenarios.worlds.misfortune import CannotCause, Disturbance, Link, World
+from scenarios.worlds.misfortune import WRITE_SECONDS_MAX, CannotCause, Disturbance, Link, World
 from scenarios.worlds.poison import spoiled
 from scenarios.worlds.proxies import Proxies
 from scenarios.worlds.proxy import Delay
 from scenarios.worlds.unit_log import UnitLog
 from store.damage import copy_with_event, flip_byte
 from store.sqlite import facts_in
+from store.sqlite_file import path_of
 from store.sqlite_reader import SqliteReader
 
 ASK: Nanoseconds = seconds(2)
@@ -49,6 +50,8 @@ START_SECONDS_MAX = 60.0
 """For a plane to come up. It takes a few seconds; a machine that is busy beyond measure may need many."""
 LOOK_SECONDS = 0.5
 """Between looks at the logs' files."""
+WRITE_LOOK_SECONDS = 0.0005
+"""Between looks whether a keeper writes: a batch takes longer than that to be durable and told."""
 MISFITS = "misfits"
 """In the plane's directory, where processes live that should not: their logs, and what they wrote."""
 
@@ -214,10 +217,23 @@ class ProcessesWorld(World):
         self._forget_pauses(name)
 
     async def kill_writing(self, unit: Unit, fate: str) -> bool:
-        """Not even whether it writes just now can be seen from outside."""
-        raise CannotCause(
-            "what a kill -9 leaves of batches that are under way is nobody's choice in real processes"
-        )
+        """By kill -9 as soon as the file grows into which it writes first; what that leaves of the batch is nobody's choice."""
+        if fate:
+            raise CannotCause(
+                "what a kill -9 leaves of batches that are under way is nobody's choice in real processes"
+            )
+        log = log_kept_by(unit)
+        assert log is not None, unit
+        path = path_of(self.directory, log, ".sqlite-wal")
+        before = _written(path)
+        try:
+            async with asyncio.timeout(WRITE_SECONDS_MAX):
+                while (now := _written(path)) == before or not now:
+                    await asyncio.sleep(WRITE_LOOK_SECONDS)
+        except TimeoutError:
+            return False
+        await self.kill(unit)
+        return True
 
     async def revive(self, unit: Unit) -> None:
         """Once nobody else keeps it down."""
@@ -410,3 +426,12 @@ class ProcessesWorld(World):
         directory = self.directory / MISFITS / f"{unit.name}-{secrets.token_hex(4)}"
         directory.mkdir(parents=True)
         return directory
+
+
+def _written(path: Path) -> tuple[int, int]:
+    """What changes with every write to a file: its size, and when it was written; zeros, if it is empty or not there."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return (found.st_size, found.st_mtime_ns) if found.st_size else (0, 0)

@@ -16,7 +16,7 @@ from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Unit, log_kept_by
 from scenarios.worlds.disks import SYNC_SECONDS, Disks
 from scenarios.worlds.lasting import Lasting
-from scenarios.worlds.misfortune import Disturbance, Link, Misfortune
+from scenarios.worlds.misfortune import WRITE_SECONDS_MAX, Disturbance, Link, Misfortune
 from scenarios.worlds.moments import Moments
 from scenarios.worlds.nodes import TroubledNodes
 from scenarios.worlds.poison import spoiled
@@ -29,8 +29,6 @@ WRITING_SHARE = 0.3
 """Of the deaths of keepers, those that wait for a batch under way: so short that few of their callbacks fall into it."""
 WRITING_SECONDS_MAX = 5.0
 """For which they wait."""
-WRITE_SECONDS_MAX = 180.0
-"""For which a batch is waited for that is to be struck."""
 SYNC_LOOK_SECONDS = 0.02
 """Between looks whether a keeper has died of its batch: less than it needs to come back."""
 

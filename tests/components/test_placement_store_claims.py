@@ -271,6 +271,11 @@ def first_award() -> Event:
         pytest.param(a_claim(placed={-1: 1}), Reason.UNKNOWN_NODE, id="a node below zero"),
         pytest.param(a_claim(jobs=(a_job(gpu_type="A100"),)), Reason.WRONG_GPU_TYPE, id="another GPU type"),
         pytest.param(
+            a_claim(jobs=(replace(a_job(gpu_type="A100"), or_types=("B200",)),)),
+            Reason.WRONG_GPU_TYPE,
+            id="other GPU types",
+        ),
+        pytest.param(
             a_claim(jobs=(a_job(name="x" * FACT_BYTES_MAX),)),
             Reason.TOO_LARGE,
             id="larger than a fact may be",

@@ -116,6 +116,7 @@ def group(first: int, count: int, **parts: object) -> NodeGroup:
         pytest.param((group(8, 2, nodes_per_rack=0),), id="racks of no nodes"),
         pytest.param((group(8, 2, rack_first=-1),), id="a rack below zero"),
         pytest.param((group(8, 2, gpu_type=""),), id="no type"),
+        pytest.param((group(8, 2, gpu_type="any"),), id="a type that is none"),
         pytest.param((group(1 << 40, 1),), id="a number that no array can hold"),
     ],
 )

@@ -155,6 +155,20 @@ def test_room_that_is_not_there(start: Start, why: str) -> None:
     assert ([] if why == "unknown" else [node]) == [row.node for row in rows]
 
 
+def test_move_to_another_type(start: Start) -> None:
+    """T4: judged again: a type that would do is not one on which the others are; one task alone may change."""
+    machine = a_store(start)
+    machine.hear(RecordJoin(EU, an_inventory("w1", 4, 1, gpu_type="A100")))
+    for workload, placed, wanted in (("w-1", {0: 2}, "conflict"), ("w-2", {1: 1}, "granted")):
+        (node,) = placed
+        jobs = (msgspec.structs.replace(a_job(placed[node], 2), or_types=("A100",)),)
+        serve(machine, workload=workload, jobs=jobs, spreads=(a_spread(placed),))
+        agreed(machine, MOVE, 0, workload=workload)
+        gone(machine, 0, workload=workload)
+        assert wanted == verdict(revise(machine, (0, node, 4), workload=workload))
+    assert "granted" == verdict(revise(machine, (0, 0, 3)))
+
+
 def test_move_to_a_node_on_which_another_tenant_is_alone(start: Start) -> None:
     """Hard rules hold for moves as for grants: a conflict; its own tasks are no hindrance."""
     machine = a_store(start)

@@ -124,6 +124,32 @@ def test_tasks_of_several_jobs(start: Start) -> None:
     assert {0: 1, cache: 5} == found(wants(machine, (cache, 4), (0, 0)))
 
 
+@pytest.mark.parametrize(
+    ("placed", "a100s", "moved", "expected"),
+    [
+        pytest.param({4: 1, 5: 1}, 2, ((0, 4),), {}, id="no room on its type"),
+        pytest.param({4: 1, 5: 1}, 3, ((0, 4),), {0: 6}, id="room on its type"),
+        pytest.param({4: 1, 5: 1}, 2, ((2, -1),), {}, id="one that comes"),
+        pytest.param({4: 1}, 1, ((0, 4),), {0: 0}, id="one task alone"),
+        pytest.param({4: 1}, 1, ((0, 4), (1, -1)), {}, id="one that leaves and one that comes"),
+    ],
+)
+def test_tasks_stay_on_the_type_of_their_job(
+    start: Start,
+    placed: dict[int, int],
+    a100s: int,
+    moved: tuple[tuple[int, int], ...],
+    expected: dict[int, int],
+) -> None:
+    """T4: where the others are, though another type would do and has room; a task that is alone may go there."""
+    machine = an_agent(start, joined("w0", 0, 1), joined("w1", 4, a100s, gpu_type="A100"))
+    job = replace(a_job(len(placed), 8), or_types=("A100",))
+    claim = a_claim("w-1", jobs=(job,), spreads=(a_spread(placed),), kind=Kind.SERVICE)
+    machine.fact(EU_LOG, granted(claim))
+    decision = wants(machine, *moved)
+    assert expected == (found(decision) if decision.messages else {})
+
+
 @pytest.mark.parametrize(("full_nodes", "expected"), [((), ({2}, {3})), ((2, 3), ({0, 1},))])
 def test_tasks_that_all_move_from_all_nodes(
     start: Start, full_nodes: tuple[int, ...], expected: tuple[set[int], ...]

@@ -80,6 +80,33 @@ def test_node_of_another_gpu_type() -> None:
     assert check_nodes(a_claim(placed={3: 1}), capacity) is None
 
 
+@pytest.mark.parametrize(
+    ("types", "placed", "wanted"),
+    [
+        pytest.param(("A100",), {0: 1, 4: 1}, Reason.TYPES_MIXED, id="of both"),
+        pytest.param(("A100",), {4: 1, 5: 1}, None, id="of the second"),
+        pytest.param(("A100",), {6: 2}, Reason.WRONG_GPU_TYPE, id="of another"),
+        pytest.param((), {0: 1, 4: 1}, Reason.WRONG_GPU_TYPE, id="of one that will not do"),
+    ],
+)
+def test_nodes_of_several_types(
+    types: tuple[str, ...], placed: dict[int, int], wanted: Reason | None
+) -> None:
+    """T4: a hard requirement: all tasks of a job on nodes of one type that will do, whatever an agent found."""
+    others = (joined("w1", 4, 2, gpu_type="A100"), joined("w2", 6, 1, gpu_type="B200"))
+    capacity = a_region(joined(), *others).capacity
+    claim = a_claim(jobs=(replace(a_job(2), or_types=types),), spreads=(a_spread(placed),))
+    assert wanted == check_nodes(claim, capacity)
+
+
+def test_jobs_of_one_workload_may_lie_on_different_types() -> None:
+    """Each job is on one."""
+    capacity = a_region(joined(), joined("w1", 4, 2, gpu_type="A100")).capacity
+    jobs = (replace(a_job(2), or_types=("A100",)), a_job(1, name="eval", gpu_type="any"))
+    claim = a_claim(jobs=jobs, spreads=(a_spread({0: 1, 1: 1}), a_spread({4: 1})))
+    assert check_nodes(claim, capacity) is None
+
+
 def over(*victims: AttemptKey, priority: int = 5, placed: dict[int, int] | None = None) -> Claim:
     """A claim over these victims."""
     return a_claim("w-9", placed=placed or {0: 8}, priority=priority, victims=victims)

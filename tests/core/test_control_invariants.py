@@ -46,6 +46,7 @@ from tests.builders import (
     a_fact,
     a_job,
     a_region,
+    a_spread,
     attempt,
     granted,
     joined,
@@ -460,6 +461,17 @@ def test_revision_without_room() -> None:
     lost = NodesLost(WorkerName("w0"), (0, 1, 2, 3))
     assert [NAME + text.format(0, "not open")] == broken(revised((0, 0, 0)), *GONE, lost)
     assert [] == broken(revised((0, 0, 0)), *GONE, lost, NodesReturned(WorkerName("w0"), (0, 1, 2, 3)))
+
+
+def test_revision_that_puts_a_job_on_several_types() -> None:
+    """T4: rule 2: a task that moves stays with the others on one type, though another would do; one alone may go there."""
+    other = joined("w1", 4, 1, gpu_type="A100")
+    for tasks, wanted in ((2, [f"{NAME}tasks of one job are on nodes of several types"]), (1, [])):
+        job = replace(a_job(tasks), or_types=("A100",))
+        claim = replace(SERVICE, jobs=(job,), spreads=(a_spread({0: tasks}),))
+        before = (opened(), joined(), other, granted(claim), GangStarted(*W1))
+        assert wanted == broken(revised((0, 0, 4)), *GONE, before=before)
+        assert [] == broken(revised((0, 0, 3)), *GONE, before=before)
 
 
 def test_revision_into_a_window() -> None:

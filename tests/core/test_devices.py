@@ -223,7 +223,7 @@ def test_devices_of_a_random_history(seed: int) -> None:
             fitting = sum(
                 next(tasks for tasks in count() if not room_for(capacity, node, job.need, tasks + 1))
                 for node, node_type in enumerate(capacity.node_type)
-                if node_type == job.node_type and capacity.is_open(node)
+                if job.takes(node_type) and capacity.is_open(node)
             )
             assert fitting == placer.pools.capacity_for(job, Asker())
 

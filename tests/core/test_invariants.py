@@ -165,6 +165,9 @@ def test_grant_on_nodes_that_cannot_hold_it() -> None:
     other = (joined(), joined("w1", 4, 1, gpu_type="A100"))
     assert ["w-9.1: granted against unknown_node"] == grant(a_claim("w-9", placed={4: 1}))
     assert ["w-9.1: granted against wrong_gpu_type"] == grant(a_claim("w-9", placed={4: 1}), *other)
+    either = replace(a_job(2), or_types=("A100",))
+    mixed = a_claim("w-9", jobs=(either,), spreads=(a_spread({0: 1, 4: 1}),))
+    assert ["w-9.1: granted against types_mixed"] == grant(mixed, *other)
 
 
 def test_grant_on_a_lost_node() -> None:

@@ -11,7 +11,7 @@ from core.nouns.ids import RegionName
 from core.nouns.workload import JobSpec, Program, WorkloadSpec
 from core.rules.never_fits import reasons_never
 from core.rules.submission import could_fit
-from tests.builders import EU, US, a_job, a_spec
+from tests.builders import EU, US, a_job, a_spec, of_types
 from tests.core.properties import PROPERTY
 
 
@@ -93,6 +93,36 @@ BOTH = {EU: having(("H100", 4, 8), ("cpu (real)", 1, 8)), US: having(("H100", 2,
             ["jobs: together they ask for 36 H100, and region eu has not as much"],
             id="each by itself",
         ),
+        pytest.param(
+            a_spec(of_types(a_job(5, 8), "A200", "B200")), BOTH,
+            ["jobs[0].gpu_type: no node has A200 or B200; the fleet has A100 (4 a node), H100 (8 a node)"],
+            id="unknown types",
+        ),
+        pytest.param(
+            a_spec(of_types(a_job(1, 9), "A100", "H100")), BOTH,
+            ["jobs[0].need.gpu_milli: a task asks for 9 A100 or H100, and no node of the fleet has more than 8"],
+            id="more than a node has of either type",
+        ),
+        pytest.param(
+            a_spec(of_types(a_job(54, 8), "A100", "H100")), {EU: having(("H100", 53, 8), ("A100", 50, 8))},
+            ["jobs[0].tasks: 54 tasks ask for 432 A100 or H100, and region eu has 424 of one type"],
+            id="more than there is of one type",
+        ),
+        pytest.param(
+            a_spec(a_job(1, 4, gpu_type="any"), a_job(1, 8, name="b")), {EU: having(("A100", 1, 2), ("H100", 1, 8))},
+            ["jobs: together they ask for 4 GPUs of any type and 8 H100, and region eu has not as much"],
+            id="jobs that only one type holds",
+        ),
+        pytest.param(
+            a_spec(a_program("any")), {US: BOTH[US]},
+            ["jobs[0].gpu_type: no node with GPUs is for programs; for that region us has none"],
+            id="any type, on nodes for programs",
+        ),
+        pytest.param(
+            a_spec(a_program("any")), {EU: BOTH[EU]},
+            ["jobs[0].gpu_type: no node with GPUs is for programs; for that region eu has cpu (8 a node)"],
+            id="any GPU, and there are CPUs",
+        ),
     ],
 )  # fmt: skip
 def test_reasons_say_what_the_fleet_has(
@@ -104,6 +134,7 @@ def test_reasons_say_what_the_fleet_has(
 
 
 TYPES = st.sampled_from(["H100", "H100 (real)", "A100"])
+ASKED = st.sampled_from([("H100",), ("A100",), ("H100", "A100"), ("any",)])
 ROWS = st.dictionaries(TYPES, st.tuples(st.integers(1, 4), st.integers(1, 8)), min_size=1)
 
 
@@ -111,12 +142,12 @@ ROWS = st.dictionaries(TYPES, st.tuples(st.integers(1, 4), st.integers(1, 8)), m
 @given(
     regions=st.lists(ROWS, min_size=1, max_size=3),
     asked=st.lists(
-        st.tuples(st.integers(1, 6), st.integers(1, 9), st.sampled_from(["H100", "A100"]), st.booleans()),
+        st.tuples(st.integers(1, 6), st.integers(1, 9), ASKED, st.booleans()),
         min_size=1, max_size=3,
     ),
 )  # fmt: skip
 def test_there_is_a_reason_for_whatever_does_not_fit(
-    regions: list[dict[str, tuple[int, int]]], asked: list[tuple[int, int, str, bool]]
+    regions: list[dict[str, tuple[int, int]]], asked: list[tuple[int, int, tuple[str, ...], bool]]
 ) -> None:
     """And each names a job that is there."""
     hardware = {
@@ -124,10 +155,8 @@ def test_there_is_a_reason_for_whatever_does_not_fit(
         for number, rows in enumerate(regions)
     }
     jobs = [
-        replace(a_program(gpu_type, gpus), tasks=tasks)
-        if is_program
-        else a_job(tasks, gpus, gpu_type=gpu_type)
-        for tasks, gpus, gpu_type, is_program in asked
+        of_types(replace(a_program(gpus=gpus), tasks=tasks) if is_program else a_job(tasks, gpus), *types)
+        for tasks, gpus, types, is_program in asked
     ]
     spec = a_spec(*jobs)
     if not any(could_fit(spec, region) for region in hardware.values()):

@@ -51,7 +51,7 @@ def test_tasks_that_cannot_run_there_are_left_out() -> None:
         submitted(3, a_spec(a_job(9), regions=(RegionName("us"),))),
     )
     problem = problem_of(queue.demand, a_region(joined()).capacity, EU)
-    shape = TypicalShape(gpus=1, node_types=("H100",), weight=WEIGHT)
+    shape = TypicalShape(gpus=1, weight=WEIGHT)
     assert ((shape,), 5, 32_000) == (problem.mix.shapes, problem.arrivals, problem.gpu_milli)
 
 
@@ -59,7 +59,29 @@ def test_tasks_that_differ_in_memory_alone_are_of_one_shape() -> None:
     """Which has the mean of it."""
     jobs = [replace(a_job(tasks), need=Amount(1_500, 4_000, gib * GIB)) for tasks, gib in ((3, 10), (1, 30))]
     problem = problem_of(a_queue(submitted(1, a_spec(*jobs))).demand, a_region().capacity, EU)
-    assert (TypicalShape(1, 500, 4_000, 15 * GIB, ("H100",), WEIGHT),) == problem.mix.shapes
+    assert (TypicalShape(1, 500, 4_000, 15 * GIB, (), WEIGHT),) == problem.mix.shapes
+
+
+@pytest.mark.parametrize(
+    ("asked", "or_types", "wanted"),
+    [
+        ("H100", (), ("H100",)),
+        ("H100", ("V100",), ("H100",)),
+        ("H100", ("A100",), ("A100", "H100")),
+        ("H100", ("A100", "T4"), ()),
+        ("any", (), ()),
+    ],
+)
+def test_shape_is_bound_to_the_types_that_will_do(
+    asked: str, or_types: tuple[str, ...], wanted: tuple[str, ...]
+) -> None:
+    """Of those that are there; who can have them all is bound to none."""
+    region = a_region(
+        *(joined(f"w{at}", 4 * at, 4, gpu_type=name) for at, name in enumerate(("H100", "A100", "T4")))
+    )
+    job = replace(a_job(), gpu_type=asked, or_types=or_types)
+    (shape,) = problem_of(a_queue(submitted(1, a_spec(job))).demand, region.capacity, EU).mix.shapes
+    assert wanted == shape.node_types
 
 
 def test_nothing_is_a_problem_without_anything() -> None:

@@ -11,6 +11,7 @@ from core.nouns.instant import Nanoseconds
 from core.nouns.limits import (
     CONTROLLED_TASKS_MAX,
     FACT_BYTES_MAX,
+    GPU_TYPES_MAX,
     ISOLATION_MAX,
     ISOLATION_MIN,
     NAME_LENGTH_MAX,
@@ -106,6 +107,15 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
         pytest.param(with_job(need=Amount(1_000, -1)), ["jobs[0].need.cpu_milli"], id="CPUs below zero"),
         pytest.param(
             with_job(need=Amount(1_000, 0, -1)), ["jobs[0].need.memory_bytes"], id="memory below zero"
+        ),
+        pytest.param(with_job(or_types=("H100",)), ["jobs[0].gpu_type"], id="a type twice"),
+        pytest.param(with_job(or_types=("any",)), ["jobs[0].gpu_type"], id="any beside a type"),
+        pytest.param(with_job(or_types=("cpu",)), ["jobs[0].gpu_type"], id="CPU slots beside a type"),
+        pytest.param(with_job(or_types=("",)), ["jobs[0].gpu_type"], id="a type without a name"),
+        pytest.param(
+            with_job(or_types=tuple(f"G{number}" for number in range(GPU_TYPES_MAX))),
+            ["jobs[0].gpu_type"],
+            id="too many types",
         ),
         pytest.param(with_job(emulation=None), ["jobs[0].program"], id="nothing to do"),
         pytest.param(with_job(program=Program("true")), ["jobs[0].program"], id="two things to do"),
@@ -235,6 +245,7 @@ def test_change_that_is_one(was: WorkloadSpec, job: JobSpec) -> None:
     [
         pytest.param({"name": "other"}, ["jobs"], id="name"),
         pytest.param({"gpu_type": "A100"}, ["jobs[0].gpu_type"], id="type"),
+        pytest.param({"or_types": ("A100",)}, ["jobs[0].gpu_type"], id="other types"),
         pytest.param({"need": Amount(2_000)}, ["jobs[0].need.gpu_milli"], id="devices"),
         pytest.param(
             {"need": Amount(1_000, 1, 1)},
@@ -270,6 +281,11 @@ def test_change_to_what_is_larger_than_a_fact() -> None:
     assert ["the whole"] == changed_fields(running(), running(run="x" * FACT_BYTES_MAX).jobs[0])
 
 
+def either(job: JobSpec) -> JobSpec:
+    """The same, for which another type would do as well."""
+    return replace(job, or_types=("A100",))
+
+
 def hardware(*nodes: tuple[int, float, str]) -> Hardware:
     """So many nodes of so many GPUs of a type."""
     joins = []
@@ -292,6 +308,21 @@ def hardware(*nodes: tuple[int, float, str]) -> Hardware:
         pytest.param(a_spec(a_job(16, 1), a_job(5, 1, name="eval")), False, id="too much in two jobs"),
         pytest.param(a_spec(a_job(20), a_job(1, name="eval", gpu_type="A100")), True, id="two types"),
         pytest.param(a_spec(a_job(gpu_type="B200")), False, id="a type that is not there"),
+        pytest.param(a_spec(either(a_job(20))), True, id="all of one of two types"),
+        pytest.param(a_spec(either(a_job(21))), False, id="more than there is of either type"),
+        pytest.param(
+            a_spec(either(a_job(14)), either(a_job(8, name="b"))), True, id="two jobs on both types"
+        ),
+        pytest.param(
+            a_spec(
+                either(a_job(20)), a_job(1, name="b", gpu_type="any"), a_job(8, name="c", gpu_type="A100")
+            ),
+            False,
+            id="more than all types together",
+        ),
+        pytest.param(
+            a_spec(either(a_job(12)), a_job(9, name="b")), False, id="two jobs that only one type holds"
+        ),
     ],
 )
 def test_could_fit_into_empty_nodes(spec: WorkloadSpec, *, does_fit: bool) -> None:
@@ -309,6 +340,7 @@ def test_could_fit_into_empty_nodes(spec: WorkloadSpec, *, does_fit: bool) -> No
         pytest.param(lambda spec: replace(spec, jobs=(a_job(3),)), False, id="tasks"),
         pytest.param(lambda spec: replace(spec, jobs=(a_job(2, cpus=1),)), False, id="CPUs"),
         pytest.param(lambda spec: replace(spec, jobs=(a_job(2, gpu_type="A100"),)), False, id="type"),
+        pytest.param(lambda spec: replace(spec, jobs=(either(a_job(2)),)), False, id="types"),
     ],
 )
 def test_shape_is_equal_exactly_where_places_are(

@@ -315,10 +315,35 @@ def test_problem_of_one_field(line: str) -> None:
     assert all(re.match(r"job\.yaml:\d+:\d+: ", problem) for problem in found)
 
 
+TYPES = {
+    "run: x\nresources: {gpus: [H100:8, A100:8]}": ("H100", ("A100",), 8_000),
+    "run: x\nresources: {gpus: [H100:0.5]}": ("H100", (), 500),
+    "run: x\nresources: {gpus: any:2}": ("any", (), 2_000),
+    "run: x\nresources: {gpus: any:0, cpus: 4}": ("any", (), 0),
+    "emulate: {work: 1m}\nresources: {cpus: 4}": ("any", (), 0),
+    "emulate: {work: 1m}\nresources: {gpus: cpu:1, cpus: 4}": ("cpu", (), 1_000),
+}
+
+
+@pytest.mark.parametrize("rest", TYPES)
+def test_types_that_will_do(rest: str) -> None:
+    """One, several by the same count, any, or, for emulated work that asks for CPUs alone, nodes of any."""
+    (job,) = read(f"name: a\n{rest}\n").jobs
+    assert TYPES[rest] == (job.gpu_type, job.or_types, job.need.gpu_milli)
+
+
 RESOURCES = {
-    "{gpus: 8}": "resources.gpus: 8 names no type; write TYPE:COUNT, for example H100:8",
+    "{gpus: 8}": "resources.gpus: 8 names no type; write TYPE:COUNT, for example H100:8, or any:8",
     "{gpus: H100}": "resources.gpus: H100 is not TYPE:COUNT; write H100:1 for one",
-    "{gpus: [H100:8, A100:8]}": "resources.gpus: alternatives are not supported yet; name one type",
+    "{gpus: []}": "3:13: resources.gpus: it names no type; write TYPE:COUNT, for example H100:8",
+    "{gpus: [H100:8, A100:4]}": "3:28: resources.gpus[1]: A100:4 is another count than 8, that of the first type; all have one",
+    "{gpus: [H100:8, A100]}": "3:28: resources.gpus[1]: A100 is not TYPE:COUNT",
+    "{gpus: [H100:8, H100:8]}": "3:19: resources.gpus: one is named twice",
+    "{gpus: [H100:8, any:8]}": "3:19: resources.gpus: any stands for every type; name no other beside it",
+    "{gpus: [cpu:8, H100:8]}": "3:19: resources.gpus: cpu slots cannot stand in for GPUs; name them alone",
+    f"{{gpus: [{', '.join(f'G{number}:1' for number in range(17))}]}}": "resources.gpus: 16 types are the most",
+    f"{{gpus: [H100:8, {'A' * 129}:8]}}": "resources.gpus: a type is 1 to 128 letters",
+    "{gpus: any:0}": "resources: it asks for neither GPU nor CPU",
     "{gpus: H100:1.5}": "resources.gpus: more than one device must be whole devices",
     "{gpus: H100:0.0001}": "resources.gpus: H100:0.0001 is finer than thousandths",
     "{gpus: H100:0}": "resources: it asks for neither GPU nor CPU",

@@ -95,6 +95,17 @@ def test_gpus_of_nodes_are_divided_among_tasks(lines: str, tasks: int, gpus: int
 
 
 @pytest.mark.parametrize(
+    ("line", "gpus"), [("--gres=gpu:8", 8), ("-n 2 -G 8", 4), ("-n 4 --gpus=8 --gpus-per-task=2", 2)]
+)
+def test_gpus_of_no_type_are_of_any(line: str, gpus: int) -> None:
+    """As Slurm takes it; and it is told, for GPUs differ."""
+    found = sheet(f"#SBATCH {line}\ntrue")
+    (job,) = read_job(found, FOLDER).spec.jobs
+    assert ("any", gpus * 1_000) == (job.gpu_type, job.need.gpu_milli)
+    assert [note for note in found.notes if note.endswith("names no type, so GPUs of any will do")]
+
+
+@pytest.mark.parametrize(
     ("lines", "memory"),
     [
         ("--mem=1000", 1_000 << 20), ("--mem=16G", 16 * GIB), ("--mem=16GB", 16 * GIB), ("-N 2 --mem=16G", 16 * GIB),
@@ -155,8 +166,6 @@ def test_lines_are_read_up_to_the_first_command() -> None:
 
 
 PROBLEMS = {
-    "#SBATCH --gres=gpu:8": "--gres: gpu:8 names no type; write it as in gpu:H100:8, or add `#MIZZEN --gpus H100:8`",
-    "#SBATCH -n 2 -G 8": "--gpus: 8 names no type; write it as in H100:8, or add `#MIZZEN --gpus H100:4`",
     "#SBATCH --gres=shard:8": "--gres: shard:8 is not of the form gpu:H100:8",
     "#SBATCH --gres=gpu:a:1,gpu:b:1": "--gres: gpu:a:1,gpu:b:1 is not of the form gpu:H100:8",
     "#SBATCH --ntasks-per-node=3 --gres=gpu:H100:8": "--gres: 8 GPUs do not divide among 3 tasks",
@@ -208,10 +217,10 @@ def test_everything_wrong_is_told_at_once() -> None:
     """With its line and column, and nothing that only follows from it."""
     assert [
         "train.sh:2:9: --nodes: x is no whole number",
-        "train.sh:2:14: --gres: gpu:8 names no type; write it as in gpu:H100:8, or add `#MIZZEN --gpus H100:8`",
+        "train.sh:2:14: --gres: gpu:x:y is not of the form gpu:H100:8",
         "train.sh:3:9: --array: arrays are not supported yet; submit each index by itself",
         "train.sh:4:9: priority: 7 is not between 0 and 6",
-    ] == problems("#!/bin/bash", "#SBATCH -N x --gres=gpu:8", "#SBATCH --array=1-3", "#MIZZEN --priority 7")
+    ] == problems("#!/bin/bash", "#SBATCH -N x --gres=gpu:x:y", "#SBATCH --array=1-3", "#MIZZEN --priority 7")
 
 
 # That it runs.

@@ -69,6 +69,7 @@ from tests.builders import (
     folded,
     granted,
     joined,
+    of_types,
     opened,
     promised,
     submitted,
@@ -444,6 +445,21 @@ def test_hardware_that_is_not_enough() -> None:
         f"{sentence.removesuffix('.')}; trainer needs 4 x 8 GPUs of H100, and there are 16 on 4 nodes, at most 4 on one; "
         "main needs A100, and there is none"
     ) in line
+
+
+def test_hardware_of_several_types() -> None:
+    """Each of a job's types by itself, for its tasks are all on one; of any, those that there are."""
+    hardware = (HardwareKnown("A100", 2, 8_000, 4_000), HardwareKnown("H100", 4, 16_000, 4_000))
+    jobs = (of_types(a_job(4, 8), "H100", "A100"), of_types(a_job(1, 8, name="b"), "any"))
+    spec = a_spec(*jobs, of_types(a_job(name="c"), "L4", "L40"))
+    story = story_of([a_fact(submitted(1, spec), log=GLOBAL_LOG)])
+    waiting = a_waiting(RegionOutlook(EU, Reason.NO_SUCH_HARDWARE, "sentence", hardware))
+    (line,) = explaining.lines_of(waiting, story)[3:]
+    of_each = "8 of A100 on 2 nodes, at most 4 on one, or 16 of H100 on 4 nodes, at most 4 on one"
+    assert line.strip().endswith(
+        f"main needs 4 x 8 GPUs of H100 or A100, and there are {of_each}; b needs 1 x 8 GPUs of any type, and there are "
+        f"{of_each}; c needs L4 or L40, and there is none"
+    )
 
 
 def test_turns_are_told() -> None:

@@ -6,11 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadCancelled
-from core.events.region import AttemptEnded, CheckpointCommitted, GangStarted, NodesJoined
+from core.events.region import AttemptEnded, AwardDeclined, CheckpointCommitted, GangStarted, NodesJoined
 from core.fact import Event
-from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, ClaimId, LogName, RegionName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.limits import AUDIT_INTERVAL
+from core.nouns.reasons import Reason
 from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, Program
 from scenarios.accounts import Accounts, percentile
 from scenarios.fleet import FleetSpec, plan_of
@@ -75,6 +76,23 @@ def test_completed_work_counts_whole_and_the_wait_for_a_slow_device_does_not() -
     assert (60.0 * GPUS, {}) == goodput(accounts)
     assert 120.0 * GPUS == accounts.figures(121)["gpu_seconds_held"]
     assert 0.5 == accounts.figures(121)["goodput_ratio"]
+
+
+def test_tries_of_claims_are_counted_to_the_last() -> None:
+    """A grant at the third try, and an award that was given back after ten in vain: twelve conflicts of thirteen claims."""
+    third = replace(a_claim("w-1", 1, jobs=(a_gang(),)), claim=ClaimId("w-1.1.a0.3"))
+    accounts = accounts_of((0, granted(third)))
+    figures = accounts.figures(1)
+    assert (3, 0, 2 / 3) == (
+        figures["claim_tries_max"],
+        figures["claims_given_up"],
+        figures["conflicts_share"],
+    )
+    given_up = AwardDeclined(WorkloadId("w-2"), 1, Reason.CONFLICTS_EXHAUSTED, 2)
+    accounts = accounts_of((0, granted(third)), (1, given_up), (2, AwardDeclined(W1, 2, Reason.WITHDRAWN, 3)))
+    figures = accounts.figures(2)
+    assert (10, 1) == (figures["claim_tries_max"], figures["claims_given_up"])
+    assert 12 / 13 == figures["conflicts_share"]
 
 
 def test_work_that_is_done_again_counts_once() -> None:

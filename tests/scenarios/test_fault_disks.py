@@ -11,6 +11,7 @@ from core.nouns.reasons import Reason
 from runtime.images import load_image
 from scenarios.faults.clock_skew import ClockSkew
 from scenarios.faults.clock_step import ClockStep
+from scenarios.faults.crash import Crash
 from scenarios.faults.disk_full import DiskFull
 from scenarios.faults.failed_sync import FailedSync
 from scenarios.faults.flipped_byte import FlippedByte
@@ -135,12 +136,46 @@ def test_tail_is_lost_or_torn(
             assert (Fate.TORN, (before + 1) // 2, False) == (fate, after, is_whole)
 
 
+def test_crash_while_writing_leaves_whatever_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every strike finds rows that are written and of which nobody was told: over a few they are lost, torn and kept."""
+    fates: list[Fate] = []
+    crash = MemoryDisk.crash
+
+    def watched(disk: MemoryDisk, fate: Fate = Fate.LOST, name: LogName | None = None) -> None:
+        file = disk.file(name or GLOBAL_LOG)
+        assert file is not None
+        if len(fates) < 12:  # Then comes whatever the end of the plane crashes.
+            assert file.is_under_way
+        fates.append(fate)
+        crash(disk, fate, name)
+
+    monkeypatch.setattr(MemoryDisk, "crash", watched)
+
+    async def body(place: Struck) -> None:
+        await place.begin(storm_of(60, 60.0))
+        for _ in range(12):
+            await place.begin(Crash(role="job_queue", down_seconds=0.2, while_writing=True))
+            assert place.stage.has_struck
+        await place.sleep(60)
+        assert place.users.has_submitted_all
+        assert [] == [one for one in place.users.workloads() if one not in place.witness.submitted_at]
+
+    struck(body)
+    assert set(Fate) == set(fates[:12])
+
+
 def test_keeper_that_writes_nothing_is_not_struck() -> None:
     """What was to hit its next batch waits three minutes for one, and then says that there was none."""
 
     async def body(place: Struck) -> None:
         await place.world.kill(place.unit("job_queue").unit)
-        for fault in (LostTail(role="job_queue"), TornWrite(role="job_queue"), FailedSync(role="job_queue")):
+        waiting = Crash(role="job_queue", while_writing=True)
+        for fault in (
+            LostTail(role="job_queue"),
+            TornWrite(role="job_queue"),
+            FailedSync(role="job_queue"),
+            waiting,
+        ):
             await place.begin(fault)
             assert not place.stage.has_struck
         assert 1 == place.world.kills

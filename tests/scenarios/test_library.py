@@ -39,6 +39,7 @@ DOCUMENTED = {
     "first_light", "quiet_day", "lossy_day", "lossy_hour", "kill_each_component", "region_cut_off_and_healed", "nats_outage",
     "store_torn_tail", "disk_full", "clock_step", "black_hole_node", "zone_loss", "thundering_herd", "stale_views",
     "zombie_attempt_returns", "preemption_storm", "rolling_restart_under_load", "upgrade_old_log", "everything_at_once",
+    "sixteen_agents_one_rack", "store_killed_mid_commit",
 }  # fmt: skip
 """Names that are in the documentation and in people's fingers."""
 PROCESSES = (
@@ -47,6 +48,8 @@ PROCESSES = (
     "paused_keepers",
     "rolling_restart_under_load",
     "quiet_minutes",
+    "sixteen_agents_one_rack",
+    "store_killed_mid_commit",
 )
 """Made to be played as real processes too, where a second is a second."""
 PROCESSES_SECONDS_MAX = 30.0

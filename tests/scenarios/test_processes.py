@@ -43,6 +43,8 @@ LIBRARY = (
     pytest.param("nats_outage", marks=pytest.mark.slow),
     pytest.param("paused_keepers", marks=pytest.mark.slow),
     pytest.param("rolling_restart_under_load", marks=pytest.mark.slow),
+    pytest.param("sixteen_agents_one_rack", marks=pytest.mark.slow),
+    pytest.param("store_killed_mid_commit", marks=pytest.mark.slow),
 )
 """Scenarios whose spans are short enough for real processes. A second is a second here, so `make soak` plays most of them."""
 ROLES = (

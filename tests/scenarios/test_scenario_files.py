@@ -149,6 +149,10 @@ ERRORS = {
     ("role: worker", "member: w7"): (
         "11:5: faults[1].crash: there is no process `w7`; there are a0, a1, global, region.r0, region.r1, w0, w1, w2"
     ),
+    ("role: worker", "role: worker\n      while_writing: true"): (
+        "13:7: faults[1].crash.while_writing: only keepers write, and worker.r0.w0 is none: "
+        "say `role: job_queue` or `role: placement_store`"
+    ),
     # Numbers that cannot be.
     ("share: 0.1", "share: -0.1"): "10:20: faults[0].message_loss.share: it must be at least 0",
     ("share: 0.1", "share: 1.1"): "10:20: faults[0].message_loss.share: it must be at most 1",

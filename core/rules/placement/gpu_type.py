@@ -1,17 +1,19 @@
-"""The GPU type that a job asks for, on nodes that run programs or on emulated ones."""
+"""The GPU types that will do for a job, on nodes that run programs or on emulated ones."""
 
+from core.nouns.fleet import will_do
 from core.nouns.reasons import Reason
 from core.placing.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
 
 class GpuType(ClusterValidator):
-    """A job names one type, and runs on no other."""
+    """A job names one type, several or any, and runs on no other. That its tasks are all on one the search sees to."""
 
     name = "gpu_type"
-    traits = frozenset({"node_type"})
+    traits = frozenset({"node_type", "or_types", "need"})
     reason = Reason.WRONG_GPU_TYPE
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
-        """Whether the nodes are of its type."""
-        return cluster.node_type == request.node_type
+        """Whether the nodes are of a type that will do."""
+        asked = (request.node_type, *request.or_types)
+        return will_do(cluster.node_type, asked, is_for_gpus=request.need.gpu_milli > 0)

@@ -22,9 +22,11 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from core.images.capacity import Capacity
+from core.nouns.fleet import ANY_TYPE, node_type_of
 from core.nouns.ids import TenantName
 from core.nouns.prices import Prices
 from core.nouns.quantities import MILLI, Amount
@@ -39,12 +41,16 @@ Codes = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
 
 
+_ANY = tuple(node_type_of(ANY_TYPE, runs_programs=runs_programs) for runs_programs in (False, True))
+
+
 class Request(Struct, frozen=True):
     """What rules may read of a job: its traits. Jobs of equal traits share what was worked out for one."""
 
     need: Amount
     """Of one task."""
     node_type: str
+    """Of several that will do, the first in order; or the one that stands for any."""
     kind: Kind = Kind.TRAINING
     tenant: TenantName = TenantName("")
     priority: int = 0
@@ -66,6 +72,17 @@ class Request(Struct, frozen=True):
     """So many tasks that need parts of devices are looked for on one node as if they were one: `need` is of all of them."""
     pack: Extent = Extent.ANY
     spread: Extent = Extent.ANY
+    or_types: tuple[str, ...] = ()
+    """Other node types that will do as well, ascending."""
+
+    @property
+    def has_one_type(self) -> bool:
+        """Whether it names one node type, and not any."""
+        return not self.or_types and self.node_type not in _ANY
+
+    def on(self, node_type: str) -> "Request":
+        """The same on nodes of this type and of no other."""
+        return replace(self, node_type=node_type, or_types=())
 
     @property
     def part(self) -> int:
@@ -161,6 +178,10 @@ class Present(Protocol):
     @property
     def capacity(self) -> Capacity:
         """Its nodes."""
+
+    @property
+    def has_alone(self) -> bool:
+        """Whether anybody is alone on a node anywhere: if nobody is, and nobody is to be, owners are of no matter."""
 
     def owner(self, node: int) -> int:
         """Who has something on a node, as `Rows.owner` says it."""

@@ -29,7 +29,8 @@ class TenantIsolation(NodeValidator):
 
     def allows_at(self, present: Present, node: int, request: Request) -> bool:
         """Whether nobody else is there, or nobody who is alone."""
-        return bool(_allowed(present.owner(node), request))
+        is_of_matter = request.is_alone or present.has_alone
+        return not is_of_matter or bool(_allowed(present.owner(node), request))
 
 
 def _allowed(owner: Any, request: Request) -> Any:  # Any: one code, or an array of them

@@ -50,7 +50,7 @@ def alone(job: JobSpec) -> JobSpec:
 def request(gpus: float = 1, **parts: Any) -> Request:  # Any: fields of a request
     """For one task."""
     return Request(
-        **{"need": amount(gpus), "node_type": a_job().node_type, "tenant": TenantName("me"), **parts}
+        **{"need": amount(gpus), "node_type": a_job().node_types[0], "tenant": TenantName("me"), **parts}
     )
 
 

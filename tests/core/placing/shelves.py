@@ -202,6 +202,20 @@ class Shelf:
             self.rows[name][slot] = value if is_open else 0
         self.table.set(slot, gpu, cpu, memory, is_open=is_open)
 
+    def put_many(self, dice: random.Random) -> None:
+        """Rows of nodes here and there at once, some of them as they are."""
+        rows = []
+        for slot in dice.sample(self.slots.tolist(), dice.randrange(1, 40)):
+            values = [int(self.rows[name][slot]) for name in ROW_COLUMNS[:4]]
+            if dice.random() < 0.8:
+                values[dice.randrange(3)] = dice.choice((0, 1000, 8000))
+            if dice.random() < 0.1:
+                values[3] = 1 - values[3]
+            for name, value in zip(ROW_COLUMNS, values, strict=False):
+                self.rows[name][slot] = value if values[3] else 0
+            rows.append((slot, values[0], values[1], values[2], values[3]))
+        self.table.set_many(rows)
+
     def change(self, slot: int, column: str, value: int) -> None:
         """A row in which one thing changed."""
         row = {name: int(self.rows[name][slot]) for name in ("gpu", "cpu", "memory", "is_open")}
@@ -252,8 +266,10 @@ class Shelf:
             self.change(slot, "cpu", dice.choice((0, 2500, 3000, 64_000)))
         elif what < 0.745:
             self.change(slot, "memory", dice.choice((0, 1, 512)))
-        elif what < 0.75:
+        elif what < 0.747:
             self.exchange(slot, dice)
+        elif what < 0.75:
+            self.put_many(dice)
         elif what < 0.8:
             self.change(slot, "is_open", dice.randrange(2))
         elif what < 0.9:

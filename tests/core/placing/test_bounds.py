@@ -98,7 +98,7 @@ def grants_somewhere(
 ) -> bool:
     """Whether the store would grant some way of placing it on these nodes: whichever are taken, each as full as it can be."""
     room = {node: placer.pools.available(node).gpu_milli // job.need.gpu_milli for node in nodes}
-    mine = [node for node, most in room.items() if most and capacity.node_type[node] == job.node_type]
+    mine = [node for node, most in room.items() if most and job.takes(capacity.node_type[node])]
     for count in range(1, min(job.tasks, len(mine)) + 1):
         for taken in combinations(mine, count):
             if sum(room[node] for node in taken) < job.tasks:

@@ -171,19 +171,37 @@ MUTANTS = (
     Planted(
         "domain_code_unheard",
         table,
-        "                for other in self._spans_of(domain):\n",
-        "                for other in self._spans_of(domain)[:1]:\n",
+        "                for span in self._spans_of(domain):\n",
+        "                for span in self._spans_of(domain)[:1]:\n",
     ),
     Planted(
         "cluster_left_as_it_was",
         table,
-        "            self.clusters.add(int(layout.cluster_of_pod[pod]), more)",
+        "            self.clusters.add(cluster, more)",
         "            pass",
     ),
     Planted("gpu_free_left_as_it_was", table, "            self.gpu_free += more\n", ""),
     Planted("cpu_unheard", table, "elif cpu == self._cpu[slot] and memory", "elif memory"),
     Planted("memory_unheard", table, "and memory == self._memory[slot] and is_open", "and is_open"),
     Planted("opening_unheard", table, " and is_open == self._is_open[slot]:", ":"),
+    Planted(
+        "one_of_many_unheard",
+        table,
+        "            self._note((slot, slot + 1))\n            if gpu != had:",
+        "            if gpu != had:",
+    ),
+    Planted(
+        "racks_of_many_left",
+        table,
+        "racks[rack] = racks.get(rack, 0) + gpu - had",
+        "racks[rack] = gpu - had",
+    ),
+    Planted(
+        "closed_of_many_left",
+        table,
+        "and is_open == open_before\n",
+        "and True\n",
+    ),
     Planted(
         "upkeep_unheard",
         table,
@@ -296,4 +314,4 @@ def with_bug(planted: Planted) -> Engine:
 @pytest.mark.parametrize("planted", MUTANTS, ids=lambda planted: planted.name)
 def test_mutant_is_found(planted: Planted) -> None:
     """P14: with one invalidation left out, something differs from what is made from scratch."""
-    assert Shelf(with_bug(planted)).run(seed=1, events=EVENTS_FOR_A_MUTANT)
+    assert any(Shelf(with_bug(planted)).run(seed, EVENTS_FOR_A_MUTANT) for seed in (1, 2, 3))

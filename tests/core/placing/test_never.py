@@ -21,7 +21,18 @@ from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
 from core.rules.placement.rule_sets import PLAIN
 from core.rules.submission import could_fit
-from tests.builders import a_claim, a_job, a_region, a_spec, a_spread, amount, folded, granted, joined
+from tests.builders import (
+    a_claim,
+    a_job,
+    a_region,
+    a_spec,
+    a_spread,
+    amount,
+    folded,
+    granted,
+    joined,
+    of_types,
+)
 from tests.core.placing.searching import ANYBODY, CHOICE, placer_of
 from tests.core.properties import PROPERTY
 
@@ -58,6 +69,18 @@ def a_program(job: JobSpec) -> JobSpec:
         ),
         pytest.param(
             [a_job(1, 1, gib=600)], ["main: 512 GiB a task instead of 600 GiB"], id="more memory than a node has"
+        ),
+        pytest.param(
+            [of_types(a_job(5, 8), "B200", "H100")], ["main: 4 tasks instead of 5", "main: 4 GPUs a task instead of 8 GPUs"],
+            id="more tasks than nodes of either type",
+        ),
+        pytest.param(
+            [of_types(a_job(5, 4), "B200", "GH200")], ["main: A100 instead of B200 or GH200", "main: H100 instead of B200 or GH200"],
+            id="types that are not there",
+        ),
+        pytest.param(
+            [of_types(a_job(11, 4), "A100", "H100")], ["main: 10 tasks instead of 11", "main: 2 GPUs a task instead of 4 GPUs"],
+            id="more than there is of one type, and not of both",
         ),
         pytest.param(
             [a_job(1, 4, gpu_type="B200")], ["main: A100 instead of B200", "main: H100 instead of B200"],
@@ -199,8 +222,8 @@ TOPOLOGIES = st.builds(
 )
 
 
-def _job_of(job: JobSpec, topology: Topology) -> JobSpec:
-    return replace(job, topology=topology)
+def _job_of(job: JobSpec, topology: Topology, types: tuple[str, ...]) -> JobSpec:
+    return of_types(replace(job, topology=topology), *types)
 
 
 JOBS = st.builds(
@@ -209,11 +232,11 @@ JOBS = st.builds(
         a_job,
         st.integers(1, 12),
         st.sampled_from((0, 0.3, 0.5, 0.6, 1, 1.5, 2, 2.5, 3, 8, 9)),
-        gpu_type=st.sampled_from(("H100", "H100", "A100", "B200")),
         cpus=st.sampled_from((0, 2)),
         gib=st.sampled_from((0, 3)),
     ),
     TOPOLOGIES,
+    st.sampled_from((("H100",), ("H100",), ("A100",), ("B200",), ("A100", "H100"), ("any",))),
 )
 GANGS = st.lists(JOBS, min_size=1, max_size=3)
 KINDS = st.sampled_from((Kind.TRAINING, Kind.SERVICE, Kind.BATCH))

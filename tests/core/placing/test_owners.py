@@ -41,15 +41,21 @@ def found(*events: Event, job: JobSpec) -> Found | Reason:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_owners_kept_from_facts_equal_those_of_the_image(seed: int) -> None:
-    """After every fact of a random history, for each node, also without some attempts."""
+    """After every fact of a random history, for each node, also without some attempts; from when somebody asked on."""
     dice = random.Random(seed)
     owners = Owners()
     followed = RegionImage.empty()
-    for fact in RegionHistory(seed).draw(150):
+    asked_at = dice.randrange(150)
+    for number, fact in enumerate(RegionHistory(seed).draw(150)):
         followed.fold(fact)
         if isinstance(fact.event, OF_OWNERS):
             owners.settle(followed.capacity, fact.event.workload, fact.event.epoch)
         scratch = Owners.of(followed.capacity)
+        assert scratch.alone == owners.alone
+        if number < asked_at:
+            continue
+        scratch.know_all(followed.capacity)
+        owners.know_all(followed.capacity)
         assert scratch.nodes() == owners.nodes()
         some = [
             key_of((workload, epoch))
@@ -59,12 +65,12 @@ def test_owners_kept_from_facts_equal_those_of_the_image(seed: int) -> None:
         for node in owners.nodes():
             assert scratch.at(node) == owners.at(node)
             assert scratch.at(node, some) == owners.at(node, some)
-        assert scratch.alone == owners.alone
 
 
 def test_codes() -> None:
     """Nobody, one tenant, several; the lowest bit says that somebody is alone."""
     owners = Owners()
+    owners.know_all(a_region().capacity)
     mine, kept = code_of(ME, is_alone=False), code_of(ME, is_alone=True)
     assert NOBODY == owners.at(0)
     owners.put("a", ((0, mine), (1, mine)))
@@ -171,7 +177,7 @@ def test_promised_node_is_somebodys() -> None:
         a_claim("w-2", placed={0: 8}, priority=4, victims=(attempt("w-0"),)), tenant=TenantName(OTHER)
     )
     region = a_region(here(a_group(0, 1)), used(0, 1, tenant=ME), promised(claim))
-    assert SEVERAL == Owners.of(region.capacity).at(0)
+    assert SEVERAL == Now(region.capacity).owner(0)
 
 
 def test_closed_node_is_refused_now() -> None:
