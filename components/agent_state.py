@@ -14,6 +14,7 @@ from core.agenda import Agenda
 from core.component import ImageAdopted, RowsTold
 from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, ScopeJoined
 from core.events.pools import PoolChanged
+from core.events.prices import PricesSet
 from core.events.region import AttemptEnded, ClaimGranted, ClaimPromised, NodesJoined
 from core.fact import Event, Fact, Note
 from core.images import RegionImage
@@ -163,6 +164,8 @@ class AgentState:
             self.placer.touch_plans()
         elif isinstance(fact.event, PoolChanged):
             self.placer.touch_pool(fact.event.pool)
+        elif isinstance(fact.event, PricesSet):
+            self.placer.touch_prices()
         self._settle(fact.event)
         self._unlearn()
 

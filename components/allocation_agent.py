@@ -235,6 +235,7 @@ class AllocationAgent:
             settings_revision=state.image.pools.revision,
             search=SEARCH,
             owners=owners[:VIEW_ROWS_MAX],
+            prices_revision=state.image.prices.revision,
         )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:

@@ -17,6 +17,7 @@ from components.attempt_records import HEARD_OF_ATTEMPTS, AttemptRecords
 from components.claim_disputes import NodesDisputed
 from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
+from components.price_records import HEARD_OF_PRICES, PriceRecords
 from components.run_records import HEARD_OF_RUNS, RunRecords
 from components.store_state import ClaimJudged, ClaimWaits, StoreState, Swept, WaitingClaim
 from components.task_records import HEARD_OF_TASKS, TaskRecords
@@ -73,6 +74,7 @@ class PlacementStore:
         *HEARD_OF_ATTEMPTS,
         *HEARD_OF_NODES,
         *HEARD_OF_POOLS,
+        *HEARD_OF_PRICES,
         *HEARD_OF_TASKS,
         *HEARD_OF_RUNS,
     )
@@ -90,6 +92,7 @@ class PlacementStore:
             **AttemptRecords(region).deciders,
             **NodeRecords().deciders,
             **PoolRecords().deciders,
+            **PriceRecords().deciders,
             **TaskRecords().deciders,
             **RunRecords(region).deciders,
         }

@@ -2,7 +2,8 @@
 
 from core.component import Effect
 from core.messages.workers import PrepareTasks
-from core.nouns.ids import ShareKey
+from core.nouns.ids import RegionName, ShareKey
+from core.pricing.problem import PricingProblem
 
 
 class FindTasks(Effect, frozen=True):
@@ -66,3 +67,12 @@ class LookAtNodes(Effect, frozen=True):
     """Check these nodes. Comes back as `NodesLooked`."""
 
     nodes: tuple[int, ...]
+
+
+class SolvePrices(Effect, frozen=True):
+    """Find what room in a region is worth. Comes back as `PricesSolved` or `PricesUnsolved`."""
+
+    region: RegionName
+    revision: int
+    """Of the prices that are to be replaced."""
+    problem: PricingProblem

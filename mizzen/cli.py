@@ -74,6 +74,9 @@ app.command("mizzen.commands.nodes:nodes", name="nodes", help="List nodes: what 
 app.command(
     "mizzen.commands.pools:pools", name="pools", help="List pools, and set what is kept free in them."
 )
+app.command(
+    "mizzen.commands.prices:prices", name="prices", help="Tell what room is worth to the tasks to come."
+)
 app.command("mizzen.commands.drain:drain", name="drain", help="Empty nodes, and see how far that is.")
 app.command("mizzen.commands.undrain:undrain", name="undrain", help="Let drained nodes take work again.")
 app.command(

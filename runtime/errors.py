@@ -42,3 +42,7 @@ class OlderCopy(HostError):
             "put the newer one back"
         )
         self.log = log
+
+
+class NotSolved(Exception):
+    """A solver ended without an answer; the text says how."""

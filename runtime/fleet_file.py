@@ -100,6 +100,8 @@ class FleetFile(Struct, frozen=True, forbid_unknown_fields=True):
 
     regions: Annotated[dict[Name, RegionSpec], Meta(min_length=1)]
     fleet: Name = field(default=FLEET)
+    planner: bool = True
+    """Whether prices are solved for, by which pools of the default rule set are searched."""
 
 
 def load_plan(path: Path) -> Plan:
@@ -117,7 +119,8 @@ def load_plan(path: Path) -> Plan:
 
 def plan_of_file(file: FleetFile) -> Plan:
     """The plane that serves this fleet."""
-    return Plan(file.fleet, tuple(_region(RegionName(name), spec) for name, spec in file.regions.items()))
+    regions = tuple(_region(RegionName(name), spec) for name, spec in file.regions.items())
+    return Plan(file.fleet, regions, file.planner)
 
 
 def plan_of_this_machine() -> Plan:

@@ -51,10 +51,10 @@ CONNECT_SPAN = seconds(3)
 
 
 class Nodes(Doer, Protocol):
-    """What a worker's tasks run on. Outlives the worker's lives in this process."""
+    """What a worker's tasks run on, or what solves a planner's problems. Outlives the unit's lives in this process."""
 
     async def run(self) -> None:
-        """Let tasks go on, for ever."""
+        """Let tasks go on, or solve what is asked for, for ever."""
 
     def close(self) -> None:
         """Let go of timers."""
@@ -128,7 +128,7 @@ async def run_process(
     *,
     is_supervised: bool = False,
 ) -> None:
-    """Run units over one connection, and the nodes under those that are workers (by the unit's name), until cancelled.
+    """Run units over one connection, and what is under them (by the unit's name), until cancelled.
 
     A unit starts once the one before it has its log. Waits for a server that is not there yet. Raises the first of
     whatever `run_unit` raises, and ServerTooOld.

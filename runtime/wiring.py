@@ -10,7 +10,16 @@ from typing import Any
 from msgspec import Struct
 
 from bus.port import Bus
-from components import AllocationAgent, Auditor, JobQueue, PlacementStore, RegionBroker, TaskControl, Worker
+from components import (
+    AllocationAgent,
+    Auditor,
+    JobQueue,
+    PlacementStore,
+    Planner,
+    RegionBroker,
+    TaskControl,
+    Worker,
+)
 from core.component import Component
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
@@ -40,6 +49,8 @@ class Plan(Struct, frozen=True):
 
     fleet: str
     regions: tuple[RegionPlan, ...]
+    has_planner: bool = False
+    """Whether prices are solved for it. Without, agents go by those that there are, or by default ones."""
 
     def region_names(self) -> tuple[RegionName, ...]:
         """All regions, in the plan's order."""
@@ -98,6 +109,7 @@ ROLES: dict[str, Build | None] = {
     "task_control": lambda _, unit: TaskControl(unit.region),
     "allocation_agent": lambda _, unit: AllocationAgent(unit.region, AgentName(unit.member)),
     "worker": lambda plan, unit: Worker(unit.region, plan.inventory(unit.region, unit.member)),
+    "planner": lambda plan, _: Planner(plan.region_names()),
     "auditor": lambda plan, _: Auditor(plan.region_names()),
     "reader": None,
 }
@@ -115,6 +127,8 @@ def units_of(plan: Plan) -> list[Unit]:
         units.append(Unit("task_control", name))
         units.extend(Unit("allocation_agent", name, f"a{number}") for number in range(region.agents))
         units.extend(Unit("worker", name, inventory.worker) for inventory in region.inventories)
+    if plan.has_planner:
+        units.append(Unit("planner"))
     units.append(Unit("auditor"))
     return units
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from core.events.control import ClaimRevised
+from core.events.prices import PricesSet
 from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitted
 from core.events.region import AttemptEnded, AwardDeclined, CheckpointCommitted, ClaimGranted, GangStarted
 from core.fact import Fact
@@ -90,6 +91,7 @@ class Accounts:
         """Of workloads that have not ended."""
         self._preemptions = 0
         self._claims = self._conflicts = 0
+        self._prices = 0
         self._tries_max = self._given_up = 0
 
     def take(self, fact: Fact, at: float) -> None:
@@ -122,6 +124,8 @@ class Accounts:
                 self._close(workload, phase, cause, at)
             case WorkloadCancelled(workload=workload):
                 self._close(workload, Phase.CANCELLED, EndCause.CANCELLED, at)
+            case PricesSet():
+                self._prices += 1
             case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED, tries=tries):
                 tries = tries or CLAIM_TRIES_MAX  # Earlier builds did not say.
                 self._claims += tries
@@ -151,6 +155,7 @@ class Accounts:
             "attempts_per_workload": granted / max(1, len(self.attempts)),
             "preemptions": float(self._preemptions),
             "conflicts_share": self._conflicts / self._claims if self._claims else 0.0,
+            "prices": float(self._prices),
             "claim_tries_max": float(self._tries_max),
             "claims_given_up": float(self._given_up),
         }

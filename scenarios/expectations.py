@@ -45,6 +45,7 @@ FIGURES = {
     "windows": "windows of maintenance that began",
     "missed_windows": "of them, those in which something still ran on nodes that had to be empty, a minute after their beginning",
     "halts": "times that somebody was refused because it wanted more stopped than its budget allows",
+    "prices": "times that the prices of a region were set",
     "kills": "processes killed",
     "strikes": "times that a fault struck",
     "skipped": "times that a fault could not be caused in this world",

@@ -67,6 +67,8 @@ class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Bytes of one GPU; 0: nobody knows."""
     island: Island = 0
     """GPUs joined by NVLink; 0: nobody knows."""
+    planner: bool = False
+    """Whether prices are solved for; it is said beside `regions` that are named, too."""
 
 
 def fleets() -> list[str]:
@@ -98,7 +100,7 @@ def plan_of(fleet: FleetSpec, name: str) -> Plan:
 
 def fleet_file_of(fleet: FleetSpec, name: str) -> FleetFile:
     """The same fleet as a fleet file has it."""
-    return FleetFile(regions_of(fleet), name)
+    return FleetFile(regions_of(fleet), name, fleet.planner)
 
 
 def regions_of(fleet: FleetSpec) -> dict[str, RegionSpec]:
@@ -140,12 +142,13 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
     """Regions by their names, each read for itself, so that what is wrong is said of it. Raises FieldErrors."""
     errors: list[FieldError] = []
     for name in given:
-        if name in FleetSpec.__struct_fields__ and name != "regions":
+        if name in FleetSpec.__struct_fields__ and name not in ("regions", "planner"):
             text = "regions that are named say this themselves, each for itself"
             errors.append(FieldError((*path, name), text))
-        elif name != "regions":
+        elif name not in ("regions", "planner"):
             errors.append(FieldError((*path, name), unknown(name, FleetSpec.__struct_fields__, what="field")))
     at = (*path, "regions")
+    planner = tried(errors, partial(read_value, given.get("planner", False), bool, (*path, "planner")))
     found = {}
     for name, region in given["regions"].items():
         tried(errors, partial(read_value, name, Name, (*at, name)))
@@ -156,7 +159,8 @@ def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as Y
         errors.append(FieldError(at, f"there must be at most {REGIONS_MAX} of them"))
     if errors:
         raise FieldErrors(errors)
-    return FleetSpec({name: region for name, region in found.items() if region is not None})
+    regions = {name: region for name, region in found.items() if region is not None}
+    return FleetSpec(regions, planner=bool(planner))
 
 
 def _read_region(given: Any, path: Steps) -> RegionSpec:  # Any: as YAML gives it

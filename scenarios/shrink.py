@@ -54,10 +54,10 @@ def _smaller(spec: ScenarioSpec) -> Iterator[ScenarioSpec]:
     for name in regions:
         rest = {other: region for other, region in regions.items() if other != name}
         if rest:
-            yield replace(spec, fleet=FleetSpec(rest))
+            yield replace(spec, fleet=FleetSpec(rest, planner=spec.fleet.planner))
     for name, region in regions.items():
         for smaller in _smaller_regions(region):
-            yield replace(spec, fleet=FleetSpec({**regions, name: smaller}))
+            yield replace(spec, fleet=FleetSpec({**regions, name: smaller}, planner=spec.fleet.planner))
 
 
 def _smaller_regions(region: RegionSpec) -> Iterator[RegionSpec]:

@@ -1,6 +1,13 @@
 """Every event that a log may hold, by log. A new event is one struct, one line here, and a sample in tests/golden/."""
 
-from core.events import control, log, pools, queue, region
+from core.events import control, log, pools, prices, queue, region
 from core.fact import Event
 
-EVENTS: tuple[type[Event], ...] = (*log.EVENTS, *queue.EVENTS, *region.EVENTS, *control.EVENTS, *pools.EVENTS)
+EVENTS: tuple[type[Event], ...] = (
+    *log.EVENTS,
+    *queue.EVENTS,
+    *region.EVENTS,
+    *control.EVENTS,
+    *pools.EVENTS,
+    *prices.EVENTS,
+)

@@ -21,6 +21,7 @@ from core.events.queue import (
 )
 from core.fact import Fact
 from core.images.base import Image, Section
+from core.images.demand import Demand
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
 
@@ -319,6 +320,8 @@ class GlobalImage(Image):
     """Which awards stand."""
     regions: Regions
     """The fleet's regions."""
+    demand: Demand
+    """Which tasks were asked for, by what they need."""
 
 
 def key_of(submitter: str, key: str) -> str:

@@ -23,6 +23,7 @@ from core.images.capacity import Capacity
 from core.images.control import Control
 from core.images.maintenance import Destruction, Maintenance
 from core.images.pools import Pools
+from core.images.prices import PriceList
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Spread, moved_spreads
 
@@ -232,3 +233,5 @@ class RegionImage(Image):
     """Who stopped how much lately."""
     pools: Pools
     """What operators set of them."""
+    prices: PriceList
+    """What room in it is worth."""

@@ -2,7 +2,20 @@
 route in bus/catalogue.py.
 """
 
-from core.messages import agents, auditor, broker, control, logs, nodes, output, pools, queue, store, workers
+from core.messages import (
+    agents,
+    auditor,
+    broker,
+    control,
+    logs,
+    nodes,
+    output,
+    pools,
+    prices,
+    queue,
+    store,
+    workers,
+)
 from core.messages.base import Message
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -13,6 +26,7 @@ MESSAGES: tuple[type[Message], ...] = (
     *control.MESSAGES,
     *nodes.MESSAGES,
     *pools.MESSAGES,
+    *prices.MESSAGES,
     *workers.MESSAGES,
     *auditor.MESSAGES,
     *logs.MESSAGES,

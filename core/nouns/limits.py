@@ -119,6 +119,23 @@ CLAIM_SAY_AGAIN: Nanoseconds = seconds(1)
 PROMISE_SPAN: Nanoseconds = seconds(120)
 """How long a claim over victims may wait for them to stop."""
 
+# Prices.
+DEMAND_SHAPES_MAX = 512
+"""Shapes of tasks that are counted: four times what the public trace with the most has (127); the least counted makes room."""
+DEMAND_COUNTED_MAX = 100_000
+"""Tasks that are counted before every count is halved, so that what was asked for long ago fades (chosen: ten public traces)."""
+PRICES_LEVELS_MAX = 8
+"""Levels of demand for which prices were solved: three are."""
+PRICES_LOOK: Nanoseconds = seconds(30)
+"""Between looks whether a region's prices are old, and so between two times that they are solved; each reads all of its nodes."""
+PRICES_SPAN: Nanoseconds = seconds(60)
+"""For solving them once, and for starting the solver's process. It takes a second; a region of 100,000 nodes has no more classes of nodes."""
+PRICES_RETRY: Nanoseconds = seconds(60)
+"""Before they are solved again after that failed; doubled with each failure in a row."""
+PRICES_RETRY_MAX: Nanoseconds = seconds(3600)
+PRICES_SAID_MAX = 30
+"""Times that a store is told of prices which it does not record: a minute. What was solved for it is old by then."""
+
 # Attempts.
 COMMAND_SAY_AGAIN: Nanoseconds = seconds(2)
 START_SPAN: Nanoseconds = seconds(60)
@@ -283,6 +300,8 @@ NAMED_ZONES_MAX = 100
 GPU_TYPES_MAX = 16
 RULES_LENGTH_MAX = 1024
 """Characters that say by which rules a pool is searched: all rules at once are a third of it."""
+TYPICAL_SHAPES_MAX = 256
+"""In a mix: the widest of the public lists has 127, and each shape costs a fact some 60 bytes and a decision a microsecond."""
 PROGRAM_GPU_MILLI_MIN = 50
 """Of a task that is a process: a node of 8 devices then runs 160 at most. Each costs its worker 1 to 8 ms to start, in which
 it hears nobody, and 8 MB for its runner."""
@@ -302,6 +321,7 @@ WORKER_NODES_MAX = 50_000
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
 assert PRESENCE_SILENCE_MAX > 5 * PRESENCE_INTERVAL
 assert OPEN_BID_SPAN > AUCTION_SPAN
+assert TYPICAL_SHAPES_MAX <= DEMAND_SHAPES_MAX
 assert ISOLATION_MIN >= 2 * PRESENCE_INTERVAL
 assert PREPARED_SPAN > 2 * START_SPAN
 assert AWARD_SPAN > AWARD_SAY_AGAIN

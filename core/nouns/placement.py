@@ -18,7 +18,7 @@ class Spread(Struct, frozen=True):
     tasks: tuple[int, ...]
 
 
-SEARCH = 1
+SEARCH = 2
 """Grows when the search changes so that it would choose otherwise from the same view."""
 
 
@@ -49,6 +49,8 @@ class View(Struct, frozen=True):
     owners: tuple[tuple[int, int], ...] = ()
     """Where its open claims put their tenants, if anybody shares nodes with nobody: nodes, each with a code as
     core/placing/owners.py makes them."""
+    prices_revision: int = 0
+    """Of the region's prices, by which it was chosen where rules go by them; 0: there were none."""
 
 
 class Shortage(Struct, frozen=True):

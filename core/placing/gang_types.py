@@ -24,8 +24,8 @@ def best_of_types(
 ) -> Placed | None:
     """The best of these places, each with the class of its type; drawn among equals.
 
-    Fewest zones, pods, racks and nodes; or, of what is to be spread, over the most units. Then the better cluster, and then the
-    place whose worst node is better.
+    Fewest zones, pods, racks and nodes; or, of what is to be spread, over the most units. Then the place whose
+    worst node is better.
     """
     if len(found) < 2:
         return found[0][1] if found else None
@@ -45,4 +45,4 @@ def _rank(one: RequestClass, placed: Placed, table: NodeTable, spread: Extent) -
         Extent.RACK: len(racks),
     }
     width = (-counts[spread],) if spread else (*counts.values(), len(slots))
-    return (*width, int(table.clusters.code[clusters].max()), int(one.key[slots].max()))
+    return (*width, int(one.key[slots].max()))

@@ -55,6 +55,8 @@ class Layout:
     pods_of     by cluster: its first pod, and the one after its last
     node        (slots,) node numbers, NO_NODE in padding
     rack        (slots,) rack numbers
+    node_types  all of its nodes', ascending
+    node_type   (slots,) index into `node_types`, in padding that of the nodes beside it; type_of_pod the same by pod
     domain      (slots,) index into `domains`
     gpu_total   (slots,) GPU milli that each node has
     slot_of     (node numbers,) slots, NO_NODE where the pool has no such node
@@ -112,6 +114,10 @@ class Layout:
         self.cluster_of_pod = np.zeros(self.pods, dtype=np.int32)
         self.cluster_of_pod[pods] = cluster
         ends = np.searchsorted(self.cluster_of_pod, np.arange(len(self.clusters) + 1))
+        self.node_types = tuple(sorted({one.node_type for one in self.clusters}))
+        types = [self.node_types.index(one.node_type) for one in self.clusters]
+        self.type_of_pod = np.asarray(types, dtype=np.int16)[self.cluster_of_pod]
+        self.node_type = np.repeat(self.type_of_pod, self.pod_slots)
         self.pods_of = [(int(first), int(last)) for first, last in pairwise(ends)]
 
     def slot(self, node: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.placing.classes import Plan, bits_of, tasks_that_fit
 from core.placing.draw import drawn
-from core.placing.picking import Choice, best_of, refined, some_of
+from core.placing.picking import Choice, best_of, best_of_type, refined, some_of
 from core.placing.rows import TableRows
 from core.placing.table import NodeTable
 from core.rules.placement.rule import (
@@ -74,8 +74,9 @@ def _of_stripe(table: NodeTable, slots: Numbers, choice: Choice) -> Numbers:
 def _of_best_cluster(table: NodeTable, slots: Numbers) -> Numbers:
     if not table.clusters.rules:
         return slots
-    rank = table.clusters.code[table.layout.cluster_of_pod[(slots >> _bits_within(table.layout.pod_slots))]]
-    best: Numbers = slots[rank == rank.min()]
+    layout = table.layout
+    rank = table.clusters.code[layout.cluster_of_pod[(slots >> _bits_within(layout.pod_slots))]]
+    best: Numbers = slots[best_of_type(rank, layout.node_type[slots], np.ones(len(slots), dtype=np.bool_))]
     return best
 
 

@@ -20,7 +20,7 @@ from core.placing.extents import Extents, evenly
 from core.placing.layout import RACKS_PER_POD
 from core.placing.rows import TableRows
 from core.placing.table import NodeTable
-from core.rules.placement.rule import Numbers, Refinement, Request
+from core.rules.placement.rule import Codes, Flags, Numbers, Refinement, Request
 
 Placed = list[tuple[int, int]]
 """Slots, and how many tasks each takes."""
@@ -57,6 +57,18 @@ def some_of(found: Numbers, seed: str) -> Numbers:
     return some
 
 
+def best_of_type(rank: Codes, node_type: Numbers, has_room: Flags) -> Flags:
+    """Which of these have room and are of the best cluster of their type that has: types are not compared by how full they are.
+
+    rank        of their clusters: 0 is best
+    node_type   as in Layout
+    """
+    best = np.full(int(node_type.max(initial=0)) + 1, INVALID, dtype=np.uint32)
+    np.minimum.at(best, node_type[has_room], rank[has_room])
+    found: Flags = has_room & (rank == best[node_type])
+    return found
+
+
 def refined(
     table: NodeTable, rules: Sequence[Refinement], request: Request, slots: Numbers, seed: str
 ) -> int:
@@ -91,7 +103,7 @@ class Picker:
         least = one.pod_min if step == 1 else one.pod_min[first::step]
         if not len(least):
             return None
-        if not self._table.clusters.is_level:
+        if one.has_rivals and not self._table.clusters.is_level:
             least = self._of_best_clusters(one, least, first, step)
         best = int(np.minimum.reduce(least))
         if best == INVALID:
@@ -117,12 +129,10 @@ class Picker:
         return first_slot + int(inside[which])
 
     def _of_best_clusters(self, one: RequestClass, least: Numbers, first: int, step: int) -> Numbers:
-        """The pods' least keys, INVALID outside the best cluster that has room."""
+        """The pods' least keys, INVALID outside the best clusters that have room."""
         rank = self._table.clusters.code[self._layout.cluster_of_pod[first::step]]
-        has_room = least != INVALID
-        if not has_room.any():
-            return least
-        return np.where(has_room & (rank == rank[has_room].min()), least, INVALID)
+        is_best = best_of_type(rank, self._layout.type_of_pod[first::step], least != INVALID)
+        return np.where(is_best, least, INVALID)
 
     def _keys_of(self, one: RequestClass, pods: Numbers) -> Numbers:
         by_pod = one.key.reshape(-1, self._layout.pod_slots)

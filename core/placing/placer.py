@@ -27,7 +27,7 @@ from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set
 
-SECTIONS = ("capacity", "maintenance", "pools")
+SECTIONS = ("capacity", "maintenance", "pools", "prices")
 """Of a region's image: what is read of it."""
 
 
@@ -86,8 +86,8 @@ class Placer:
         owners: Owners | None = None,
     ) -> "Placer":
         """Of a region, as its settings say it is searched, or by other rules. The image has the sections `SECTIONS`."""
-        pools = image.pools
-        plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules))
+        pools, known = image.pools, image.prices
+        plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules, known.prices))
         return cls(image.capacity, overlay, plan_of, image.maintenance, pools.of, owners)
 
     # What changed.
@@ -126,6 +126,10 @@ class Placer:
     def touch_pool(self, name: str) -> None:
         """Other rules hold in it, or something else stays free."""
         self._reset_pools.add(name)
+
+    def touch_prices(self) -> None:
+        """Pools that are searched by prices have other rules."""
+        self._reset_pools.update(self.pools.by_name)
 
     def forget(self) -> None:
         """Everything is worked out anew."""

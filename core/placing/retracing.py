@@ -23,7 +23,7 @@ from core.placing.extents import Extents
 from core.placing.layout import NO_NODE, RACKS_PER_POD
 from core.placing.overlay import Overlay
 from core.placing.owners import Owners, wants_alone
-from core.placing.picking import SURVIVORS_MAX, Choice, best_of, some_of
+from core.placing.picking import SURVIVORS_MAX, Choice, best_of, best_of_type, some_of
 from core.placing.placer import Placer
 from core.placing.pool_set import JobFound, asker_of
 from core.placing.pools import PoolIndex, whole_of
@@ -270,7 +270,8 @@ class _Sieve(_Funnel):
         if clusters.rules and len(layout.clusters) > 1:
             code = clusters.code[layout.cluster_of_pod][pod_of]
             for shift, cluster_rule in clusters.rules:
-                self.keep_least(cluster_rule.name, code >> np.uint32(shift))
+                is_best = best_of_type(code >> np.uint32(shift), layout.node_type, self.left)
+                self.keep(cluster_rule.name, is_best)
         wanted = best_of(choice.best, int(np.count_nonzero(one.cap)))
         if wanted > 1:
             keys = np.sort(one.key[self.left])

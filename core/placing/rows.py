@@ -79,6 +79,16 @@ class TableRows:
         """GPUs of an NVLink island."""
         return self._table.island[self.at]
 
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        """Of all nodes of the pool."""
+        return self._table.layout.node_types
+
+    @property
+    def node_type(self) -> Numbers:
+        """Places in them."""
+        return self._table.layout.node_type[self.at]
+
 
 def codes_of(codes: Codes, size: int, at: Changed) -> Codes:
     """For each of some slots, the code of its rack or pod, which has `size` slots; one code where all lie in one of them."""

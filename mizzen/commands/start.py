@@ -26,6 +26,7 @@ from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.loop import run
 from runtime.plane import CHECKPOINTS, spool_of
+from runtime.planning.solving import SolverProcess
 from runtime.process import Nodes, connected, run_process, run_together, run_until_signalled
 from runtime.tasks.errors import SpoolError
 from runtime.tasks.output import OutputServer
@@ -38,7 +39,7 @@ OF_A_REGION = frozenset({"allocation_agent", "placement_store", "region_broker",
 OF_A_CREW = frozenset({"allocation_agent", "worker"})
 """Roles that several members of a region have."""
 _MEMBER = re.compile(r"[A-Za-z0-9_-]{1,100}")
-OF_ALL = frozenset({"auditor", "job_queue"})
+OF_ALL = frozenset({"auditor", "job_queue", "planner"})
 
 
 def start(
@@ -134,7 +135,7 @@ def _run(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
 
 
 async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
-    """Tasks lie under a worker, in a spool that outlives it; what they wrote is served beside it."""
+    """Tasks lie under a worker, in a spool that outlives it; what they wrote is served beside it. A planner has its solver."""
     clock = Clock(asyncio.get_running_loop(), wall_now())
     nodes: dict[str, Nodes] = {}
     outputs: list[tuple[str, Coroutine[Any, Any, None]]] = []
@@ -144,6 +145,8 @@ async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
             spool = TaskSpool(unit.name, clock, path, host=place.host, checkpoints=place.checkpoints)
             nodes[unit.name] = spool
             outputs.append((f"output/{unit.name}", _serve_output(plan, unit, place.url, spool)))
+        elif unit.role == "planner":
+            nodes[unit.name] = SolverProcess()
     lives = run_process(plan, units, place.url, place.directory, nodes, is_supervised=place.is_supervised)
     try:
         await run_together([("units", lives), *outputs])

@@ -19,6 +19,7 @@ from bus.port import Bus
 from bus.server import NatsServer
 from core.nouns.instant import Instant
 from runtime.clock import Clock, wall_now
+from runtime.planning.solving import SolverProcess
 from runtime.process import Ground, connected, run_unit
 from runtime.spool import EmulatedSpool
 from runtime.wiring import OpenUnit, Plan, Unit, bus_name_of, units_of
@@ -42,6 +43,7 @@ class RealUnit:
         self.failure: BaseException | None = None
         """What ended it for good."""
         self.spool: EmulatedSpool | None = None
+        self._solver: SolverProcess | None = None
         self._connection: NatsConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._has_begun = asyncio.Event()
@@ -65,10 +67,13 @@ class RealUnit:
         if self.spool is None and self.unit.role == "worker":
             self.spool = EmulatedSpool(self.unit.name, Clock(loop, wall_now(), Instant(0)))
             world.keep_running(self.spool)
+        if self._solver is None and self.unit.role == "planner":
+            self._solver = SolverProcess()
+            world.keep_running(self._solver)
         self.failure = None
         self._has_begun.clear()
         self._connection = await connected(world.url, world.plan.fleet, bus_name_of(self.unit))
-        ground = Ground(self._connection.endpoint, world.store, self.spool)
+        ground = Ground(self._connection.endpoint, world.store, self.spool or self._solver)
         life = run_unit(world.plan, self.unit, ground, self._opened)
         self._task = loop.create_task(life, name=f"unit/{self.unit.name}")
         self._task.add_done_callback(self._ended)
@@ -79,8 +84,9 @@ class RealUnit:
         """Let go of everything: what was neither handed to the log nor said is gone. Nothing is waited for but the end."""
         task, connection = self._task, self._connection
         self._task = self._connection = None
-        if self.spool is not None:
-            self.spool.detach()
+        for under in (self.spool, self._solver):
+            if under is not None:
+                under.detach()
         if task is not None:
             task.cancel()
             ended, _ = await asyncio.wait([task], timeout=END_SECONDS_MAX)
@@ -123,7 +129,7 @@ class OneProcessWorld:
         self.url = ""
         self.units = [RealUnit(self, unit) for unit in units_of(plan)]
         self._clients: list[NatsConnection] = []
-        self._spools: list[tuple[EmulatedSpool, asyncio.Task[None]]] = []
+        self._under: list[tuple[EmulatedSpool | SolverProcess, asyncio.Task[None]]] = []
 
     async def start(self) -> None:
         """Start the server and every unit, keepers first."""
@@ -135,10 +141,10 @@ class OneProcessWorld:
         """End everything in order, followers first, and whatever failed on the way included."""
         for unit in reversed(self.units):
             await unit.kill()
-        for spool, task in self._spools:
+        for under, task in self._under:
             task.cancel()
             await asyncio.wait([task])
-            spool.close()
+            under.close()
         for connection in self._clients:
             await connection.close()
         await self.server.stop()
@@ -171,7 +177,7 @@ class OneProcessWorld:
                 raise TimeoutError(f"after {seconds_max:.0f} s it is still not so that {what}")
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
-    def keep_running(self, spool: EmulatedSpool) -> None:
-        """Tasks go on whether or not their worker lives."""
-        task = asyncio.get_running_loop().create_task(spool.run(), name=f"spool/{spool.name}")
-        self._spools.append((spool, task))
+    def keep_running(self, under: EmulatedSpool | SolverProcess) -> None:
+        """Tasks go on whether or not their worker lives, and so does solving."""
+        task = asyncio.get_running_loop().create_task(under.run(), name="under")
+        self._under.append((under, task))

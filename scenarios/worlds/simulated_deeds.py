@@ -44,6 +44,7 @@ class SimulatedDeeds(Misfortune, ABC):
     new_log_id: Callable[[], str]
 
     def __init__(self, loop: VirtualLoop, seed: int) -> None:
+        self.seed = seed
         self.moments = Moments(loop, seed)
         self._bus_stops: Lasting[None] = Lasting(self._stop_or_start_bus)
 
@@ -261,6 +262,7 @@ class _Elsewhere:
 
     def __init__(self, world: SimulatedDeeds, disks: Disks) -> None:
         self.plan, self.loop, self.network = world.plan, world.loop, world.network
+        self.seed = world.seed
         self.decides_twice = False
         self.store = disks
         self.new_log_id = world.new_log_id

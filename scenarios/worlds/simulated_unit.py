@@ -21,6 +21,7 @@ from runtime.virtual_loop import OWNER, VirtualLoop
 from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, log_kept_by, open_unit
 from scenarios.worlds.lasting import Lasting
 from scenarios.worlds.nodes import TroubledNodes
+from scenarios.worlds.solver import SimulatedSolver
 from store.errors import LogError
 from store.port import LogStore
 
@@ -38,6 +39,7 @@ class Surrounding(Protocol):
     loop: VirtualLoop
     network: SimulatedNetwork
     decides_twice: bool
+    seed: int
 
     @property
     def store(self) -> LogStore:
@@ -85,6 +87,9 @@ class SimulatedUnit:
         self._starting: asyncio.Task[None] | None = None
         self._context = contextvars.copy_context()
         self._context.run(OWNER.set, unit.name)
+        self._solver: SimulatedSolver | None = None
+        if unit.role == "planner":
+            self._solver = SimulatedSolver(world.seed, Clock(world.loop, world.loop.now_ns()))
         if unit.role == "worker":
             nodes = world.plan.inventory(unit.region, unit.member).numbers()
             self.spool = TroubledNodes(unit.name, Clock(world.loop, world.loop.now_ns()), nodes)
@@ -132,7 +137,7 @@ class SimulatedUnit:
             now=self._wall_now,
             clock=self._clock,
             new_log_id=world.new_log_id,
-            doer=self.spool,
+            doer=self.spool or self._solver,
             decides_twice=world.decides_twice,
         )
         opened = await open_unit(world.plan, self.unit, around)
@@ -167,8 +172,9 @@ class SimulatedUnit:
         if self._pauses:
             self._pauses.forget()
             self.world.loop.thaw(self.unit.name)
-        if self.spool is not None:
-            self.spool.detach()
+        for doer in (self.spool, self._solver):
+            if doer is not None:
+                doer.detach()
         keeps = log_kept_by(self.unit)
         if keeps is not None and (self.open is not None or was_starting):
             self.world.crash_log(keeps, fate)

@@ -3,7 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
-from components import AllocationAgent, Auditor, JobQueue, PlacementStore, RegionBroker, TaskControl, Worker
+from components import (
+    AllocationAgent,
+    Auditor,
+    JobQueue,
+    PlacementStore,
+    Planner,
+    RegionBroker,
+    TaskControl,
+    Worker,
+)
 from core.events.queue import RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
 from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
@@ -12,6 +21,7 @@ from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.control import PlaceTasks, RevisionAnswered, ShowControllers
 from core.messages.nodes import PlanMaintenance
+from core.messages.prices import SetPrices
 from core.messages.queue import (
     CancelWorkload,
     ChangeWorkload,
@@ -45,14 +55,18 @@ from core.nouns.limits import (
     AUCTION_SPAN,
     AUDIT_INTERVAL,
     CLAIM_SAY_AGAIN,
+    COMMAND_SAY_AGAIN,
     FORGET_INTERVAL,
     OPEN_BIDS_RETRY,
     PRESENCE_INTERVAL,
     PRESENCE_SILENCE_MAX,
+    PRICES_LOOK,
+    PRICES_RETRY,
 )
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind, TaskMove
 from core.nouns.reasons import Reason
+from core.nouns.solved_from import SolvedFrom
 from core.nouns.workload import EndCause, Kind
 from tests.builders import (
     EU,
@@ -71,6 +85,7 @@ from tests.builders import (
 from tests.components import brokering, queueing, serving, storing, watching
 from tests.components.controlling import Pair, a_service
 from tests.components.machine import Machine
+from tests.components.planning import FIRST, SECOND, Planning, some_prices
 from tests.components.store_scene import a_service_is_touched, nodes_are_worked_on
 from tests.components.test_allocation_agent import (
     an_agent,
@@ -142,6 +157,7 @@ def of_the_store(start: Start) -> Machine[Any]:
     machine.hear(RecordLoss(EU, WorkerName("w0"), machine.sequence(EU_LOG)))
     machine.hear(RecordReturn(EU, WorkerName("w0"), machine.sequence(EU_LOG)))
     machine.wait(FORGET_INTERVAL)
+    machine.hear(SetPrices(EU, some_prices(1), SolvedFrom()))
     nodes_are_worked_on(machine)
     a_service_is_touched(machine)
     return machine
@@ -250,6 +266,21 @@ def of_task_control(start: Start) -> Machine[Any]:
     return pair.control
 
 
+def of_the_planner(start: Start) -> Machine[Any]:
+    """Prices that are solved, said again and recorded; a look at which they are new; a solver that fails, and is not there."""
+    planning = Planning(start)
+    planning.ask_for(FIRST)
+    planning.answer()
+    planning.machine.wait(COMMAND_SAY_AGAIN)
+    planning.record()
+    planning.machine.wait(PRICES_LOOK)
+    planning.ask_for(SECOND)
+    planning.fail()
+    planning.machine.wait(PRICES_RETRY)
+    planning.fail(is_for_good=True)
+    return planning.machine
+
+
 SCENES: dict[type, Callable[[Start], Machine[Any]]] = {
     JobQueue: of_the_queue,
     PlacementStore: of_the_store,
@@ -257,5 +288,6 @@ SCENES: dict[type, Callable[[Start], Machine[Any]]] = {
     TaskControl: of_task_control,
     AllocationAgent: of_the_agent,
     Worker: of_the_worker,
+    Planner: of_the_planner,
     Auditor: of_the_auditor,
 }

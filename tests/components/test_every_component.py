@@ -70,7 +70,7 @@ def test_all_that_is_routed_to_a_component_is_heard() -> None:
         "control": "TaskControl",
         "agent": "AllocationAgent",
     }
-    nouns |= {"worker": "Worker", "auditor": "Auditor"}
+    nouns |= {"worker": "Worker", "planner": "Planner", "auditor": "Auditor"}
     by_name = {kind.__name__: kind for kind in COMPONENTS}
     unheard = [
         message.__name__

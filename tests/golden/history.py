@@ -27,6 +27,7 @@ from core.events.control import (
 )
 from core.events.log import LogOpened
 from core.events.pools import PoolChanged
+from core.events.prices import PricesSet
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -72,10 +73,13 @@ from core.nouns.ids import (
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import ACK_LEASE, SETTINGS
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
+from core.nouns.mix import Mix, TypicalShape
 from core.nouns.operation import Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
 from core.nouns.placement import Claim, NodeRow, Spread, View
 from core.nouns.pool import PoolSettings
+from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
+from core.nouns.solved_from import SolvedFrom
 from core.nouns.workload import (
     Emulation,
     EndCause,
@@ -129,6 +133,14 @@ _VIEW = View(
     is_whole=False,
     search=1,
     owners=((1, 3),),
+    prices_revision=1,
+)
+_PRICES = Prices(
+    revision=1,
+    mix=Mix((TypicalShape(1, 500, 4_000, 1 << 33, ("A100", "H100"), 900_000),)),
+    rents=((12_500,), (0,), (0,)),
+    scarcity=(("A100", 0), ("H100", 250_000)),
+    arrivals=100,
 )
 
 
@@ -263,5 +275,6 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, ScopeJoined("d-2", ClosureKind.DRAIN, ((1, 1),))),
     (EU_LOG, NodesOpened("d-2", ClosureKind.DRAIN, ((0, 1),), "undrained", "olga")),
     (EU_LOG, PoolChanged("shared", PoolSettings("plain", reserve=1, limit=950), "olga")),
+    (EU_LOG, PricesSet(_PRICES, SolvedFrom(120, 1, 1, 16_000), "planner")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
 )

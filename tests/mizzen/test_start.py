@@ -30,6 +30,7 @@ ALL_ROLES = (
     ("task_control", "--region", "here"),
     ("allocation_agent", "--region", "here"),
     ("worker", "--region", "here"),
+    ("planner",),
     ("auditor",),
 )
 ASK = seconds(2)
@@ -65,7 +66,7 @@ async def test_keeper_starts_answers_and_ends_in_order(
 
 
 async def test_plane_of_processes_runs_workloads(tmp_path: Path) -> None:
-    """Six processes run a workload; one whose worker is killed by -9 runs on, and ends as the next worker is told."""
+    """Eight processes run a workload; one whose worker is killed by -9 runs on, and ends as the next worker is told."""
     async with plane(tmp_path) as made:
         processes = {words[0]: made.start(*words) for words in ALL_ROLES}
         short = await _submit(made, "echo done")

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import StrEnum
 from functools import wraps
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from msgspec import Struct
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from core.images.capacity import Capacity
 from core.nouns.fleet import ANY_TYPE, node_type_of
 from core.nouns.ids import TenantName
+from core.nouns.prices import Prices
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, Kind
@@ -159,6 +160,14 @@ class Rows(Protocol):
     def island(self) -> Numbers:
         """GPUs of an NVLink island; 0: nobody said."""
 
+    @property
+    def node_types(self) -> tuple[str, ...]:
+        """Of all nodes, whichever these rows are of."""
+
+    @property
+    def node_type(self) -> Numbers:
+        """Places in `node_types`."""
+
 
 NOBODY, SEVERAL = -1, -2
 
@@ -188,6 +197,12 @@ class Rule(ABC):
     traits: ClassVar[frozenset[str]] = frozenset()
     """The fields of a request that it reads: requests equal in these are equal to it."""
     level: ClassVar[Level] = Level.NODE
+    reads_prices: ClassVar[bool] = False
+    """Whether it goes by what the tasks to come are expected to be."""
+
+    def knowing(self, prices: Prices) -> Self:
+        """The same rule by these prices."""
+        return self
 
     def is_idle(self, rows: Rows) -> bool:
         """Whether it need not be asked: it forbids no node that has room, or prefers none, and never did since the rows were made."""
@@ -236,6 +251,9 @@ class Preference(Rule):
 
 class NodePreference(Preference):
     """By node."""
+
+    is_of_kinds: ClassVar[bool] = False
+    """Whether it costs much, and reads nothing of a node but its kind (core/placing/kinds.py): nodes that are alike are asked once."""
 
     def concerns(self, request: Request) -> bool:
         """Whether it tells nodes apart for such a request; where it does not, it is not asked."""

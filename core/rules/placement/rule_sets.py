@@ -2,24 +2,26 @@
 
 A rule is one file, and one line in `RULES`. A set says rules by name, preferences with their steps: `best_fit:8`.
 
-Clusters are compared before nodes: the fullest zone first. Then, by node, from the left:
+Clusters of one type are compared before nodes: the fullest zone first. Then, by node, from the left:
   planned_work     whoever starts there will have to leave; nothing that comes after is worth that
   near_data        reading from another zone lasts as long as the task does
+  priced_value     in `default`: knows what is left over, whole nodes, shared devices, cores and GPU types all at once, and so
+                   finely that what comes after it decides among nodes that are alike
   avoid_empty      whole nodes are what large gangs wait for, and a node once broken into stays so for long
   shared_devices   a device once broken into serves no task of whole ones; asked for parts of devices alone
-  best_fit         in `plain`, by the GPU; in `default` it asks only for the exact fit, for the gradient of fragmentation knows
-                   better what is left over, and a rule decides only among nodes that are equal to all before it
+  best_fit         by the GPU
   islands          after the fit, for what is left over is lost to everybody, and a broken island only to who wants it whole
-  fullest_rack,    racks and pods are kept whole for gangs; in `default` in fewer steps, so that some hundred nodes are left
-  fullest_pod      for the gradient to choose from
+  fullest_rack,    racks and pods are kept whole for gangs
+  fullest_pod
   power_headroom   last, for it is a care and not a cost
-That is 17 bits of 31 in `plain`, and 11 in `default`.
+That is 17 bits of 31 in `plain`, and 27 in `default`. docs/decisions/0020-priced-value.md says why priced value stands where it does.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
 
 from core.nouns.limits import RULES_LENGTH_MAX
+from core.nouns.prices import NO_PRICES, Prices
 from core.nouns.reasons import Reason
 from core.placing.classes import Plan
 from core.rules.placement.avoid_empty import AvoidEmpty
@@ -35,6 +37,7 @@ from core.rules.placement.open_node import OpenNode
 from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.pool import Pool
 from core.rules.placement.power_headroom import PowerHeadroom
+from core.rules.placement.priced_value import PricedValue
 from core.rules.placement.residency import InZones, NearData
 from core.rules.placement.rule import ClusterValidator, NodeValidator, Preference, Rule
 from core.rules.placement.shared_devices import SharedDevices
@@ -59,6 +62,7 @@ RULES: dict[str, type[Rule]] = {
         PlannedWork,
         Pool,
         PowerHeadroom,
+        PricedValue,
         SharedDevices,
         TenantIsolation,
     )
@@ -89,14 +93,14 @@ DEFAULT_RULES = (
     "fullest_zone:4",
     "planned_work:2",
     "near_data:2",
+    "priced_value:16384",
     "avoid_empty:2",
     "shared_devices:2",
-    "best_fit:2",
+    "best_fit:8",
     "islands:2",
     "fullest_rack:4",
     "fullest_pod:4",
     "power_headroom:2",
-    "fragmentation",
 )
 
 
@@ -172,9 +176,21 @@ def rule_set_name(text: str) -> str:
     return text if _plan_by(text) is not None else "default"
 
 
-def rule_set(text: str) -> Plan:
-    """What a pool is searched by that is set so: the same plan each time, or all that was worked out for it would be lost."""
-    return _plan_by(text) or DEFAULT
+def rule_set(text: str, prices: Prices = NO_PRICES) -> Plan:
+    """What a pool is searched by that is set so: the same plan each time, or all that was worked out for it would be lost.
+
+    prices   of its region
+    """
+    plan = _plan_by(text) or DEFAULT
+    if not prices or not any(rule.reads_prices for rule in plan.rules):
+        return plan
+    return _plan_at(text if _plan_by(text) else "", prices)
+
+
+@lru_cache(maxsize=16)
+def _plan_at(text: str, prices: Prices) -> Plan:
+    """By these prices. Few are kept: each set of tables takes a megabyte."""
+    return Plan([rule.knowing(prices) for rule in rule_set(text).rules])
 
 
 @lru_cache(maxsize=64)

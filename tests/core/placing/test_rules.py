@@ -22,6 +22,7 @@ from core.rules.placement.fullest import FullestPod, FullestRack, FullestZone
 from core.rules.placement.islands import Islands
 from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.power_headroom import PowerHeadroom
+from core.rules.placement.priced_value import PricedValue
 from core.rules.placement.residency import NearData
 from core.rules.placement.rule import (
     ClusterPreference,
@@ -76,6 +77,8 @@ SOFT = [
         request(),
         {2, 3},
     ),
+    Case(PricedValue(16384), (here(a_group(0, 3)), used(0, 4), used(1, 5)), request(), {1}),
+    Case(PricedValue(16384), (here(a_group(0, 2)), used(0, 0.75)), request(0.25), {0}),
     Case(Fragmentation(), (here(a_group(0, 3)), used(0, 4), used(1, 5)), request(), {1}),
     Case(Fragmentation(((4_000, 1_000),)), (here(a_group(0, 3)), used(0, 4), used(1, 5)), request(), {1}),
     Case(Fragmentation(((500, 1_000),)), (here(a_group(0, 2)), used(0, 0.75)), request(0.25), {0}),
@@ -170,9 +173,9 @@ def test_task_that_no_empty_node_could_hold() -> None:
 
 
 def test_sets_have_every_rule() -> None:
-    """`plain` all but the gradient of fragmentation, `default` that too."""
-    assert {*RULES} - {"fragmentation"} == {rule.name for rule in PLAIN.rules}
-    assert {*RULES} == {rule.name for rule in DEFAULT.rules}
+    """`default` all but the gradient of fragmentation, `plain` no priced value either."""
+    assert {*RULES} - {"fragmentation", "priced_value"} == {rule.name for rule in PLAIN.rules}
+    assert {*RULES} - {"fragmentation"} == {rule.name for rule in DEFAULT.rules}
     assert [] == [rule.name for rule in PLAIN.rules if isinstance(rule, Preference) and rule.steps == 1]
 
 
@@ -275,7 +278,7 @@ def test_keys_compare_as_the_weighted_sum_of_comparisons(plan: Plan, free: list[
     near = [rule for rule in plan.rules if isinstance(rule, ClusterPreference)]
     rules = [rule for rule in plan.rules if rule in rules or rule in near]
     scores = [scores_of(rule, table, slots, request(zones=("b",))) for rule in rules]
-    assert len(rules) == 9
+    assert len(rules) == (10 if plan is DEFAULT else 9)
     for rule, found in zip(rules, scores, strict=True):
         assert isinstance(rule, Preference)
         assert 0 <= min(found)

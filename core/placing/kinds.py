@@ -1,0 +1,51 @@
+"""Which nodes are alike: of one type, with as much free of everything and on each device. A memo of a table.
+
+Of a hundred thousand nodes many are; what costs much to work out of a node is worked out once for all that are alike.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.rules.placement.rule import Numbers
+
+KINDS_PER_SLOT = 2
+"""Kinds without nodes stay known, until there are so many times as many kinds as slots."""
+
+
+class Kinds:
+    """Kinds by number.
+
+    number    (slots,) int32
+    seen      the revision of the table that it is of
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.number = np.zeros(slots, dtype=np.int32)
+        self.seen = -1
+        self._known: dict[tuple[object, ...], int] = {}
+
+    def update(self, columns: Sequence[Numbers], shared: Numbers, at: slice | Numbers | None) -> None:
+        """These rows changed; None: nobody knows which, or it is the first time."""
+        if at is None or len(self._known) > KINDS_PER_SLOT * len(self.number):
+            self._known.clear()
+            at = slice(0, len(self.number))
+        known = self._known
+        parts = map(tuple, np.sort(shared[at], axis=1).tolist()) if shared.shape[1] else None
+        plain = zip(*(column[at].tolist() for column in columns), strict=True)
+        rows = plain if parts is None else zip(plain, map(_without_full, parts), strict=True)
+        self.number[at] = [known.setdefault(row, len(known)) for row in rows]
+
+    def samples(self, slots: Numbers) -> tuple[NDArray[np.int64], Numbers]:
+        """One of each kind that there is among these slots, and for each of them the place of its own kind's."""
+        kinds = self.number[slots]
+        sample = np.full(len(self._known), -1, dtype=np.int64)
+        sample[kinds] = slots
+        place = np.cumsum(sample >= 0, dtype=np.int32)
+        place -= 1
+        return sample[sample >= 0], place[kinds]
+
+
+def _without_full(parts: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(milli for milli in parts if milli)

@@ -1,0 +1,1 @@
+"""The planner's solver: a process of its own, for what takes seconds and whole libraries."""

@@ -1,0 +1,141 @@
+"""The planner's solver: a process for each problem, whatever becomes of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from core.effects import SolvePrices
+from core.messages.base import Message
+from core.messages.prices import PricesSolved, PricesUnsolved
+from core.nouns.ids import RegionName
+from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.mix import WEIGHT, Mix, TypicalShape
+from core.pricing.fluid import NodeClass
+from core.pricing.problem import PricingProblem
+from runtime.planning import solving
+from runtime.planning.solving import SPARE, WORKER, SolverProcess, has_solver
+from tests.builders import EU, GIB
+
+pytestmark = pytest.mark.processes
+
+PATIENCE_SECONDS = 30.0
+PROBLEM = PricingProblem(
+    (NodeClass("H100", 8, 64_000, 512 * GIB, 4),),
+    Mix(
+        (
+            TypicalShape(1, 0, 4_000, 8 * GIB, ("H100",), WEIGHT // 2),
+            TypicalShape(0, 500, 2_000, 4 * GIB, (), WEIGHT // 2),
+        )
+    ),
+    100,
+)
+LONG = seconds(60)
+
+
+class Solving:
+    """A solver under way, and all that it answered."""
+
+    def __init__(self, solver: SolverProcess) -> None:
+        self.solver = solver
+        self.answers: asyncio.Queue[Message] = asyncio.Queue()
+        solver.attach(self.answers.put_nowait)
+
+    def ask(self, region: RegionName = EU, revision: int = 0) -> None:
+        """For prices."""
+        self.solver.begin(SolvePrices(region, revision, PROBLEM))
+
+    async def answer(self) -> Message:
+        """The next."""
+        return await asyncio.wait_for(self.answers.get(), PATIENCE_SECONDS)
+
+
+@asynccontextmanager
+async def solver(command: tuple[str, ...] = WORKER, span: Nanoseconds = LONG) -> AsyncIterator[Solving]:
+    """One that runs, and is gone afterwards."""
+    one = SolverProcess(command, span)
+    task = asyncio.get_running_loop().create_task(one.run())
+    try:
+        yield Solving(one)
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        one.close()
+
+
+def python(text: str) -> tuple[str, ...]:
+    """Another program in the solver's place."""
+    return ("-c", text)
+
+
+@pytest.mark.skipif(not has_solver(), reason="the extra `planner` is not installed")
+async def test_problem_is_solved_in_a_process_of_its_own() -> None:
+    """Well formed, of the mix that was asked about, and the same each time."""
+    async with solver() as one:
+        one.ask()
+        one.ask(RegionName("us"), 4)
+        first, second = await one.answer(), await one.answer()
+    assert isinstance(first, PricesSolved)
+    assert isinstance(second, PricesSolved)
+    assert (EU, 0, "us", 4) == (first.region, first.revision, second.region, second.revision)
+    assert first.prices == second.prices
+    assert (PROBLEM.mix, 100) == (first.prices.mix, first.prices.arrivals)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("raise ValueError('singular')", "exit code 1: ValueError: singular"),
+        ("import os; os.kill(os.getpid(), 9)", "exit code -9: it said nothing"),
+        ("print('no prices')", "exit code 0: it said nothing"),
+        ("", "exit code 0: it said nothing"),
+    ],
+)
+async def test_solver_that_fails_says_why(text: str, why: str) -> None:
+    """And the next problem is tried all the same."""
+    async with solver(python(text)) as one:
+        for revision in (3, 4):
+            one.ask(revision=revision)
+            assert PricesUnsolved(EU, revision, why) == await one.answer()
+
+
+async def test_solver_that_hangs_is_killed() -> None:
+    """In time to be heard of before it is given up."""
+    async with solver(python("import time; time.sleep(600)"), Nanoseconds(SPARE + seconds(0.2))) as one:
+        one.ask()
+        assert PricesUnsolved(EU, 0, "it took longer than 0.2 s") == await one.answer()
+
+
+async def test_of_one_region_the_newest_problem_is_solved() -> None:
+    """What was asked before, and has not begun, nobody wants any more."""
+    async with solver(python("")) as one:
+        for revision in (1, 2, 3):
+            one.ask(revision=revision)
+        answer = await one.answer()
+        assert isinstance(answer, PricesUnsolved)
+        assert 3 == answer.revision
+        assert one.answers.empty()
+
+
+async def test_nobody_hears_what_was_asked_in_another_life() -> None:
+    """Once its planner is gone."""
+    async with solver(python("")) as one:
+        one.ask()
+        one.solver.detach()
+        answers = one.answers
+        again = Solving(one.solver)
+        again.ask(revision=1)
+        assert isinstance(await again.answer(), PricesUnsolved)
+        assert answers.empty()
+
+
+async def test_without_a_solver_there_is_no_use_in_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said once for each planner's life: the planner asks no more."""
+    monkeypatch.setattr(solving, "SOLVER", "no_such_solver")
+    async with solver() as one:
+        one.ask()
+        answer = await one.answer()
+    assert isinstance(answer, PricesUnsolved)
+    assert answer.is_for_good
