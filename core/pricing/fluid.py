@@ -57,11 +57,11 @@ class Columns(NamedTuple):
 class FluidProblem:
     """Earn the most with columns of amounts that are 0 or more, and no row above its bound.
 
-    bounds    (rows,): demand by shape; then by class cores, GiB, and devices; then by class and share what is filled less what is
+    bounds    (rows,): demand by shape at level 1; then by class cores, GiB, and devices; then by class and share what is filled less what is
               taken, which is 0; then by class and number of devices the tasks that need so many on one node
     """
 
-    def __init__(self, classes: Sequence[NodeClass], mix: Mix, level: float) -> None:
+    def __init__(self, classes: Sequence[NodeClass], mix: Mix) -> None:
         self.classes, self.shapes = tuple(classes), mix.shapes
         self._shares = sorted({share for shape in self.shapes for share, _ in share_of(shape)})
         self._blocks = sorted({_devices(shape) for shape in self.shapes if _devices(shape) > 1})
@@ -71,7 +71,7 @@ class FluidProblem:
         self._share = self._device + count
         self._block = self._share + count * len(self._shares)
         gpus = sum(one.count * one.gpus for one in self.classes)
-        tasks = level * gpus * MILLI / max(1, gpu_milli_of(self.shapes))
+        tasks = gpus * MILLI / max(1, gpu_milli_of(self.shapes))
         held = [
             [one.count * one.cpu_milli / MILLI for one in self.classes],
             [one.count * one.memory_bytes / GIB for one in self.classes],
@@ -83,6 +83,11 @@ class FluidProblem:
             [shape.weight * tasks for shape in self.shapes] + [bound for bounds in held for bound in bounds]
         )
         self._known: set[tuple[int, tuple[tuple[int, int], ...]]] = set()
+
+    def demand(self, level: float) -> NDArray[np.float64]:
+        """(shapes,) The bounds of the first rows, if so many tasks come: at 1 they want what all GPUs together hold."""
+        demand: NDArray[np.float64] = level * self.bounds[: len(self.shapes)]
+        return demand
 
     def first_columns(self) -> Columns:
         """Tasks on classes, and devices filled by one sort of share."""
