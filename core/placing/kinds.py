@@ -12,6 +12,8 @@ from core.rules.placement.rule import Numbers
 
 KINDS_PER_SLOT = 2
 """Kinds without nodes stay known, until there are so many times as many kinds as slots."""
+CODES_MAX = 1 << 62
+"""Of values of several columns in one integer."""
 
 
 class Kinds:
@@ -49,3 +51,25 @@ class Kinds:
 
 def _without_full(parts: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(milli for milli in parts if milli)
+
+
+def samples_among(columns: Sequence[Numbers], shared: Numbers) -> tuple[Numbers, Numbers]:
+    """One row of each kind, and for each row the place of its own kind's, out of these alone: for who asks but once.
+
+    columns   (rows,) each, of whole numbers; shared (rows, most), in whichever order
+    """
+    if shared.shape[1]:
+        columns = [*columns, *np.sort(shared, axis=1).T]
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    size = 1
+    for column in columns:
+        least, most = int(column.min()), int(column.max())
+        values = column.astype(np.int64) - least
+        if size * (most - least + 1) > CODES_MAX:
+            known, code = np.unique(code, return_inverse=True)
+            others, values = np.unique(values, return_inverse=True)
+            size, least, most = len(known), 0, len(others) - 1
+        size *= most - least + 1
+        code = code * (most - least + 1) + values
+    _, sample, place = np.unique(code, return_index=True, return_inverse=True)
+    return sample, place

@@ -14,9 +14,11 @@ from core.nouns.mix import Mix, TypicalShape
 from core.nouns.placement import NodeRow
 from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
-from core.placing import classes
+from core.placing import classes, lazily
 from core.placing.classes import INVALID
+from core.placing.kinds import samples_among
 from core.placing.layout import NO_NODE, Layout
+from core.placing.lazily import pick_lazily
 from core.placing.picking import Choice
 from core.placing.pools import PoolIndex
 from core.placing.retracing import Outcome
@@ -84,9 +86,37 @@ def test_nodes_that_are_alike_are_asked_once(seed: int, monkeypatch: pytest.Monk
             other.put(slot, row)
         wanted = REQUESTS[number % len(REQUESTS)]
         monkeypatch.setattr(classes, "BY_KIND_MIN", 1)
+        monkeypatch.setattr(lazily, "BY_KIND_MIN", 1)
         by_kind = mine.class_of(wanted).key.copy()
+        choice = Choice(f"w-{number}")
+        assert mine.picker.pick(mine.class_of(wanted), choice) == pick_lazily(
+            other.table, PRICED, wanted, choice
+        )
         monkeypatch.setattr(classes, "BY_KIND_MIN", 1 << 30)
         assert np.array_equal(by_kind, other.class_of(wanted).key)
+
+
+@PROPERTY
+@given(
+    columns=st.integers(1, 30).flatmap(
+        lambda rows: st.lists(
+            st.lists(st.sampled_from((0, 1, 7, 8_000, 1 << 45)), min_size=rows, max_size=rows),
+            min_size=4,
+            max_size=6,
+        )
+    )
+)
+def test_samples_have_one_row_of_each_kind(columns: list[list[int]]) -> None:
+    """Also where the columns' values are too many for one integer; devices are alike in whichever order."""
+    plain = [np.asarray(column, dtype=np.int64) for column in columns[:3]]
+    shared = np.asarray([[value % 999 for value in column] for column in columns[3:]], dtype=np.int16).T
+    sample, place = samples_among(plain, shared)
+    rows = [
+        (*one, *sorted(parts))
+        for one, parts in zip(zip(*columns[:3], strict=True), shared.tolist(), strict=True)
+    ]
+    assert rows == [rows[sample[number]] for number in place]
+    assert len(set(rows)) == len(sample)
 
 
 def test_kinds_that_are_no_more_are_forgotten() -> None:
