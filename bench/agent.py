@@ -40,7 +40,7 @@ CHANGES_A_PICK = 2
 ASKER = Asker()
 REPEATS, QUICK_REPEATS = 3_000, 100
 WITH_DEFAULT = ("pick_unchanged_p50_us", "pick_one_event_p50_us", "pick_miss_p50_ms", "gang_128_p50_us")
-"""Figures that are taken by the rule set `default` too, which refines what is left by fragmentation."""
+"""Figures that are taken by the rule set `default` too, which prices the room that is left."""
 
 
 def run(_: Path, *, is_quick: bool) -> Findings:
@@ -79,7 +79,7 @@ def run(_: Path, *, is_quick: bool) -> Findings:
                 "default_one_event_p50_us",
                 figures["default_one_event_p50_us"],
                 400,
-                "fragmentation of up to 512 nodes, for each size of task",
+                "the worth of a rack's rows before and after, at 18 prices of a core",
             ),
             at_most("default_miss_p50_ms", figures["default_miss_p50_ms"], 6, "every rule over every node"),
             at_most(

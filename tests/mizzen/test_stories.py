@@ -240,8 +240,8 @@ async def test_choice_is_made_again_from_the_log_as_the_reader_tells_it(place: P
     lines = explaining.lines_of(found.explanation, found.known.telling.story)
     first = lines.index("how it was chosen, recomputed from region.eu 2: equal")
     hard = "gpu_type 4, gpu_memory 4, capacity 4, pool 4, in_zones 4, open_node 4, tenant_isolation 4"
-    last = "fullest_pod 1, power_headroom 1, fragmentation 1, draw 1"
-    soft = "planned_work 1, near_data 1, avoid_empty 1, shared_devices 1"
+    last = "fullest_pod 1, power_headroom 1, draw 1"
+    soft = "planned_work 1, near_data 1, priced_value 1, avoid_empty 1, shared_devices 1"
     assert [
         "  reader went to eu-3 of pool training: room for a task decided",
         f"    nodes left by in_pool 4, {hard}, room 1, stripe 1, {soft}, best_fit 1, islands 1, fullest_rack 1, {last}",

@@ -35,9 +35,10 @@ def test_problem_as_it_is_written_down() -> None:
             TypicalShape(part_milli=500, memory_bytes=GIB, node_types=("B",), weight=500_000),
         )
     )
-    problem = FluidProblem(TWO_TYPES, mix, 1.0)
+    problem = FluidProblem(TWO_TYPES, mix)
     demand, cores, memory, devices = [12.8, 12.8], [192.0, 32.0], [192.0, 64.0], [24.0, 8.0]
     filled, pairs = [0.0] * 4, [12.0, 4.0]
+    assert [6.4, 6.4] == problem.demand(0.5).round(9).tolist()
     assert [*demand, *cores, *memory, *devices, *filled, *pairs] == problem.bounds.round(9).tolist()
     assert [
         (2.0, {0: 1.0, 2: 1.0, 9: 2.0, 12: 1.0}),
@@ -55,7 +56,7 @@ def test_problem_as_it_is_written_down() -> None:
 def test_added_sets_are_the_best_that_fit(dice: random.Random) -> None:
     """As trying every set says, and only where one earns more than the device costs."""
     classes, mix = some_classes(dice), a_mix(dice)
-    problem = FluidProblem(classes, mix, 1.0)
+    problem = FluidProblem(classes, mix)
     problem.first_columns()
     shares = sorted(
         {part for shape in mix.shapes for part in (shape.part_milli, 1_000 * (shape.gpus > 0)) if part}

@@ -5,12 +5,12 @@ import random
 import pytest
 
 from core.nouns.mix import Mix, TypicalShape
-from core.pricing.fluid import LEVELS_OF_DEMAND, FluidProblem, NodeClass
+from core.pricing.fluid import CORE_WORTH, LEVELS_OF_DEMAND, FluidProblem, NodeClass
 from tests.core.pricing.mixes import GIB, a_mix, some_classes
 
 pytest.importorskip("highspy", reason="the extra `planner` is not installed")
 
-from runtime.solvers.fluid import rents_of, solve_prices
+from runtime.solvers.fluid import solve, solve_prices
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -21,19 +21,20 @@ def test_quick_form_equals_the_reference(seed: int) -> None:
 
     dice = random.Random(seed)
     classes, mix = some_classes(dice), a_mix(dice)
-    earned, rents = rents_of(FluidProblem(classes, mix, 1.1))
-    stated, _ = reference(classes, mix, 1.1)
-    assert stated == pytest.approx(earned, abs=1e-4)
-    for shape, rent in zip(mix.shapes, rents, strict=True):
-        worth = shape.gpu_milli / 1_000 or 0.005 * shape.cpu_milli / 1_000
-        assert -1e-9 <= rent <= worth + 1e-9
+    levels = (1.0, 1.3, 0.4)
+    for level, (earned, rents) in zip(levels, solve(FluidProblem(classes, mix), levels), strict=True):
+        stated, _ = reference(classes, mix, level)
+        assert stated == pytest.approx(earned, abs=1e-4)
+        for shape, rent in zip(mix.shapes, rents, strict=True):
+            worth = shape.gpu_milli / 1_000 or CORE_WORTH * shape.cpu_milli / 1_000
+            assert 0 <= rent <= worth + 1e-9
 
 
 def test_tasks_that_nobody_else_wants_pay_nothing_for_what_is_left() -> None:
     """One node of one GPU, tasks of 0.8 and 0.2: there are too few of the small ones, so that they are paid for, and not the device."""
     node = NodeClass("A", 1, 64_000, 64 * GIB, 1_000)
     mix = Mix((TypicalShape(part_milli=800, weight=900_000), TypicalShape(part_milli=200, weight=100_000)))
-    earned, (large, small) = rents_of(FluidProblem((node,), mix, 1.3))
+    ((earned, (large, small)),) = solve(FluidProblem((node,), mix), (1.3,))
     tasks = 1.3 * 1_000 * 1_000 / 740
     assert (0.8 * 1_000 + 0.2 * 0.1 * tasks) == pytest.approx(earned)
     assert (0.0, 0.2) == pytest.approx((large, small))
