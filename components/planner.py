@@ -35,9 +35,9 @@ from core.nouns.limits import (
 )
 from core.nouns.solved_from import SolvedFrom
 from core.pricing.problem import PricingProblem, problem_of
-from core.rules.repricing import is_old
+from core.rules.repricing import is_old, priced_pools
 
-SECTIONS = ("capacity", "prices")
+SECTIONS = ("capacity", "pools", "prices")
 
 
 class Looked(Note, frozen=True):
@@ -224,6 +224,8 @@ class Planner:
     ) -> tuple[SolveBegun | Looked, PricingProblem | None]:
         """Whether its prices are old, and if so what is to be solved."""
         image, demand = state.regions[region], state.queue.demand
+        if not priced_pools(image.capacity, image.pools):
+            return Looked(region), None
         problem = problem_of(demand, image.capacity, region)
         now = SolvedFrom(
             demand.arrived,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from core.control_invariants import Finding, check_control_fact
+from core.events.prices import PricesSet
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -350,7 +351,7 @@ def check_region_fact(
     queue: GlobalImage | None,
     owners: Owners | None = None,
 ) -> list[Finding]:
-    """Rules 1, 2, 3, 5 and 6 at a fact of a region, given the queue's image at the same cut, if it is known.
+    """Rules 1, 2, 3, 5, 6 and 7 at a fact of a region, given the queue's image at the same cut, if it is known.
 
     owners   who was on each node before it, as `Owners.hear` keeps it; None: as the image has it
     """
@@ -385,7 +386,19 @@ def _check_attempt_fact(
             ]
         case StopOrdered(cause=EndCause.PREEMPTED):
             return [(5, text) for text in _check_preemption(event, before)]
+        case PricesSet():
+            return [(7, text) for text in _check_prices(event, fact.sequence, before)]
     return []
+
+
+def _check_prices(event: PricesSet, sequence: int, before: RegionImage) -> list[str]:
+    """A view names prices by their revision, and nobody knows a log further than it has come."""
+    found = []
+    if event.prices.revision != before.prices.revision + 1:
+        found.append(f"prices {event.prices.revision} after {before.prices.revision}")
+    if event.solved_from.sequence >= sequence:
+        found.append(f"prices solved from fact {event.solved_from.sequence}, and recorded as {sequence}")
+    return found
 
 
 def _resumes_another(claim: Claim, queue: GlobalImage) -> list[str]:

@@ -8,6 +8,8 @@
       asia: {nodes: 64, gpu_type: H100, workers: 4, nodes_per_rack: 8, zones: 2, power_domains: 2}
       serving: {nodes: 16, gpu_type: A100, pool: service}
 
+Whether prices are solved for is `planner: true` or `false`; true, if it is not said.
+
 A region is this machine, which runs programs, or nodes that are emulated. Every field is typed, and a field that is not
 known is refused by its name.
 """
@@ -101,7 +103,7 @@ class FleetFile(Struct, frozen=True, forbid_unknown_fields=True):
     regions: Annotated[dict[Name, RegionSpec], Meta(min_length=1)]
     fleet: Name = field(default=FLEET)
     planner: bool = True
-    """Whether prices are solved for, by which pools of the default rule set are searched."""
+    """Whether prices are solved for (docs/commands.md, `mizzen prices`)."""
 
 
 def load_plan(path: Path) -> Plan:

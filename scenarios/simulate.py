@@ -1,6 +1,7 @@
 """Plays one scenario in the simulated world, from a seed. The same (scenario, seed, commit) gives the same digest."""
 
 from runtime.garbage import settle_down
+from runtime.planning.solving import has_solver
 from runtime.virtual_loop import VirtualLoop
 from scenarios.history import read_history
 from scenarios.outcome import Outcome
@@ -28,6 +29,10 @@ def run_simulated(spec: ScenarioSpec, seed: int, *, decides_twice: bool = False)
     """
     if spec.runs_programs:
         raise ScenarioError(f"{spec.name} runs programs on this machine; play it with `mizzen up FILE`")
+    if spec.fleet.planner and not has_solver():
+        raise ScenarioError(
+            f"{spec.name} has a planner, whose solver is not installed; install mizzen[planner]"
+        )
     settle_down()
     loop = VirtualLoop(START)
     try:

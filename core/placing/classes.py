@@ -40,7 +40,7 @@ from core.rules.placement.rule import (
 INVALID = 0xFFFFFFFF
 KEY_BITS = 31
 CAP_MAX = np.iinfo(np.int16).max
-BY_KIND_MIN = 512
+ALIKE_MIN = 512
 """Of fewer nodes each is judged for itself: to know which are alike costs a microsecond for each that changed."""
 
 
@@ -208,8 +208,8 @@ class RequestClass:
         self.used_at = 0
         self._plan, self._table, self._shared = plan, table, shared
         mine = [part for part in plan.own_parts if part.rule.concerns(request)]
-        self._own_parts = [part for part in mine if not part.rule.is_of_kinds]
-        self._parts_by_kind = [part for part in mine if part.rule.is_of_kinds]
+        self._own_parts = [part for part in mine if not part.rule.is_dear]
+        self._dear_parts = [part for part in mine if part.rule.is_dear]
         """These cost so much that only nodes with room are asked for."""
         self._part = request.part
         layout = table.layout
@@ -334,11 +334,11 @@ class RequestClass:
         if request.tasks_per_node:
             np.minimum(cap, request.tasks_per_node, out=cap)
         key = _packed(self._own_parts, rows, request)
-        if self._parts_by_kind:
+        if self._dear_parts:
             at_slots = np.arange(at.start, at.stop) if isinstance(at, slice) else at
             has_room = np.flatnonzero(cap > 0)
-            for part in self._parts_by_kind if len(has_room) else ():
-                key[has_room] |= _codes_by_kind(part, table, at_slots[has_room], request)
+            for part in self._dear_parts if len(has_room) else ():
+                key[has_room] |= _dear_codes(part, table, at_slots[has_room], request)
         layout = table.layout
         if table.racks.rules:
             key |= codes_of(table.racks.code, layout.rack_slots, at)
@@ -413,12 +413,12 @@ def _packed(parts: Sequence[KeyPart], rows: TableRows, request: Request) -> Code
     return np.zeros(len(rows.gpu), dtype=np.uint32) if codes is None else codes
 
 
-def _codes_by_kind(part: KeyPart, table: NodeTable, slots: Numbers, request: Request) -> Codes:
+def _dear_codes(part: KeyPart, table: NodeTable, slots: Numbers, request: Request) -> Codes:
     """What a rule that costs much says of these nodes: where they are many, of nodes that are alike only once."""
-    if len(slots) < BY_KIND_MIN:
+    if len(slots) < ALIKE_MIN:
         code = part.rule.score(TableRows(table, slots), request)
     else:
-        asked, which = table.kinds().samples(slots)
+        asked, which = table.alike().samples(slots)
         code = part.rule.score(TableRows(table, asked), request)[which]
     code = code.astype(np.uint32)
     code <<= part.shift

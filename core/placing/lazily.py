@@ -8,9 +8,9 @@ source    spec/protean-parsync.md §5.3 (1): the lazy filter chain for classes t
 
 import numpy as np
 
-from core.placing.classes import BY_KIND_MIN, Plan, bits_of, tasks_that_fit
+from core.placing.alike import samples_among
+from core.placing.classes import ALIKE_MIN, Plan, bits_of, tasks_that_fit
 from core.placing.draw import drawn
-from core.placing.kinds import samples_among
 from core.placing.picking import Choice, best_of, best_of_type, refined, some_of
 from core.placing.rows import TableRows
 from core.placing.table import NodeTable
@@ -107,7 +107,7 @@ def _scores(
     rule: NodePreference | ClusterPreference | UnitPreference,
 ) -> Numbers:
     layout = table.layout
-    if isinstance(rule, NodePreference) and rule.is_of_kinds and len(slots) >= BY_KIND_MIN:
+    if isinstance(rule, NodePreference) and rule.is_dear and len(slots) >= ALIKE_MIN:
         columns = (layout.node_type, table.gpu, table.cpu, table.memory)
         sample, place = samples_among([column[slots] for column in columns], table.shared[slots])
         return rule.score(TableRows(table, slots[sample]), request)[place]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from core.nouns.quantities import MILLI
-from core.placing.kinds import Kinds
+from core.placing.alike import Alike
 from core.placing.layout import NO_NODE, RACKS_PER_POD, Layout
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import NOBODY, Flags, Level, Numbers, UnitPreference
@@ -161,7 +161,7 @@ class NodeTable:
         """From and to which revision `_answer` is: a class and what it shares ask the same, one after the other."""
         self._answer: Changed | None = None
         self._domain_slots: dict[int, list[Span]] = {}
-        self._kinds = Kinds(slots)
+        self._alike = Alike(slots)
         # One row is read and written much faster through these than through the arrays, whose memory they share.
         self._gpu, self._cpu, self._memory = self.gpu.data, self.cpu.data, self.memory.data
         self._is_open, self._gpu_total = self.is_open.data, self.gpu_total.data
@@ -387,15 +387,15 @@ class NodeTable:
         found: Flags = is_whole & ~self.not_spare[at]
         return found
 
-    def kinds(self) -> Kinds:
+    def alike(self) -> Alike:
         """Which nodes are alike, as it is now. Whoever asks seldom waits longer: it is worked out when it is asked for."""
-        kinds = self._kinds
-        if kinds.seen != self.revision:
-            at = self.changed_since(kinds.seen) if kinds.seen >= 0 else None
+        alike = self._alike
+        if alike.seen != self.revision:
+            at = self.changed_since(alike.seen) if alike.seen >= 0 else None
             columns = (self.layout.node_type, self.gpu, self.cpu, self.memory)
-            kinds.update(columns, self.shared, at)
-            kinds.seen = self.revision
-        return kinds
+            alike.update(columns, self.shared, at)
+            alike.seen = self.revision
+        return alike
 
     @property
     def failed(self) -> RuleFailed | None:

@@ -1,10 +1,13 @@
-"""When a region's prices are old, and whether new ones are well formed."""
+"""Who goes by a region's prices, when they are old, and whether new ones are well formed."""
 
+from core.images.capacity import Capacity
+from core.images.pools import Pools
 from core.nouns.limits import PRICES_LEVELS_MAX, TYPICAL_SHAPES_MAX
 from core.nouns.mix import WEIGHT
 from core.nouns.prices import MICRO, Prices
 from core.nouns.quantities import MILLI
 from core.nouns.solved_from import SolvedFrom
+from core.rules.placement.rule_sets import rule_set
 
 FIRST, SECOND, EVERY = 100, 300, 850
 """Tasks that have arrived when prices are solved for the first time, and for the second; and between two times from then on.
@@ -29,6 +32,17 @@ def is_old(known: SolvedFrom, now: SolvedFrom) -> bool:
     if not known.sequence:
         return False
     return GREW_PART * abs(now.gpu_milli - known.gpu_milli) >= max(1, known.gpu_milli)
+
+
+def goes_by_prices(rules: str) -> bool:
+    """Whether a pool that is set so is searched by a rule that reads prices."""
+    return any(rule.reads_prices for rule in rule_set(rules).rules)
+
+
+def priced_pools(capacity: Capacity, pools: Pools) -> tuple[str, ...]:
+    """Pools of a region that are searched so, by name."""
+    names = {group.pool for row in capacity.workers.values() for group in row.inventory.groups}
+    return tuple(name for name in sorted(names) if goes_by_prices(pools.of(name).rules))
 
 
 def problems_of(prices: Prices) -> list[str]:

@@ -10,8 +10,7 @@ from core.nouns.ids import GLOBAL_LOG, RegionName
 from core.nouns.mix import WEIGHT, TypicalShape
 from core.nouns.prices import MICRO
 from core.nouns.quantities import MILLI
-from core.rules.placement.rule_sets import rule_set
-from core.rules.repricing import next_arrived
+from core.rules.repricing import next_arrived, priced_pools
 from mizzen.answers import CommandError
 from mizzen.plane import fetch_image
 from mizzen.views.emptying_watch import region_image
@@ -74,13 +73,12 @@ def prices_of(region: RegionName, image: RegionImage, arrived_now: int) -> Regio
     """Of one region, after so many tasks."""
     known = image.prices
     prices, arrived = known.prices, known.solved_from.arrived
-    names = sorted({group.pool for row in image.capacity.workers.values() for group in row.inventory.groups})
     return RegionPrices(
         region,
         known.revision,
         known.set_at,
         known.by,
-        tuple(name for name in names if goes_by_prices(image.pools.of(name).rules)),
+        priced_pools(image.capacity, image.pools),
         arrived,
         arrived_now,
         next_arrived(arrived),
@@ -90,11 +88,6 @@ def prices_of(region: RegionName, image: RegionImage, arrived_now: int) -> Regio
         ),
         prices.scarcity,
     )
-
-
-def goes_by_prices(rules: str) -> bool:
-    """Whether a pool that is set so is searched by a rule that reads prices."""
-    return any(rule.reads_prices for rule in rule_set(rules).rules)
 
 
 def _price_of(shape: TypicalShape, rents: list[int]) -> ShapePrice:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from core.component import NOTHING
+from core.events.pools import PoolChanged
 from core.events.region import NodesLost
 from core.messages.prices import PricesUnsolved, SetPrices
 from core.nouns.ids import GLOBAL_LOG, WorkerName
@@ -18,6 +19,7 @@ from core.nouns.limits import (
     PRICES_SAID_MAX,
     PRICES_SPAN,
 )
+from core.nouns.pool import PoolSettings
 from core.nouns.solved_from import SolvedFrom
 from core.rules.repricing import next_arrived
 from tests.builders import EU, EU_LOG, joined, opened
@@ -187,6 +189,14 @@ def test_region_without_nodes_or_tasks_for_it_has_no_prices(start: Start) -> Non
     assert [] == planning.ask_for(FIRST)
     planning.machine.fact(GLOBAL_LOG, opened())
     assert NOTHING == planning.machine.hear(PricesUnsolved(EU, 0, "", is_for_good=True))
+
+
+def test_prices_that_nobody_goes_by_are_not_solved(start: Start) -> None:
+    """Until a pool is searched by them again."""
+    planning = Planning(start)
+    for rules in ("plain", "default"):
+        planning.machine.fact(EU_LOG, PoolChanged("training", PoolSettings(rules)))
+        assert (rules == "default") == bool(planning.ask_for(FIRST + len(rules)))
 
 
 def said_solving(machine: Machine[Any]) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.control_invariants import check_control
+from core.events.prices import PricesSet
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -40,7 +41,9 @@ from core.invariants import (
 )
 from core.nouns.ids import GLOBAL_LOG, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.placement import Claim
+from core.nouns.prices import Prices
 from core.nouns.reasons import Reason
+from core.nouns.solved_from import SolvedFrom
 from core.nouns.workload import EndCause, Kind, Phase
 from core.touched import touched_by
 from tests.builders import (
@@ -468,3 +471,18 @@ def test_preemption_for_nobody() -> None:
 def test_citation_names_the_fact_that_another_rests_on(event: Event, wanted: object) -> None:
     """What is not cited rests on its own log alone."""
     assert wanted == citation_of(event)
+
+
+@pytest.mark.parametrize(
+    ("revision", "sequence", "wrong"),
+    [
+        (2, 8, []),
+        (1, 8, ["prices 1 after 1"]),
+        (3, 8, ["prices 3 after 1"]),
+        (2, 9, ["prices solved from fact 9, and recorded as 9"]),
+    ],
+)
+def test_prices_follow_on_those_before(revision: int, sequence: int, wrong: list[str]) -> None:
+    """A choice names them by their revision, so no two may have one."""
+    history = PricesSet(Prices(1))
+    assert wrong == happened(PricesSet(Prices(revision), SolvedFrom(sequence=sequence)), history)

@@ -16,7 +16,6 @@ from mizzen.answers import CommandError
 from mizzen.views.price_table import (
     RegionPrices,
     ShapePrice,
-    goes_by_prices,
     lines_of,
     prices_of,
     prices_of_plane,
@@ -81,7 +80,6 @@ def test_region_without_prices_says_what_it_waits_for() -> None:
 )
 def test_pools_that_go_by_prices_are_named(rules: str, wanted: bool) -> None:
     """And no others."""
-    assert wanted == goes_by_prices(rules)
     told = prices_of(EU, region(PoolChanged("training", PoolSettings(rules))), 0)
     assert (("training",) if wanted else ()) == told.pools
     assert wanted == ("  no pool is searched by prices" not in lines_of([told], START, None))

@@ -32,6 +32,7 @@ RUNS = [("preemption_storm", 1), (CROWDED.name, 12), ("upgrade_old_log", 1)]
 MORE_RUNS = [
     *((name, 1) for name in ("thundering_herd", "everything_at_once", "preemption_storm")),
     *((CROWDED.name, seed) for seed in range(1, 13)),
+    ("prices_follow_demand", 1),
     ("upgrade_old_log", 2),
 ]
 

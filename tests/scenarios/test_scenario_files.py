@@ -11,7 +11,8 @@ import pytest
 from core.nouns.ids import RegionName
 from mizzen.answers import FAILED
 from mizzen.cli import main
-from runtime.wiring import Unit
+from runtime.planning import solving
+from runtime.wiring import Unit, units_of
 from scenarios import scenario
 from scenarios.expectations import FIGURES, Expectation, compared, read_expectation
 from scenarios.fault import Fault, nobody
@@ -28,6 +29,7 @@ from scenarios.scenario import (
     parse_scenario,
     scenario_written,
 )
+from scenarios.simulate import run_simulated
 from scenarios.swarm import draw_scenario
 from scenarios.workload import Workload
 from scenarios.workloads.bursts import Bursts
@@ -562,3 +564,28 @@ def test_scenario_kills_whom_it_names() -> None:
     outcome = run_quietly(msgspec.structs.replace(TINY, faults=(crash,)), 1)
     assert ([], [], 1) == (outcome.violations, outcome.problems, outcome.kills)
     assert {"crash": 1} == outcome.strikes
+
+
+def test_scenario_with_a_planner_wants_its_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one it is not played, for it would come to something else than where there is one."""
+    monkeypatch.setattr(solving, "SOLVER", "no_such_solver")
+    with pytest.raises(ScenarioError, match=r"install mizzen\[planner\]"):
+        run_simulated(load_scenario("prices_follow_demand"), 1)
+
+
+@pytest.mark.parametrize(
+    "fleet",
+    [
+        "{regions: 2, nodes: 20, planner: PLANNER}",
+        "{regions: {eu: {nodes: 20, gpu_type: H100}}, planner: PLANNER}",
+    ],
+)
+def test_scenario_may_have_a_planner(fleet: str) -> None:
+    """Beside regions that are alike, and beside regions that are named; what is neither yes nor no is refused."""
+    text = "name: some\nsurvives: Much.\nfleet: FLEET\nworkload: {steady: {workloads: 1, hours: 1}}\n"
+    for planner in ("true", "false"):
+        spec = parse_scenario(text.replace("FLEET", fleet.replace("PLANNER", planner)), "some.yaml")
+        assert (planner == "true") == (Unit("planner") in units_of(spec.plan))
+        assert spec == parse_scenario(scenario_written(spec), "again.yaml")
+    with pytest.raises(ScenarioError, match=r"some.yaml:3:\d+: fleet.planner"):
+        parse_scenario(text.replace("FLEET", fleet.replace("PLANNER", "3")), "some.yaml")

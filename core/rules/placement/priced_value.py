@@ -24,7 +24,7 @@ class PricedValue(NodePreference):
     name = "priced_value"
     traits = frozenset({"need", "together"})
     reads_prices = True
-    is_of_kinds = True
+    is_dear = True
 
     def __init__(self, steps: int, prices: Prices = NO_PRICES) -> None:
         super().__init__(steps)

@@ -252,8 +252,8 @@ class Preference(Rule):
 class NodePreference(Preference):
     """By node."""
 
-    is_of_kinds: ClassVar[bool] = False
-    """Whether it costs much, and reads nothing of a node but its kind (core/placing/kinds.py): nodes that are alike are asked once."""
+    is_dear: ClassVar[bool] = False
+    """Whether it costs much, and reads of a node only in what nodes are alike (core/placing/alike.py): of these one is asked."""
 
     def concerns(self, request: Request) -> bool:
         """Whether it tells nodes apart for such a request; where it does not, it is not asked."""

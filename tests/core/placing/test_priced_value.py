@@ -1,4 +1,4 @@
-"""Priced value in a search: by kinds or by node, before and after, beside gangs and types, and told again."""
+"""Priced value in a search: of nodes that are alike or of each, before and after, beside gangs and types, and told again."""
 
 import random
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from core.nouns.placement import NodeRow
 from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
 from core.placing import classes, lazily
+from core.placing.alike import samples_among
 from core.placing.classes import INVALID
-from core.placing.kinds import samples_among
 from core.placing.layout import NO_NODE, Layout
 from core.placing.lazily import pick_lazily
 from core.placing.picking import Choice
@@ -85,15 +85,20 @@ def test_nodes_that_are_alike_are_asked_once(seed: int, monkeypatch: pytest.Monk
             mine.put(slot, row)
             other.put(slot, row)
         wanted = REQUESTS[number % len(REQUESTS)]
-        monkeypatch.setattr(classes, "BY_KIND_MIN", 1)
-        monkeypatch.setattr(lazily, "BY_KIND_MIN", 1)
-        by_kind = mine.class_of(wanted).key.copy()
+        monkeypatch.setattr(classes, "ALIKE_MIN", 1)
+        monkeypatch.setattr(lazily, "ALIKE_MIN", 1)
+        of_alike = mine.class_of(wanted).key.copy()
         choice = Choice(f"w-{number}")
         assert mine.picker.pick(mine.class_of(wanted), choice) == pick_lazily(
             other.table, PRICED, wanted, choice
         )
-        monkeypatch.setattr(classes, "BY_KIND_MIN", 1 << 30)
-        assert np.array_equal(by_kind, other.class_of(wanted).key)
+        monkeypatch.setattr(classes, "ALIKE_MIN", 1 << 30)
+        assert np.array_equal(of_alike, other.class_of(wanted).key)
+    fresh = a_pool(PRICED, mine.layout)
+    for slot in slots:
+        fresh.put(slot, mine.row(slot))
+    for wanted in REQUESTS:
+        assert np.array_equal(fresh.class_of(wanted).key, other.class_of(wanted).key)
 
 
 @PROPERTY
@@ -106,7 +111,7 @@ def test_nodes_that_are_alike_are_asked_once(seed: int, monkeypatch: pytest.Monk
         )
     )
 )
-def test_samples_have_one_row_of_each_kind(columns: list[list[int]]) -> None:
+def test_samples_have_one_row_of_each_sort(columns: list[list[int]]) -> None:
     """Also where the columns' values are too many for one integer; devices are alike in whichever order."""
     plain = [np.asarray(column, dtype=np.int64) for column in columns[:3]]
     shared = np.asarray([[value % 999 for value in column] for column in columns[3:]], dtype=np.int16).T
@@ -119,18 +124,18 @@ def test_samples_have_one_row_of_each_kind(columns: list[list[int]]) -> None:
     assert len(set(rows)) == len(sample)
 
 
-def test_kinds_that_are_no_more_are_forgotten() -> None:
+def test_sorts_that_are_no_more_are_forgotten() -> None:
     """There are never many more of them than slots."""
     pool, rows = a_shelf(1, nodes=20)
     for number in range(5):
         for slot, row in rows.items():
             free = Amount(row.free.gpu_milli, 1_000 * number + slot, 512)
             pool.put(slot, NodeRow(row.node, free, is_open=True, parts=row.parts))
-        number_of = pool.table.kinds().number
-        assert len(pool.table.kinds().samples(np.asarray(list(rows)))[0]) == len(
+        number_of = pool.table.alike().number
+        assert len(pool.table.alike().samples(np.asarray(list(rows)))[0]) == len(
             set(number_of[list(rows)].tolist())
         )
-    assert len(pool.table.kinds()._known) <= 3 * pool.layout.slots
+    assert len(pool.table.alike()._known) <= 3 * pool.layout.slots
 
 
 def worth_at(rule: PricedValue, pool: PoolIndex, row: NodeRow, slot: int) -> int:

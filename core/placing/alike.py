@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from core.rules.placement.rule import Numbers
 
-KINDS_PER_SLOT = 2
-"""Kinds without nodes stay known, until there are so many times as many kinds as slots."""
+SORTS_PER_SLOT = 2
+"""Sorts without nodes stay known, until there are so many times as many sorts as slots."""
 CODES_MAX = 1 << 62
 """Of values of several columns in one integer."""
 
 
-class Kinds:
-    """Kinds by number.
+class Alike:
+    """Sorts of nodes by number: nodes of one sort are alike.
 
     number    (slots,) int32
     seen      the revision of the table that it is of
@@ -30,7 +30,7 @@ class Kinds:
 
     def update(self, columns: Sequence[Numbers], shared: Numbers, at: slice | Numbers | None) -> None:
         """These rows changed; None: nobody knows which, or it is the first time."""
-        if at is None or len(self._known) > KINDS_PER_SLOT * len(self.number):
+        if at is None or len(self._known) > SORTS_PER_SLOT * len(self.number):
             self._known.clear()
             at = slice(0, len(self.number))
         known = self._known
@@ -40,13 +40,13 @@ class Kinds:
         self.number[at] = [known.setdefault(row, len(known)) for row in rows]
 
     def samples(self, slots: Numbers) -> tuple[NDArray[np.int64], Numbers]:
-        """One of each kind that there is among these slots, and for each of them the place of its own kind's."""
-        kinds = self.number[slots]
+        """One of each sort that there is among these slots, and for each of them the place of its own sort's."""
+        sorts = self.number[slots]
         sample = np.full(len(self._known), -1, dtype=np.int64)
-        sample[kinds] = slots
+        sample[sorts] = slots
         place = np.cumsum(sample >= 0, dtype=np.int32)
         place -= 1
-        return sample[sample >= 0], place[kinds]
+        return sample[sample >= 0], place[sorts]
 
 
 def _without_full(parts: tuple[int, ...]) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ def _without_full(parts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def samples_among(columns: Sequence[Numbers], shared: Numbers) -> tuple[Numbers, Numbers]:
-    """One row of each kind, and for each row the place of its own kind's, out of these alone: for who asks but once.
+    """One row of each sort, and for each row the place of its own sort's, out of these alone: for who asks but once.
 
     columns   (rows,) each, of whole numbers; shared (rows, most), in whichever order
     """
