@@ -10,14 +10,19 @@ from msgspec.structs import replace
 from core.images.capacity import Capacity
 from core.nouns.placement import Claim, Spread
 from core.nouns.quantities import Amount
-from core.nouns.workload import Kind
+from core.nouns.workload import Extent, Kind
 from core.rules.claim import has_room
 from core.rules.devices import part_of
 
 
 def may_be_partial(claim: Claim) -> bool:
-    """Whether a part of it may be granted: its tasks stand alone, its user said so, and nobody has to end for it."""
-    return claim.is_incremental and claim.kind == Kind.SERVICE and not claim.victims
+    """Whether a part of it may be granted: its tasks stand alone, its user said so, and nobody has to end for it.
+
+    Not where all tasks must lie in one rack, pod or zone: those that come later might find no room there.
+    """
+    if not claim.is_incremental or claim.kind != Kind.SERVICE or claim.victims:
+        return False
+    return all(job.topology.pack is Extent.ANY for job in claim.jobs)
 
 
 def part_that_fits(

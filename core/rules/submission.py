@@ -56,6 +56,8 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         found.append("retry: counts must not be negative")
     if spec.is_incremental and spec.kind != Kind.SERVICE:
         found.append(f"placement: the tasks of kind {spec.kind} start together, so they are placed together")
+    if spec.is_incremental and any(job.topology.pack for job in spec.jobs):
+        found.append("placement: tasks that must all lie in one place are placed together")
     found.extend(_problems_of_token("tenant", spec.tenant))
     found.extend(_problems_of_control(spec.control))
     is_controlled = spec.kind == Kind.SERVICE and bool(spec.control.controller)

@@ -18,7 +18,7 @@ from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.placement import Claim, NodeRow, gpu_milli_of
 from core.nouns.reasons import Reason
-from core.nouns.workload import EndCause, Kind
+from core.nouns.workload import EndCause, Extent, Kind, Topology
 from core.rules.operations import missing_tasks
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, amount, attempt, granted, joined
 from tests.components.machine import Machine
@@ -104,7 +104,8 @@ def test_part_of_several_jobs(start: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    "why", ["no task of a job", "over victims", "a gang", "nothing fits", "the pool keeps it free"]
+    "why",
+    ["no task of a job", "over victims", "a gang", "nothing fits", "the pool keeps it free", "one rack"],
 )
 def test_no_part_is_granted(start: Start, why: str) -> None:
     """L1: never without a job, over victims, of a gang, or against what the pool keeps free; then it is a conflict, whole."""
@@ -121,6 +122,9 @@ def test_no_part_is_granted(start: Start, why: str) -> None:
             made = replace(made, kind=Kind.TRAINING)
         case "nothing fits":
             made = replace(made, jobs=(a_job(1),), spreads=(a_spread({0: 1}),))
+        case "one rack":
+            packed = replace(made.jobs[0], topology=Topology(pack=Extent.RACK))
+            made = replace(made, jobs=(packed,))
         case "the pool keeps it free":
             set_pool(machine, reserve=3)
     decision = claim(machine, made)

@@ -162,10 +162,9 @@ class Teller:
             award_sequence=award(self.machine, name, epoch),
         )
         control = ControlSpec(dice.choice(("shards", "shards", "")), dice.choice((0, 2, 9)))
-        is_healing = dice.random() < 0.2
-        return SubmitClaim(
-            EU, replace(made, control=control, max_duration=self._span(), is_healing=is_healing)
-        )
+        asked = {"is_healing": dice.random() < 0.2, "is_incremental": dice.random() < 0.5}
+        view = replace(made.view, sequence=self.machine.sequence(EU_LOG) * dice.randint(0, 1))
+        return SubmitClaim(EU, replace(made, control=control, max_duration=self._span(), view=view, **asked))
 
     def _set_pool(self) -> Message:
         dice, pools = self.dice, self.image.pools

@@ -258,6 +258,7 @@ LINES = {
     "control: {isolation: 1m}": "control.isolation: only strict work stops by itself",
     "control: {strict: true, isolation: 1s}": "control.isolation: it is not between 10 s and 86400 s",
     "placement: incremental": "placement: the tasks of kind training start together, so they are placed together",
+    "kind: service\nplacement: incremental\ntopology: {pack: rack}": "placement: tasks that must all lie in one place",
     "placement: partly": "placement: partly is no way to place it; there are gang, incremental",
     "control: {strict: maybe}": "control.strict: maybe is neither true nor false",
     "tenant: a.b": "tenant: use 1 to 128 letters, digits, '_' and '-'",
