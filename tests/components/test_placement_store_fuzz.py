@@ -157,9 +157,17 @@ class Teller:
             award_sequence=award(self.machine, name, epoch),
         )
         control = ControlSpec(dice.choice(("shards", "shards", "")), dice.choice((0, 2, 9)))
-        is_healing = dice.random() < 0.2
+        seen = self.machine.sequence(EU_LOG) if epoch % 2 else 0
         return SubmitClaim(
-            EU, replace(made, control=control, max_duration=self._span(), is_healing=is_healing)
+            EU,
+            replace(
+                made,
+                control=control,
+                max_duration=self._span(),
+                is_healing=dice.random() < 0.2,
+                is_incremental=len(placed) > 1,
+                view=replace(made.view, sequence=seen),
+            ),
         )
 
     def _set_pool(self) -> Message:
