@@ -3,7 +3,9 @@
 It owns nothing and grants nothing. An open bid is counted as taken until the auction is settled or the bid is old, so that
 one agent does not offer the same room twice. A claim is said again until the store answers; after a conflict the agent
 believes the rows in the answer for what it bids meanwhile, catches up to its sequence, and tries elsewhere, at most
-`CLAIM_TRIES_MAX` times in all and for `CLAIM_SPAN`; then it gives the award back, with what the last conflict was about. Tasks of attempts that run already it finds new nodes in components/task_places.py.
+`CLAIM_TRIES_MAX` times in all and for `CLAIM_SPAN`; then it gives the award back, with what the last conflict was about.
+What it was granted counts as taken until the log shows it. Tasks of attempts that run already it finds new nodes in
+components/task_places.py.
 """
 
 from collections.abc import Callable, Iterable

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from components.placement_store import PlacementStore
 from core.control_invariants import check_control
-from core.events import pools, prices
+from core.events import pools
 from core.events.control import EVENTS, ControlForgotten, DestructionHalted
 from core.events.region import ClaimGranted, ClaimPromised
 from core.images import RegionImage
@@ -44,7 +44,6 @@ from core.messages.nodes import (
     UndrainNodes,
 )
 from core.messages.pools import SetPool
-from core.messages.prices import SetPrices
 from core.messages.store import (
     OrderStop,
     RecordCheckpoint,
@@ -71,13 +70,11 @@ from core.nouns.operation import (
     task_number,
 )
 from core.nouns.pool import PoolSettings
-from core.nouns.solved_from import SolvedFrom
 from core.nouns.workload import EndCause, Kind
 from core.rules.headroom import Headroom
 from core.touched import touched_by
 from tests.builders import EU, EU_LOG, a_claim, an_inventory
 from tests.components.machine import Machine
-from tests.components.planning import some_prices
 from tests.components.storing import REGIONS, Start, award
 from tests.core.properties import SEEDS
 
@@ -103,8 +100,6 @@ class Teller:
     def next(self) -> Message:
         """One more word."""
         drawn = self.dice.random()
-        if 0.99 < drawn:
-            return self._set_prices()
         if drawn < 0.08:
             return self._claim()
         if drawn < 0.18:
@@ -162,9 +157,18 @@ class Teller:
             award_sequence=award(self.machine, name, epoch),
         )
         control = ControlSpec(dice.choice(("shards", "shards", "")), dice.choice((0, 2, 9)))
-        asked = {"is_healing": dice.random() < 0.2, "is_incremental": dice.random() < 0.5}
-        view = replace(made.view, sequence=self.machine.sequence(EU_LOG) * dice.randint(0, 1))
-        return SubmitClaim(EU, replace(made, control=control, max_duration=self._span(), view=view, **asked))
+        seen = self.machine.sequence(EU_LOG) if epoch % 2 else 0
+        return SubmitClaim(
+            EU,
+            replace(
+                made,
+                control=control,
+                max_duration=self._span(),
+                is_healing=dice.random() < 0.2,
+                is_incremental=len(placed) > 1,
+                view=replace(made.view, sequence=seen),
+            ),
+        )
 
     def _set_pool(self) -> Message:
         dice, pools = self.dice, self.image.pools
@@ -173,16 +177,6 @@ class Teller:
         settings = PoolSettings(rules, reserve, limit)
         pool = dice.choice(("training", "training", "training", "no-such-pool"))
         return SetPool(EU, pool, settings, pools.revision - dice.choice((0, 0, 0, 1)))
-
-    def _set_prices(self) -> Message:
-        """Drawn from a die of its own, so that the rest is drawn as ever."""
-        dice = random.Random(len(self.machine.heard))
-        revision = self.image.prices.revision + dice.choice((1, 1, 1, 0, 2))
-        rents = dice.choice((((0,),), ((5,), (9,)), ((-1,),), ()))
-        return SetPrices(EU, some_prices(revision, rents=rents), SolvedFrom(sequence=self._seen_of(dice)))
-
-    def _seen_of(self, dice: random.Random) -> int:
-        return self.machine.sequence(EU_LOG) + dice.choice((0, -1, -1, 7))
 
     def _of_nodes(self) -> Message:
         dice, maintenance = self.dice, self.image.maintenance
@@ -315,9 +309,7 @@ def test_store_keeps_the_rules_of_tasks_whatever_it_is_told(start: Start) -> Non
     told: Counter[type] = Counter()
     for seed in SEEDS[:8]:
         told.update(played(start, seed))
-    assert {*EVENTS, *pools.EVENTS, *prices.EVENTS} - set(told) <= RUNS_OUT, (
-        "what is never recorded is not tried"
-    )
+    assert {*EVENTS, *pools.EVENTS} - set(told) <= RUNS_OUT, "what is never recorded is not tried"
 
 
 def played(start: Start, seed: int) -> Counter[type]:
