@@ -9,7 +9,7 @@ when it was to be asked for, until the driver hears of its fact.
 source    spec E-P2, E-P3; Protean §5: up to 2,000 requests a second in spikes
 """
 
-# rows: E-P2
+# rows: E-P2, E-P3
 
 import asyncio
 import statistics
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from bench import conflict_detection
 from bench.commit_plane import CommitPlane, Driver, Prepared
 from bench.report import Findings, Yardstick, at_least, at_most, fsync_seconds
 
@@ -65,6 +66,7 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
         figures |= {f"cores_{role}_{agents}": used for role, used in steady.cpu.items()}
         tries, grants, exhausted = tries + steady.tries, grants + steady.grants, exhausted + steady.exhausted
         figures |= spike
+    figures |= conflict_detection.figures(is_quick=is_quick)
     figures["conflict_share"] = (tries - grants) / max(1, tries)
     figures["retries_exhausted"] = float(exhausted)
     figures["fsync_ms"] = 1000 * fsync_seconds(directory)
