@@ -13,7 +13,7 @@ from core.pricing.worth import Worth
 from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
 
 STEP = 1_000
-"""Millionths of a GPU in a step: a thousandth of one. Finer steps came out alike, twentieths 0.1 points worse."""
+"""Millionths of a GPU in a step: a thousandth of one. A quarter of it came out alike; a fiftieth of a GPU 0.1 points worse, the source says."""
 GPUS_MAX = 8
 """Of a task that is told apart so finely; of more they are told apart in coarser steps, or all would be the last one."""
 
