@@ -1,4 +1,4 @@
-"""`python -m bench NAME [--json] [--quick]`: run one benchmark, or `all`, and print what it found.
+"""`python -m bench NAME [--json] [--quick]`: run one benchmark, or `all`, and print what it found. Some have options of their own.
 
 A missed bar is printed as missed; it is a finding, not a failure, so the exit code stays 0.
 """
@@ -9,7 +9,8 @@ import os
 import pkgutil
 import sys
 import tempfile
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -40,6 +41,14 @@ def benchmarks() -> dict[str, Benchmark]:
     return found
 
 
+def add_options(name: str, parser: argparse.ArgumentParser) -> bool:
+    """Those that a benchmark has of its own; whether it has any. Its `run` is given what was chosen, as `chosen`."""
+    options = getattr(importlib.import_module(f"bench.{name}"), "options", None)
+    if options is not None:
+        options(parser)
+    return options is not None
+
+
 def measured(name: str, benchmark: Benchmark, place: str | None, *, is_quick: bool) -> Report:
     """Run one benchmark in a directory of its own."""
     with tempfile.TemporaryDirectory(prefix="mizzen-bench-", dir=place) as directory:
@@ -63,7 +72,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--quick", action="store_true", help="see that it runs; its figures mean nothing")
     parser.add_argument("--directory", help="on the disk to be measured (default: for temporary files)")
-    chosen = parser.parse_args(arguments)
+    first = next((word for word in (sys.argv[1:] if arguments is None else arguments) if word in found), "")
+    if first and add_options(first, parser):
+        chosen = parser.parse_args(arguments)
+        with_options: Callable[..., Findings | Awaitable[Findings]] = found[first]
+        found[first] = partial(with_options, chosen=chosen)
+    else:
+        chosen = parser.parse_args(arguments)
     set_up_logs(os.environ, "error")
     names = list(found) if chosen.name == "all" else [chosen.name]
     reports = []

@@ -27,16 +27,27 @@ class Mark(Struct, frozen=True):
     name: str
 
 
-def drawn(title: str, x_name: str, y_name: str, curves: Sequence[Curve], marks: Sequence[Mark] = ()) -> str:
-    """One figure."""
+def drawn(
+    title: str,
+    x_name: str,
+    y_name: str,
+    curves: Sequence[Curve],
+    marks: Sequence[Mark] = (),
+    begin: tuple[float, float] = (0.0, 0.0),
+) -> str:
+    """One figure.
+
+    begin   where its axes do
+    """
+    x_min, y_min = begin
     x_max = max((x for curve in curves for x, _ in curve.points), default=1.0) or 1.0
     y_max = max((y for curve in curves for _, y in curve.points), default=1.0) or 1.0
 
     def x_of(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * value / x_max
+        return LEFT + (WIDTH - LEFT - RIGHT) * (value - x_min) / (x_max - x_min)
 
     def y_of(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / y_max
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - y_min) / (y_max - y_min)
 
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
@@ -44,7 +55,7 @@ def drawn(title: str, x_name: str, y_name: str, curves: Sequence[Curve], marks: 
         f'<text x="{WIDTH / 2:.0f}" y="20" text-anchor="middle" font-size="14">{escape(title)}</text>',
     ]
     for tick in range(TICKS + 1):
-        x, y = x_max * tick / TICKS, y_max * tick / TICKS
+        x, y = x_min + (x_max - x_min) * tick / TICKS, y_min + (y_max - y_min) * tick / TICKS
         parts += [
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_of(y):.1f}" y2="{y_of(y):.1f}" stroke="#dddddd"/>',
             f'<text x="{LEFT - 6}" y="{y_of(y) + 4:.1f}" text-anchor="end">{y:,.4g}</text>',

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
@@ -27,9 +28,11 @@ class Bar(Struct, frozen=True, omit_defaults=True):
     bound: float
     met: bool
     sense: str
-    """`at_least` or `at_most`."""
+    """`at_least`, `at_most` or `within`."""
     limited_by: str = ""
     """What stands in the way, in a sentence; only when it was missed."""
+    tolerance: float = 0.0
+    """How far from the bound a figure may be that should be within."""
 
 
 class Yardstick(Struct, frozen=True):
@@ -88,12 +91,15 @@ def at_most(name: str, value: float, bound: float, limited_by: str) -> Bar:
     return Bar(name, value, bound, met, "at_most", "" if met else limited_by)
 
 
+def within(name: str, value: float, bound: float, tolerance: float, limited_by: str) -> Bar:
+    """As good as another figure, and not better either."""
+    met = abs(value - bound) <= tolerance
+    return Bar(name, value, bound, met, "within", "" if met else limited_by, tolerance)
+
+
 def report_of(name: str, findings: Findings, where: Machine) -> Report:
     """Findings with the machine that they were made on, and their values rounded to what they can mean."""
-    bars = [
-        Bar(bar.name, rounded(bar.value), bar.bound, bar.met, bar.sense, bar.limited_by)
-        for bar in findings.bars
-    ]
+    bars = [replace(bar, value=rounded(bar.value)) for bar in findings.bars]
     figures = {name: rounded(value) for name, value in findings.figures.items()}
     return Report(name, where, figures, bars, findings.yardsticks)
 
@@ -143,7 +149,7 @@ def print_report(report: Report, console: Console) -> None:
     bars = {bar.name: bar for bar in report.bars}
     for name, value in {**report.figures, **{bar.name: bar.value for bar in report.bars}}.items():
         bar = bars.get(name)
-        sign = "" if bar is None else f"{'≥' if bar.sense == 'at_least' else '≤'} {shown(bar.bound)}"
+        sign = "" if bar is None else _bound(bar)
         word = "" if bar is None else "met" if bar.met else "[red]missed[/red]"
         table.add_row(name, shown(value), sign, word)
     table.columns[1].justify = table.columns[2].justify = "right"
@@ -163,6 +169,12 @@ def print_report(report: Report, console: Console) -> None:
 def shown(value: float) -> str:
     """A figure with its thousands apart."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _bound(bar: Bar) -> str:
+    if bar.sense == "within":
+        return f"{shown(bar.bound)} ± {shown(bar.tolerance)}"
+    return f"{'≥' if bar.sense == 'at_least' else '≤'} {shown(bar.bound)}"
 
 
 def _version(distribution: str) -> str:

@@ -34,6 +34,7 @@ from core.rules.placement.rule import (
     Refinement,
     Request,
     Rule,
+    TieBreak,
     UnitPreference,
 )
 
@@ -58,6 +59,9 @@ class Plan:
         self.rules = tuple(rules)
         self.cluster_validators = [rule for rule in rules if isinstance(rule, ClusterValidator)]
         self.node_validators = [rule for rule in rules if isinstance(rule, NodeValidator)]
+        self.tie_breaks = [rule for rule in rules if isinstance(rule, TieBreak)]
+        self.is_by_name = bool(self.tie_breaks)
+        """Whether the first of equals is taken, and none is drawn."""
         self.refinements = [rule for rule in rules if isinstance(rule, Refinement)]
         self.node_parts: list[KeyPart] = []
         self.in_order: list[tuple[int, NodePreference | ClusterPreference | UnitPreference]] = []

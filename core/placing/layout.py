@@ -68,7 +68,7 @@ class Layout:
             _named(group): cluster_of(group)
             for group in sorted(found, key=lambda group: group.total.gpu_milli)
         }
-        self.clusters = sorted(largest.values())
+        self.clusters = tuple(sorted(largest.values()))
         self.largest = max((cluster.gpu_milli for cluster in self.clusters), default=0)
         self.domains = sorted({_domain_of(group) for group in found})
         of_cluster = {name: number for number, name in enumerate(sorted(largest))}

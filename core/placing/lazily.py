@@ -10,8 +10,7 @@ import numpy as np
 
 from core.placing.alike import samples_among
 from core.placing.classes import ALIKE_MIN, Plan, bits_of, tasks_that_fit
-from core.placing.draw import drawn
-from core.placing.picking import Choice, best_of, best_of_type, refined, some_of
+from core.placing.picking import Choice, best_of, best_of_type, one_of, refined, some_of
 from core.placing.rows import TableRows
 from core.placing.table import NodeTable
 from core.rules.placement.rule import (
@@ -35,8 +34,9 @@ def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) 
     slots = _of_best_cluster(table, _of_stripe(table, slots, choice))
     best = _best(table, plan, request, slots, wanted)
     if wanted == 1 and plan.refinements:
-        return refined(table, plan.refinements, request, some_of(best, choice.seed), choice.seed)
-    return int(best[drawn(choice.seed, len(best))])
+        some = some_of(best, choice.seed, is_by_name=plan.is_by_name)
+        return refined(table, plan, request, some, choice.seed)
+    return one_of(table, best, choice.seed, is_by_name=plan.is_by_name and wanted == 1)
 
 
 def allowed(table: NodeTable, plan: Plan, request: Request) -> Numbers:

@@ -7,20 +7,18 @@ racks and nodes as there can be, better keys first.
 source    Protean §3 (random among the best), spec: best fit over units, fewest racks
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from msgspec import Struct
 
 from core.nouns.limits import BEST_MAX, BEST_SHARE
 from core.nouns.workload import Extent
-from core.placing.classes import INVALID, RequestClass
+from core.placing.classes import INVALID, Plan, RequestClass
 from core.placing.draw import drawn
 from core.placing.extents import Extents, evenly
 from core.placing.layout import RACKS_PER_POD
 from core.placing.rows import TableRows
 from core.placing.table import NodeTable
-from core.rules.placement.rule import Codes, Flags, Numbers, Refinement, Request
+from core.rules.placement.rule import Codes, Flags, Numbers, Request
 
 Placed = list[tuple[int, int]]
 """Slots, and how many tasks each takes."""
@@ -47,12 +45,12 @@ def best_of(best: int, candidates: int) -> int:
     return max(1, min(best, BEST_MAX, candidates // BEST_SHARE))
 
 
-def some_of(found: Numbers, seed: str) -> Numbers:
+def some_of(found: Numbers, seed: str, *, is_by_name: bool = False) -> Numbers:
     """As many as a refinement looks at, at even distances from a start that is drawn: each is as likely as any other."""
     count = len(found)
     if count <= SURVIVORS_MAX:
         return found
-    start = drawn(f"{seed}|survivors", count)
+    start = 0 if is_by_name else drawn(f"{seed}|survivors", count)
     some: Numbers = found[(np.arange(SURVIVORS_MAX, dtype=np.int64) * count + start) // SURVIVORS_MAX]
     return some
 
@@ -69,24 +67,29 @@ def best_of_type(rank: Codes, node_type: Numbers, has_room: Flags) -> Flags:
     return found
 
 
-def refined(
-    table: NodeTable, rules: Sequence[Refinement], request: Request, slots: Numbers, seed: str
-) -> int:
-    """Of a few nodes that are equal to all preferences, in the order of their slots: the best by these rules."""
-    for rule in rules:
+def one_of(table: NodeTable, slots: Numbers, seed: str, *, is_by_name: bool) -> int:
+    """Of nodes that are equal to all rules, in the order of their slots: the first by name, or one that is drawn."""
+    if is_by_name:
+        return int(slots[table.layout.node[slots].argmin()])
+    return int(slots[drawn(seed, len(slots))])
+
+
+def refined(table: NodeTable, plan: Plan, request: Request, slots: Numbers, seed: str) -> int:
+    """Of a few nodes that are equal to all preferences, in the order of their slots: the best by its refinements."""
+    for rule in plan.refinements:
         if len(slots) == 1:
             break
         cost = rule.cost(TableRows(table, slots), request)
         slots = slots[cost == cost.min()]
-    return int(slots[drawn(seed, len(slots))])
+    return one_of(table, slots, seed, is_by_name=plan.is_by_name)
 
 
 class Picker:
     """Reads one table's classes."""
 
-    def __init__(self, table: NodeTable, refinements: Sequence[Refinement] = ()) -> None:
+    def __init__(self, table: NodeTable, plan: Plan) -> None:
         self._table, self._layout = table, table.layout
-        self._refinements = refinements
+        self._plan = plan
         self._extents = Extents(table.layout)
 
     # One task.
@@ -114,8 +117,11 @@ class Picker:
         wanted = best_of(choice.best, int(np.count_nonzero(one.cap))) if choice.best > 1 else 1
         if wanted > 1:
             return self._one_of_best(one, wanted, choice.seed, (least, first, step))
-        if self._refinements:
+        if self._plan.refinements:
             return self._refined(one, choice, pods, best)
+        if self._plan.is_by_name:
+            found = self._slots_of(pods, np.flatnonzero(self._keys_of(one, pods) == best))
+            return one_of(self._table, found, choice.seed, is_by_name=True)
         if len(pods) == 1:
             pod, which = int(pods[0]), drawn(choice.seed, int(one.pod_ties[pods[0]]))
         else:
@@ -146,8 +152,9 @@ class Picker:
 
     def _refined(self, one: RequestClass, choice: Choice, pods: Numbers, best: int) -> int:
         """The best by what is too slow to ask of every node."""
-        found = some_of(np.flatnonzero(self._keys_of(one, pods) == best), choice.seed)
-        return refined(self._table, self._refinements, one.request, self._slots_of(pods, found), choice.seed)
+        equal, plan = np.flatnonzero(self._keys_of(one, pods) == best), self._plan
+        found = self._slots_of(pods, some_of(equal, choice.seed, is_by_name=plan.is_by_name))
+        return refined(self._table, plan, one.request, found, choice.seed)
 
     def _one_of_best(
         self, one: RequestClass, wanted: int, seed: str, pods_of: tuple[Numbers, int, int]
@@ -237,7 +244,7 @@ class Picker:
         return placed
 
     def _tightest(self, caps: Numbers, tasks: int, choice: Choice, units_per_pod: int) -> int | None:
-        """The smallest unit that holds them all, one of the own stripe if there is one; drawn among equals."""
+        """The smallest unit that holds them all, one of the own stripe if there is one; of equals, the first or one that is drawn."""
         if not len(caps) or np.maximum.reduce(caps) < tasks:
             return None
         enough = np.flatnonzero(caps >= tasks)
@@ -246,7 +253,7 @@ class Picker:
             enough = own if len(own) else enough
         of_enough = caps[enough]
         best = enough[of_enough == of_enough.min()]
-        return int(best[drawn(choice.seed, len(best))])
+        return int(best[0 if self._plan.is_by_name else drawn(choice.seed, len(best))])
 
     def _racks_of(self, pods: Numbers) -> Numbers:
         return (pods[:, None] * RACKS_PER_POD + np.arange(RACKS_PER_POD)).ravel()

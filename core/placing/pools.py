@@ -48,7 +48,7 @@ class PoolIndex:
         self._is_passing = is_passing
         """Whether it is asked a few times and then forgotten: a class would be used once."""
         self.table = NodeTable(layout, plan.units)
-        self.picker = Picker(self.table, plan.refinements)
+        self.picker = Picker(self.table, plan)
         self.bounds = Bounds(layout)
         self.counts = Counts()
         self._classes: OrderedDict[object, RequestClass] = OrderedDict()

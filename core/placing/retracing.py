@@ -49,6 +49,9 @@ SPREAD, PACK = "spread", "pack"
 """What a job's topology asks for."""
 
 
+_NOWHERE = np.iinfo(np.int32).max
+
+
 class Unit(StrEnum):
     """What holds all tasks of a job."""
 
@@ -285,7 +288,8 @@ class _Sieve(_Funnel):
         rules = self.pool.plan.refinements
         if rules and self.steps[-1].left > SURVIVORS_MAX:
             looked_at = np.zeros_like(self.left)
-            looked_at[some_of(self.slots(), choice.seed)] = True
+            by_name = self.pool.plan.is_by_name
+            looked_at[some_of(self.slots(), choice.seed, is_by_name=by_name)] = True
             self.keep(SOME, looked_at)
         for rule in rules:
             slots = self.slots()
@@ -293,6 +297,9 @@ class _Sieve(_Funnel):
             cheapest = np.zeros_like(self.left)
             cheapest[slots[cost == cost.min()]] = True
             self.keep(rule.name, cheapest)
+        for tie_break in self.pool.plan.tie_breaks:
+            number = np.where(self.left, self.pool.layout.node, _NOWHERE)
+            self.keep(tie_break.name, number == number.min())
 
 
 def _of_node(job: str, found: JobFound, one: RequestClass) -> JobChoice:
@@ -358,6 +365,8 @@ def _of_gang(job: str, found: JobFound, one: RequestClass) -> JobChoice:
         own = numbers // per_pod % choice.stripes == choice.stripe
         funnel.keep(STRIPE, own if bool((own & funnel.left).any()) else np.ones_like(own))
     funnel.keep(TIGHTEST, caps == caps[funnel.left].min())
+    for tie_break in pool.plan.tie_breaks:
+        funnel.keep(tie_break.name, numbers == numbers[funnel.left].min())
     count = funnel.steps[-1].left
     others = (
         numbers[funnel.left & (numbers != mine)]

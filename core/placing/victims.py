@@ -75,6 +75,8 @@ def candidates_under(capacity: Capacity, priority: int) -> list[Victim]:
     What would be destroyed is counted up to the newest time that the log tells of one of them: the same log gives the same
     order, whoever reads it and when.
     """
+    if priority <= 0:
+        return []  # The lowest level: nobody is below it, and nobody need be looked at.
     promised = {
         key for epochs in capacity.promises.values() for claim in epochs.values() for key in claim.victims
     }

@@ -6,6 +6,7 @@
     ClusterPreference  how good are all nodes of a cluster for it, whatever runs there
     UnitPreference     how good is a rack, a pod or a power domain, by what is free in it: the same for all requests
     Refinement         which of the few that are still equal is best; slow, and asked last
+    TieBreak           one of those that are still equal then; where there is none, one is drawn
 
 Each is one file of this folder, and one line in `rule_sets.py` (docs/placement-rules.md shows how). Preferences are compared strictly in the
 order of their rule set: a rule decides only among nodes that are equal to all before it. Scores are quantised to `steps`
@@ -289,6 +290,10 @@ class Refinement(Rule):
     @abstractmethod
     def cost(self, rows: Rows, request: Request) -> Numbers:
         """Lower is better."""
+
+
+class TieBreak(Rule):
+    """Among nodes that are equal to everything else. It is a word to the search, which is asked nothing."""
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:  # Any: of whichever of the five it is

@@ -26,8 +26,11 @@ from core.nouns.reasons import Reason
 from core.placing.classes import Plan
 from core.rules.placement.avoid_empty import AvoidEmpty
 from core.rules.placement.best_fit import BestFit
+from core.rules.placement.best_fit_published import BestFitPublished
+from core.rules.placement.by_name import ByName
 from core.rules.placement.capacity import Capacity
 from core.rules.placement.errors import BadRuleSet
+from core.rules.placement.fgd import Fgd
 from core.rules.placement.fragmentation import Fragmentation
 from core.rules.placement.fullest import FullestPod, FullestRack, FullestZone
 from core.rules.placement.gpu_memory import GpuMemory
@@ -48,7 +51,10 @@ RULES: dict[str, type[Rule]] = {
     for rule in (
         AvoidEmpty,
         BestFit,
+        BestFitPublished,
+        ByName,
         Capacity,
+        Fgd,
         Fragmentation,
         FullestPod,
         FullestRack,
@@ -102,6 +108,9 @@ DEFAULT_RULES = (
     "fullest_pod:4",
     "power_headroom:2",
 )
+BEST_FIT_PUBLISHED_RULES = ("best_fit_published:101", "by_name")
+FGD_RULES = ("fgd:101", "by_name")
+"""As they were published: one score, whole numbers from 0 to 100, and ties by name."""
 
 
 def problems_of_rules(names: Sequence[str]) -> tuple[str, ...]:
@@ -144,7 +153,12 @@ def _read(names: Sequence[str]) -> tuple[list[Rule], list[str], list[str]]:
 
 
 PLAIN, DEFAULT = plan_of(PLAIN_RULES), plan_of(DEFAULT_RULES)
-RULE_SETS = {"plain": PLAIN, "default": DEFAULT}
+RULE_SETS = {
+    "plain": PLAIN,
+    "default": DEFAULT,
+    "best_fit_published": plan_of(BEST_FIT_PUBLISHED_RULES),
+    "fgd": plan_of(FGD_RULES),
+}
 
 
 # As a setting says them.

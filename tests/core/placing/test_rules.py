@@ -17,6 +17,7 @@ from core.placing.rows import TableRows
 from core.placing.table import NodeTable
 from core.rules.placement.avoid_empty import AvoidEmpty
 from core.rules.placement.best_fit import BestFit
+from core.rules.placement.by_name import ByName
 from core.rules.placement.fragmentation import Fragmentation
 from core.rules.placement.fullest import FullestPod, FullestRack, FullestZone
 from core.rules.placement.islands import Islands
@@ -173,9 +174,10 @@ def test_task_that_no_empty_node_could_hold() -> None:
 
 
 def test_sets_have_every_rule() -> None:
-    """`default` all but the gradient of fragmentation, `plain` no priced value either."""
-    assert {*RULES} - {"fragmentation", "priced_value"} == {rule.name for rule in PLAIN.rules}
-    assert {*RULES} - {"fragmentation"} == {rule.name for rule in DEFAULT.rules}
+    """But the gradient of fragmentation, and what stands for itself as it was published; `plain` has no priced value either."""
+    alone = {"best_fit_published", "by_name", "fgd", "fragmentation"}
+    assert {*RULES} - alone - {"priced_value"} == {rule.name for rule in PLAIN.rules}
+    assert {*RULES} - alone == {rule.name for rule in DEFAULT.rules}
     assert [] == [rule.name for rule in PLAIN.rules if isinstance(rule, Preference) and rule.steps == 1]
 
 
@@ -335,5 +337,5 @@ def test_clusters_need_not_be_told_apart_for_everybody() -> None:
 
 def test_rules_of_one_sort_only() -> None:
     """Whoever adds one knows which."""
-    sorts = (ClusterValidator, NodeValidator, Preference, Fragmentation)
+    sorts = (ClusterValidator, NodeValidator, Preference, Fragmentation, ByName)
     assert [] == [name for name, rule in RULES.items() if sum(issubclass(rule, sort) for sort in sorts) != 1]
