@@ -237,10 +237,7 @@ def within_limits(row: AttemptControl, numbers: list[int]) -> list[int]:
     """Those of the operations, in their order, that leave no job with more tasks unavailable than it allows."""
     if not row.stands_alone:
         return numbers
-    # What is gone and is to stop for good leaves its job as this begins: then nobody misses it.
-    stops = [row.operations[number].task for number in numbers if _is_stop(row.operations[number])]
-    leaving = {task for task in stops if row.tasks[task].phase is TaskPhase.GONE}
-    down = Counter(job_and_rank(task)[0] for task in row.unavailable() if task not in leaving)
+    down = Counter(job_and_rank(task)[0] for task in row.unavailable())
     allowed = []
     for number in numbers:
         operation = row.operations[number]
@@ -252,10 +249,6 @@ def within_limits(row: AttemptControl, numbers: list[int]) -> list[int]:
             down[job] += 1
         allowed.append(number)
     return allowed
-
-
-def _is_stop(operation: OperationRow) -> bool:
-    return operation.kind is OperationKind.STOP
 
 
 def cause_of(operation: OperationRow) -> EndCause:

@@ -240,19 +240,6 @@ def test_pacing_counts_whatever_is_unavailable(start: Start, cause: str) -> None
     assert NOTHING == begin(machine, 1)
 
 
-def test_pacing_does_not_count_what_leaves(start: Start) -> None:
-    """T18: a task that is gone, and leaves for good by this very word, is missed by nobody: the next may begin with it, and the
-    word heard again finds nothing more to begin.
-    """
-    machine = a_store(start)
-    serve(machine, control=ControlSpec("shards", unavailable_max=1))
-    fail(machine, 1)
-    operate(machine, OperationKind.STOP, 0, 1)
-    consent(machine, 1, 2)
-    assert [1, 2] == sorted(begun(begin(machine, 1, 2)))
-    assert NOTHING == begin(machine, 1, 2)
-
-
 def test_pacing_does_not_hold_what_is_down_already(start: Start) -> None:
     """T18: a restart of a task that is not up takes nothing more away."""
     machine = a_store(start)
