@@ -278,7 +278,7 @@ class PlacementStore:
             if short and is_beyond(claim, capacity):
                 return self._refuse(state, claim, Reason.NODE_TOO_SMALL)
             nodes = tuple(sorted({*short, *forbidden}))
-            part = part_that_fits(claim, capacity, forbidden) if may_be_partial(claim) else None
+            part = part_that_fits(claim, capacity, set(short), forbidden) if may_be_partial(claim) else None
             if part is not None and broken_setting(state, part[0]) is None:
                 judged = self._grant_part(state, *part, nodes)
             else:

@@ -3,7 +3,8 @@
 source    Omega: an incremental transaction applies the claims that pass and returns the rest (spec/protean-parsync.md §3.1)
 """
 
-from collections.abc import Container
+from bisect import bisect_left
+from collections.abc import Callable, Container
 
 from msgspec.structs import replace
 
@@ -13,6 +14,9 @@ from core.nouns.quantities import Amount
 from core.nouns.workload import Extent, Kind
 from core.rules.claim import has_room
 from core.rules.devices import part_of
+
+Taken = tuple[Amount, list[int]]
+"""What of a node is taken, and what of that are parts of devices."""
 
 
 def may_be_partial(claim: Claim) -> bool:
@@ -26,28 +30,25 @@ def may_be_partial(claim: Claim) -> bool:
 
 
 def part_that_fits(
-    claim: Claim, capacity: Capacity, forbidden: Container[int]
+    claim: Claim, capacity: Capacity, short: Container[int], forbidden: Container[int]
 ) -> tuple[Claim, tuple[int, ...]] | None:
     """The claim of the tasks for which there is room, and how many of each job there is none for.
 
+    short       nodes that have no room for all of it that is theirs: of these alone it is counted
     forbidden   nodes that may take none of it
     returns     None when some job would have no task at all: its workload would be without it
     """
     kept: list[dict[int, int]] = [{} for _ in claim.jobs]
-    taken: dict[int, tuple[Amount, list[int]]] = {}
+    taken: dict[int, Taken] = {}
     for job, (spec, spread) in enumerate(zip(claim.jobs, claim.spreads, strict=True)):
-        part = part_of(spec.need.gpu_milli)
         for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
             if node in forbidden or not capacity.is_open(node):
                 continue
-            need, parts = taken.get(node, (Amount(), []))
-            count = 0
-            while count < tasks:
-                more, with_part = need.plus(spec.need), [*parts, part] if part else parts
-                if not has_room(capacity, node, more, with_part):
-                    break
-                need, parts, count = more, with_part, count + 1
-            taken[node] = need, parts
+            count = tasks
+            if node in short:
+                before = taken.get(node, (Amount(), []))
+                count = bisect_left(range(tasks), True, key=_has_none(capacity, node, before, spec.need))
+                taken[node] = _with(before, spec.need, count)
             if count:
                 kept[job][node] = count
     counts = [sum(found.values()) for found in kept]
@@ -57,3 +58,15 @@ def part_that_fits(
     spreads = tuple(Spread(tuple(found), tuple(found.values())) for found in kept)
     unplaced = tuple(job.tasks - count for job, count in zip(claim.jobs, counts, strict=True))
     return replace(claim, jobs=jobs, spreads=spreads), unplaced
+
+
+def _with(before: Taken, need: Amount, count: int) -> Taken:
+    """So many tasks more, each of this need."""
+    taken, parts = before
+    part = part_of(need.gpu_milli)
+    return taken.plus(need.times(count)), [*parts, *([part] * count if part else [])]
+
+
+def _has_none(capacity: Capacity, node: int, before: Taken, need: Amount) -> Callable[[int], bool]:
+    """Whether there is no room for one task after so many of this need."""
+    return lambda count: not has_room(capacity, node, *_with(before, need, count + 1))

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import core.rules.partial
 from core.control_invariants import check_control
 from core.events.control import ClaimRevised
 from core.events.region import AttemptEnded, ClaimGranted, GangStarted
+from core.images.capacity import Capacity
 from core.invariants import check_grant, check_ledger, check_region_fact
 from core.messages.agents import ClaimAnswered, FindBid
 from core.messages.broker import SolicitBid
@@ -19,6 +21,7 @@ from core.nouns.instant import seconds
 from core.nouns.placement import Claim, NodeRow, gpu_milli_of
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Extent, Kind, Topology
+from core.rules.claim import has_room
 from core.rules.operations import missing_tasks
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, amount, attempt, granted, joined
 from tests.components.machine import Machine
@@ -82,6 +85,25 @@ def test_part_by_devices(start: Start) -> None:
     decision = claim(machine, a_part(machine, {0: 3}, gpus=0.6))
     assert ("granted", (1,)) == (answer(decision).verdict, answer(decision).unplaced)
     assert 6_000 + 2 * 600 == machine.state.image.capacity.gpu.held[0]
+
+
+def test_part_of_very_many_parts(start: Start) -> None:
+    """L1: nodes that have room for all of theirs are not counted task by task, and of the others only a few counts are tried."""
+    machine = a_store(start)
+    place(machine, "w-9", {0: 6})
+    made = a_part(machine, {0: 160, 1: 160}, gpus=0.05)
+    asked: list[int] = []
+
+    def counted(capacity: Capacity, node: int, *need: Any) -> bool:  # Any: what has_room takes
+        asked.append(node)
+        return has_room(capacity, node, *need)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core.rules.partial, "has_room", counted)
+        decision = claim(machine, made)
+    assert ("granted", (120,)) == (answer(decision).verdict, answer(decision).unplaced)
+    assert {0} == set(asked)
+    assert len(asked) <= 20
 
 
 def two_jobs(machine: Machine[Any], of_first: dict[int, int], of_second: dict[int, int]) -> Claim:
