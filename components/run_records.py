@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
+from components.pool_records import broken_setting
 from components.store_state import StoreState
 from core.component import NOTHING, Decision
 from core.events.control import ClaimRevised, OperationsDone, TasksDown, TasksGone, TasksUp
@@ -36,7 +37,7 @@ from core.nouns.operation import (
     TaskMove,
     job_and_rank,
 )
-from core.nouns.placement import Spread
+from core.nouns.placement import Claim, Spread, moved_spreads, nodes_of
 from core.nouns.quantities import Amount
 from core.placing.owners import Now
 from core.rules.claim import has_room, may_move_to, mixed_by
@@ -176,7 +177,7 @@ class RunRecords:
         for move in message.moves:
             node = move.node_to
             if move.node_from == node:
-                nodes = _nodes_of(held.claim.spreads) if move.task == WHOLE else [node]
+                nodes = nodes_of(held.claim) if move.task == WHOLE else (node,)
                 operation = begun[move.task]
                 is_worked_on = _waits_for_its_window(state, operation) or (
                     leaves_its_node(operation) and not capacity.is_open(node)
@@ -203,6 +204,9 @@ class RunRecords:
         short.update(
             (n, None) for n, need in wanted.items() if not has_room(capacity, n, need, parts.get(n, ()))
         )
+        coming = coming_to(held.claim, message.moves)
+        if not short and broken_setting(state, coming) is not None:
+            short.update((node, None) for node in nodes_of(coming))
         return sorted(short)
 
     def _keeps_away(self, state: StoreState, node: int) -> bool:
@@ -227,6 +231,13 @@ class RunRecords:
             state.sequence,
         )
         return Decision(messages=(answer,))
+
+
+def coming_to(claim: Claim, moves: Iterable[TaskMove]) -> Claim:
+    """The part of a claim that these moves add: tasks that had no room before, for which pools make no exception."""
+    nowhere = tuple(Spread((), ()) for _ in claim.jobs)
+    coming = [move for move in moves if move.node_from < 0 <= move.node_to]
+    return replace(claim, spreads=moved_spreads(nowhere, coming))
 
 
 def leaves(row: AttemptControl, workload: WorkloadId, epoch: int, stops: dict[int, int]) -> list[Event]:
@@ -266,7 +277,3 @@ def _waits_for_its_window(state: StoreState, operation: OperationRow) -> bool:
     planned = state.image.maintenance.rows.get(operation.source)
     is_open = planned is not None and planned.phase is MaintenancePhase.OPEN
     return is_open and operation.answer is Answer.STOP_AND_RETURN
-
-
-def _nodes_of(spreads: tuple[Spread, ...]) -> list[int]:
-    return [node for spread in spreads for node in spread.nodes]

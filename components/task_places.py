@@ -21,10 +21,10 @@ from core.nouns.limits import CLAIM_TRIES_MAX, OPEN_BID_SPAN
 from core.nouns.operation import TaskMove, job_and_rank
 from core.nouns.placement import Claim, NodeRow, nodes_of_ranks
 from core.nouns.quantities import Amount
-from core.nouns.workload import JobSpec, Kind
+from core.nouns.workload import JobSpec
 from core.placing.picking import Choice
 from core.placing.placer import Placer
-from core.placing.pool_set import Asker, PoolSet, Trial
+from core.placing.pool_set import Asker, PoolSet, Trial, asker_of
 from core.rules.placement.errors import RuleFailed
 
 
@@ -169,12 +169,18 @@ def find_places(pools: PoolSet, claim: Claim, tasks: Sequence[TaskMove], choice:
     for task in tasks:
         by_job.setdefault(job_and_rank(task.task)[0], []).append(task)
     found: list[TaskMove] = []
-    asker = Asker(Kind(claim.kind), claim.tenant, claim.priority).unbound()
+    asker = asker_of(claim)
     with pools.trial() as trial:
         for job, mine in sorted(by_job.items()):
-            if job < len(claim.jobs):
-                wanted = _on_its_type(pools, claim, job, len(mine))
-                found.extend(_find_for_job(pools, trial, wanted, mine, asker, choice))
+            if job >= len(claim.jobs):
+                continue
+            wanted = _on_its_type(pools, claim, job, len(mine))
+            # Who had room before may have what pools keep free; who comes to the job may not.
+            moving = [task for task in mine if task.node_from >= 0]
+            coming = [task for task in mine if task.node_from < 0]
+            for some, by in ((moving, asker.unbound()), (coming, asker)):
+                if some:
+                    found.extend(_find_for_job(pools, trial, wanted, some, by, choice))
     return found
 
 

@@ -14,11 +14,13 @@ from core.invariants import check_grant, check_ledger, check_region_fact
 from core.messages.agents import ClaimAnswered, FindBid
 from core.messages.broker import SolicitBid
 from core.messages.control import PlaceTasks, ReviseClaim
+from core.messages.pools import SetPool
 from core.messages.queue import Bid
 from core.messages.store import OrderStop, RecordEnd
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.placement import Claim, NodeRow, gpu_milli_of
+from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Extent, Kind, Topology
 from core.rules.claim import has_room
@@ -269,3 +271,20 @@ def test_part_that_loses_its_node(start: Start) -> None:
     assert {2, 3, 4, 5} >= set(region.nodes().values())
     assert [0, 1, 2] == region.tasks()
     assert [] == check_control(region.store.state.image)
+
+
+def test_rest_takes_nothing_that_its_pool_keeps_free(start: Start) -> None:
+    """L1, P23: it heals nothing and had no room before, so it waits beside the reserve as the whole claim would have; where less
+    is kept it comes up.
+    """
+    region = Region(start)
+    region.wait(seconds(1))
+    region.grant(a_claim("w-9", placed={1: 1, 2: 1, 3: 1}, gpus=8))
+    region.hear(SetPool(EU, "training", PoolSettings(reserve=2), 0, "olga"))
+    made = a_claim("w-1", placed={0: 1, 1: 1}, gpus=8, kind=Kind.SERVICE)
+    region.grant(replace(made, is_incremental=True))
+    region.wait(seconds(60))
+    assert {0: 0, 1: -1} == region.nodes()
+    region.hear(SetPool(EU, "training", PoolSettings(reserve=1), 1, "olga"))
+    region.until(region.is_up, seconds(20))
+    assert region.nodes()[1] in (4, 5)

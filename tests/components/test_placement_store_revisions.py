@@ -13,6 +13,7 @@ from core.messages.store import RecordJoin, RecordLoss, RecordReturn
 from core.nouns.ids import TenantName, WorkerName
 from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import WHOLE, OperationKind, TaskMove
+from core.nouns.pool import PoolSettings
 from core.nouns.workload import Kind
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, an_inventory, attempt
 from tests.components.storing import (
@@ -33,9 +34,11 @@ from tests.components.storing import (
     stop,
     up,
 )
+from tests.components.test_pool_settings import set_pool
 from tests.matching import facts, said, said_once
 
 MOVE, RESTART, START = OperationKind.MOVE, OperationKind.RESTART, OperationKind.START
+STOP = OperationKind.STOP
 W0 = WorkerName("w0")
 
 
@@ -209,6 +212,28 @@ def test_task_that_stays_where_it_was(start: Start, why: str) -> None:
         machine.hear(CloseNodes(EU, ClosureKind(why), (0,), "it is ill"))
     stays = why != "quarantine"
     assert stays == bool(facts(revise(machine, (0, 0, 0), agent="")))
+
+
+@pytest.mark.parametrize("settings", [PoolSettings(reserve=3), PoolSettings(limit=50)])
+def test_task_that_comes_to_a_job_keeps_to_what_its_pool_is_set_to(
+    start: Start, settings: PoolSettings
+) -> None:
+    """P23, P24: it is new work, like a claim; one that moves had its room before."""
+    machine = a_store(start)
+    serve(machine, {0: 2}, gpus=1)
+    set_pool(machine, settings)
+    for task, kind in ((0, MOVE), (1, STOP)):
+        agreed(machine, kind, task)
+        gone(machine, task)
+    agreed(machine, START, 1)
+    decision = revise(machine, (1, -1, 3))
+    assert ("conflict", [3]) == (
+        verdict(decision),
+        [row.node for row in said_once(decision, RevisionAnswered).rows],
+    )
+    assert "granted" == verdict(revise(machine, (0, 0, 2)))
+    set_pool(machine, reserve=2)
+    assert "granted" == verdict(revise(machine, (1, -1, 3)))
 
 
 def test_revision_of_what_is_told_to_stop(start: Start) -> None:
