@@ -15,6 +15,7 @@ from core.events.control import NodesClosed, NodesOpened
 from core.fact import Event, Note
 from core.images.capacity import Capacity
 from core.images.region import Hardware
+from core.nouns.ids import ClaimId
 from core.nouns.instant import SECOND, Instant, after
 from core.nouns.limits import (
     DISPUTE_HOLD,
@@ -39,21 +40,25 @@ class NodesDisputed(Note, frozen=True):
     """A claim was refused on these nodes, and its view was as new as they are."""
 
     nodes: tuple[int, ...]
+    claim: ClaimId
 
 
 class Disputes:
     """When claims were refused so, by node; and when the first node that was closed for it opens again."""
 
     def __init__(self) -> None:
-        self.by_node: dict[int, tuple[Instant, ...]] = {}
-        """The newest on each, the node disputed longest ago first."""
+        self.by_node: dict[int, dict[ClaimId, Instant]] = {}
+        """The newest on each, the node disputed longest ago first. A claim that is said again is one claim."""
         self.opens_at: Instant | None = None
 
     def hear(self, note: NodesDisputed, at: Instant) -> None:
         """Once more."""
         for node in note.nodes:
-            before = self.by_node.pop(node, ())
-            self.by_node[node] = (*before, at)[-DISPUTES_MAX:]
+            claims = self.by_node.pop(node, {})
+            claims.setdefault(note.claim, at)
+            while len(claims) > DISPUTES_MAX:
+                del claims[next(iter(claims))]
+            self.by_node[node] = claims
         while len(self.by_node) > DISPUTED_KEPT_MAX:
             del self.by_node[next(iter(self.by_node))]
 
@@ -86,10 +91,8 @@ class Disputes:
         if not seen:
             return decision
         since = now - DISPUTE_SPAN
-        guilty = [
-            node for node in seen if sum(at > since for at in self.by_node.get(node, ())) + 1 >= DISPUTES_MAX
-        ]
-        events: list[Event | Note] = [NodesDisputed(tuple(seen))]
+        guilty = [node for node in seen if self._others(node, claim.claim, since) + 1 >= DISPUTES_MAX]
+        events: list[Event | Note] = [NodesDisputed(tuple(seen), claim.claim)]
         known = capacity.closures.get(DISPUTE)
         there = sum(row.nodes for row in hardware.rows.values())
         left = max(1, there // QUARANTINE_SHARE) - (len(known.each) if known is not None else 0)
@@ -97,6 +100,10 @@ class Disputes:
             # If many seem to be at fault, it is rather who looks at them.
             events.append(NodesClosed(DISPUTE, ClosureKind.DISPUTED, runs_of(guilty[:left]), REASON))
         return Decision((*decision.events, *events), decision.messages)
+
+    def _others(self, node: int, claim: ClaimId, since: int) -> int:
+        """How many other claims were refused there since then."""
+        return sum(other != claim and at > since for other, at in self.by_node.get(node, {}).items())
 
     def reopened(self, capacity: Capacity, now: Instant) -> Decision | None:
         """Nodes that were closed for so long open again, in one fact."""

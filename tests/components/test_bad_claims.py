@@ -106,7 +106,7 @@ def left(machine: Machine[Any]) -> tuple[object, ...]:
         state.image.digest(),
         dict(state.waiting),
         dict(state.superseded),
-        state.disputes.by_node,
+        dict(state.disputes.by_node),
         state.ready_at,
     )
 

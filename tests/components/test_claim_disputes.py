@@ -137,6 +137,18 @@ def refuse(
         assert "conflict" == verdict(claim(machine, made))
 
 
+def test_claim_that_is_said_again_counts_once(start: Start) -> None:
+    """L7: an agent says it until it is answered, and the bus may repeat it: it is one claim that was refused."""
+    machine = a_store(start)
+    place(machine, "w-9", {0: 8})
+    made = a_claim(placed={0: 1}, award_sequence=award(machine), view_sequence=99)
+    for _ in range(2 * DISPUTES_MAX):
+        assert "conflict" == verdict(claim(machine, made))
+    assert machine.state.image.capacity.is_open(0)
+    refuse(machine, DISPUTES_MAX - 1, first=2)
+    assert not machine.state.image.capacity.is_open(0)
+
+
 def test_refusals_that_are_far_apart(start: Start) -> None:
     """L7: they count within a window."""
     machine = a_store(start)
