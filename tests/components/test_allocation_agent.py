@@ -644,3 +644,13 @@ def test_agent_whose_log_is_adopted_anew(start: Start) -> None:
     settle(machine, has_won=False)
     machine.adopt(EU_LOG, granted(a_claim("w-9", placed={0: 8})))
     assert [{1: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
+
+
+def test_grant_that_ended_in_a_gap_counts_no_more(start: Start) -> None:
+    """T7: it was answered, counts until the log shows it, and the log is adopted anew after its end."""
+    machine = an_agent(start)
+    made = claimed(place(machine, an_award("w-1", 1, a_job(8), spreads=(a_spread({0: 8}),))))
+    machine.hear(ClaimAnswered(EU, A0, *attempt(), made.claim, "granted", sequence=99))
+    assert (("claim", attempt()),) == machine.state.overlay.keys()
+    machine.adopt(EU_LOG, granted(made), AttemptEnded(*attempt(), EndCause.COMPLETED))
+    assert () == machine.state.overlay.keys()

@@ -10,8 +10,9 @@ from core.events.region import AwardDeclined
 from core.invariants import check_ledger
 from core.messages.agents import ClaimAnswered
 from core.messages.nodes import DrainNodes
-from core.messages.store import RecordLoss
+from core.messages.store import DeclineAward, RecordLoss
 from core.nouns.ids import WorkerName
+from core.nouns.limits import CONFLICT_NODES_MAX
 from core.nouns.maintenance import Scope, ScopeKind
 from core.nouns.placement import Claim, Spread
 from core.nouns.reasons import SENTENCES, Reason
@@ -148,6 +149,17 @@ def test_claim_that_comes_twice(start: Start) -> None:
         assert ([], "granted") == (facts(decision), verdict(decision))
     assert before == left(machine)
     assert [] == check_ledger(machine.state.image.capacity)
+
+
+def test_award_given_back_over_very_many_nodes(start: Start) -> None:
+    """L8: the fact names the first of them, whatever somebody says."""
+    machine = a_store(start)
+    told = DeclineAward(
+        EU, W1, 1, award(machine), Reason.CONFLICTS_EXHAUSTED, 10, Reason.CONFLICT, tuple(range(1_000))
+    )
+    (declined,) = facts(machine.hear(told))
+    assert isinstance(declined, AwardDeclined)
+    assert tuple(range(CONFLICT_NODES_MAX)) == declined.nodes
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,22 @@ import pytest
 from bench.lagging_agents import EAST, Asked, Crowd
 from components.agent_state import AgentState
 from components.allocation_agent import AllocationAgent
+from components.claim_disputes import Disputes, NodesDisputed
 from core.events.control import NodesClosed, NodesOpened
 from core.events.region import AwardDeclined
 from core.fact import Fact
 from core.images import RegionImage
 from core.invariants import check_ledger
+from core.messages.nodes import DrainNodes
 from core.messages.store import RecordJoin, SubmitClaim
 from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import WorkerName
+from core.nouns.ids import ClaimId, WorkerName
 from core.nouns.instant import seconds
-from core.nouns.limits import CLAIM_TRIES_MAX, DISPUTE_HOLD, DISPUTE_SPAN, DISPUTES_MAX
-from core.nouns.maintenance import ClosureKind
+from core.nouns.limits import CLAIM_TRIES_MAX, DISPUTE_HOLD, DISPUTE_SPAN, DISPUTED_KEPT_MAX, DISPUTES_MAX
+from core.nouns.maintenance import ClosureKind, Scope, ScopeKind
 from core.nouns.reasons import Reason
 from mizzen.views.node_states import NodeStates, state_text
-from tests.builders import EU, EU_LOG, NODE, a_claim, a_job, an_inventory, attempt
+from tests.builders import EU, EU_LOG, NODE, START, a_claim, a_job, an_inventory, attempt
 from tests.components.machine import Machine
 from tests.components.storing import Start, a_store, award, claim, place, verdict
 from tests.matching import facts
@@ -172,6 +174,23 @@ def test_few_nodes_are_closed_at_a_time(start: Start) -> None:
     machine.hear(RecordJoin(EU, an_inventory("w1", 4, 36)))
     refuse(machine, 1, node=1, first=50)
     assert not machine.state.image.capacity.is_open(1)
+
+
+def test_node_that_is_closed_already_is_not_disputed(start: Start) -> None:
+    """L7: to claim it is a mistake, and closing it once more keeps nobody away who does not heed that it is closed."""
+    machine = a_store(start)
+    machine.hear(DrainNodes(EU, Scope(ScopeKind.NODE, ("0",)), "", 0))
+    refuse(machine, DISPUTES_MAX)
+    assert {} == machine.state.disputes.by_node
+    assert 1 == sum(isinstance(fact.event, NodesClosed) for fact in machine.logs[EU_LOG])
+
+
+def test_few_nodes_are_remembered() -> None:
+    """L7: whatever is claimed, those that were disputed longest ago are forgotten."""
+    disputes, many = Disputes(), 2 * DISPUTED_KEPT_MAX
+    for node in range(many):
+        disputes.hear(NodesDisputed((node,), ClaimId("w-1.1.a0.1")), START)
+    assert list(range(many - DISPUTED_KEPT_MAX, many)) == list(disputes.by_node)
 
 
 def test_claims_over_victims_do_not_count(start: Start) -> None:

@@ -215,7 +215,7 @@ def test_agent_learns_where_the_rest_has_no_room(start: Start) -> None:
     what it searches for next lies elsewhere, and the claim is closed.
     """
     machine = an_agent(start, joined("w0", 0, 3))
-    jobs, spreads = (a_job(2, 8),), (a_spread({0: 1, 1: 1}),)
+    jobs, spreads = (a_job(2, 4),), (a_spread({0: 1, 1: 1}),)
     award = replace(an_award("w-1", 1, *jobs, spreads=spreads), kind=Kind.SERVICE, is_incremental=True)
     made = claimed(hand(machine, award))
     assert made.is_incremental
@@ -223,8 +223,8 @@ def test_agent_learns_where_the_rest_has_no_room(start: Start) -> None:
         ClaimAnswered(EU, A0, W1, 1, made.claim, "granted", Reason.CONFLICT, (full(1),), 9, unplaced=(1,))
     )
     assert {} == machine.state.claims
-    request = SolicitBid(EU, WorkloadId("w-2"), "2.0", (a_job(1, 8),), 3, Kind.TRAINING)
-    assert (a_spread({2: 1}),) == said_once(machine.hear(FindBid(EU, A0, request)), Bid).spreads
+    request = SolicitBid(EU, WorkloadId("w-2"), "2.0", (a_job(3, 4),), 3, Kind.TRAINING)
+    assert (a_spread({0: 1, 2: 2}),) == said_once(machine.hear(FindBid(EU, A0, request)), Bid).spreads
 
 
 # The whole path.
