@@ -5,7 +5,7 @@ time allows is judged by that time, and limits by what the log says its term was
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from core.events.control import (
     AcksExpired,
@@ -219,7 +219,6 @@ class _Attempt:
         if not self.runs:
             yield "operations begin, and it does not run"
         stopped: Counter[int] = Counter()
-        leaving: list[int] = []
         ended = 0
         for number in event.operations:
             operation = row.operations.get(number)
@@ -231,10 +230,8 @@ class _Attempt:
             if operation.kind is not OperationKind.START and task.phase in (TaskPhase.UP, TaskPhase.STARTING):
                 ended += 1
                 stopped[job_and_rank(operation.task)[0]] += task.phase is TaskPhase.UP
-            elif operation.kind is OperationKind.STOP and task.phase is TaskPhase.GONE:
-                leaving.append(operation.task)
         if event.by is not BegunBy.DEADLINE:
-            yield from self._over_limit(stopped, leaving)
+            yield from self._over_limit(stopped)
         is_charged = event.by is not BegunBy.DEADLINE and not event.requester.startswith("user:")
         if event.charged != (ended if is_charged else 0):
             yield f"{event.charged} charged to {event.requester}, and {ended} runs end"
@@ -271,15 +268,11 @@ class _Attempt:
         if operation.answer is Answer.STOP_AND_RETURN and not is_open:
             yield "begins outside its window"
 
-    def _over_limit(self, stopped: Counter[int], leaving: Sequence[int]) -> Texts:
-        """Releases halt while too many tasks of a job are unavailable, whatever the cause; who leaves for good by it is missed no more."""
+    def _over_limit(self, stopped: Counter[int]) -> Texts:
+        """Releases halt while too many tasks of a job are unavailable, whatever the cause."""
         row = self.row
         for job, more in stopped.items() if row.stands_alone else ():
-            tasks = [
-                one
-                for number, one in row.tasks.items()
-                if job_and_rank(number)[0] == job and number not in leaving
-            ]
+            tasks = [one for number, one in row.tasks.items() if job_and_rank(number)[0] == job]
             down = sum(one.is_missed for one in tasks)
             allowed = row.spec.unavailable_max or max(1, row.jobs[job].tasks // 10)
             if more and down + more > allowed:

@@ -56,7 +56,7 @@ from tests.builders import (
 
 W1 = attempt()
 NAME = "w-1.1: "
-MOVE, RESTART, STOP = OperationKind.MOVE, OperationKind.RESTART, OperationKind.STOP
+MOVE, RESTART = OperationKind.MOVE, OperationKind.RESTART
 SERVICE = replace(
     a_claim("w-1", placed={0: 2, 1: 1}, kind=Kind.SERVICE), control=ControlSpec("shards", unavailable_max=2)
 )
@@ -220,17 +220,6 @@ def test_pacing() -> None:
     assert [] == broken(begun(1, 3), *every, failed)
     by = BegunBy.DEADLINE
     assert [] == broken(begun(1, 2, 3, by=by), asked(RESTART, 0, 1, 2, deadline=1))
-
-
-def test_who_leaves_for_good_is_missed_by_nobody() -> None:
-    """T18: what is gone and is stopped by the same word counts for no limit; by another's word it does, and so does who is up."""
-    down = (TasksDown(*W1, (0, 1), EndCause.TASK_FAILED), TasksGone(*W1, (0, 1)))
-    every = (*down, asked(STOP, 0, 1, 2), answered(1, 2, 3))
-    text = "{} tasks of job 0 are unavailable, 1 more begin, and 2 may be"
-    assert [] == broken(begun(1, 3), *every)
-    assert [NAME + text.format(2)] == broken(begun(3), *every)
-    starting = (*down[:1], asked(STOP, 0, 1, 2), answered(1, 2, 3))
-    assert [NAME + text.format(2)] == broken(begun(1, 3), *starting)
 
 
 # Budgets.
