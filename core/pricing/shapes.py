@@ -10,6 +10,9 @@ from core.nouns.mix import WEIGHT, Mix, TypicalShape
 POPULARITY = 950_000
 """Millionths of all tasks that the shapes of a mix cover, the most frequent ones first.
 source    FGD's published parameters (95 %), as the spec's figures of both rules were taken"""
+POPULARITY_OF_GPUS = 800_000
+"""Millionths of the tasks that want GPUs, which they cover at least: a storm of tasks that want none would leave no shape to tell by
+what a device is worth. The public lists come to 930,000 and more without it."""
 
 
 def mix_of(counts: Mapping[TypicalShape, tuple[int, int]]) -> Mix:
@@ -18,13 +21,18 @@ def mix_of(counts: Mapping[TypicalShape, tuple[int, int]]) -> Mix:
     counts    by shape, without memory and weight: how many tasks, and the bytes of all of them together
     """
     total = sum(count for count, _ in counts.values())
+    with_gpus = sum(count for shape, (count, _) in counts.items() if shape.gpu_milli)
     kept: list[tuple[TypicalShape, int, int]] = []
-    covered = 0
+    covered = gpus_covered = 0
     for shape, (count, memory) in sorted(counts.items(), key=lambda item: (-item[1][0], item[0])):
-        if covered * WEIGHT >= total * POPULARITY or len(kept) == TYPICAL_SHAPES_MAX:
-            break
+        is_called_for = shape.gpu_milli and gpus_covered * WEIGHT < with_gpus * POPULARITY_OF_GPUS
+        if covered * WEIGHT >= total * POPULARITY and not is_called_for:
+            continue
         covered += count
+        gpus_covered += count if shape.gpu_milli else 0
         kept.append((shape, count, memory))
+        if len(kept) == TYPICAL_SHAPES_MAX:
+            break
     return Mix(
         tuple(
             replace(shape, memory_bytes=memory // count, weight=count * WEIGHT // covered)

@@ -30,3 +30,14 @@ def test_mix_has_no_more_shapes_than_a_fact_takes() -> None:
     mix = mix_of(counts)
     assert TYPICAL_SHAPES_MAX == len(mix.shapes)
     assert list(range(TYPICAL_SHAPES_MAX)) == [shape.cpu_milli for shape in mix.shapes]
+
+
+def test_storm_of_tasks_without_gpus_leaves_shapes_that_want_some() -> None:
+    """Or nothing could tell what a device is worth."""
+    counts = {
+        TypicalShape(cpu_milli=1_000): (100_000, 0),
+        TypicalShape(gpus=1): (60, 0),
+        TypicalShape(part_milli=500): (30, 0),
+        TypicalShape(gpus=8): (10, 0),
+    }
+    assert [0, 1_000, 500] == [shape.gpu_milli for shape in mix_of(counts).shapes]
