@@ -45,6 +45,9 @@ class Steady(Struct, frozen=True):
     tries: int
     grants: int
     exhausted: int
+    """Awards given back after too many conflicts, from the beginning on."""
+    declines: int
+    """And all that were given back, for whatever reason: they have no span, and count in no share."""
     p50_ms: float
     p99_ms: float
     cpu: dict[str, float]
@@ -55,7 +58,7 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
     """With 16 agents and with 4, and a spike."""
     nodes = QUICK_NODES if is_quick else NODES
     figures: dict[str, float] = {}
-    tries = grants = exhausted = 0
+    tries = grants = exhausted = declines = 0
     for agents in (4, 16):
         with_spike = agents == 16
         steady, spike = await _measured(directory / str(agents), nodes, agents, with_spike, is_quick=is_quick)
@@ -65,10 +68,12 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
         figures[f"conflict_share_{agents}"] = (steady.tries - steady.grants) / max(1, steady.tries)
         figures |= {f"cores_{role}_{agents}": used for role, used in steady.cpu.items()}
         tries, grants, exhausted = tries + steady.tries, grants + steady.grants, exhausted + steady.exhausted
+        declines += steady.declines
         figures |= spike
     figures |= conflict_detection.figures(is_quick=is_quick)
     figures["conflict_share"] = (tries - grants) / max(1, tries)
     figures["retries_exhausted"] = float(exhausted)
+    figures["declines"] = float(declines)
     figures["fsync_ms"] = 1000 * fsync_seconds(directory)
     return Findings(
         figures,
@@ -111,23 +116,23 @@ async def _measured(
 
 
 async def _steady(plane: CommitPlane, driver: Driver, in_flight: int, warm: float, span: float) -> Steady:
-    """As many in flight as there were, whatever is granted."""
-    driver.on_grant = driver.ask
+    """As many in flight as there were, whatever is granted or given back."""
+    driver.on_answer = driver.ask
     for _ in range(in_flight):
         driver.ask()
     await asyncio.sleep(warm)
-    before, tries, exhausted = driver.grants, driver.tries, driver.exhausted
+    before, tries = driver.grants, driver.tries
     used, begun = plane.cpu_seconds(), time.perf_counter()
     await asyncio.sleep(span)
     seconds = time.perf_counter() - begun
     grants = driver.grants - before
     cpu = {role: (now - used[role]) / seconds for role, now in plane.cpu_seconds().items()}
     spans = [1000 * took for _, took in driver.spans[before:]]
-    driver.on_grant = lambda: None
+    driver.on_answer = lambda: None
     await _settle(driver)
     p50, p99 = _percentiles(spans)
     return Steady(
-        grants / seconds, driver.tries - tries, driver.grants - before, driver.exhausted - exhausted, p50, p99, cpu
+        grants / seconds, driver.tries - tries, driver.grants - before, driver.exhausted, driver.declines, p50, p99, cpu
     )  # fmt: skip
 
 

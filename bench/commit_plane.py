@@ -249,7 +249,7 @@ class Driver:
         self.spans: list[tuple[float, float]] = []
         """Of each grant: when it was asked for, and how long after that its fact was heard; seconds."""
         self.tries = self.grants = self.declines = self.exhausted = self.merged = self.ends = 0
-        self.on_grant: Callable[[], None] = lambda: None
+        self.on_answer: Callable[[], None] = lambda: None
 
     async def begin(self) -> None:
         """Until every agent is there."""
@@ -293,10 +293,12 @@ class Driver:
             match event:
                 case ClaimGranted(workload=workload):
                     self._granted(int(workload[2:]), event, now)
-                case AwardDeclined(workload=workload, reason=reason):
+                case AwardDeclined(workload=workload, reason=reason, tries=tries):
                     self.declines += 1
                     self.exhausted += reason == "conflicts_exhausted"
-                    self._asked_at.pop(int(workload[2:]), None)
+                    self.tries += tries
+                    del self._asked_at[int(workload[2:])]
+                    self.on_answer()
                 case AttemptEnded():
                     self.ends += 1
 
@@ -310,7 +312,7 @@ class Driver:
         self.used += self._gpus(number)
         while self.used > self._prepared.used:
             self._end()
-        self.on_grant()
+        self.on_answer()
 
     def _end(self) -> None:
         at = self._dice.randrange(len(self._live))

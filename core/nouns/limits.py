@@ -124,12 +124,15 @@ DEMAND_SHAPES_MAX = 512
 """Shapes of tasks that are counted: four times what the public trace with the most has (127); the least counted makes room."""
 DEMAND_COUNTED_MAX = 100_000
 """Tasks that are counted before every count is halved, so that what was asked for long ago fades (chosen: ten public traces)."""
+NODE_CLASSES_MAX = 24
+"""Sorts of nodes that prices are solved for: the public trace has 15. Machines that say how many bytes they have are each of a
+sort of their own, and with two hundred of them the programme took a minute (60 shapes, on a machine with much else to do)."""
 PRICES_LEVELS_MAX = 8
 """Levels of demand for which prices were solved: three are."""
 PRICES_LOOK: Nanoseconds = seconds(30)
 """Between looks whether a region's prices are old, and so between two times that they are solved; each reads all of its nodes."""
 PRICES_SPAN: Nanoseconds = seconds(60)
-"""For solving them once, and for starting the solver's process. It takes a second; a region of 100,000 nodes has no more classes of nodes."""
+"""For solving them once, and for starting the solver's process. It takes a second, and some for the most classes and shapes that there are."""
 PRICES_RETRY: Nanoseconds = seconds(60)
 """Before they are solved again after that failed; doubled with each failure in a row."""
 PRICES_RETRY_MAX: Nanoseconds = seconds(3600)

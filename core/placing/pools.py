@@ -128,6 +128,8 @@ class PoolIndex:
         for key in list(reversed(self._classes))[:most]:
             with suppress(RuleFailed):
                 self._classes[key].update()
+        if self.table.knows_alike:
+            self.table.alike()
 
     def _shared_by(self, request: Request) -> list[SharedCodes]:
         found = []

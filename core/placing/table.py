@@ -387,6 +387,11 @@ class NodeTable:
         found: Flags = is_whole & ~self.not_spare[at]
         return found
 
+    @property
+    def knows_alike(self) -> bool:
+        """Whether anybody ever asked which nodes are alike."""
+        return self._alike.seen >= 0
+
     def alike(self) -> Alike:
         """Which nodes are alike, as it is now. Whoever asks seldom waits longer: it is worked out when it is asked for."""
         alike = self._alike

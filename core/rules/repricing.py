@@ -2,7 +2,7 @@
 
 from core.images.capacity import Capacity
 from core.images.pools import Pools
-from core.nouns.limits import PRICES_LEVELS_MAX, TYPICAL_SHAPES_MAX
+from core.nouns.limits import NEED_MAX, PRICES_LEVELS_MAX, TYPICAL_SHAPES_MAX
 from core.nouns.mix import WEIGHT
 from core.nouns.prices import MICRO, Prices
 from core.nouns.quantities import MILLI
@@ -15,6 +15,8 @@ FIRST, SECOND, EVERY = 100, 300, 850
 source    packing studied on the public traces, where the demand was learned from what had arrived: these figures gave within 0.3
           points what the whole demand known from the beginning gave; every 400 gave the same
 """
+MILLI_MAX = 1 << 40
+"""GPU milli and CPU milli of a shape: far beyond any node, and times a million still within the 64 bits of a table."""
 GREW_PART = 20
 """One in so many of a region's GPUs have come or gone since (chosen: prices are solved for all nodes that are open, whatever
 runs on them)."""
@@ -53,6 +55,8 @@ def problems_of(prices: Prices) -> list[str]:
     figures = [(one.gpus, one.part_milli, one.cpu_milli, one.memory_bytes, one.weight) for one in shapes]
     if any(figure < 0 for of_one in figures for figure in of_one):
         found.append("mix: a shape needs less than nothing")
+    if any(max(one.gpu_milli, one.cpu_milli) > MILLI_MAX or one.memory_bytes > NEED_MAX for one in shapes):
+        found.append(f"mix: a shape needs more than {MILLI_MAX} milli, or {NEED_MAX} bytes")
     if any(one.part_milli >= MILLI for one in shapes):
         found.append(f"mix: a part of a device has less than {MILLI} milli")
     if sum(one.weight for one in shapes) > WEIGHT:
@@ -63,6 +67,8 @@ def problems_of(prices: Prices) -> list[str]:
         found.append("rents: each level has one for each shape")
     if any(rent < 0 for level in prices.rents for rent in level):
         found.append("rents: none is negative")
+    if any(rent > NEED_MAX for level in prices.rents for rent in level):
+        found.append(f"rents: none is more than {NEED_MAX}")
     if any(not 0 <= scarcity <= 2 * MICRO for _, scarcity in prices.scarcity):
         found.append(f"scarcity: it is from 0 to {2 * MICRO}")
     names = [node_type for node_type, _ in prices.scarcity]

@@ -50,10 +50,12 @@ class SolverProcess:
     def attach(self, done: Done) -> None:
         """A planner has just started."""
         self._done = done
+        self._asked.clear()
 
     def detach(self) -> None:
         """It is gone; what is being solved for it nobody will hear."""
         self._done = None
+        self._asked.clear()
 
     def begin(self, effect: Effect) -> None:
         """Solve it, in its turn."""
@@ -67,10 +69,11 @@ class SolverProcess:
             while not self._asked:
                 self._has_work.clear()
                 await self._has_work.wait()
-            effect = self._asked.pop(next(iter(self._asked)))
+            asked_by, effect = self._done, self._asked.pop(next(iter(self._asked)))
             answer = await self._solve(effect)
-            if self._done is not None:
-                self._done(answer)
+            if asked_by is not None and self._done is asked_by:
+                # Not so for the next life: it may ask of the same revision, but from what has been so since.
+                asked_by(answer)
 
     def close(self) -> None:
         """What is being solved is of no use any more."""

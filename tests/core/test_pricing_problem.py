@@ -6,9 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from core.codec import encode
+from core.events.region import NodesJoined
 from core.images import RegionImage
 from core.images.demand import Demand
-from core.nouns.ids import RegionName
+from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.ids import RegionName, WorkerName
+from core.nouns.limits import NODE_CLASSES_MAX
 from core.nouns.mix import WEIGHT, TypicalShape
 from core.nouns.quantities import MILLI, Amount
 from core.pricing.fluid import NodeClass
@@ -43,12 +46,21 @@ def test_like_nodes_are_one_class() -> None:
     assert (a_class("A100", 1), a_class("H100", 2)) == classes_of(region.capacity)
 
 
+def more(**amounts: int) -> Amount:
+    """So much more than one of the builders' nodes has."""
+    return NODE.plus(Amount(**amounts))
+
+
 def test_tasks_that_cannot_run_there_are_left_out() -> None:
-    """Neither those of another region, nor those of hardware that it does not have."""
+    """Neither those of another region, nor those of hardware that it does not have, nor those larger than its nodes."""
     queue = a_queue(
         submitted(1, a_spec(a_job(3), a_job(5, gpu_type="A100"))),
         submitted(2, a_spec(a_job(2), regions=(EU,))),
         submitted(3, a_spec(a_job(9), regions=(RegionName("us"),))),
+        *(
+            submitted(number, a_spec(replace(a_job(7), need=need)))
+            for number, need in enumerate((more(gpu_milli=1), more(cpu_milli=1), more(memory_bytes=1)), 4)
+        ),
     )
     problem = problem_of(queue.demand, a_region(joined()).capacity, EU)
     shape = TypicalShape(gpus=1, weight=WEIGHT)
@@ -105,3 +117,22 @@ def test_classes_are_of_all_open_nodes(seed: int) -> None:
     assert len(classes) == len(
         {(one.node_type, one.gpus, one.cpu_milli, one.memory_bytes) for one in classes}
     )
+
+
+def test_nodes_of_ever_so_many_sizes_are_few_classes() -> None:
+    """Machines that say how many bytes they have are alike but for that: of one type and as many GPUs, they count with their mean."""
+    count = 4 * NODE_CLASSES_MAX
+    region = a_region(
+        *(
+            NodesJoined(WorkerName(f"w{node}"), Inventory(WorkerName(f"w{node}"), (a_group_of(node),)))
+            for node in range(count)
+        )
+    )
+    mean = NODE.memory_bytes + (count - 1) // 2
+    gpus = NODE.gpu_milli // MILLI
+    assert (NodeClass("H100", gpus, NODE.cpu_milli, mean, count),) == classes_of(region.capacity)
+
+
+def a_group_of(node: int) -> NodeGroup:
+    """One node, each with a byte more than the one before it."""
+    return NodeGroup(node, 1, NODE.plus(Amount(memory_bytes=node)), "H100", 0, 16)

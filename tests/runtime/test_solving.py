@@ -120,15 +120,20 @@ async def test_of_one_region_the_newest_problem_is_solved() -> None:
 
 
 async def test_nobody_hears_what_was_asked_in_another_life() -> None:
-    """Once its planner is gone."""
+    """Once its planner is gone: neither what is being solved, nor what waits."""
     async with solver(python("")) as one:
-        one.ask()
+        one.ask(revision=0)
+        while one.solver._asked:
+            await asyncio.sleep(0)
+        one.ask(RegionName("us"), revision=1)
         one.solver.detach()
-        answers = one.answers
         again = Solving(one.solver)
-        again.ask(revision=1)
-        assert isinstance(await again.answer(), PricesUnsolved)
-        assert answers.empty()
+        again.ask(revision=2)
+        answer = await again.answer()
+        assert isinstance(answer, PricesUnsolved)
+        assert (2, EU) == (answer.revision, answer.region)
+        assert again.answers.empty()
+        assert one.answers.empty()
 
 
 async def test_without_a_solver_there_is_no_use_in_asking(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,27 @@ def test_a_gang_lies_on_one_type(tasks: int, topology: Topology, wanted: set[int
         assert wanted == set(found[0].nodes)
 
 
+def test_a_gang_that_is_spread_lies_on_the_type_of_most_units() -> None:
+    """Though another would hold it more tightly."""
+    wanted = either("A100", "H100", tasks=2, topology=Topology(spread=Extent.RACK))
+    found = looked_for(shelved(SHELF), wanted)
+    assert not isinstance(found, Reason)
+    assert {"A100"} == types_of(SHELF, found[0].nodes)
+
+
+def test_a_gang_lies_where_its_worst_node_is_better() -> None:
+    """Of types on which it lies as tightly: the best node of a place does not make up for the others."""
+    shelf = [("H100", 2), ("H100", 8), ("A100", 4), ("A100", 4)]
+    wanted = either("A100", "H100", tasks=2, gpus=2, topology=Topology(tasks_per_node=1))
+    assert [{2: 1, 3: 1}] == placed(shelved(shelf), wanted)
+
+
+def test_tasks_that_are_looked_for_each_lie_on_the_type_of_most_room() -> None:
+    """As many as it has room for; the others wait, whatever another type has."""
+    found = shelved(SHELF).pools.find_each(either("A100", "H100", tasks=4), ANYBODY, CHOICE)
+    assert [2, 3, 4] == sorted(node for spread in found for node in spread.nodes)
+
+
 def test_any_type_is_of_gpus_unless_none_is_asked_for() -> None:
     """CPU slots are no GPUs; what needs no GPU runs anywhere; and programs only where programs run."""
     shelf = [(CPU_TYPE, 1), ("A100", 1)]

@@ -67,6 +67,16 @@ def test_owners_kept_from_facts_equal_those_of_the_image(seed: int) -> None:
             assert scratch.at(node, some) == owners.at(node, some)
 
 
+def test_who_was_alone_is_forgotten_at_its_end() -> None:
+    """Also before anybody asked who is where: from then on it is of no matter again."""
+    image = a_region(here(a_group(0, 2)), used(0, 1, "w-1", is_alone=True), used(1, 1, "w-2"))
+    owners = Owners.of(image.capacity)
+    assert 1 == owners.alone
+    folded(image, [AttemptEnded(*attempt("w-1"), EndCause.COMPLETED)], first=4)
+    assert [0] == owners.settle(image.capacity, *attempt("w-1"))
+    assert (0, ()) == (owners.alone, tuple(owners.nodes()))
+
+
 def test_codes() -> None:
     """Nobody, one tenant, several; the lowest bit says that somebody is alone."""
     owners = Owners()

@@ -101,6 +101,21 @@ def test_nodes_that_are_alike_are_asked_once(seed: int, monkeypatch: pytest.Monk
         assert np.array_equal(fresh.class_of(wanted).key, other.class_of(wanted).key)
 
 
+def test_nodes_that_are_alike_are_known_before_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first time on, while nobody waits: a class that is new need not look at every node first."""
+    monkeypatch.setattr(classes, "ALIKE_MIN", 1)
+    pool, rows = a_shelf(1)
+    pool.refresh_classes(most=8)
+    assert not pool.table.knows_alike
+    pool.class_of(REQUESTS[0])
+    before = pool.table.alike().seen
+    for slot in rows:
+        pool.put(slot, a_row(random.Random(slot), int(pool.layout.node[slot])))
+    pool.refresh_classes(most=0)
+    seen = pool.table._alike.seen
+    assert before < seen == pool.table.revision
+
+
 @PROPERTY
 @given(
     columns=st.integers(1, 30).flatmap(
