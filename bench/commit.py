@@ -3,6 +3,8 @@
 Agents are processes that search on their own views; the store is one process with its log on disk. For every grant as much
 ends again, so the load is steady: an agent is asked, searches, claims, the store judges, appends and answers, every agent hears
 of it, and something else ends, which is a fact of its own. `grants_per_s_N` is with N agents, so many in flight that none waits.
+Half-way through each phase the region gets new prices, and agents work out anew what room is worth to whom.
+
 `spike` asks at given times, whether or not answers come: 150 a second, 600, and 150 again, and each grant's span counts from
 when it was to be asked for, until the driver hears of its fact.
 
@@ -23,11 +25,13 @@ from bench.commit_plane import CommitPlane, Driver, Prepared
 from bench.report import Findings, Yardstick, at_least, at_most, fsync_seconds
 
 NODES, QUICK_NODES = 10_240, 4_096
+AGENTS, QUICK_AGENTS = ((4, 4), (16, 16)), ((4, 2), (16, 4))
+"""As how many they are told, and how many are started."""
 WARM_SECONDS, QUICK_WARM_SECONDS = 5.0, 0.2
 STEADY_SECONDS, QUICK_STEADY_SECONDS = 30.0, 0.5
 SPIKE = ((150, 10.0), (600, 20.0), (150, 10.0))
 QUICK_SPIKE = ((50, 0.2), (100, 0.2), (50, 0.2))
-IN_FLIGHT = 32
+IN_FLIGHT = 64
 """Awards that all agents have together at once: their searches go on while their claims are judged."""
 GRANTS_A_SECOND_MAX = 4_000
 """Workloads are awarded beforehand for so many."""
@@ -59,9 +63,11 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
     nodes = QUICK_NODES if is_quick else NODES
     figures: dict[str, float] = {}
     tries = grants = exhausted = declines = 0
-    for agents in (4, 16):
+    for agents, started in QUICK_AGENTS if is_quick else AGENTS:
         with_spike = agents == 16
-        steady, spike = await _measured(directory / str(agents), nodes, agents, with_spike, is_quick=is_quick)
+        steady, spike = await _measured(
+            directory / str(agents), nodes, started, with_spike, is_quick=is_quick
+        )
         figures[f"grants_per_s_{agents}"] = steady.grants_per_s
         figures[f"span_p50_ms_{agents}"] = steady.p50_ms
         figures[f"span_p99_ms_{agents}"] = steady.p99_ms
@@ -109,6 +115,7 @@ async def _measured(
     try:
         driver = Driver(await plane.start(), plane.agents, prepared, seed=2)
         await driver.begin()
+        await asyncio.sleep(warm)  # Every agent lays its region out first.
         figures = await _spike(driver, phases) if with_spike else {}
         return await _steady(plane, driver, IN_FLIGHT, warm, span), figures
     finally:
@@ -123,7 +130,9 @@ async def _steady(plane: CommitPlane, driver: Driver, in_flight: int, warm: floa
     await asyncio.sleep(warm)
     before, tries = driver.grants, driver.tries
     used, begun = plane.cpu_seconds(), time.perf_counter()
-    await asyncio.sleep(span)
+    await asyncio.sleep(span / 2)
+    await driver.set_prices()
+    await asyncio.sleep(begun + span - time.perf_counter())
     seconds = time.perf_counter() - begun
     grants = driver.grants - before
     cpu = {role: (now - used[role]) / seconds for role, now in plane.cpu_seconds().items()}
@@ -142,6 +151,8 @@ async def _spike(driver: Driver, phases: tuple[tuple[int, float], ...]) -> dict[
     for rate, seconds in phases:
         begun = time.perf_counter()
         for number in range(round(rate * seconds)):
+            if number == round(rate * seconds) // 2:
+                await driver.set_prices()
             at = begun + number / rate
             wait = at - time.perf_counter()
             if wait > 0:

@@ -24,6 +24,7 @@ from core.fact import Event
 from core.messages.agents import AgentPresent, PlaceAward, PresenceWanted
 from core.messages.broker import ExecuteAward
 from core.messages.logs import FactsTold
+from core.messages.prices import PricesAnswered, SetPrices
 from core.messages.store import RecordEnd
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import (
@@ -38,9 +39,13 @@ from core.nouns.ids import (
 )
 from core.nouns.instant import Instant, seconds
 from core.nouns.limits import SETTINGS
+from core.nouns.mix import Mix, TypicalShape
 from core.nouns.placement import Claim, Spread, View
+from core.nouns.prices import Prices
 from core.nouns.quantities import MILLI, Amount
+from core.nouns.solved_from import SolvedFrom
 from core.nouns.workload import EndCause, JobSpec, Kind, WorkloadSpec
+from core.pricing.shapes import mix_of
 from runtime.plane import COMMAND_LINE, LOADED_ONCE
 from runtime.supervisor import Process, Supervisor
 from runtime.wiring import BUILD
@@ -74,6 +79,15 @@ class Load:
         jobs = [job_of(*shape) for shape, _ in MIX]
         weights = [weight for _, weight in MIX]
         self._jobs = dice.choices(jobs, weights, k=1 << 14)
+
+    def mix(self) -> Mix:
+        """Which tasks come, and how often."""
+        counts: dict[TypicalShape, tuple[int, int]] = {}
+        for job in self._jobs:
+            shape = TypicalShape(job.need.gpu_milli // MILLI, cpu_milli=job.need.cpu_milli)
+            count, memory = counts.get(shape, (0, 0))
+            counts[shape] = count + job.tasks, memory + job.tasks * job.need.memory_bytes
+        return mix_of(counts)
 
     def job(self, number: int) -> JobSpec:
         """Of one workload."""
@@ -246,6 +260,8 @@ class Driver:
         self._asked_at: dict[int, float] = {}
         self.used = prepared.used
         self._clock = time.monotonic_ns
+        self._prices = 0
+        """Their revision."""
         self.spans: list[tuple[float, float]] = []
         """Of each grant: when it was asked for, and how long after that its fact was heard; seconds."""
         self.tries = self.grants = self.declines = self.exhausted = self.merged = self.ends = 0
@@ -278,6 +294,14 @@ class Driver:
         self._asked_at[number] = at or time.perf_counter()
         stripe, stripes = stripe_of(self._agents, agent, Instant(self._clock()))
         self._bus.say(PlaceAward(EAST, agent, award, stripe, stripes))
+
+    async def set_prices(self) -> None:
+        """As a planner does: every agent works out anew what room is worth, while awards come in."""
+        self._prices += 1
+        mix = self._prepared.load.mix()
+        prices = Prices(self._prices, mix, (tuple(0 for _ in mix.shapes),))
+        answer = await self._bus.ask(SetPrices(EAST, prices, SolvedFrom(), "bench"), seconds(30))
+        assert isinstance(answer, PricesAnswered), answer
 
     def _hear_agent(self, parcel: Parcel, _: str) -> None:
         if isinstance(parcel.message, AgentPresent):
