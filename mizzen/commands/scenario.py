@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN_MAX = 20
 """Violations and problems that are shown; JSON has them all."""
-TOLD_EVERY = 50
+TOLD_EVERY = 20
 """Seeds of a swarm between two lines that say how far it is."""
 SHRINK_SECONDS = 120.0
 SHRUNK_MAX = 3

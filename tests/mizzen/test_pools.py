@@ -83,7 +83,11 @@ async def test_pool_that_cannot_be_set_so(place: Place) -> None:
     plane = await plane_of(place)
     for pool, wish, wanted in (
         ("trainning", Wish(reserve=1), "there is no trainning; there are training"),
-        ("training", Wish("best"), "best: there is no set of this name either; there are best_fit_published, default, fgd, plain"),
+        (
+            "training",
+            Wish("best"),
+            "best: there is no set of this name either; there are best_fit_published, default, fgd, plain",
+        ),
         ("training", Wish(reserve=5), "no zone of training has more than 4 nodes"),
     ):
         with capture_logs() as lines, pytest.raises(CommandError, match=wanted):

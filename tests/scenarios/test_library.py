@@ -32,7 +32,21 @@ from tests.scenarios.runs import digests_elsewhere, outcome_of_library, run_quie
 SLOW = ("quiet_day", "lossy_day")
 """They take a minute or more: `make soak` plays them, and their like in small is played here."""
 SMALL = [name for name in library() if name not in SLOW and not load_scenario(name).runs_programs]
-SEEDS = (1, 2, pytest.param(3, marks=pytest.mark.slow))
+LONG = (
+    "thundering_herd",
+    "rebalancer_gone_mad",
+    "upgrade_old_log",
+    "disk_full",
+    "controller_lies",
+    "black_hole_node",
+    "rack_loss",
+)
+"""Scenarios of several seconds: `make test` plays one seed of them, and two of the others; `make soak` plays three of all."""
+PLAYED = [
+    pytest.param(name, seed, marks=[pytest.mark.slow] if seed > (1 if name in LONG else 2) else [])
+    for name in SMALL
+    for seed in (1, 2, 3)
+]
 GROUPS = 12
 """Of the small scenarios, each group of which is tried under two hash seeds in one test."""
 DOCUMENTED = {
@@ -120,8 +134,7 @@ def test_scenario_for_real_processes_is_short(name: str) -> None:
     assert max(workload.lasts for workload in spec.workload) <= 6.0
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(("name", "seed"), PLAYED)
 def test_scenario_survives(name: str, seed: int) -> None:
     """N12: nothing was wrong, every expectation was met, and whatever the file says struck; one that lies in wait for a
     keeper's next batch may wait until misfortune is over, but not each time.

@@ -26,7 +26,7 @@ from scenarios.swarm_pool import command_of, kind_of, play_seed, play_seeds, pla
 from scenarios.workload import Workload
 from tests.scenarios.runs import HOUSE
 
-CLEAN = range(1, 41)
+CLEAN = range(1, 31)
 """In `make test`; `make soak` plays a thousand."""
 
 
@@ -193,7 +193,7 @@ def test_swarm_that_is_ended_leaves_nothing_behind(number: signal.Signals, tmp_p
     )
     assert swarm.stdout is not None
     first = swarm.stdout.readline()
-    assert first.startswith("50 seeds, 0 failed")
+    assert first.startswith("20 seeds, 0 failed")
     os.killpg(swarm.pid, number) if number == signal.SIGINT else swarm.send_signal(number)
     out, err = swarm.communicate(timeout=60)
     assert 130 == swarm.returncode
