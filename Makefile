@@ -67,7 +67,8 @@ unit: $(STAMP) ## the tests alone; PYTEST_ARGS="-k name -x" narrows them
 
 test: lint types layers unit ## all that the gate runs
 
-soak: $(STAMP) ## every test, the slow ones too, with longer patience
+soak: $(STAMP) ## every test, the slow ones and those against reference solvers too, with longer patience
+	$(PIP) --require-hashes -r requirements/planner.lock
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 $(PYTEST_ARGS)
 
 bench: $(STAMP) ## measure; one table out
