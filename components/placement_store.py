@@ -62,6 +62,7 @@ from core.rules.claim import (
     nodes_without_room,
     victims_needed,
 )
+from core.rules.crowding import left_out
 from core.rules.partial import may_be_partial, part_that_fits
 from core.touched import touched_by
 
@@ -288,6 +289,9 @@ class PlacementStore:
         broken = broken_setting(state, claim)
         if broken is not None:
             return self._answer(state, claim, "conflict", broken)
+        node = left_out(claim, Now(capacity, state.owners, claim.victims), state.image.pools, state.sequence)
+        if node is not None:
+            return self._answer(state, claim, "conflict", Reason.CROWDED, (node,))
         return self._grant(state, claim)
 
     def _judge_again(self, state: StoreState, claim: Claim, row: AttemptRow) -> Decision:
