@@ -14,7 +14,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from components.attempt_records import HEARD_OF_ATTEMPTS, AttemptRecords
-from components.claim_disputes import NodesDisputed
+from components.claim_disputes import NodesDisputed, Refused
 from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
 from components.price_records import HEARD_OF_PRICES, PriceRecords
@@ -285,7 +285,8 @@ class PlacementStore:
             else:
                 reason = forbidden.get(nodes[0], Reason.CONFLICT)
                 judged = self._answer(state, claim, "conflict", reason, nodes)
-            return state.disputes.with_them(judged, claim, nodes, capacity, state.image.hardware, now)
+            refused = Refused.of(claim, nodes)
+            return state.disputes.with_them(judged, refused, state.image, state.sequence, now)
         broken = broken_setting(state, claim)
         if broken is not None:
             return self._answer(state, claim, "conflict", broken)
