@@ -1,5 +1,7 @@
 """Tasks that are to be spread and lie together: the store grants that only where their agent could see no room elsewhere."""
 
+import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +12,13 @@ from bench.lagging_agents import EAST, Asked, Crowd
 from components.allocation_agent import AllocationAgent
 from core.events.region import ClaimGranted
 from core.messages.agents import ClaimAnswered
+from core.messages.base import Message
 from core.messages.broker import ExecuteAward
 from core.messages.nodes import DrainNodes
 from core.messages.pools import SetPool
 from core.messages.store import SubmitClaim
 from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import AttemptKey, WorkerName, WorkloadId
+from core.nouns.ids import AttemptKey, TenantName, WorkerName, WorkloadId
 from core.nouns.maintenance import Scope, ScopeKind
 from core.nouns.placement import Claim, NodeRow, Spread, View
 from core.nouns.pool import PoolSettings
@@ -146,6 +149,14 @@ def drained(crowd: Crowd) -> Parts:
     return {}
 
 
+def somebody_is_alone(crowd: Crowd) -> Parts:
+    """A tenant who shares nodes with nobody has a little of each."""
+    job = replace(a_job(4, 1), is_alone=True)
+    made = a_claim(jobs=(job,), spreads=(Spread((4, 5, 6, 7), (1, 1, 1, 1)),))
+    assert "granted" == said_of(crowd, replace(made, tenant=TenantName("bob"))).verdict
+    return {}
+
+
 def kept_in_reserve(crowd: Crowd) -> Parts:
     """The nodes that are empty."""
     fill(crowd, 0, 2, gpus=1)
@@ -178,7 +189,18 @@ def of_part(_: Crowd) -> Parts:
 
 @pytest.mark.parametrize(
     "scene",
-    [all_full, came_free, offered_elsewhere, drained, kept_in_reserve, limited, set_since, ahead, of_part],
+    [
+        all_full,
+        came_free,
+        offered_elsewhere,
+        drained,
+        somebody_is_alone,
+        kept_in_reserve,
+        limited,
+        set_since,
+        ahead,
+        of_part,
+    ],
 )
 def test_agent_is_not_blamed_for_what_it_could_not_see(scene: Callable[[Crowd], Parts]) -> None:
     """P26, P3: a view that is merely old is never refused for it, nor is what is kept from a claim counted as room."""
@@ -245,3 +267,55 @@ def test_agent_that_did_not_spread_tries_again() -> None:
     (spread,) = granted.claim.spreads
     assert 4 == len({crowd.capacity.rack[node] for node in spread.nodes})
     assert {} == crowd.capacity.closures
+
+
+class Listening(Crowd):
+    """It counts why claims were not granted."""
+
+    def __init__(self, *args: Any, **parts: Any) -> None:
+        self.reasons: Counter[str] = Counter()
+        super().__init__(*args, **parts)
+
+    def say(self, message: Message) -> tuple[Message, ...]:
+        answers = super().say(message)
+        self.reasons.update(answer.reason for answer in answers if isinstance(answer, ClaimAnswered))
+        return answers
+
+
+def drawn(dice: random.Random) -> Asked:
+    """Jobs that lie together, are spread, or both, alone or two of them."""
+    pack, spread = dice.choice(
+        (
+            (Extent.ANY, Extent.RACK),
+            (Extent.ANY, Extent.POD),
+            (Extent.ANY, Extent.ZONE),
+            (Extent.ZONE, Extent.RACK),
+        )
+    )
+    jobs = tuple(
+        replace(
+            spread_over(dice.choice((2, 3, 5, 9)), spread, dice.choice((0.4, 1, 2)), pack=pack),
+            name=name,
+            is_alone=dice.random() < 0.07,
+        )
+        for name in dice.choice((("main",), ("main", "cache")))
+    )
+    kind = dice.choice((Kind.TRAINING, Kind.SERVICE))
+    return Asked(jobs, dice.choice((1, 3, 5)), kind, dice.choice(("ada", "bob")), dice.random() < 0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_agents_that_race_are_never_told_so(seed: int) -> None:
+    """P26, P3: however old their views, while room comes and goes, nodes close, and pools keep more or less of it."""
+    dice = random.Random(seed)
+    crowd = Listening([Inventory(WorkerName("w0"), SIX_RACKS)], agents=8, lag=24)
+    for turn in range(6):
+        crowd.place(*(drawn(dice) for _ in range(8)))
+        for workload, epoch, _ in crowd.capacity.live():
+            if epoch == 1 and dice.random() < 0.5:
+                crowd.end(workload)
+        kept = PoolSettings(reserve=dice.choice((0, 1)), limit=dice.choice((1_000, 800)))
+        crowd.say(SetPool(EAST, POOL, kept, crowd.state.image.pools.revision, "olga"))
+        crowd.say(DrainNodes(EAST, Scope(ScopeKind.NODE, (str(turn),)), "", turn, 0))
+    assert min(crowd.reasons[""], crowd.reasons[Reason.CONFLICT]) > 10, crowd.reasons
+    assert 0 == crowd.reasons[Reason.CROWDED]
