@@ -8,13 +8,14 @@ its agents are told like of any closure, and operators see.
 source    Nomad: nodes whose plans are rejected again and again within a window become ineligible (spec/protean-parsync.md §3.2)
 """
 
-from collections.abc import Iterable
+from msgspec import Struct
 
 from core.component import Decision
 from core.events.control import NodesClosed, NodesOpened
 from core.fact import Event, Note
+from core.images import RegionImage
 from core.images.capacity import Capacity
-from core.images.region import Hardware
+from core.messages.control import ReviseClaim
 from core.nouns.ids import ClaimId
 from core.nouns.instant import SECOND, Instant, after
 from core.nouns.limits import (
@@ -37,10 +38,30 @@ LONG_ENOUGH = "it was closed for long enough"
 
 
 class NodesDisputed(Note, frozen=True):
-    """A claim was refused on these nodes, and its view was as new as they are."""
+    """A claim was refused on these nodes, and its view was as new as they are; or a revision's."""
 
     nodes: tuple[int, ...]
     claim: ClaimId
+    """Or the name of one try of a revision."""
+
+
+class Refused(Struct, frozen=True):
+    """What was refused, and where."""
+
+    claim: ClaimId
+    view_sequence: int
+    nodes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, claim: Claim, nodes: tuple[int, ...]) -> "Refused":
+        """A claim. One over victims disputes nothing: what these would leave is not what its agent saw free."""
+        return cls(claim.claim, claim.view.sequence, () if claim.victims else nodes)
+
+    @classmethod
+    def revision(cls, asked: ReviseClaim, nodes: tuple[int, ...]) -> "Refused":
+        """A revision; nobody chose the nodes of one without an agent."""
+        name = f"{asked.workload}.{asked.epoch}.{asked.agent}.r{asked.revision}.{asked.tries}"
+        return cls(ClaimId(name), asked.view_sequence, nodes if asked.agent else ())
 
 
 class Disputes:
@@ -68,34 +89,34 @@ class Disputes:
         if closure is None:
             self.opens_at = None
             return
+        # When they open again, what was counted before is too old to count: the hold is longer than the span.
         self.opens_at = after(Instant(min(one.at for one in closure.each.values())), DISPUTE_HOLD)
-        for node in closure.each:
-            self.by_node.pop(node, None)  # Once it is open again it is counted anew.
 
     def with_them(
         self,
         decision: Decision,
-        claim: Claim,
-        nodes: Iterable[int],
-        capacity: Capacity,
-        hardware: Hardware,
+        refused: Refused,
+        image: RegionImage,
+        sequence: int,
         now: Instant,
     ) -> Decision:
-        """A claim's refusal on these nodes, with what follows from it for those of which its view was new.
+        """What refuses a claim or a revision, with what follows from it for those nodes of which its view was new.
 
-        A claim over victims says nothing: what these would leave is not what its agent saw free.
+        sequence    of the region's log, as `image` shows it: who claims to have seen more was not told so by this log
         """
-        sequence = claim.view.sequence
-        seen = [] if claim.victims else [node for node in nodes if capacity.changed[node] <= sequence]
-        seen = [node for node in seen if capacity.is_open(node)]
+        capacity, view = image.capacity, refused.view_sequence
+        if view > sequence:
+            return decision
+        there = [node for node in refused.nodes if capacity.has_node(node)]
+        seen = [node for node in there if capacity.changed[node] <= view and capacity.is_open(node)]
         if not seen:
             return decision
         since = now - DISPUTE_SPAN
-        guilty = [node for node in seen if self._others(node, claim.claim, since) + 1 >= DISPUTES_MAX]
-        events: list[Event | Note] = [NodesDisputed(tuple(seen), claim.claim)]
+        guilty = [node for node in seen if self._others(node, refused.claim, since) + 1 >= DISPUTES_MAX]
+        events: list[Event | Note] = [NodesDisputed(tuple(seen), refused.claim)]
         known = capacity.closures.get(DISPUTE)
-        there = sum(row.nodes for row in hardware.rows.values())
-        left = max(1, there // QUARANTINE_SHARE) - (len(known.each) if known is not None else 0)
+        count = sum(row.nodes for row in image.hardware.rows.values())
+        left = max(1, count // QUARANTINE_SHARE) - (len(known.each) if known is not None else 0)
         if guilty and left > 0:
             # If many seem to be at fault, it is rather who looks at them.
             events.append(NodesClosed(DISPUTE, ClosureKind.DISPUTED, runs_of(guilty[:left]), REASON))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from components.attempt_records import HEARD_OF_ATTEMPTS, AttemptRecords
-from components.claim_disputes import NodesDisputed
+from components.claim_disputes import NodesDisputed, Refused
 from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
 from components.price_records import HEARD_OF_PRICES, PriceRecords
@@ -62,6 +62,7 @@ from core.rules.claim import (
     nodes_without_room,
     victims_needed,
 )
+from core.rules.crowding import left_out
 from core.rules.partial import may_be_partial, part_that_fits
 from core.touched import touched_by
 
@@ -284,10 +285,14 @@ class PlacementStore:
             else:
                 reason = forbidden.get(nodes[0], Reason.CONFLICT)
                 judged = self._answer(state, claim, "conflict", reason, nodes)
-            return state.disputes.with_them(judged, claim, nodes, capacity, state.image.hardware, now)
+            refused = Refused.of(claim, nodes)
+            return state.disputes.with_them(judged, refused, state.image, state.sequence, now)
         broken = broken_setting(state, claim)
         if broken is not None:
             return self._answer(state, claim, "conflict", broken)
+        node = left_out(claim, Now(capacity, state.owners, claim.victims), state.image.pools, state.sequence)
+        if node is not None:
+            return self._answer(state, claim, "conflict", Reason.CROWDED, (node,))
         return self._grant(state, claim)
 
     def _judge_again(self, state: StoreState, claim: Claim, row: AttemptRow) -> Decision:

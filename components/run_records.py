@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
+from components.claim_disputes import Refused
 from components.pool_records import broken_setting
 from components.store_state import StoreState
 from core.component import NOTHING, Decision
@@ -152,9 +153,12 @@ class RunRecords:
         now = envelope.at
         if not all(may_run_anew(row.tasks.get(t), begun.get(t), move, now) for t, move in moves.items()):
             return self._revised(state, message, "refused")
-        short = self._short_of_room(state, message, row, begun, now)
+        full: dict[int, None] = {}
+        short = self._short_of_room(state, message, row, begun, now, full)
         if short:
-            return self._revised(state, message, "conflict", short)
+            refused = Refused.revision(message, tuple(full))
+            told = self._revised(state, message, "conflict", short)
+            return state.disputes.with_them(told, refused, state.image, state.sequence, now)
         event = ClaimRevised(message.workload, message.epoch, message.revision, message.moves)
         return replace(self._revised(state, message, "granted"), events=(event,))
 
@@ -165,8 +169,12 @@ class RunRecords:
         row: AttemptControl,
         begun: dict[int, OperationRow],
         now: Instant,
+        full: dict[int, None],
     ) -> list[int]:
-        """Nodes that cannot take what would start there. Who stays holds its room already."""
+        """Nodes that cannot take what would start there. Who stays holds its room already.
+
+        full   is given those of them that an agent chose and that have no room, or forbid the task
+        """
         capacity = state.image.capacity
         held = capacity.holding(message.workload, message.epoch)
         assert held is not None, message
@@ -194,16 +202,17 @@ class RunRecords:
                 continue
             job = held.claim.jobs[job_and_rank(move.task)[0]]
             if not may_move_to(node, held.claim, job, there):
-                short[node] = None
+                short[node] = full[node] = None
                 continue
             wanted[node] = wanted.get(node, Amount()).plus(job.need)
             if part_of(job.need.gpu_milli):
                 parts.setdefault(node, []).append(part_of(job.need.gpu_milli))
         if not short and mixed_by(capacity, held.claim, message.moves):
             short.update((move.node_to, None) for move in message.moves if move.node_to != move.node_from)
-        short.update(
+        full.update(
             (n, None) for n, need in wanted.items() if not has_room(capacity, n, need, parts.get(n, ()))
         )
+        short.update(full)
         coming = coming_to(held.claim, message.moves)
         if not short and broken_setting(state, coming) is not None:
             short.update((node, None) for node in nodes_of(coming))

@@ -136,7 +136,9 @@ class TaskPlaces:
             moves = []
         if not moves:
             return Decision(events=close)
-        revision = ReviseClaim(self.region, *key, asked.revision, tuple(moves), self.agent)
+        revision = ReviseClaim(
+            self.region, *key, asked.revision, tuple(moves), self.agent, self.sequence, tries
+        )
         return Decision((RevisionMade(revision, asked, tries),), (revision,))
 
     def answered(self, answer: RevisionAnswered) -> Decision:

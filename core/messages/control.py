@@ -244,6 +244,10 @@ class ReviseClaim(Message, frozen=True, tag="revise-claim"):
     moves: tuple[TaskMove, ...]
     agent: AgentName = AgentName("")
     """Who searched, and is answered; empty: nobody, they stay where they were."""
+    view_sequence: int = 0
+    """Of the region's log: what the agent had folded when it chose; 0: unknown."""
+    tries: int = 1
+    """Times that it has searched for these tasks."""
 
 
 class RevisionAnswered(Message, frozen=True, tag="revision-answered"):

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     NODE_CLOSED = "node_closed"
     TENANTS_APART = "tenants_apart"
     TOPOLOGY_BROKEN = "topology_broken"
+    CROWDED = "crowded"
     VICTIM_NOT_LOWER = "victim_not_lower"
     WITHDRAWN = "withdrawn"
     PROMISE_BROKEN = "promise_broken"
@@ -91,6 +92,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.NODE_CLOSED: "The node is lost, or closed to new tasks.",
     Reason.TENANTS_APART: "Another tenant is on the node, and one of the two shares its nodes with nobody.",
     Reason.TOPOLOGY_BROKEN: "The claim does not lie as the job's topology asks.",
+    Reason.CROWDED: "Tasks that are to be spread lie together, and one of them has room in a rack, pod or zone without any.",
     Reason.VICTIM_NOT_LOWER: "A victim must be of lower priority, alive, and not interactive.",
     Reason.WITHDRAWN: "The queue asked for its award back.",
     Reason.PROMISE_BROKEN: "The capacity promised to it did not come free in time.",

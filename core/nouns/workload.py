@@ -71,7 +71,7 @@ class Extent(StrEnum):
 
 
 class Topology(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a job's tasks lie to each other. All but `spread` and `near` is hard."""
+    """Where a job's tasks lie to each other. All but `near` is hard, `spread` as far as there is room."""
 
     pack: Extent = Extent.ANY
     """All tasks lie in one of these, when the job starts."""

@@ -46,9 +46,9 @@ def check_nodes(claim: Claim, capacity: Capacity) -> Reason | None:
         if not all(map(capacity.has_node, spread.nodes)):
             return Reason.UNKNOWN_NODE
         request = _request_of(claim, job)
-        groups = _groups_of(capacity, spread.nodes)
+        groups = groups_of(capacity, spread.nodes)
         for cluster in dict.fromkeys(map(cluster_of, groups)):
-            refusal = _forbidden(cluster, request)
+            refusal = forbidden_for(cluster, request)
             if refusal is not None:
                 return refusal
         if len({group.node_type for group in groups}) > 1:
@@ -75,9 +75,9 @@ def may_move_to(node: int, claim: Claim, job: JobSpec, now: Now) -> bool:
     """Whether hard rules let a single task of a granted claim run on this node now. Its topology it keeps as its agent can."""
     if not now.capacity.has_node(node):
         return False
-    (group,) = _groups_of(now.capacity, (node,))
+    (group,) = groups_of(now.capacity, (node,))
     request = _request_of(claim, job)
-    if _forbidden(cluster_of(group), request) is not None:
+    if forbidden_for(cluster_of(group), request) is not None:
         return False
     return all(rule.allows_at(now, node, request) for rule in PASSING)
 
@@ -95,12 +95,12 @@ def _request_of(claim: Claim, job: JobSpec) -> Request:
 
 
 @lru_cache(maxsize=1024)
-def _forbidden(cluster: Cluster, request: Request) -> Reason | None:
+def forbidden_for(cluster: Cluster, request: Request) -> Reason | None:
     """Whether such nodes could ever run it: as good as asked anew, for nothing else is read."""
     return next((rule.reason for rule in LASTING if not rule.admits(cluster, request)), None)
 
 
-def _groups_of(capacity: Capacity, nodes: tuple[int, ...]) -> list[NodeGroup]:
+def groups_of(capacity: Capacity, nodes: tuple[int, ...]) -> list[NodeGroup]:
     """The groups of these nodes, ascending, each once in a row."""
     found: list[NodeGroup] = []
     for node in nodes:

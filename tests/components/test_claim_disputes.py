@@ -3,29 +3,38 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from bench.lagging_agents import EAST, Asked, Crowd
+from bench.lagging_agents import EAST, Asked, Crowd, LaggingAgent
 from components.agent_state import AgentState
 from components.allocation_agent import AllocationAgent
-from components.claim_disputes import Disputes, NodesDisputed
+from components.claim_disputes import DISPUTE, Disputes, NodesDisputed
 from core.events.control import NodesClosed, NodesOpened
 from core.events.region import AwardDeclined
-from core.fact import Fact
+from core.fact import NO_LOG, Fact
 from core.images import RegionImage
 from core.invariants import check_ledger
+from core.messages.base import Envelope, Message, Woken
+from core.messages.control import ChangeAttempt, PlaceTasks, ReviseClaim, RevisionAnswered
 from core.messages.nodes import DrainNodes
+from core.messages.pools import SetPool
 from core.messages.store import RecordJoin, SubmitClaim
 from core.nouns.fleet import Inventory, NodeGroup
-from core.nouns.ids import ClaimId, WorkerName
+from core.nouns.ids import AgentName, ClaimId, WorkerName
 from core.nouns.instant import seconds
 from core.nouns.limits import CLAIM_TRIES_MAX, DISPUTE_HOLD, DISPUTE_SPAN, DISPUTED_KEPT_MAX, DISPUTES_MAX
 from core.nouns.maintenance import ClosureKind, Scope, ScopeKind
+from core.nouns.operation import OperationKind, TaskMove
+from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
 from mizzen.views.node_states import NodeStates, state_text
 from tests.builders import EU, EU_LOG, NODE, START, a_claim, a_job, an_inventory, attempt
 from tests.components.machine import Machine
-from tests.components.storing import Start, a_store, award, claim, place, verdict
-from tests.matching import facts
+from tests.components.storing import Start, a_store, agreed, award, claim, fail, place, serve, verdict
+from tests.matching import facts, said_once
+
+NEWEST = -1
+"""A view of all that the store has recorded."""
 
 
 class WrongAboutOne(AllocationAgent):
@@ -111,12 +120,19 @@ def test_abandonment_is_one_fact_with_its_reasons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "is_counted"), [pytest.param(0, False, id="old view"), pytest.param(99, True, id="new view")]
+    ("view", "is_counted"),
+    [
+        pytest.param(0, False, id="old view"),
+        pytest.param(NEWEST, True, id="new view"),
+        pytest.param(99, False, id="a view of facts that the log has not"),
+    ],
 )
 def test_only_refusals_that_the_agent_should_have_foreseen_count(
     start: Start, view: int, *, is_counted: bool
 ) -> None:
-    """L7: where others came first after the view, that is what optimism costs, and no node is closed for it."""
+    """L7: where others came first after the view, that is what optimism costs, and no node is closed for it. Nor for what was told
+    by a log whose end is lost.
+    """
     machine = a_store(start)
     place(machine, "w-9", {0: 8})
     refuse(machine, DISPUTES_MAX, view)
@@ -124,7 +140,7 @@ def test_only_refusals_that_the_agent_should_have_foreseen_count(
 
 
 def refuse(
-    machine: Machine[Any], times: int, view: int = 99, node: int = 0, first: int = 1, **parts: Any
+    machine: Machine[Any], times: int, view: int = NEWEST, node: int = 0, first: int = 1, **parts: Any
 ) -> None:
     """So many claims for a full node, by as many agents."""
     for number in range(first, first + times):
@@ -132,7 +148,7 @@ def refuse(
             f"w-{number}",
             placed={node: 1},
             award_sequence=award(machine, f"w-{number}"),
-            view_sequence=view,
+            view_sequence=machine.sequence(EU_LOG) if view == NEWEST else view,
             agent=f"a{number}",
             **parts,
         )
@@ -143,7 +159,8 @@ def test_claim_that_is_said_again_counts_once(start: Start) -> None:
     """L7: an agent says it until it is answered, and the bus may repeat it: it is one claim that was refused."""
     machine = a_store(start)
     place(machine, "w-9", {0: 8})
-    made = a_claim(placed={0: 1}, award_sequence=award(machine), view_sequence=99)
+    seen = machine.sequence(EU_LOG)
+    made = a_claim(placed={0: 1}, award_sequence=award(machine), view_sequence=seen)
     for _ in range(2 * DISPUTES_MAX):
         assert "conflict" == verdict(claim(machine, made))
     assert machine.state.image.capacity.is_open(0)
@@ -227,3 +244,83 @@ def test_operators_see_why(start: Start) -> None:
     assert "disputed (claims that should fit were refused 3 times in …)" == text
     (closed,) = (fact.event for fact in machine.logs[EU_LOG] if isinstance(fact.event, NodesClosed))
     assert closed.reason.endswith("it opens again after 300 s")
+
+
+# Tasks of what runs.
+
+
+def a_service_with_a_failed_task(start: Start) -> Machine[Any]:
+    """Node 0 is full, and a task of a service on nodes 1 and 2 waits for a new run on another node."""
+    machine = a_store(start)
+    place(machine, "w-9", {0: 8})
+    serve(machine, {1: 1, 2: 1})
+    fail(machine, 0)
+    agreed(machine, OperationKind.START, 0)
+    return machine
+
+
+def test_node_that_is_wrong_for_tasks_is_left_out_within_the_window(start: Start) -> None:
+    """L7: an agent that finds new nodes for tasks is wrong about one as often, and the task goes elsewhere once it is closed."""
+    machine = a_service_with_a_failed_task(start)
+    agent = LaggingAgent(WrongAboutOne(EU, AgentName("a0")), machine.now)
+    told = [TaskMove(0, 1, -1)]
+    verdicts = []
+    waiting: list[Message] = [PlaceTasks(EU, AgentName("a0"), *attempt(), 1, tuple(told))]
+    while waiting:
+        for fact in machine.logs[EU_LOG][agent.state.sequence :]:
+            agent.tell(fact, 0)
+        decision = agent.component.decide(agent.state, Envelope(waiting.pop(), "test", "test", machine.now))
+        for note in decision.events:
+            agent.component.evolve(agent.state, Fact(NO_LOG, 0, machine.now, "", "", note, machine.now))
+        for said in decision.messages:
+            answer = said_once(machine.hear(said), RevisionAnswered)
+            verdicts.append(answer.verdict)
+            waiting.append(answer)
+        if agent.state.revisions.caught_up(agent.state.sequence):
+            waiting.append(Woken())
+    assert ["conflict"] * DISPUTES_MAX + ["granted"] == verdicts
+    assert [0] == list(machine.state.image.capacity.closures[DISPUTE].each)
+    (node,) = (move.node_to for fact in machine.logs[EU_LOG] for move in getattr(fact.event, "moves", ()))
+    assert node not in (0, 1)
+
+
+def try_to_move(
+    machine: Machine[Any], task: int, node: int, tries: int, view: int = NEWEST, to: int = 0
+) -> str:
+    """An agent's revision, and the verdict."""
+    seen = machine.sequence(EU_LOG) if view == NEWEST else view
+    moves = (TaskMove(task, node, to),)
+    made = ReviseClaim(EU, *attempt(), 1, moves, AgentName("a0"), seen, tries)
+    return said_once(machine.hear(made), RevisionAnswered).verdict
+
+
+@pytest.mark.parametrize(
+    "view", [pytest.param(0, id="unknown"), pytest.param(1, id="old"), pytest.param(99, id="ahead")]
+)
+def test_revisions_of_other_views_do_not_count(start: Start, view: int) -> None:
+    """L7: as with claims."""
+    machine = a_service_with_a_failed_task(start)
+    for tries in range(1, DISPUTES_MAX + 1):
+        assert "conflict" == try_to_move(machine, 0, 1, tries, view)
+    assert {} == machine.state.disputes.by_node
+
+
+def test_revision_that_is_said_again_counts_once(start: Start) -> None:
+    """L7: as a claim does; and together with claims it is one more."""
+    machine = a_service_with_a_failed_task(start)
+    for _ in range(2 * DISPUTES_MAX):
+        assert "conflict" == try_to_move(machine, 0, 1, 1)
+    assert machine.state.image.capacity.is_open(0)
+    refuse(machine, DISPUTES_MAX - 1, first=20)
+    assert not machine.state.image.capacity.is_open(0)
+
+
+def test_revision_that_would_break_what_a_pool_keeps_disputes_no_node(start: Start) -> None:
+    """L7: what a pool keeps free says nothing about one node."""
+    machine = a_store(start)
+    made = serve(machine, {1: 1, 2: 1})
+    machine.hear(ChangeAttempt(EU, *attempt(), 1, (replace(made.jobs[0], tasks=3),)))
+    agreed(machine, OperationKind.START, 2)
+    machine.hear(SetPool(EU, "training", PoolSettings(limit=50), 0, "olga"))
+    assert "conflict" == try_to_move(machine, 2, -1, 1, to=3)
+    assert {} == machine.state.disputes.by_node

@@ -83,7 +83,9 @@ def test_tasks_are_given_nodes_with_room(start: Start) -> None:
     """T9: each task by itself, at the claim's next revision and in the agent's name, so that the store answers it."""
     machine = with_service(start, LOST0)
     told = said_once(wants(machine, (0, 0), (1, 1)), ReviseClaim)
-    assert ReviseClaim(EU, *attempt(), 1, (TaskMove(0, 0, 2), TaskMove(1, 1, 3)), A0) == told
+    moves = (TaskMove(0, 0, 2), TaskMove(1, 1, 3))
+    seen = machine.state.sequence
+    assert ReviseClaim(EU, *attempt(), 1, moves, A0, view_sequence=seen) == told
 
 
 def test_task_that_moves_leaves_its_node(start: Start) -> None:

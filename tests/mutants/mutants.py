@@ -62,7 +62,7 @@ MUTANTS = (
         (
             Edit(
                 "components/placement_store.py",
-                "            return state.disputes.with_them(judged, claim, nodes, capacity, state.image.hardware, now)\n",
+                "            return state.disputes.with_them(judged, refused, state.image, state.sequence, now)\n",
                 "            return NOTHING\n",
             ),
         ),

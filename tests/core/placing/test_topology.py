@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.images.capacity import Capacity
+from core.images.pools import Pools
 from core.nouns.fleet import NodeGroup
 from core.nouns.placement import Claim, Spread
 from core.nouns.reasons import Reason
@@ -21,6 +22,7 @@ from core.placing.picking import Choice
 from core.placing.pool_set import Asker
 from core.placing.table import NodeTable
 from core.rules.claim import check_nodes, check_now, nodes_without_room
+from core.rules.crowding import left_out
 from core.rules.placement.fullest import FullestPod
 from core.rules.placement.rule_sets import DEFAULT, PLAIN
 from tests.builders import NODE, a_claim, a_job, a_region
@@ -129,6 +131,37 @@ def test_replicas_are_spread(extent: Extent, free: list[int], tasks: int) -> Non
     for unit, gpus in room.items():
         if counts[unit] < gpus:
             assert max(counts.values()) <= counts[unit] + 1, "another could have had one of its tasks"
+
+
+@pytest.mark.parametrize(
+    ("pack", "spread"),
+    [(Extent.ANY, extent) for extent in EXTENTS]
+    + [(Extent.POD, Extent.RACK), (Extent.ZONE, Extent.RACK), (Extent.ZONE, Extent.POD)],
+)
+@PROPERTY
+@given(free=frees, tasks=st.integers(2, 30), most=st.integers(0, 2), gpus=st.sampled_from((0.4, 1, 3)))
+def test_store_finds_no_fault_with_what_is_spread(
+    pack: Extent, spread: Extent, free: list[int], tasks: int, most: int, gpus: float
+) -> None:
+    """P26: what the search finds passes the re-check; with the tasks of one unit put into another, that unit is found missing."""
+    job = a_job_lying(tasks, gpus, pack=pack, spread=spread, tasks_per_node=most)
+    found, capacity = laid(job, free)
+    if isinstance(found, Reason):
+        return
+    now, pools = Now(capacity, Owners.of(capacity)), Pools()
+    claim = a_claim(jobs=(job,), spreads=(found,), view_sequence=99)
+    assert left_out(claim, now, pools, 99) is None
+    first = unit_of(found.nodes[0], spread)
+    together = dict(zip(found.nodes, found.tasks, strict=True))
+    moved = {node for node in together if unit_of(node, spread) == first}
+    if len(moved) == len(together):
+        return
+    elsewhere = sum(together.pop(node) for node in moved)
+    together[min(together)] += elsewhere
+    crowded = replace(claim, spreads=(Spread(tuple(together), tuple(together.values())),))
+    node = left_out(crowded, now, pools, 99)
+    assert node is not None
+    assert unit_of(node, spread) not in {unit_of(other, spread) for other in together}
 
 
 @PROPERTY
