@@ -16,7 +16,8 @@ BIN := .venv/bin
 PACKAGES := .venv/packages.stamp
 STAMP := .venv/project.stamp
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-WORKERS ?= 2
+# One more than there are cores: while one waits for real processes, the others go on. On two cores 4 min 40 s, and with two 5 min 22.
+WORKERS ?= 3
 RUN_ARGS ?=
 PYTEST_ARGS ?=
 LOCKS := requirements/planner.lock requirements/dev.lock requirements/run.lock
