@@ -1,0 +1,84 @@
+"""What a workload's wait and its tenant's use are worth, in whole numbers, so that two ways to the same credit are equal.
+
+Use fades: a GPU-second counts half after each half-life. Under a steady use such a sum is the half-life / ln 2 times the number
+of GPUs, so that the quotient of two tenants' sums is that of two averages over an exponential window.
+"""
+
+import math
+
+from msgspec import Struct
+
+from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
+
+LN2 = math.log(2)
+
+
+class CreditSettings(Struct, frozen=True):
+    """What counts how much. The paper names no figure for any of them: each is a guess of ours, to be set by an operator."""
+
+    age_weight: int = 1
+    """Credit for each nanosecond of waiting, so that with 1 a credit is a wait. Not negative."""
+    age_cap: Nanoseconds = seconds(24 * 3_600)
+    """A wait beyond it adds nothing. A guess: a day."""
+    share_weight: int = 12 * 3_600 * SECOND
+    """Credit of a tenant that used nothing, while one that used the mean has 0 and one that used twice the mean as much less
+    than nothing. A guess: with an age weight of 1, as much as half a day of waiting. Not negative."""
+    half_life: Nanoseconds = seconds(24 * 3_600)
+    """After so long a GPU-second counts half: the window of the average, in the way of a decaying one. A guess."""
+
+
+def credit(settings: CreditSettings, age: int, use: int, use_all: int, tenants: int) -> int:
+    """What orders workloads of one level: more is ahead.
+
+    age       nanoseconds since the submission
+    use       of its tenant, faded, in milli-GPU-seconds, >= 0
+    use_all   of all tenants together, its own among them
+    tenants   how many tenants there are, > 0
+    returns   credit in the unit of `age_weight`: nanoseconds of waiting where that is 1; may be negative
+    source    MAST §4.2, formula (10) + (11); that (11) divides by the tenants' mean, and not their sum, is a guess, since
+              with the sum the term is about 1 for everybody
+    """
+    return age_credit(settings, age) + share_credit(settings, use, use_all, tenants)
+
+
+def age_credit(settings: CreditSettings, age: int) -> int:
+    """The part that waiting earns, up to the cap: formula (10)."""
+    return settings.age_weight * min(age, settings.age_cap)
+
+
+def share_credit(settings: CreditSettings, use: int, use_all: int, tenants: int) -> int:
+    """The part that all workloads of a tenant have alike: formula (11), rounded up to a whole number.
+
+    Where nobody used anything everybody has the whole weight.
+    """
+    if use_all == 0:
+        return settings.share_weight
+    return settings.share_weight - settings.share_weight * use * tenants // use_all
+
+
+class FadingUse(Struct, frozen=True):
+    """What a tenant used, with old use counting less, and what it holds since."""
+
+    gpu_milli_seconds: int = 0
+    """Faded use up to `at`: milli-GPU-seconds."""
+    gpu_milli: int = 0
+    """Held from `at` on."""
+    at: Instant = Instant(0)
+
+
+def faded(use: FadingUse, now: Instant, half_life: Nanoseconds) -> int:
+    """The use at an instant that is not before the last change, in milli-GPU-seconds.
+
+    With d = 2 ** (-span / half_life) it is old * d + held * half_life / ln 2 * (1 - d): the integral of what is held under the
+    decay, so that it does not matter how often it is asked. One rounding to a whole number at the end; the floats before it
+    are good to one part in 10 ** 15.
+    """
+    assert now >= use.at, (now, use.at)
+    exponent = -LN2 * ((now - use.at) / half_life)
+    old = use.gpu_milli_seconds * math.exp(exponent)
+    return round(old - use.gpu_milli * (half_life / SECOND / LN2) * math.expm1(exponent))
+
+
+def charged(use: FadingUse, gpu_milli: int, now: Instant, half_life: Nanoseconds) -> FadingUse:
+    """The use from when the tenant holds so much instead; adds at most half a milli-GPU-second of rounding."""
+    return FadingUse(faded(use, now, half_life), gpu_milli, now)
