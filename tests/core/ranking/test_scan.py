@@ -1,0 +1,122 @@
+"""The full scan: levels, credit, the quota walk, borrowing, and what a change of a quota or of use does to the order."""
+
+from collections.abc import Mapping
+
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import SECOND, Instant, Nanoseconds
+from core.ranking.credit import CreditSettings
+from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing, TenantState, scan
+
+NOW = Instant(1_000 * SECOND)
+SETTINGS = CreditSettings()
+A, B = TenantName("a"), TenantName("b")
+WITHIN, OVER, HELD = Standing
+
+
+def work(
+    number: int, need: int | Mapping[str, int] = 1, *, tenant: TenantName = A, **more: int
+) -> PendingWork:
+    """Submitted in the order of the numbers, a second apart, unless `at` says otherwise."""
+    at = Instant(more.pop("at", number) * SECOND)
+    needs = {"H100": need} if isinstance(need, int) else need
+    return PendingWork(WorkloadId(f"w-{number}"), tenant, number, at, needs, more.get("level"))
+
+
+def ranked(tenants: Mapping[TenantName, TenantState], *pending: PendingWork) -> list[Ranked]:
+    """Now, with the default settings."""
+    return scan(pending, tenants, SETTINGS, NOW)
+
+
+def told(found: list[Ranked]) -> list[tuple[int, int, Standing]]:
+    """Number, level and standing."""
+    return [(one.work.number, one.level, one.standing) for one in found]
+
+
+def test_level_then_credit_then_number() -> None:
+    """M6: a higher level is ahead however young; then the older; those of one instant as they were numbered."""
+    tenants = {A: TenantState(level=2, entitled={"H100": 9}), B: TenantState(level=5, entitled={"H100": 9})}
+    found = ranked(
+        tenants,
+        work(4, at=3),
+        work(3, at=3),
+        work(2, at=5),
+        work(1, tenant=B, at=9),
+        work(7, tenant=B, level=1),
+    )
+    assert [(1, 5, WITHIN), (3, 2, WITHIN), (4, 2, WITHIN), (2, 2, WITHIN), (7, 1, WITHIN)] == told(found)
+
+
+def test_level_is_never_above_the_tenants() -> None:
+    """M6: a workload that asks for more than its tenant has gets its tenant's."""
+    assert [(1, 2, WITHIN)] == told(ranked({A: TenantState(level=2, entitled={"H100": 9})}, work(1, level=6)))
+
+
+def test_beyond_the_cap_the_number_decides() -> None:
+    """M6: two that have waited longer than the cap have equal credit."""
+    settings = CreditSettings(age_cap=Nanoseconds(1))
+    found = scan([work(2, at=1), work(1, at=2)], {}, settings, NOW)
+    assert [1, 2] == [one.work.number for one in found]
+
+
+def test_over_quota_is_lowest_and_a_smaller_one_behind_is_within() -> None:
+    """M8: of 4 GPUs 1 is held; 2 fit, 3 more do not, 1 behind them does; then nothing does."""
+    tenants = {A: TenantState(level=4, entitled={"H100": 4}, held={"H100": 1})}
+    found = ranked(tenants, work(1, 2), work(2, 3), work(3, 1), work(4, 1))
+    expected = [(1, 4, WITHIN), (3, 4, WITHIN), (2, LOWEST, OVER), (4, LOWEST, OVER)]
+    assert expected == told(found)
+
+
+def test_types_are_apart() -> None:
+    """M8: a quota of one type gives nothing of another, and a workload of two types needs both."""
+    tenants = {A: TenantState(level=4, entitled={"H100": 2, "A100": 1})}
+    both = {"H100": 1, "A100": 2}
+    found = ranked(
+        tenants, work(1, both), work(2, {"B200": 1}), work(3, {"A100": 1}), work(4, 2), work(5, {})
+    )
+    expected = [(3, 4, WITHIN), (4, 4, WITHIN), (5, 4, WITHIN), (1, LOWEST, OVER), (2, LOWEST, OVER)]
+    assert expected == told(found)
+
+
+def test_work_without_entitlement_is_over_quota() -> None:
+    """M8: of a tenant that is not stated, and of one that is entitled to nothing."""
+    assert [(1, LOWEST, OVER), (2, LOWEST, OVER)] == told(
+        ranked({B: TenantState(level=6)}, work(1), work(2, tenant=B))
+    )
+
+
+def test_within_quota_is_ahead_of_over_quota_at_the_lowest_level() -> None:
+    """M19: also where the one within has the lowest level itself, and less credit."""
+    tenants = {A: TenantState(level=6), B: TenantState(level=LOWEST, entitled={"H100": 1}, use=10)}
+    found = ranked(tenants, work(1), work(2, tenant=B))
+    assert [(2, LOWEST, WITHIN), (1, LOWEST, OVER)] == told(found)
+    assert found[0].credit < found[1].credit
+
+
+def test_borrowing_has_a_limit() -> None:
+    """Of 2 and 3 borrowed: 2 within, 2 and 1 borrow, 2 in between is held; a limit of nothing holds all that is over."""
+    tenants = {A: TenantState(level=3, entitled={"H100": 2}, borrowed_max={"H100": 3})}
+    waiting = [work(1, 2), work(2, 2), work(3, 2), work(4, 1)]
+    expected = [(1, 3, WITHIN), (2, 0, OVER), (4, 0, OVER), (3, 0, HELD)]
+    assert expected == told(ranked(tenants, *waiting))
+    none = {A: TenantState(level=3, entitled={"H100": 2}, borrowed_max={})}
+    assert [WITHIN, HELD, HELD, HELD] == [one.standing for one in ranked(none, *waiting)]
+
+
+def test_what_another_uses_changes_who_is_ahead() -> None:
+    """M9: the same two workloads; when the tenant of the older one has used more, the younger is ahead."""
+    even = {name: TenantState(level=3, entitled={"H100": 9}, use=100) for name in (A, B)}
+    waiting = work(1), work(2, tenant=B)
+    assert [1, 2] == [one.work.number for one in ranked(even, *waiting)]
+    more = {**even, A: TenantState(level=3, entitled={"H100": 9}, use=300)}
+    assert [2, 1] == [one.work.number for one in ranked(more, *waiting)]
+    assert even[B] == more[B]
+
+
+def test_freed_quota_lifts_a_waiting_workload() -> None:
+    """M10: when 2 of the 4 that its tenant holds have ended, or its quota has grown, the next pass has it within."""
+    full = TenantState(level=4, entitled={"H100": 4}, held={"H100": 4})
+    freed = TenantState(level=4, entitled={"H100": 4}, held={"H100": 2})
+    grown = TenantState(level=4, entitled={"H100": 6}, held={"H100": 4})
+    assert [[(1, LOWEST, OVER)], [(1, 4, WITHIN)], [(1, 4, WITHIN)]] == [
+        told(ranked({A: tenant}, work(1, 2))) for tenant in (full, freed, grown)
+    ]
