@@ -1,0 +1,193 @@
+"""The order that is kept from event to event, against the full scan after every step."""
+
+import random
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.ranking.credit import CreditSettings
+from core.ranking.incremental import RankedQueue
+from core.ranking.scan import PendingWork, Ranked, Standing, TenantState, scan
+from tests.core.properties import PROPERTY
+
+TYPES = ("A100", "H100")
+TENANTS = tuple(TenantName(name) for name in "abcd")
+STRANGER = TenantName("stranger")
+SETTINGS = CreditSettings(age_weight=3, age_cap=Nanoseconds(40), share_weight=50)
+NO_AGE = CreditSettings(age_weight=0, age_cap=Nanoseconds(40), share_weight=50)
+
+
+class Both:
+    """The order that is kept, and what a full scan needs."""
+
+    def __init__(self, credit: CreditSettings = SETTINGS, block_max: int = 4) -> None:
+        self.credit = credit
+        self.now = Instant(100)
+        self.queue = RankedQueue(credit, self.now, block_max)
+        self.pending: dict[WorkloadId, PendingWork] = {}
+        self.tenants: dict[TenantName, TenantState] = {}
+        self.number = 0
+
+    def add(self, tenant: TenantName, age: int, need: dict[str, int], level: int | None) -> None:
+        self.number += 1
+        name = WorkloadId(f"w-{self.number}")
+        work = PendingWork(name, tenant, self.number, Instant(self.now - age), need, level)
+        self.pending[name] = work
+        self.queue.add(work)
+
+    def drop(self, index: int) -> None:
+        if self.pending:
+            name = list(self.pending)[index % len(self.pending)]
+            del self.pending[name]
+            self.queue.drop(name)
+
+    def set_tenant(self, name: TenantName, state: TenantState) -> None:
+        self.tenants[name] = state
+        self.queue.set_tenant(name, state)
+
+    def advance(self, span: int) -> None:
+        self.now = Instant(self.now + span)
+        self.queue.advance(self.now)
+
+    def scanned(self) -> list[Ranked]:
+        return scan(self.pending.values(), self.tenants, self.credit, self.now)
+
+
+amounts = st.dictionaries(st.sampled_from(TYPES), st.integers(0, 12))
+needs = st.dictionaries(st.sampled_from(TYPES), st.integers(1, 6))
+states = st.builds(
+    TenantState,
+    level=st.integers(0, 6),
+    entitled=amounts,
+    borrowed_max=st.none() | amounts,
+    held=amounts,
+    use=st.integers(0, 500),
+)
+
+
+class KeptOrder(RuleBasedStateMachine):
+    """Submissions, ends, changes of tenants, time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = Both()
+
+    @rule(
+        tenant=st.sampled_from((*TENANTS, STRANGER)),
+        age=st.integers(-3, 60),
+        need=needs,
+        level=st.none() | st.integers(0, 6),
+    )
+    def submit(self, tenant: TenantName, age: int, need: dict[str, int], level: int | None) -> None:
+        """One more; it may have waited before, when it comes back."""
+        self.both.add(tenant, age, need, level)
+
+    @rule(index=st.integers(0, 50))
+    def end(self, index: int) -> None:
+        """One fewer."""
+        self.both.drop(index)
+
+    @rule(name=st.sampled_from(TENANTS), state=states)
+    def change(self, name: TenantName, state: TenantState) -> None:
+        """A tenant's entitlement, level, holdings and use."""
+        self.both.set_tenant(name, state)
+
+    @rule(span=st.integers(0, 30))
+    def wait(self, span: int) -> None:
+        """Time passes."""
+        self.both.advance(span)
+
+    @invariant()
+    def equals_the_scan(self) -> None:
+        """All of it, and the first few alone."""
+        expected = self.both.scanned()
+        assert expected == list(self.both.queue.ranked())
+        assert expected[:3] == self.both.queue.first(3)
+
+
+TestKeptOrder = KeptOrder.TestCase
+TestKeptOrder.settings = settings(PROPERTY, max_examples=40, stateful_step_count=25)
+
+
+def one_step(both: Both, dice: random.Random, crowd: int) -> None:
+    """A random event, as often an end as a submission once there are so many."""
+    kind = dice.choice(("add", "add", "drop", "held", "use", "quota", "wait"))
+    name = dice.choice(TENANTS)
+    state = both.tenants.get(name, TenantState())
+    if kind == "add" and len(both.pending) < crowd:
+        need = {one: dice.choice((1, 1, 2, 4, 8)) for one in dice.sample(TYPES, dice.choice((1, 1, 1, 2)))}
+        level = dice.choice((None, None, 0, 2, 4, 6))
+        both.add(dice.choice((*TENANTS, TENANTS[0], STRANGER)), dice.choice((0, 0, 0, 20, 60)), need, level)
+    elif kind in ("add", "drop"):
+        both.drop(dice.randrange(crowd))
+    elif kind == "wait":
+        both.advance(dice.randrange(6))
+    else:
+        amount = {one: dice.randrange(30) for one in TYPES}
+        limit = dice.choice((None, {}, {"H100": dice.randrange(10)}))
+        changed = {
+            "held": TenantState(state.level, state.entitled, state.borrowed_max, amount, state.use),
+            "use": TenantState(
+                state.level, state.entitled, state.borrowed_max, state.held, dice.randrange(200)
+            ),
+            "quota": TenantState(dice.randrange(7), amount, limit, state.held, state.use),
+        }[kind]
+        both.set_tenant(name, changed)
+
+
+def test_ten_thousand_steps_equal_the_scan() -> None:
+    """M9, M10: after each the order, levels, standings and credits are those of a full scan, and all sorts came up."""
+    both, dice = Both(), random.Random(8)
+    seen: set[tuple[Standing, bool]] = set()
+    for _ in range(10_000):
+        one_step(both, dice, crowd=20)
+        expected = both.scanned()
+        assert expected == list(both.queue.ranked())
+        seen.update((one.standing, one.level > 0) for one in expected)
+    assert {(standing, False) for standing in Standing} | {(Standing.WITHIN, True)} == seen
+
+
+@pytest.mark.parametrize("credit", [CreditSettings(), NO_AGE])
+def test_large_blocks_and_other_settings_equal_the_scan(credit: CreditSettings) -> None:
+    """Blocks as they are used, and waiting that has no weight."""
+    both, dice = Both(credit, 128), random.Random(9)
+    for step in range(3_000):
+        one_step(both, dice, crowd=600)
+        if step % 100 == 0:
+            assert both.scanned() == list(both.queue.ranked())
+    assert 1 < max(len(lane.blocks) for lane in both.queue._lanes.values())
+
+
+def test_a_start_looks_into_one_block() -> None:
+    """What a tenant's next workload wanted it now holds: nobody behind it stands otherwise, and nobody is walked through."""
+    both = Both()
+    both.set_tenant(TENANTS[0], TenantState(level=3, entitled={"H100": 50}))
+    for _ in range(100):
+        both.add(TENANTS[0], 0, {"H100": 1}, None)
+    assert both.scanned() == list(both.queue.ranked())
+    lane = both.queue._lanes[TENANTS[0]]
+    before = [block.bands for block in lane.blocks]
+    both.drop(0)
+    both.set_tenant(TENANTS[0], TenantState(level=3, entitled={"H100": 50}, held={"H100": 1}))
+    assert both.scanned() == list(both.queue.ranked())
+    walked = [block.bands is not was for block, was in zip(lane.blocks, before, strict=True)]
+    assert [True] == walked[:1]
+    assert 1 == sum(walked)
+    assert len(walked) > 20
+
+
+def test_who_waits_is_told() -> None:
+    """Once added it is in; dropped once or twice it is not."""
+    both = Both()
+    both.add(TENANTS[0], 0, {}, None)
+    name = next(iter(both.pending))
+    assert name in both.queue
+    assert 1 == len(both.queue)
+    both.drop(0)
+    both.queue.drop(name)
+    assert name not in both.queue
+    assert [] == both.queue.first(1)
