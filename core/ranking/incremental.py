@@ -5,7 +5,7 @@ such crossings tells. All of a tenant's work also has the same share of credit. 
 and whoever asks for the first few has the lanes merged as far as they ask.
 
 A lane is cut into blocks. Whether a workload is within quota depends on what those ahead of it take; a block remembers how that
-came out for it, and for which amounts taken ahead of it the same comes out again. A change costs a look at each block of its
+came out for it, and for how much room left by those ahead of it the same comes out again. A change costs a look at each block of its
 lane, and a walk through those where it matters. A change of use costs a step a tenant.
 """
 
@@ -33,45 +33,47 @@ Key = tuple[int, int, int]
 Band = tuple[int, Standing]
 """Level negated, and standing: a smaller one is ahead."""
 Bounds = dict[str, list[int]]
-"""By type: the least and the most GPU milli taken before a block with which it comes out the same."""
+"""By type: the least and the most GPU milli left before a block with which it comes out the same."""
 
 
 class _Block:
     """Neighbours in a lane, and how they came out."""
 
-    __slots__ = ("all", "bands", "is_walked", "keys", "takes", "wants", "within", "works")
+    __slots__ = ("bands", "borrow", "is_walked", "keys", "room", "takes", "wants", "works")
 
     def __init__(self, keys: list[Key], works: list[PendingWork]) -> None:
         self.keys = keys
         self.works = works
         self.is_walked = False
-        self.within: Bounds = {}
-        self.all: Bounds = {}
+        self.room: Bounds = {}
+        """Of what is left of the quota."""
+        self.borrow: Bounds = {}
+        """Of what is left of the quota and the borrowing limit together, after those that borrow too."""
         self.takes: dict[str, int] = {}
         """By type: by those within quota."""
         self.wants: dict[str, int] = {}
         """By type: by those that borrow too."""
         self.bands: dict[Band, list[PendingWork]] = {}
 
-    def holds(self, within: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
-        """Whether it comes out as it did, after these amounts."""
+    def holds(self, room: Mapping[str, int], borrow: Mapping[str, int]) -> bool:
+        """Whether it comes out as it did, with so much left."""
         if not self.is_walked:
             return False
-        for bounds, taken in ((self.within, within), (self.all, wanted)):
+        for bounds, left in ((self.room, room), (self.borrow, borrow)):
             for gpu_type, (least, most) in bounds.items():
-                if not least <= taken.get(gpu_type, 0) <= most:
+                if not least <= left.get(gpu_type, 0) <= most:
                     return False
         return True
 
-    def walk(self, tenant: TenantState, within: Mapping[str, int], wanted: Mapping[str, int]) -> None:
-        """`Walk.step` for each, and how far the amounts before it could be others."""
-        self.within, self.all, self.takes, self.wants, self.bands = {}, {}, {}, {}, {}
+    def walk(self, tenant: TenantState, room: Mapping[str, int], borrow: Mapping[str, int]) -> None:
+        """`Walk.step` for each, and how far what is left before it could be something else."""
+        self.room, self.borrow, self.takes, self.wants, self.bands = {}, {}, {}, {}, {}
+        is_limited = tenant.borrowed_max is not None
         for work in self.works:
             standing = Standing.WITHIN
-            if not _fits(work.need, tenant.entitled, within, self.takes, self.within):
+            if not _fits(work.need, room, self.takes, self.room):
                 standing = Standing.OVER
-                limit = _limit(tenant, work.need)
-                if limit is not None and not _fits(work.need, limit, wanted, self.wants, self.all):
+                if is_limited and not _fits(work.need, borrow, self.wants, self.borrow):
                     standing = Standing.HELD
             if standing is not Standing.HELD:
                 _take(self.wants, work.need)
@@ -82,37 +84,30 @@ class _Block:
         self.is_walked = True
 
 
-def _fits(
-    need: Mapping[str, int],
-    limit: Mapping[str, int],
-    before: Mapping[str, int],
-    inside: Mapping[str, int],
-    bounds: Bounds,
-) -> bool:
-    """Whether it fits after what is taken before its block and inside it; narrows the bounds to where that stays so."""
-    lefts = []
+def _fits(need: Mapping[str, int], left: Mapping[str, int], taken: Mapping[str, int], bounds: Bounds) -> bool:
+    """Whether it fits into what is left before its block less what is taken inside; narrows the bounds to where that stays so."""
+    wanted = []
     for gpu_type, count in need.items():
-        most = limit.get(gpu_type, 0) - inside.get(gpu_type, 0) - count
-        if before.get(gpu_type, 0) > most:
+        least = taken.get(gpu_type, 0) + count
+        if left.get(gpu_type, 0) < least:
             bound = bounds.setdefault(gpu_type, [-FAR, FAR])
-            bound[0] = max(bound[0], most + 1)
+            bound[1] = min(bound[1], least - 1)
             return False
-        lefts.append((gpu_type, most))
-    for gpu_type, most in lefts:
+        wanted.append((gpu_type, least))
+    for gpu_type, least in wanted:
         bound = bounds.setdefault(gpu_type, [-FAR, FAR])
-        bound[1] = min(bound[1], most)
+        bound[0] = max(bound[0], least)
     return True
-
-
-def _limit(tenant: TenantState, need: Mapping[str, int]) -> dict[str, int] | None:
-    if tenant.borrowed_max is None:
-        return None
-    return {one: tenant.entitled.get(one, 0) + tenant.borrowed_max.get(one, 0) for one in need}
 
 
 def _take(taken: dict[str, int], more: Mapping[str, int]) -> None:
     for gpu_type, count in more.items():
         taken[gpu_type] = taken.get(gpu_type, 0) + count
+
+
+def _less(left: dict[str, int], less: Mapping[str, int]) -> None:
+    for gpu_type, count in less.items():
+        left[gpu_type] = left.get(gpu_type, 0) - count
 
 
 class _Lane:
@@ -159,14 +154,18 @@ class _Lane:
 
     def walk(self) -> None:
         """Through its blocks; into those alone for which something is different."""
-        within, wanted = dict(self.state.held), dict(self.state.held)
+        state = self.state
+        room = dict(state.entitled)
+        _less(room, state.held)
+        borrow = dict(room)
+        _take(borrow, state.borrowed_max or {})
         for block in self.blocks:
-            if not block.holds(within, wanted):
+            if not block.holds(room, borrow):
                 self._count(block, -1)
-                block.walk(self.state, within, wanted)
+                block.walk(state, room, borrow)
                 self._count(block, 1)
-            _take(within, block.takes)
-            _take(wanted, block.wants)
+            _less(room, block.takes)
+            _less(borrow, block.wants)
 
     def of(self, band: Band) -> Iterator[PendingWork]:
         """Those in it, in the order of credit."""
@@ -227,9 +226,10 @@ class RankedQueue:
             self._shares = None
         self._tenants[name] = state
         lane = self._lane(name)
-        if replace(lane.state, use=state.use) == state:
+        was = lane.state
+        if replace(was, use=state.use) == state:
             return
-        if replace(lane.state, use=state.use, held=state.held) != state:
+        if was.level != state.level or (was.borrowed_max is None) != (state.borrowed_max is None):
             for block in lane.blocks:
                 block.is_walked = False
         lane.state = state

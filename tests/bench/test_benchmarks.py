@@ -61,6 +61,7 @@ def test_benchmark_reports_its_bars(name: str, bars: list[str], tmp_path: Path) 
         ("maintenance", ["missed_windows", "early_stops", "operations_unasked"]),
         pytest.param("plane_loss", ["task_deaths", "double_starts"], marks=pytest.mark.slow),
         ("rate_limit", ["over_budget"]),
+        ("scan", ["order_differs"]),
     ],
 )
 def test_rules_hold_in_small_too(name: str, kept: list[str], tmp_path: Path) -> None:
