@@ -283,8 +283,8 @@ FORGOTTEN_AT_ONCE_MAX = 1_000
 LISTED_MAX = 500
 """Workloads in one answered list: some 5 ms of the queue's time."""
 LISTED_BYTES_MAX = 512 * 1024
-TENANTS_MAX = 10_000
-"""Tenants that operators made: ten times what the largest fleets that were written about have."""
+TENANTS_MAX = 2_000
+"""Tenants that operators made: ten times the 200 that the benchmark of the queue has."""
 ENTITLEMENTS_MAX = 64
 """GPU types of which one tenant is entitled to some."""
 ENTITLED_GPUS_MAX = 10_000_000

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from core.component import Decision
 from core.events.tenants import BudgetSet, EntitlementSet, TenantSet
 from core.fact import Event
@@ -165,6 +167,21 @@ def test_types_of_one_tenant_have_an_end(start: Start) -> None:
     assert (Reason.INVALID, ["gpu_type"]) == refusal(machine.hear(one_more))
     known = SetEntitlement(ML, "G0", Entitlement(9), many, is_forced=True)
     assert many + 1 == said_once(machine.hear(known), TenantAnswered).revision
+
+
+def test_tenants_have_an_end(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that there is can still be set."""
+    machine = with_ml(start)
+    monkeypatch.setattr("components.tenant_records.TENANTS_MAX", 2)
+    made = machine.hear(SetTenant(TenantName("last"), HIGH, 0))
+    assert 1 == said_once(made, TenantAnswered).revision
+    assert (Reason.INVALID, ["tenant"]) == refusal(machine.hear(SetTenant(TenantName("more"), HIGH, 0)))
+    assert (
+        2
+        == said_once(
+            machine.hear(SetTenant(TenantName("last"), TenantSettings(), 1)), TenantAnswered
+        ).revision
+    )
 
 
 def test_less_than_what_is_held_needs_force(start: Start) -> None:
