@@ -24,6 +24,7 @@ from core.messages import (
     prices,
     queue,
     store,
+    tenants,
     workers,
 )
 from core.messages.base import Answer, Message
@@ -123,6 +124,10 @@ ROUTES: dict[type[Message], Route] = {
     nodes.RecordDomainLoss: STORE,
     pools.SetPool: STORE,
     prices.SetPrices: STORE,
+    tenants.SetTenant: QUEUE,
+    tenants.SetEntitlement: QUEUE,
+    tenants.SetBudget: QUEUE,
+    tenants.ListTenants: QUEUE,
     workers.CheckNodes: WORKER,
     workers.NodesChecked: BROKER,
     workers.PrepareTasks: WORKER,

@@ -23,6 +23,7 @@ from components.queue_state import (
     eligible,
 )
 from components.settlement import Step, settle
+from components.tenant_records import HEARD_OF_TENANTS, TenantRecords
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
 from core.events.control import AttemptChanged, ClaimRevised, NodesOpened
@@ -92,6 +93,7 @@ class JobQueue:
         ShowWorkload,
         ListWorkloads,
         ExplainWorkload,
+        *HEARD_OF_TENANTS,
         Bid,
         Abstention,
     )
@@ -104,6 +106,7 @@ class JobQueue:
         self._deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
             Woken: self._woken,
             **UserRequests(self.regions).deciders,
+            **TenantRecords().deciders,
             Bid: self._bid,
             Abstention: self._abstention,
             LogSilent: self._log_silent,

@@ -77,6 +77,12 @@ app.command(
 app.command(
     "mizzen.commands.prices:prices", name="prices", help="Tell what room is worth to the tasks to come."
 )
+app.command(
+    "mizzen.commands.tenants:tenants", name="tenants", help="List tenants: what each may hold, and holds."
+)
+app.command(
+    "mizzen.commands.quota:quota", name="quota", help="Show what tenants may hold of GPU types, and set it."
+)
 app.command("mizzen.commands.drain:drain", name="drain", help="Empty nodes, and see how far that is.")
 app.command("mizzen.commands.undrain:undrain", name="undrain", help="Let drained nodes take work again.")
 app.command(

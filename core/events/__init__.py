@@ -1,6 +1,6 @@
 """Every event that a log may hold, by log. A new event is one struct, one line here, and a sample in tests/golden/."""
 
-from core.events import control, log, pools, prices, queue, region
+from core.events import control, log, pools, prices, queue, region, tenants
 from core.fact import Event
 
 EVENTS: tuple[type[Event], ...] = (
@@ -9,5 +9,6 @@ EVENTS: tuple[type[Event], ...] = (
     *region.EVENTS,
     *control.EVENTS,
     *pools.EVENTS,
+    *tenants.EVENTS,
     *prices.EVENTS,
 )

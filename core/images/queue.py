@@ -22,6 +22,7 @@ from core.events.queue import (
 from core.fact import Fact
 from core.images.base import Image, Section
 from core.images.demand import Demand
+from core.images.tenants import Tenants
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
 
@@ -322,6 +323,8 @@ class GlobalImage(Image):
     """The fleet's regions."""
     demand: Demand
     """Which tasks were asked for, by what they need."""
+    tenants: Tenants
+    """What operators set of tenants."""
 
 
 def key_of(submitter: str, key: str) -> str:

@@ -1,5 +1,6 @@
 """The image of a region's log, in three sections: attempts, hardware, and capacity (core/images/capacity.py)."""
 
+from bisect import bisect_right, insort
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -205,6 +206,8 @@ class Hardware(Section):
     FOLDS = {NodesJoined: "_joined"}
 
     rows: dict[str, HardwareRow] = field(default_factory=dict)
+    runs: list[tuple[int, int, str]] = field(default_factory=list)
+    """Runs of like nodes by their first number, ascending: that, how many, and of which type."""
 
     def _joined(self, fact: Fact) -> None:
         event = fact.event
@@ -214,6 +217,13 @@ class Hardware(Section):
             row.nodes += group.count
             row.gpu_milli_max = max(row.gpu_milli_max, group.total.gpu_milli)
             row.gpu_milli += group.count * group.total.gpu_milli
+            insort(self.runs, (group.first, group.count, group.node_type))
+
+    def type_of(self, node: int) -> str:
+        """The type of a node that has joined."""
+        first, count, node_type = self.runs[bisect_right(self.runs, node, key=lambda run: run[0]) - 1]
+        assert first <= node < first + count, node
+        return node_type
 
 
 class RegionImage(Image):

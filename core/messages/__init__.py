@@ -14,6 +14,7 @@ from core.messages import (
     prices,
     queue,
     store,
+    tenants,
     workers,
 )
 from core.messages.base import Message
@@ -27,6 +28,7 @@ MESSAGES: tuple[type[Message], ...] = (
     *nodes.MESSAGES,
     *pools.MESSAGES,
     *prices.MESSAGES,
+    *tenants.MESSAGES,
     *workers.MESSAGES,
     *auditor.MESSAGES,
     *logs.MESSAGES,

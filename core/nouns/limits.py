@@ -283,6 +283,18 @@ FORGOTTEN_AT_ONCE_MAX = 1_000
 LISTED_MAX = 500
 """Workloads in one answered list: some 5 ms of the queue's time."""
 LISTED_BYTES_MAX = 512 * 1024
+TENANTS_MAX = 2_000
+"""Tenants that operators made: ten times the 200 that the benchmark of the queue has."""
+ENTITLEMENTS_MAX = 64
+"""GPU types of which one tenant is entitled to some."""
+ENTITLED_GPUS_MAX = 10_000_000
+"""Whole GPUs of one type: more than all regions of DESIGN's size have."""
+TENANT_RUN_MIN_MAX: Nanoseconds = seconds(7 * 86_400)
+"""How long a tenant's work may run at least before it may be a victim: a week, in which every gang checkpoints."""
+BUDGET_GPU_HOURS_MAX = 100_000_000_000
+"""Of one tenant in one period: all of such a fleet's GPUs for a year."""
+BUDGET_PERIOD_MIN: Nanoseconds = seconds(3_600)
+BUDGET_PERIOD_MAX: Nanoseconds = seconds(366 * 86_400)
 AHEAD_SHOWN_MAX = 10
 """Workloads that are named to whoever asks whose turn comes first."""
 HOLDERS_SHOWN_MAX = 5

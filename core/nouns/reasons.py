@@ -10,6 +10,8 @@ class Reason(StrEnum):
     INVALID = "invalid"
     UNKNOWN_WORKLOAD = "unknown_workload"
     UNKNOWN_REGION = "unknown_region"
+    UNKNOWN_TENANT = "unknown_tenant"
+    BELOW_HELD = "below_held"
     NEVER_FITS = "never_fits"
     TOO_LARGE = "too_large"
     SUPERSEDED = "superseded"
@@ -65,6 +67,8 @@ SENTENCES: dict[Reason, str] = {
     Reason.INVALID: "The request is not well formed; every problem is listed.",
     Reason.UNKNOWN_WORKLOAD: "No workload of this id is known; it may have ended long ago.",
     Reason.UNKNOWN_REGION: "No region of this name belongs to the fleet.",
+    Reason.UNKNOWN_TENANT: "No operator made a tenant of this name.",
+    Reason.BELOW_HELD: "The tenant holds more than that now; force it, or wait until it holds less.",
     Reason.NEVER_FITS: "The fleet could not hold it even if nothing else ran.",
     Reason.TOO_LARGE: "The request is larger than a message may be.",
     Reason.SUPERSEDED: "A newer request for the same thing was already heard.",

@@ -34,6 +34,7 @@ from core.messages.queue import (
     SubmitWorkload,
 )
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
+from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetTenant
 from core.messages.workers import (
     BeatHeard,
     CheckNodes,
@@ -49,7 +50,7 @@ from core.messages.workers import (
     TasksPhase,
     WorkerInventory,
 )
-from core.nouns.ids import GLOBAL_LOG, AgentName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
     AUCTION_SPAN,
@@ -67,6 +68,7 @@ from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind, TaskMove
 from core.nouns.reasons import Reason
 from core.nouns.solved_from import SolvedFrom
+from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause, Kind
 from tests.builders import (
     EU,
@@ -128,6 +130,10 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(RequeueWorkload(WorkloadId("w-1"), 1))
     machine.hear(ShowWorkload(WorkloadId("w-1")))
     machine.hear(ListWorkloads())
+    machine.hear(SetTenant(TenantName("ml"), TenantSettings(), 0))
+    machine.hear(SetEntitlement(TenantName("ml"), "H100", Entitlement(8), 1))
+    machine.hear(SetBudget(TenantName("ml"), Budget(1_000, seconds(86_400)), 2))
+    machine.hear(ListTenants())
     machine.hear(ExplainWorkload(WorkloadId("w-2")))
     machine.hear(CancelWorkload(WorkloadId("w-1")))
     machine.wake()

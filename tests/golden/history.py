@@ -57,6 +57,7 @@ from core.events.region import (
     NodesReturned,
     StopOrdered,
 )
+from core.events.tenants import BudgetSet, EntitlementSet, TenantSet
 from core.fact import Event
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import (
@@ -80,6 +81,7 @@ from core.nouns.pool import PoolSettings
 from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
 from core.nouns.solved_from import SolvedFrom
+from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import (
     Emulation,
     EndCause,
@@ -94,6 +96,7 @@ EU = RegionName("eu")
 EU_LOG = region_log(EU)
 LOW, HIGH, WEB = WorkloadId("w-1"), WorkloadId("w-2"), WorkloadId("w-3")
 WORKER = WorkerName("w0")
+ML = TenantName("ml")
 
 _EMULATION = Emulation(
     work=Nanoseconds(600 * SECOND),
@@ -277,4 +280,8 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, PoolChanged("shared", PoolSettings("plain", reserve=1, limit=950), "olga")),
     (EU_LOG, PricesSet(_PRICES, SolvedFrom(120, 1, 1, 16_000), "planner")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
+    # A tenant is made, and told what it may hold and use.
+    (GLOBAL_LOG, TenantSet(ML, 1, TenantSettings(4, Nanoseconds(600 * SECOND)), "olga")),
+    (GLOBAL_LOG, EntitlementSet(ML, 2, "H100", Entitlement(64, 16, is_lent=False), "olga", is_forced=True)),
+    (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
 )

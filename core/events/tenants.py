@@ -1,0 +1,43 @@
+"""Events of the log `global` about tenants: who they are, and what they are entitled to."""
+
+from core.fact import Event
+from core.nouns.ids import TenantName
+from core.nouns.tenant import NO_ENTITLEMENT, Budget, Entitlement, TenantSettings
+
+
+class TenantSet(Event, frozen=True, tag="tenant-set"):
+    """An operator made a tenant, or set it otherwise."""
+
+    about_field = "tenant"
+    tenant: TenantName
+    revision: int
+    """Of all that is set of the tenant: it grows with each of these events."""
+    settings: TenantSettings = TenantSettings()
+    by: str = ""
+
+
+class EntitlementSet(Event, frozen=True, tag="entitlement-set"):
+    """An operator set what a tenant may hold of a GPU type."""
+
+    about_field = "tenant"
+    tenant: TenantName
+    revision: int
+    gpu_type: str
+    entitlement: Entitlement = NO_ENTITLEMENT
+    by: str = ""
+    is_forced: bool = False
+    """Whether they wanted it even if it is less than what the tenant holds, or of a type that there is not."""
+
+
+class BudgetSet(Event, frozen=True, tag="budget-set"):
+    """An operator set how many GPU-hours a tenant may use."""
+
+    about_field = "tenant"
+    tenant: TenantName
+    revision: int
+    budget: Budget | None = None
+    """None: it has none from now on."""
+    by: str = ""
+
+
+EVENTS: tuple[type[Event], ...] = (TenantSet, EntitlementSet, BudgetSet)

@@ -1,0 +1,85 @@
+"""What operators ask the job queue about tenants, and its answers."""
+
+from msgspec import Struct
+
+from core.messages.base import Answer, Message
+from core.nouns.ids import TenantName
+from core.nouns.limits import LISTED_MAX
+from core.nouns.tenant import Budget, Entitlement, TenantSettings, TypeUse
+
+
+class SetTenant(Message, frozen=True, tag="set-tenant", forbid_unknown_fields=True):
+    """Make a tenant, or set it otherwise."""
+
+    tenant: TenantName
+    settings: TenantSettings
+    revision: int
+    """Of the tenant, as the operator saw it, 0 when there was none; another one is refused as superseded."""
+    by: str = ""
+
+
+class SetEntitlement(Message, frozen=True, tag="set-entitlement", forbid_unknown_fields=True):
+    """A tenant may hold so much of a GPU type from now on. Nothing that runs is stopped by this."""
+
+    tenant: TenantName
+    gpu_type: str
+    entitlement: Entitlement
+    revision: int
+    by: str = ""
+    is_forced: bool = False
+    """Also if it is less than what the tenant holds, or of a type that there is not."""
+
+
+class SetBudget(Message, frozen=True, tag="set-budget", forbid_unknown_fields=True):
+    """A tenant may use so many GPU-hours from now on."""
+
+    tenant: TenantName
+    budget: Budget | None
+    """None: as many as it likes."""
+    revision: int
+    by: str = ""
+
+
+class TenantAnswered(Answer, frozen=True, tag="tenant-answered"):
+    """It is so, under this revision of the tenant."""
+
+    tenant: TenantName
+    revision: int
+
+
+class ListTenants(Message, frozen=True, tag="list-tenants", forbid_unknown_fields=True):
+    """Name tenants that are set or hold something, by name, with what they may hold and do."""
+
+    after: TenantName = TenantName("")
+    """The name behind which to go on: `next` of the answer before."""
+    count_max: int = LISTED_MAX
+
+
+class ListedTenant(Struct, frozen=True):
+    """One tenant in a list."""
+
+    tenant: TenantName
+    settings: TenantSettings
+    revision: int
+    """0: nobody set anything of it, and it holds something all the same."""
+    budget: Budget | None
+    uses: dict[str, TypeUse]
+    """By GPU type, ascending: those to which it is entitled, and those that it holds."""
+
+
+class TenantsListed(Answer, frozen=True, tag="tenants-listed"):
+    """Some of them, or all."""
+
+    rows: tuple[ListedTenant, ...]
+    next: TenantName
+    """What to ask `after` for more; empty: there are none."""
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    SetTenant,
+    SetEntitlement,
+    SetBudget,
+    TenantAnswered,
+    ListTenants,
+    TenantsListed,
+)

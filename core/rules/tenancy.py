@@ -1,0 +1,169 @@
+"""Whether a tenant may be set so, what each one holds, and what it has borrowed or lent: from images alone."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from core.images.queue import WorkloadRow
+from core.images.region import RegionImage
+from core.images.tenants import Tenants
+from core.nouns.fleet import ANY_TYPE, gpu_type_of
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import SECOND
+from core.nouns.limits import (
+    BUDGET_GPU_HOURS_MAX,
+    BUDGET_PERIOD_MAX,
+    BUDGET_PERIOD_MIN,
+    ENTITLED_GPUS_MAX,
+    NAME_LENGTH_MAX,
+    TENANT_RUN_MIN_MAX,
+)
+from core.nouns.quantities import MILLI
+from core.nouns.tenant import (
+    LEVEL_MAX,
+    LEVEL_MIN,
+    NO_ENTITLEMENT,
+    UNLIMITED,
+    Budget,
+    Entitlement,
+    TenantSettings,
+    TypeUse,
+)
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]+")
+_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_HOUR = 3_600 * SECOND
+
+Held = dict[TenantName, dict[str, int]]
+"""GPU milli by tenant and GPU type; no zeros."""
+
+
+def problems_of_name(tenant: TenantName) -> list[str]:
+    """With the name of a tenant that is to be."""
+    if _TOKEN.fullmatch(tenant) and len(tenant) <= NAME_LENGTH_MAX:
+        return []
+    return [f"tenant: use 1 to {NAME_LENGTH_MAX} letters, digits, '_' and '-'"]
+
+
+def problems_of_settings(settings: TenantSettings) -> list[str]:
+    """Every one, each with its field."""
+    found = []
+    if not LEVEL_MIN <= settings.level <= LEVEL_MAX:
+        found.append(f"level: {settings.level} is not between {LEVEL_MIN} and {LEVEL_MAX}")
+    if not 0 <= settings.run_min <= TENANT_RUN_MIN_MAX:
+        found.append(f"run_min: it is not between 0 and {TENANT_RUN_MIN_MAX // _HOUR} hours")
+    return found
+
+
+def problems_of_entitlement(gpu_type: str, entitlement: Entitlement) -> list[str]:
+    """Every one, each with its field."""
+    found = []
+    if gpu_type == ANY_TYPE:
+        found.append(f"gpu_type: {ANY_TYPE} is no type; say how many of which")
+    elif not _TYPE.fullmatch(gpu_type) or len(gpu_type) > NAME_LENGTH_MAX:
+        found.append(f"gpu_type: a type is 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")
+    if not 0 <= entitlement.gpus <= ENTITLED_GPUS_MAX:
+        found.append(f"gpus: {entitlement.gpus} is not between 0 and {ENTITLED_GPUS_MAX}")
+    if not UNLIMITED <= entitlement.borrow_max <= ENTITLED_GPUS_MAX:
+        text = f"{entitlement.borrow_max} is not between 0 and {ENTITLED_GPUS_MAX}"
+        found.append(f"borrow_max: {text}, nor {UNLIMITED} for no limit")
+    return found
+
+
+def problems_of_budget(budget: Budget) -> list[str]:
+    """Every one, each with its field."""
+    found = []
+    if budget.gpu_hours == 0:
+        found.append("budget.gpu_hours: with none nothing could run; name 1 at least, or no budget")
+    elif not 0 < budget.gpu_hours <= BUDGET_GPU_HOURS_MAX:
+        found.append(f"budget.gpu_hours: {budget.gpu_hours} is not between 1 and {BUDGET_GPU_HOURS_MAX}")
+    if not BUDGET_PERIOD_MIN <= budget.period <= BUDGET_PERIOD_MAX:
+        least, most = BUDGET_PERIOD_MIN // _HOUR, BUDGET_PERIOD_MAX // _HOUR
+        found.append(f"budget.period: it is not between {least} and {most} hours")
+    return found
+
+
+def is_below_held(was: Entitlement, wanted: Entitlement, held: int) -> bool:
+    """Whether a change takes from a tenant some of what it holds: its guarantee, or leave to hold it.
+
+    held  GPU milli of the type
+    """
+    guarantee = wanted.gpus < was.gpus and wanted.gpus * MILLI < held
+    most, most_was = wanted.gpus_max, was.gpus_max
+    is_lower = most != UNLIMITED and (most_was == UNLIMITED or most < most_was)
+    return guarantee or (is_lower and most * MILLI < held)
+
+
+def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterable[RegionImage]) -> Held:
+    """What attempts hold that were granted and have not ended, by whose they are and the type of their nodes.
+
+    A promise holds nothing yet. Tasks of one job are all on nodes of one type.
+    """
+    found: Held = {}
+    for image in regions:
+        for workload, epochs in image.attempts.rows.items():
+            row = workloads.get(workload)
+            for attempt in epochs.values():
+                if row is None or not attempt.phase.is_live:
+                    continue
+                for job, spread in zip(row.spec.jobs, attempt.spreads, strict=True):
+                    amount = job.need.gpu_milli * sum(spread.tasks)
+                    if not amount:
+                        continue
+                    one = job.gpu_type if job.has_one_type else ""
+                    gpu_type = one or gpu_type_of(image.hardware.type_of(spread.nodes[0]))[0]
+                    mine = found.setdefault(row.spec.tenant, {})
+                    mine[gpu_type] = mine.get(gpu_type, 0) + amount
+    return found
+
+
+def gpus_by_type(regions: Iterable[RegionImage]) -> dict[str, int]:
+    """GPU milli of all nodes of each GPU type."""
+    found: dict[str, int] = {}
+    for image in regions:
+        for node_type, row in image.hardware.rows.items():
+            gpu_type = gpu_type_of(node_type)[0]
+            found[gpu_type] = found.get(gpu_type, 0) + row.gpu_milli
+    return found
+
+
+def uses_by_tenant(
+    tenants: Tenants, held: Held, there: Mapping[str, int]
+) -> dict[TenantName, dict[str, TypeUse]]:
+    """What each tenant holds, has borrowed and has lent, both by name and type, ascending.
+
+    there    GPU milli of each type in the fleet
+    returns  for each type the lent sum to what is borrowed beyond what is guaranteed to nobody, as far as idle guarantees reach
+    """
+    names = sorted({*tenants.rows, *held})
+    found: dict[TenantName, dict[str, TypeUse]] = {name: {} for name in names}
+    types = {kind for row in tenants.rows.values() for kind in row.entitlements}
+    for gpu_type in sorted({*types, *(kind for mine in held.values() for kind in mine)}):
+        rows = {name: tenants.rows.get(name) for name in names}
+        entitled = {name: row.of(gpu_type) if row else NO_ENTITLEMENT for name, row in rows.items()}
+        holds = {name: held.get(name, {}).get(gpu_type, 0) for name in names}
+        borrowed = {name: max(0, holds[name] - entitled[name].gpus * MILLI) for name in names}
+        idle = {
+            name: max(0, entitled[name].gpus * MILLI - holds[name]) if entitled[name].is_lent else 0
+            for name in names
+        }
+        unguaranteed = there.get(gpu_type, 0) - sum(one.gpus for one in entitled.values()) * MILLI
+        lent = _shared_out(sum(borrowed.values()) - max(0, unguaranteed), idle)
+        for name in names:
+            row = rows[name]
+            if holds[name] or (row is not None and gpu_type in row.entitlements):
+                use = TypeUse(entitled[name], holds[name], borrowed[name], lent[name])
+                found[name][gpu_type] = use
+    return found
+
+
+def _shared_out(amount: int, idle: Mapping[TenantName, int]) -> dict[TenantName, int]:
+    """So much, or all that is idle, in proportion to what is idle of each; what rounding leaves goes to the first by name."""
+    total = sum(idle.values())
+    amount = min(max(0, amount), total)
+    shares = {name: amount * one // total if total else 0 for name, one in idle.items()}
+    rest = amount - sum(shares.values())
+    for name, one in idle.items():
+        more = min(rest, one - shares[name])
+        shares[name] += more
+        rest -= more
+    return shares

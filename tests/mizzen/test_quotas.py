@@ -1,0 +1,162 @@
+"""What operators set of tenants: read from options, asked of a real queue, and listed as it stands."""
+
+from typing import Any
+
+import pytest
+
+from core.events.tenants import BudgetSet, EntitlementSet, TenantSet
+from core.messages.tenants import SetTenant
+from core.nouns.ids import GLOBAL_LOG, TenantName
+from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.tenant import Budget, Entitlement, TenantSettings
+from mizzen.answers import MISUSED, CommandError
+from mizzen.plane import RequestRefused, submitter
+from mizzen.quotas import Wish, set_quota, tenants_of, wish_of
+from mizzen.views.tenant_table import quota_of, table_of
+from tests.mizzen.half_plane import awarded, half_plane
+from tests.mizzen.nodes_scene import gang, nodes
+from tests.runtime.aids import Place, virtual
+
+ML = TenantName("ml")
+HOUR = 3_600 * SECOND
+WEEK = Nanoseconds(168 * HOUR)
+
+
+def wish(*gpus: str, **options: Any) -> Wish:  # Any: texts, and whether it is forced
+    """As typed."""
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("borrow", "lend", "level", "run_min", "budget"), ""
+    )  # Any: as above
+    return wish_of(gpus, **{**nothing, "is_forced": False, **options})
+
+
+def test_options_are_read() -> None:
+    """Each says what it says, and nothing of the others."""
+    assert Wish((("H100", 64), ("A100", 0))) == wish("H100=64", "A100=0")
+    assert Wish((("H100", 64),), 16, is_lent=False) == wish("H100=64", borrow="16", lend="no")
+    assert Wish((("H100", 1),), -1, is_lent=True) == wish("H100=1", borrow="all", lend="yes")
+    assert Wish(level=4, run_min=Nanoseconds(HOUR // 2)) == wish(level="4", run_min="30m")
+    assert Wish(budget=Budget(10_000, WEEK)) == wish(budget="10000/7d")
+    assert Wish(has_no_budget=True, is_forced=True) == wish(budget="none", is_forced=True)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "options"),
+    [
+        (("H100",), {}),
+        (("=4",), {}),
+        (("H100=-1",), {}),
+        (("H100=1", "H100=2"), {}),
+        (("H100=1",), {"borrow": "some"}),
+        (("H100=1",), {"lend": "maybe"}),
+        ((), {"level": "high"}),
+        ((), {"level": "4", "borrow": "3"}),
+        ((), {"run_min": "soon"}),
+        ((), {"budget": "1000"}),
+        ((), {"budget": "many/7d"}),
+        ((), {"budget": "1000/week"}),
+        ((), {}),
+    ],
+)
+def test_what_cannot_be_meant_is_told(gpus: tuple[str, ...], options: dict[str, str]) -> None:
+    """In one sentence, before anybody is asked."""
+    with pytest.raises(CommandError) as wrong:
+        wish(*gpus, **options)
+    assert (MISUSED, 0) == (wrong.value.exit_code, len(wrong.value.problems))
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    """A line for each."""
+    with pytest.raises(CommandError, match="5 things are wrong") as wrong:
+        wish("H100", borrow="x", lend="x", level="x", budget="x")
+    assert 5 == len(wrong.value.problems)
+
+
+@virtual
+async def test_tenant_is_made_and_set(place: Place) -> None:
+    """Each thing is a fact; what is not said stays as it is, whoever said it."""
+    plane = await half_plane(place, (nodes("w0", 0),), TenantSet(TenantName("art"), 1))
+    everything = wish("H100=8", borrow="4", lend="no", level="4", run_min="1h", budget="100/1h")
+    row = await set_quota(plane.bus, ML, everything)
+    by = submitter()
+    settings = TenantSettings(4, Nanoseconds(HOUR))
+    assert [TenantSet(TenantName("art"), 1), TenantSet(ML, 1, settings, by)] == await plane.events(
+        GLOBAL_LOG, TenantSet
+    )
+    entitled = EntitlementSet(ML, 2, "H100", Entitlement(8, 4, is_lent=False), by)
+    assert [entitled] == await plane.events(GLOBAL_LOG, EntitlementSet)
+    assert [BudgetSet(ML, 3, Budget(100, Nanoseconds(HOUR)), by)] == await plane.events(GLOBAL_LOG, BudgetSet)
+    assert (3, settings) == (row.revision, row.settings)
+    row = await set_quota(plane.bus, ML, wish("H100=9", level="2", budget="none"))
+    assert (TenantSettings(2, Nanoseconds(HOUR)), None) == (row.settings, row.budget)
+    assert Entitlement(9, 4, is_lent=False) == row.uses["H100"].entitlement
+    row = await set_quota(plane.bus, ML, wish("H100=9", borrow="all"))
+    assert Entitlement(9, is_lent=False) == row.uses["H100"].entitlement
+
+
+@virtual
+async def test_refusals_are_told_with_what_is_set(place: Place) -> None:
+    """One alone in its own sentence; of several each, and what was not refused is set."""
+    plane = await half_plane(place, (nodes("w0", 0),))
+    with pytest.raises(RequestRefused, match="nobody made ml"):
+        await set_quota(plane.bus, ML, wish("H100=8"))
+    with pytest.raises(CommandError, match="nothing of ml is set") as wrong:
+        await set_quota(plane.bus, ML, wish("H100=8", level="7", budget="0/1h"))
+    assert ["level", "H100", "budget"] == [text.partition(":")[0] for text in wrong.value.problems]
+    assert [] == await tenants_of(plane.bus)
+    with pytest.raises(CommandError, match="only level, H100 of ml is set") as wrong:
+        await set_quota(plane.bus, ML, wish("H100=8", "H1000=8", level="4"))
+    assert ["H1000"] == [text.partition(":")[0] for text in wrong.value.problems]
+    row = await set_quota(plane.bus, ML, wish("H1000=8", is_forced=True))
+    assert ["H100", "H1000"] == list(row.uses)
+
+
+@virtual
+async def test_tenants_are_listed(place: Place) -> None:
+    """One line for each, all types together; and one for each type. Of 32 GPUs 2 are guaranteed to nobody."""
+    plane = await half_plane(place, (nodes("w0", 0), *gang("w-1", {0: 8})), *awarded())
+    await set_quota(plane.bus, ML, wish("H100=30", level="4", run_min="30m", budget="10000/7d"))
+    rows = await tenants_of(plane.bus)
+    tables = [" ".join(line.split()) for line in (*table_of(rows, None), *quota_of(rows, None))]
+    assert tables == [
+        "TENANT LEVEL GPUS HELD BORROWED LENT MIN_RUN BUDGET",
+        "default - 0 8 8 0 - -",
+        "ml 4 30 0 0 6 30m 10000/7d",
+        "TENANT TYPE GPUS BORROWS LENDS HELD BORROWED LENT",
+        "default H100 0 all yes 8 8 0",
+        "ml H100 30 all yes 0 0 6",
+    ]
+
+
+@virtual
+async def test_tenants_of_many_pages_are_all_listed(place: Place) -> None:
+    """One answer holds five hundred."""
+    made = [TenantSet(TenantName(f"t{number:03}"), 1) for number in range(501)]
+    plane = await half_plane(place, (), *made)
+    assert [event.tenant for event in made] == [row.tenant for row in await tenants_of(plane.bus)]
+
+
+class Quicker:
+    """A bus on which somebody else sets the tenant's level just before the request is said, the first time."""
+
+    def __init__(self, bus: Any) -> None:  # Any: a bus that is only asked
+        self._bus = bus
+        self.is_quicker = True
+
+    async def ask(self, message: Any, timeout: Nanoseconds) -> Any:  # Any: as the bus does
+        """As the bus does."""
+        if isinstance(message, SetTenant) and self.is_quicker:
+            self.is_quicker = False
+            await self._bus.ask(
+                SetTenant(ML, TenantSettings(1, Nanoseconds(HOUR)), message.revision), timeout
+            )
+        return await self._bus.ask(message, timeout)
+
+
+@virtual
+async def test_tenant_is_set_again_when_somebody_was_quicker(place: Place) -> None:
+    """On what the other one has set."""
+    plane = await half_plane(place)
+    quicker: Any = Quicker(plane.bus)  # Any: a bus that can only be asked
+    row = await set_quota(quicker, ML, wish(level="5"))
+    assert (TenantSettings(5, Nanoseconds(HOUR)), 2) == (row.settings, row.revision)
