@@ -115,7 +115,8 @@ class Crowd:
         )
         level = self.dice.choices(LEVELS, LEVEL_WEIGHTS)[0]
         limit = None if self.dice.random() < 0.5 else dict.fromkeys(TYPES, gpus * MILLI // 2)
-        state = TenantState(level, entitled, limit, held, self.uses[name].gpu_milli_seconds)
+        use, entitled_in_all = self.uses[name].gpu_milli_seconds, sum(entitled.values())
+        state = TenantState(level, entitled, limit, held, {level: held}, use, entitled_in_all)
         self.tenants[name] = state
         self.queue.set_tenant(name, state)
 
@@ -147,7 +148,7 @@ class Crowd:
         tenant = self.dice.choices(self.names, self.weights)[0]
         gpu_type = self.dice.choices(TYPES, TYPE_WEIGHTS)[0]
         need = {gpu_type: self.dice.choices(GPUS, GPU_WEIGHTS)[0] * MILLI}
-        work = PendingWork(name, tenant, self.number, Instant(self.now - wait), need)
+        work = PendingWork(name, tenant, self.number, Instant(self.now - wait), (need,), shape=f"{need}")
         self.pending[name] = work
         self.queue.add(work)
 
@@ -184,12 +185,14 @@ class Crowd:
 
     def _hold(self, work: PendingWork, sign: int) -> None:
         state, held = self.tenants[work.tenant], dict(self.tenants[work.tenant].held)
-        for gpu_type, count in work.need.items():
+        for gpu_type, count in work.needs[0].items():
             held[gpu_type] += sign * count
         use = self.uses[work.tenant] = charged(
             self.uses[work.tenant], sum(held.values()), self.now, self.settings.half_life
         )
-        self._set(work.tenant, replace(state, held=held, use=use.gpu_milli_seconds))
+        self._set(
+            work.tenant, replace(state, held=held, within={state.level: held}, use=use.gpu_milli_seconds)
+        )
 
     def _set(self, name: TenantName, state: TenantState) -> None:
         self.tenants[name] = state

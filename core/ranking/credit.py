@@ -27,18 +27,19 @@ class CreditSettings(Struct, frozen=True):
     """After so long a GPU-second counts half: the window of the average, in the way of a decaying one. A guess."""
 
 
-def credit(settings: CreditSettings, age: int, use: int, use_all: int, tenants: int) -> int:
+def credit(settings: CreditSettings, age: int, use: int, use_all: int, weight: int, weights: int) -> int:
     """What orders workloads of one level: more is ahead.
 
     age       nanoseconds since the submission
     use       of its tenant, faded, in milli-GPU-seconds, >= 0
     use_all   of all tenants together, its own among them
-    tenants   how many tenants there are, > 0
+    weight    to what part of all use its tenant is entitled, > 0
+    weights   of all tenants together
     returns   credit in the unit of `age_weight`: nanoseconds of waiting where that is 1; may be negative
-    source    MAST §4.2, formula (10) + (11); that (11) divides by the tenants' mean, and not their sum, is a guess, since
-              with the sum the term is about 1 for everybody
+    source    MAST §4.2, formula (10) + (11), with all weights alike; that (11) divides by the tenants' mean, and not their
+              sum, is a guess, since with the sum the term is about 1 for everybody
     """
-    return age_credit(settings, age) + share_credit(settings, use, use_all, tenants)
+    return age_credit(settings, age) + share_credit(settings, use, use_all, weight, weights)
 
 
 def age_credit(settings: CreditSettings, age: int) -> int:
@@ -46,14 +47,15 @@ def age_credit(settings: CreditSettings, age: int) -> int:
     return settings.age_weight * min(age, settings.age_cap)
 
 
-def share_credit(settings: CreditSettings, use: int, use_all: int, tenants: int) -> int:
+def share_credit(settings: CreditSettings, use: int, use_all: int, weight: int, weights: int) -> int:
     """The part that all workloads of a tenant have alike: formula (11), rounded up to a whole number.
 
-    Where nobody used anything everybody has the whole weight.
+    Who used twice the part to which its weight entitles it has as much less than nothing as who used none of it has more. Where
+    nobody used anything everybody has the whole weight.
     """
     if use_all == 0:
         return settings.share_weight
-    return settings.share_weight - settings.share_weight * use * tenants // use_all
+    return settings.share_weight - settings.share_weight * use * weights // (use_all * weight)
 
 
 class FadingUse(Struct, frozen=True):

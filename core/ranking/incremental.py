@@ -1,17 +1,15 @@
 """The order of everything that waits, kept from event to event. Equals `scan` at every step.
 
 A tenant's work keeps its order while time passes: all of it gains the same, until one has waited for the cap, which an agenda of
-such crossings tells. All of a tenant's work also has the same share of credit. So each tenant has a lane in the order of credit,
-and whoever asks for the first few has the lanes merged as far as they ask.
+such crossings tells. All of a tenant's work also has the same share of credit. So each tenant has a lane in the order of credit
+(core/ranking/lane.py), and whoever asks for the first few has the lanes merged as far as they ask. A change of use costs a step a
+tenant.
 
-A lane is cut into blocks. Whether a workload is within quota depends on what those ahead of it take; a block remembers how that
-came out for it, and for how much room left by those ahead of it the same comes out again. A change costs a look at each block of its
-lane, and a walk through those where it matters. A change of use costs a step a tenant.
+What may be asked for goes by shape: of thousands that no region would take nobody is looked at.
 """
 
 import heapq
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from msgspec.structs import replace
@@ -20,185 +18,45 @@ from core.agenda import Agenda
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.ranking.credit import CreditSettings, age_credit, share_credit
-from core.ranking.scan import PendingWork, Ranked, Standing, TenantState, level_of
+from core.ranking.lane import Band, Floor, Group, Key, Lane, key_of
+from core.ranking.scan import PendingWork, Ranked, TenantState
 
 BLOCK_MAX = 128
 """Workloads in a block; a fuller one is cut in two. Chosen so that with 10,000 in a lane a walk through a block and a look at
 each take about 100 steps."""
-FAR = 1 << 62
-"""More GPU milli than there are."""
 
-Key = tuple[int, int, int]
-"""Place in a lane: 0, 0 and the number from the cap on; before it 1, the instant of submission and the number."""
-Band = tuple[int, Standing]
-"""Level negated, and standing: a smaller one is ahead."""
-Bounds = dict[str, list[int]]
-"""By type: the least and the most GPU milli left before a block with which it comes out the same."""
-
-
-class _Block:
-    """Neighbours in a lane, and how they came out."""
-
-    __slots__ = ("bands", "borrow", "is_walked", "keys", "room", "takes", "wants", "works")
-
-    def __init__(self, keys: list[Key], works: list[PendingWork]) -> None:
-        self.keys = keys
-        self.works = works
-        self.is_walked = False
-        self.room: Bounds = {}
-        """Of what is left of the quota."""
-        self.borrow: Bounds = {}
-        """Of what is left of the quota and the borrowing limit together, after those that borrow too."""
-        self.takes: dict[str, int] = {}
-        """By type: by those within quota."""
-        self.wants: dict[str, int] = {}
-        """By type: by those that borrow too."""
-        self.bands: dict[Band, list[PendingWork]] = {}
-
-    def holds(self, room: Mapping[str, int], borrow: Mapping[str, int]) -> bool:
-        """Whether it comes out as it did, with so much left."""
-        if not self.is_walked:
-            return False
-        for bounds, left in ((self.room, room), (self.borrow, borrow)):
-            for gpu_type, (least, most) in bounds.items():
-                if not least <= left.get(gpu_type, 0) <= most:
-                    return False
-        return True
-
-    def walk(self, tenant: TenantState, room: Mapping[str, int], borrow: Mapping[str, int]) -> None:
-        """`Walk.step` for each, and how far what is left before it could be something else."""
-        self.room, self.borrow, self.takes, self.wants, self.bands = {}, {}, {}, {}, {}
-        is_limited = tenant.borrowed_max is not None
-        for work in self.works:
-            standing = Standing.WITHIN
-            if not _fits(work.need, room, self.takes, self.room):
-                standing = Standing.OVER
-                if is_limited and not _fits(work.need, borrow, self.wants, self.borrow):
-                    standing = Standing.HELD
-            if standing is not Standing.HELD:
-                _take(self.wants, work.need)
-            if standing is Standing.WITHIN:
-                _take(self.takes, work.need)
-            band = (-level_of(work, tenant, standing), standing)
-            self.bands.setdefault(band, []).append(work)
-        self.is_walked = True
-
-
-def _fits(need: Mapping[str, int], left: Mapping[str, int], taken: Mapping[str, int], bounds: Bounds) -> bool:
-    """Whether it fits into what is left before its block less what is taken inside; narrows the bounds to where that stays so."""
-    wanted = []
-    for gpu_type, count in need.items():
-        least = taken.get(gpu_type, 0) + count
-        if left.get(gpu_type, 0) < least:
-            bound = bounds.setdefault(gpu_type, [-FAR, FAR])
-            bound[1] = min(bound[1], least - 1)
-            return False
-        wanted.append((gpu_type, least))
-    for gpu_type, least in wanted:
-        bound = bounds.setdefault(gpu_type, [-FAR, FAR])
-        bound[0] = max(bound[0], least)
-    return True
-
-
-def _take(taken: dict[str, int], more: Mapping[str, int]) -> None:
-    for gpu_type, count in more.items():
-        taken[gpu_type] = taken.get(gpu_type, 0) + count
-
-
-def _less(left: dict[str, int], less: Mapping[str, int]) -> None:
-    for gpu_type, count in less.items():
-        left[gpu_type] = left.get(gpu_type, 0) - count
-
-
-class _Lane:
-    """One tenant's work, in the order of credit."""
-
-    __slots__ = ("block_max", "blocks", "counts", "name", "state")
-
-    def __init__(self, name: TenantName, block_max: int) -> None:
-        self.name = name
-        self.block_max = block_max
-        self.state = TenantState()
-        self.blocks: list[_Block] = []
-        self.counts: dict[Band, int] = {}
-        """How many stand in each band, as last walked."""
-
-    def add(self, key: Key, work: PendingWork) -> None:
-        index = min(self._index(key), len(self.blocks) - 1)
-        if index < 0:
-            self.blocks.append(_Block([key], [work]))
-            return
-        block = self.blocks[index]
-        place = bisect_left(block.keys, key)
-        block.keys.insert(place, key)
-        block.works.insert(place, work)
-        block.is_walked = False
-        if len(block.keys) > self.block_max:
-            self._count(block, -1)
-            middle = len(block.keys) // 2
-            self.blocks[index : index + 1] = [
-                _Block(block.keys[:middle], block.works[:middle]),
-                _Block(block.keys[middle:], block.works[middle:]),
-            ]
-
-    def drop(self, key: Key) -> None:
-        index = self._index(key)
-        block = self.blocks[index]
-        place = bisect_left(block.keys, key)
-        assert block.keys[place] == key, key
-        del block.keys[place], block.works[place]
-        block.is_walked = False
-        if not block.keys:
-            self._count(block, -1)
-            del self.blocks[index]
-
-    def walk(self) -> None:
-        """Through its blocks; into those alone for which something is different."""
-        state = self.state
-        room = dict(state.entitled)
-        _less(room, state.held)
-        borrow = dict(room)
-        _take(borrow, state.borrowed_max or {})
-        for block in self.blocks:
-            if not block.holds(room, borrow):
-                self._count(block, -1)
-                block.walk(state, room, borrow)
-                self._count(block, 1)
-            _less(room, block.takes)
-            _less(borrow, block.wants)
-
-    def of(self, band: Band) -> Iterator[PendingWork]:
-        """Those in it, in the order of credit."""
-        for block in self.blocks:
-            yield from block.bands.get(band, ())
-
-    def _index(self, key: Key) -> int:
-        return bisect_left(self.blocks, key, key=lambda block: block.keys[-1])
-
-    def _count(self, block: _Block, sign: int) -> None:
-        for band, works in block.bands.items():
-            left = self.counts.get(band, 0) + sign * len(works)
-            if left:
-                self.counts[band] = left
-            else:
-                del self.counts[band]
+Priced = tuple[int, int, PendingWork]
+"""Credit negated, number, workload: a smaller one is ahead."""
+FloorKey = tuple[TenantName, int]
 
 
 class RankedQueue:
     """Everything that waits, in order."""
 
-    def __init__(self, settings: CreditSettings, now: Instant, block_max: int = BLOCK_MAX) -> None:
+    def __init__(
+        self,
+        settings: CreditSettings,
+        now: Instant,
+        block_max: int = BLOCK_MAX,
+        *,
+        walks_by_level: bool = True,
+    ) -> None:
         self._settings = settings
         self._now = now
         self._block_max = block_max
-        self._works: dict[WorkloadId, tuple[Key, PendingWork]] = {}
+        self._is_by_level = walks_by_level
+        self._works: dict[WorkloadId, tuple[Key, Floor, PendingWork]] = {}
         self._tenants: dict[TenantName, TenantState] = {}
-        self._lanes: dict[TenantName, _Lane] = {}
-        self._changed: dict[TenantName, _Lane] = {}
+        self._lanes: dict[TenantName, Lane] = {}
+        self._changed: dict[TenantName, Lane] = {}
         """Lanes to be walked before the next answer."""
         self._crossings: Agenda[WorkloadId] = Agenda()
         """When those that have not waited for the cap will have."""
+        self._groups: dict[Band, dict[str, dict[FloorKey, Floor]]] = {}
+        """Floors by band and shape in which some stand, as last walked."""
+        self._counts: dict[Band, int] = {}
         self._use_all = 0
+        self._weights = 0
         self._shares: dict[TenantName, int] | None = None
         """None: use has changed."""
 
@@ -207,6 +65,8 @@ class RankedQueue:
 
     def __contains__(self, workload: WorkloadId) -> bool:
         return workload in self._works
+
+    # Changes.
 
     def add(self, work: PendingWork) -> None:
         """Let it wait; it must not yet."""
@@ -221,19 +81,29 @@ class RankedQueue:
     def set_tenant(self, name: TenantName, state: TenantState) -> None:
         """What it is entitled to, holds and has used from now on."""
         before = self._tenants.get(name)
-        if before is None or before.use != state.use:
+        if before is None or (before.use, before.weight) != (state.use, state.weight):
             self._use_all += state.use - (0 if before is None else before.use)
+            self._weights += state.weight - (0 if before is None else before.weight)
             self._shares = None
         self._tenants[name] = state
         lane = self._lane(name)
         was = lane.state
-        if replace(was, use=state.use) == state:
+        if replace(was, use=state.use, weight=state.weight) == state:
+            lane.state = state
             return
-        if was.level != state.level or (was.borrowed_max is None) != (state.borrowed_max is None):
-            for block in lane.blocks:
-                block.is_walked = False
         lane.state = state
         self._changed[name] = lane
+        if was.level != state.level:
+            self._place_anew(lane)
+        elif (was.borrowed_max is None, was.is_spent) != (state.borrowed_max is None, state.is_spent):
+            for floor in lane.floors.values():
+                floor.forget()
+
+    def drop_tenant(self, name: TenantName) -> None:
+        """Nothing is stated of it from now on."""
+        if name in self._tenants:
+            self.set_tenant(name, TenantState(weight=0))
+            del self._tenants[name]
 
     def advance(self, now: Instant) -> None:
         """Let time pass. Those that reach the cap take their place among the others that have."""
@@ -243,67 +113,196 @@ class RankedQueue:
             for workload in crossed:
                 self._put(self._take_out(workload))
 
+    # Answers.
+
     def ranked(self) -> Iterator[Ranked]:
         """All of them in order, worked out as far as is read; nothing may change meanwhile."""
+        self._bring_up()
+        for band in sorted(self._groups):
+            floors = {key: floor for by_key in self._groups[band].values() for key, floor in by_key.items()}
+            merged = heapq.merge(*(self._priced(floor, floor.in_band(band)) for floor in floors.values()))
+            for negated, _, work in merged:
+                yield Ranked(work, -band[0], band[1], -negated)
+
+    def first(
+        self,
+        count: int,
+        is_wanted: Callable[[Group, PendingWork], bool] | None = None,
+        is_free: Callable[[Ranked], bool] | None = None,
+    ) -> list[Ranked]:
+        """The first so many whose band and shape are wanted (asked with one workload of them) and which are free, in order.
+
+        Costs one step a band and shape and one for each that is looked at, never one for each that waits.
+        """
+        return list(islice(self._wanted(is_wanted, is_free), count))
+
+    def _wanted(
+        self,
+        is_wanted: Callable[[Group, PendingWork], bool] | None,
+        is_free: Callable[[Ranked], bool] | None,
+    ) -> Iterator[Ranked]:
+        self._bring_up()
+        for band in sorted(self._groups):
+            lists = []
+            for shape, floors in self._groups[band].items():
+                group = (band, shape)
+                if is_wanted is None or is_wanted(group, next(next(iter(floors.values())).in_group(group))):
+                    lists += [self._priced(floor, floor.in_group(group)) for floor in floors.values()]
+            for negated, _, work in lists[0] if len(lists) == 1 else heapq.merge(*lists):
+                one = Ranked(work, -band[0], band[1], -negated)
+                if is_free is None or is_free(one):
+                    yield one
+
+    def one(self, workload: WorkloadId) -> Ranked:
+        """How one that waits stands."""
+        self._bring_up()
+        key, floor, work = self._works[workload]
+        level, standing = floor.band_of(key)
+        return Ranked(work, -level, standing, -self._price(work))
+
+    def rank(self, workload: WorkloadId) -> int:
+        """How many stand ahead of it. Costs a step a tenant, and one for each of their blocks that stand in its band."""
+        self._bring_up()
+        key, floor, work = self._works[workload]
+        band = floor.band_of(key)
+        ahead = sum(count for other, count in self._counts.items() if other < band)
+        return ahead + sum(
+            one.count_before(self._key_at(one, work), band) for one in self._floors_of(band).values()
+        )
+
+    def ahead_of(self, workload: WorkloadId, count: int) -> list[Ranked]:
+        """The nearest so many that stand ahead of it, the first of them first."""
+        self._bring_up()
+        key, floor, work = self._works[workload]
+        mine = floor.band_of(key)
+        found: list[Ranked] = []
+        for band in sorted((one for one in self._groups if one <= mine), reverse=True):
+            backs = [
+                [
+                    (-self._price(other), -other.number, other)
+                    for other in islice(one.back_from(place, band), count)
+                ]
+                for one in self._floors_of(band).values()
+                for place in [self._key_at(one, work) if band == mine else None]
+            ]
+            nearest = islice(heapq.merge(*backs), count - len(found))
+            found += [Ranked(other, -band[0], band[1], credit) for credit, _, other in nearest]
+            if len(found) == count:
+                break
+        return found[::-1]
+
+    # Inside.
+
+    def _bring_up(self) -> None:
+        """Walk through what has changed."""
         for lane in self._changed.values():
-            lane.walk()
-            if not lane.blocks and lane.name not in self._tenants:
+            empty = lane.walk()
+            for floor in (*lane.floors.values(), *empty):
+                self._regroup(floor)
+            if not lane.floors and lane.name not in self._tenants:
                 del self._lanes[lane.name]
         self._changed.clear()
-        shares = self._worked_out_shares()
-        unknown = share_credit(self._settings, 0, self._use_all, len(self._tenants))
-        by_band: dict[Band, list[_Lane]] = {}
-        for lane in self._lanes.values():
-            for band in lane.counts:
-                by_band.setdefault(band, []).append(lane)
-        for band in sorted(by_band):
-            level, standing = -band[0], band[1]
-            lanes = [self._priced(lane, band, shares.get(lane.name, unknown)) for lane in by_band[band]]
-            for negated, _, work in heapq.merge(*lanes):
-                yield Ranked(work, level, standing, -negated)
-
-    def first(self, count: int) -> list[Ranked]:
-        """The first so many."""
-        return list(islice(self.ranked(), count))
-
-    def _priced(self, lane: _Lane, band: Band, share: int) -> Iterator[tuple[int, int, PendingWork]]:
-        settings, now = self._settings, self._now
-        for work in lane.of(band):
-            yield -share - age_credit(settings, now - work.submitted_at), work.number, work
-
-    def _worked_out_shares(self) -> dict[TenantName, int]:
         if self._shares is None:
-            count = len(self._tenants)
             self._shares = {
-                name: share_credit(self._settings, state.use, self._use_all, count)
+                name: share_credit(self._settings, state.use, self._use_all, state.weight, self._weights)
                 for name, state in self._tenants.items()
             }
-        return self._shares
+
+    def _regroup(self, floor: Floor) -> None:
+        key = (floor.tenant, floor.level)
+        for (band, shape), change in floor.take_changes().items():
+            count = self._counts.get(band, 0) + change
+            self._counts[band] = count
+            shapes = self._groups.setdefault(band, {})
+            if (band, shape) in floor.counts:
+                shapes.setdefault(shape, {})[key] = floor
+                continue
+            floors = shapes.get(shape, {})
+            floors.pop(key, None)
+            if not floors:
+                shapes.pop(shape, None)
+            if not shapes:
+                del self._groups[band], self._counts[band]
+
+    def _floors_of(self, band: Band) -> dict[FloorKey, Floor]:
+        return {key: floor for by_key in self._groups[band].values() for key, floor in by_key.items()}
+
+    def _price(self, work: PendingWork) -> int:
+        """Credit negated."""
+        return -self._share(work.tenant) - age_credit(self._settings, self._now - work.submitted_at)
+
+    def _priced(self, floor: Floor, works: Iterator[PendingWork]) -> Iterator[Priced]:
+        settings, now, share = self._settings, self._now, self._share(floor.tenant)
+        for work in works:
+            yield -share - age_credit(settings, now - work.submitted_at), work.number, work
+
+    def _share(self, tenant: TenantName) -> int:
+        assert self._shares is not None
+        share = self._shares.get(tenant)
+        return (
+            share if share is not None else share_credit(self._settings, 0, self._use_all, 1, self._weights)
+        )
+
+    def _key_at(self, floor: Floor, work: PendingWork) -> Key:
+        """Where in a floor a workload of another tenant, or of another level, would stand: all before it are ahead of it."""
+        settings = self._settings
+        wanted = -self._price(work) - self._share(floor.tenant)
+        """Of age credit: whoever has more there is ahead, and of those with as much whoever has a lower number."""
+        if settings.age_weight == 0:
+            return (0, 0, work.number) if wanted == 0 else (0, 0, -1) if wanted > 0 else (2, 0, 0)
+        most = settings.age_weight * settings.age_cap
+        if wanted > most:
+            return (0, 0, -1)
+        if wanted == most:
+            return (0, 0, work.number)
+        # The age at which credit is exactly that, or the youngest age that has more.
+        age, rest = divmod(wanted, settings.age_weight)
+        if rest:
+            return (1, self._now - age, -1)
+        return (1, self._now - age, work.number)
 
     def _put(self, work: PendingWork) -> None:
-        key = (0, 0, work.number)
-        if not self._is_capped(work.submitted_at):
-            key = (1, work.submitted_at, work.number)
+        is_capped = self._is_capped(work.submitted_at)
+        key = key_of(work, is_capped=is_capped)
+        if not is_capped:
             self._crossings.put(work.workload, after(work.submitted_at, self._settings.age_cap))
-        self._works[work.workload] = key, work
         lane = self._lane(work.tenant)
-        lane.add(key, work)
+        floor = lane.floor_for(work)
+        floor.add(key, work)
+        self._works[work.workload] = key, floor, work
         self._changed[work.tenant] = lane
 
     def _take_out(self, workload: WorkloadId) -> PendingWork:
-        key, work = self._works.pop(workload)
-        lane = self._lanes[work.tenant]
-        lane.drop(key)
+        key, floor, work = self._works.pop(workload)
+        floor.drop(key)
         self._crossings.drop(workload)
-        self._changed[work.tenant] = lane
+        self._changed[work.tenant] = self._lanes[work.tenant]
         return work
+
+    def _place_anew(self, lane: Lane) -> None:
+        """Its level has changed, and so which of its work stands on which floor."""
+        works = [(key, floor, work) for key, floor, work in self._of(lane)]
+        for key, floor, _ in works:
+            floor.drop(key)
+        for key, _, work in works:
+            floor = lane.floor_for(work)
+            floor.add(key, work)
+            self._works[work.workload] = key, floor, work
+
+    def _of(self, lane: Lane) -> list[tuple[Key, Floor, PendingWork]]:
+        return [
+            (key, floor, work)
+            for floor in lane.floors.values()
+            for block in floor.blocks
+            for key, work in zip(block.keys, block.works, strict=True)
+        ]
 
     def _is_capped(self, submitted_at: Instant) -> bool:
         """Whether more waiting adds nothing. Where waiting has no weight that is always so."""
         return self._settings.age_weight == 0 or self._now - submitted_at >= self._settings.age_cap
 
-    def _lane(self, name: TenantName) -> _Lane:
+    def _lane(self, name: TenantName) -> Lane:
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = _Lane(name, self._block_max)
+            lane = self._lanes[name] = Lane(name, self._block_max, is_by_level=self._is_by_level)
         return lane

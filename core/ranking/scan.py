@@ -2,8 +2,9 @@
 
 `core/ranking/incremental.py` keeps the same order from event to event.
 
-source    MAST §4.2; over-quota work also stands behind work within quota that has the lowest level itself, and a tenant may
-          have a borrowing limit: neither is in the paper, and with nobody at level 0 and no limit nothing differs
+source    MAST §4.2; over-quota work also stands behind work within quota that has the lowest level itself, a tenant may have a
+          borrowing limit, and what it holds at a lower level takes nothing from its work of a higher one: none of these is in
+          the paper, whose rule `RankingSettings` has too. With nobody at level 0, no limit and one level a tenant nothing differs
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,10 +40,17 @@ class PendingWork(Struct, frozen=True):
     number: int
     """Of its submission: no two have the same."""
     submitted_at: Instant
-    need: Mapping[str, int] = NONE
-    """GPU milli by type, of the whole gang, > 0 each."""
+    needs: tuple[Mapping[str, int], ...] = (NONE,)
+    """GPU milli by type, of the whole gang, > 0 each, of types under quota alone; several: any of them will do, and the first is
+    liked best."""
     level: int | None = None
     """What it asks for, if less than its tenant's."""
+    may_borrow: bool = True
+    """Whether it can be over quota: what is never pushed out is not lent anything."""
+    uses_gpus: bool = True
+    """Whether it would take of its tenant's budget."""
+    shape: str = ""
+    """Equal for workloads that fit in the same places, whatever their level."""
 
 
 class TenantState(Struct, frozen=True):
@@ -54,9 +62,16 @@ class TenantState(Struct, frozen=True):
     borrowed_max: Mapping[str, int] | None = None
     """GPU milli by type that it may hold besides; None: whatever there is."""
     held: Mapping[str, int] = NONE
-    """GPU milli by type of its running workloads."""
+    """GPU milli by type of all its running workloads."""
+    within: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    """By level and type, GPU milli of those of them that are within quota: what takes room from a workload of that level or
+    a lower one."""
     use: int = 0
     """Faded, in milli-GPU-seconds."""
+    weight: int = 1
+    """To what share of all use it is entitled, against the others' weights; > 0."""
+    is_spent: bool = False
+    """Whether its budget of GPU-hours is used up: nothing of it that takes GPUs may start."""
 
 
 class Ranked(Struct, frozen=True):
@@ -74,40 +89,64 @@ class Ranked(Struct, frozen=True):
 
 
 class Walk:
-    """A tenant's quota as it is taken by one workload after the other, and never more than there is by those within."""
+    """A tenant's quota as it is taken by one workload after the other, from the highest level down."""
 
-    def __init__(self, tenant: TenantState) -> None:
+    def __init__(self, tenant: TenantState, *, by_level: bool = True) -> None:
         self.tenant = tenant
-        self.within = dict(tenant.held)
-        """Held, and wanted by those within quota so far."""
+        self.within: dict[str, int] = {}
+        """Held by those of the levels so far, and wanted by those within quota so far."""
         self.all = dict(tenant.held)
-        """Also wanted by those that would borrow."""
+        """Held, and also wanted by those that would borrow."""
+        self._levels = sorted(tenant.within, reverse=True)
+        if not by_level:
+            self._take_down_to(LOWEST)
 
-    def step(self, need: Mapping[str, int]) -> Standing:
-        """How the next one stands. Of each type it must fit; else it leaves its part to smaller ones behind it."""
-        tenant, within, wanted = self.tenant, self.within, self.all
-        standing = Standing.WITHIN
-        for gpu_type, count in need.items():
-            if within.get(gpu_type, 0) + count > tenant.entitled.get(gpu_type, 0):
-                standing = Standing.OVER
-                break
-        if standing is Standing.OVER and tenant.borrowed_max is not None:
-            for gpu_type, count in need.items():
-                may = tenant.entitled.get(gpu_type, 0) + tenant.borrowed_max.get(gpu_type, 0)
-                if wanted.get(gpu_type, 0) + count > may:
-                    return Standing.HELD
-        for gpu_type, count in need.items():
-            wanted[gpu_type] = wanted.get(gpu_type, 0) + count
-            if standing is Standing.WITHIN:
-                within[gpu_type] = within.get(gpu_type, 0) + count
-        return standing
+    def step(self, work: PendingWork) -> Standing:
+        """How the next one stands. It leaves its part to smaller ones behind it where it does not fit."""
+        tenant = self.tenant
+        self._take_down_to(own_level(work, tenant))
+        if tenant.is_spent and work.uses_gpus:
+            return Standing.HELD
+        for need in work.needs:
+            if _fits(self.within, need, tenant.entitled):
+                _add(self.within, need)
+                _add(self.all, need)
+                return Standing.WITHIN
+        if not work.may_borrow:
+            return Standing.HELD
+        if tenant.borrowed_max is None:
+            _add(self.all, work.needs[0])
+            return Standing.OVER
+        most = dict(tenant.entitled)
+        _add(most, tenant.borrowed_max)
+        for need in work.needs:
+            if _fits(self.all, need, most):
+                _add(self.all, need)
+                return Standing.OVER
+        return Standing.HELD
+
+    def _take_down_to(self, level: int) -> None:
+        while self._levels and self._levels[0] >= level:
+            _add(self.within, self.tenant.within[self._levels.pop(0)])
+
+
+def _fits(taken: Mapping[str, int], need: Mapping[str, int], most: Mapping[str, int]) -> bool:
+    return all(taken.get(kind, 0) + count <= most.get(kind, 0) for kind, count in need.items())
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for gpu_type, count in more.items():
+        total[gpu_type] = total.get(gpu_type, 0) + count
+
+
+def own_level(work: PendingWork, tenant: TenantState) -> int:
+    """What it asks for or its tenant's, whichever is lower."""
+    return tenant.level if work.level is None else min(work.level, tenant.level)
 
 
 def level_of(work: PendingWork, tenant: TenantState, standing: Standing) -> int:
-    """Its own level or its tenant's, whichever is lower, within quota; else the lowest."""
-    if standing is not Standing.WITHIN:
-        return LOWEST
-    return tenant.level if work.level is None else min(work.level, tenant.level)
+    """Its own level within quota; else the lowest."""
+    return own_level(work, tenant) if standing is Standing.WITHIN else LOWEST
 
 
 def scan(
@@ -115,21 +154,27 @@ def scan(
     tenants: Mapping[TenantName, TenantState],
     settings: CreditSettings,
     now: Instant,
+    *,
+    walks_by_level: bool = True,
 ) -> list[Ranked]:
     """Everything that waits, in order: level, within before over quota, credit, number.
 
-    1. Credits; all sorted by credit, then number, whatever the levels.
+    1. Credits; a tenant's sorted by the level that each asks for, then credit, then number. By the paper's rule
+       (`walks_by_level` False) whatever the level, and all that is held within quota counts for each.
     2. In that order each takes its tenant's quota, or is over it.
-    3. Sorted by level; sorting is stable, but the number decides in any case.
+    3. All sorted by level, standing, credit and number.
     """
     use_all = sum(tenant.use for tenant in tenants.values())
+    weights = sum(tenant.weight for tenant in tenants.values())
     shares = {
-        name: share_credit(settings, tenant.use, use_all, len(tenants)) for name, tenant in tenants.items()
+        name: share_credit(settings, state.use, use_all, state.weight, weights)
+        for name, state in tenants.items()
     }
-    unknown = share_credit(settings, 0, use_all, len(tenants))
+    unknown = share_credit(settings, 0, use_all, 1, weights)
     walks: dict[TenantName, Walk] = {}
     by_credit = sorted(
         (
+            -own_level(work, tenants.get(work.tenant, TenantState())) if walks_by_level else 0,
             -age_credit(settings, now - work.submitted_at) - shares.get(work.tenant, unknown),
             work.number,
             work,
@@ -137,10 +182,10 @@ def scan(
         for work in pending
     )
     ranked = []
-    for negated, _, work in by_credit:
+    for _, negated, _, work in by_credit:
         walk = walks.get(work.tenant)
         if walk is None:
-            walk = walks[work.tenant] = Walk(tenants.get(work.tenant, TenantState()))
-        standing = walk.step(work.need)
+            walk = walks[work.tenant] = Walk(tenants.get(work.tenant, TenantState()), by_level=walks_by_level)
+        standing = walk.step(work)
         ranked.append(Ranked(work, level_of(work, walk.tenant, standing), standing, -negated))
     return sorted(ranked, key=lambda one: one.place)

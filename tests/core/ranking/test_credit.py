@@ -36,24 +36,31 @@ GOLDEN = [
 @pytest.mark.parametrize(("age", "use", "use_all", "tenants", "expected"), GOLDEN)
 def test_credit_is_the_formula(age: int, use: int, use_all: int, tenants: int, expected: int) -> None:
     """M7: values worked out by hand."""
-    assert expected == credit(PLAIN, age, use, use_all, tenants)
+    assert expected == credit(PLAIN, age, use, use_all, 1, tenants)
 
 
 def test_age_counts_up_to_its_cap() -> None:
     """M7: each nanosecond up to the cap adds its weight, those beyond nothing."""
-    found = [credit(PLAIN, age, 1, 2, 2) for age in range(120)]
+    found = [credit(PLAIN, age, 1, 2, 1, 2) for age in range(120)]
     assert [7] * 100 + [0] * 19 == [after - before for before, after in pairwise(found)]
 
 
 def test_share_falls_with_use() -> None:
     """M7: who uses more has less, the others of the same use more; and the mean has nothing."""
     settings = CreditSettings()
-    own = [share_credit(settings, use, 100 + use, 2) for use in range(0, 1_000, 10)]
+    own = [share_credit(settings, use, 100 + use, 1, 2) for use in range(0, 1_000, 10)]
     assert own == sorted(own, reverse=True)
     assert len(own) == len(set(own))
-    others = [share_credit(settings, 50, 100 + use, 2) for use in range(0, 1_000, 10)]
+    others = [share_credit(settings, 50, 100 + use, 1, 2) for use in range(0, 1_000, 10)]
     assert others == sorted(others)
-    assert 0 == share_credit(settings, 70, 140, 2)
+    assert 0 == share_credit(settings, 70, 140, 1, 2)
+
+
+def test_share_goes_by_weight() -> None:
+    """M7: of two whose weights are 3 to 1 use of 3 to 1 is even; who used as much as the other is behind with the lower weight."""
+    settings = CreditSettings()
+    assert 0 == share_credit(settings, 75, 100, 3, 4) == share_credit(settings, 25, 100, 1, 4)
+    assert share_credit(settings, 50, 100, 3, 4) > 0 > share_credit(settings, 50, 100, 1, 4)
 
 
 def test_use_fades_by_half() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
 
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
@@ -24,18 +25,34 @@ NO_AGE = CreditSettings(age_weight=0, age_cap=Nanoseconds(40), share_weight=50)
 class Both:
     """The order that is kept, and what a full scan needs."""
 
-    def __init__(self, credit: CreditSettings = SETTINGS, block_max: int = 4) -> None:
+    def __init__(
+        self, credit: CreditSettings = SETTINGS, block_max: int = 4, *, walks_by_level: bool = True
+    ) -> None:
         self.credit = credit
         self.now = Instant(100)
-        self.queue = RankedQueue(credit, self.now, block_max)
+        self.walks_by_level = walks_by_level
+        self.queue = RankedQueue(credit, self.now, block_max, walks_by_level=walks_by_level)
         self.pending: dict[WorkloadId, PendingWork] = {}
         self.tenants: dict[TenantName, TenantState] = {}
         self.number = 0
 
-    def add(self, tenant: TenantName, age: int, need: dict[str, int], level: int | None) -> None:
+    def add(
+        self, tenant: TenantName, age: int, level: int | None, *needs: dict[str, int], may_borrow: bool = True
+    ) -> None:
         self.number += 1
         name = WorkloadId(f"w-{self.number}")
-        work = PendingWork(name, tenant, self.number, Instant(self.now - age), need, level)
+        shape = f"{sorted(needs[0])}"
+        work = PendingWork(
+            name,
+            tenant,
+            self.number,
+            Instant(self.now - age),
+            needs,
+            level,
+            may_borrow,
+            bool(needs[0]),
+            shape,
+        )
         self.pending[name] = work
         self.queue.add(work)
 
@@ -54,7 +71,13 @@ class Both:
         self.queue.advance(self.now)
 
     def scanned(self) -> list[Ranked]:
-        return scan(self.pending.values(), self.tenants, self.credit, self.now)
+        return scan(
+            self.pending.values(), self.tenants, self.credit, self.now, walks_by_level=self.walks_by_level
+        )
+
+    def drop_tenant(self, name: TenantName) -> None:
+        self.tenants.pop(name, None)
+        self.queue.drop_tenant(name)
 
 
 amounts = st.dictionaries(st.sampled_from(TYPES), st.integers(0, 12))
@@ -65,7 +88,10 @@ states = st.builds(
     entitled=amounts,
     borrowed_max=st.none() | amounts,
     held=amounts,
+    within=st.dictionaries(st.integers(0, 6), amounts, max_size=2),
     use=st.integers(0, 500),
+    weight=st.integers(1, 5),
+    is_spent=st.booleans(),
 )
 
 
@@ -79,12 +105,20 @@ class KeptOrder(RuleBasedStateMachine):
     @rule(
         tenant=st.sampled_from((*TENANTS, STRANGER)),
         age=st.integers(-3, 60),
-        need=needs,
+        any_of=st.lists(needs, min_size=1, max_size=2),
         level=st.none() | st.integers(0, 6),
+        may_borrow=st.booleans(),
     )
-    def submit(self, tenant: TenantName, age: int, need: dict[str, int], level: int | None) -> None:
+    def submit(
+        self,
+        tenant: TenantName,
+        age: int,
+        any_of: list[dict[str, int]],
+        level: int | None,
+        may_borrow: bool,
+    ) -> None:
         """One more; it may have waited before, when it comes back."""
-        self.both.add(tenant, age, need, level)
+        self.both.add(tenant, age, level, *any_of, may_borrow=may_borrow)
 
     @rule(index=st.integers(0, 50))
     def end(self, index: int) -> None:
@@ -96,6 +130,11 @@ class KeptOrder(RuleBasedStateMachine):
         """A tenant's entitlement, level, holdings and use."""
         self.both.set_tenant(name, state)
 
+    @rule(name=st.sampled_from(TENANTS))
+    def forget(self, name: TenantName) -> None:
+        """Nothing is stated of a tenant any more."""
+        self.both.drop_tenant(name)
+
     @rule(span=st.integers(0, 30))
     def wait(self, span: int) -> None:
         """Time passes."""
@@ -103,10 +142,19 @@ class KeptOrder(RuleBasedStateMachine):
 
     @invariant()
     def equals_the_scan(self) -> None:
-        """All of it, and the first few alone."""
-        expected = self.both.scanned()
-        assert expected == list(self.both.queue.ranked())
-        assert expected[:3] == self.both.queue.first(3)
+        """All of it, the first few alone and of one shape, the place of each and who is just ahead of it."""
+        expected, queue = self.both.scanned(), self.both.queue
+        assert expected == list(queue.ranked())
+        assert expected[:3] == queue.first(3)
+        shape = "['A100']"
+        alike = [one for one in expected if one.work.shape == shape and one.work.number % 2]
+        assert alike[:2] == queue.first(
+            2, lambda group, example: group[1] == shape == example.shape, lambda one: one.work.number % 2 == 1
+        )
+        for place, one in enumerate(expected):
+            name = one.work.workload
+            assert (place, one) == (queue.rank(name), queue.one(name))
+            assert expected[max(0, place - 3) : place] == queue.ahead_of(name, 3)
 
 
 TestKeptOrder = KeptOrder.TestCase
@@ -121,7 +169,8 @@ def one_step(both: Both, dice: random.Random, crowd: int) -> None:
     if kind == "add" and len(both.pending) < crowd:
         need = {one: dice.choice((1, 1, 2, 4, 8)) for one in dice.sample(TYPES, dice.choice((1, 1, 1, 2)))}
         level = dice.choice((None, None, 0, 2, 4, 6))
-        both.add(dice.choice((*TENANTS, TENANTS[0], STRANGER)), dice.choice((0, 0, 0, 20, 60)), need, level)
+        tenant = dice.choice((*TENANTS, TENANTS[0], STRANGER))
+        both.add(tenant, dice.choice((0, 0, 0, 20, 60)), level, need, may_borrow=dice.random() < 0.8)
     elif kind in ("add", "drop"):
         both.drop(dice.randrange(crowd))
     elif kind == "wait":
@@ -130,20 +179,19 @@ def one_step(both: Both, dice: random.Random, crowd: int) -> None:
         amount = {one: dice.randrange(30) for one in TYPES}
         limit = dice.choice((None, {}, {"H100": dice.randrange(10)}))
         changed = {
-            "held": TenantState(state.level, state.entitled, state.borrowed_max, amount, state.use),
-            "use": TenantState(
-                state.level, state.entitled, state.borrowed_max, state.held, dice.randrange(200)
-            ),
-            "quota": TenantState(dice.randrange(7), amount, limit, state.held, state.use),
+            "held": replace(state, held=amount, within={dice.randrange(7): amount}),
+            "use": replace(state, use=dice.randrange(200), weight=dice.randrange(1, 4)),
+            "quota": replace(state, level=dice.randrange(7), entitled=amount, borrowed_max=limit),
         }[kind]
         both.set_tenant(name, changed)
 
 
-def test_ten_thousand_steps_equal_the_scan() -> None:
+@pytest.mark.parametrize("walks_by_level", [True, False])
+def test_ten_thousand_steps_equal_the_scan(walks_by_level: bool) -> None:
     """M9, M10: after each the order, levels, standings and credits are those of a full scan, and all sorts came up."""
-    both, dice = Both(), random.Random(8)
+    both, dice = Both(walks_by_level=walks_by_level), random.Random(8)
     seen: set[tuple[Standing, bool]] = set()
-    for _ in range(10_000):
+    for _ in range(5_000):
         one_step(both, dice, crowd=20)
         expected = both.scanned()
         assert expected == list(both.queue.ranked())
@@ -159,7 +207,8 @@ def test_large_blocks_and_other_settings_equal_the_scan(credit: CreditSettings) 
         one_step(both, dice, crowd=600)
         if step % 100 == 0:
             assert both.scanned() == list(both.queue.ranked())
-    assert 1 < max(len(lane.blocks) for lane in both.queue._lanes.values())
+    lanes = both.queue._lanes.values()
+    assert 1 < max(len(floor.blocks) for lane in lanes for floor in lane.floors.values())
 
 
 def test_a_start_looks_into_one_block() -> None:
@@ -167,14 +216,15 @@ def test_a_start_looks_into_one_block() -> None:
     both = Both()
     both.set_tenant(TENANTS[0], TenantState(level=3, entitled={"H100": 50}))
     for _ in range(100):
-        both.add(TENANTS[0], 0, {"H100": 1}, None)
+        both.add(TENANTS[0], 0, None, {"H100": 1})
     assert both.scanned() == list(both.queue.ranked())
-    lane = both.queue._lanes[TENANTS[0]]
-    before = [block.bands for block in lane.blocks]
+    floor = both.queue._lanes[TENANTS[0]].floors[3]
+    before = [block.bands for block in floor.blocks]
     both.drop(0)
-    both.set_tenant(TENANTS[0], TenantState(level=3, entitled={"H100": 50}, held={"H100": 1}))
+    held = {"H100": 1}
+    both.set_tenant(TENANTS[0], TenantState(level=3, entitled={"H100": 50}, held=held, within={3: held}))
     assert both.scanned() == list(both.queue.ranked())
-    walked = [block.bands is not was for block, was in zip(lane.blocks, before, strict=True)]
+    walked = [block.bands is not was for block, was in zip(floor.blocks, before, strict=True)]
     assert [True] == walked[:1]
     assert 1 == sum(walked)
     assert len(walked) > 20
@@ -183,7 +233,7 @@ def test_a_start_looks_into_one_block() -> None:
 def test_who_waits_is_told() -> None:
     """Once added it is in; dropped once or twice it is not."""
     both = Both()
-    both.add(TENANTS[0], 0, {}, None)
+    both.add(TENANTS[0], 0, None, {})
     name = next(iter(both.pending))
     assert name in both.queue
     assert 1 == len(both.queue)

@@ -19,7 +19,13 @@ def work(
     """Submitted in the order of the numbers, a second apart, unless `at` says otherwise."""
     at = Instant(more.pop("at", number) * SECOND)
     needs = {"H100": need} if isinstance(need, int) else need
-    return PendingWork(WorkloadId(f"w-{number}"), tenant, number, at, needs, more.get("level"))
+    return PendingWork(WorkloadId(f"w-{number}"), tenant, number, at, (needs,), more.get("level"))
+
+
+def holding(level: int, entitled: int, held: int) -> TenantState:
+    """A tenant of which so much runs, at its own level and within quota."""
+    mine = {"H100": held}
+    return TenantState(level=level, entitled={"H100": entitled}, held=mine, within={level: mine})
 
 
 def ranked(tenants: Mapping[TenantName, TenantState], *pending: PendingWork) -> list[Ranked]:
@@ -60,7 +66,7 @@ def test_beyond_the_cap_the_number_decides() -> None:
 
 def test_over_quota_is_lowest_and_a_smaller_one_behind_is_within() -> None:
     """M8: of 4 GPUs 1 is held; 2 fit, 3 more do not, 1 behind them does; then nothing does."""
-    tenants = {A: TenantState(level=4, entitled={"H100": 4}, held={"H100": 1})}
+    tenants = {A: holding(4, 4, 1)}
     found = ranked(tenants, work(1, 2), work(2, 3), work(3, 1), work(4, 1))
     expected = [(1, 4, WITHIN), (3, 4, WITHIN), (2, LOWEST, OVER), (4, LOWEST, OVER)]
     assert expected == told(found)
@@ -114,9 +120,55 @@ def test_what_another_uses_changes_who_is_ahead() -> None:
 
 def test_freed_quota_lifts_a_waiting_workload() -> None:
     """M10: when 2 of the 4 that its tenant holds have ended, or its quota has grown, the next pass has it within."""
-    full = TenantState(level=4, entitled={"H100": 4}, held={"H100": 4})
-    freed = TenantState(level=4, entitled={"H100": 4}, held={"H100": 2})
-    grown = TenantState(level=4, entitled={"H100": 6}, held={"H100": 4})
+    full = holding(4, 4, 4)
+    freed = holding(4, 4, 2)
+    grown = holding(4, 6, 4)
     assert [[(1, LOWEST, OVER)], [(1, 4, WITHIN)], [(1, 4, WITHIN)]] == [
         told(ranked({A: tenant}, work(1, 2))) for tenant in (full, freed, grown)
     ]
+
+
+def test_what_is_borrowed_takes_no_quota() -> None:
+    """M8: 4 of 4 are held over quota, for they are part of a gang of 6: what is left of the quota is still there for the next."""
+    tenants = {A: TenantState(level=4, entitled={"H100": 4}, held={"H100": 6})}
+    assert [(1, 4, WITHIN)] == told(ranked(tenants, work(1, 4)))
+
+
+def test_a_lower_level_takes_nothing_from_a_higher_one() -> None:
+    """M8: of its own that runs, level 1 fills the quota for another of level 1, and not for one of level 3; that comes first."""
+    running = {"H100": 4}
+    tenants = {A: TenantState(level=3, entitled=running, held=running, within={1: running})}
+    found = ranked(tenants, work(1, 1, level=1), work(2, 4), work(3, 1))
+    assert [(2, 3, WITHIN), (1, LOWEST, OVER), (3, LOWEST, OVER)] == told(found)
+
+
+def test_the_papers_walk_heeds_no_level() -> None:
+    """M8: by the paper's rule the older one takes the quota, whatever level each asks for, and all that runs counts."""
+    tenants = {A: TenantState(level=3, entitled={"H100": 4}, held={"H100": 1}, within={0: {"H100": 1}})}
+    waiting = [work(1, 3, level=1), work(2, 3)]
+    by_paper = scan(waiting, tenants, SETTINGS, NOW, walks_by_level=False)
+    assert [(1, 1, WITHIN), (2, LOWEST, OVER)] == told(by_paper)
+    assert [(2, 3, WITHIN), (1, LOWEST, OVER)] == told(ranked(tenants, *waiting))
+
+
+def test_any_of_several_types_will_do() -> None:
+    """M8: the first with room in the quota; none: over quota of the first."""
+    tenants = {A: TenantState(level=3, entitled={"H100": 1, "A100": 2}, borrowed_max={"A100": 1})}
+    either = [
+        PendingWork(WorkloadId(f"w-{one}"), A, one, NOW, ({"H100": 1}, {"A100": 1})) for one in range(1, 6)
+    ]
+    expected = [(1, 3, WITHIN), (2, 3, WITHIN), (3, 3, WITHIN), (4, LOWEST, OVER), (5, LOWEST, HELD)]
+    assert expected == told(ranked(tenants, *either))
+
+
+def test_what_is_never_pushed_out_borrows_nothing() -> None:
+    """Interactive work over quota waits."""
+    one = PendingWork(WorkloadId("w-1"), A, 1, NOW, ({"H100": 1},), may_borrow=False)
+    assert [(1, LOWEST, HELD)] == told(ranked({A: TenantState(level=3)}, one))
+
+
+def test_a_spent_budget_holds_what_takes_gpus() -> None:
+    """Within quota or over it; what takes none goes on."""
+    spent = TenantState(level=3, entitled={"H100": 9}, is_spent=True)
+    plain = PendingWork(WorkloadId("w-2"), A, 2, NOW, uses_gpus=False)
+    assert [(2, 3, WITHIN), (1, LOWEST, HELD)] == told(ranked({A: spent}, work(1), plain))

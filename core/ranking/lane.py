@@ -1,0 +1,280 @@
+"""One tenant's waiting work, in the order in which it takes the tenant's quota, cut into blocks.
+
+Whether a workload is within quota depends on what those ahead of it take. A block remembers how that came out for it, and for how
+much room left by those ahead of it the same comes out again. A change costs a look at each block, and a walk through those where
+it matters.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+
+from core.nouns.ids import TenantName
+from core.ranking.scan import PendingWork, Standing, TenantState, level_of, own_level
+
+FAR = 1 << 62
+"""More GPU milli than there are."""
+
+Key = tuple[int, int, int]
+"""Place in a floor: 0, 0 and the number from the cap on; before it 1, the instant of submission and the number."""
+Band = tuple[int, Standing]
+"""Level negated, and standing: a smaller one is ahead."""
+Group = tuple[Band, str]
+"""A band and a shape."""
+Bounds = dict[str, list[int]]
+"""By type: the least and the most GPU milli left before a block with which it comes out the same."""
+
+
+class Block:
+    """Neighbours in a floor, and how they came out."""
+
+    __slots__ = ("bands", "borrow", "groups", "is_walked", "keys", "room", "takes", "wants", "works")
+
+    def __init__(self, keys: list[Key], works: list[PendingWork]) -> None:
+        self.keys = keys
+        self.works = works
+        self.is_walked = False
+        self.bands: list[Band] = []
+        """Of each, as walked."""
+        self.groups: dict[Group, list[PendingWork]] = {}
+        self.room: Bounds = {}
+        """Of what is left of the quota."""
+        self.borrow: Bounds = {}
+        """Of what is left of the quota and the borrowing limit together, after those that borrow too."""
+        self.takes: dict[str, int] = {}
+        """By type: by those within quota."""
+        self.wants: dict[str, int] = {}
+        """By type: by those that borrow too."""
+
+    def holds(self, room: Mapping[str, int], borrow: Mapping[str, int]) -> bool:
+        """Whether it comes out as it did, with so much left."""
+        if not self.is_walked:
+            return False
+        for bounds, left in ((self.room, room), (self.borrow, borrow)):
+            for gpu_type, (least, most) in bounds.items():
+                if not least <= left.get(gpu_type, 0) <= most:
+                    return False
+        return True
+
+    def walk(self, tenant: TenantState, room: Mapping[str, int], borrow: Mapping[str, int]) -> None:
+        """`Walk.step` for each, and how far what is left before it could be something else."""
+        self.room, self.borrow, self.takes, self.wants = {}, {}, {}, {}
+        self.bands, self.groups = [], {}
+        for work in self.works:
+            standing = self._step(work, tenant, room, borrow)
+            band = (-level_of(work, tenant, standing), standing)
+            self.bands.append(band)
+            self.groups.setdefault((band, work.shape), []).append(work)
+        self.is_walked = True
+
+    def _step(
+        self, work: PendingWork, tenant: TenantState, room: Mapping[str, int], borrow: Mapping[str, int]
+    ) -> Standing:
+        if tenant.is_spent and work.uses_gpus:
+            return Standing.HELD
+        for need in work.needs:
+            if _fits(need, room, self.takes, self.room):
+                _take(self.takes, need)
+                _take(self.wants, need)
+                return Standing.WITHIN
+        if not work.may_borrow:
+            return Standing.HELD
+        if tenant.borrowed_max is None:
+            _take(self.wants, work.needs[0])
+            return Standing.OVER
+        for need in work.needs:
+            if _fits(need, borrow, self.wants, self.borrow):
+                _take(self.wants, need)
+                return Standing.OVER
+        return Standing.HELD
+
+
+def _fits(need: Mapping[str, int], left: Mapping[str, int], taken: Mapping[str, int], bounds: Bounds) -> bool:
+    """Whether it fits into what is left before its block less what is taken inside; narrows the bounds to where that stays so."""
+    wanted = []
+    for gpu_type, count in need.items():
+        least = taken.get(gpu_type, 0) + count
+        if left.get(gpu_type, 0) < least:
+            bound = bounds.setdefault(gpu_type, [-FAR, FAR])
+            bound[1] = min(bound[1], least - 1)
+            return False
+        wanted.append((gpu_type, least))
+    for gpu_type, least in wanted:
+        bound = bounds.setdefault(gpu_type, [-FAR, FAR])
+        bound[0] = max(bound[0], least)
+    return True
+
+
+def _take(taken: dict[str, int], more: Mapping[str, int]) -> None:
+    for gpu_type, count in more.items():
+        taken[gpu_type] = taken.get(gpu_type, 0) + count
+
+
+def _less(left: dict[str, int], less: Mapping[str, int]) -> None:
+    for gpu_type, count in less.items():
+        left[gpu_type] = left.get(gpu_type, 0) - count
+
+
+class Floor:
+    """A tenant's work that asks for one level, in the order of credit."""
+
+    __slots__ = ("block_max", "blocks", "counts", "level", "recounted", "tenant")
+
+    def __init__(self, tenant: TenantName, level: int, block_max: int) -> None:
+        self.tenant = tenant
+        self.level = level
+        self.block_max = block_max
+        self.blocks: list[Block] = []
+        self.counts: dict[Group, int] = {}
+        """How many are in each group, as last walked."""
+        self.recounted: dict[Group, int] = {}
+        """By how much that has changed since somebody asked; `take_changes` empties it."""
+
+    def add(self, key: Key, work: PendingWork) -> None:
+        """Let it stand in its place."""
+        index = min(self._index(key), len(self.blocks) - 1)
+        if index < 0:
+            self.blocks.append(Block([key], [work]))
+            return
+        block = self.blocks[index]
+        self._uncount(block)
+        place = bisect_left(block.keys, key)
+        block.keys.insert(place, key)
+        block.works.insert(place, work)
+        if len(block.keys) > self.block_max:
+            middle = len(block.keys) // 2
+            self.blocks[index : index + 1] = [
+                Block(block.keys[:middle], block.works[:middle]),
+                Block(block.keys[middle:], block.works[middle:]),
+            ]
+
+    def drop(self, key: Key) -> None:
+        """Take it out; it must be there."""
+        index = self._index(key)
+        block = self.blocks[index]
+        self._uncount(block)
+        place = bisect_left(block.keys, key)
+        assert block.keys[place] == key, key
+        del block.keys[place], block.works[place]
+        if not block.keys:
+            del self.blocks[index]
+
+    def forget(self) -> None:
+        """All are to be walked through anew."""
+        for block in self.blocks:
+            self._uncount(block)
+
+    def walk(self, state: TenantState, room: dict[str, int], borrow: dict[str, int]) -> None:
+        """Through its blocks, into those alone for which something is different; what is left behind it goes into the arguments."""
+        for block in self.blocks:
+            if not block.holds(room, borrow):
+                self._uncount(block)
+                block.walk(state, room, borrow)
+                for group, works in block.groups.items():
+                    self._count(group, len(works))
+            if block.wants:
+                _less(room, block.takes)
+                _less(borrow, block.wants)
+
+    def take_changes(self) -> dict[Group, int]:
+        """By how much the counts have changed."""
+        changes, self.recounted = self.recounted, {}
+        return changes
+
+    def in_group(self, group: Group) -> Iterator[PendingWork]:
+        """In the order of credit."""
+        for block in self.blocks:
+            yield from block.groups.get(group, ())
+
+    def in_band(self, band: Band) -> Iterator[PendingWork]:
+        """The same, of all shapes."""
+        for block in self.blocks:
+            if band in block.bands:
+                yield from (work for work, mine in zip(block.works, block.bands, strict=True) if mine == band)
+
+    def back_from(self, key: Key | None, band: Band) -> Iterator[PendingWork]:
+        """Those of a band that stand before a place, the nearest first; None: before the end."""
+        last = len(self.blocks) - 1 if key is None else min(self._index(key), len(self.blocks) - 1)
+        for index in range(last, -1, -1):
+            block = self.blocks[index]
+            end = len(block.keys) if key is None or index < last else bisect_left(block.keys, key)
+            for place in range(end - 1, -1, -1):
+                if block.bands[place] == band:
+                    yield block.works[place]
+
+    def count_before(self, key: Key, band: Band) -> int:
+        """How many of a band stand before a place."""
+        last = self._index(key)
+        found = sum(block.bands.count(band) for block in self.blocks[:last])
+        if last < len(self.blocks):
+            block = self.blocks[last]
+            found += block.bands[: bisect_left(block.keys, key)].count(band)
+        return found
+
+    def band_of(self, key: Key) -> Band:
+        """How one came out."""
+        block = self.blocks[self._index(key)]
+        return block.bands[bisect_left(block.keys, key)]
+
+    def _index(self, key: Key) -> int:
+        return bisect_left(self.blocks, key, key=lambda block: block.keys[-1])
+
+    def _uncount(self, block: Block) -> None:
+        if block.is_walked:
+            for group, works in block.groups.items():
+                self._count(group, -len(works))
+        block.is_walked, block.groups = False, {}
+
+    def _count(self, group: Group, change: int) -> None:
+        self.recounted[group] = self.recounted.get(group, 0) + change
+        left = self.counts.get(group, 0) + change
+        if left:
+            self.counts[group] = left
+        else:
+            self.counts.pop(group, None)
+
+
+class Lane:
+    """All of one tenant's work, by the level that each asks for."""
+
+    __slots__ = ("block_max", "floors", "is_by_level", "name", "order", "state")
+
+    def __init__(self, name: TenantName, block_max: int, *, is_by_level: bool) -> None:
+        self.name = name
+        self.block_max = block_max
+        self.is_by_level = is_by_level
+        self.state = TenantState()
+        self.floors: dict[int, Floor] = {}
+        self.order: list[int] = []
+        """Levels negated, ascending."""
+
+    def floor_for(self, work: PendingWork) -> Floor:
+        """Where it stands; made if need be."""
+        level = own_level(work, self.state) if self.is_by_level else 0
+        floor = self.floors.get(level)
+        if floor is None:
+            floor = self.floors[level] = Floor(self.name, level, self.block_max)
+            insort(self.order, -level)
+        return floor
+
+    def walk(self) -> list[Floor]:
+        """Through all floors, from the highest level down. Those that are empty are told, and left out from then on."""
+        state = self.state
+        room = dict(state.entitled)
+        borrow = dict(room)
+        _take(borrow, state.borrowed_max or {})
+        _less(borrow, state.held)
+        levels = sorted(state.within, reverse=True)
+        for negated in self.order:
+            while levels and (levels[0] >= -negated or not self.is_by_level):
+                _less(room, state.within[levels.pop(0)])
+            self.floors[-negated].walk(state, room, borrow)
+        empty = [floor for floor in self.floors.values() if not floor.blocks]
+        for floor in empty:
+            del self.floors[floor.level]
+            self.order.remove(-floor.level)
+        return empty
+
+
+def key_of(work: PendingWork, *, is_capped: bool) -> Key:
+    """Where it stands among others of its floor."""
+    return (0, 0, work.number) if is_capped else (1, work.submitted_at, work.number)
