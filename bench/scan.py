@@ -20,7 +20,8 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, after, seconds
 from core.nouns.limits import AUCTIONS_MAX
 from core.nouns.quantities import MILLI
-from core.ranking.credit import CreditSettings, FadingUse, charged, faded
+from core.nouns.ranking import CreditSettings
+from core.ranking.credit import FadingUse, charged, faded
 from core.ranking.incremental import RankedQueue
 from core.ranking.scan import PendingWork, Standing, TenantState, scan
 

@@ -215,6 +215,8 @@ class AllocationAgent:
             failures_max=award.failures_max,
             is_healing=award.is_healing,
             is_incremental=award.is_incremental,
+            standing_revision=award.standing_revision,
+            run_min=award.run_min,
         )
 
     def _view(

@@ -13,6 +13,7 @@ from core.component import NOTHING, Decision
 from core.events.control import DestructionHalted
 from core.events.region import (
     AttemptEnded,
+    AttemptRanked,
     AwardDeclined,
     CheckpointCommitted,
     ClaimGranted,
@@ -24,6 +25,7 @@ from core.images.capacity import Capacity
 from core.images.control import TaskPhase
 from core.images.region import AttemptPhase, AttemptRow
 from core.messages.base import Envelope, Message
+from core.messages.broker import RankAttempt
 from core.messages.store import DeclineAward, OrderStop, RecordCheckpoint, RecordEnd, RecordStarted
 from core.nouns.ids import AttemptKey, RegionName, WorkloadId
 from core.nouns.limits import CONFLICT_NODES_MAX
@@ -39,6 +41,7 @@ HEARD_OF_ATTEMPTS: tuple[type[Message], ...] = (
     RecordStarted,
     RecordCheckpoint,
     RecordEnd,
+    RankAttempt,
 )
 
 
@@ -53,6 +56,7 @@ class AttemptRecords:
             RecordStarted: self._started,
             RecordCheckpoint: self._checkpoint,
             RecordEnd: self._end,
+            RankAttempt: self._rank,
         }
 
     def _decline(self, state: StoreState, envelope: Envelope) -> Decision:
@@ -113,6 +117,19 @@ class AttemptRecords:
         if row is None or message.step <= row.saved_step:
             return NOTHING
         return Decision(events=(CheckpointCommitted(message.workload, message.epoch, message.step),))
+
+    def _rank(self, state: StoreState, envelope: Envelope) -> Decision:
+        """Not while somebody was promised its room, or before it has its own: what was agreed on was agreed on by levels."""
+        message = envelope.message
+        assert isinstance(message, RankAttempt)
+        row = _live(state, message.workload, message.epoch)
+        if row is None or message.revision <= row.standing_revision:
+            return NOTHING
+        key = (message.workload, message.epoch)
+        promises = state.image.capacity.promises.values()
+        if any(key in claim.victims for epochs in promises for claim in epochs.values()):
+            return NOTHING
+        return Decision(events=(AttemptRanked(*key, message.revision, message.level),))
 
     def _end(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message

@@ -16,6 +16,7 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
+from core.rules.standing import Narrowing
 
 
 class Freed:
@@ -56,7 +57,14 @@ class Auction(Struct):
 
     auction: str
     shape: str
+    """With the level, what a refusal holds for."""
     asked: tuple[RegionName, ...]
+    level: int = 0
+    """At which it is asked for, `OVER_LEVEL` if it is over quota."""
+    types: Narrowing = ()
+    """For each job, to which GPU types its tenant's quota holds it."""
+    base: str = ""
+    """The shape, whatever the level."""
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
@@ -78,6 +86,8 @@ class AuctionHouse:
         self.opened = 0
         self.asking: dict[str, int] = {}
         """Open auctions by shape."""
+        self.shapes: dict[str, dict[str, None]] = {}
+        """Those that were asked for, by shape whatever the level: what `forget_shape` forgets."""
         self.tight: dict[str, None] = {}
         """Shapes that were refused since one was last awarded: one of each is asked for at a time, for if it cannot be
         placed, none of them can."""
@@ -97,6 +107,7 @@ class AuctionHouse:
         self.opened += 1
         self.open[workload] = auction
         self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
+        self.shapes.setdefault(auction.base, {})[auction.shape] = None
         self.due.put(workload, after(at, AUCTION_SPAN))
 
     def hear_bid(self, bid: Bid, at: Instant) -> None:
@@ -152,10 +163,11 @@ class AuctionHouse:
             if won is None or region != won.region:
                 self.forget_open_bids(region)
 
-    def forget_shape(self, shape: str) -> None:
-        """Nobody of this shape is left to ask for. Its refusals still hold, and pass by themselves."""
-        self.tight.pop(shape, None)
-        self.willing_memo.pop(shape, None)
+    def forget_shape(self, base: str) -> None:
+        """Nobody of this shape is left to ask for, at any level. Its refusals still hold, and pass by themselves."""
+        for shape in self.shapes.pop(base, {}):
+            self.tight.pop(shape, None)
+            self.willing_memo.pop(shape, None)
 
     def forget_open_bids(self, region: RegionName) -> None:
         """Room that was offered in this region was not taken."""

@@ -1,28 +1,38 @@
 """The job queue: keeps the log `global`: what users asked for, in which order it is served, and which region may run what.
 
-Ranking is simple here (priority, then first come); the protocol is whole: workloads from the head of the order are put up
-for auction, the best bid is awarded as a fact before anybody is told, and an award stands until the region's own log shows
-that it was declined or that its attempt ended (components/settlement.py).
+Who is next: level, within quota before over quota, credit (core/ranking/; components/queue_order.py keeps it). Workloads from
+the head of the order are put up for auction, the best bid is awarded as a fact before anybody is told, and an award stands until
+the region's own log shows that it was declined or that its attempt ended (components/settlement.py). What runs stands to its
+tenant's quota as well, and may come to stand otherwise (components/standings.py).
 """
 
 from collections.abc import Callable
 
-from components.auctions import Auction, settled
+from components.auctioneer import close_auctions, open_auctions, pass_refusals
+from components.auctions import settled
+from components.queue_order import (
+    order_anew,
+    place,
+    refresh_fleet,
+    refresh_tenant,
+)
 from components.queue_requests import UserRequests
 from components.queue_state import (
     AbstentionHeard,
     AuctionClosed,
     AuctionOpened,
     BidHeard,
+    BudgetTurned,
     OpeningsSeen,
     QueueState,
     RefusalPassed,
     RegionSilent,
     Settled,
+    StoodAnew,
     Swept,
-    eligible,
 )
 from components.settlement import Step, settle
+from components.standings import index_holding, index_standing, stand_anew, turned_budgets
 from components.tenant_records import HEARD_OF_TENANTS, TenantRecords
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
@@ -32,9 +42,10 @@ from core.events.queue import (
     AttemptClosed,
     AwardReturned,
     CancelRequested,
-    RankedBid,
+    PrioritySet,
     RegionAdded,
     RequeueRequested,
+    StandingChanged,
     WorkloadAwarded,
     WorkloadCancelled,
     WorkloadChanged,
@@ -42,12 +53,17 @@ from core.events.queue import (
     WorkloadsForgotten,
     WorkloadSubmitted,
 )
-from core.events.region import AttemptEnded, AwardDeclined, NodesJoined, NodesReturned
+from core.events.region import (
+    AttemptEnded,
+    AttemptRanked,
+    AwardDeclined,
+    ClaimGranted,
+    NodesJoined,
+    NodesReturned,
+)
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import GlobalImage, RegionImage
-from core.images.queue import WorkloadRow
 from core.messages.base import Envelope, LogHeard, LogSilent, Message, Woken
-from core.messages.broker import SolicitBid
 from core.messages.queue import (
     Abstention,
     Bid,
@@ -58,20 +74,24 @@ from core.messages.queue import (
     ListWorkloads,
     ReleaseWorkload,
     RequeueWorkload,
+    SetPriority,
     ShowWorkload,
     SubmitWorkload,
 )
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log, region_of
 from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import (
-    AUCTIONS_MAX,
     BLOCKED_INTERVAL,
     FORGET_INTERVAL,
     FORGOTTEN_AT_ONCE_MAX,
     RETENTION,
 )
 from core.nouns.workload import Phase
+from core.rules.standing import settings_of
 
+MAKES_ROOM = (NodesJoined, NodesReturned, NodesOpened, PoolChanged, AttemptRanked)
+"""What a region's refusals may not outlive: nodes that came, or work that may be pushed out now."""
+OF_HOLDINGS = (ClaimGranted, ClaimRevised, AttemptEnded)
 OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChanged)
 """What happens to tasks of an attempt settles nothing of its award."""
 
@@ -90,6 +110,7 @@ class JobQueue:
         ReleaseWorkload,
         RequeueWorkload,
         ChangeWorkload,
+        SetPriority,
         ShowWorkload,
         ListWorkloads,
         ExplainWorkload,
@@ -120,7 +141,6 @@ class JobQueue:
             assert isinstance(images.own, GlobalImage)
             state.image = images.own
         for workload, row in state.image.workloads.rows.items():
-            self._place(state, workload, row)
             if row.is_standing:
                 state.awarded_at[workload] = images.at
             if row.is_standing or (row.is_cancel_requested and row.phase == Phase.PENDING):
@@ -130,6 +150,7 @@ class JobQueue:
         for log, (image, sequence) in images.followed.items():
             assert isinstance(image, RegionImage)
             self._adopt(state, region_of(log), image, sequence, images.at)
+        order_anew(state, images.at)
         return state
 
     def due(self, state: QueueState) -> Instant | None:
@@ -137,6 +158,8 @@ class JobQueue:
         sweep = state.ended.due()
         return earliest(
             state.open_at,
+            state.standings_at,
+            state.budgets_due.due(),
             state.house.due.due(),
             state.house.refusals_due.due(),
             state.awards_due.due(),
@@ -149,8 +172,9 @@ class JobQueue:
         return decider(state, envelope) if decider else NOTHING
 
     def forget_memos(self, state: QueueState) -> None:
-        """Which regions are willing is worked out anew."""
+        """Which regions are willing, and how much everybody has used, is worked out anew."""
         state.house.willing_memo.clear()
+        state.ranked_at = Instant(-1)
 
     # Folding.
 
@@ -160,6 +184,7 @@ class JobQueue:
             state.image.fold(fact)
             state.sequence = fact.sequence
             self._index(state, fact)
+            index_standing(state, fact)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:
@@ -189,6 +214,8 @@ class JobQueue:
                     state.awards_due.put(workload, fact.at)
             case CancelRequested() | RequeueRequested():
                 state.awards_due.put(workload, fact.at)
+            case StandingChanged():
+                state.awards_due.put(workload, fact.at)
             case WorkloadChanged():
                 # What was bid was for other tasks: if it is not granted yet, its agent searches again.
                 state.won.pop(workload, None)
@@ -196,26 +223,19 @@ class JobQueue:
                     state.awards_due.put(workload, fact.at)
             case WorkloadCancelled():
                 state.awards_due.drop(workload)
-        self._place(state, workload, row)
+        place(state, workload, row)
         if row.phase.is_terminal:
             state.ended.put(workload, after(fact.at, RETENTION))
         if isinstance(
-            event, WorkloadSubmitted | WorkloadChanged | WorkloadReleased | AwardReturned | AttemptClosed
+            event,
+            WorkloadSubmitted
+            | WorkloadChanged
+            | WorkloadReleased
+            | AwardReturned
+            | AttemptClosed
+            | PrioritySet,
         ):
             state.open_at = fact.at
-
-    def _place(self, state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
-        """In the order exactly while it is pending and neither held nor to be cancelled, and by the shape that it has now."""
-        wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
-        shape = row.shape
-        was = state.order.shape_of(workload) if workload in state.order else None
-        if was is not None and (not wanted or was != shape):
-            state.order.drop(workload)
-            if not state.order.has_shape(was):
-                state.house.forget_shape(was)
-            was = None
-        if wanted and was is None:
-            state.order.add(workload, row.spec.priority, row.number, shape)
 
     def _fold_region(self, state: QueueState, fact: Fact) -> None:
         region = region_of(fact.log)
@@ -232,14 +252,18 @@ class JobQueue:
             state.open_at = fact.heard_at
         image.fold(fact)
         workload = getattr(event, "workload", None)
+        if isinstance(event, OF_HOLDINGS):
+            index_holding(state, event.workload, fact.heard_at)
         if workload in state.awarded_at and not isinstance(event, OF_ITS_TASKS):
             state.awards_due.put(workload, fact.heard_at)
         if isinstance(event, AttemptEnded):
             # What held no GPU may have been what was in the way, and every refusal waits for at least 1.
             if state.house.free(region, fact.sequence, max(1, event.gpu_milli)):
                 state.open_at = fact.heard_at
-        elif isinstance(event, NodesJoined | NodesReturned | NodesOpened | PoolChanged) or _makes_room(event):
+        elif isinstance(event, MAKES_ROOM) or _makes_room(event):
             is_other = isinstance(event, NodesJoined | PoolChanged)
+            if isinstance(event, NodesJoined):
+                refresh_fleet(state)
             state.house.forget_region(region, fact.sequence, is_other_hardware=is_other)
             state.open_at = fact.heard_at
 
@@ -253,6 +277,8 @@ class JobQueue:
         for workload in state.awarded_at:
             if state.image.workloads.rows[workload].region == region:
                 state.awards_due.put(workload, at)
+                index_holding(state, workload, at)
+        refresh_fleet(state)
 
     def _evolve_note(self, state: QueueState, fact: Fact) -> None:
         house = state.house
@@ -282,6 +308,15 @@ class JobQueue:
                 state.silent[region] = is_silent
                 house.willing_memo.clear()
                 state.open_at = fact.at
+            case BudgetTurned(tenant):
+                refresh_tenant(state, tenant, fact.at)
+                state.restand[tenant] = True
+                state.standings_at = state.open_at = fact.at
+            case StoodAnew(tenants):
+                for name in tenants:
+                    state.restand.pop(name, None)
+                state.recharge.clear()
+                state.standings_at = fact.at if state.restand else None
             case Swept(blocked):
                 state.sweep_at = after(fact.at, FORGET_INTERVAL)
                 for workload in blocked:
@@ -332,7 +367,14 @@ class JobQueue:
         missing = [region for region in self.regions if region not in state.image.regions.sequences]
         if missing:
             return Decision(events=tuple(RegionAdded(region) for region in missing))
-        for work in (self._settle_awards, self._close_auctions, self._pass_refusals, self._open_auctions):
+        for work in (
+            turned_budgets,
+            self._settle_awards,
+            stand_anew,
+            close_auctions,
+            pass_refusals,
+            open_auctions,
+        ):
             decision = work(state, now)
             if decision is not NOTHING:
                 return decision
@@ -356,85 +398,9 @@ class JobQueue:
         image = state.regions.get(row.region)
         attempt = image.attempts.row(workload, row.epoch) if image is not None else None
         bid = state.won.get(workload)
-        return settle(workload, row, attempt, bid, state.awarded_at.get(workload, now), now)
-
-    def _close_auctions(self, state: QueueState, now: Instant) -> Decision:
-        workloads = state.house.due.passed(now)
-        if not workloads:
-            return NOTHING
-        events: list[Event | Note] = []
-        messages: list[Message] = []
-        for workload in workloads:
-            bids = state.house.open[workload].ranked()
-            best = bids[0] if bids else None
-            events.append(AuctionClosed(workload, best))
-            if best is not None:
-                events.append(self._award(state, workload, best, bids))
-            messages.extend(settled(bid, has_won=bid is best) for bid in bids)
-        return Decision(tuple(events), tuple(messages))
-
-    def _award(self, state: QueueState, workload: WorkloadId, best: Bid, bids: list[Bid]) -> WorkloadAwarded:
-        row = state.image.workloads.rows[workload]
-        return WorkloadAwarded(
-            workload=workload,
-            epoch=row.epoch + 1,
-            region=best.region,
-            rank=state.order.rank(workload),
-            bids=tuple(RankedBid(bid.region, bid.score) for bid in bids),
-            resume_epoch=row.resume_epoch,
-            resume_step=row.resume_step,
-        )
-
-    def _pass_refusals(self, state: QueueState, now: Instant) -> Decision:
-        passed = state.house.refusals_due.passed(now)
-        return (
-            Decision(events=tuple(RefusalPassed(shape, region) for shape, region in passed))
-            if passed
-            else NOTHING
-        )
-
-    def _open_auctions(self, state: QueueState, now: Instant) -> Decision:
-        """A bounded window from the head of the order: whoever every region refuses is passed over."""
-        if state.open_at is None or state.open_at > now:
-            return NOTHING
-        house = state.house
-        room = AUCTIONS_MAX - len(house.open)
-        events: list[Event | Note] = [OpeningsSeen()]
-        messages: list[Message] = []
-        askable: dict[str, tuple[RegionName, ...]] = {}
-        rows = state.image.workloads.rows
-
-        def is_wanted(shape: str, example: WorkloadId) -> bool:
-            askable[shape] = house.willing(shape, lambda: eligible(state, rows[example].spec))
-            return bool(askable[shape])
-
-        chosen: dict[str, None] = {}
-
-        def is_free(workload: WorkloadId, shape: str) -> bool:
-            may = house.may_ask(workload, shape) and not (shape in house.tight and shape in chosen)
-            if may:
-                chosen[shape] = None
-            return may
-
-        found = state.order.first(room, is_wanted, is_free) if room > 0 else []
-        for count, workload in enumerate(found):
-            spec, shape = rows[workload].spec, state.order.shape_of(workload)
-            name = f"{state.image.regions.term}.{house.opened + count}"
-            events.append(AuctionOpened(workload, Auction(name, shape, askable[shape])))
-            messages.extend(
-                SolicitBid(
-                    region,
-                    workload,
-                    name,
-                    spec.jobs,
-                    spec.priority,
-                    spec.kind,
-                    spec.tenant,
-                    rows[workload].is_healing,
-                )
-                for region in askable[shape]
-            )
-        return Decision(tuple(events), tuple(messages))
+        settings = settings_of(state.image.tenants, row.spec.tenant)
+        awarded_at = state.awarded_at.get(workload, now)
+        return settle(workload, row, attempt, bid, awarded_at, now, settings.run_min)
 
     def _sweep(self, state: QueueState, now: Instant) -> Decision:
         """Ended workloads leave the image, but not before their regions forgot their attempts."""

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
+from components.queue_order import asked_now, may_be_lent, pass_of
 from components.queue_state import QueueState, eligible
 from core.codec import encode
 from core.component import Decision
@@ -33,6 +34,8 @@ from core.nouns.limits import AHEAD_SHOWN_MAX, HOLDERS_SHOWN_MAX, LISTED_BYTES_M
 from core.nouns.placement import gpu_milli_of, runs_of
 from core.nouns.reasons import Reason, sentence
 from core.nouns.workload import Phase
+from core.ranking.scan import Ranked, Standing
+from core.rules.standing import level_asked, narrowed
 
 Waiting = tuple[Reason, dict[RegionName, str]]
 """Why a pending workload waits, and the reason of each region that refuses it."""
@@ -55,7 +58,7 @@ class UserAnswers:
         row = state.image.workloads.rows.get(message.workload)
         if row is None:
             return refused(Reason.UNKNOWN_WORKLOAD)
-        reason = self._reason(state, row)
+        reason = self._reason(state, message.workload, row, envelope.at)
         shown = WorkloadShown(
             workload=message.workload,
             name=row.spec.name,
@@ -67,6 +70,7 @@ class UserAnswers:
             hold_revision=row.hold_revision,
             is_held=row.is_held,
             spec_revision=row.spec_revision,
+            priority_revision=row.priority_revision,
             spec=row.spec if message.wants_spec else None,
             up_for=_span(row.started_at, envelope.at) if row.phase == Phase.RUNNING else -1,
         )
@@ -117,7 +121,7 @@ class UserAnswers:
     ) -> ListedWorkload:
         """`known` remembers within one answer what holds for every pending workload of a shape."""
         spec = row.spec
-        reason, refusals = self._why(state, row, known)
+        reason, refusals = self._why(state, workload, row, known, now)
         attempt = _attempt(state, workload, row)
         until = row.ended_at or now
         up_at = row.started_at if row.phase != Phase.PENDING else 0
@@ -125,7 +129,7 @@ class UserAnswers:
             workload=workload,
             name=spec.name,
             tenant=spec.tenant,
-            priority=spec.priority,
+            priority=row.level if row.is_standing else level_asked(spec, state.image.tenants),
             kind=spec.kind,
             phase=row.phase,
             epoch=row.epoch,
@@ -143,12 +147,19 @@ class UserAnswers:
 
     # Reasons.
 
-    def _reason(self, state: QueueState, row: WorkloadRow) -> Reason | None:
+    def _reason(
+        self, state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant
+    ) -> Reason | None:
         """Why it does not run, if it does not."""
-        return self._why(state, row, {})[0]
+        return self._why(state, workload, row, {}, now)[0]
 
     def _why(
-        self, state: QueueState, row: WorkloadRow, known: dict[str, Waiting]
+        self,
+        state: QueueState,
+        workload: WorkloadId,
+        row: WorkloadRow,
+        known: dict[str, Waiting],
+        now: Instant,
     ) -> tuple[Reason | None, dict[RegionName, str]]:
         if row.is_standing:
             is_unreachable = row.phase == Phase.AWARDED and state.silent.get(row.region, True)
@@ -157,10 +168,22 @@ class UserAnswers:
             return None, {}
         if row.is_held:
             return Reason.HELD, {}
-        shape = row.shape
-        if shape not in known:
-            known[shape] = self._waiting(state, row, shape)
-        return known[shape]
+        if workload not in state.order:
+            return Reason.WAITING_TURN, {}  # It is to be cancelled.
+        one, asked = asked_now(state, workload, now)
+        if asked.shape not in known:
+            known[asked.shape] = self._waiting(state, row, asked.shape)
+        reason, refusals = known[asked.shape]
+        return self._against_quota(state, one) or reason, refusals
+
+    def _against_quota(self, state: QueueState, one: Ranked) -> Reason | None:
+        """What its tenant's quota has against its start."""
+        if one.standing is Standing.OVER:
+            return None if may_be_lent(state, one.work) else Reason.OVER_QUOTA
+        if one.standing is Standing.WITHIN:
+            return None
+        is_spent = one.work.uses_gpus and state.order.tenant(one.work.tenant).is_spent
+        return Reason.BUDGET_SPENT if is_spent else Reason.BORROWED_ALL
 
     def _waiting(self, state: QueueState, row: WorkloadRow, shape: str) -> Waiting:
         """Equal for all pending workloads of a shape: it names their regions and all that they need."""
@@ -201,9 +224,12 @@ class UserAnswers:
         row = state.image.workloads.rows.get(workload)
         if row is None:
             return refused(Reason.UNKNOWN_WORKLOAD)
-        reason = self._reason(state, row)
-        shape = row.shape
+        reason = self._reason(state, workload, row, envelope.at)
         is_ordered = workload in state.order
+        one, shape, jobs = None, row.shape, row.spec.jobs
+        if is_ordered:
+            one, asked = asked_now(state, workload, envelope.at)
+            shape, jobs = asked.shape, narrowed(jobs, asked.types)
         explained = WorkloadExplained(
             workload=workload,
             name=row.spec.name,
@@ -217,9 +243,15 @@ class UserAnswers:
             is_cancel_requested=row.is_cancel_requested,
             shape=shape,
             rank=state.order.rank(workload) if is_ordered else -1,
-            ahead=tuple(state.order.ahead_of(workload, AHEAD_SHOWN_MAX)) if is_ordered else (),
+            ahead=_ahead(state, workload) if is_ordered else (),
             asking=self._asking(state, workload, shape) if is_ordered else (),
             regions=self._outlooks(state, workload, row, shape) if row.phase == Phase.PENDING else (),
+            tenant=row.spec.tenant,
+            standing=one.standing.name.lower() if one is not None else "",
+            level=one.level if one is not None else row.level,
+            credit=one.credit if one is not None else 0,
+            pass_number=pass_of(state, envelope.at),
+            is_held_to=tuple(job.type_text for job in jobs) if jobs != row.spec.jobs else (),
         )
         return answered(explained)
 
@@ -277,6 +309,10 @@ class UserAnswers:
         )
 
 
+def _ahead(state: QueueState, workload: WorkloadId) -> tuple[WorkloadId, ...]:
+    return tuple(one.work.workload for one in state.order.ahead_of(workload, AHEAD_SHOWN_MAX))
+
+
 def _span(start: int, end: int) -> Nanoseconds:
     return Nanoseconds(max(0, end - start))
 
@@ -305,6 +341,6 @@ def _holders(state: QueueState, image: RegionImage) -> tuple[Holder, ...]:
     for workload, epochs in image.attempts.rows.items():
         row = state.image.workloads.rows.get(workload)
         if row is not None and any(attempt.phase.is_live for attempt in epochs.values()):
-            found.append(Holder(workload, row.spec.priority, gpu_milli_of(row.spec.jobs)))
+            found.append(Holder(workload, row.level, gpu_milli_of(row.spec.jobs)))
     found.sort(key=lambda holder: (-holder.gpu_milli, holder.workload))
     return tuple(found[:HOLDERS_SHOWN_MAX])

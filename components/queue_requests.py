@@ -14,6 +14,7 @@ from components.queue_state import AuctionClosed, QueueState
 from core.component import Decision
 from core.events.queue import (
     CancelRequested,
+    PrioritySet,
     RequeueRequested,
     WorkloadCancelled,
     WorkloadChanged,
@@ -31,14 +32,17 @@ from core.messages.queue import (
     HoldWorkload,
     ReleaseWorkload,
     RequeueWorkload,
+    SetPriority,
     Submitted,
     SubmitWorkload,
 )
-from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.limits import TENANTS_SHOWN_MAX
 from core.nouns.reasons import Reason
 from core.nouns.workload import Phase, WorkloadSpec
 from core.rules.never_fits import reasons_never
-from core.rules.submission import could_fit, problems_of, problems_of_change
+from core.rules.standing import settings_of
+from core.rules.submission import could_fit, problems_of, problems_of_change, problems_of_priority
 
 
 class UserRequests:
@@ -53,6 +57,7 @@ class UserRequests:
             ReleaseWorkload: self._release,
             RequeueWorkload: self._requeue,
             ChangeWorkload: self._change,
+            SetPriority: self._set_priority,
             **UserAnswers(regions).deciders,
         }
 
@@ -67,7 +72,7 @@ class UserRequests:
         problems = problems_of(message.spec)
         if problems:
             return refused(Reason.INVALID, problems)
-        refusal = self._never(state, message.spec)
+        refusal = _against_tenant(state, message.spec) or self._never(state, message.spec)
         if refusal is not None:
             return refused(*refusal)
         number = workloads.submitted + 1
@@ -154,6 +159,28 @@ class UserRequests:
             return refused(Reason.INVALID, (f"epoch: it is {row.epoch} now",))
         return Decision((RequeueRequested(message.workload, row.epoch),), (Acknowledged(message.workload),))
 
+    def _set_priority(self, state: QueueState, envelope: Envelope) -> Decision:
+        """A repeat finds what it asked for. An auction that is open goes on: what it wins is placed at the level it was held at."""
+        message = envelope.message
+        assert isinstance(message, SetPriority)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        if row.phase.is_terminal:
+            return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
+        revision, problems = row.priority_revision, problems_of_priority(message.priority)
+        if row.spec.priority == message.priority and message.revision in (revision, revision - 1):
+            return answered(Acknowledged(message.workload, revision))
+        if problems:
+            return refused(Reason.INVALID, tuple(problems))
+        above = _above_level(state, row.spec.tenant, message.priority)
+        if above:
+            return refused(Reason.ABOVE_LEVEL, tuple(above))
+        if message.revision != revision:
+            return refused(Reason.SUPERSEDED, (f"revision: it is {revision} now",))
+        event = PrioritySet(message.workload, revision + 1, message.priority)
+        return answered(Acknowledged(message.workload, revision + 1), event)
+
     def _change(self, state: QueueState, envelope: Envelope) -> Decision:
         """A repeat finds what it asked for; what was made from jobs that have changed since is refused."""
         message = envelope.message
@@ -177,3 +204,23 @@ class UserRequests:
         changed = WorkloadChanged(message.workload, revision + 1, message.jobs)
         answer = Acknowledged(message.workload, revision + 1)
         return self._stop_auction(state, message.workload, (changed,), answer)
+
+
+def _above_level(state: QueueState, tenant: TenantName, priority: int | None) -> list[str]:
+    level = settings_of(state.image.tenants, tenant).level
+    if priority is None or priority <= level:
+        return []
+    return [f"priority: {priority} is above {level}, the level of {tenant}"]
+
+
+def _against_tenant(state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
+    """Once operators have made tenants, work is one of theirs', and of no higher level than theirs."""
+    tenants = state.image.tenants
+    if not tenants.rows:
+        return None
+    if spec.tenant not in tenants.rows:
+        names = ", ".join(sorted(tenants.rows)[:TENANTS_SHOWN_MAX])
+        more = "" if len(tenants.rows) <= TENANTS_SHOWN_MAX else ", ..."
+        return Reason.UNKNOWN_TENANT, (f"tenant: there is no {spec.tenant}; there are {names}{more}",)
+    above = _above_level(state, spec.tenant, spec.priority)
+    return (Reason.ABOVE_LEVEL, tuple(above)) if above else None

@@ -2,7 +2,10 @@
 what; and the notes that change it.
 """
 
+from collections import Counter
+
 from components.auctions import Auction, AuctionHouse
+from components.tenant_book import TenantBook
 from core.agenda import Agenda
 from core.fact import Note
 from core.images import GlobalImage, RegionImage
@@ -10,10 +13,11 @@ from core.messages.queue import (
     Abstention,
     Bid,
 )
-from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant
+from core.nouns.ranking import CreditSettings
 from core.nouns.workload import WorkloadSpec
-from core.pending import PendingOrder
+from core.ranking.incremental import RankedQueue
 from core.rules.submission import could_fit
 
 
@@ -68,6 +72,18 @@ class RegionSilent(Note, frozen=True):
     is_silent: bool
 
 
+class BudgetTurned(Note, frozen=True):
+    """A tenant's budget is used up, or its next period has begun."""
+
+    tenant: TenantName
+
+
+class StoodAnew(Note, frozen=True):
+    """Whether awards of these tenants must stand otherwise was looked at."""
+
+    tenants: tuple[TenantName, ...]
+
+
 class Swept(Note, frozen=True):
     """Ended workloads were looked through; those that a region still remembers are looked at again later."""
 
@@ -83,8 +99,22 @@ class QueueState:
         self.regions: dict[RegionName, RegionImage | None] = dict.fromkeys(regions)
         """None until the region's log is known."""
         self.silent: dict[RegionName, bool] = {}
-        self.order = PendingOrder()
+        self.order = RankedQueue(CreditSettings(), at)
+        self.ranked_at = Instant(-1)
+        """Of the pass whose uses the order has: filled by `bring_up`."""
+        self.shapes: Counter[str] = Counter()
+        """How many in the order have each."""
+        self.book = TenantBook()
+        self.fleet: tuple[str, ...] = ()
+        """The GPU types that there are."""
+        self.restand: dict[TenantName, bool] = {}
+        """Tenants whose awards are to be looked at; True: at each, whatever has changed."""
+        self.recharge: dict[WorkloadId, None] = {}
+        """Awards that may hold something else than they are charged for."""
+        self.budgets_due: Agenda[TenantName] = Agenda()
         self.house = AuctionHouse()
+        self.standings_at: Instant | None = None
+        """Set when awards may have to stand otherwise."""
         self.open_at: Instant | None = at
         """Set when an auction might be opened that could not before."""
         self.awarded_at: dict[WorkloadId, Instant] = {}

@@ -3,7 +3,7 @@
     region's log shows        the queue
     nothing                   says the award again; past its span, or when it is to be cancelled, asks for it back
     promised or granted       waits; says stop when it is to be cancelled or requeued; says what its user changed since
-    started                   records WorkloadBound
+    started                   records WorkloadBound; says the level that it has since
     declined                  records AwardReturned: the workload is pending again
     ended                     records AttemptClosed: pending again, or terminal
 
@@ -17,14 +17,15 @@ from core.fact import Event
 from core.images.queue import WorkloadRow
 from core.images.region import AttemptPhase, AttemptRow
 from core.messages.base import Message
-from core.messages.broker import ExecuteAward, StopAttempt, WithdrawAward
+from core.messages.broker import ExecuteAward, RankAttempt, StopAttempt, WithdrawAward
 from core.messages.control import ChangeAttempt
 from core.messages.queue import Bid
 from core.nouns.ids import AgentName, WorkloadId
-from core.nouns.instant import Instant, after
+from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN
 from core.nouns.placement import View
-from core.nouns.workload import EndCause, Kind, Phase
+from core.nouns.workload import NEVER, EndCause, Kind, Phase
+from core.rules.standing import narrowed
 
 
 class Step(Struct, frozen=True):
@@ -42,14 +43,19 @@ def settle(
     bid: Bid | None,
     awarded_at: Instant,
     now: Instant,
+    run_min: Nanoseconds = NEVER,
 ) -> Step:
-    """One workload's next step. `attempt` is what the awarded region's log shows of the newest epoch."""
+    """One workload's next step.
+
+    attempt   what the awarded region's log shows of the newest epoch
+    run_min   how long its tenant's work runs at least before it may be a victim
+    """
     if not row.is_standing:
         if row.phase == Phase.PENDING and row.is_cancel_requested:
             return Step(events=(WorkloadCancelled(workload),))
         return Step()
     if attempt is None:
-        return _unheard(workload, row, bid, awarded_at, now)
+        return _unheard(workload, row, bid, awarded_at, now, run_min)
     if attempt.phase == AttemptPhase.DECLINED:
         returned = AwardReturned(workload, row.epoch, attempt.reason, row.region, attempt.sequence)
         return Step(events=(returned,))
@@ -58,6 +64,8 @@ def settle(
     step = _unwanted(workload, row, attempt, now)
     if not step.messages:
         step = _outdated(workload, row, attempt, now)
+    if not step.messages:
+        step = _ranked(workload, row, attempt, now)
     if attempt.phase == AttemptPhase.STARTED and row.phase == Phase.AWARDED:
         bound = WorkloadBound(workload, row.epoch, row.region, attempt.sequence)
         return Step((bound,), step.messages, step.again_at)
@@ -65,29 +73,34 @@ def settle(
 
 
 def _unheard(
-    workload: WorkloadId, row: WorkloadRow, bid: Bid | None, awarded_at: Instant, now: Instant
+    workload: WorkloadId,
+    row: WorkloadRow,
+    bid: Bid | None,
+    awarded_at: Instant,
+    now: Instant,
+    run_min: Nanoseconds,
 ) -> Step:
     """The region's log shows neither a grant nor a decline."""
     again = after(now, AWARD_SAY_AGAIN)
     is_unwanted = row.is_cancel_requested or row.requeued_epoch == row.epoch
     if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:
         return Step((), (_withdraw(workload, row, is_overdue=not is_unwanted),), again)
-    return Step((), (_award(workload, row, bid),), again)
+    return Step((), (_award(workload, row, bid, run_min),), again)
 
 
 def _withdraw(workload: WorkloadId, row: WorkloadRow, *, is_overdue: bool) -> WithdrawAward:
     return WithdrawAward(row.region, workload, row.epoch, row.award_sequence, is_overdue)
 
 
-def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None) -> ExecuteAward:
+def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None, run_min: Nanoseconds) -> ExecuteAward:
     return ExecuteAward(
         region=row.region,
         workload=workload,
         epoch=row.epoch,
         award_sequence=row.award_sequence,
-        priority=row.spec.priority,
+        priority=row.level,
         kind=row.spec.kind,
-        jobs=row.spec.jobs,
+        jobs=narrowed(row.spec.jobs, row.types),
         agent=bid.agent if bid else AgentName(""),
         spreads=bid.spreads if bid else (),
         victims=bid.victims if bid else (),
@@ -102,6 +115,8 @@ def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None) -> ExecuteAw
         failures_max=row.spec.retry.task_failed,
         is_healing=row.is_healing,
         is_incremental=row.spec.is_incremental,
+        standing_revision=row.level_revision,
+        run_min=run_min,
     )
 
 
@@ -122,8 +137,18 @@ def _outdated(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: 
     is_stopping = not attempt.phase.is_live or attempt.stop_cause
     if is_stopping or attempt.spec_revision >= row.spec_revision:
         return Step()
-    change = ChangeAttempt(row.region, workload, row.epoch, row.spec_revision, row.spec.jobs)
+    change = ChangeAttempt(
+        row.region, workload, row.epoch, row.spec_revision, narrowed(row.spec.jobs, row.types)
+    )
     return Step((), (change,), after(now, AWARD_SAY_AGAIN))
+
+
+def _ranked(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
+    """It stands otherwise to its tenant's quota than its region knows."""
+    if not attempt.phase.is_live or attempt.stop_cause or attempt.standing_revision >= row.level_revision:
+        return Step()
+    rank = RankAttempt(row.region, workload, row.epoch, row.level_revision, row.level)
+    return Step((), (rank,), after(now, AWARD_SAY_AGAIN))
 
 
 def closed(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow) -> AttemptClosed:

@@ -3,23 +3,28 @@
 from collections.abc import Callable
 
 from components.answering import answered, refused
+from components.queue_order import bring_up
 from components.queue_state import QueueState
 from core.codec import encode
 from core.component import Decision
-from core.events.tenants import BudgetSet, EntitlementSet, TenantSet
+from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
 from core.images import RegionImage
 from core.images.tenants import TenantRow
 from core.messages.base import Envelope, Message
 from core.messages.tenants import (
     ListedTenant,
     ListTenants,
+    RankingAnswered,
     SetBudget,
     SetEntitlement,
+    SetRanking,
     SetTenant,
+    ShowRanking,
     TenantAnswered,
     TenantsListed,
 )
 from core.nouns.ids import TenantName
+from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import (
     ENTITLEMENTS_MAX,
     LISTED_BYTES_MAX,
@@ -28,6 +33,9 @@ from core.nouns.limits import (
     TENANTS_MAX,
 )
 from core.nouns.reasons import Reason
+from core.nouns.tenant import TypeUse
+from core.nouns.workload import NEVER
+from core.ranking.scan import TenantState
 from core.rules.tenancy import (
     gpus_by_type,
     held_by_tenant,
@@ -35,11 +43,19 @@ from core.rules.tenancy import (
     problems_of_budget,
     problems_of_entitlement,
     problems_of_name,
+    problems_of_ranking,
     problems_of_settings,
     uses_by_tenant,
 )
 
-HEARD_OF_TENANTS: tuple[type[Message], ...] = (SetTenant, SetEntitlement, SetBudget, ListTenants)
+HEARD_OF_TENANTS: tuple[type[Message], ...] = (
+    SetTenant,
+    SetEntitlement,
+    SetBudget,
+    ListTenants,
+    SetRanking,
+    ShowRanking,
+)
 
 
 class TenantRecords:
@@ -51,6 +67,8 @@ class TenantRecords:
             SetEntitlement: self._set_entitlement,
             SetBudget: self._set_budget,
             ListTenants: self._list,
+            SetRanking: self._set_ranking,
+            ShowRanking: self._show_ranking,
         }
 
     def _set(self, state: QueueState, envelope: Envelope) -> Decision:
@@ -114,6 +132,26 @@ class TenantRecords:
         event = BudgetSet(message.tenant, row.revision + 1, message.budget, message.by)
         return _recorded(message, row.revision, event)
 
+    def _set_ranking(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, SetRanking)
+        tenants = state.image.tenants
+        revision = tenants.ranking_revision
+        if message.settings == tenants.ranking and message.revision in (revision, revision - 1):
+            return answered(RankingAnswered(tenants.ranking, revision))
+        problems = [*problems_of_ranking(message.settings), *_problems_of_requester(message.by)]
+        if problems:
+            return refused(Reason.INVALID, tuple(problems))
+        if message.revision != revision:
+            return refused(Reason.SUPERSEDED, (f"revision: it is {revision} now",))
+        event = RankingSet(revision + 1, message.settings, message.by)
+        return answered(RankingAnswered(message.settings, revision + 1), event)
+
+    def _show_ranking(self, state: QueueState, envelope: Envelope) -> Decision:
+        assert isinstance(envelope.message, ShowRanking)
+        tenants = state.image.tenants
+        return answered(RankingAnswered(tenants.ranking, tenants.ranking_revision))
+
     def _list(self, state: QueueState, envelope: Envelope) -> Decision:
         """A page of it. What is held is counted anew for each: a walk over all that runs."""
         message = envelope.message
@@ -127,13 +165,43 @@ class TenantRecords:
         for name in uses:
             if name <= message.after:
                 continue
-            row = tenants.rows.get(name) or TenantRow()
-            line = ListedTenant(name, row.settings, row.revision, row.budget, uses[name])
+            line = self._line(state, name, uses[name], envelope.at)
             bytes_left -= len(encode(line))
             if listed and (len(listed) == count_max or bytes_left < 0):
                 return answered(TenantsListed(tuple(listed), listed[-1].tenant))
             listed.append(line)
         return answered(TenantsListed(tuple(listed), TenantName("")))
+
+    def _line(
+        self, state: QueueState, name: TenantName, uses: dict[str, TypeUse], now: Instant
+    ) -> ListedTenant:
+        bring_up(state, now)
+        row = state.image.tenants.rows.get(name) or TenantRow()
+        usage = state.image.usage.rows.get(name)
+        is_counted = row.budget is not None and usage is not None
+        everybody = state.order.tenants()
+        mine = everybody.get(name, TenantState())
+        return ListedTenant(
+            name,
+            row.settings,
+            row.revision,
+            row.budget,
+            uses,
+            used_gpu_milli=usage.used_at(now) if usage is not None and is_counted else 0,
+            period_left=(
+                Nanoseconds(usage.began_at(now) + usage.period - now)
+                if usage is not None and is_counted
+                else NEVER
+            ),
+            share_permille=_permille(mine.use, sum(one.use for one in everybody.values())),
+            share_entitled_permille=_permille(
+                sum(mine.entitled.values()), sum(sum(one.entitled.values()) for one in everybody.values())
+            ),
+        )
+
+
+def _permille(part: int, whole: int) -> int:
+    return 1_000 * part // whole if whole else 0
 
 
 def _known(state: QueueState) -> list[RegionImage]:

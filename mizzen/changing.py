@@ -83,8 +83,12 @@ def with_tasks(spec: WorkloadSpec, tasks: int, job: str) -> Jobs:
 
 
 def staying(spec: WorkloadSpec, given: WorkloadSpec) -> list[str]:
-    """What a job file says otherwise than the workload, and no change can bring about."""
-    return [name for name in STAY if getattr(spec, name) != getattr(given, name)]
+    """What a job file says otherwise than the workload, and no change can bring about. It need not say a priority."""
+    return [
+        name
+        for name in STAY
+        if getattr(spec, name) != getattr(given, name) and (name != "priority" or given.priority is not None)
+    ]
 
 
 # For people.

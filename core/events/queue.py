@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from core.fact import Event
-from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.workload import EndCause, JobSpec, Phase, WorkloadSpec
 
 
@@ -88,6 +88,14 @@ class WorkloadAwarded(Event, frozen=True, tag="workload-awarded"):
     bids: tuple[RankedBid, ...]
     resume_epoch: int = 0
     resume_step: int = 0
+    tenant: TenantName = TenantName("")
+    """Whose it is: who is charged."""
+    level: int | None = None
+    """At which it is placed, `OVER_LEVEL` over quota; None: what its user asked for, as earlier builds had it."""
+    charge: dict[str, int] = {}
+    """GPU milli by type that it will hold."""
+    types: tuple[tuple[str, ...], ...] = ()
+    """For each job the GPU types to which its tenant's quota holds it; none: those that it names."""
 
 
 class AwardReturned(Event, frozen=True, tag="award-returned"):
@@ -128,6 +136,32 @@ class AttemptClosed(Event, frozen=True, tag="attempt-closed"):
     saved_step: int = 0
 
 
+class StandingChanged(Event, frozen=True, tag="standing-changed"):
+    """What a standing award may hold on to is other than it was: its tenant's quota, its level, or what it holds has changed."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    revision: int
+    """Grows with each of these of a workload, whatever the epoch."""
+    tenant: TenantName
+    level: int
+    """`OVER_LEVEL` over quota."""
+    charge: dict[str, int]
+    """GPU milli by type that it holds."""
+
+
+class PrioritySet(Event, frozen=True, tag="priority-set"):
+    """Its user wants it at another level."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    revision: int
+    """Of the workload's priority: it grows with each of these."""
+    priority: int | None
+    """None: its tenant's level."""
+
+
 class WorkloadCancelled(Event, frozen=True, tag="workload-cancelled"):
     """A workload that nothing stood for was cancelled: terminal."""
 
@@ -153,6 +187,8 @@ EVENTS: tuple[type[Event], ...] = (
     AwardReturned,
     WorkloadBound,
     AttemptClosed,
+    StandingChanged,
+    PrioritySet,
     WorkloadCancelled,
     WorkloadsForgotten,
 )

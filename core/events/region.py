@@ -114,6 +114,17 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
     """Where tasks failed first, if they did."""
 
 
+class AttemptRanked(Event, frozen=True, tag="attempt-ranked"):
+    """A live attempt has another level from now on: who may push it out, and whom it could."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    revision: int
+    """Of its standing, as the queue counts."""
+    level: int
+
+
 class AttemptsForgotten(Event, frozen=True, tag="attempts-forgotten"):
     """Ended and declined attempts, which the queue's log shows superseded, left the image."""
 
@@ -133,5 +144,6 @@ EVENTS: tuple[type[Event], ...] = (
     CheckpointCommitted,
     StopOrdered,
     AttemptEnded,
+    AttemptRanked,
     AttemptsForgotten,
 )

@@ -2,6 +2,7 @@
 
 from core.fact import Event
 from core.nouns.ids import TenantName
+from core.nouns.ranking import RankingSettings
 from core.nouns.tenant import NO_ENTITLEMENT, Budget, Entitlement, TenantSettings
 
 
@@ -40,4 +41,12 @@ class BudgetSet(Event, frozen=True, tag="budget-set"):
     by: str = ""
 
 
-EVENTS: tuple[type[Event], ...] = (TenantSet, EntitlementSet, BudgetSet)
+class RankingSet(Event, frozen=True, tag="ranking-set"):
+    """An operator set by which rules the queue ranks."""
+
+    revision: int
+    settings: RankingSettings
+    by: str = ""
+
+
+EVENTS: tuple[type[Event], ...] = (TenantSet, EntitlementSet, BudgetSet, RankingSet)

@@ -8,8 +8,10 @@ from core.events.queue import (
     AttemptClosed,
     AwardReturned,
     CancelRequested,
+    PrioritySet,
     RegionAdded,
     RequeueRequested,
+    StandingChanged,
     WorkloadAwarded,
     WorkloadBound,
     WorkloadCancelled,
@@ -23,6 +25,7 @@ from core.fact import Fact
 from core.images.base import Image, Section
 from core.images.demand import Demand
 from core.images.tenants import Tenants
+from core.images.usage import Usage
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
 
@@ -60,6 +63,17 @@ class WorkloadRow(Struct):
     last_reason: str = ""
     spec_revision: int = 0
     """Grows whenever its user changes it."""
+    level: int = 0
+    """Of the newest award, `OVER_LEVEL` over quota."""
+    charge: dict[str, int] = field(default_factory=dict)
+    """GPU milli by type that the standing award holds, as last recorded."""
+    types: tuple[tuple[str, ...], ...] = ()
+    """To which the newest award holds its jobs."""
+    standing_revision: int = 0
+    """Grows whenever its level or its charge changes while an award stands."""
+    level_revision: int = 0
+    """The same, of the newest with another level: what its region is told."""
+    priority_revision: int = 0
 
     @property
     def is_healing(self) -> bool:
@@ -91,6 +105,8 @@ class Workloads(Section):
         AwardReturned: "_award_returned",
         WorkloadBound: "_bound",
         AttemptClosed: "_attempt_closed",
+        StandingChanged: "_standing_changed",
+        PrioritySet: "_priority_set",
         WorkloadCancelled: "_cancelled",
         WorkloadsForgotten: "_forgotten",
     }
@@ -148,6 +164,8 @@ class Workloads(Section):
         row.region = event.region
         row.award_sequence = fact.sequence
         row.awarded_at, row.started_at = fact.at, 0
+        row.level = event.level if event.level is not None else row.spec.priority or 0
+        row.charge, row.types = dict(event.charge), event.types
 
     def _award_returned(self, fact: Fact) -> None:
         event = fact.event
@@ -177,6 +195,21 @@ class Workloads(Section):
         row.starts_failed += event.cause == EndCause.START_FAILED
         if event.phase.is_terminal:
             row.ended_at = fact.at
+
+    def _standing_changed(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, StandingChanged)
+        row = self.rows[event.workload]
+        if row.level != event.level:
+            row.level_revision = event.revision
+        row.level, row.charge, row.standing_revision = event.level, dict(event.charge), event.revision
+
+    def _priority_set(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, PrioritySet)
+        row = self.rows[event.workload]
+        row.spec = replace(row.spec, priority=event.priority)
+        row.priority_revision = event.revision
 
     def _cancelled(self, fact: Fact) -> None:
         event = fact.event
@@ -325,6 +358,8 @@ class GlobalImage(Image):
     """Which tasks were asked for, by what they need."""
     tenants: Tenants
     """What operators set of tenants."""
+    usage: Usage
+    """What tenants have used."""
 
 
 def key_of(submitter: str, key: str) -> str:

@@ -9,6 +9,7 @@ from core.events.control import AttemptChanged, ClaimRevised
 from core.events.log import LogOpened
 from core.events.region import (
     AttemptEnded,
+    AttemptRanked,
     AttemptsForgotten,
     AwardDeclined,
     CheckpointCommitted,
@@ -63,6 +64,8 @@ class AttemptRow(Struct):
     """By job, where its tasks are, until it has ended."""
     spec_revision: int = 0
     """Of the workload's spec, as the region knows it."""
+    standing_revision: int = 0
+    """Of its standing, the same."""
 
 
 class Attempts(Section):
@@ -78,6 +81,7 @@ class Attempts(Section):
         CheckpointCommitted: "_checkpoint",
         StopOrdered: "_stop",
         AttemptEnded: "_ended",
+        AttemptRanked: "_ranked",
         AttemptsForgotten: "_forgotten",
         LogOpened: "_opened",
     }
@@ -118,6 +122,7 @@ class Attempts(Section):
             resume_step=claim.resume_step,
             spreads=claim.spreads,
             spec_revision=claim.spec_revision,
+            standing_revision=claim.standing_revision,
         )
         self.global_sequence = max(self.global_sequence, claim.award_sequence)
 
@@ -173,6 +178,13 @@ class Attempts(Section):
         row.exit_code = event.exit_code
         row.sequence = fact.sequence
         row.spreads = ()
+
+    def _ranked(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AttemptRanked)
+        row = self.rows[event.workload][event.epoch]
+        row.standing_revision = event.revision
+        row.sequence = fact.sequence
 
     def _forgotten(self, fact: Fact) -> None:
         event = fact.event

@@ -2,10 +2,11 @@
 
 from msgspec import Struct, field
 
-from core.events.tenants import BudgetSet, EntitlementSet, TenantSet
+from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
 from core.fact import Fact
 from core.images.base import Section
 from core.nouns.ids import TenantName
+from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
 from core.nouns.tenant import NO_ENTITLEMENT, Budget, Entitlement, TenantSettings
 
 
@@ -27,9 +28,16 @@ class TenantRow(Struct):
 class Tenants(Section):
     """Every tenant that an operator made; others may have work too, and nothing is guaranteed to them."""
 
-    FOLDS = {TenantSet: "_set", EntitlementSet: "_entitlement_set", BudgetSet: "_budget_set"}
+    FOLDS = {
+        TenantSet: "_set",
+        EntitlementSet: "_entitlement_set",
+        BudgetSet: "_budget_set",
+        RankingSet: "_ranking_set",
+    }
 
     rows: dict[TenantName, TenantRow] = field(default_factory=dict)
+    ranking: RankingSettings = DEFAULT_RANKING
+    ranking_revision: int = 0
 
     def revision_of(self, tenant: TenantName) -> int:
         """Of what is set of it; 0: nothing is."""
@@ -54,3 +62,8 @@ class Tenants(Section):
         assert isinstance(event, BudgetSet)
         row = self.rows[event.tenant]
         row.budget, row.revision = event.budget, event.revision
+
+    def _ranking_set(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, RankingSet)
+        self.ranking, self.ranking_revision = event.settings, event.revision

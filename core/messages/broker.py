@@ -50,6 +50,10 @@ class ExecuteAward(Message, frozen=True, tag="execute-award"):
     """As in `SolicitBid`."""
     is_incremental: bool = False
     """Whether some of its tasks may be placed without the others."""
+    standing_revision: int = 0
+    """Of its standing to its tenant's quota, that `priority` is from."""
+    run_min: int = 0
+    """Nanoseconds that it runs at least before it may be a victim."""
 
 
 class WithdrawAward(Message, frozen=True, tag="withdraw-award"):
@@ -63,6 +67,16 @@ class WithdrawAward(Message, frozen=True, tag="withdraw-award"):
     """Only because nothing was heard of it: a promise that stands by now, with a deadline of its own, is left alone."""
 
 
+class RankAttempt(Message, frozen=True, tag="rank-attempt"):
+    """To the region's store: the queue's log shows that a live attempt has another level. Said again until its log shows it."""
+
+    region: RegionName
+    workload: WorkloadId
+    epoch: int
+    revision: int
+    level: int
+
+
 class StopAttempt(Message, frozen=True, tag="stop-attempt"):
     """End a granted attempt. Said again until the region's log shows the order."""
 
@@ -72,4 +86,4 @@ class StopAttempt(Message, frozen=True, tag="stop-attempt"):
     cause: EndCause
 
 
-MESSAGES: tuple[type[Message], ...] = (SolicitBid, ExecuteAward, WithdrawAward, StopAttempt)
+MESSAGES: tuple[type[Message], ...] = (SolicitBid, ExecuteAward, WithdrawAward, RankAttempt, StopAttempt)

@@ -57,6 +57,16 @@ class ChangeWorkload(Message, frozen=True, tag="change-workload", forbid_unknown
     jobs: tuple[JobSpec, ...]
 
 
+class SetPriority(Message, frozen=True, tag="set-priority", forbid_unknown_fields=True):
+    """It asks for this level from now on, never above its tenant's. What runs goes on, and may be pushed out by other work."""
+
+    workload: WorkloadId
+    revision: int
+    """Of its priority, as the user saw it; another one is refused as superseded."""
+    priority: int | None
+    """None: its tenant's level."""
+
+
 class ShowWorkload(Message, frozen=True, tag="show-workload", forbid_unknown_fields=True):
     """Tell where a workload is in its life."""
 
@@ -139,6 +149,8 @@ class WorkloadShown(Answer, frozen=True, tag="workload-shown"):
     """What a change of it must name."""
     spec: WorkloadSpec | None = None
     """As it is now, if that was wanted."""
+    priority_revision: int = 0
+    """What a change of its priority must name."""
     up_for: int = -1
     """Nanoseconds since the tasks of its newest attempt were all up; -1: they are not, or not known to be."""
 
@@ -252,6 +264,17 @@ class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
     """Those ahead of it, or of its shape, whose auctions are open now: it is their turn."""
     regions: tuple[RegionOutlook, ...] = ()
     """Every region of the fleet, while it is pending."""
+    tenant: str = ""
+    standing: str = ""
+    """To its tenant's quota, while it waits in the order: `within`, `over` or `held`."""
+    level: int = 0
+    """At which it stands in the order, or is placed; -1: over quota."""
+    credit: int = 0
+    """By which it is ahead of others of its level and standing: nanoseconds of waiting, by the default settings."""
+    pass_number: int = 0
+    """Of the newest pass, in which everybody's use was brought up to date."""
+    is_held_to: tuple[str, ...] = ()
+    """By job, the GPU types on which its tenant's quota has room for it, if these are not all that will do."""
 
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -261,6 +284,7 @@ MESSAGES: tuple[type[Message], ...] = (
     ReleaseWorkload,
     RequeueWorkload,
     ChangeWorkload,
+    SetPriority,
     ShowWorkload,
     ListWorkloads,
     ExplainWorkload,

@@ -4,7 +4,9 @@ from msgspec import Struct
 
 from core.messages.base import Answer, Message
 from core.nouns.ids import TenantName
+from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
+from core.nouns.ranking import RankingSettings
 from core.nouns.tenant import Budget, Entitlement, TenantSettings, TypeUse
 
 
@@ -40,6 +42,25 @@ class SetBudget(Message, frozen=True, tag="set-budget", forbid_unknown_fields=Tr
     by: str = ""
 
 
+class SetRanking(Message, frozen=True, tag="set-ranking", forbid_unknown_fields=True):
+    """Rank by these rules from now on."""
+
+    settings: RankingSettings
+    revision: int
+    by: str = ""
+
+
+class RankingAnswered(Answer, frozen=True, tag="ranking-answered"):
+    """It is so, under this revision."""
+
+    settings: RankingSettings
+    revision: int
+
+
+class ShowRanking(Message, frozen=True, tag="show-ranking", forbid_unknown_fields=True):
+    """Tell by which rules the queue ranks."""
+
+
 class TenantAnswered(Answer, frozen=True, tag="tenant-answered"):
     """It is so, under this revision of the tenant."""
 
@@ -65,6 +86,14 @@ class ListedTenant(Struct, frozen=True):
     budget: Budget | None
     uses: dict[str, TypeUse]
     """By GPU type, ascending: those to which it is entitled, and those that it holds."""
+    used_gpu_milli: int = 0
+    """Of its budget, in this period, in GPU milli nanoseconds; without a budget, 0."""
+    period_left: Nanoseconds = Nanoseconds(0)
+    """Until the next begins; without a budget, 0."""
+    share_permille: int = 0
+    """Of all use of late, what it used."""
+    share_entitled_permille: int = 0
+    """Of all that anybody is entitled to, what it is."""
 
 
 class TenantsListed(Answer, frozen=True, tag="tenants-listed"):
@@ -79,6 +108,9 @@ MESSAGES: tuple[type[Message], ...] = (
     SetTenant,
     SetEntitlement,
     SetBudget,
+    SetRanking,
+    ShowRanking,
+    RankingAnswered,
     TenantAnswered,
     ListTenants,
     TenantsListed,

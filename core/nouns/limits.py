@@ -64,6 +64,8 @@ IMAGES_CACHED_MAX = 4
 
 # Auctions and awards.
 AUCTIONS_MAX = 64
+QUOTA_ALTERNATIVES_MAX = 16
+"""Combinations of GPU types on which a workload is held against its tenant's quota: of two jobs that name four types each, all."""
 """Workloads from the head of the queue whose auctions are open at once."""
 AUCTION_SPAN: Nanoseconds = seconds(1)
 """An auction closes when all have answered, or so long after it opened."""
@@ -293,10 +295,14 @@ TENANT_RUN_MIN_MAX: Nanoseconds = seconds(7 * 86_400)
 """How long a tenant's work may run at least before it may be a victim: a week, in which every gang checkpoints."""
 BUDGET_GPU_HOURS_MAX = 100_000_000_000
 """Of one tenant in one period: all of such a fleet's GPUs for a year."""
+CREDIT_MAX = 10**18
+"""Of a weight, or of the nanoseconds that waiting counts for at most: thirty years of them."""
 BUDGET_PERIOD_MIN: Nanoseconds = seconds(3_600)
 BUDGET_PERIOD_MAX: Nanoseconds = seconds(366 * 86_400)
 AHEAD_SHOWN_MAX = 10
 """Workloads that are named to whoever asks whose turn comes first."""
+TENANTS_SHOWN_MAX = 20
+"""Tenants that are named to whoever names another."""
 HOLDERS_SHOWN_MAX = 5
 """Workloads that are named to whoever asks what holds a region's capacity."""
 

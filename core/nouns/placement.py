@@ -105,6 +105,7 @@ class Claim(Struct, frozen=True):
     award_sequence: int
     """Of the global log: the store reads up to it before it judges."""
     priority: int
+    """Its level, `OVER_LEVEL` if it is over quota."""
     kind: str
     jobs: tuple[JobSpec, ...]
     spreads: tuple[Spread, ...]
@@ -130,6 +131,10 @@ class Claim(Struct, frozen=True):
     """A failure of nodes ended its attempt before: it may take what pools keep in reserve."""
     is_incremental: bool = False
     """Whether some of its tasks may be granted without the others, which others came before."""
+    standing_revision: int = 0
+    """Of the workload's standing to its tenant's quota, that `priority` is from."""
+    run_min: int = 0
+    """Nanoseconds that it runs at least before it may be a victim."""
 
 
 def runs_of(nodes: Iterable[int]) -> tuple[tuple[int, int], ...]:

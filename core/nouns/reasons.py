@@ -12,6 +12,7 @@ class Reason(StrEnum):
     UNKNOWN_REGION = "unknown_region"
     UNKNOWN_TENANT = "unknown_tenant"
     BELOW_HELD = "below_held"
+    ABOVE_LEVEL = "above_level"
     NEVER_FITS = "never_fits"
     TOO_LARGE = "too_large"
     SUPERSEDED = "superseded"
@@ -23,6 +24,9 @@ class Reason(StrEnum):
     OPEN_BIDS = "open_bids"
     HELD = "held"
     WAITING_TURN = "waiting_turn"
+    OVER_QUOTA = "over_quota"
+    BORROWED_ALL = "borrowed_all"
+    BUDGET_SPENT = "budget_spent"
     REGION_UNREACHABLE = "region_unreachable"
     REGION_EXCLUDED = "region_excluded"
     # A store's answer to a claim.
@@ -69,6 +73,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.UNKNOWN_REGION: "No region of this name belongs to the fleet.",
     Reason.UNKNOWN_TENANT: "No operator made a tenant of this name.",
     Reason.BELOW_HELD: "The tenant holds more than that now; force it, or wait until it holds less.",
+    Reason.ABOVE_LEVEL: "The priority is above its tenant's level.",
     Reason.NEVER_FITS: "The fleet could not hold it even if nothing else ran.",
     Reason.TOO_LARGE: "The request is larger than a message may be.",
     Reason.SUPERSEDED: "A newer request for the same thing was already heard.",
@@ -79,6 +84,9 @@ SENTENCES: dict[Reason, str] = {
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; it is asked again at once.",
     Reason.HELD: "The workload is held; release it to let it run.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
+    Reason.OVER_QUOTA: "It is over its tenant's quota, and nothing that others leave may be lent to it now.",
+    Reason.BORROWED_ALL: "It is over its tenant's quota, and over what its tenant may borrow.",
+    Reason.BUDGET_SPENT: "Its tenant has used its GPU-hours of this period; it waits for the next, or for a larger budget.",
     Reason.REGION_UNREACHABLE: "The region does not answer; nothing moves there before it does.",
     Reason.REGION_EXCLUDED: "The workload names the regions in which it may run, and this is none of them.",
     Reason.AWARD_NOT_STANDING: "The queue's log does not show this award standing.",

@@ -159,8 +159,8 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     jobs: tuple[JobSpec, ...]
     tenant: TenantName = TenantName("default")
-    priority: int = 3
-    """0 is the lowest level, 6 the highest."""
+    priority: int | None = None
+    """0 is the lowest level, 6 the highest; None: its tenant's."""
     kind: Kind = Kind.TRAINING
     regions: tuple[RegionName, ...] = ()
     """An optional pin; empty means any."""
@@ -179,13 +179,13 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def shape(self) -> str:
-        """Equal for workloads that fit in the same places: what a refusal holds for."""
+        """Equal for workloads that fit in the same places: with a level, what a refusal holds for."""
         jobs = ";".join(
             f"{job.tasks}x{'|'.join(job.node_types)}:{job.need.gpu_milli}/{job.need.cpu_milli}/{job.need.memory_bytes}"
             + _asked_of_places(job, self.tenant)
             for job in self.jobs
         )
-        return f"{self.priority}|{self.kind}|{','.join(self.regions)}|{jobs}"
+        return f"{self.kind}|{','.join(self.regions)}|{jobs}"
 
 
 def _asked_of_places(job: JobSpec, tenant: TenantName) -> str:

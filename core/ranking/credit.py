@@ -4,27 +4,16 @@ Use fades: a GPU-second counts half after each half-life. Under a steady use suc
 of GPUs, so that the quotient of two tenants' sums is that of two averages over an exponential window.
 """
 
-import math
+from decimal import Context
 
 from msgspec import Struct
 
-from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
+from core.nouns.instant import SECOND, Instant, Nanoseconds
+from core.nouns.ranking import CreditSettings
 
-LN2 = math.log(2)
-
-
-class CreditSettings(Struct, frozen=True):
-    """What counts how much. The paper names no figure for any of them: each is a guess of ours, to be set by an operator."""
-
-    age_weight: int = 1
-    """Credit for each nanosecond of waiting, so that with 1 a credit is a wait. Not negative."""
-    age_cap: Nanoseconds = seconds(24 * 3_600)
-    """A wait beyond it adds nothing. A guess: a day."""
-    share_weight: int = 12 * 3_600 * SECOND
-    """Credit of a tenant that used nothing, while one that used the mean has 0 and one that used twice the mean as much less
-    than nothing. A guess: with an age weight of 1, as much as half a day of waiting. Not negative."""
-    half_life: Nanoseconds = seconds(24 * 3_600)
-    """After so long a GPU-second counts half: the window of the average, in the way of a decaying one. A guess."""
+_EXACT = Context(prec=34)
+"""Decimal, and not floats: these are rounded alike on every machine, so that a log replays to the same use everywhere."""
+_LN2 = _EXACT.ln(2)
 
 
 def credit(settings: CreditSettings, age: int, use: int, use_all: int, weight: int, weights: int) -> int:
@@ -72,13 +61,17 @@ def faded(use: FadingUse, now: Instant, half_life: Nanoseconds) -> int:
     """The use at an instant that is not before the last change, in milli-GPU-seconds.
 
     With d = 2 ** (-span / half_life) it is old * d + held * half_life / ln 2 * (1 - d): the integral of what is held under the
-    decay, so that it does not matter how often it is asked. One rounding to a whole number at the end; the floats before it
-    are good to one part in 10 ** 15.
+    decay, so that it does not matter how often it is asked. One rounding to a whole number at the end.
     """
     assert now >= use.at, (now, use.at)
-    exponent = -LN2 * ((now - use.at) / half_life)
-    old = use.gpu_milli_seconds * math.exp(exponent)
-    return round(old - use.gpu_milli * (half_life / SECOND / LN2) * math.expm1(exponent))
+    span = now - use.at
+    if not span:
+        return use.gpu_milli_seconds
+    kept = _EXACT.exp(_EXACT.divide(_EXACT.multiply(_LN2, -span), half_life))
+    steady = _EXACT.divide(use.gpu_milli * half_life, _EXACT.multiply(_LN2, SECOND))
+    # old * d + steady * (1 - d)
+    found = _EXACT.add(steady, _EXACT.multiply(kept, _EXACT.subtract(use.gpu_milli_seconds, steady)))
+    return int(_EXACT.to_integral_value(found))
 
 
 def charged(use: FadingUse, gpu_milli: int, now: Instant, half_life: Nanoseconds) -> FadingUse:

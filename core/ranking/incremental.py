@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from core.agenda import Agenda
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, after
-from core.ranking.credit import CreditSettings, age_credit, share_credit
-from core.ranking.lane import Band, Floor, Group, Key, Lane, key_of
-from core.ranking.scan import PendingWork, Ranked, TenantState
+from core.nouns.ranking import CreditSettings
+from core.ranking.credit import age_credit, share_credit
+from core.ranking.lane import Floor, Key, Lane, key_of
+from core.ranking.scan import Band, Group, PendingWork, Ranked, TenantState
 
 BLOCK_MAX = 128
 """Workloads in a block; a fuller one is cut in two. Chosen so that with 10,000 in a lane a walk through a block and a look at
@@ -112,6 +113,26 @@ class RankedQueue:
         while crossed := self._crossings.passed(now):
             for workload in crossed:
                 self._put(self._take_out(workload))
+
+    def work(self, workload: WorkloadId) -> PendingWork:
+        """One that waits, as it was added."""
+        return self._works[workload][2]
+
+    def works(self) -> list[PendingWork]:
+        """All that wait, in no order that means anything."""
+        return [work for _, _, work in self._works.values()]
+
+    def knows(self, name: TenantName) -> bool:
+        """Whether anything is stated of a tenant."""
+        return name in self._tenants
+
+    def tenant(self, name: TenantName) -> TenantState:
+        """What is stated of one."""
+        return self._tenants.get(name, TenantState())
+
+    def tenants(self) -> dict[TenantName, TenantState]:
+        """What is stated of each."""
+        return dict(self._tenants)
 
     # Answers.
 

@@ -9,17 +9,13 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 
 from core.nouns.ids import TenantName
-from core.ranking.scan import PendingWork, Standing, TenantState, level_of, own_level
+from core.ranking.scan import Band, Group, PendingWork, Standing, TenantState, level_of, own_level
 
 FAR = 1 << 62
 """More GPU milli than there are."""
 
 Key = tuple[int, int, int]
 """Place in a floor: 0, 0 and the number from the cap on; before it 1, the instant of submission and the number."""
-Band = tuple[int, Standing]
-"""Level negated, and standing: a smaller one is ahead."""
-Group = tuple[Band, str]
-"""A band and a shape."""
 Bounds = dict[str, list[int]]
 """By type: the least and the most GPU milli left before a block with which it comes out the same."""
 

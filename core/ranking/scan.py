@@ -15,11 +15,18 @@ from msgspec import Struct
 
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant
-from core.ranking.credit import CreditSettings, age_credit, share_credit
+from core.nouns.ranking import CreditSettings
+from core.ranking.credit import age_credit, share_credit
 
 LOWEST = 0
 """The level of work that is over quota, whatever its tenant's."""
 NONE: Mapping[str, int] = MappingProxyType({})
+
+
+Band = tuple[int, "Standing"]
+"""Level negated, and standing: a smaller one is ahead."""
+Group = tuple[Band, str]
+"""A band and a shape."""
 
 
 class Standing(IntEnum):
@@ -81,6 +88,11 @@ class Ranked(Struct, frozen=True):
     level: int
     standing: Standing
     credit: int
+
+    @property
+    def group(self) -> "Group":
+        """Its level negated, standing and shape."""
+        return (-self.level, self.standing), self.work.shape
 
     @property
     def place(self) -> tuple[int, int, int, int]:

@@ -24,20 +24,26 @@ from core.nouns.limits import (
 )
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI
+from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, Topology, WorkloadSpec
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 """What can be a part of a subject: a controller is asked under its name and its tenant's."""
-PRIORITY_MAX = 6
+
+
+def problems_of_priority(priority: int | None) -> list[str]:
+    """With what somebody asks for, whatever its tenant may."""
+    if priority is None or LEVEL_MIN <= priority <= LEVEL_MAX:
+        return []
+    return [f"priority: {priority} is not between {LEVEL_MIN} and {LEVEL_MAX}"]
 
 
 def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
     """What is wrong with a workload, wherever it would run; empty when nothing is."""
     found = _problems_of_name(spec.name)
-    if not 0 <= spec.priority <= PRIORITY_MAX:
-        found.append(f"priority: {spec.priority} is not between 0 and {PRIORITY_MAX}")
+    found.extend(problems_of_priority(spec.priority))
     if not spec.jobs:
         found.append("jobs: there must be one at least")
     if len({job.program is None for job in spec.jobs}) > 1:

@@ -13,11 +13,13 @@ from core.nouns.limits import (
     BUDGET_GPU_HOURS_MAX,
     BUDGET_PERIOD_MAX,
     BUDGET_PERIOD_MIN,
+    CREDIT_MAX,
     ENTITLED_GPUS_MAX,
     NAME_LENGTH_MAX,
     TENANT_RUN_MIN_MAX,
 )
 from core.nouns.quantities import MILLI
+from core.nouns.ranking import RankingSettings
 from core.nouns.tenant import (
     LEVEL_MAX,
     LEVEL_MIN,
@@ -28,6 +30,7 @@ from core.nouns.tenant import (
     TenantSettings,
     TypeUse,
 )
+from core.rules.standing import held_on
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -82,6 +85,23 @@ def problems_of_budget(budget: Budget) -> list[str]:
     return found
 
 
+def problems_of_ranking(settings: RankingSettings) -> list[str]:
+    """Every one, each with its field."""
+    found = []
+    credit = settings.credit
+    for name, value in (
+        ("age_weight", credit.age_weight),
+        ("age_cap", credit.age_cap),
+        ("share_weight", credit.share_weight),
+    ):
+        if not 0 <= value <= CREDIT_MAX:
+            found.append(f"credit.{name}: {value} is not between 0 and {CREDIT_MAX}")
+    for name, span in (("credit.half_life", credit.half_life), ("pass_span", settings.pass_span)):
+        if not SECOND <= span <= BUDGET_PERIOD_MAX:
+            found.append(f"{name}: it is not between a second and {BUDGET_PERIOD_MAX // _HOUR} hours")
+    return found
+
+
 def is_below_held(was: Entitlement, wanted: Entitlement, held: int) -> bool:
     """Whether a change takes from a tenant some of what it holds: its guarantee, or leave to hold it.
 
@@ -105,12 +125,8 @@ def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterabl
             for attempt in epochs.values():
                 if row is None or not attempt.phase.is_live:
                     continue
-                for job, spread in zip(row.spec.jobs, attempt.spreads, strict=True):
-                    amount = job.need.gpu_milli * sum(spread.tasks)
-                    if not amount:
-                        continue
-                    one = job.gpu_type if job.has_one_type else ""
-                    gpu_type = one or gpu_type_of(image.hardware.type_of(spread.nodes[0]))[0]
+                amounts = held_on(row.spec.jobs, attempt.spreads, image.hardware)
+                for gpu_type, amount in amounts.items():
                     mine = found.setdefault(row.spec.tenant, {})
                     mine[gpu_type] = mine.get(gpu_type, 0) + amount
     return found

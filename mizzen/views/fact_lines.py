@@ -60,7 +60,7 @@ def rest_of(event: Event) -> str:
 
 
 def _says_nothing(value: object) -> bool:
-    return value in ("", 0, (), None) and not isinstance(value, bool)
+    return value in ("", 0, (), None, {}) and not isinstance(value, bool)
 
 
 def _value_text(value: object, *, is_whole: bool = False) -> str:

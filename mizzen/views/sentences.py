@@ -24,13 +24,15 @@ from core.events.control import (
     TasksGone,
     TasksUp,
 )
-from core.events.queue import WorkloadChanged
+from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
+from core.events.region import AttemptRanked
 from core.fact import Event
 from core.nouns.operation import WHOLE, BegunBy, Outcome, TaskMove, job_and_rank
 from core.nouns.placement import runs_of
+from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause
 from mizzen.views.moments import short_text
-from mizzen.views.texts import numbers_text
+from mizzen.views.texts import gpus_text, numbers_text
 
 Names = Sequence[str]
 """Of a workload's jobs, by their places; empty where they are not known."""
@@ -134,6 +136,23 @@ def _attempt_changed(event: AttemptChanged, _: Names) -> str:
     return f"its region knows revision {event.revision}; its tasks are to follow"
 
 
+def _standing(event: StandingChanged, _: Names) -> str:
+    held = ", ".join(f"{gpus_text(count)} {kind}" for kind, count in sorted(event.charge.items())) or "no GPU"
+    if event.level == OVER_LEVEL:
+        return f"it is over its tenant's quota from now on, and may be pushed out; it holds {held}"
+    return f"it is within its tenant's quota, at level {event.level}; it holds {held}"
+
+
+def _ranked(event: AttemptRanked, _: Names) -> str:
+    what = "over quota" if event.level == OVER_LEVEL else f"of level {event.level}"
+    return f"its region knows that it is {what}"
+
+
+def _priority(event: PrioritySet, _: Names) -> str:
+    level = "that of its tenant" if event.priority is None else event.priority
+    return f"its priority is {level} from now on"
+
+
 # Operations.
 
 
@@ -233,6 +252,9 @@ SENTENCES: dict[type[Event], Callable[[Any, Names], str]] = {  # Any: the event 
     ClaimRevised: _revised,
     TasksUp: _up,
     WorkloadChanged: _changed,
+    StandingChanged: _standing,
+    PrioritySet: _priority,
+    AttemptRanked: _ranked,
     AttemptChanged: _attempt_changed,
     OperationsRequested: _requested,
     ControlAnswered: _answered,

@@ -18,7 +18,7 @@ from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturn
 from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
 from core.messages.auditor import ShowAudit
 from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
-from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
+from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.control import PlaceTasks, RevisionAnswered, ShowControllers
 from core.messages.nodes import PlanMaintenance
 from core.messages.prices import SetPrices
@@ -30,11 +30,12 @@ from core.messages.queue import (
     ListWorkloads,
     ReleaseWorkload,
     RequeueWorkload,
+    SetPriority,
     ShowWorkload,
     SubmitWorkload,
 )
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
-from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetTenant
+from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetRanking, SetTenant, ShowRanking
 from core.messages.workers import (
     BeatHeard,
     CheckNodes,
@@ -66,9 +67,10 @@ from core.nouns.limits import (
 )
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind, TaskMove
+from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.solved_from import SolvedFrom
-from core.nouns.tenant import Budget, Entitlement, TenantSettings
+from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause, Kind
 from tests.builders import (
     EU,
@@ -134,6 +136,9 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(SetEntitlement(TenantName("ml"), "H100", Entitlement(8), 1))
     machine.hear(SetBudget(TenantName("ml"), Budget(1_000, seconds(86_400)), 2))
     machine.hear(ListTenants())
+    machine.hear(SetRanking(RankingSettings(counts_borrowed=True), 0))
+    machine.hear(ShowRanking())
+    machine.hear(SetPriority(WorkloadId("w-1"), 0, 1))
     machine.hear(ExplainWorkload(WorkloadId("w-2")))
     machine.hear(CancelWorkload(WorkloadId("w-1")))
     machine.wake()
@@ -152,6 +157,7 @@ def of_the_store(start: Start) -> Machine[Any]:
     storing.place(machine)
     machine.hear(RecordStarted(EU, *attempt()))
     machine.hear(RecordCheckpoint(EU, *attempt(), 7))
+    machine.hear(RankAttempt(EU, *attempt(), 1, OVER_LEVEL))
     award, view = storing.award(machine, "w-7"), machine.sequence(EU_LOG)
     storing.claim(machine, a_claim("w-7", placed={0: 8}, award_sequence=award, view_sequence=view))
     storing.decline(machine, "w-7", sequence=award)

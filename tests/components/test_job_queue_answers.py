@@ -295,7 +295,7 @@ def test_explanation_of_a_refusal(start: Start) -> None:
         found.reason,
         found.sentence,
     )
-    assert (1, (W2,), spec.shape) == (found.rank, found.ahead, found.shape)
+    assert (1, (W2,), f"3|{spec.shape}") == (found.rank, found.ahead, found.shape)
     assert [EU, US] == [one.region for one in found.regions]
     assert (
         RegionOutlook(

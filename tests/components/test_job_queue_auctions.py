@@ -12,7 +12,7 @@ from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.queue import Bid, CancelWorkload, HoldWorkload
-from core.nouns.ids import AgentName, RegionName, WorkerName, WorkloadId
+from core.nouns.ids import AgentName, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, after
 from core.nouns.limits import (
     AUCTION_SPAN,
@@ -200,7 +200,10 @@ def test_best_score_wins(start: Start) -> None:
     bid(machine, auction, US, score=(0, 9, 9))
     decision = machine.hear_due_once()
     ranked = (RankedBid(US, (0, 9, 9)), RankedBid(EU, (1, 0, 0)))
-    assert [WorkloadAwarded(W1, 1, US, 0, ranked)] == facts(decision)
+    award = WorkloadAwarded(
+        W1, 1, US, 0, ranked, tenant=TenantName("default"), level=3, charge={"H100": 1_000}
+    )
+    assert [award] == facts(decision)
     told = said(decision, BidSettled)
     assert [("us", "a-us", True), ("eu", "a-eu", False)] == [
         (one.region, one.agent, one.has_won) for one in told
@@ -595,7 +598,7 @@ def test_shape_of_which_nobody_is_left(start: Start) -> None:
     submit(machine, small())
     abstain(machine, auction_of(machine.wake()), missing=3_000)
     machine.wake()
-    shape = small().shape
+    shape = f"3|{small().shape}"
     assert (shape in machine.state.house.tight, shape in machine.state.house.willing_memo) == (True, True)
     machine.hear(CancelWorkload(W1))
     assert (shape in machine.state.house.tight, shape in machine.state.house.willing_memo) == (False, False)

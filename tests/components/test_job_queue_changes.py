@@ -201,7 +201,7 @@ def test_change_while_it_waits(start: Start) -> None:
     change(machine, a_job(1, 8))
     opened = machine.wake()
     assert [(a_job(1, 8),)] * 2 == [told.jobs for told in said(opened, SolicitBid) if told.workload == W1]
-    assert [W1, W2] == machine.state.order.all()
+    assert [W1, W2] == [one.work.workload for one in machine.state.order.ranked()]
 
 
 def test_change_while_it_is_auctioned(start: Start) -> None:
@@ -350,7 +350,7 @@ def test_declined_award_of_what_was_changed(start: Start) -> None:
     change(machine, *FOUR)
     machine.fact(EU_LOG, declined())
     machine.hear_due_once()
-    assert a_spec(*FOUR).shape == machine.state.order.shape_of(W1)
+    assert a_spec(*FOUR).shape == machine.state.order.work(W1).shape
     assert FOUR in [told.jobs for told in said(machine.wake(), SolicitBid)]
 
 

@@ -199,16 +199,18 @@ def test_less_than_what_is_held_needs_force(start: Start) -> None:
 
 
 def test_list_tells_what_is_held_and_borrowed(start: Start) -> None:
-    """Of tenants that somebody made and of those that only have work, by name."""
+    """Of tenants that are entitled to something, that only have work, and that have nothing, by name."""
     machine = holding(start, 20)
-    machine.hear(SetTenant(TenantName("art"), TenantSettings(), 0))
+    for name in ("art", "default"):
+        machine.hear(SetTenant(TenantName(name), TenantSettings(), 0))
     submit(machine, a_spec())
     machine.fact(EU_LOG, granted(a_claim("w-2")))
     art, default, ml = listed(machine).rows
     assert ListedTenant(TenantName("art"), TenantSettings(), 1, None, {}) == art
     use = TypeUse(Entitlement(), 1_000, 1_000, 0)
-    assert ListedTenant(TenantName("default"), TenantSettings(), 0, None, {"H100": use}) == default
-    assert ListedTenant(ML, HIGH, 2, None, {"H100": TypeUse(Entitlement(16), 20_000, 4_000, 0)}) == ml
+    assert ListedTenant(TenantName("default"), TenantSettings(), 1, None, {"H100": use}) == default
+    use = TypeUse(Entitlement(16), 20_000, 4_000, 0)
+    assert ListedTenant(ML, HIGH, 2, None, {"H100": use}, share_entitled_permille=1_000) == ml
 
 
 def test_list_comes_in_pages(start: Start) -> None:

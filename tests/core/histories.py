@@ -15,9 +15,11 @@ from core.events.queue import (
     AttemptClosed,
     AwardReturned,
     CancelRequested,
+    PrioritySet,
     RankedBid,
     RegionAdded,
     RequeueRequested,
+    StandingChanged,
     WorkloadAwarded,
     WorkloadBound,
     WorkloadCancelled,
@@ -410,6 +412,7 @@ class QueueHistory:
         """Those that are to be cancelled."""
         self.region_sequence = 0
         self.number = 0
+        self.standings = 0
 
     def draw(self, count: int) -> list[Fact]:
         """So many steps. Returns the whole history."""
@@ -417,7 +420,7 @@ class QueueHistory:
         self._say(RegionAdded(EU))
         self._say(RegionAdded(US))
         steps = [self._submit, self._submit, self._award, self._award, self._bind, self._close, self._hold]
-        steps += [self._give_back, self._cancel, self._requeue, self._forget]
+        steps += [self._give_back, self._cancel, self._requeue, self._forget, self._rank]
         for _ in range(count):
             self.dice.choice(steps)()
         return self.facts
@@ -456,7 +459,21 @@ class QueueHistory:
             self.regions[workload] = region
             epoch, bids = self.epochs[workload], (RankedBid(region, (0, 1)),)
             resume = self.saved.get(workload, (0, 0))
-            self._say(WorkloadAwarded(workload, epoch, region, 0, bids, *resume))
+            level, charge = self.dice.choice((-1, 3)), {"H100": self.dice.randrange(1, 9) * 1_000}
+            self._say(
+                WorkloadAwarded(
+                    workload, epoch, region, 0, bids, *resume, TenantName("default"), level, charge
+                )
+            )
+
+    def _rank(self) -> None:
+        workload = self._one_of(Phase.AWARDED, Phase.RUNNING)
+        if workload is not None:
+            self.standings += 1
+            level, charge = self.dice.choice((-1, 3)), {"H100": self.dice.randrange(1, 9) * 1_000}
+            tenant = TenantName("default")
+            self._say(StandingChanged(workload, self.epochs[workload], self.standings, tenant, level, charge))
+            self._say(PrioritySet(workload, self.standings, self.dice.choice((None, 2))))
 
     def _cited(self) -> int:
         self.region_sequence += 1

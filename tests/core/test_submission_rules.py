@@ -335,7 +335,7 @@ def test_could_fit_into_empty_nodes(spec: WorkloadSpec, *, does_fit: bool) -> No
     [
         pytest.param(lambda spec: replace(spec, name="other", tenant="t"), True, id="name"),
         pytest.param(lambda spec: replace(spec, grace=5), True, id="grace"),
-        pytest.param(lambda spec: replace(spec, priority=4), False, id="priority"),
+        pytest.param(lambda spec: replace(spec, priority=4), True, id="priority"),
         pytest.param(lambda spec: replace(spec, regions=("eu",)), False, id="regions"),
         pytest.param(lambda spec: replace(spec, jobs=(a_job(3),)), False, id="tasks"),
         pytest.param(lambda spec: replace(spec, jobs=(a_job(2, cpus=1),)), False, id="CPUs"),

@@ -32,9 +32,11 @@ from core.events.queue import (
     AttemptClosed,
     AwardReturned,
     CancelRequested,
+    PrioritySet,
     RankedBid,
     RegionAdded,
     RequeueRequested,
+    StandingChanged,
     WorkloadAwarded,
     WorkloadBound,
     WorkloadCancelled,
@@ -46,6 +48,7 @@ from core.events.queue import (
 )
 from core.events.region import (
     AttemptEnded,
+    AttemptRanked,
     AttemptsForgotten,
     AwardDeclined,
     CheckpointCommitted,
@@ -57,7 +60,7 @@ from core.events.region import (
     NodesReturned,
     StopOrdered,
 )
-from core.events.tenants import BudgetSet, EntitlementSet, TenantSet
+from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
 from core.fact import Event
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import (
@@ -80,6 +83,7 @@ from core.nouns.placement import Claim, NodeRow, Spread, View
 from core.nouns.pool import PoolSettings
 from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
+from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.solved_from import SolvedFrom
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import (
@@ -170,6 +174,8 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) 
         control=_CONTROL,
         spec_revision=0,
         is_healing=True,
+        standing_revision=1,
+        run_min=600 * SECOND,
     )
 
 
@@ -185,7 +191,12 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, WorkloadSubmitted(LOW, 1, _SPEC, "ada", "key-1")),
     (GLOBAL_LOG, WorkloadHeld(LOW, 1)),
     (GLOBAL_LOG, WorkloadReleased(LOW, 2)),
-    (GLOBAL_LOG, WorkloadAwarded(LOW, 1, EU, 0, (RankedBid(EU, (0, 0, 0, 1, 1, 250)),), 0, 0)),
+    (
+        GLOBAL_LOG,
+        WorkloadAwarded(
+            LOW, 1, EU, 0, (RankedBid(EU, (0, 0, 0, 1, 1, 250)),), 0, 0, ML, 4, {"H100": 16_000}, (("H100",),)
+        ),
+    ),
     (EU_LOG, LogOpened("log-of-eu", 1, "fleet", "0.1.0", SETTINGS)),
     (EU_LOG, NodesJoined(WORKER, _INVENTORY)),
     (EU_LOG, ClaimGranted(LOW, 1, _claim(LOW, 6, 1, 0), is_merged=True)),
@@ -264,12 +275,15 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     ),
     (EU_LOG, MaintenanceMoved("m-1", MaintenancePhase.CANCELLED, "put off")),
     (EU_LOG, DomainLost("power-1", (WORKER,), ((0, 1),))),
+    (GLOBAL_LOG, PrioritySet(WEB, 1, 2)),
+    (GLOBAL_LOG, StandingChanged(WEB, 1, 2, ML, -1, {"H100": 16_000})),
     (GLOBAL_LOG, CancelRequested(WEB)),
+    (EU_LOG, AttemptRanked(WEB, 1, 2, -1)),
     (EU_LOG, AttemptEnded(WEB, 1, EndCause.NODE_LOST)),
     (GLOBAL_LOG, AttemptClosed(WEB, 1, EndCause.NODE_LOST, Phase.CANCELLED, EU, 33)),
     (EU_LOG, NodesReturned(WORKER, (0, 1))),
     (EU_LOG, ControlForgotten(WEB, 1)),
-    (EU_LOG, AttemptsForgotten(((WEB, 1),), 20)),
+    (EU_LOG, AttemptsForgotten(((WEB, 1),), 22)),
     # A rack is drained, and a node joins it.
     (
         EU_LOG,
@@ -284,4 +298,5 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, TenantSet(ML, 1, TenantSettings(4, Nanoseconds(600 * SECOND)), "olga")),
     (GLOBAL_LOG, EntitlementSet(ML, 2, "H100", Entitlement(64, 16, is_lent=False), "olga", is_forced=True)),
     (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
+    (GLOBAL_LOG, RankingSet(1, RankingSettings(CreditSettings(2), counts_borrowed=True), "olga")),
 )

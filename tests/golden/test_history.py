@@ -7,7 +7,8 @@ import pytest
 
 from core.codec import decode_event
 from core.events import EVENTS, control, pools, prices, tenants
-from core.events.queue import WorkloadChanged, WorkloadsForgotten
+from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged, WorkloadsForgotten
+from core.events.region import AttemptRanked
 from core.images import empty_image
 from core.nouns.ids import GLOBAL_LOG
 from scenarios.history import HistoryError, keep_history, read_history
@@ -21,7 +22,8 @@ from tests.scenarios.runs import run_quietly
 KEPT = sorted(path.name for path in HISTORIES.iterdir())
 NEVER_IN_A_HISTORY = {WorkloadsForgotten}
 """Written a day after a workload's end, and a history is less than an hour; `tests/golden/events/` has its samples."""
-SINCE = {"0.1.0.logs": {*control.EVENTS, *pools.EVENTS, *prices.EVENTS, *tenants.EVENTS, WorkloadChanged}}
+NEW = (WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked)
+SINCE = {"0.1.0.logs": {*control.EVENTS, *pools.EVENTS, *prices.EVENTS, *tenants.EVENTS, *NEW}}
 """By history, the events that were added after it. The next release keeps one that has them."""
 
 

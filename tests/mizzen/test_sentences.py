@@ -24,10 +24,10 @@ from core.events.control import (
     TasksGone,
     TasksUp,
 )
-from core.events.queue import WorkloadChanged
-from core.events.region import GangStarted
+from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
+from core.events.region import AttemptRanked, GangStarted
 from core.fact import Event
-from core.nouns.ids import WorkerName, WorkloadId
+from core.nouns.ids import TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.operation import (
@@ -129,6 +129,18 @@ TOLD: list[tuple[Event, str]] = [
         DomainLost("power-1", (WorkerName("w1"), WorkerName("w2")), ((4, 11),)),
         "workers w1, w2 of power-1 fell silent together, and nodes 4-11 with them",
     ),
+    (
+        StandingChanged(*AT, 2, TenantName("ml"), -1, {"H100": 8_000, "A100": 4_000}),
+        "it is over its tenant's quota from now on, and may be pushed out; it holds 4 A100, 8 H100",
+    ),
+    (
+        StandingChanged(*AT, 3, TenantName("ml"), 4, {}),
+        "it is within its tenant's quota, at level 4; it holds no GPU",
+    ),
+    (PrioritySet(AT[0], 1, 2), "its priority is 2 from now on"),
+    (PrioritySet(AT[0], 2, None), "its priority is that of its tenant from now on"),
+    (AttemptRanked(*AT, 2, -1), "its region knows that it is over quota"),
+    (AttemptRanked(*AT, 3, 4), "its region knows that it is of level 4"),
 ]  # fmt: skip
 
 
@@ -139,8 +151,12 @@ def test_sentence(event: Event, sentence: str) -> None:
 
 
 def test_every_event_of_task_control_has_a_sentence() -> None:
-    """And each of them is tried above."""
-    assert {*EVENTS, WorkloadChanged} == set(SENTENCES) == {type(event) for event, _ in TOLD}
+    """And so has each of a workload's standing; each of them is tried above."""
+    assert (
+        {*EVENTS, WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked}
+        == set(SENTENCES)
+        == {type(event) for event, _ in TOLD}
+    )
 
 
 def test_zeros_of_moves_and_acks_are_told() -> None:

@@ -218,8 +218,8 @@ MUTANTS = (
         (
             Edit(
                 "components/settlement.py",
-                "    return Step((), (_award(workload, row, bid),), again)\n",
-                "    return Step((), (_award(workload, row, bid),))\n",
+                "    return Step((), (_award(workload, row, bid, run_min),), again)\n",
+                "    return Step((), (_award(workload, row, bid, run_min),))\n",
             ),
         ),
     ),
@@ -299,9 +299,9 @@ MUTANTS = (
         "What is held is awarded all the same.",
         (
             Edit(
-                "components/job_queue.py",
-                "        wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested\n",
-                "        wanted = row.phase == Phase.PENDING and not row.is_cancel_requested\n",
+                "components/queue_order.py",
+                "    wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested\n",
+                "    wanted = row.phase == Phase.PENDING and not row.is_cancel_requested\n",
             ),
         ),
     ),

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from core.nouns.instant import SECOND
 from core.nouns.quantities import MILLI
+from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Kind
-from core.rules.submission import PRIORITY_MAX
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
 from scenarios.fleet import FleetSpec, read_fleet, regions_of
 from scenarios.parts import parts_in
@@ -98,7 +98,7 @@ def test_as_many_as_are_wanted_within_the_hours(workload: Workload) -> None:
         assert job.tasks >= 1
         assert job.need.cpu_milli <= EMULATED_NODE.cpu_milli
         assert job.need.memory_bytes <= EMULATED_NODE.memory_bytes
-        assert 0 <= arrival.spec.priority <= PRIORITY_MAX
+        assert arrival.spec.priority in range(LEVEL_MIN, LEVEL_MAX + 1)
     assert len({arrival.spec.tenant for arrival in arrivals}) > 5
     assert arrivals == drawn(workload)
     assert arrivals != drawn(workload, seed=2)

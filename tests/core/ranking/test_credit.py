@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
-from core.ranking.credit import CreditSettings, FadingUse, charged, credit, faded, share_credit
+from core.nouns.ranking import CreditSettings
+from core.ranking.credit import FadingUse, charged, credit, faded, share_credit
 from tests.core.properties import PROPERTY
 
 HOUR = 3_600

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
-from core.ranking.credit import CreditSettings
+from core.nouns.ranking import CreditSettings
 from core.ranking.incremental import RankedQueue
 from core.ranking.scan import PendingWork, Ranked, Standing, TenantState, scan
 from tests.core.properties import PROPERTY

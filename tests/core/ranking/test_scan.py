@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
-from core.ranking.credit import CreditSettings
+from core.nouns.ranking import CreditSettings
 from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing, TenantState, scan
 
 NOW = Instant(1_000 * SECOND)

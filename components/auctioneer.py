@@ -1,0 +1,114 @@
+"""How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
+
+from components.auctions import Auction, settled
+from components.queue_order import Asked, asked_for, bring_up, may_be_lent
+from components.queue_state import (
+    AuctionClosed,
+    AuctionOpened,
+    OpeningsSeen,
+    QueueState,
+    RefusalPassed,
+    eligible,
+)
+from components.standings import award_of
+from core.component import NOTHING, Decision
+from core.fact import Event, Note
+from core.messages.base import Message
+from core.messages.broker import SolicitBid
+from core.nouns.ids import RegionName, TenantName
+from core.nouns.instant import Instant
+from core.nouns.limits import AUCTIONS_MAX
+from core.ranking.scan import Group, PendingWork, Ranked, Standing
+from core.rules.standing import narrowed
+
+
+def close_auctions(state: QueueState, now: Instant) -> Decision:
+    """Of each tenant one at a time: what the next may hold depends on what this one gets."""
+    workloads = state.house.due.passed(now)
+    if not workloads:
+        return NOTHING
+    bring_up(state, now)
+    events: list[Event | Note] = []
+    messages: list[Message] = []
+    served: set[TenantName] = set()
+    for workload in workloads:
+        tenant = state.image.workloads.rows[workload].spec.tenant
+        bids = state.house.open[workload].ranked()
+        best = bids[0] if bids else None
+        if best is not None and state.book.quota:
+            if tenant in served:
+                continue
+            served.add(tenant)
+        award = award_of(state, workload, best, bids, now) if best is not None else ()
+        won = best if award else None
+        events += [AuctionClosed(workload, won), *award]
+        messages.extend(settled(bid, has_won=bid is won) for bid in bids)
+    return Decision(tuple(events), tuple(messages))
+
+
+def pass_refusals(state: QueueState, now: Instant) -> Decision:
+    """Those that pass by themselves."""
+    passed = state.house.refusals_due.passed(now)
+    return (
+        Decision(events=tuple(RefusalPassed(shape, region) for shape, region in passed))
+        if passed
+        else NOTHING
+    )
+
+
+def open_auctions(state: QueueState, now: Instant) -> Decision:
+    """A bounded window from the head of the order: whoever every region refuses is passed over."""
+    if state.open_at is None or state.open_at > now:
+        return NOTHING
+    house = state.house
+    room = AUCTIONS_MAX - len(house.open)
+    events: list[Event | Note] = [OpeningsSeen()]
+    messages: list[Message] = []
+    bring_up(state, now)
+    rows = state.image.workloads.rows
+    askable: dict[Group, tuple[Asked, tuple[RegionName, ...]]] = {}
+
+    def is_wanted(group: Group, example: PendingWork) -> bool:
+        (level, standing), _ = group
+        if standing is Standing.HELD:
+            return False
+        asked = asked_for(state, example, -level, standing)
+        willing = house.willing(asked.shape, lambda: eligible(state, rows[example.workload].spec))
+        askable[group] = asked, willing
+        return bool(willing)
+
+    chosen: dict[str, None] = {}
+
+    def is_free(one: Ranked) -> bool:
+        shape = askable[one.group][0].shape
+        may = house.may_ask(one.work.workload, shape) and not (shape in house.tight and shape in chosen)
+        if may and one.standing is Standing.OVER and not may_be_lent(state, one.work):
+            return False
+        if may:
+            chosen[shape] = None
+        return may
+
+    found = state.order.first(room, is_wanted, is_free) if room > 0 else []
+    for count, one in enumerate(found):
+        workload = one.work.workload
+        asked, willing = askable[one.group]
+        name = f"{state.image.regions.term}.{house.opened + count}"
+        opened = Auction(
+            name, asked.shape, willing, level=asked.level, types=asked.types, base=one.work.shape
+        )
+        events.append(AuctionOpened(workload, opened))
+        row = rows[workload]
+        messages.extend(
+            SolicitBid(
+                region,
+                workload,
+                name,
+                narrowed(row.spec.jobs, asked.types),
+                asked.level,
+                row.spec.kind,
+                row.spec.tenant,
+                row.is_healing,
+            )
+            for region in willing
+        )
+    return Decision(tuple(events), tuple(messages))

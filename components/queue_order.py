@@ -1,0 +1,226 @@
+"""How the job queue keeps the order of what waits, and what each tenant holds: from facts, so that deciding only reads.
+
+Only everybody's use is brought forward as time passes, in passes (core/nouns/ranking.py `pass_span`): a memo, equal to what the
+image gives at that instant.
+"""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from components.queue_state import QueueState
+from core.images.queue import WorkloadRow
+from core.nouns.fleet import ANY_TYPE, gpu_type_of
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant
+from core.nouns.placement import gpu_milli_of
+from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import Phase
+from core.ranking.incremental import RankedQueue
+from core.ranking.scan import PendingWork, Ranked, Standing
+from core.rules.standing import Amounts, Narrowing, held_on, level_asked, may_be_over, narrowing, needs_of
+from core.rules.tenancy import gpus_by_type
+
+
+class Asked(Struct, frozen=True):
+    """What regions are asked for, for a workload as it stands."""
+
+    level: int
+    """`OVER_LEVEL` if it is over quota."""
+    types: Narrowing
+    """To which GPU types its jobs are held: those of which its tenant's quota has room, or others lend some."""
+    shape: str
+    """Equal for workloads that the same regions would refuse."""
+
+
+# From facts.
+
+
+def order_anew(state: QueueState, at: Instant) -> None:
+    """Work everything out from the image: at the start, and when the rules by which is ranked are others."""
+    ranking = state.image.tenants.ranking
+    state.order = RankedQueue(ranking.credit, at, walks_by_level=ranking.walks_by_level)
+    state.shapes.clear()
+    state.book.set_quota(state.image.tenants)
+    state.fleet = _fleet_of(state)
+    for workload, row in state.image.workloads.rows.items():
+        if settle_award(state, workload, row):
+            recharge(state, workload, row, at)
+        place(state, workload, row)
+    image = state.image
+    waiting = (work.tenant for work in state.order.works())
+    for name in dict.fromkeys((*image.tenants.rows, *image.usage.rows, *state.book.by_tenant, *waiting)):
+        refresh_tenant(state, name, at)
+        if state.image.tenants.rows:
+            state.restand[name] = True
+            state.standings_at = at
+
+
+def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
+    """In the order exactly while it is pending and neither held nor to be cancelled, and as what it asks for now."""
+    wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
+    was = state.order.work(workload) if workload in state.order else None
+    now = pending_work(state, workload, row) if wanted else None
+    if was == now:
+        return
+    if was is not None:
+        state.order.drop(workload)
+        state.shapes[was.shape] -= 1
+        if not state.shapes[was.shape] and (now is None or now.shape != was.shape):
+            del state.shapes[was.shape]
+            state.house.forget_shape(was.shape)
+    if now is not None:
+        state.order.add(now)
+        state.shapes[now.shape] += 1
+
+
+def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:
+    """A workload as the ranking reads it."""
+    spec, tenants, quota = row.spec, state.image.tenants, state.book.quota
+    shape = row.shape
+    if quota and not all(job.has_one_type for job in spec.jobs if job.need.gpu_milli):
+        shape += f"|{spec.tenant}"  # Of which of its types there is quota is its tenant's.
+    return PendingWork(
+        workload,
+        spec.tenant,
+        row.number,
+        Instant(row.submitted_at),
+        needs_of(spec, quota, state.fleet),
+        level_asked(spec, tenants),
+        may_be_over(spec.kind),
+        gpu_milli_of(spec.jobs) > 0,
+        shape,
+    )
+
+
+def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
+    """What its standing award holds, as its region's log shows, and until that shows it, as it was charged. Whether it is new."""
+    if not row.is_standing:
+        return state.book.drop(workload)
+    return state.book.put(workload, row.spec.tenant, row, held_by(state, workload, row))
+
+
+def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant) -> None:
+    """Look whether an award holds something else than it is charged for."""
+    one = state.book.awards.get(workload)
+    if one is not None and one.amounts != row.charge:
+        state.recharge[workload] = None
+        state.standings_at = now
+
+
+def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amounts:
+    """GPU milli by type."""
+    image = state.regions.get(row.region)
+    attempt = image.attempts.row(workload, row.epoch) if image is not None else None
+    if image is None or attempt is None or not attempt.phase.is_live:
+        return row.charge
+    return held_on(row.spec.jobs, attempt.spreads, image.hardware)
+
+
+def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
+    """What the ranking reads of it, and when its budget turns."""
+    tenants, usage = state.image.tenants, state.image.usage
+    use = usage.faded(tenant, _pass_at(state, now))
+    state.order.set_tenant(tenant, state.book.state(tenant, tenants, usage, now, use))
+    turns_at = state.book.turns_at(tenant, tenants, usage, now)
+    if turns_at is None:
+        state.budgets_due.drop(tenant)
+    else:
+        state.budgets_due.put(tenant, turns_at)
+
+
+def refresh_fleet(state: QueueState) -> None:
+    """Nodes joined: what `any` stands for may be more."""
+    fleet = _fleet_of(state)
+    if fleet == state.fleet:
+        return
+    state.fleet = fleet
+    if state.book.quota:
+        rows = state.image.workloads.rows
+        anys = [
+            one
+            for one in state.order.works()
+            if any(job.gpu_type == ANY_TYPE for job in rows[one.workload].spec.jobs)
+        ]
+        for one in anys:
+            place(state, one.workload, rows[one.workload])
+
+
+def _fleet_of(state: QueueState) -> tuple[str, ...]:
+    known = [image for image in state.regions.values() if image is not None]
+    return tuple(sorted({gpu_type_of(kind)[0] for image in known for kind in image.hardware.rows}))
+
+
+# As time passes.
+
+
+def bring_up(state: QueueState, now: Instant) -> None:
+    """Everybody's use at the newest pass, and who has waited for the cap by now. Before the order is read."""
+    state.order.advance(now)
+    pass_at = _pass_at(state, now)
+    if state.ranked_at == pass_at:
+        return
+    state.ranked_at = pass_at
+    usage = state.image.usage
+    for name, one in state.order.tenants().items():
+        state.order.set_tenant(name, replace(one, use=usage.faded(name, pass_at)))
+
+
+def pass_of(state: QueueState, now: Instant) -> int:
+    """The number of the newest pass."""
+    return now // state.image.tenants.ranking.pass_span
+
+
+def _pass_at(state: QueueState, now: Instant) -> Instant:
+    span = state.image.tenants.ranking.pass_span
+    return Instant(now // span * span)
+
+
+# What to ask for.
+
+
+def asked_for(state: QueueState, work: PendingWork, level: int, standing: Standing) -> Asked:
+    """For any workload of one level, standing and shape the same."""
+    jobs = state.image.workloads.rows[work.workload].spec.jobs
+    is_within = standing is Standing.WITHIN
+    if not is_within:
+        level = OVER_LEVEL
+    has_room = _has_room(state, work.tenant, level) if is_within else _is_lent(state, work.tenant)
+    types = narrowing(jobs, state.book.quota, state.fleet, has_room)
+    told = "".join(f"|{','.join(mine)}" for mine in types)
+    return Asked(level, types, f"{level}|{work.shape}{told}")
+
+
+def _has_room(state: QueueState, tenant: TenantName, level: int) -> Callable[[Amounts], bool]:
+    def has_room(amounts: Amounts) -> bool:
+        room = state.book.room(tenant, level, state.image.tenants)
+        return all(count <= room[kind] for kind, count in amounts.items())
+
+    return has_room
+
+
+def _is_lent(state: QueueState, tenant: TenantName) -> Callable[[Amounts], bool]:
+    def is_lent(amounts: Amounts) -> bool:
+        return state.book.may_borrow(tenant, amounts, state.image.tenants, there_is(state))
+
+    return is_lent
+
+
+def asked_now(state: QueueState, workload: WorkloadId, now: Instant) -> tuple[Ranked, Asked]:
+    """How a workload in the order stands, and what regions would be asked for."""
+    bring_up(state, now)
+    one = state.order.one(workload)
+    return one, asked_for(state, one.work, one.level, one.standing)
+
+
+def may_be_lent(state: QueueState, work: PendingWork) -> bool:
+    """Whether what it needs of some type may be held over quota now."""
+    there = there_is(state)
+    tenants = state.image.tenants
+    return any(state.book.may_borrow(work.tenant, need, tenants, there) for need in work.needs)
+
+
+def there_is(state: QueueState) -> Mapping[str, int]:
+    """GPU milli by type, of all regions that are known."""
+    return gpus_by_type(image for image in state.regions.values() if image is not None)

@@ -1,0 +1,176 @@
+"""How awards stand to their tenants' quotas: what the queue decides of it when it awards, and when anything has changed since.
+
+What a tenant holds within quota is never more than it is entitled to: in the batch in which more would be, something else of it
+becomes over quota. The region is told (components/settlement.py), and from then on whoever is within quota may push that out.
+"""
+
+from collections.abc import Mapping
+
+from components.queue_order import order_anew, place, recharge, refresh_tenant, settle_award, there_is
+from components.queue_state import BudgetTurned, QueueState, StoodAnew
+from core.component import NOTHING, Decision
+from core.events.queue import (
+    AttemptClosed,
+    AwardReturned,
+    PrioritySet,
+    RankedBid,
+    StandingChanged,
+    WorkloadAwarded,
+    WorkloadBound,
+    WorkloadSubmitted,
+)
+from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
+from core.fact import Event, Fact, Note
+from core.messages.queue import Bid
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant
+from core.nouns.tenant import OVER_LEVEL
+from core.rules.standing import Amounts, Running, held_on
+
+OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
+OF_AWARDS = (WorkloadAwarded, WorkloadBound, StandingChanged, AwardReturned, AttemptClosed)
+
+
+# Folding.
+
+
+def index_standing(state: QueueState, fact: Fact) -> None:
+    """What a fact of the queue does to the order and to the tenants' book."""
+    event = fact.event
+    if isinstance(event, RankingSet):
+        order_anew(state, fact.at)
+        state.standings_at = state.open_at = fact.at
+    elif isinstance(event, OF_TENANTS):
+        _tenant_set(state, event.tenant, fact.at)
+    elif isinstance(event, OF_AWARDS):
+        row = state.image.workloads.rows[event.workload]
+        settle_award(state, event.workload, row)
+        _look_again(state, row.spec.tenant, fact.at)
+    elif isinstance(event, PrioritySet):
+        row = state.image.workloads.rows[event.workload]
+        if row.is_standing:
+            state.restand[row.spec.tenant] = True
+            state.standings_at = fact.at
+    elif isinstance(event, WorkloadSubmitted) and not state.order.knows(event.spec.tenant):
+        refresh_tenant(state, event.spec.tenant, fact.at)
+
+
+def index_holding(state: QueueState, workload: WorkloadId, now: Instant) -> None:
+    """What a region's log shows an award to hold."""
+    row = state.image.workloads.rows.get(workload)
+    if row is not None and settle_award(state, workload, row):
+        recharge(state, workload, row, now)
+        _look_again(state, row.spec.tenant, now)
+
+
+def _look_again(state: QueueState, tenant: TenantName, now: Instant) -> None:
+    refresh_tenant(state, tenant, now)
+    row = state.image.tenants.rows.get(tenant)
+    if state.book.quota or (row is not None and row.budget is not None):
+        state.restand.setdefault(tenant, False)
+        state.standings_at = now
+
+
+def _tenant_set(state: QueueState, tenant: TenantName, now: Instant) -> None:
+    """Its level, quota or budget is another; with the first of a type all that asks for that type is held against quotas."""
+    rows = state.image.workloads.rows
+    tenants = [tenant]
+    if state.book.set_quota(state.image.tenants) or len(state.image.tenants.rows) == 1:
+        tenants = [tenant, *state.order.tenants()]
+        for work in state.order.works():
+            place(state, work.workload, rows[work.workload])
+    else:
+        for work in state.order.works():
+            if work.tenant == tenant:
+                place(state, work.workload, rows[work.workload])
+    for name in dict.fromkeys(tenants):
+        refresh_tenant(state, name, now)
+        state.restand[name] = True
+    state.standings_at = state.open_at = now
+
+
+# Deciding.
+
+
+def turned_budgets(state: QueueState, now: Instant) -> Decision:
+    """Budgets that are used up, and those whose next period has begun."""
+    turned = state.budgets_due.passed(now)
+    return Decision(events=tuple(BudgetTurned(tenant) for tenant in turned)) if turned else NOTHING
+
+
+def stand_anew(state: QueueState, now: Instant) -> Decision:
+    """Facts for all that must stand otherwise, or holds something else than it is charged for."""
+    if state.standings_at is None or state.standings_at > now:
+        return NOTHING
+    rows, tenants = state.image.workloads.rows, state.image.tenants
+    levels: dict[WorkloadId, int] = {}
+    for tenant, is_forced in state.restand.items():
+        if is_forced or state.book.may_stand_otherwise(tenant, rows, tenants):
+            levels |= changed_levels(state, tenant, now)
+    for workload in state.recharge:
+        one = state.book.awards.get(workload)
+        if one is not None and one.amounts != rows[workload].charge:
+            levels.setdefault(workload, one.level)
+    events: list[Event | Note] = [_changed(state, workload, level) for workload, level in levels.items()]
+    return Decision(events=(*events, StoodAnew(tuple(state.restand))))
+
+
+def changed_levels(
+    state: QueueState,
+    tenant: TenantName,
+    now: Instant,
+    *,
+    entitled: Amounts | None = None,
+    also: Running | None = None,
+) -> dict[WorkloadId, int]:
+    """`TenantBook.standings` as things are now."""
+    tenants = state.image.tenants
+    is_spent = state.book.is_spent(tenant, tenants, state.image.usage, now)
+    rows = state.image.workloads.rows
+    return state.book.standings(tenant, rows, tenants, is_spent=is_spent, entitled=entitled, also=also)
+
+
+def _changed(state: QueueState, workload: WorkloadId, level: int) -> StandingChanged:
+    row = state.image.workloads.rows[workload]
+    amounts: Mapping[str, int] = state.book.awards[workload].amounts
+    return StandingChanged(
+        workload, row.epoch, row.standing_revision + 1, row.spec.tenant, level, dict(amounts)
+    )
+
+
+def award_of(
+    state: QueueState, workload: WorkloadId, best: Bid, bids: list[Bid], now: Instant
+) -> tuple[Event, ...]:
+    """The award, behind what of its tenant is over quota from then on; none if what was bid is more than it may hold by now."""
+    row = state.image.workloads.rows[workload]
+    image = state.regions[best.region]
+    auction = state.house.open[workload]
+    assert image is not None, best.region
+    spec, tenants = row.spec, state.image.tenants
+    charge = held_on(spec.jobs, best.spreads, image.hardware)
+    if auction.level == OVER_LEVEL:
+        if not state.book.may_borrow(spec.tenant, charge, tenants, there_is(state)):
+            return ()
+    else:
+        room = state.book.room(spec.tenant, auction.level, tenants)
+        if any(count > room[kind] for kind, count in charge.items() if kind in state.book.quota):
+            return ()
+    award = WorkloadAwarded(
+        workload=workload,
+        epoch=row.epoch + 1,
+        region=best.region,
+        rank=state.order.rank(workload),
+        bids=tuple(RankedBid(bid.region, bid.score) for bid in bids),
+        resume_epoch=row.resume_epoch,
+        resume_step=row.resume_step,
+        tenant=spec.tenant,
+        level=auction.level,
+        charge=charge,
+        types=auction.types,
+    )
+    if auction.level == OVER_LEVEL or not state.book.quota:
+        return (award,)
+    also = Running(workload, state.sequence + 1, auction.level, auction.level, charge)
+    levels = changed_levels(state, spec.tenant, now, also=also)
+    levels.pop(workload, None)
+    return (*(_changed(state, other, level) for other, level in levels.items()), award)

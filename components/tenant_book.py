@@ -1,0 +1,216 @@
+"""What each tenant holds by standing awards, and within quota of that: the queue's index, worked out again from image and logs.
+
+Totals are kept from award to award, so that nothing here is a walk over all that runs.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from core.images.queue import WorkloadRow
+from core.images.tenants import Tenants
+from core.images.usage import Usage
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import SECOND, Instant, earliest
+from core.nouns.quantities import MILLI
+from core.nouns.tenant import OVER_LEVEL
+from core.ranking.scan import TenantState
+from core.rules.standing import (
+    Amounts,
+    Running,
+    borrowed_max,
+    entitled_to,
+    level_asked,
+    settings_of,
+    stand_anew,
+    types_under_quota,
+)
+
+BUDGET_UNIT = MILLI * 3_600 * SECOND
+"""GPU milli nanoseconds in a GPU-hour."""
+
+
+class Held(Struct, frozen=True):
+    """One standing award."""
+
+    tenant: TenantName
+    level: int
+    amounts: Amounts
+    """GPU milli by type."""
+
+
+class TenantBook:
+    """All standing awards, by tenant."""
+
+    def __init__(self) -> None:
+        self.awards: dict[WorkloadId, Held] = {}
+        self.quota: frozenset[str] = frozenset()
+        """GPU types under quota."""
+        self.by_tenant: dict[TenantName, dict[WorkloadId, None]] = {}
+        self.over: dict[TenantName, dict[WorkloadId, None]] = {}
+        """Those of them that are over quota."""
+        self.held: dict[TenantName, dict[str, int]] = {}
+        self.within: dict[TenantName, dict[int, dict[str, int]]] = {}
+        """By level."""
+        self.held_in_all: dict[str, int] = {}
+
+    def set_quota(self, tenants: Tenants) -> bool:
+        """Work out which types are under quota. Whether that has changed."""
+        before, self.quota = self.quota, types_under_quota(tenants)
+        return before != self.quota
+
+    def put(self, workload: WorkloadId, tenant: TenantName, row: WorkloadRow, amounts: Amounts) -> bool:
+        """An award stands, and holds so much. Whether anything of that is new."""
+        now = Held(tenant, row.level, dict(amounts))
+        was = self.awards.get(workload)
+        if was == now:
+            return False
+        if was is not None:
+            self._add(workload, was, -1)
+        self.awards[workload] = now
+        self._add(workload, now, 1)
+        return True
+
+    def drop(self, workload: WorkloadId) -> bool:
+        """It stands no longer. Whether it did."""
+        was = self.awards.pop(workload, None)
+        if was is None:
+            return False
+        self._add(workload, was, -1)
+        return True
+
+    def _add(self, workload: WorkloadId, one: Held, sign: int) -> None:
+        totals = [self.held_in_all, self.held.setdefault(one.tenant, {})]
+        if one.level != OVER_LEVEL:
+            totals.append(self.within.setdefault(one.tenant, {}).setdefault(one.level, {}))
+        for total in totals:
+            for kind, count in one.amounts.items():
+                left = total.get(kind, 0) + sign * count
+                if left:
+                    total[kind] = left
+                else:
+                    total.pop(kind, None)
+        for index in (self.by_tenant, self.over) if one.level == OVER_LEVEL else (self.by_tenant,):
+            mine = index.setdefault(one.tenant, {})
+            if sign > 0:
+                mine[workload] = None
+            else:
+                mine.pop(workload, None)
+            if not mine:
+                del index[one.tenant]
+
+    # Reading.
+
+    def is_spent(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> bool:
+        """Whether its GPU-hours of this period are used up."""
+        row, used = tenants.rows.get(tenant), usage.rows.get(tenant)
+        if row is None or row.budget is None or used is None:
+            return False
+        return used.used_at(now) >= row.budget.gpu_hours * BUDGET_UNIT
+
+    def turns_at(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> Instant | None:
+        """When its budget is used up or its next period begins, whichever is first, if nothing changes meanwhile."""
+        row, used = tenants.rows.get(tenant), usage.rows.get(tenant)
+        if row is None or row.budget is None or used is None:
+            return None
+        next_period = Instant(used.began_at(now) + used.period)
+        left, rate = row.budget.gpu_hours * BUDGET_UNIT - used.used_at(now), used.fading.gpu_milli
+        spent = Instant(now - -left // rate) if rate and left > 0 else None
+        return earliest(spent, next_period)
+
+    def state(
+        self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant, use: int
+    ) -> TenantState:
+        """As the ranking reads it."""
+        row, ranking = tenants.rows.get(tenant), tenants.ranking
+        entitled = entitled_to(row, self.quota)
+        held = {kind: count for kind, count in self.held.get(tenant, {}).items() if kind in self.quota}
+        within = self.within.get(tenant, {})
+        mine: Mapping[int, Mapping[str, int]] = {level: dict(one) for level, one in within.items() if one}
+        if ranking.counts_borrowed:
+            mine = {settings_of(tenants, tenant).level: held}
+        return TenantState(
+            level=settings_of(tenants, tenant).level,
+            entitled=entitled,
+            borrowed_max=borrowed_max(row, self.quota),
+            held=held,
+            within=mine,
+            use=use,
+            weight=max(MILLI, sum(entitled.values())) if ranking.shares_by_entitlement else 1,
+            is_spent=self.is_spent(tenant, tenants, usage, now),
+        )
+
+    def room(self, tenant: TenantName, level: int, tenants: Tenants) -> dict[str, int]:
+        """What its quota has left for work of a level: what it holds at a lower one takes nothing from that."""
+        left = entitled_to(tenants.rows.get(tenant), self.quota)
+        for at, amounts in self.within.get(tenant, {}).items():
+            if at >= level:
+                for kind in left:
+                    left[kind] -= amounts.get(kind, 0)
+        return left
+
+    def may_borrow(self, tenant: TenantName, amounts: Amounts, tenants: Tenants, there: Amounts) -> bool:
+        """Whether so much more may be held over quota: within what the tenant may borrow, and without what others do not lend.
+
+        there   GPU milli of each type in the fleet
+        """
+        row, held = tenants.rows.get(tenant), self.held.get(tenant, {})
+        most = borrowed_max(row, self.quota)
+        entitled = entitled_to(row, self.quota)
+        for kind, count in amounts.items():
+            if kind not in self.quota:
+                continue
+            mine = held.get(kind, 0) + count
+            if most is not None and mine > entitled.get(kind, 0) + most.get(kind, 0):
+                return False
+            free = there.get(kind, 0) - self.held_in_all.get(kind, 0)
+            if count > free - self._kept(kind, tenant, tenants):
+                return False
+        return True
+
+    def _kept(self, kind: str, asker: TenantName, tenants: Tenants) -> int:
+        """What others are entitled to, do not use, and do not lend."""
+        kept = 0
+        for name, row in tenants.rows.items():
+            one = row.entitlements.get(kind)
+            if one is not None and not one.is_lent and name != asker:
+                kept += max(0, one.gpus * MILLI - self.held.get(name, {}).get(kind, 0))
+        return kept
+
+    # Standing.
+
+    def standings(
+        self,
+        tenant: TenantName,
+        rows: Mapping[WorkloadId, WorkloadRow],
+        tenants: Tenants,
+        *,
+        is_spent: bool,
+        entitled: Amounts | None = None,
+        also: Running | None = None,
+    ) -> dict[WorkloadId, int]:
+        """The levels of a tenant's awards that must be other than they are.
+
+        entitled  in place of what it is entitled to, if that is about to change
+        also      an award that is about to be made
+        """
+        running = [] if also is None else [also]
+        for workload in self.by_tenant.get(tenant, {}):
+            one, row = self.awards[workload], rows[workload]
+            asked = level_asked(row.spec, tenants)
+            running.append(Running(workload, row.award_sequence, asked, one.level, one.amounts))
+        mine = entitled_to(tenants.rows.get(tenant), self.quota) if entitled is None else entitled
+        return stand_anew(running, mine, self.quota, is_spent=is_spent)
+
+    def may_stand_otherwise(
+        self, tenant: TenantName, rows: Mapping[WorkloadId, WorkloadRow], tenants: Tenants
+    ) -> bool:
+        """Whether `standings` is worth asking, if its settings have not changed: somebody over quota fits, or too much is within."""
+        if any(count < 0 for count in self.room(tenant, OVER_LEVEL, tenants).values()):
+            return True
+        for workload in self.over.get(tenant, {}):
+            room = self.room(tenant, level_asked(rows[workload].spec, tenants), tenants)
+            amounts = self.awards[workload].amounts
+            if all(count <= room.get(kind, 0) for kind, count in amounts.items() if kind in self.quota):
+                return True
+        return False

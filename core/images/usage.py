@@ -1,0 +1,150 @@
+"""A section of the queue's image: what tenants have used, by which they are ranked and held to their budgets.
+
+GPU-time is charged from when all tasks run until the attempt is over: who waits for a gang's last task pays nothing, and neither
+does who never started.
+"""
+
+from msgspec import Struct, field
+
+from core.events.queue import AttemptClosed, AwardReturned, StandingChanged, WorkloadAwarded, WorkloadBound
+from core.events.tenants import BudgetSet, RankingSet
+from core.fact import Fact
+from core.images.base import Section
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import SECOND, Instant, Nanoseconds
+from core.nouns.limits import TENANTS_MAX
+from core.nouns.ranking import DEFAULT_RANKING
+from core.ranking.credit import FadingUse, charged, faded
+
+
+class Charged(Struct):
+    """A standing award."""
+
+    tenant: TenantName
+    gpu_milli: int
+    is_up: bool = False
+    """Whether all of its tasks run, so that it is charged."""
+
+
+class UsageRow(Struct):
+    """One tenant's."""
+
+    fading: FadingUse = FadingUse()
+    period: Nanoseconds = Nanoseconds(0)
+    """Of its budget; 0: it has none."""
+    period_began: Instant = Instant(0)
+    """The period in which `counted_at` lies."""
+    used: int = 0
+    """In that period, up to `counted_at`: in GPU milli nanoseconds."""
+    counted_at: Instant = Instant(0)
+
+    def used_at(self, now: Instant) -> int:
+        """In the period in which `now` lies, not before the last change: GPU milli nanoseconds."""
+        began = self.began_at(now)
+        if began == self.period_began:
+            return self.used + self.fading.gpu_milli * (now - self.counted_at)
+        return self.fading.gpu_milli * (now - began)
+
+    def began_at(self, now: Instant) -> Instant:
+        """When the period in which `now` lies began."""
+        if not self.period:
+            return self.period_began
+        return Instant(self.period_began + (now - self.period_began) // self.period * self.period)
+
+
+class Usage(Section):
+    """By tenant, and what each standing award adds to it."""
+
+    FOLDS = {
+        WorkloadAwarded: "_awarded",
+        WorkloadBound: "_bound",
+        StandingChanged: "_standing_changed",
+        AwardReturned: "_over",
+        AttemptClosed: "_over",
+        BudgetSet: "_budget_set",
+        RankingSet: "_ranking_set",
+    }
+
+    rows: dict[TenantName, UsageRow] = field(default_factory=dict)
+    awards: dict[WorkloadId, Charged] = field(default_factory=dict)
+    half_life: Nanoseconds = DEFAULT_RANKING.credit.half_life
+
+    def faded(self, tenant: TenantName, now: Instant) -> int:
+        """Its use, in milli-GPU-seconds."""
+        row = self.rows.get(tenant)
+        return faded(row.fading, max(now, row.fading.at), self.half_life) if row is not None else 0
+
+    def _awarded(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadAwarded)
+        self.awards[event.workload] = Charged(event.tenant, sum(event.charge.values()))
+
+    def _bound(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadBound)
+        award = self.awards.get(event.workload)
+        if award is not None:
+            award.is_up = True
+            self._hold(award.tenant, award.gpu_milli, fact.at)
+
+    def _standing_changed(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, StandingChanged)
+        award = self.awards.get(event.workload)
+        if award is None:
+            return
+        award.tenant = award.tenant or event.tenant  # Of awards by earlier builds nobody said whose they are.
+        more = sum(event.charge.values()) - award.gpu_milli
+        award.gpu_milli += more
+        if award.is_up and more:
+            self._hold(award.tenant, more, fact.at)
+
+    def _over(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AwardReturned | AttemptClosed)
+        award = self.awards.pop(event.workload, None)
+        if award is not None and award.is_up:
+            self._hold(award.tenant, -award.gpu_milli, fact.at)
+
+    def _budget_set(self, fact: Fact) -> None:
+        """A period begins with its budget, and goes on when only the number of GPU-hours is another."""
+        event = fact.event
+        assert isinstance(event, BudgetSet)
+        row = self._counted(event.tenant, fact.at)
+        period = event.budget.period if event.budget is not None else Nanoseconds(0)
+        if period != row.period:
+            row.period, row.period_began, row.used = period, Instant(fact.at), 0
+
+    def _ranking_set(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, RankingSet)
+        for tenant in self.rows:
+            self._counted(tenant, fact.at)
+        self.half_life = event.settings.credit.half_life
+
+    def _hold(self, tenant: TenantName, more: int, at: int) -> None:
+        row = self._counted(tenant, at)
+        row.fading = charged(row.fading, row.fading.gpu_milli + more, row.fading.at, self.half_life)
+
+    def _counted(self, tenant: TenantName, at: int) -> UsageRow:
+        """Its row, brought forward to a fact's time, which is never before the last."""
+        now = Instant(at)
+        row = self.rows.get(tenant)
+        if row is None:
+            if len(self.rows) >= TENANTS_MAX:
+                self._drop_least()
+            row = self.rows[tenant] = UsageRow(FadingUse(at=now), counted_at=now)
+        row.used, row.period_began, row.counted_at = row.used_at(now), row.began_at(now), now
+        row.fading = charged(row.fading, row.fading.gpu_milli, now, self.half_life)
+        return row
+
+    def _drop_least(self) -> None:
+        """Of those that hold nothing and have no budget the one that used least."""
+        idle = [name for name, row in self.rows.items() if not row.fading.gpu_milli and not row.period]
+        if idle:
+            del self.rows[min(idle, key=lambda name: (self.rows[name].fading.gpu_milli_seconds, name))]
+
+
+def gpu_hours(gpu_milli_nanoseconds: int) -> float:
+    """For people."""
+    return gpu_milli_nanoseconds / (1_000 * 3_600 * SECOND)

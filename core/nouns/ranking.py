@@ -1,0 +1,36 @@
+"""By which rules the queue ranks what waits."""
+
+from msgspec import Struct
+
+from core.nouns.instant import SECOND, Nanoseconds, seconds
+
+
+class CreditSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """What counts how much. The paper names no figure for any of them: each is a guess of ours, to be set by an operator."""
+
+    age_weight: int = 1
+    """Credit for each nanosecond of waiting, so that with 1 a credit is a wait. Not negative."""
+    age_cap: Nanoseconds = seconds(24 * 3_600)
+    """A wait beyond it adds nothing. A guess: a day."""
+    share_weight: int = 12 * 3_600 * SECOND
+    """Credit of a tenant that used nothing, while one that used its share has 0 and one that used twice its share as much less
+    than nothing. A guess: with an age weight of 1, as much as half a day of waiting. Not negative."""
+    half_life: Nanoseconds = seconds(24 * 3_600)
+    """After so long a GPU-second counts half: the window of the average, in the way of a decaying one. A guess."""
+
+
+class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """Our rules by default; for each there is the one of MAST's paper (§4.2)."""
+
+    credit: CreditSettings = CreditSettings()
+    shares_by_entitlement: bool = True
+    """Whether a tenant's use is held against what it is entitled to; else, as in the paper, against all tenants' mean."""
+    walks_by_level: bool = True
+    """Whether of a tenant's work that of a higher level takes its quota first; else, as in the paper, whoever has more credit."""
+    counts_borrowed: bool = False
+    """Whether what a tenant holds over its quota fills it, as in the paper: then its next is over quota too."""
+    pass_span: Nanoseconds = seconds(10)
+    """How often everybody's use is brought up to date: a pass. A guess; the paper's is five minutes."""
+
+
+DEFAULT_RANKING = RankingSettings()
