@@ -54,6 +54,7 @@ from core.placing.picking import Choice
 from core.placing.placer import SECTIONS
 from core.placing.pool_set import Asker, asker_of
 from core.placing.refusing import no_bid
+from core.placing.victims import spared_for
 
 
 class AllocationAgent:
@@ -130,12 +131,12 @@ class AllocationAgent:
         request = asked.request
         if request.auction in state.bids:
             return NOTHING
-        asker = asker_of(request)
+        asker = asker_of(request, envelope.at)
         choice = Choice(f"{request.auction}.{self.agent}", asked.stripe, asked.stripes, state.window.best)
         found = state.placer.find(request.jobs, asker, choice)
         if isinstance(found, Reason):
             return self._abstain(state, request, asker, choice, found)
-        view = self._view(state, request.jobs, choice)
+        view = self._view(state, request.jobs, choice, envelope.at)
         bid = Bid(
             self.region,
             self.agent,
@@ -163,6 +164,7 @@ class AllocationAgent:
             state.sequence,
             told.missing_gpu_milli,
             told.shortage,
+            again_in=spared_for(state.image.capacity, asker.priority, asker.at),
         )
         return Decision(messages=(said,))
 
@@ -179,13 +181,17 @@ class AllocationAgent:
         spreads, victims = award.spreads, award.victims
         view = award.view
         if not spreads or max(max(spread.nodes) for spread in spreads) >= len(capacity.node_type):
-            asker = asker_of(award)
+            asker = asker_of(award, envelope.at)
             seed = f"{award.workload}.{award.epoch}.{self.agent}.1"
             choice = Choice(seed, asked.stripe, asked.stripes, state.window.best)
             found = state.placer.find(award.jobs, asker, choice)
             if isinstance(found, Reason):
                 return self._give_back(award.workload, award.epoch, award.award_sequence, found)
-            spreads, victims, view = found.spreads, found.victim_keys, self._view(state, award.jobs, choice)
+            spreads, victims, view = (
+                found.spreads,
+                found.victim_keys,
+                self._view(state, award.jobs, choice, envelope.at),
+            )
         claim = self._claim(award, spreads, victims, view)
         return Decision(events=(ClaimMade(claim, 1),), messages=(SubmitClaim(self.region, claim),))
 
@@ -220,7 +226,12 @@ class AllocationAgent:
         )
 
     def _view(
-        self, state: AgentState, jobs: tuple[JobSpec, ...], choice: Choice, without: Iterable[object] = ()
+        self,
+        state: AgentState,
+        jobs: tuple[JobSpec, ...],
+        choice: Choice,
+        now: Instant,
+        without: Iterable[object] = (),
     ) -> View:
         """All that a choice was made from, beside the log."""
         open_bids = tuple(bid.workload for bid in state.bids.values())
@@ -240,6 +251,7 @@ class AllocationAgent:
             search=SEARCH,
             owners=owners[:VIEW_ROWS_MAX],
             prices_revision=state.image.prices.revision,
+            at=now,
         )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
@@ -270,14 +282,14 @@ class AllocationAgent:
             return Decision(events=(learnt,))
         if answer.sequence > state.sequence:
             return Decision(events=(learnt, Conflicted(key, answer.sequence, answer.reason, nodes)))
-        return self._try_again(state, met)
+        return self._try_again(state, met, envelope.at)
 
-    def _try_again(self, state: AgentState, open_claim: OpenClaim) -> Decision:
+    def _try_again(self, state: AgentState, open_claim: OpenClaim, now: Instant) -> Decision:
         """Search anew, on a view that knows what the claim conflicted with."""
         claim = open_claim.claim
         key = (claim.workload, claim.epoch)
         tries = open_claim.tries + 1
-        asker = asker_of(claim)
+        asker = asker_of(claim, now)
         seed = f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"
         choice = Choice(seed, claim.view.stripe, claim.view.stripes, state.window.best)
         own = (("claim", key), ("revision", key))
@@ -289,7 +301,7 @@ class AllocationAgent:
             claim=ClaimId(f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"),
             spreads=found.spreads,
             victims=found.victim_keys,
-            view=self._view(state, claim.jobs, choice, own),
+            view=self._view(state, claim.jobs, choice, now, own),
         )
         made = ClaimMade(again, tries, open_claim.conflict, open_claim.nodes)
         return Decision(events=(made,), messages=(SubmitClaim(self.region, again),))
@@ -342,7 +354,7 @@ class AllocationAgent:
     def _woken(self, state: AgentState, envelope: Envelope) -> Decision:
         for key, _ in _caught_up(state):
             # One at a time: the next search must see where this claim goes.
-            return self._try_again(state, state.claims[key])
+            return self._try_again(state, state.claims[key], envelope.at)
         now = envelope.at
         placed = self._places(state).woken(now)
         if placed is not None:

@@ -141,6 +141,8 @@ class AuctionHouse:
             elif not freed.hold(shape, said.view_sequence, max(1, said.missing_gpu_milli)):
                 # What it waits for is there already, and the agent has not seen it yet: asked at once, it would say the same.
                 self.refusals_due.put((shape, said.region), after(at, LAGGING_VIEW_RETRY))
+        if said.again_in and (shape, said.region) not in self.refusals_due:
+            self.refusals_due.put((shape, said.region), after(at, said.again_in))
         if auction.is_complete:
             self.due.put(said.workload, at)
 

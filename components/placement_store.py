@@ -267,7 +267,7 @@ class PlacementStore:
             return Decision(events=(ClaimWaits(claim),))
         if not state.awards.awards.stands(claim.workload, claim.epoch, self.region):
             return self._refuse(state, claim, Reason.AWARD_NOT_STANDING)
-        refusal = self._check(state, claim)
+        refusal = self._check(state, claim, now)
         if refusal == Reason.CONFLICT:
             return self._answer(state, claim, "conflict", refusal)
         if refusal is not None:
@@ -303,13 +303,13 @@ class PlacementStore:
             return self._answer(state, claim, "promised")
         return self._refuse(state, claim, Reason.SUPERSEDED)
 
-    def _check(self, state: StoreState, claim: Claim) -> Reason | None:
+    def _check(self, state: StoreState, claim: Claim, now: Instant) -> Reason | None:
         if claim.region != self.region or claim.revision != 0 or not is_well_formed(claim):
             return Reason.BAD_CLAIM
         if len(encode(claim)) > FACT_BYTES_MAX - 1024:
             return Reason.TOO_LARGE
         capacity = state.image.capacity
-        return check_nodes(claim, capacity) or check_victims(claim, capacity)
+        return check_nodes(claim, capacity) or check_victims(claim, capacity, now)
 
     def _grant(self, state: StoreState, claim: Claim) -> Decision:
         """At once, or promised while a victim still holds what it needs."""

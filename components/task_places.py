@@ -171,7 +171,7 @@ def find_places(pools: PoolSet, claim: Claim, tasks: Sequence[TaskMove], choice:
     for task in tasks:
         by_job.setdefault(job_and_rank(task.task)[0], []).append(task)
     found: list[TaskMove] = []
-    asker = asker_of(claim)
+    asker = asker_of(claim, 0)
     with pools.trial() as trial:
         for job, mine in sorted(by_job.items()):
             if job >= len(claim.jobs):

@@ -47,6 +47,9 @@ from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause
 from core.rules.devices import Room, part_of, shared_in
 
+NOT_UP = 1 << 62
+"""Later than every instant: of an attempt of which not all tasks are up."""
+
 
 class Holding(Struct):
     """A granted attempt's capacity."""
@@ -60,6 +63,13 @@ class Holding(Struct):
     """When its newest checkpoint was recorded: what was done since would be lost."""
     parts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By task that needs a part of a device: its node, and the number that the shared device has there."""
+
+    @property
+    def spared_until(self) -> int:
+        """Before when it may not be pushed out: its tenant's work runs for a while at least, counted from when all of it was up."""
+        if not self.claim.run_min:
+            return 0
+        return self.started_at + self.claim.run_min if self.started_at else NOT_UP
 
 
 class WorkerRow(Struct):

@@ -118,6 +118,8 @@ class Abstention(Message, frozen=True, tag="abstention"):
     """The refusal holds until the region's log shows that so much more was freed; at least."""
     shortage: Shortage | None = None
     """For people; None when the room is there and something else is in the way."""
+    again_in: Nanoseconds = Nanoseconds(0)
+    """When it makes sense to ask again although nothing was freed: work that may be pushed out by then; 0: no such time is known."""
 
 
 class Submitted(Answer, frozen=True, tag="submitted"):

@@ -51,6 +51,8 @@ class View(Struct, frozen=True):
     core/placing/owners.py makes them."""
     prices_revision: int = 0
     """Of the region's prices, by which it was chosen where rules go by them; 0: there were none."""
+    at: int = 0
+    """The agent's time, by which whoever had not run long enough was no victim."""
 
 
 class Shortage(Struct, frozen=True):

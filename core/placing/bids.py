@@ -30,7 +30,7 @@ def score(pools: PoolSet, found: Found, now: Instant) -> tuple[int, ...]:
 
 def missing_over_all(pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec], asker: Asker) -> int:
     """How much GPU milli must be freed beside all that could be pushed out: what a refusal's shortage is counted from."""
-    everybody = candidates_under(capacity, asker.priority)
+    everybody = candidates_under(capacity, asker.priority, asker.at)
     return missing_gpu_milli(pools.released(freed_by(capacity, everybody)), jobs, asker)
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from core.nouns.fleet import node_type_of
 from core.nouns.ids import TenantName
+from core.nouns.instant import Instant
 from core.nouns.placement import NodeRow, Spread
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
@@ -31,6 +32,8 @@ class Asker(Struct, frozen=True):
     priority: int = 0
     heeds_reserve: bool = True
     heeds_limit: bool = True
+    at: Instant = Instant(0)
+    """When it asks: who runs for less than its tenant's least time is no victim yet."""
 
     def unbound(self) -> "Asker":
         """The same, of work that heeds neither: it heals what a failure ended, or had its room before."""
@@ -50,16 +53,16 @@ class Asking(Protocol):
 
     @property
     def priority(self) -> int:
-        """0 is the lowest level."""
+        """0 is the lowest level, `OVER_LEVEL` that of work over quota."""
 
     @property
     def is_healing(self) -> bool:
         """Whether it starts anew what a failure ended."""
 
 
-def asker_of(asking: Asking) -> Asker:
-    """Who asks."""
-    asker = Asker(Kind(asking.kind), asking.tenant, asking.priority)
+def asker_of(asking: Asking, at: int) -> Asker:
+    """Who asks, and when."""
+    asker = Asker(Kind(asking.kind), asking.tenant, asking.priority, at=Instant(at))
     return asker.unbound() if asking.is_healing else asker
 
 

@@ -145,7 +145,7 @@ def retraced(
     overlay = Overlay()
     overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
     placer = Placer.of(image, overlay, plan_of, _owners_at(image.capacity, claim))
-    asker = asker_of(claim)
+    asker = asker_of(claim, view.at)
     told: dict[int, JobChoice] = {}
 
     def watch(found: JobFound) -> None:

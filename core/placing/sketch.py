@@ -70,7 +70,7 @@ class Mover(Struct, frozen=True):
     @property
     def asker(self) -> Asker:
         """Who looks for it. A plan takes nothing that pools keep free, though the task of a service, which moves, might."""
-        return asker_of(self.claim)
+        return asker_of(self.claim, 0)
 
     def nodes(self) -> list[int]:
         """Where it is, each once."""

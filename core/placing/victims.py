@@ -6,13 +6,15 @@ source    MAST §4.3: lowest priority first, among those the cheapest (core/rule
 
 from collections.abc import Callable, Mapping, Sequence
 
-from core.images.capacity import Capacity, Holding
+from core.images.capacity import NOT_UP, Capacity, Holding
 from core.images.reserving import leaving_of
 from core.nouns.ids import WorkloadId
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import START_SPAN
 from core.nouns.placement import Spread, gpu_milli_of, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
+from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import JobSpec, Kind
 from core.placing.owners import Now, Owners, key_of
 from core.placing.picking import Choice
@@ -39,7 +41,7 @@ def find_with_victims(
     owners    who is where, if anybody shares a node with nobody
     watch     is told of each job's place among those that were chosen
     """
-    candidates = candidates_under(capacity, asker.priority)
+    candidates = candidates_under(capacity, asker.priority, asker.at)
 
     def tried(victims: Sequence[Victim], watch: Callable[[JobFound], None] = unwatched) -> Spreads | Reason:
         left = {} if owners is None else _left_by(owners, victims)
@@ -69,14 +71,14 @@ def find_with_victims(
     return spreads, tuple(victim for victim in chosen if not short.isdisjoint(needs_of(victim[2].claim)))
 
 
-def candidates_under(capacity: Capacity, priority: int) -> list[Victim]:
-    """All that may be pushed out by this priority, the first to go first.
+def candidates_under(capacity: Capacity, priority: int, at: Instant) -> list[Victim]:
+    """All that may be pushed out by this priority at a time, the first to go first.
 
     What would be destroyed is counted up to the newest time that the log tells of one of them: the same log gives the same
     order, whoever reads it and when.
     """
-    if priority <= 0:
-        return []  # The lowest level: nobody is below it, and nobody need be looked at.
+    if priority <= OVER_LEVEL:
+        return []  # Nobody is below it, and nobody need be looked at.
     promised = {
         key for epochs in capacity.promises.values() for claim in epochs.values() for key in claim.victims
     }
@@ -86,11 +88,25 @@ def candidates_under(capacity: Capacity, priority: int) -> list[Victim]:
         if held.claim.priority < priority
         and held.claim.kind != Kind.INTERACTIVE
         and not held.is_ending
+        and held.spared_until <= at
         and (workload, epoch) not in promised
     ]
     now = max((told_until(held) for _, _, held in found), default=0)
     found.sort(key=lambda victim: (eviction_cost(victim[2], now), victim[0], victim[1]))
     return found
+
+
+def spared_for(capacity: Capacity, priority: int, at: Instant) -> Nanoseconds:
+    """How long until the next may be pushed out that only has not run long enough; 0: there is none."""
+    waits = [
+        held.spared_until - at
+        for _, _, held in capacity.live()
+        if held.claim.run_min and held.claim.priority < priority and held.claim.kind != Kind.INTERACTIVE
+    ]
+    # Who is not up yet is looked at again when it must be, at the latest.
+    return Nanoseconds(
+        min((wait if wait < NOT_UP - at else START_SPAN for wait in waits if wait > 0), default=0)
+    )
 
 
 def freed_by(capacity: Capacity, victims: Sequence[Victim]) -> list[tuple[int, Amount]]:

@@ -7,6 +7,7 @@ from core.images.capacity import Capacity
 from core.images.reserving import leaving_of
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkerName
+from core.nouns.instant import Instant
 from core.nouns.operation import TaskMove
 from core.nouns.placement import Claim, Spread, moved_spreads, needs_of, parts_of
 from core.nouns.quantities import MILLI, Amount
@@ -122,8 +123,8 @@ def _is_packed(capacity: Capacity, job: JobSpec, spread: Spread, groups: list[No
     return len(racks if pack is Extent.RACK else set(map(pod_of_rack, racks))) <= 1
 
 
-def check_victims(claim: Claim, capacity: Capacity) -> Reason | None:
-    """Nobody is preempted by equal or lower priority, twice, or against its kind."""
+def check_victims(claim: Claim, capacity: Capacity, now: Instant) -> Reason | None:
+    """Nobody is preempted by equal or lower priority, twice, against its kind, or before it has run as long as it may."""
     promised = {
         key for epochs in capacity.promises.values() for other in epochs.values() for key in other.victims
     }
@@ -133,6 +134,8 @@ def check_victims(claim: Claim, capacity: Capacity) -> Reason | None:
             continue  # It ended meanwhile: so much the better.
         if held.claim.priority >= claim.priority or held.claim.kind == Kind.INTERACTIVE:
             return Reason.VICTIM_NOT_LOWER
+        if now < held.spared_until:
+            return Reason.CONFLICT
         if (workload, epoch) in promised:
             return Reason.CONFLICT
     return None

@@ -34,7 +34,7 @@ def left_out(claim: Claim, now: Now, pools: Pools, sequence: int) -> int | None:
     view = claim.view
     if view.sequence > sequence or not view.is_whole or view.settings_revision != pools.revision:
         return None
-    asker = asker_of(claim)
+    asker = asker_of(claim, 0)
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
         request = request_of(job, asker)
         if request.spread is Extent.ANY or job.tasks < 2:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from core.events.region import NodesLost, StopOrdered
 from core.nouns.ids import AttemptKey, WorkerName
+from core.nouns.instant import Instant
 from core.nouns.placement import Claim, Spread, gpu_milli_of, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
@@ -116,25 +117,25 @@ def over(*victims: AttemptKey, priority: int = 5, placed: dict[int, int] | None 
 def test_victim_must_be_of_lower_priority(priority: int, wanted: Reason | None) -> None:
     """M17: nobody is preempted by equal or lower priority."""
     capacity = a_region(joined(), granted(a_claim("w-1", priority=3))).capacity
-    assert wanted == check_victims(over(attempt("w-1"), priority=priority), capacity)
+    assert wanted == check_victims(over(attempt("w-1"), priority=priority), capacity, Instant(0))
 
 
 def test_victim_must_not_be_interactive() -> None:
     """Somebody sits before it."""
     capacity = a_region(joined(), granted(a_claim("w-1", priority=0, kind=Kind.INTERACTIVE))).capacity
-    assert Reason.VICTIM_NOT_LOWER == check_victims(over(attempt("w-1")), capacity)
+    assert Reason.VICTIM_NOT_LOWER == check_victims(over(attempt("w-1")), capacity, Instant(0))
 
 
 def test_victim_that_ended_meanwhile() -> None:
     """So much the better."""
-    assert check_victims(over(attempt("w-1")), a_region().capacity) is None
+    assert check_victims(over(attempt("w-1")), a_region().capacity, Instant(0)) is None
 
 
 def test_victim_that_is_promised_to_another() -> None:
     """Its room is spoken for: the agent looks again."""
     taken = a_claim("w-2", priority=5, victims=(attempt("w-1"),))
     capacity = a_region(joined(), granted(a_claim("w-1")), promised(taken)).capacity
-    assert Reason.CONFLICT == check_victims(over(attempt("w-1")), capacity)
+    assert Reason.CONFLICT == check_victims(over(attempt("w-1")), capacity, Instant(0))
 
 
 def test_victim_named_twice() -> None:
@@ -146,7 +147,11 @@ def test_victim_named_twice() -> None:
     ]
     claim = over(attempt("w-1"), attempt("w-1"))
     capacity = a_region(*history).capacity
-    assert not is_well_formed(claim) or check_victims(claim, capacity) or nodes_without_room(claim, capacity)
+    assert (
+        not is_well_formed(claim)
+        or check_victims(claim, capacity, Instant(0))
+        or nodes_without_room(claim, capacity)
+    )
 
 
 def test_room_is_judged_by_what_is_free_now() -> None:

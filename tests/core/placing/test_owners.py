@@ -11,6 +11,7 @@ from core.events.region import AttemptEnded, NodesLost
 from core.fact import Event
 from core.images import RegionImage
 from core.nouns.ids import TenantName, WorkerName
+from core.nouns.instant import Instant
 from core.nouns.placement import Claim
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec
@@ -218,7 +219,7 @@ def test_what_is_found_passes_a_store(
     )
     owners = Owners.of(capacity)
     assert check_nodes(claim, capacity) is None
-    assert check_victims(claim, capacity) is None
+    assert check_victims(claim, capacity, Instant(0)) is None
     assert {} == check_now(claim, Now(capacity, owners, claim.victims))
     assert () == nodes_without_room(claim, capacity)
     assert claim.victims == victims_needed(claim, capacity, owners)

@@ -174,7 +174,7 @@ def test_found_places_pass_the_stores_rules(seed: int) -> None:
         found_some += 1
         claim = a_claim("w-new", jobs=jobs, spreads=found[0], priority=priority, victims=tuple(found[1]))
         assert check_nodes(claim, image.capacity) is None
-        assert check_victims(claim, image.capacity) is None
+        assert check_victims(claim, image.capacity, Instant(0)) is None
         assert () == nodes_without_room(claim, image.capacity)
         assert all(serves(image.capacity, claim, key) for key in found[1])
     assert found_some > 5
