@@ -7,6 +7,7 @@ that it was declined or that its attempt ended (components/settlement.py).
 
 from collections.abc import Callable
 
+from components.answering import refused
 from components.auctions import Auction, settled
 from components.queue_requests import UserRequests
 from components.queue_state import (
@@ -71,6 +72,7 @@ from core.nouns.limits import (
     RETENTION,
 )
 from core.nouns.workload import Phase
+from core.rules.ownership import against
 
 OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChanged)
 """What happens to tasks of an attempt settles nothing of its award."""
@@ -146,7 +148,10 @@ class JobQueue:
     def decide(self, state: QueueState, envelope: Envelope) -> Decision:
         """Accept, refuse, auction, award, settle."""
         decider = self._deciders.get(type(envelope.message))
-        return decider(state, envelope) if decider else NOTHING
+        if decider is None:
+            return NOTHING
+        no = against(envelope.tenant, envelope.sender, envelope.message, state.image.workloads.tenant_of)
+        return decider(state, envelope) if no is None else refused(*no)
 
     def forget_memos(self, state: QueueState) -> None:
         """Which regions are willing is worked out anew."""

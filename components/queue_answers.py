@@ -33,6 +33,7 @@ from core.nouns.limits import AHEAD_SHOWN_MAX, HOLDERS_SHOWN_MAX, LISTED_BYTES_M
 from core.nouns.placement import gpu_milli_of, runs_of
 from core.nouns.reasons import Reason, sentence
 from core.nouns.workload import Phase
+from core.rules.ownership import owns
 
 Waiting = tuple[Reason, dict[RegionName, str]]
 """Why a pending workload waits, and the reason of each region that refuses it."""
@@ -69,6 +70,7 @@ class UserAnswers:
             spec_revision=row.spec_revision,
             spec=row.spec if message.wants_spec else None,
             up_for=_span(row.started_at, envelope.at) if row.phase == Phase.RUNNING else -1,
+            last_cause=row.last_cause,
         )
         return answered(shown)
 
@@ -88,6 +90,8 @@ class UserAnswers:
         for workload, row in rows.items():
             if row.number <= message.after or row.phase not in phases:
                 continue
+            if not owns(envelope.tenant, row.spec.tenant):
+                continue
             line = self._line(state, workload, row, known, envelope.at)
             bytes_left -= len(encode(line))
             if listed and (len(listed) == count_max or bytes_left < 0):
@@ -97,7 +101,7 @@ class UserAnswers:
             last = row.number
         if message.after:
             return answered(WorkloadsListed(tuple(listed), next_after))
-        found = Counter(row.phase for row in rows.values())
+        found = Counter(row.phase for row in rows.values() if owns(envelope.tenant, row.spec.tenant))
         counts = {phase.value: found[phase] for phase in Phase if found[phase]}
         return answered(WorkloadsListed(tuple(listed), next_after, counts, self._with_nodes(state)))
 

@@ -141,6 +141,8 @@ class WorkloadShown(Answer, frozen=True, tag="workload-shown"):
     """As it is now, if that was wanted."""
     up_for: int = -1
     """Nanoseconds since the tasks of its newest attempt were all up; -1: they are not, or not known to be."""
+    last_cause: str = ""
+    """What ended the newest attempt that has ended."""
 
 
 class ListedWorkload(Struct, frozen=True):
