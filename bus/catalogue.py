@@ -209,15 +209,17 @@ def is_forged(fleet: str, subject: str, parcel: Parcel) -> bool:
         return False
     if type(message) not in ROUTES:
         return True  # An answer, which belongs into somebody's inbox.
-    if tenant and not (
-        parcel.sender.startswith(sender_of(tenant, ""))
-        and max(len(parcel.sender), len(parcel.id)) <= SENDER_LENGTH_MAX
-    ):
+    if tenant and not (parcel.sender.startswith(sender_of(tenant, "")) and _fits(parcel.sender, parcel.id)):
         return True
     try:
         return subject != subject_of(fleet, message, tenant)
     except (BadSubject, NotForTenants):
         return True
+
+
+def _fits(*names: str) -> bool:
+    """Whether a stranger's names may become part of facts, and be told to people."""
+    return all(len(name) <= SENDER_LENGTH_MAX and name.isprintable() for name in names)
 
 
 def subjects_of_tenant(fleet: str, tenant: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from core.nouns.limits import AHEAD_SHOWN_MAX, HOLDERS_SHOWN_MAX, LISTED_BYTES_M
 from core.nouns.placement import gpu_milli_of, runs_of
 from core.nouns.reasons import Reason, sentence
 from core.nouns.workload import Phase
-from core.rules.ownership import owns
+from core.rules.ownership import owned
 
 Waiting = tuple[Reason, dict[RegionName, str]]
 """Why a pending workload waits, and the reason of each region that refuses it."""
@@ -80,7 +80,7 @@ class UserAnswers:
         """A page of it. Walking over those before costs 30 ns for each, which no index is worth."""
         message = envelope.message
         assert isinstance(message, ListWorkloads)
-        rows = state.image.workloads.rows
+        rows = owned(envelope.tenant, state.image.workloads.rows)
         phases = frozenset(message.phases or Phase)
         count_max = min(max(1, message.count_max), LISTED_MAX)
         known: dict[str, Waiting] = {}
@@ -89,8 +89,6 @@ class UserAnswers:
         next_after = last = 0
         for workload, row in rows.items():
             if row.number <= message.after or row.phase not in phases:
-                continue
-            if not owns(envelope.tenant, row.spec.tenant):
                 continue
             line = self._line(state, workload, row, known, envelope.at)
             bytes_left -= len(encode(line))
@@ -101,7 +99,7 @@ class UserAnswers:
             last = row.number
         if message.after:
             return answered(WorkloadsListed(tuple(listed), next_after))
-        found = Counter(row.phase for row in rows.values() if owns(envelope.tenant, row.spec.tenant))
+        found = Counter(row.phase for row in rows.values())
         counts = {phase.value: found[phase] for phase in Phase if found[phase]}
         return answered(WorkloadsListed(tuple(listed), next_after, counts, self._with_nodes(state)))
 

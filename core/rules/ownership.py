@@ -7,6 +7,7 @@ nobody's until it is put here; and whatever is listed and names a workload is he
 
 from collections.abc import Callable
 
+from core.images.queue import WorkloadRow
 from core.messages.base import Message
 from core.messages.output import FindOutput, ReadOutput
 from core.messages.queue import (
@@ -24,6 +25,7 @@ from core.messages.tenants import ListTenants
 from core.nouns.ids import WorkloadId
 from core.nouns.limits import KEY_LENGTH_MAX
 from core.nouns.reasons import Reason
+from core.nouns.workload import WorkloadSpec
 
 ABOUT_ONE: tuple[type[Message], ...] = (
     CancelWorkload,
@@ -37,9 +39,11 @@ ABOUT_ONE: tuple[type[Message], ...] = (
     ReadOutput,
 )
 """These name one in their field `workload`."""
+ON_ACCOUNT: tuple[type[Message], ...] = (SubmitWorkload,)
+"""These have a `spec`, which says on whose account it is to be."""
 OF_ALL: tuple[type[Message], ...] = (ListWorkloads, ListTenants)
 """These name none, and whoever answers tells what may be told: of workloads those that the asker owns, of tenants all."""
-TENANTS_MAY: frozenset[type[Message]] = frozenset((SubmitWorkload, *ABOUT_ONE, *OF_ALL))
+TENANTS_MAY: frozenset[type[Message]] = frozenset((*ABOUT_ONE, *ON_ACCOUNT, *OF_ALL))
 """All that a tenant's credentials may say."""
 
 TenantOf = Callable[[WorkloadId], str | None]
@@ -51,6 +55,13 @@ Against = tuple[Reason, tuple[str, ...]]
 def owns(tenant: str, account: str) -> bool:
     """Whether these credentials may touch, and see, work that is on this tenant's account."""
     return tenant in ("", account)
+
+
+def owned(tenant: str, rows: dict[WorkloadId, WorkloadRow]) -> dict[WorkloadId, WorkloadRow]:
+    """Those of all workloads that these credentials may see."""
+    if not tenant:
+        return rows
+    return {workload: row for workload, row in rows.items() if owns(tenant, row.spec.tenant)}
 
 
 def sender_of(tenant: str, name: str) -> str:
@@ -67,20 +78,24 @@ def against(tenant: str, sender: str, message: Message, tenant_of: TenantOf) -> 
         return None
     if type(message) not in TENANTS_MAY:
         return Reason.OPERATORS_ONLY, ()
-    if isinstance(message, SubmitWorkload):
-        return _against_submission(tenant, sender, message)
     if type(message) in OF_ALL:
         return None
+    if type(message) in ON_ACCOUNT:
+        return _against_account(tenant, sender, message)
     account = tenant_of(_workload_of(message))
     if account is None or owns(tenant, account):
         return None
     return Reason.NOT_YOURS, ()
 
 
-def _against_submission(tenant: str, sender: str, message: SubmitWorkload) -> Against | None:
+def _against_account(tenant: str, sender: str, message: Message) -> Against | None:
     """On its own account alone, and under its own name: the keys of others are theirs."""
-    if not owns(tenant, message.spec.tenant):
+    spec = getattr(message, "spec", None)
+    assert isinstance(spec, WorkloadSpec), message
+    if not owns(tenant, spec.tenant):
         return Reason.NOT_YOURS, (f"tenant: these are the credentials of {tenant}",)
+    if not isinstance(message, SubmitWorkload):
+        return None
     problems = []
     if message.submitter != sender:
         problems.append("submitter: it is not who says this")

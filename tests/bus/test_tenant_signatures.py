@@ -99,6 +99,8 @@ def test_forgeries_are_told() -> None:
         (mine, said_by(CANCEL, sender="mlx/ada@desk")),
         (mine, said_by(CANCEL, sender=long)),
         (mine, replace(said_by(CANCEL), id=long)),
+        (mine, said_by(CANCEL, sender="ml/\x1b[2J")),
+        (mine, replace(said_by(CANCEL), id="ml\n")),
         (mine, said_by(ShowWorkload(W1))),
         (mine, said_by(Acknowledged(W1))),
         (plain, said_by(CANCEL)),
