@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from bus.errors import BadSubject
+from bus.errors import BadSubject, NotForTenants
 from bus.port import Address
+from core.codec import Parcel
 from core.messages import (
     MESSAGES,
     agents,
@@ -29,6 +30,8 @@ from core.messages import (
 )
 from core.messages.base import Answer, Message
 from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.limits import SENDER_LENGTH_MAX
+from core.rules.ownership import TENANTS_MAY, sender_of
 
 
 class Route(Struct, frozen=True):
@@ -50,6 +53,8 @@ CREW = Route("crew", ("region",))
 """Everybody who serves a region: its agents and its workers."""
 OUTPUT = Route("output", ("region", "worker"))
 """What tasks wrote, kept beside their worker."""
+OUTPUTS = Route("output", ("region",))
+"""All of a region's, to find out who has something."""
 CONTROL = Route("control", ("region",))
 """A region's task control."""
 SIGNED = Route("control", ("region",), signed=("tenant", "controller"))
@@ -151,6 +156,7 @@ ROUTES: dict[type[Message], Route] = {
     logs.ReadLog: READER,
     logs.ReadAbout: READER,
     logs.FetchImage: READER,
+    output.FindOutput: OUTPUTS,
     output.ReadOutput: OUTPUT,
 }
 
@@ -162,31 +168,77 @@ for _type in MESSAGES:
 _SIGNED = frozenset(kind for kind, route in ROUTES.items() if route.signed)
 
 
-def subject_of(fleet: str, message: Message) -> str:
-    """Where a message goes. Raises BadSubject when a scope field cannot be part of a subject."""
+def subject_of(fleet: str, message: Message, tenant: str = "") -> str:
+    """Where a message goes, said with the credentials of a tenant or with the plane's own.
+
+    Raises BadSubject when a scope field cannot be part of a subject, and NotForTenants.
+    """
     kind = type(message)
     route = ROUTES[kind]
     scope = tuple([str(getattr(message, field)) for field in route.scope])  # a list is built faster
+    if tenant:
+        return f"{_prefix(fleet, route.noun, scope)}.{_tenants_verb(kind, tenant)}"
     if route.signed:
         return f"{_prefix(fleet, route.noun, scope)}.{_signed_verb(message, route)}"
     return f"{_prefix(fleet, route.noun, scope)}.{_VERBS[kind]}"
 
 
 def is_signed(subject: str) -> bool:
-    """Whether whoever says this is named by the subject. Its answer would go wherever such a stranger says: nowhere, then."""
+    """Whether whoever says this is named by the subject: a controller or a tenant, from outside the plane."""
     return "/" in subject and "/" in subject.rpartition(".")[2]
 
 
-def is_forged(fleet: str, subject: str, message: Message) -> bool:
-    """Whether a message came under another signature than its own, or without one, or has none and came under one."""
-    if type(message) not in _SIGNED and not is_signed(subject):
+def answers_to(subject: str, reply_to: str) -> str:
+    """Where the answer to what was said to a subject may go; empty: nowhere.
+
+    Where it would go is for a stranger to name, and could be anybody's subject: nowhere, then, but into a tenant's own inbox.
+    """
+    if not is_signed(subject):
+        return reply_to
+    signature = subject.rpartition(".")[2].split("/")[1:]
+    if len(signature) != 1 or len(reply_to) > SENDER_LENGTH_MAX:
+        return ""
+    owner, _, rest = reply_to.partition(f"{inbox_of_tenant(signature[0])}.")
+    is_its_own = not owner and bool(rest) and all(map(_TOKEN.fullmatch, rest.split(".")))
+    return reply_to if is_its_own else ""
+
+
+def is_forged(fleet: str, subject: str, parcel: Parcel) -> bool:
+    """Whether a message came under another signature than its own, or without one, or has none and came under one.
+
+    A tenant's, which its parcel has, is that of whoever may say nothing else: so it holds for who said it, and for its id.
+    """
+    message, tenant = parcel.message, parcel.tenant
+    if not tenant and type(message) not in _SIGNED and not is_signed(subject):
         return False
     if type(message) not in ROUTES:
         return True  # An answer, which belongs into somebody's inbox.
-    try:
-        return subject != subject_of(fleet, message)
-    except BadSubject:
+    if tenant and not (parcel.sender.startswith(sender_of(tenant, "")) and _fits(parcel.sender, parcel.id)):
         return True
+    try:
+        return subject != subject_of(fleet, message, tenant)
+    except (BadSubject, NotForTenants):
+        return True
+
+
+def _fits(*names: str) -> bool:
+    """Whether a stranger's names may become part of facts, and be told to people."""
+    return all(len(name) <= SENDER_LENGTH_MAX and name.isprintable() for name in names)
+
+
+def subjects_of_tenant(fleet: str, tenant: str) -> tuple[str, ...]:
+    """What a tenant may say, as patterns for the server's permissions; it hears its inbox alone. Raises BadSubject."""
+    found = []
+    for kind in sorted(TENANTS_MAY, key=lambda kind: _VERBS[kind]):
+        route = ROUTES[kind]
+        scope = ("*",) * len(route.scope)
+        found.append(".".join((fleet, route.noun, *scope, _tenants_verb(kind, tenant))))
+    return tuple(found)
+
+
+def inbox_of_tenant(tenant: str) -> str:
+    """Under which connections with a tenant's credentials have their inboxes."""
+    return inbox_of(f"tenant.{tenant}")
 
 
 def subjects_of_controller(fleet: str, tenant: str, controller: str) -> tuple[str, str]:
@@ -201,6 +253,15 @@ def subjects_of_controller(fleet: str, tenant: str, controller: str) -> tuple[st
 def inbox_of_controller(tenant: str, controller: str) -> str:
     """Under which a controller's connection has its inbox. It asks nobody; its own echo comes back there."""
     return inbox_of(f"{CONTROLLER.noun}.{tenant}.{controller}")
+
+
+def _tenants_verb(kind: type[Message], tenant: str) -> str:
+    """Raises BadSubject and NotForTenants."""
+    if kind not in TENANTS_MAY:
+        raise NotForTenants(str(kind.__struct_config__.tag), tenant)
+    if not _TOKEN.fullmatch(tenant):
+        raise BadSubject(f"{tenant!r} cannot be part of a subject; use letters, digits, '-' and '_'")
+    return f"{_VERBS[kind]}/{tenant}"
 
 
 def _signed_verb(message: Message, route: Route) -> str:

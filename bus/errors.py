@@ -27,6 +27,17 @@ class BadSubject(BusError):
     """A scope value that cannot be part of a subject: empty, or with a blank, a dot or a wildcard in it."""
 
 
+class NotForTenants(BusError):
+    """A message that a tenant's credentials cannot say; nothing was sent."""
+
+    def __init__(self, tag: str, tenant: str) -> None:
+        super().__init__(
+            f"only the plane's operators may ask for this ({tag}), and these are the credentials of tenant {tenant}"
+        )
+        self.tag = tag
+        self.tenant = tenant
+
+
 class ServerNotFound(BusError):
     """No NATS server could be started, and none is configured."""
 

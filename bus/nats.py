@@ -30,7 +30,7 @@ from nats.aio.subscription import Subscription as NatsSubscription
 from nats.errors import BadSubjectError, MaxPayloadError, StaleConnectionError
 from nats.errors import Error as NatsError
 
-from bus.catalogue import inbox_of
+from bus.catalogue import inbox_of, inbox_of_tenant
 from bus.errors import BadSubject, BusError, ServerTooOld
 from bus.nats_endpoint import Answered, Arrived, NatsBus
 from bus.port import BusCounts
@@ -69,10 +69,11 @@ assert CLIENT_BYTES_MAX + 2 * MESSAGE_BYTES_MAX < CLIENT_BUFFER
 class NatsConnection:
     """A connection that stays, whatever the server does, and carries bytes for any number of endpoints."""
 
-    def __init__(self, url: str, fleet: str, name: str, inbox: str) -> None:
+    def __init__(self, url: str, fleet: str, name: str, inbox: str, tenant: str) -> None:
         """Only `connect` calls this."""
         self.fleet = fleet
         self.name = name
+        self.tenant = tenant
         self._url = url
         self._client = Client()
         self._inbox = f"{inbox}.{secrets.token_hex(8)}" if inbox else inbox_of(secrets.token_hex(8))
@@ -99,13 +100,15 @@ class NatsConnection:
         name: str,
         *,
         inbox: str = "",
+        tenant: str = "",
         timeout: Nanoseconds = CONNECT_SPAN,
     ) -> "NatsConnection":
-        """Connect, for good. Credentials stand in the url. `inbox` is where they let us have ours, if only there.
+        """Connect, for good. Credentials stand in the url. `inbox` is where they let us have ours, if only there; `tenant`
+        is whose they are, if they are not the plane's own.
 
         Raises ServerTooOld, and BusError when there is no server in time or it does not let us in.
         """
-        line = cls(url, fleet, name, inbox)
+        line = cls(url, fleet, name, inbox or (inbox_of_tenant(tenant) if tenant else ""), tenant)
         line._ears.append(_Ear(line, f"{line._inbox}.*", "", line._inbox_arrived))
         line._client = await line._new_client(timeout)
         # These two belong to the connection, not to a supervisor: whoever has it ends them by `close`.

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import structlog
 
-from bus.catalogue import dead_letters_of, is_forged, is_signed, pattern_of, subject_of
+from bus.catalogue import answers_to, dead_letters_of, is_forged, pattern_of, subject_of
 from bus.errors import AskTimedOut, NobodyListens
 from bus.packing import FORGED, not_ours, pack
 from bus.port import Address, BusCounts, Hear, Subscription
@@ -30,6 +30,7 @@ class Line(Protocol):
     """The connection, as far as an endpoint uses it."""
 
     fleet: str
+    tenant: str
 
     def send(self, subject: str, data: bytes, reply_to: str, counts: BusCounts) -> None:
         """Hand bytes to the wire, now or when it takes them; count what does not fit."""
@@ -59,6 +60,7 @@ class NatsBus:
     def __init__(self, line: Line, name: str, counts: BusCounts) -> None:
         self.name = name
         self.counts = counts
+        self.tenant = line.tenant
         self._line = line
         self._fleet = line.fleet
         self._dead_letters = dead_letters_of(line.fleet)
@@ -72,10 +74,10 @@ class NatsBus:
     def say(self, message: Message, reply_to: str = "") -> str:
         """As the port promises. An answer that nobody waits for goes nowhere."""
         is_answer = isinstance(message, Answer)
-        subject = reply_to if is_answer else subject_of(self._fleet, message)
+        subject = reply_to if is_answer else subject_of(self._fleet, message, self.tenant)
         self._said += 1
         identity = f"{self._stem}.{self._said}"
-        data = pack(identity, self.name, message)
+        data = pack(identity, self.name, message, self.tenant)
         if not subject:
             return identity
         if not self._is_open:
@@ -89,7 +91,7 @@ class NatsBus:
         """As the port promises."""
         assert not isinstance(message, Answer), message
         loop = asyncio.get_running_loop()
-        subject = subject_of(self._fleet, message)
+        subject = subject_of(self._fleet, message, self.tenant)
         answer: asyncio.Future[Message] = loop.create_future()
 
         def answered(data: bytes | None) -> None:
@@ -123,19 +125,19 @@ class NatsBus:
         """As the port promises. Raises BusError when the server cannot be reached for long."""
 
         def arrived(subject: str, data: bytes, reply_to: str) -> None:
+            reply_to = answers_to(subject, reply_to)
             try:
                 parcel = decode_parcel(data)
             except CodecError as error:
                 self._dead_letter(subject, data, str(error))
-                is_ours = subject != self._dead_letters and not is_signed(subject)
-                if reply_to and is_ours and self._is_open:
+                if reply_to and subject != self._dead_letters and self._is_open:
                     self.say(not_ours(error), reply_to)  # Whoever asked is told what is wrong.
                 return
-            if is_forged(self._fleet, subject, parcel.message):
+            if is_forged(self._fleet, subject, parcel):
                 self._dead_letter(subject, data, FORGED)
                 return
             self.counts.heard += 1
-            hear(parcel, "" if is_signed(subject) else reply_to)
+            hear(parcel, reply_to)
 
         ear = await self._line.open_ear(pattern_of(self._fleet, address), group, arrived)
         self._ears.append(ear)

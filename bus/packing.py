@@ -10,9 +10,9 @@ FORGED = "it came under another signature than its own"
 """What is wrong with a message that `is_forged` (bus/catalogue.py)."""
 
 
-def pack(identity: str, sender: str, message: Message) -> bytes:
+def pack(identity: str, sender: str, message: Message, tenant: str = "") -> bytes:
     """The bytes that cross the bus. Raises MessageTooLarge."""
-    data = encode(Parcel(identity, sender, message))
+    data = encode(Parcel(identity, sender, message, tenant))
     if len(data) > MESSAGE_BYTES_MAX:
         raise MessageTooLarge(str(type(message).__struct_config__.tag), len(data), MESSAGE_BYTES_MAX)
     return data

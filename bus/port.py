@@ -55,17 +55,19 @@ class Bus(Protocol):
     name: str
     """The sender of all that it says."""
     counts: BusCounts
+    tenant: str
+    """With whose credentials it says it; empty: with the plane's own."""
 
     def say(self, message: Message, reply_to: str = "") -> str:
         """Say one message, to its own subject, or to `reply_to` if it is an answer; returns its id.
 
-        Raises MessageTooLarge and BadSubject, before anything is sent.
+        Raises MessageTooLarge, BadSubject and NotForTenants, before anything is sent.
         """
 
     async def ask(self, message: Message, timeout: Nanoseconds) -> Message:
         """Say one message and wait for one answer.
 
-        Raises NobodyListens at once when nobody is there, AskTimedOut, MessageTooLarge and BadSubject.
+        Raises NobodyListens at once when nobody is there, AskTimedOut, MessageTooLarge, BadSubject and NotForTenants.
         """
 
     async def listen(self, address: Address, hear: Hear, group: str = "") -> Subscription:

@@ -163,6 +163,12 @@ class NatsServer:
             await self.stop()
             raise
 
+    @property
+    def directory(self) -> Path:
+        """Where its files are, from its first start on."""
+        assert self._directory is not None, "it was never started"
+        return self._directory
+
     async def wait(self) -> None:
         """Until our server has ended, whoever ended it; for ever, if it is somebody else's."""
         if self._process is None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Protocol
 
-from bus.catalogue import dead_letters_of, is_forged, is_signed
+from bus.catalogue import answers_to, dead_letters_of, is_forged
 from bus.faults import Faults, Gate, IsCut, added, between
 from bus.packing import not_ours
 from bus.simulated_endpoint import Clock, Crowd, Ear, Letter, SimulatedBus, prefix_of
@@ -75,11 +75,14 @@ class SimulatedNetwork:
 
     # Who is there.
 
-    def endpoint(self, name: str) -> SimulatedBus:
-        """A new endpoint. The same name again is its next incarnation, whose messages have other ids."""
+    def endpoint(self, name: str, tenant: str = "") -> SimulatedBus:
+        """A new endpoint. The same name again is its next incarnation, whose messages have other ids.
+
+        Nobody keeps one without a tenant from speaking as any: that is for a server to see to.
+        """
         incarnation = self._incarnations.get(name, 0) + 1
         self._incarnations[name] = incarnation
-        endpoint = SimulatedBus(self, name, incarnation)
+        endpoint = SimulatedBus(self, name, incarnation, tenant)
         self._endpoints.append(endpoint)
         return endpoint
 
@@ -216,7 +219,7 @@ class SimulatedNetwork:
         if crowd is None:
             return False
         mark = data if len(data) <= _MARK_BYTES_MAX else hashlib.sha256(data).digest()
-        letter = Letter(sender, subject, data, mark, "" if is_signed(subject) else reply_to)
+        letter = Letter(sender, subject, data, mark, answers_to(subject, reply_to))
         for ear in crowd.single:
             self._send(name, ear, letter)
         for members in crowd.groups.values():
@@ -321,7 +324,7 @@ class SimulatedNetwork:
                 if letter.reply_to and letter.subject != dead_letters_of(self.fleet):
                     endpoint.say(not_ours(error), letter.reply_to)  # Whoever asked is told what is wrong.
                 return
-            if is_forged(self.fleet, letter.subject, parcel.message):
+            if is_forged(self.fleet, letter.subject, parcel):
                 self._dead_letter(endpoint, letter)
                 return
             letter.parcel = parcel  # Decoded once for all its ears: what was decoded is frozen.

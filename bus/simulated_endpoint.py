@@ -2,10 +2,11 @@
 
 import asyncio
 import contextvars
+import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from bus.catalogue import inbox_of, pattern_of, subject_of
+from bus.catalogue import inbox_of, inbox_of_tenant, pattern_of, subject_of
 from bus.errors import AskTimedOut, NobodyListens
 from bus.faults import Faults
 from bus.packing import pack
@@ -14,6 +15,8 @@ from core.codec import Parcel
 from core.messages.base import Answer, Message
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import INBOX_MAX
+
+_UNSAID = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class Clock(Protocol):
@@ -63,8 +66,9 @@ class Wire(Protocol):
 class SimulatedBus:
     """One endpoint of a simulated network: a `Bus`."""
 
-    def __init__(self, network: Wire, name: str, incarnation: int) -> None:
+    def __init__(self, network: Wire, name: str, incarnation: int, tenant: str = "") -> None:
         self.name = name
+        self.tenant = tenant
         self.counts = BusCounts()
         self.is_open = True
         self._network = network
@@ -73,7 +77,7 @@ class SimulatedBus:
         self._ears: list[Ear] = []
         self._asks: dict[str, asyncio.Future[Message]] = {}
         self._asked = 0
-        self._inbox = Ear(self, inbox_of(self._stem), "", None)
+        self._inbox = Ear(self, _inbox(self._stem, tenant), "", None)
         self.hear_through(self._inbox)
 
     def say(self, message: Message, reply_to: str = "") -> str:
@@ -152,10 +156,10 @@ class SimulatedBus:
         """The message's id, and whether somebody may have heard it."""
         network = self._network
         is_answer = isinstance(message, Answer)
-        subject = reply_to if is_answer else subject_of(network.fleet, message)
+        subject = reply_to if is_answer else subject_of(network.fleet, message, self.tenant)
         self._said += 1
         identity = f"{self._stem}.{self._said}"
-        data = pack(identity, self.name, message)
+        data = pack(identity, self.name, message, self.tenant)
         if not subject:
             return identity, False
         if not self.is_open:
@@ -238,6 +242,11 @@ class Letter:
 def prefix_of(subject: str) -> str:
     """All but the verb."""
     return subject[: subject.rindex(".")]
+
+
+def _inbox(stem: str, tenant: str) -> str:
+    """A tenant's is one of those that its credentials would let it have, where no name has a slash or an @."""
+    return f"{inbox_of_tenant(tenant)}.{_UNSAID.sub('-', stem)}" if tenant else inbox_of(stem)
 
 
 def _give_up(answer: asyncio.Future[Message], error: AskTimedOut) -> None:

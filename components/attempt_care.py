@@ -330,6 +330,7 @@ class _Gang:
             devices=self._devices(worker),
             run=self.run,
             isolation=isolation_of(claim),
+            tenant=claim.tenant,
         )
 
     def _devices(self, worker: WorkerName) -> tuple[tuple[int, ...], ...]:

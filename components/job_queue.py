@@ -8,6 +8,7 @@ tenant's quota as well, and may come to stand otherwise (components/standings.py
 
 from collections.abc import Callable
 
+from components.answering import refused
 from components.auctioneer import close_auctions, open_auctions, pass_refusals
 from components.auctions import settled
 from components.queue_order import (
@@ -87,6 +88,7 @@ from core.nouns.limits import (
     RETENTION,
 )
 from core.nouns.workload import Phase
+from core.rules.ownership import against
 from core.rules.standing import settings_of
 
 MAKES_ROOM = (NodesJoined, NodesReturned, NodesOpened, PoolChanged, AttemptRanked)
@@ -169,7 +171,10 @@ class JobQueue:
     def decide(self, state: QueueState, envelope: Envelope) -> Decision:
         """Accept, refuse, auction, award, settle."""
         decider = self._deciders.get(type(envelope.message))
-        return decider(state, envelope) if decider else NOTHING
+        if decider is None:
+            return NOTHING
+        no = against(envelope.tenant, envelope.sender, envelope.message, state.image.workloads.tenant_of)
+        return decider(state, envelope) if no is None else refused(*no)
 
     def forget_memos(self, state: QueueState) -> None:
         """Which regions are willing, and how much everybody has used, is worked out anew."""

@@ -35,6 +35,7 @@ from core.nouns.placement import gpu_milli_of, runs_of
 from core.nouns.reasons import Reason, sentence
 from core.nouns.workload import Phase
 from core.ranking.scan import Ranked, Standing
+from core.rules.ownership import owned
 from core.rules.standing import level_asked, narrowed
 
 Waiting = tuple[Reason, dict[RegionName, str]]
@@ -73,6 +74,7 @@ class UserAnswers:
             priority_revision=row.priority_revision,
             spec=row.spec if message.wants_spec else None,
             up_for=_span(row.started_at, envelope.at) if row.phase == Phase.RUNNING else -1,
+            last_cause=row.last_cause,
         )
         return answered(shown)
 
@@ -82,7 +84,7 @@ class UserAnswers:
         """A page of it. Walking over those before costs 30 ns for each, which no index is worth."""
         message = envelope.message
         assert isinstance(message, ListWorkloads)
-        rows = state.image.workloads.rows
+        rows = owned(envelope.tenant, state.image.workloads.rows)
         phases = frozenset(message.phases or Phase)
         count_max = min(max(1, message.count_max), LISTED_MAX)
         known: dict[str, Waiting] = {}

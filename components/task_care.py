@@ -356,6 +356,7 @@ class _Tasks:
             task=number,
             run=task.run,
             isolation=isolation_of(claim),
+            tenant=claim.tenant,
         )
 
     # New runs.

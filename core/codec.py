@@ -24,12 +24,14 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises on bytes that are no value: the last two on text that is not UTF-8 and on arrays without end."""
 
 
-class Parcel(Struct, frozen=True):
+class Parcel(Struct, frozen=True, omit_defaults=True):
     """A message as it crosses the bus."""
 
     id: str
     sender: str
     message: Message
+    tenant: str = ""
+    """With whose credentials it was said, as the server vouches (bus/catalogue.py, `is_forged`); empty: the plane's own."""
 
 
 _AnyMessage = Union[MESSAGES]  # type: ignore[valid-type]  # built from the registry, which a checker cannot read
@@ -40,6 +42,7 @@ class _WireParcel(Struct, frozen=True):
     id: str
     sender: str
     message: _AnyMessage
+    tenant: str = ""
 
 
 _encoder = msgspec.msgpack.Encoder()

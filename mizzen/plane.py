@@ -1,7 +1,8 @@
 """Finding a plane and asking it: the way from a command to whoever knows.
 
-A plane is the one that `MIZZEN_NATS_URL` names, or the one whose `.mizzen/plane.json` lies here or in a folder above, as git
-finds its own. That file is written by `mizzen up`, readable by its user alone: the address in it holds a password.
+A plane is the one that `MIZZEN_CREDENTIALS` or `MIZZEN_NATS_URL` names, or the one whose `.mizzen/plane.json` lies here or in
+a folder above, as git finds its own. That file is written by `mizzen up`, readable by its user alone: the address in it holds
+a password. So does one with a tenant's credentials, with which whoever asks is that tenant (core/rules/ownership.py).
 """
 
 import contextlib
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -26,11 +28,16 @@ from core.messages.logs import FetchImage, ImagePage
 from core.nouns.ids import LogName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.reasons import Reason
+from core.rules.ownership import sender_of
 from mizzen.answers import FAILED, MISUSED, CommandError
 
 DIRECTORY = ".mizzen"
 FILE = "plane.json"
 FLEET_VARIABLE = "MIZZEN_FLEET"
+CREDENTIALS_VARIABLE = "MIZZEN_CREDENTIALS"
+"""A file that `mizzen tenants grant` wrote."""
+TENANT_USER = "tenant."
+"""Before a tenant's name, what its user of the NATS server is called."""
 FLEET = "mizzen"
 """The fleet's name unless somebody gives it another."""
 
@@ -62,10 +69,19 @@ class Plane(Struct, frozen=True):
     pid: int = 0
     """Of `mizzen up`."""
 
+    @property
+    def tenant(self) -> str:
+        """Whose credentials these are; empty: the plane's own."""
+        user = urlsplit(self.url).username or ""
+        return user.removeprefix(TENANT_USER) if user.startswith(TENANT_USER) else ""
+
 
 def find_plane(environment: Mapping[str, str] | None = None, start: Path | None = None) -> Plane:
     """The plane meant by whoever is here. Raises CommandError."""
     variables = os.environ if environment is None else environment
+    credentials = variables.get(CREDENTIALS_VARIABLE, "")
+    if credentials:
+        return read_plane(Path(credentials), "name a file that `mizzen tenants grant` wrote")
     url = variables.get(URL_VARIABLE, "")
     if url:
         return Plane(url, variables.get(FLEET_VARIABLE, "") or FLEET)
@@ -78,14 +94,12 @@ def find_plane(environment: Mapping[str, str] | None = None, start: Path | None 
     raise CommandError(text)
 
 
-def read_plane(path: Path) -> Plane:
-    """What `mizzen up` wrote. Raises CommandError."""
+def read_plane(path: Path, remedy: str = "run `mizzen up` again to write it anew") -> Plane:
+    """What `mizzen up` or `mizzen tenants grant` wrote. Raises CommandError."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Plane)
     except (OSError, msgspec.MsgspecError) as error:
-        raise CommandError(
-            f"{path} cannot be read ({error}); run `mizzen up` again to write it anew"
-        ) from error
+        raise CommandError(f"{path} cannot be read ({error}); {remedy}") from error
 
 
 def submitter() -> str:
@@ -99,10 +113,16 @@ def submitter() -> str:
 @asynccontextmanager
 async def client_of(plane: Plane, name: str = "client") -> AsyncIterator[Bus]:
     """An endpoint on the plane's bus, for as long as it is needed. Raises CommandError."""
+    tenant = plane.tenant
+    name = sender_of(tenant, name) if tenant else name
     try:
-        connection = await NatsConnection.connect(plane.url, plane.fleet, name, timeout=CONNECT_SPAN)
+        connection = await NatsConnection.connect(
+            plane.url, plane.fleet, name, tenant=tenant, timeout=CONNECT_SPAN
+        )
     except BusError as error:
         text = f"the plane at {Access(plane.url).address} does not answer; is `mizzen up` running?"
+        if tenant:
+            text = f"the plane at {Access(plane.url).address} does not let tenant {tenant} in, or does not run; ask for credentials"
         raise CommandError(text) from error
     try:
         yield connection.endpoint(name)

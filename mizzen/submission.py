@@ -2,18 +2,21 @@
 
 import asyncio
 
+from msgspec.structs import replace
+
 from bus.errors import AskTimedOut, BusError, NobodyListens
 from bus.port import Bus
 from core.messages.base import Message, Refused
 from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
-from core.nouns.ids import WorkloadId
+from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.reasons import Reason
-from core.nouns.workload import Phase
+from core.nouns.workload import Phase, WorkloadSpec
 from mizzen.answers import FAILED, MISUSED, CommandError
 from mizzen.jobs.file import Job
-from mizzen.plane import submitter
 
+DEFAULT_TENANT = WorkloadSpec("", ()).tenant
+"""Of jobs that name none."""
 ASK_SPAN: Nanoseconds = seconds(4)
 SUBMIT_SPAN: Nanoseconds = seconds(15)
 """How long the same question is asked again: a queue that was killed is back in a second or two."""
@@ -25,7 +28,12 @@ LOOK_AGAIN_SECONDS = 0.5
 
 async def submitted(bus: Bus, job: Job, key: str) -> WorkloadId:
     """The id under which the queue accepts a workload. The key makes sure that it is one. Raises CommandError."""
-    answer = await _insist(bus, SubmitWorkload(job.spec, submitter(), key), SUBMIT_SPAN)
+    spec = job.spec
+    if bus.tenant and spec.tenant == DEFAULT_TENANT:
+        spec = replace(
+            spec, tenant=TenantName(bus.tenant)
+        )  # Nobody said on whose account, and there is one alone.
+    answer = await _insist(bus, SubmitWorkload(spec, bus.name, key), SUBMIT_SPAN)
     if isinstance(answer, Refused):
         problems = [str(job.located(problem)) for problem in answer.problems]
         exit_code = MISUSED if answer.reason == Reason.INVALID else FAILED

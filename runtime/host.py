@@ -346,7 +346,7 @@ class Host(Generic[State]):
                     self.state = component.evolve(self.state, fact)
             else:
                 parcel, reply_to = item
-                self._decide(Envelope(parcel.message, parcel.sender, parcel.id, now, reply_to))
+                self._decide(Envelope(parcel.message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
         self._wake_component(now)
         if self._kept is not None and self._told_at + HEAD_INTERVAL <= now:
             self._say_head(now)

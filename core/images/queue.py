@@ -26,7 +26,7 @@ from core.images.base import Image, Section
 from core.images.demand import Demand
 from core.images.tenants import Tenants
 from core.images.usage import Usage
-from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
 
 
@@ -115,6 +115,11 @@ class Workloads(Section):
     rows: dict[WorkloadId, WorkloadRow] = field(default_factory=dict)
     keys: dict[str, WorkloadId] = field(default_factory=dict)
     """Idempotency keys, each under its submitter."""
+
+    def tenant_of(self, workload: WorkloadId) -> TenantName | None:
+        """Whose it is; None of one that is not known."""
+        row = self.rows.get(workload)
+        return None if row is None else row.spec.tenant
 
     def _submitted(self, fact: Fact) -> None:
         event = fact.event

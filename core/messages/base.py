@@ -39,6 +39,8 @@ class Envelope(Struct, frozen=True):
     """The hearing host's time."""
     reply_to: str = ""
     """Where an answer goes; empty when none is expected."""
+    tenant: str = ""
+    """With whose credentials it was said (core/rules/ownership.py); empty: the plane's own, which may ask for everything."""
 
 
 class Woken(Notice, frozen=True, tag="woken"):

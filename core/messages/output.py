@@ -19,6 +19,27 @@ class ReadOutput(Message, frozen=True, tag="read-output"):
     """An answer may hold less, and is never empty while there is more."""
 
 
+class FindOutput(Message, frozen=True, tag="find-output"):
+    """Which of a region's workers has what tasks of this job wrote? Only one that has some of it answers."""
+
+    region: RegionName
+    workload: WorkloadId
+    epoch: int
+    job: str
+    rank: int = -1
+    """-1: of any."""
+    known: tuple[WorkerName, ...] = ()
+    """These have answered: who asks hears one answer at a time."""
+
+
+class OutputFound(Answer, frozen=True, tag="output-found"):
+    """This worker has what these tasks wrote there."""
+
+    worker: WorkerName
+    ranks: tuple[tuple[int, bool], ...]
+    """Ascending, each with whether its task has ended there."""
+
+
 class OutputPage(Answer, frozen=True, tag="output-page"):
     """Consecutive bytes of a task's standard output and error, as they came."""
 
@@ -35,4 +56,4 @@ class OutputPage(Answer, frozen=True, tag="output-page"):
     """The task has ended, and nothing comes after this page."""
 
 
-MESSAGES: tuple[type[Message], ...] = (ReadOutput, OutputPage)
+MESSAGES: tuple[type[Message], ...] = (FindOutput, OutputFound, ReadOutput, OutputPage)

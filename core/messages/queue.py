@@ -155,6 +155,8 @@ class WorkloadShown(Answer, frozen=True, tag="workload-shown"):
     """What a change of its priority must name."""
     up_for: int = -1
     """Nanoseconds since the tasks of its newest attempt were all up; -1: they are not, or not known to be."""
+    last_cause: str = ""
+    """What ended the newest attempt that has ended."""
 
 
 class ListedWorkload(Struct, frozen=True):

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from core.messages.base import Message, Notice
 from core.nouns.fleet import Inventory
-from core.nouns.ids import RegionName, ShareKey, WorkerName, WorkloadId
+from core.nouns.ids import RegionName, ShareKey, TenantName, WorkerName, WorkloadId
 from core.nouns.operation import WHOLE
 from core.nouns.placement import Spread
 from core.nouns.workload import JobSpec
@@ -90,6 +90,8 @@ class PrepareTasks(Message, OfShare, frozen=True, tag="prepare-tasks"):
     empty where tasks take whole devices. Tasks of one node and number share a device, whatever device that is."""
     isolation: int = 0
     """Nanoseconds without an acknowledged beat after which the share stops by itself, with `GRACE`; 0: it never does."""
+    tenant: TenantName = TenantName("")
+    """Who may read what it writes, beside the plane itself."""
 
 
 class StartTasks(Message, OfShare, frozen=True, tag="start-tasks"):

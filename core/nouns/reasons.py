@@ -18,6 +18,8 @@ class Reason(StrEnum):
     SUPERSEDED = "superseded"
     ALREADY_ENDED = "already_ended"
     UNKNOWN_TASK = "unknown_task"
+    NOT_YOURS = "not_yours"
+    OPERATORS_ONLY = "operators_only"
     # A region's answer to a request for bids, and the reason of a pending workload.
     NO_CAPACITY = "no_capacity"
     NO_SUCH_HARDWARE = "no_such_hardware"
@@ -79,6 +81,8 @@ SENTENCES: dict[Reason, str] = {
     Reason.SUPERSEDED: "A newer request for the same thing was already heard.",
     Reason.ALREADY_ENDED: "The workload has ended, and an end is final.",
     Reason.UNKNOWN_TASK: "This worker has no output of such a task; it never ran here, or made room for newer ones.",
+    Reason.NOT_YOURS: "It is another tenant's; a tenant's credentials are for its own work alone.",
+    Reason.OPERATORS_ONLY: "Only the plane's operators may ask for this, and these are a tenant's credentials.",
     Reason.NO_CAPACITY: "Not enough capacity is free, and nothing of lower priority could make room.",
     Reason.NO_SUCH_HARDWARE: "There is no hardware of this type that could hold it.",
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; it is asked again at once.",

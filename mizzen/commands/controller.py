@@ -86,13 +86,13 @@ def credentials(
 ) -> None:
     """Write a file with which a controller may be this one and nobody else; of a foreign server, say what to grant."""
     from bus.errors import BusError
-    from mizzen.control.access import DEFAULT_TENANT, ControllerAccess, check_names, users_directory
-    from mizzen.plane import find_plane
+    from mizzen.control.access import DEFAULT_TENANT, ControllerAccess, check_names
+    from mizzen.granting import plane_of_operators, users_directory
     from runtime.logs import UnknownLevel, set_up_logs
 
     with explained(UnknownLevel):
         set_up_logs(os.environ, default="error", is_json=True if json else None)
-    plane = find_plane()
+    plane = plane_of_operators()
     access = ControllerAccess(plane.url, plane.fleet, tenant or DEFAULT_TENANT, name)
     check_names(access)
     directory = users_directory(plane)
@@ -109,13 +109,13 @@ def credentials(
 def _grant(directory: Path, access: "ControllerAccess", path: Path, *, is_json: bool) -> None:
     import msgspec
 
-    from mizzen.control.access import grant, user_of
+    from mizzen.control.access import grant, stranger_of
     from runtime.loop import run
     from runtime.plane import write_for_me_alone
 
     granted = run(grant(directory, access))
     write_for_me_alone(path, msgspec.json.encode(granted))
-    user = user_of(access, "")
+    user = stranger_of(access).user
     assert user.permissions is not None
     if is_json:
         hears, says = user.permissions.subscribe.allow, user.permissions.publish.allow
@@ -141,9 +141,10 @@ def _tell_what_to_grant(access: "ControllerAccess", *, is_revoked: bool, is_json
     """Its users are for whoever keeps that server to change."""
     import msgspec
 
-    from mizzen.control.access import permissions_text, user_of
+    from mizzen.control.access import stranger_of
+    from mizzen.granting import permissions_text
 
-    user = user_of(access, "")
+    user = stranger_of(access).user
     if is_revoked:
         text = f"this plane's NATS server is kept by somebody else; remove its user {user.user} there"
         raise CommandError(text)
@@ -155,4 +156,4 @@ def _tell_what_to_grant(access: "ControllerAccess", *, is_revoked: bool, is_json
         f"`{command_name()} controller run` finds the server by MIZZEN_NATS_URL=nats://{user.user}:PASSWORD@HOST:PORT",
         is_json=False,
     )
-    print(permissions_text(access))
+    print(permissions_text(stranger_of(access)))

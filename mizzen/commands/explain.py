@@ -1,9 +1,15 @@
 """`mizzen explain`: why a workload waits, runs where it runs, or ended."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mizzen.answers import tell_json, tell_lines, tell_note
 from mizzen.options import Json, OneWorkload
+
+if TYPE_CHECKING:
+    from bus.port import Bus
+    from core.nouns.ids import WorkloadId
+    from mizzen.plane import Plane
 
 
 def explain(
@@ -18,18 +24,34 @@ def explain(
     bids and their scores, and how its agent chose: what each rule left, which decided, and the runner-up, recomputed from
     the region's log. Of one that ended: the chain of facts that led to it.
     """
-    from mizzen.views import explaining
     from mizzen.views.reading import on_plane, workload_of
 
     asked = workload_of(workload)
-    explanation, found = on_plane(
-        lambda bus, plane: explaining.explained(
-            bus, asked, Path(plane.directory) if plane.directory else None
-        )
+    on_plane(
+        lambda bus, plane: _explain_own(bus, asked, json) if bus.tenant else _explain(bus, plane, asked, json)
     )
+
+
+async def _explain(bus: "Bus", plane: "Plane", workload: "WorkloadId", is_json: bool) -> None:
+    from mizzen.views import explaining
+
+    directory = Path(plane.directory) if plane.directory else None
+    explanation, found = await explaining.explained(bus, workload, directory)
     for note in found.notes:
-        tell_note(note, is_json=json)
-    if json:
+        tell_note(note, is_json=is_json)
+    if is_json:
         tell_json(explaining.builtins_of(explanation))
     else:
         tell_lines(explaining.lines_of(explanation, found.telling.story))
+
+
+async def _explain_own(bus: "Bus", workload: "WorkloadId", is_json: bool) -> None:
+    """As a tenant."""
+    from mizzen.views import explaining, own_work
+
+    own = await own_work.own_work(bus, workload)
+    tell_note(own_work.UNTOLD, is_json=is_json)
+    if is_json:
+        tell_json(explaining.builtins_of(own_work.explanation_of(own)))
+    else:
+        tell_lines(own_work.explained_lines(own))

@@ -25,6 +25,7 @@ def logs(
     json: Json = False,
 ) -> None:
     """Tell what a task wrote: its standard output and error, as they came."""
+    from mizzen.views.own_output import tell_own_output
     from mizzen.views.reading import on_plane, workload_of
     from mizzen.views.task_output import Asked, tell_output
 
@@ -32,4 +33,4 @@ def logs(
         raise CommandError("--attempt and --tail are counts, and not less than 0", MISUSED)
     lines = -1 if tail is None else tail
     asked = Asked(workload_of(workload), rank, job, attempt, follow, lines, json)
-    on_plane(lambda bus, _: tell_output(bus, asked))
+    on_plane(lambda bus, _: (tell_own_output if bus.tenant else tell_output)(bus, asked))

@@ -1,13 +1,26 @@
-"""`mizzen tenants`: who has work here, at which level, and what each one may hold and holds."""
+"""`mizzen tenants`: who has work here and what each one may hold and holds; and who may speak as one of them."""
 
 import shutil
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from mizzen.answers import tell_json, tell_lines
+from cyclopts import App, Parameter
+
+from mizzen.answers import CommandError, command_name, tell_json, tell_lines, tell_note
 from mizzen.options import Json
 
+if TYPE_CHECKING:
+    from mizzen.granting import Stranger
+    from mizzen.plane import Plane
 
-def tenants(*, json: Json = False) -> None:
+tenants = App(name="tenants", version_flags=[], default_parameter=Parameter(show_default=False))
+
+Tenant = Annotated[str, Parameter(name="TENANT", help="As `tenant` of its jobs.")]
+
+
+@tenants.default
+def list_all(*, json: Json = False) -> None:
     """List tenants: level, GPUs guaranteed, held, borrowed and lent, the shortest run, and the budget."""
     import msgspec
 
@@ -20,3 +33,99 @@ def tenants(*, json: Json = False) -> None:
         tell_json(msgspec.to_builtins(rows))
     else:
         tell_lines(table_of(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+
+
+@tenants.command(name="grant")
+def grant(
+    tenant: Tenant,
+    /,
+    *,
+    output: Annotated[
+        Path | None, Parameter(help="The file to write; TENANT.credentials.json if not named.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write a file with which somebody is this tenant to the plane, and nobody else; of a foreign server, say what to grant.
+
+    With it they submit, see and steer the tenant's own workloads. Granted again, it holds the same password.
+    """
+    import msgspec
+
+    from mizzen.granting import let_in
+    from mizzen.plane import CREDENTIALS_VARIABLE, Plane
+    from runtime.loop import run
+    from runtime.plane import write_for_me_alone
+
+    plane, stranger, directory = _found(tenant, is_json=json)
+    if directory is None:
+        _tell_what_to_grant(stranger, is_json=json)
+        return
+    url = run(let_in(directory, plane, stranger))
+    path = output or Path(f"{tenant}.credentials.json")
+    write_for_me_alone(path, msgspec.json.encode(Plane(url, plane.fleet)))
+    if json:
+        tell_json({"file": str(path), "user": stranger.user.user, **_may(stranger)})
+        return
+    print(f"{path} lets tenant {tenant} in, and whoever can read it")
+    tell_lines([f"  {CREDENTIALS_VARIABLE}={path} {command_name()} queue"])
+
+
+@tenants.command(name="revoke")
+def revoke(tenant: Tenant, /, *, json: Json = False) -> None:
+    """Let nobody speak as this tenant any longer, and cut off who does; its workloads stay as they are."""
+    from mizzen.granting import let_out
+    from runtime.loop import run
+
+    plane, stranger, directory = _found(tenant, is_json=json)
+    if directory is None:
+        text = (
+            f"this plane's NATS server is kept by somebody else; remove its user {stranger.user.user} there"
+        )
+        raise CommandError(text)
+    if not run(let_out(directory, plane, stranger)):
+        raise CommandError(f"nobody let tenant {tenant} in")
+    if json:
+        tell_json({"tenant": tenant, "revoked": True})
+    else:
+        print(f"tenant {tenant} is let in no longer")
+
+
+def _found(tenant: str, *, is_json: bool) -> "tuple[Plane, Stranger, Path | None]":
+    """The plane, who is to be let in, and where its users are, if its server is its own. Raises CommandError."""
+    import os
+
+    from mizzen.answers import explained
+    from mizzen.granting import plane_of_operators, users_directory
+    from mizzen.tenant_access import stranger_of
+    from runtime.logs import UnknownLevel, set_up_logs
+
+    with explained(UnknownLevel):
+        set_up_logs(os.environ, default="error", is_json=True if is_json else None)
+    plane = plane_of_operators()
+    return plane, stranger_of(plane.fleet, tenant), users_directory(plane)
+
+
+def _may(stranger: "Stranger") -> dict[str, tuple[str, ...]]:
+    """What it may hear and say."""
+    permissions = stranger.user.permissions
+    assert permissions is not None, stranger
+    return {"hears": permissions.subscribe.allow, "says": permissions.publish.allow}
+
+
+def _tell_what_to_grant(stranger: "Stranger", *, is_json: bool) -> None:
+    """Its users are for whoever keeps that server to change."""
+    import msgspec
+
+    from bus.server import URL_VARIABLE
+    from mizzen.granting import permissions_text
+
+    user = stranger.user
+    if is_json:
+        tell_json({"user": user.user, "permissions": msgspec.to_builtins(user.permissions)})
+        return
+    tell_note(
+        f"this plane's NATS server is kept by somebody else; this belongs into its authorization, and then commands "
+        f"find it by {URL_VARIABLE}=nats://{user.user}:PASSWORD@HOST:PORT",
+        is_json=False,
+    )
+    print(permissions_text(stranger))

@@ -1,51 +1,22 @@
-"""How a controller reaches its plane, and by what right: credentials with which it is the one of its name, and no other.
+"""How a controller reaches its plane, and by what right: credentials with which it is the one of its name, and no other."""
 
-Of a plane that `mizzen up` keeps, the server's users lie in the plane's directory, so whoever may write there grants them. Of
-any other server the permissions are told to whoever keeps that.
-"""
-
-import asyncio
 import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from bus.catalogue import inbox_of_controller, subjects_of_controller
-from bus.errors import BadSubject, BusError
-from bus.nats import NatsConnection
-from bus.server import USER, Access
-from bus.server_users import (
-    Allowed,
-    Permissions,
-    ServerUser,
-    config_of,
-    put_user,
-    reload_users,
-    remove_user,
-    user_called,
-)
-from core.nouns.ids import LogName
-from core.nouns.instant import SECOND, Nanoseconds, seconds
+from bus.errors import BadSubject
+from bus.server_users import Allowed, Permissions, ServerUser
 from core.nouns.workload import WorkloadSpec
 from mizzen.answers import MISUSED, CommandError
+from mizzen.granting import Stranger, let_in, let_out
 from mizzen.plane import FILE, FLEET, FLEET_VARIABLE, Plane, find_plane
-from runtime.plane import NATS
-from store.errors import LogInUse
-from store.files import FileLock
 
 DEFAULT_TENANT = WorkloadSpec("", ()).tenant
 """Of jobs that name none."""
-KNOWN_SPAN: Nanoseconds = seconds(5)
-"""A server has read its users again in a hundredth of that."""
-_TRY_SPAN: Nanoseconds = seconds(2)
-_LOOK_AGAIN_SECONDS = 0.05
-_PASSWORD_BYTES = 32
 
 
 class ControllerAccess(Struct, frozen=True):
@@ -98,24 +69,13 @@ def _found(plane: str | Path | None) -> ControllerAccess:
 # Granting.
 
 
-def user_of(access: ControllerAccess, password: str) -> ServerUser:
+def stranger_of(access: ControllerAccess) -> Stranger:
     """Who may hear what this controller is asked, say what it answers, and nothing else."""
     heard, said = subjects_of_controller(access.fleet, access.tenant, access.controller)
-    inbox = f"{inbox_of_controller(access.tenant, access.controller)}.>"
-    may = Permissions(publish=Allowed((said, inbox)), subscribe=Allowed((heard, inbox)))
-    return ServerUser(f"controller.{access.tenant}.{access.controller}", password, may)
-
-
-def users_directory(plane: Plane) -> Path | None:
-    """Where the users of a plane's server are; None when that server is somebody else's."""
-    if not plane.directory:
-        return None
-    directory = Path(plane.directory) / NATS
-    try:
-        ours = user_called(directory, USER)
-    except (BusError, OSError) as error:
-        raise CommandError(str(error)) from error
-    return directory if ours is not None and ours.password == urlsplit(plane.url).password else None
+    inbox = inbox_of_controller(access.tenant, access.controller)
+    echo = f"{inbox}.>"
+    may = Permissions(publish=Allowed((said, echo)), subscribe=Allowed((heard, echo)))
+    return Stranger(ServerUser(f"controller.{access.tenant}.{access.controller}", "", may), inbox)
 
 
 async def grant(directory: Path, access: ControllerAccess) -> ControllerAccess:
@@ -123,67 +83,13 @@ async def grant(directory: Path, access: ControllerAccess) -> ControllerAccess:
 
     `access` has the plane's address; the answer has the controller's.
     """
-    name = user_of(access, "").user
-    with _alone(directory):
-        known = user_called(directory, name)
-        password = known.password if known else secrets.token_urlsafe(_PASSWORD_BYTES)
-        put_user(directory, user_of(access, password))
-    granted = replace(access, url=f"nats://{name}:{password}@{Access(access.url).address}")
-    await _known(directory, granted, is_let_in=True)
-    return granted
+    return replace(access, url=await let_in(directory, _plane(access), stranger_of(access)))
 
 
 async def revoke(directory: Path, access: ControllerAccess) -> bool:
     """Let a controller in no longer, and cut it off; False when nobody had let it in. Raises CommandError."""
-    name = user_of(access, "").user
-    with _alone(directory):
-        known = user_called(directory, name)
-        if known is None:
-            return False
-        remove_user(directory, name)
-    gone = replace(access, url=f"nats://{name}:{known.password}@{Access(access.url).address}")
-    await _known(directory, gone, is_let_in=False)
-    return True
+    return await let_out(directory, _plane(access), stranger_of(access))
 
 
-@contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """One at a time changes who may connect, or one change would undo the other."""
-    try:
-        lock = FileLock(LogName("users"), directory / "users.lock")
-    except LogInUse as error:
-        raise CommandError("somebody else is granting credentials at this moment; try again") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-async def _known(directory: Path, access: ControllerAccess, *, is_let_in: bool) -> None:
-    """Have the server read its users, and see that it did. A server that is down reads them when it starts."""
-    if not reload_users(directory):
-        return
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + KNOWN_SPAN / SECOND
-    while await _is_let_in(access) != is_let_in:
-        if loop.time() > deadline:
-            text = f"the NATS server has not taken its new users; {directory / 'server.log'} tells why"
-            raise CommandError(text)
-        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-
-
-async def _is_let_in(access: ControllerAccess) -> bool:
-    inbox = inbox_of_controller(access.tenant, access.controller)
-    try:
-        connection = await NatsConnection.connect(
-            access.url, access.fleet, "credentials", inbox=inbox, timeout=_TRY_SPAN
-        )
-    except BusError:
-        return False
-    await connection.close()
-    return True
-
-
-def permissions_text(access: ControllerAccess) -> str:
-    """For the configuration of a server that somebody else keeps."""
-    return config_of((user_of(access, "CHOOSE A PASSWORD"),))
+def _plane(access: ControllerAccess) -> Plane:
+    return Plane(access.url, access.fleet)

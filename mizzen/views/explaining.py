@@ -12,7 +12,7 @@ from core.messages.queue import RegionOutlook, WorkloadExplained
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.placement import SCORE_PARTS, Shortage
-from core.nouns.workload import JobSpec, Phase
+from core.nouns.workload import JobSpec, Phase, WorkloadSpec
 from mizzen.views import choosing
 from mizzen.views.because import Link, chain_of, lately_of
 from mizzen.views.choosing import Chosen, chosen
@@ -175,7 +175,7 @@ def lines_of(explanation: Explanation, story: Story) -> list[str]:
     """For people."""
     lines = [explanation.verdict]
     if explanation.waiting is not None:
-        lines += _waiting_lines(explanation.waiting, story)
+        lines += waiting_lines(explanation.waiting, story.spec)
     if explanation.award is not None:
         lines += _award_lines(explanation.award)
         if explanation.chosen is not None:
@@ -200,7 +200,8 @@ def _links_lines(head: str, links: tuple[Link, ...]) -> list[str]:
     ]
 
 
-def _waiting_lines(waiting: WorkloadExplained, story: Story) -> list[str]:
+def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
+    """Its turn, and what stands in the way of each region."""
     lines = []
     if waiting.rank == 0:
         lines.append(f"{INDENT}it is the first in the queue")
@@ -209,7 +210,10 @@ def _waiting_lines(waiting: WorkloadExplained, story: Story) -> list[str]:
         lines.append(f"{INDENT}{waiting.rank} ahead of it in the queue, nearest first: {nearest}")
     if waiting.asking:
         lines.append(f"{INDENT}it is the turn of {', '.join(waiting.asking)}")
-    rows = [(one.region, _outlook_word(one), _outlook_text(one, story)) for one in waiting.regions]
+    rows = [
+        (one.region, _outlook_word(one), _outlook_text(one, waiting.workload, spec))
+        for one in waiting.regions
+    ]
     return [*lines, "", *(f"{INDENT}{line}" for line in columns_text(("REGION", "OUTLOOK", "WHY"), rows))]
 
 
@@ -221,18 +225,18 @@ def _outlook_word(outlook: RegionOutlook) -> str:
     return "asked" if outlook.is_asked else "would be asked"
 
 
-def _outlook_text(outlook: RegionOutlook, story: Story) -> str:
+def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSpec) -> str:
     """One line: what was needed and what there was."""
     parts = []
     if outlook.score:
         parts.append(", ".join(f"{name} {value}" for name, value in score_of(outlook.score).items()))
-    jobs = {job.name: job for job in story.spec.jobs}
+    jobs = {job.name: job for job in spec.jobs}
     if outlook.shortage is not None:
         parts.append(_shortage_text(outlook.shortage, jobs.get(outlook.shortage.job)))
     elif outlook.reason:
         parts.append(outlook.sentence.rstrip("."))
     if outlook.reason == "no_such_hardware":
-        parts.append(_hardware_text(outlook, story))
+        parts.append(_hardware_text(outlook, spec))
     if outlook.missing_gpu_milli > 1:
         parts.append(
             f"{gpus_text(outlook.missing_gpu_milli)} more GPUs must be freed before it is asked again"
@@ -244,7 +248,7 @@ def _outlook_text(outlook: RegionOutlook, story: Story) -> str:
         )
         parts.append(f"most is held by {holders}")
     if outlook.agent:
-        for_whom = f" for {outlook.refused}" if outlook.refused != story.workload else ""
+        for_whom = f" for {outlook.refused}" if outlook.refused != workload else ""
         parts.append(
             f"said{for_whom} by agent {outlook.agent}, which knew the log up to {outlook.view_sequence}"
         )
@@ -268,10 +272,10 @@ def _changes_text(shortage: Shortage) -> str:
     return f"; it would fit with {', or '.join(shortage.changes)}" if shortage.changes else ""
 
 
-def _hardware_text(outlook: RegionOutlook, story: Story) -> str:
+def _hardware_text(outlook: RegionOutlook, spec: WorkloadSpec) -> str:
     """What the region has of what it asks for, were it all free."""
     parts = []
-    for job in story.spec.jobs:
+    for job in spec.jobs:
         mine = [one for one in outlook.hardware if job.takes(one.node_type)]
         if not mine:
             parts.append(f"{job.name} needs {_types_text(job)}, and there is none")

@@ -1,5 +1,6 @@
 """A story as `mizzen show` tells it to people, and as JSON has it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -75,18 +76,11 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
     if story.ended_at:
         span = time_text(story.ended_at - story.submitted_at)
         fields.append(("ended", f"{instant_text(story.ended_at)}, {span} after it was submitted"))
-    if spec.max_duration != NEVER:
-        fields.append(("max duration", time_text(spec.max_duration)))
-    if spec.grace != NEVER:
-        fields.append(("grace", time_text(spec.grace)))
-    if spec.control != ControlSpec():
-        fields.append(("control", control_text(spec)))
+    fields += limits_of(spec)
     tasks = f"{story.tasks_failed} of tasks, of which {_retried(spec)} retried"
     starts = f"{story.starts_failed} of starts, of which {spec.retry.start_failed} are"
     fields.append(("failures", f"{tasks}; {starts}"))
-    lines = [f"{story.workload} {story.name}", *(f"{INDENT}{name:<13} {value}" for name, value in fields)]
-    for job in spec.jobs:
-        lines += ["", *_job(job)]
+    lines = [f"{story.workload} {story.name}", *field_lines(fields), *job_lines(spec)]
     if story.attempts:
         table = columns_text(ATTEMPTS, [_attempt(one, now) for one in story.attempts], None, FIGURES)
         lines += ["", *(f"{INDENT}{line}" for line in table)]
@@ -94,6 +88,28 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
     if touched:
         lines += ["", *(f"{INDENT}{text}" for text in touched)]
     return lines
+
+
+def field_lines(fields: Iterable[tuple[str, str]]) -> list[str]:
+    """Below the name of what has them."""
+    return [f"{INDENT}{name:<13} {value}" for name, value in fields]
+
+
+def limits_of(spec: WorkloadSpec) -> list[tuple[str, str]]:
+    """What was asked for besides, where it is not as it is for everybody."""
+    fields = []
+    if spec.max_duration != NEVER:
+        fields.append(("max duration", time_text(spec.max_duration)))
+    if spec.grace != NEVER:
+        fields.append(("grace", time_text(spec.grace)))
+    if spec.control != ControlSpec():
+        fields.append(("control", control_text(spec)))
+    return fields
+
+
+def job_lines(spec: WorkloadSpec) -> list[str]:
+    """Its jobs, each below an empty line."""
+    return [line for job in spec.jobs for line in ("", *_job(job))]
 
 
 def _touched(attempt: Attempt) -> str:

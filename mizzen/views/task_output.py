@@ -19,7 +19,7 @@ from core.messages.queue import ShowWorkload, WorkloadShown
 from core.nouns.ids import RegionName, WorkerName, WorkloadId, region_log
 from core.nouns.instant import SECOND
 from core.nouns.limits import READ_BYTES_MAX
-from core.nouns.workload import Phase
+from core.nouns.workload import Phase, WorkloadSpec
 from mizzen.answers import MISUSED, CommandError, tell_json_line, tell_note
 from mizzen.plane import RequestRefused, ask, fetch_image
 from mizzen.views.rank_nodes import nodes_by_rank
@@ -54,9 +54,9 @@ class Asked(Struct, frozen=True):
 class Stream:
     """The output of one rank in one attempt, as far as it was told."""
 
-    def __init__(self, asked: Asked, attempt: Attempt, job: str, rank: int) -> None:
-        self.epoch, self.job, self.rank = attempt.epoch, job, rank
-        self.region = attempt.region
+    def __init__(self, asked: Asked, region: RegionName, epoch: int, job: str, rank: int) -> None:
+        self.epoch, self.job, self.rank = epoch, job, rank
+        self.region = region
         self.workers: list[WorkerName] = []
         """Where it ran, in order; never empty once it is known."""
         self.is_ended = False
@@ -136,7 +136,7 @@ class Stream:
 
 
 async def tell_output(bus: Bus, asked: Asked) -> None:
-    """Tell it. Raises CommandError."""
+    """Tell it, from where the logs say that it is. Raises CommandError."""
     telling = await told(bus, asked.workload)
     telling, attempt = await _placed(bus, telling, asked)
     lines = asked.tail
@@ -145,7 +145,7 @@ async def tell_output(bus: Bus, asked: Asked) -> None:
         await ranks.find(bus, telling)
         for stream in ranks.streams:
             try:
-                await _begin(bus, stream, lines, asked)
+                await begin(bus, stream, lines, asked)
             except CommandError:
                 if not asked.is_followed:
                     raise
@@ -248,31 +248,36 @@ class Ranks:
         if attempt is None or attempt.placement is None:
             return  # Its region's part is missing now.
         self.is_over = bool(attempt.end_cause)
-        name = _job(story, self._asked)
+        name = job_of(story.spec, self._asked)
         nodes = nodes_by_rank(attempt, telling.facts, name)
-        ranks = _ranks(self._asked.rank, list(nodes), name)
+        ranks = ranks_meant(self._asked.rank, list(nodes), name)
         wanted = {node for rank in ranks for node in nodes[rank]}
         if not wanted <= self._workers.keys():
             self._workers = await _workers(bus, attempt.region, wanted)
         for rank in ranks:
-            stream = self._streams.setdefault(rank, Stream(self._asked, attempt, name, rank))
+            stream = self._streams.setdefault(
+                rank, Stream(self._asked, attempt.region, attempt.epoch, name, rank)
+            )
             stream.workers = [self._workers[node] for node in nodes[rank]]
 
 
-def _job(story: Story, asked: Asked) -> str:
-    """Raises CommandError."""
-    jobs = {job.name: job for job in story.spec.jobs}
-    name = asked.job or story.spec.jobs[0].name
+def job_of(spec: WorkloadSpec, asked: Asked) -> str:
+    """The name of the job that is meant. Raises CommandError."""
+    jobs = {job.name: job for job in spec.jobs}
+    name = asked.job or spec.jobs[0].name
     if name not in jobs:
-        raise CommandError(f"{story.workload} has no job {name}; it has {', '.join(jobs)}", MISUSED)
+        raise CommandError(f"{asked.workload} has no job {name}; it has {', '.join(jobs)}", MISUSED)
     if jobs[name].emulation is not None:
-        raise CommandError(f"job {name} of {story.workload} is emulated, and emulated tasks write nothing")
+        raise CommandError(f"job {name} of {asked.workload} is emulated, and emulated tasks write nothing")
     return name
 
 
-def _ranks(text: str, known: Sequence[int], job: str) -> Sequence[int]:
+def ranks_meant(text: str, known: Sequence[int], job: str) -> Sequence[int]:
+    """Those of a job that `--rank` names. Raises CommandError."""
     if text == ALL_RANKS:
         return list(known)
+    if not known:
+        raise CommandError(f"job {job} has no tasks now, so nothing is written")
     if not (text.isascii() and text.isdigit()) or int(text) not in known:
         raise CommandError(
             f"job {job} has no rank {text}; it has 0 to {max(known)}, and `all` are all", MISUSED
@@ -290,10 +295,10 @@ async def _workers(bus: Bus, region: RegionName, nodes: set[int]) -> dict[int, W
 # Reading.
 
 
-async def _begin(bus: Bus, stream: Stream, lines: int, asked: Asked) -> None:
+async def begin(bus: Bus, stream: Stream, lines: int, asked: Asked) -> None:
     """All that is there, or the last lines of where it is now. Raises CommandError."""
     if lines < 0:
-        await _drain(bus, stream, asked)
+        await drain(bus, stream, asked)
         return
     while not stream.is_at_last:
         stream.go_on()
@@ -302,7 +307,7 @@ async def _begin(bus: Bus, stream: Stream, lines: int, asked: Asked) -> None:
     stream.tell(page)
 
 
-async def _drain(bus: Bus, stream: Stream, asked: Asked) -> None:
+async def drain(bus: Bus, stream: Stream, asked: Asked) -> None:
     """Until there is nothing more for now, from one worker after the other. Raises CommandError if the last is silent."""
     while True:
         try:
@@ -354,7 +359,7 @@ async def _follow(bus: Bus, ranks: Ranks, asked: Asked) -> None:
         problem: CommandError | None = None
         try:
             for stream in ranks.streams:
-                await _drain(bus, stream, asked)
+                await drain(bus, stream, asked)
         except CommandError as error:
             problem = error
         is_silent = problem is not None or ranks.have_ended

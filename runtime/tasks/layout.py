@@ -12,6 +12,7 @@
         JOB.RANK/                           of one task, for its runner: see running.py
         JOB.RANK/files/                     the same task's own, which it may fill
     outputs/WORKLOAD.EPOCH/JOB.RANK/OFFSET  what it wrote in all its runs here, from this byte on; `ended` between them
+    outputs/WORKLOAD.EPOCH/tenant           on whose account it is: who may read it too
     outputs/WORKLOAD.EPOCH/work/            where tasks run that name no directory
     checkpoints/WORKLOAD/EPOCH/             where tasks keep checkpoints that name no directory
     rubbish/                                on its way out
@@ -25,8 +26,10 @@ from urllib.parse import quote
 
 from core.nouns.ids import AttemptKey, ShareKey
 
+TENANT = "tenant"
+"""Beside the output of an attempt's tasks, whose account it is on. No task is called so: its name ends with its rank."""
 WORK = "work"
-"""Beside the output of an attempt's tasks, where they run. No task is called so: its name ends with its rank."""
+"""The same, where they run."""
 
 
 class Layout:

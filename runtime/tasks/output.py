@@ -8,18 +8,19 @@ from pathlib import Path
 
 import structlog
 
-from bus.catalogue import OUTPUT
+from bus.catalogue import OUTPUT, OUTPUTS
 from bus.errors import BusError
 from bus.port import Address, Bus
 from core.codec import Parcel
-from core.messages.base import Refused
-from core.messages.output import OutputPage, ReadOutput
+from core.messages.base import Answer, Refused
+from core.messages.output import FindOutput, OutputFound, OutputPage, ReadOutput
 from core.nouns.ids import RegionName, WorkerName
 from core.nouns.instant import after
 from core.nouns.limits import FOLLOW_RETRY, INBOX_MAX, READ_BYTES_MAX
 from core.nouns.reasons import Reason, sentence
+from core.rules.ownership import against
 from runtime.clock import Clock
-from runtime.tasks.layout import attempt_name, task_name
+from runtime.tasks.layout import TENANT, attempt_name, task_name
 from runtime.wake import Wake
 
 logger = structlog.get_logger()
@@ -44,34 +45,72 @@ class OutputServer:
         self._bus = bus
         self._clock = clock
         self._wake = Wake(clock)
-        self._asked: deque[tuple[ReadOutput, str]] = deque(maxlen=INBOX_MAX)
+        self._asked: deque[tuple[Parcel, str]] = deque(maxlen=INBOX_MAX)
 
     async def run(self) -> None:
         """Answer, for ever."""
-        await self._listen()
+        await self._listen(self._scope)
+        await self._listen(self._scope[: len(OUTPUTS.scope)])
         while True:
             while self._asked:
-                asked, reply_to = self._asked.popleft()
-                self._bus.say(page_of(self._outputs, asked), reply_to)
+                parcel, reply_to = self._asked.popleft()
+                answer = self._answer(parcel)
+                if answer is not None:
+                    self._bus.say(answer, reply_to)
             await self._wake.wait()
 
     def close(self) -> None:
         """Let go of its timer."""
         self._wake.close()
 
-    async def _listen(self) -> None:
+    async def _listen(self, scope: tuple[str, ...]) -> None:
         while True:
             try:
-                await self._bus.listen(Address(OUTPUT.noun, self._scope), self._hear)
+                await self._bus.listen(Address(OUTPUT.noun, scope), self._hear)
                 return
             except BusError as error:
                 logger.warning("output_not_served", server=self.name, problem=str(error))
             await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
 
     def _hear(self, parcel: Parcel, reply_to: str) -> None:
-        if isinstance(parcel.message, ReadOutput) and reply_to:
-            self._asked.append((parcel.message, reply_to))
+        if isinstance(parcel.message, ReadOutput | FindOutput) and reply_to:
+            self._asked.append((parcel, reply_to))
             self._wake.ring()
+
+    def _answer(self, parcel: Parcel) -> Answer | None:
+        """None: another worker may have it."""
+        asked = parcel.message
+        assert isinstance(asked, ReadOutput | FindOutput), asked
+        tenant = tenant_of(self._outputs, asked)
+        no = against(parcel.tenant, parcel.sender, asked, lambda _: tenant)
+        if no is not None:
+            return Refused(no[0], sentence(no[0]), no[1])
+        if isinstance(asked, ReadOutput):
+            return page_of(self._outputs, asked)
+        _, worker = self._scope
+        ranks = () if worker in asked.known else ranks_of(self._outputs, asked)
+        return OutputFound(worker, ranks) if ranks else None
+
+
+def tenant_of(outputs: Path, asked: ReadOutput | FindOutput) -> str | None:
+    """The tenant that wrote an attempt's output; the empty one if nobody kept whose it is, None if there is none."""
+    directory = outputs / attempt_name((asked.workload, asked.epoch))
+    try:
+        return (directory / TENANT).read_text()
+    except OSError:
+        return "" if directory.is_dir() else None
+
+
+def ranks_of(outputs: Path, asked: FindOutput) -> tuple[tuple[int, bool], ...]:
+    """What is here of a job: ranks, each with whether its task has ended here."""
+    directory = outputs / attempt_name((asked.workload, asked.epoch))
+    prefix = task_name(asked.job, 0)[:-1]
+    found = {}
+    for path in directory.glob("*.*"):
+        rank = path.name.removeprefix(prefix)
+        if path.name.startswith(prefix) and rank.isdecimal() and asked.rank in (-1, int(rank)):
+            found[int(rank)] = (path / "ended").exists()
+    return tuple(sorted(found.items()))
 
 
 def page_of(outputs: Path, asked: ReadOutput) -> OutputPage | Refused:

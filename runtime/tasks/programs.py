@@ -22,7 +22,7 @@ from core.nouns.operation import WHOLE
 from core.nouns.quantities import MILLI
 from runtime.tasks import processes, running
 from runtime.tasks.environment import NOT_SHARED, Addresses, Place
-from runtime.tasks.layout import Layout, share_name
+from runtime.tasks.layout import TENANT, Layout, share_name
 from runtime.tasks.ports import free_pair
 from runtime.tasks.rubbish import Rubbish
 from runtime.tasks.share import Commanded, ProgramShare, TaskLimits, read_share
@@ -184,6 +184,7 @@ class Programs:
             self._drop_output(share)
         share.directory.mkdir(mode=0o700)
         share.keep()
+        self._own(command)
         for task in share.tasks:
             self._named[f"{share.directory.name}/{task.directory.name}"] = task
         if lacking:
@@ -256,6 +257,12 @@ class Programs:
             for place in share.commanded.places
             if place.shared != NOT_SHARED and place.slots
         }
+
+    def _own(self, command: PrepareTasks) -> None:
+        """Whose its output is, beside it, before there is any: it outlives the share. Raises OSError."""
+        output = self._layout.output(command.key.attempt)
+        output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (output / TENANT).write_text(command.tenant)
 
     def _drop_output(self, share: ProgramShare) -> None:
         """Of a worker that had no time to prepare it, or of another fleet: nothing of its first run was ever wanted."""

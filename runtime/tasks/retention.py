@@ -6,7 +6,7 @@ from pathlib import Path
 import structlog
 
 from core.nouns.instant import Instant, Nanoseconds
-from runtime.tasks.layout import WORK
+from runtime.tasks.layout import TENANT, WORK
 from runtime.tasks.rubbish import Rubbish
 
 logger = structlog.get_logger()
@@ -44,7 +44,9 @@ class Retention:
         """What tasks wrote; not what they left where they ran, which may be a large tree."""
         size = changed_at = 0
         directory = self._outputs / name
-        for path in (path for task in directory.iterdir() if task.name != WORK for path in task.iterdir()):
+        for path in (
+            path for task in directory.iterdir() if task.name not in (TENANT, WORK) for path in task.iterdir()
+        ):
             found = path.stat()
             size += found.st_size
             changed_at = max(changed_at, found.st_mtime_ns)

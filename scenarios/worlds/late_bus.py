@@ -13,6 +13,7 @@ class LateBus:
     def __init__(self, name: str) -> None:
         self.name = name
         self.counts = BusCounts()
+        self.tenant = ""
         self._bus: Bus | None = None
 
     def lead_to(self, connection: NatsConnection) -> None:

@@ -31,9 +31,14 @@ def word(tenant: str = "ml", controller: str = "web", region: str = EU) -> TaskC
     )
 
 
+def parcel(message: Message) -> Parcel:
+    """As a stranger could fill it who has our source."""
+    return Parcel("stranger.1", "queue", message)
+
+
 def raw(message: Message) -> bytes:
-    """As a stranger could write it who has our source."""
-    return encode(Parcel("stranger.1", "queue", message))
+    """The same on the wire."""
+    return encode(parcel(message))
 
 
 def test_signature_stands_in_the_verb() -> None:
@@ -62,8 +67,8 @@ def test_bad_names_have_no_signature(name: str) -> None:
 def test_forgeries_are_told() -> None:
     """Another's name, another region, a word that needs no signature under one, one that does without, and an answer."""
     mine = subject_of(FLEET, word())
-    assert not is_forged(FLEET, mine, word())
-    assert not is_forged(FLEET, subject_of(FLEET, CancelWorkload(WorkloadId("w-1"))), word_of_a_user())
+    assert not is_forged(FLEET, mine, parcel(word()))
+    assert not is_forged(FLEET, subject_of(FLEET, word_of_a_user()), parcel(word_of_a_user()))
     operate = OperateTasks(EU, WorkloadId("w-1"), 1, OperationKind.STOP, (), "")
     for forged in (
         word("ml", "db"),
@@ -74,9 +79,9 @@ def test_forgeries_are_told() -> None:
         ShowControllers(EU),
         Refused("no", "No."),
     ):
-        assert is_forged(FLEET, mine, forged), forged
+        assert is_forged(FLEET, mine, parcel(forged)), forged
     for subject in (f"{FLEET}.control.eu.show_controllers", f"{FLEET}.store.eu.operate_tasks"):
-        assert is_forged(FLEET, subject, word()), subject
+        assert is_forged(FLEET, subject, parcel(word())), subject
 
 
 def word_of_a_user() -> CancelWorkload:

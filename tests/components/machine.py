@@ -68,10 +68,10 @@ class Machine(Generic[State]):
 
     # What a test does.
 
-    def hear(self, message: Message, *, sender: str = "somebody") -> Decision:
-        """A message arrives now. Whatever is due stays due: `wake` is another call."""
+    def hear(self, message: Message, *, sender: str = "somebody", tenant: str = "") -> Decision:
+        """A message arrives now, with a tenant's credentials or the plane's. Whatever is due stays due: `wake` is another call."""
         self._decided += 1
-        envelope = Envelope(message, sender, f"m-{self._decided}", self.now, "inbox")
+        envelope = Envelope(message, sender, f"m-{self._decided}", self.now, "inbox", tenant)
         decision = self._decide(envelope)
         self.heard.append((message, decision))
         self._evolve(decision.events, envelope.id, sender)

@@ -31,6 +31,7 @@ from core.messages.workers import (
     StopTasks,
     TasksPhase,
 )
+from core.nouns.ids import TenantName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
     COMMAND_SAY_AGAIN,
@@ -69,6 +70,12 @@ def test_each_task_is_prepared_alone(start: Start) -> None:
     assert [((rank,),) for rank in range(3)] == [told[rank].ranks for rank in range(3)]
     assert [True, False, False] == [told[rank].is_leader for rank in range(3)]
     assert {SERVICE.jobs} == {one.jobs for one in told.values()}
+
+
+def test_whose_they_are_is_told(start: Start) -> None:
+    """So that a worker knows who may read what they write."""
+    mine = replace(SERVICE, tenant=TenantName("ml"))
+    assert {"ml"} == {one.tenant for one in granted_service(start, mine).look(PrepareTasks)}
 
 
 def test_tasks_of_several_jobs_are_numbered_by_job(start: Start) -> None:

@@ -27,7 +27,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlane]:
 @pytest.fixture
 def plane(shared: RunningPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunningPlane:
     """The plane is found from where the test stands."""
-    for name in ("MIZZEN_NATS_URL", "MIZZEN_FLEET", "MIZZEN_LOG"):
+    for name in ("MIZZEN_CREDENTIALS", "MIZZEN_NATS_URL", "MIZZEN_FLEET", "MIZZEN_LOG"):
         monkeypatch.delenv(name, raising=False)
     for module in (reading, emptying_watch):
         monkeypatch.setattr(module, "LOOK_AGAIN", seconds(0.02))

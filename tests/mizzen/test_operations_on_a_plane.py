@@ -31,7 +31,7 @@ SERVE = "name: serve\nkind: service\nemulate: {work: 20m}\ntasks: %d\nresources:
 @pytest.fixture
 def plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningPlane]:
     """It is found from where the test stands."""
-    for name in ("MIZZEN_NATS_URL", "MIZZEN_FLEET", "MIZZEN_LOG"):
+    for name in ("MIZZEN_CREDENTIALS", "MIZZEN_NATS_URL", "MIZZEN_FLEET", "MIZZEN_LOG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(reading, "LOOK_AGAIN", seconds(0.02))
     monkeypatch.setattr(pause, "__defaults__", (seconds(0.02),))

@@ -13,7 +13,7 @@ from core.nouns.placement import Spread
 from mizzen.answers import CommandError
 from mizzen.views.rank_nodes import nodes_by_rank
 from mizzen.views.story import Attempt, Placement
-from mizzen.views.task_output import Asked, Stream, _begin, _drain
+from mizzen.views.task_output import Asked, Stream, begin, drain
 from runtime.tasks.output import OutputServer
 from tests.builders import EU, EU_LOG, a_claim, a_fact, granted
 from tests.runtime.aids import Place, in_virtual_time
@@ -75,7 +75,7 @@ class Workers:
 
     def stream(self, asked: Asked, *workers: str) -> Stream:
         """Of rank 0, which ran there in turn."""
-        stream = Stream(asked, placed(Spread((0,), (1,))), "job-0", 0)
+        stream = Stream(asked, EU, 1, "job-0", 0)
         stream.workers = [WorkerName(name) for name in workers]
         return stream
 
@@ -89,22 +89,22 @@ def test_output_is_read_where_the_task_ran(tmp_path: Path, capsys: pytest.Captur
         asked = Asked(JOB)
         workers.write("w0", "one\n", is_ended=True)
         stream = workers.stream(asked, "w0")
-        await _drain(workers.bus, stream, asked)
+        await drain(workers.bus, stream, asked)
         ends = [stream.is_ended]
         workers.write("w1", "two\n", is_ended=False)
         stream.workers.append(WorkerName("w1"))
-        await _drain(workers.bus, stream, asked)
+        await drain(workers.bus, stream, asked)
         ends.append(stream.is_ended)
         workers.write("w1", "two\nthree\n", is_ended=True)
         workers.write("w0", "one\nfour\n", is_ended=False)
         stream.workers.append(WorkerName("w0"))
-        await _drain(workers.bus, stream, asked)
+        await drain(workers.bus, stream, asked)
         workers.write("w0", "one\nfour\nfive\n", is_ended=True)
-        await _drain(workers.bus, stream, asked)
+        await drain(workers.bus, stream, asked)
         assert [True, False, True] == [*ends, stream.is_ended]
         assert "one\ntwo\nthree\nfour\nfive\n" == capsys.readouterr().out
         last = workers.stream(asked, "w1", "w0")
-        await _begin(workers.bus, last, 2, asked)
+        await begin(workers.bus, last, 2, asked)
         assert "four\nfive\n" == capsys.readouterr().out
 
     in_virtual_time(body)
@@ -118,11 +118,11 @@ def test_worker_that_is_gone_keeps_what_it_has(tmp_path: Path, capsys: pytest.Ca
         await place.moment()
         asked = Asked(JOB)
         workers.write("w1", "two\n", is_ended=True)
-        await _drain(workers.bus, workers.stream(asked, "w0", "w1"), asked)
+        await drain(workers.bus, workers.stream(asked, "w0", "w1"), asked)
         out, err = capsys.readouterr()
         assert "two\n" == out
         assert "something may be missing: worker w0 of region eu" in err
         with pytest.raises(CommandError, match="worker w0 of region eu"):
-            await _drain(workers.bus, workers.stream(asked, "w1", "w0"), asked)
+            await drain(workers.bus, workers.stream(asked, "w1", "w0"), asked)
 
     in_virtual_time(body)

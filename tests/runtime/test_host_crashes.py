@@ -105,6 +105,7 @@ class PerilousBus:
     def __init__(self, bus: Bus, peril: Peril) -> None:
         self.name = bus.name
         self.counts: BusCounts = bus.counts
+        self.tenant = bus.tenant
         self._bus = bus
         self._peril = peril
 
