@@ -30,6 +30,7 @@ from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_o
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
 from core.placing.owners import Owners
+from core.quota_invariants import check_quota
 from core.touched import touched_by
 
 
@@ -169,6 +170,8 @@ class Auditor:
     def _check_global(self, state: AuditorState, fact: Fact, image: GlobalImage) -> None:
         for text in check_global_fact(fact, image, {} if state.rests_on else state.regions):
             self._keep(state, Violation(3, fact.log, fact.sequence, text))
+        for text in check_quota(fact, image):
+            self._keep(state, Violation(4, fact.log, fact.sequence, text))
         image.fold(fact)
 
     def _check_region(self, state: AuditorState, fact: Fact, region: RegionName, image: RegionImage) -> None:

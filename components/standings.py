@@ -24,8 +24,9 @@ from core.fact import Event, Fact, Note
 from core.messages.queue import Bid
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant
-from core.nouns.tenant import OVER_LEVEL
-from core.rules.standing import Amounts, Running, held_on
+from core.nouns.quantities import MILLI
+from core.nouns.tenant import OVER_LEVEL, Entitlement
+from core.rules.standing import Amounts, Running, entitled_to, held_on
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
 OF_AWARDS = (WorkloadAwarded, WorkloadBound, StandingChanged, AwardReturned, AttemptClosed)
@@ -111,7 +112,9 @@ def stand_anew(state: QueueState, now: Instant) -> Decision:
         one = state.book.awards.get(workload)
         if one is not None and one.amounts != rows[workload].charge:
             levels.setdefault(workload, one.level)
-    events: list[Event | Note] = [_changed(state, workload, level) for workload, level in levels.items()]
+    # What makes room stands before what takes it.
+    in_order = sorted(levels.items(), key=lambda one: one[1] != OVER_LEVEL)
+    events: list[Event | Note] = [_changed(state, workload, level) for workload, level in in_order]
     return Decision(events=(*events, StoodAnew(tuple(state.restand))))
 
 
@@ -128,6 +131,25 @@ def changed_levels(
     is_spent = state.book.is_spent(tenant, tenants, state.image.usage, now)
     rows = state.image.workloads.rows
     return state.book.standings(tenant, rows, tenants, is_spent=is_spent, entitled=entitled, also=also)
+
+
+def over_by(
+    state: QueueState, tenant: TenantName, gpu_type: str, entitlement: Entitlement, now: Instant
+) -> tuple[StandingChanged, ...]:
+    """What is over quota as soon as a tenant is entitled to so much: recorded before that is.
+
+    With the first entitlement of a type that is so of all that anybody else holds of it.
+    """
+    book, rows = state.book, state.image.tenants.rows
+    others = () if gpu_type in book.quota else tuple(book.by_tenant)
+    events = []
+    for name in dict.fromkeys((tenant, *others)):
+        entitled = entitled_to(rows.get(name), book.quota | {gpu_type})
+        if name == tenant:
+            entitled[gpu_type] = entitlement.gpus * MILLI
+        levels = changed_levels(state, name, now, entitled=entitled)
+        events += [_changed(state, one, level) for one, level in levels.items() if level == OVER_LEVEL]
+    return tuple(events)
 
 
 def _changed(state: QueueState, workload: WorkloadId, level: int) -> StandingChanged:

@@ -191,7 +191,7 @@ class TenantBook:
     ) -> dict[WorkloadId, int]:
         """The levels of a tenant's awards that must be other than they are.
 
-        entitled  in place of what it is entitled to, if that is about to change
+        entitled  in place of what it is entitled to, if that is about to change: of all types that will be under quota
         also      an award that is about to be made
         """
         running = [] if also is None else [also]
@@ -200,7 +200,7 @@ class TenantBook:
             asked = level_asked(row.spec, tenants)
             running.append(Running(workload, row.award_sequence, asked, one.level, one.amounts))
         mine = entitled_to(tenants.rows.get(tenant), self.quota) if entitled is None else entitled
-        return stand_anew(running, mine, self.quota, is_spent=is_spent)
+        return stand_anew(running, mine, frozenset(mine), is_spent=is_spent)
 
     def may_stand_otherwise(
         self, tenant: TenantName, rows: Mapping[WorkloadId, WorkloadRow], tenants: Tenants

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from components.answering import answered, refused
 from components.queue_order import bring_up
 from components.queue_state import QueueState
+from components.standings import over_by
 from core.codec import encode
 from core.component import Decision
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
@@ -114,7 +115,11 @@ class TenantRecords:
         event = EntitlementSet(
             message.tenant, row.revision + 1, gpu_type, wanted, message.by, message.is_forced
         )
-        return _recorded(message, row.revision, event)
+        decided = _recorded(message, row.revision, event)
+        if not decided.events:
+            return decided
+        over = over_by(state, message.tenant, gpu_type, wanted, envelope.at)
+        return Decision((*over, *decided.events), decided.messages)
 
     def _set_budget(self, state: QueueState, envelope: Envelope) -> Decision:
         message = envelope.message

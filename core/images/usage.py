@@ -14,6 +14,7 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.limits import TENANTS_MAX
 from core.nouns.ranking import DEFAULT_RANKING
+from core.nouns.tenant import OVER_LEVEL
 from core.ranking.credit import FadingUse, charged, faded
 
 
@@ -21,9 +22,16 @@ class Charged(Struct):
     """A standing award."""
 
     tenant: TenantName
-    gpu_milli: int
+    level: int
+    charge: dict[str, int]
+    """GPU milli by type."""
     is_up: bool = False
     """Whether all of its tasks run, so that it is charged."""
+
+    @property
+    def gpu_milli(self) -> int:
+        """Of all types."""
+        return sum(self.charge.values())
 
 
 class UsageRow(Struct):
@@ -37,6 +45,8 @@ class UsageRow(Struct):
     used: int = 0
     """In that period, up to `counted_at`: in GPU milli nanoseconds."""
     counted_at: Instant = Instant(0)
+    within: dict[str, int] = field(default_factory=dict)
+    """GPU milli by type of its standing awards that are within quota, whether or not they are up."""
 
     def used_at(self, now: Instant) -> int:
         """In the period in which `now` lies, not before the last change: GPU milli nanoseconds."""
@@ -77,7 +87,9 @@ class Usage(Section):
     def _awarded(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, WorkloadAwarded)
-        self.awards[event.workload] = Charged(event.tenant, sum(event.charge.values()))
+        level = OVER_LEVEL if event.level is None else event.level
+        award = self.awards[event.workload] = Charged(event.tenant, level, dict(event.charge))
+        self._stand(award, 1, fact.at)
 
     def _bound(self, fact: Fact) -> None:
         event = fact.event
@@ -95,7 +107,9 @@ class Usage(Section):
             return
         award.tenant = award.tenant or event.tenant  # Of awards by earlier builds nobody said whose they are.
         more = sum(event.charge.values()) - award.gpu_milli
-        award.gpu_milli += more
+        self._stand(award, -1, fact.at)
+        award.level, award.charge = event.level, dict(event.charge)
+        self._stand(award, 1, fact.at)
         if award.is_up and more:
             self._hold(award.tenant, more, fact.at)
 
@@ -103,7 +117,10 @@ class Usage(Section):
         event = fact.event
         assert isinstance(event, AwardReturned | AttemptClosed)
         award = self.awards.pop(event.workload, None)
-        if award is not None and award.is_up:
+        if award is None:
+            return
+        self._stand(award, -1, fact.at)
+        if award.is_up:
             self._hold(award.tenant, -award.gpu_milli, fact.at)
 
     def _budget_set(self, fact: Fact) -> None:
@@ -126,6 +143,17 @@ class Usage(Section):
         row = self._counted(tenant, at)
         row.fading = charged(row.fading, row.fading.gpu_milli + more, row.fading.at, self.half_life)
 
+    def _stand(self, award: Charged, sign: int, at: int) -> None:
+        if award.level == OVER_LEVEL or not award.charge:
+            return
+        within = self._counted(award.tenant, at).within
+        for kind, count in award.charge.items():
+            left = within.get(kind, 0) + sign * count
+            if left:
+                within[kind] = left
+            else:
+                within.pop(kind, None)
+
     def _counted(self, tenant: TenantName, at: int) -> UsageRow:
         """Its row, brought forward to a fact's time, which is never before the last."""
         now = Instant(at)
@@ -140,7 +168,11 @@ class Usage(Section):
 
     def _drop_least(self) -> None:
         """Of those that hold nothing and have no budget the one that used least."""
-        idle = [name for name, row in self.rows.items() if not row.fading.gpu_milli and not row.period]
+        idle = [
+            name
+            for name, row in self.rows.items()
+            if not row.fading.gpu_milli and not row.period and not row.within
+        ]
         if idle:
             del self.rows[min(idle, key=lambda name: (self.rows[name].fading.gpu_milli_seconds, name))]
 

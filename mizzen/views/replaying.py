@@ -22,6 +22,7 @@ from core.invariants import (
 )
 from core.nouns.ids import LogName, region_of
 from core.placing.owners import Owners
+from core.quota_invariants import check_quota
 from core.touched import touched_by
 from mizzen.answers import CommandError, explained
 from mizzen.views.log_source import image_name_of, name_of
@@ -110,6 +111,7 @@ def _folded_and_checked(path: Path, until: int, violations: list[Broken]) -> tup
 def _checked_fold(image: Image, fact: Fact, owners: Owners) -> list[tuple[int, str]]:
     if isinstance(image, GlobalImage):
         found = [(3, text) for text in check_global_fact(fact, image, {})]
+        found += [(4, text) for text in check_quota(fact, image)]
         image.fold(fact)
         return found
     assert isinstance(image, RegionImage), fact.log

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from core.component import Decision
+from core.events.queue import StandingChanged
 from core.events.tenants import BudgetSet, EntitlementSet, TenantSet
 from core.fact import Event
 from core.images.queue import GlobalImage
@@ -18,11 +19,11 @@ from core.messages.tenants import (
     TenantAnswered,
     TenantsListed,
 )
-from core.nouns.ids import TenantName
+from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import ENTITLEMENTS_MAX, NAME_LENGTH_MAX
 from core.nouns.reasons import Reason
-from core.nouns.tenant import Budget, Entitlement, TenantSettings, TypeUse
+from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings, TypeUse
 from tests.builders import EU_LOG, US_LOG, a_claim, a_job, a_queue, a_spec, a_spread, granted
 from tests.components.machine import Machine
 from tests.components.queueing import Start, a_job_queue, awarded, submit
@@ -185,7 +186,7 @@ def test_tenants_have_an_end(start: Start, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_less_than_what_is_held_needs_force(start: Start) -> None:
-    """The answer says how much that is; nothing that runs is stopped by it."""
+    """The answer says how much that is; nothing that runs is stopped by it, but before it is so what runs is over quota."""
     machine = holding(start)
     decision = machine.hear(SetEntitlement(ML, "H100", Entitlement(11), 2))
     assert (Reason.BELOW_HELD, ["gpus"]) == refusal(decision)
@@ -194,8 +195,9 @@ def test_less_than_what_is_held_needs_force(start: Start) -> None:
     assert (Reason.INVALID, ["borrow_max", "gpus"]) == refusal(machine.hear(wrong))
     event: Event = EntitlementSet(ML, 3, "H100", Entitlement(12))
     revised(machine, SetEntitlement(ML, "H100", Entitlement(12), 2), event)
+    over = StandingChanged(WorkloadId("w-1"), 1, 1, ML, OVER_LEVEL, {"H100": 12_000})
     event = EntitlementSet(ML, 4, "H100", Entitlement(0, 0), is_forced=True)
-    revised(machine, SetEntitlement(ML, "H100", Entitlement(0, 0), 3, is_forced=True), event)
+    revised(machine, SetEntitlement(ML, "H100", Entitlement(0, 0), 3, is_forced=True), over, event)
 
 
 def test_list_tells_what_is_held_and_borrowed(start: Start) -> None:
