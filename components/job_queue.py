@@ -12,6 +12,7 @@ from components.answering import refused
 from components.auctioneer import close_auctions, open_auctions, pass_refusals
 from components.auctions import settled
 from components.queue_order import (
+    begin_pass,
     order_anew,
     place,
     refresh_fleet,
@@ -25,6 +26,7 @@ from components.queue_state import (
     BidHeard,
     BudgetTurned,
     OpeningsSeen,
+    PassBegun,
     QueueState,
     RefusalPassed,
     RegionSilent,
@@ -33,7 +35,7 @@ from components.queue_state import (
     Swept,
 )
 from components.settlement import Step, settle
-from components.standings import index_holding, index_standing, stand_anew, turned_budgets
+from components.standings import begun_pass, index_holding, index_standing, stand_anew, turned_budgets
 from components.tenant_records import HEARD_OF_TENANTS, TenantRecords
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
@@ -160,6 +162,7 @@ class JobQueue:
         sweep = state.ended.due()
         return earliest(
             state.open_at,
+            state.passes_at,
             state.standings_at,
             state.budgets_due.due(),
             state.house.due.due(),
@@ -313,6 +316,8 @@ class JobQueue:
                 state.silent[region] = is_silent
                 house.willing_memo.clear()
                 state.open_at = fact.at
+            case PassBegun():
+                begin_pass(state, fact.at)
             case BudgetTurned(tenant):
                 refresh_tenant(state, tenant, fact.at)
                 state.restand[tenant] = True
@@ -373,6 +378,7 @@ class JobQueue:
         if missing:
             return Decision(events=tuple(RegionAdded(region) for region in missing))
         for work in (
+            begun_pass,
             turned_budgets,
             self._settle_awards,
             stand_anew,

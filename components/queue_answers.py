@@ -184,6 +184,8 @@ class UserAnswers:
             return None if may_be_lent(state, one.work) else Reason.OVER_QUOTA
         if one.standing is Standing.WITHIN:
             return None
+        if not state.order.is_passed(one.work.workload):
+            return Reason.WAITING_TURN
         is_spent = one.work.uses_gpus and state.order.tenant(one.work.tenant).is_spent
         return Reason.BUDGET_SPENT if is_spent else Reason.BORROWED_ALL
 

@@ -13,11 +13,12 @@ from components.queue_state import QueueState
 from core.images.queue import WorkloadRow
 from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import TenantName, WorkloadId
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, after
 from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Phase
 from core.ranking.incremental import RankedQueue
+from core.ranking.passes import PassedQueue
 from core.ranking.scan import PendingWork, Ranked, Standing
 from core.rules.standing import Amounts, Narrowing, held_on, level_asked, may_be_over, narrowing, needs_of
 from core.rules.tenancy import gpus_by_type
@@ -40,7 +41,10 @@ class Asked(Struct, frozen=True):
 def order_anew(state: QueueState, at: Instant) -> None:
     """Work everything out from the image: at the start, and when the rules by which is ranked are others."""
     ranking = state.image.tenants.ranking
-    state.order = RankedQueue(ranking.credit, at, walks_by_level=ranking.walks_by_level)
+    kind = PassedQueue if ranking.is_in_passes else RankedQueue
+    state.order = kind(ranking.credit, at, walks_by_level=ranking.walks_by_level)
+    state.ranked_at = Instant(-1)
+    state.passes_at = at if ranking.is_in_passes else None
     state.shapes.clear()
     state.book.set_quota(state.image.tenants)
     state.fleet = _fleet_of(state)
@@ -165,6 +169,14 @@ def bring_up(state: QueueState, now: Instant) -> None:
     usage = state.image.usage
     for name, one in state.order.tenants().items():
         state.order.set_tenant(name, replace(one, use=usage.faded(name, pass_at)))
+
+
+def begin_pass(state: QueueState, now: Instant) -> None:
+    """Where the order is kept in passes: a new one."""
+    bring_up(state, now)
+    state.order.begin_pass()
+    state.passes_at = after(_pass_at(state, now), state.image.tenants.ranking.pass_span)
+    state.open_at = now
 
 
 def pass_of(state: QueueState, now: Instant) -> int:

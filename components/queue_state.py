@@ -72,6 +72,10 @@ class RegionSilent(Note, frozen=True):
     is_silent: bool
 
 
+class PassBegun(Note, frozen=True):
+    """The order is kept in passes, and it is time for one."""
+
+
 class BudgetTurned(Note, frozen=True):
     """A tenant's budget is used up, or its next period has begun."""
 
@@ -113,6 +117,8 @@ class QueueState:
         """Awards that may hold something else than they are charged for."""
         self.budgets_due: Agenda[TenantName] = Agenda()
         self.house = AuctionHouse()
+        self.passes_at: Instant | None = None
+        """When the next pass begins, where the order is kept in passes."""
         self.standings_at: Instant | None = None
         """Set when awards may have to stand otherwise."""
         self.open_at: Instant | None = at

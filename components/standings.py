@@ -7,7 +7,7 @@ becomes over quota. The region is told (components/settlement.py), and from then
 from collections.abc import Mapping
 
 from components.queue_order import order_anew, place, recharge, refresh_tenant, settle_award, there_is
-from components.queue_state import BudgetTurned, QueueState, StoodAnew
+from components.queue_state import BudgetTurned, PassBegun, QueueState, StoodAnew
 from core.component import NOTHING, Decision
 from core.events.queue import (
     AttemptClosed,
@@ -91,6 +91,11 @@ def _tenant_set(state: QueueState, tenant: TenantName, now: Instant) -> None:
 
 
 # Deciding.
+
+
+def begun_pass(state: QueueState, now: Instant) -> Decision:
+    """It is time for one."""
+    return NOTHING if state.passes_at is None or state.passes_at > now else Decision(events=(PassBegun(),))
 
 
 def turned_budgets(state: QueueState, now: Instant) -> Decision:

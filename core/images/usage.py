@@ -146,7 +146,7 @@ class Usage(Section):
     def _stand(self, award: Charged, sign: int, at: int) -> None:
         if award.level == OVER_LEVEL or not award.charge:
             return
-        within = self._counted(award.tenant, at).within
+        within = self._row(award.tenant, Instant(at)).within
         for kind, count in award.charge.items():
             left = within.get(kind, 0) + sign * count
             if left:
@@ -157,13 +157,17 @@ class Usage(Section):
     def _counted(self, tenant: TenantName, at: int) -> UsageRow:
         """Its row, brought forward to a fact's time, which is never before the last."""
         now = Instant(at)
+        row = self._row(tenant, now)
+        row.used, row.period_began, row.counted_at = row.used_at(now), row.began_at(now), now
+        row.fading = charged(row.fading, row.fading.gpu_milli, now, self.half_life)
+        return row
+
+    def _row(self, tenant: TenantName, now: Instant) -> UsageRow:
         row = self.rows.get(tenant)
         if row is None:
             if len(self.rows) >= TENANTS_MAX:
                 self._drop_least()
             row = self.rows[tenant] = UsageRow(FadingUse(at=now), counted_at=now)
-        row.used, row.period_began, row.counted_at = row.used_at(now), row.began_at(now), now
-        row.fading = charged(row.fading, row.fading.gpu_milli, now, self.half_life)
         return row
 
     def _drop_least(self) -> None:

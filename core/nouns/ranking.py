@@ -29,6 +29,8 @@ class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether of a tenant's work that of a higher level takes its quota first; else, as in the paper, whoever has more credit."""
     counts_borrowed: bool = False
     """Whether what a tenant holds over its quota fills it, as in the paper: then its next is over quota too."""
+    is_in_passes: bool = False
+    """Whether the order is as it was at the newest pass, and what came since waits for the next, as in the paper."""
     pass_span: Nanoseconds = seconds(10)
     """How often everybody's use is brought up to date: a pass. A guess; the paper's is five minutes."""
 

@@ -134,6 +134,13 @@ class RankedQueue:
         """What is stated of each."""
         return dict(self._tenants)
 
+    def begin_pass(self) -> None:
+        """Everybody's use has been brought up to date; what else changes is in the order at once."""
+
+    def is_passed(self, workload: WorkloadId) -> bool:
+        """Whether one that waits has its place in the order."""
+        return workload in self
+
     # Answers.
 
     def ranked(self) -> Iterator[Ranked]:

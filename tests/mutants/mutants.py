@@ -383,9 +383,9 @@ MUTANTS = (
         "Of all bids the worst one has the award.",
         (
             Edit(
-                "components/job_queue.py",
-                "            best = bids[0] if bids else None",
-                "            best = bids[-1] if bids else None",
+                "components/auctioneer.py",
+                "        best = bids[0] if bids else None",
+                "        best = bids[-1] if bids else None",
             ),
         ),
     ),
