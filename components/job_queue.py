@@ -216,6 +216,7 @@ class JobQueue:
             was = None
         if wanted and was is None:
             state.order.add(workload, row.spec.priority, row.number, shape)
+        state.waits.note(workload, row, is_waiting=wanted)
 
     def _fold_region(self, state: QueueState, fact: Fact) -> None:
         region = region_of(fact.log)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from components.answering import answered, refused
 from components.auctions import settled
 from components.queue_answers import UserAnswers
-from components.queue_state import AuctionClosed, QueueState
+from components.queue_state import AuctionClosed, QueueState, estimated_start
 from core.component import Decision
 from core.events.queue import (
     CancelRequested,
@@ -72,7 +72,8 @@ class UserRequests:
             return refused(*refusal)
         number = workloads.submitted + 1
         workload = WorkloadId(f"w-{number}")
-        submitted = WorkloadSubmitted(workload, number, message.spec, message.submitter, message.key)
+        start = estimated_start(state, message.spec, envelope.at)
+        submitted = WorkloadSubmitted(workload, number, message.spec, message.submitter, message.key, start)
         return Decision((submitted,), (Submitted(workload),))
 
     def _never(self, state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:

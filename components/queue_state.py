@@ -3,7 +3,9 @@ what; and the notes that change it.
 """
 
 from components.auctions import Auction, AuctionHouse
+from components.wait_estimates import Estimator, WaitIndex
 from core.agenda import Agenda
+from core.estimating.bands import StartEstimate
 from core.fact import Note
 from core.images import GlobalImage, RegionImage
 from core.messages.queue import (
@@ -84,6 +86,7 @@ class QueueState:
         """None until the region's log is known."""
         self.silent: dict[RegionName, bool] = {}
         self.order = PendingOrder()
+        self.waits = WaitIndex()
         self.house = AuctionHouse()
         self.open_at: Instant | None = at
         """Set when an auction might be opened that could not before."""
@@ -92,6 +95,15 @@ class QueueState:
         self.awards_due: Agenda[WorkloadId] = Agenda()
         self.ended: Agenda[WorkloadId] = Agenda()
         self.sweep_at = at
+
+    def estimator(self, now: Instant) -> Estimator:
+        """Of starts, as far as regions are known and heard."""
+        heard = {
+            region: image
+            for region, image in self.regions.items()
+            if image is not None and not self.silent.get(region, True)
+        }
+        return Estimator(self.image, heard, self.waits, now)
 
 
 def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:
@@ -102,3 +114,9 @@ def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:
         if image is not None and not state.silent.get(region, True) and could_fit(spec, image.hardware):
             found.append(region)
     return tuple(found)
+
+
+def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
+    """When it would start if it were submitted now, behind all that waits at its level or a higher one."""
+    ahead = state.waits.waiting_from(spec.priority)
+    return state.estimator(now).of(spec, eligible(state, spec), ahead)

@@ -22,6 +22,8 @@ from core.events.queue import (
 from core.fact import Fact
 from core.images.base import Image, Section
 from core.images.demand import Demand
+from core.images.history import History
+from core.images.starts import Starts
 from core.images.tenants import Tenants
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
@@ -323,6 +325,10 @@ class GlobalImage(Image):
     """The fleet's regions."""
     demand: Demand
     """Which tasks were asked for, by what they need."""
+    history: History
+    """What ran, how long, and how right predictions from it were."""
+    starts: Starts
+    """When workloads were estimated to start, and when they did."""
     tenants: Tenants
     """What operators set of tenants."""
 
