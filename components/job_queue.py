@@ -23,6 +23,7 @@ from components.queue_state import (
     eligible,
 )
 from components.settlement import Step, settle
+from components.start_answers import HEARD_OF_STARTS
 from components.tenant_records import HEARD_OF_TENANTS, TenantRecords
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
@@ -93,6 +94,7 @@ class JobQueue:
         ShowWorkload,
         ListWorkloads,
         ExplainWorkload,
+        *HEARD_OF_STARTS,
         *HEARD_OF_TENANTS,
         Bid,
         Abstention,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
 from components.queue_state import QueueState, eligible
+from components.start_estimates import run_time_of, start_in_order
 from core.codec import encode
 from core.component import Decision
 from core.images import RegionImage
@@ -117,7 +118,7 @@ class UserAnswers:
     ) -> ListedWorkload:
         """`known` remembers within one answer what holds for every pending workload of a shape."""
         spec = row.spec
-        reason, refusals = self._why(state, row, known)
+        reason, refusals = self.why(state, row, known)
         attempt = _attempt(state, workload, row)
         until = row.ended_at or now
         up_at = row.started_at if row.phase != Phase.PENDING else 0
@@ -145,11 +146,12 @@ class UserAnswers:
 
     def _reason(self, state: QueueState, row: WorkloadRow) -> Reason | None:
         """Why it does not run, if it does not."""
-        return self._why(state, row, {})[0]
+        return self.why(state, row, {})[0]
 
-    def _why(
+    def why(
         self, state: QueueState, row: WorkloadRow, known: dict[str, Waiting]
     ) -> tuple[Reason | None, dict[RegionName, str]]:
+        """The reason that counts, and each region's; `known` remembers those of shapes within one answer."""
         if row.is_standing:
             is_unreachable = row.phase == Phase.AWARDED and state.silent.get(row.region, True)
             return (Reason.REGION_UNREACHABLE if is_unreachable else None), {}
@@ -220,6 +222,8 @@ class UserAnswers:
             ahead=tuple(state.order.ahead_of(workload, AHEAD_SHOWN_MAX)) if is_ordered else (),
             asking=self._asking(state, workload, shape) if is_ordered else (),
             regions=self._outlooks(state, workload, row, shape) if row.phase == Phase.PENDING else (),
+            start=start_in_order(state, workload, envelope.at) if is_ordered else None,
+            run_time=run_time_of(state, workload, envelope.at),
         )
         return answered(explained)
 

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from components.answering import answered, refused
 from components.auctions import settled
 from components.queue_answers import UserAnswers
-from components.queue_state import AuctionClosed, QueueState, estimated_start
+from components.queue_state import AuctionClosed, QueueState
+from components.start_answers import StartAnswers
+from components.start_estimates import estimated_start
 from core.component import Decision
 from core.events.queue import (
     CancelRequested,
@@ -54,6 +56,7 @@ class UserRequests:
             RequeueWorkload: self._requeue,
             ChangeWorkload: self._change,
             **UserAnswers(regions).deciders,
+            **StartAnswers(regions, self.refusal).deciders,
         }
 
     def _submit(self, state: QueueState, envelope: Envelope) -> Decision:
@@ -64,17 +67,22 @@ class UserRequests:
             known = workloads.keys.get(key_of(message.submitter, message.key))
             if known is not None:
                 return answered(Submitted(known))
-        problems = problems_of(message.spec)
-        if problems:
-            return refused(Reason.INVALID, problems)
-        refusal = self._never(state, message.spec)
+        refusal = self.refusal(state, message.spec)
         if refusal is not None:
-            return refused(*refusal)
+            return refusal
         number = workloads.submitted + 1
         workload = WorkloadId(f"w-{number}")
         start = estimated_start(state, message.spec, envelope.at)
         submitted = WorkloadSubmitted(workload, number, message.spec, message.submitter, message.key, start)
         return Decision((submitted,), (Submitted(workload),))
+
+    def refusal(self, state: QueueState, spec: WorkloadSpec) -> Decision | None:
+        """Why it is not accepted, with every problem at once."""
+        problems = problems_of(spec)
+        if problems:
+            return refused(Reason.INVALID, problems)
+        never = self._never(state, spec)
+        return refused(*never) if never is not None else None
 
     def _never(self, state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
         """Refused for good only when every region that it may run in is known, has nodes, and could not hold it."""

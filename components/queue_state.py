@@ -3,9 +3,8 @@ what; and the notes that change it.
 """
 
 from components.auctions import Auction, AuctionHouse
-from components.wait_estimates import Estimator, WaitIndex
+from components.wait_estimates import WaitIndex
 from core.agenda import Agenda
-from core.estimating.bands import StartEstimate
 from core.fact import Note
 from core.images import GlobalImage, RegionImage
 from core.messages.queue import (
@@ -96,15 +95,6 @@ class QueueState:
         self.ended: Agenda[WorkloadId] = Agenda()
         self.sweep_at = at
 
-    def estimator(self, now: Instant) -> Estimator:
-        """Of starts, as far as regions are known and heard."""
-        heard = {
-            region: image
-            for region, image in self.regions.items()
-            if image is not None and not self.silent.get(region, True)
-        }
-        return Estimator(self.image, heard, self.waits, now)
-
 
 def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:
     """Regions that are known, are heard, and have the hardware."""
@@ -114,9 +104,3 @@ def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:
         if image is not None and not state.silent.get(region, True) and could_fit(spec, image.hardware):
             found.append(region)
     return tuple(found)
-
-
-def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
-    """When it would start if it were submitted now, behind all that waits at its level or a higher one."""
-    ahead = state.waits.waiting_from(spec.priority)
-    return state.estimator(now).of(spec, eligible(state, spec), ahead)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from core.estimating.bands import StartEstimate
+from core.estimating.bands import Reach, StartEstimate, estimate_of, group_of
 from core.estimating.waits import span_until
 from core.images import GlobalImage, RegionImage
 from core.images.queue import WorkloadRow
@@ -96,6 +96,7 @@ class Estimator:
             for node_type, row in region.hardware.rows.items():
                 _sum_up(self._hardware, node_type, row.gpu_milli)
         self._of: dict[Types, frozenset[str]] = {}
+        self._reaches: dict[str, Reach] = {}
         self._supplies: dict[tuple[Types, tuple[RegionName, ...]], _Supply] = {}
 
     def of(
@@ -116,7 +117,11 @@ class Estimator:
         # All that is free must do for those ahead too; and what it needs itself must come free in one region.
         missing = max(theirs + gpu_milli - supply.free, gpu_milli - supply.free_in_one)
         span = span_until(missing if gpu_milli else 0, supply.rate, supply.capacity)
-        return self._image.starts.bands.around(span, gpu_milli)
+        name = group_of(span, gpu_milli)
+        reach = self._reaches.get(name)
+        if reach is None:
+            reach = self._reaches[name] = self._image.starts.bands.reach(name)
+        return estimate_of(span, name, reach)
 
     def _supply(self, types: Types, where: tuple[RegionName, ...]) -> "_Supply":
         mine = self._types(types)

@@ -17,11 +17,12 @@ source    Gibbs & Candès, Adaptive Conformal Inference Under Distribution Shift
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from core.estimating.scores import THOUSAND, log_ratio
-from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
+from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, seconds
 from core.nouns.limits import BAND_RATIOS_MAX, BAND_SAMPLE_INTERVAL, BAND_SAMPLES_MAX
 
 MILLION = 1_000_000
@@ -39,7 +40,7 @@ AT_FIRST = 3 * THOUSAND
 """With nothing known: an eighth to eightfold."""
 BEYOND = THOUSAND
 """What lies outside of all samples is taken to be twice as far."""
-FLOOR = SECOND
+FLOOR = 10 * MILLISECOND
 """Added to spans before they are compared: a start within a moment is a matter of milliseconds."""
 NOW = "now"
 LENGTHS: tuple[tuple[Nanoseconds, str], ...] = (
@@ -80,6 +81,14 @@ class Group(Struct):
     above: int = ASIDE_AT_FIRST
 
 
+class Reach(NamedTuple):
+    """Where the middle and the ends of a group's bands are, by what the model says: in thousandths of an octave."""
+
+    middle: int
+    low: int
+    high: int
+
+
 class Bands(Struct):
     """Every group."""
 
@@ -88,6 +97,10 @@ class Bands(Struct):
     def around(self, span: Nanoseconds, gpu_milli: int) -> StartEstimate:
         """What the model says, set right and with its band."""
         name = group_of(span, gpu_milli)
+        return estimate_of(span, name, self.reach(name))
+
+    def reach(self, name: str) -> "Reach":
+        """Of a group's bands, now."""
         group = self.groups.get(name) or Group()
         ratios = self._enough(name, group.ratios, RATIOS_FEW, is_of_model=True)
         samples = self._enough(name, group.samples, SAMPLES_FEW, is_of_model=False)
@@ -95,13 +108,7 @@ class Bands(Struct):
         low, high = -AT_FIRST, AT_FIRST
         if len(samples) >= SAMPLES_FEW:
             low, high = _quantiles(samples, group.below, group.above)
-        return StartEstimate(
-            span,
-            _times(span, min(middle, middle + low)),
-            _times(span, middle),
-            _times(span, max(middle, middle + high)),
-            name,
-        )
+        return Reach(middle, min(middle, middle + low), max(middle, middle + high))
 
     def came(self, estimate: StartEstimate, waited: Nanoseconds, said_at: Instant) -> int:
         """It started after so long. Returns -1 for sooner than the band, 1 for later, and 0 for inside."""
@@ -134,6 +141,12 @@ def group_of(span: Nanoseconds, gpu_milli: int) -> str:
     waits = next((name for longest, name in LENGTHS if span <= longest), "longer")
     length = waits if span > 0 else NOW
     return f"{length}, wide" if gpu_milli > WIDE_GPU_MILLI else length
+
+
+def estimate_of(span: Nanoseconds, name: str, reach: Reach) -> StartEstimate:
+    """What a model said of one of a group, set right and with its band."""
+    low, middle, high = (_times(span, octaves) for octaves in (reach.low, reach.middle, reach.high))
+    return StartEstimate(span, low, middle, high, name)
 
 
 def _quantiles(ordered: Sequence[int], below: int, above: int) -> tuple[int, int]:

@@ -76,12 +76,7 @@ def _capped(span: Nanoseconds, spec: WorkloadSpec) -> Nanoseconds:
 
 
 def left_of(
-    runs: KnownRuns,
-    tenant: TenantName,
-    family: str,
-    gpu_milli: int,
-    ran: Nanoseconds,
-    max_duration: Nanoseconds,
+    runs: KnownRuns, tenant: TenantName, family: str, gpu_milli: int, ran: Nanoseconds
 ) -> Nanoseconds:
     """How long something goes on that ran for so long already: half of what ran longer than that ended within it.
 
@@ -89,8 +84,7 @@ def left_of(
     on for as long again: the median of what is left under a tail of which half is left at twice the time.
     """
     until = _beyond(runs, tenant, family, gpu_milli, ran)
-    left = Nanoseconds(until - ran) if until is not None else max(ran, RUN_TIME_DEFAULT)
-    return min(left, Nanoseconds(max(0, max_duration - ran))) if max_duration != NEVER else left
+    return Nanoseconds(until - ran) if until is not None else max(ran, RUN_TIME_DEFAULT)
 
 
 def _beyond(

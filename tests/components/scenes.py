@@ -33,6 +33,7 @@ from core.messages.queue import (
     ShowWorkload,
     SubmitWorkload,
 )
+from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
 from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetTenant
 from core.messages.workers import (
@@ -134,6 +135,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(SetEntitlement(TenantName("ml"), "H100", Entitlement(8), 1))
     machine.hear(SetBudget(TenantName("ml"), Budget(1_000, seconds(86_400)), 2))
     machine.hear(ListTenants())
+    machine.hear(ListStarts())
+    machine.hear(TestSubmission(a_spec(), "ada"))
     machine.hear(ExplainWorkload(WorkloadId("w-2")))
     machine.hear(CancelWorkload(WorkloadId("w-1")))
     machine.wake()
