@@ -6,6 +6,7 @@ from bus.errors import AskTimedOut, BusError, NobodyListens
 from bus.port import Bus
 from core.messages.base import Message, Refused
 from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
+from core.messages.starts import SubmissionTested, TestSubmission
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.reasons import Reason
@@ -27,14 +28,30 @@ async def submitted(bus: Bus, job: Job, key: str) -> WorkloadId:
     """The id under which the queue accepts a workload. The key makes sure that it is one. Raises CommandError."""
     answer = await _insist(bus, SubmitWorkload(job.spec, submitter(), key), SUBMIT_SPAN)
     if isinstance(answer, Refused):
-        problems = [str(job.located(problem)) for problem in answer.problems]
-        exit_code = MISUSED if answer.reason == Reason.INVALID else FAILED
-        raise CommandError(f"nothing was submitted: {answer.sentence}", exit_code, problems)
+        raise _refusal(job, answer, "nothing was submitted")
     if answer is None:
         text = f"no answer came in {SUBMIT_SPAN // SECOND} s, so whether it was accepted is not known"
         raise CommandError(f"{text}; submit it again with --key {key}, which never submits it twice")
     assert isinstance(answer, Submitted), answer
     return answer.workload
+
+
+async def tested(bus: Bus, job: Job) -> SubmissionTested:
+    """What would come of a workload. Raises CommandError for one that would be refused, as `submitted` does."""
+    answer = await _insist(bus, TestSubmission(job.spec, submitter()), SUBMIT_SPAN)
+    if isinstance(answer, Refused):
+        raise _refusal(job, answer, "it would be refused")
+    if answer is None:
+        raise CommandError(f"no answer came in {SUBMIT_SPAN // SECOND} s; try again, or look at the plane")
+    assert isinstance(answer, SubmissionTested), answer
+    return answer
+
+
+def _refusal(job: Job, refused: Refused, what: str) -> CommandError:
+    """With every problem at its line."""
+    problems = [str(job.located(problem)) for problem in refused.problems]
+    exit_code = MISUSED if refused.reason == Reason.INVALID else FAILED
+    return CommandError(f"{what}: {refused.sentence}", exit_code, problems)
 
 
 async def ended(bus: Bus, workload: WorkloadId) -> Phase:
