@@ -19,7 +19,7 @@ from core.messages.starts import (
 )
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
-from core.nouns.limits import LISTED_MAX
+from core.nouns.limits import STARTS_LISTED_MAX
 from core.nouns.placement import gpu_milli_of
 from core.nouns.workload import WorkloadSpec
 
@@ -59,7 +59,7 @@ class StartAnswers:
         message = envelope.message
         assert isinstance(message, ListStarts)
         now, estimator = envelope.at, estimator_of(state, envelope.at)
-        count_max = min(max(1, message.count_max), LISTED_MAX)
+        count_max = min(max(1, message.count_max), STARTS_LISTED_MAX)
         known: dict[str, Waiting] = {}
         where: dict[str, tuple[RegionName, ...]] = {}
         rows: list[ListedStart] = []

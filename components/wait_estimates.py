@@ -96,6 +96,7 @@ class Estimator:
             for node_type, row in region.hardware.rows.items():
                 _sum_up(self._hardware, node_type, row.gpu_milli)
         self._of: dict[Types, frozenset[str]] = {}
+        self._parts: dict[tuple[Types, Types], tuple[int, int]] = {}
         self._reaches: dict[str, Reach] = {}
         self._supplies: dict[tuple[Types, tuple[RegionName, ...]], _Supply] = {}
 
@@ -155,11 +156,14 @@ class Estimator:
 
     def _part(self, theirs: Types, mine: Types, amount: int) -> int:
         """Of an amount that may be of any of their types, what is of one of mine: as much as of these types there is."""
-        if theirs == mine:
-            return amount
-        other, own = self._types(theirs), self._types(mine)
-        both = sum(self._hardware[node_type] for node_type in sorted(other & own))
-        return amount * both // max(1, sum(self._hardware[node_type] for node_type in sorted(other)))
+        found = self._parts.get((theirs, mine))
+        if found is None:
+            other = self._types(theirs)
+            both = sum(self._hardware[node_type] for node_type in sorted(other & self._types(mine)))
+            whole = sum(self._hardware[node_type] for node_type in sorted(other))
+            found = self._parts[theirs, mine] = both, max(1, whole)
+        both, whole = found
+        return amount if both == whole else amount * both // whole
 
 
 class _Supply(Struct, frozen=True):

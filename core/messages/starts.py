@@ -7,7 +7,7 @@ from core.estimating.prediction import Prediction
 from core.messages.base import Answer, Message
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
-from core.nouns.limits import LISTED_MAX
+from core.nouns.limits import STARTS_LISTED_MAX
 from core.nouns.workload import WorkloadSpec
 
 
@@ -40,7 +40,7 @@ class ListStarts(Message, frozen=True, tag="list-starts", forbid_unknown_fields=
 
     tenant: str = ""
     """Only of this tenant; empty: of all."""
-    count_max: int = LISTED_MAX
+    count_max: int = STARTS_LISTED_MAX
 
 
 class ListedStart(Struct, frozen=True):

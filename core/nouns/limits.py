@@ -319,6 +319,8 @@ BUDGET_GPU_HOURS_MAX = 100_000_000_000
 """Of one tenant in one period: all of such a fleet's GPUs for a year."""
 BUDGET_PERIOD_MIN: Nanoseconds = seconds(3_600)
 BUDGET_PERIOD_MAX: Nanoseconds = seconds(366 * 86_400)
+STARTS_LISTED_MAX = 200
+"""Of which starts are told in one answer: some 10 ms of the queue's time, and as much again where 100,000 wait."""
 STARTS_WALKED_MAX = 10_000
 """Workloads of the order that are walked past for one answer about starts: some 15 ms of the queue's time."""
 AHEAD_SHOWN_MAX = 10

@@ -25,7 +25,7 @@ from core.messages.queue import (
 from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, after, seconds
-from core.nouns.limits import LISTED_MAX, RUN_TIME_DEFAULT
+from core.nouns.limits import RUN_TIME_DEFAULT, STARTS_LISTED_MAX
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, WorkloadSpec
 from tests.builders import EU, START, US, a_job, a_region, a_spec, joined, of_types
@@ -55,7 +55,7 @@ def full(start: Start) -> Machine[Any]:
     return machine
 
 
-def listed(machine: Machine[Any], tenant: str = "", count: int = LISTED_MAX) -> StartsListed:
+def listed(machine: Machine[Any], tenant: str = "", count: int = STARTS_LISTED_MAX) -> StartsListed:
     """What is told of those that wait."""
     return said_once(machine.hear(ListStarts(tenant, count)), StartsListed)
 
