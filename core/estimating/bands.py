@@ -13,7 +13,7 @@ that the band leaves out is not fixed: it shrinks with each start that was misse
 All is whole numbers but for the logarithms: as thousandths of an octave, rounded.
 
 source    Gibbs & Candès, Adaptive Conformal Inference Under Distribution Shift (NeurIPS 2021), with a step for each side; the
-          figures were tried on 50,000 jobs of a public trace (docs/decisions/0025-when-it-will-start.md)
+          figures were tried on 40,000 jobs of a public trace (docs/decisions/0025-when-it-will-start.md)
 """
 
 from collections.abc import Sequence

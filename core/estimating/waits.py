@@ -3,8 +3,9 @@
 What it waits for is counted in GPUs: those that others are to have before it, and its own, less those that are free. They come
 free at a rate, and the wait is the quotient. Two rates are known: how many GPUs came free of late, which lags behind what
 changes; and how many are expected to, from what runs and how long such work runs (core/estimating/prediction.py), which is wrong
-where work lasts longer than that of its family did. Their geometric mean was nearer to what came than either, and no worse than
-a walk through all that runs and waits (docs/decisions/0025-when-it-will-start.md); how far off it still is, bands tell.
+where work lasts longer than that of its family did. Their geometric mean was never farther from what came than the worse of them,
+mostly nearer than both, and nearer than a walk through all that runs and waits (docs/decisions/0025-when-it-will-start.md). How far
+off it still is, bands tell.
 """
 
 import math
