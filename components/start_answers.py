@@ -21,6 +21,7 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import STARTS_LISTED_MAX
 from core.nouns.placement import gpu_milli_of
+from core.nouns.quantities import MILLI
 from core.nouns.workload import WorkloadSpec
 
 HEARD_OF_STARTS: tuple[type[Message], ...] = (TestSubmission, ListStarts)
@@ -91,7 +92,7 @@ class StartAnswers:
             )
         starts = state.image.starts
         errors = {
-            kind.value: PredictionError(found.count, round(found.factor(), 3))
+            kind.value: PredictionError(found.count, round(MILLI * found.factor()))
             for kind, found in state.image.history.errors.items()
         }
         held = starts.outcomes.count(0)

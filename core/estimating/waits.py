@@ -48,8 +48,7 @@ class Flow(Struct):
         return lately or self.expected
 
     def _faded(self, now: Instant) -> int:
-        assert now >= self.at, (now, self.at)
-        return round(self.freed * math.exp(-LN2 * ((now - self.at) / HALF_LIFE)))
+        return round(self.freed * math.exp(-LN2 * (max(0, now - self.at) / HALF_LIFE)))
 
 
 def expected_rate(gpu_milli: int, duration: Nanoseconds) -> int:

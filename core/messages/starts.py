@@ -70,8 +70,8 @@ class PredictionError(Struct, frozen=True):
 
     count: int
     """How many ever."""
-    factor: float
-    """By which half of them were off at most, up or down; 1 is exact."""
+    factor_milli: int
+    """Thousandths of the factor by which half of the newest were off at most, up or down; 1,000 is exact."""
 
 
 class StartsListed(Answer, frozen=True, tag="starts-listed"):

@@ -295,7 +295,7 @@ RUN_TIME_DEFAULT: Nanoseconds = seconds(1200)
 BAND_RATIOS_MAX = 128
 """Starts of one group of estimates by which the model's own error is set right (chosen on a public trace, as is what follows)."""
 BAND_SAMPLES_MAX = 512
-"""Of one group, by which the width of its band is known; each is 3 bytes of the image, and there are 14 groups."""
+"""Of one group, by which the width of its band is known; each is 3 bytes of the image, and there are 16 groups."""
 BAND_SAMPLE_INTERVAL: Nanoseconds = seconds(300)
 """Between workloads whose starts are sampled for that: what is submitted together errs together."""
 STARTS_JUDGED_MAX = 500

@@ -12,6 +12,7 @@ from core.estimating.prediction import PredictedBy
 from core.messages.queue import RunTimeTold
 from core.messages.starts import ListedStart, ListStarts, PredictionError, StartsListed, SubmissionTested
 from core.nouns.instant import SECOND
+from core.nouns.quantities import MILLI
 from mizzen.plane import ask
 from mizzen.views.listing import sentence_of
 from mizzen.views.texts import columns_text, gpus_text, time_text
@@ -56,9 +57,9 @@ def trust_of(found: StartsListed) -> Iterable[str]:
 def errors_text(errors: dict[str, PredictionError]) -> str:
     """By what they were predicted from."""
     return ", ".join(
-        f"within a factor of {error.factor:.2g} from {PREDICTED_BY[PredictedBy(kind)]} ({error.count})"
+        f"within a factor of {error.factor_milli / MILLI:.2g} from {PREDICTED_BY[PredictedBy(kind)]} ({error.count})"
         if kind in set(PredictedBy)
-        else f"within a factor of {error.factor:.2g} by {kind} ({error.count})"
+        else f"within a factor of {error.factor_milli / MILLI:.2g} by {kind} ({error.count})"
         for kind, error in sorted(errors.items())
     )
 

@@ -256,7 +256,7 @@ def test_it_is_told_how_right_estimates_were(start: Start) -> None:
     happens(machine, ended(EndCause.COMPLETED, workload=W1, gpu_milli=32_000))
     found = listed(machine)
     assert (1, 0) == (found.judged, found.held)
-    assert {"default": 2.0} == {kind: error.factor for kind, error in found.errors.items()}
+    assert {"default": 2_000} == {kind: error.factor_milli for kind, error in found.errors.items()}
     # One more of the family is predicted to run as long as the first did.
     tested = said_once(
         machine.hear(TestSubmission(a_spec(name="long-2", tenant="ml"), "ada")), SubmissionTested

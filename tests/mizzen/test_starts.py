@@ -51,9 +51,9 @@ def test_table_of_starts() -> None:
         row(3, None),
     )
     errors = {
-        "family": PredictionError(12, 1.834),
-        "default": PredictionError(1, 40.0),
-        "new": PredictionError(2, 3),
+        "family": PredictionError(12, 1_834),
+        "default": PredictionError(1, 40_000),
+        "new": PredictionError(2, 3_000),
     }
     lines = table_of(StartsListed(rows, 7, 500, 405, errors), NOW, None)
     assert [
@@ -76,11 +76,11 @@ def test_nothing_to_tell_yet() -> None:
 
 def test_starts_as_json() -> None:
     """Spans are nanoseconds, and a reason has its sentence."""
-    told = builtins_of(StartsListed((row(1),), 0, 10, 8, {"family": PredictionError(12, 1.834)}))
+    told = builtins_of(StartsListed((row(1),), 0, 10, 8, {"family": PredictionError(12, 1_834)}))
     assert seconds(240) == told["starts"][0]["start"]["low"]
     assert told["starts"][0]["sentence"].startswith("Not enough capacity")
     assert {"judged": 10, "held": 8} == told["bands"]
-    assert {"family": {"count": 12, "factor": 1.834}} == told["run_time_errors"]
+    assert {"family": {"count": 12, "factor_milli": 1_834}} == told["run_time_errors"]
 
 
 @pytest.mark.parametrize(
