@@ -6,6 +6,7 @@ from components.answering import answered
 from components.queue_answers import UserAnswers, Waiting
 from components.queue_state import QueueState, eligible
 from components.start_estimates import estimated_start, estimator_of, walked
+from components.wait_estimates import level_of
 from core.component import Decision
 from core.estimating.prediction import predicted
 from core.messages.base import Envelope, Message
@@ -48,7 +49,7 @@ class StartAnswers:
         if refusal is not None:
             return refusal
         tested = SubmissionTested(
-            ahead=state.waits.ahead_of(spec.priority),
+            ahead=state.waits.ahead_of(level_of(spec)),
             regions=eligible(state, spec),
             start=estimated_start(state, spec, envelope.at),
             prediction=predicted(state.image.history.runs, spec),
@@ -81,7 +82,7 @@ class StartAnswers:
                     workload=workload,
                     name=spec.name,
                     tenant=spec.tenant,
-                    priority=spec.priority,
+                    priority=level_of(spec),
                     gpu_milli=gpu_milli_of(spec.jobs),
                     rank=looked - 1,
                     waited=Nanoseconds(max(0, now - row.submitted_at)),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from components.queue_state import QueueState, eligible
-from components.wait_estimates import Estimator, Types, amounts_of
+from components.wait_estimates import Estimator, Types, amounts_of, level_of
 from core.estimating.bands import StartEstimate
 from core.estimating.prediction import left_of
 from core.images.queue import WorkloadRow
@@ -27,7 +27,7 @@ def estimator_of(state: QueueState, now: Instant) -> Estimator:
 
 def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
     """When it would start if it were submitted now, behind all that waits at its level or a higher one."""
-    ahead = state.waits.waiting_from(spec.priority)
+    ahead = state.waits.waiting_from(level_of(spec))
     return estimator_of(state, now).of(spec, eligible(state, spec), ahead)
 
 

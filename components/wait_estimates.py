@@ -183,13 +183,18 @@ def types_of(spec: WorkloadSpec) -> Types:
     return first.node_types
 
 
+def level_of(spec: WorkloadSpec) -> int:
+    """Whose turn it is first: those at a higher level are ahead."""
+    return spec.priority
+
+
 def amounts_of(spec: WorkloadSpec) -> Iterable[tuple[Types, int]]:
     """GPU milli that it needs, by what its jobs ask for."""
     return [(job.node_types, job.need.gpu_milli * job.tasks) for job in spec.jobs]
 
 
 def _shares_of(row: WorkloadRow, region: RegionName) -> tuple[Share, ...]:
-    level = row.spec.priority
+    level = level_of(row.spec)
     return tuple(Share(types, gpu_milli, level, region) for types, gpu_milli in amounts_of(row.spec))
 
 
