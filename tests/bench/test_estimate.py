@@ -83,9 +83,9 @@ def test_band_that_holds_too_much_is_a_miss_too(share: float, is_met: bool) -> N
 
 
 def test_figure_is_drawn() -> None:
-    """With a line for all, one for those that waited, and the two that the bar is between."""
+    """With lines for all, for those that waited, for the newest, and the two that the bar is between."""
     starts = [Start(number, BAND, seconds(100)) for number in range(1_200)]
-    assert 4 == figure_of(starts).count("<polyline")
+    assert 5 == figure_of(starts).count("<polyline")
 
 
 def test_jobs_that_are_drawn_are_like_the_trace() -> None:
