@@ -36,6 +36,7 @@ from components.queue_state import (
 )
 from components.settlement import Step, settle
 from components.standings import begun_pass, index_holding, index_standing, stand_anew, turned_budgets
+from components.start_answers import HEARD_OF_STARTS
 from components.tenant_records import HEARD_OF_TENANTS, TenantRecords
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
@@ -118,6 +119,7 @@ class JobQueue:
         ShowWorkload,
         ListWorkloads,
         ExplainWorkload,
+        *HEARD_OF_STARTS,
         *HEARD_OF_TENANTS,
         Bid,
         Abstention,

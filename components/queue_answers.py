@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from components.answering import answered, refused
 from components.queue_order import asked_now, may_be_lent, pass_of
 from components.queue_state import QueueState, eligible
+from components.start_estimates import run_time_of, start_in_order
 from core.codec import encode
 from core.component import Decision
 from core.images import RegionImage
@@ -123,7 +124,7 @@ class UserAnswers:
     ) -> ListedWorkload:
         """`known` remembers within one answer what holds for every pending workload of a shape."""
         spec = row.spec
-        reason, refusals = self._why(state, workload, row, known, now)
+        reason, refusals = self.why(state, workload, row, known, now)
         attempt = _attempt(state, workload, row)
         until = row.ended_at or now
         up_at = row.started_at if row.phase != Phase.PENDING else 0
@@ -153,9 +154,9 @@ class UserAnswers:
         self, state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant
     ) -> Reason | None:
         """Why it does not run, if it does not."""
-        return self._why(state, workload, row, {}, now)[0]
+        return self.why(state, workload, row, {}, now)[0]
 
-    def _why(
+    def why(
         self,
         state: QueueState,
         workload: WorkloadId,
@@ -163,6 +164,7 @@ class UserAnswers:
         known: dict[str, Waiting],
         now: Instant,
     ) -> tuple[Reason | None, dict[RegionName, str]]:
+        """The reason that counts, and each region's; `known` remembers those of shapes within one answer."""
         if row.is_standing:
             is_unreachable = row.phase == Phase.AWARDED and state.silent.get(row.region, True)
             return (Reason.REGION_UNREACHABLE if is_unreachable else None), {}
@@ -256,6 +258,8 @@ class UserAnswers:
             credit=one.credit if one is not None else 0,
             pass_number=pass_of(state, envelope.at),
             is_held_to=tuple(job.type_text for job in jobs) if jobs != row.spec.jobs else (),
+            start=start_in_order(state, workload, envelope.at) if is_ordered else None,
+            run_time=run_time_of(state, workload, envelope.at),
         )
         return answered(explained)
 

@@ -64,6 +64,8 @@ def order_anew(state: QueueState, at: Instant) -> None:
 def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     """In the order exactly while it is pending and neither held nor to be cancelled, and as what it asks for now."""
     wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
+    level = row.level if row.is_standing else level_asked(row.spec, state.image.tenants)
+    state.waits.note(workload, row, level, is_waiting=wanted)
     was = state.order.work(workload) if workload in state.order else None
     now = pending_work(state, workload, row) if wanted else None
     if was == now:

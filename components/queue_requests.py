@@ -11,6 +11,8 @@ from components.answering import answered, refused
 from components.auctions import settled
 from components.queue_answers import UserAnswers
 from components.queue_state import AuctionClosed, QueueState
+from components.start_answers import StartAnswers
+from components.start_estimates import estimated_start
 from core.component import Decision
 from core.events.queue import (
     CancelRequested,
@@ -59,6 +61,7 @@ class UserRequests:
             ChangeWorkload: self._change,
             SetPriority: self._set_priority,
             **UserAnswers(regions).deciders,
+            **StartAnswers(regions, self.refusal).deciders,
         }
 
     def _submit(self, state: QueueState, envelope: Envelope) -> Decision:
@@ -69,16 +72,22 @@ class UserRequests:
             known = workloads.keys.get(key_of(message.submitter, message.key))
             if known is not None:
                 return answered(Submitted(known))
-        problems = problems_of(message.spec)
-        if problems:
-            return refused(Reason.INVALID, problems)
-        refusal = _against_tenant(state, message.spec) or self._never(state, message.spec)
+        refusal = self.refusal(state, message.spec)
         if refusal is not None:
-            return refused(*refusal)
+            return refusal
         number = workloads.submitted + 1
         workload = WorkloadId(f"w-{number}")
-        submitted = WorkloadSubmitted(workload, number, message.spec, message.submitter, message.key)
+        start = estimated_start(state, message.spec, envelope.at)
+        submitted = WorkloadSubmitted(workload, number, message.spec, message.submitter, message.key, start)
         return Decision((submitted,), (Submitted(workload),))
+
+    def refusal(self, state: QueueState, spec: WorkloadSpec) -> Decision | None:
+        """Why it is not accepted, with every problem at once."""
+        problems = problems_of(spec)
+        if problems:
+            return refused(Reason.INVALID, problems)
+        against = _against_tenant(state, spec) or self._never(state, spec)
+        return refused(*against) if against is not None else None
 
     def _never(self, state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
         """Refused for good only when every region that it may run in is known, has nodes, and could not hold it."""

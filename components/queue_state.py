@@ -6,6 +6,7 @@ from collections import Counter
 
 from components.auctions import Auction, AuctionHouse
 from components.tenant_book import TenantBook
+from components.wait_estimates import WaitIndex
 from core.agenda import Agenda
 from core.fact import Note
 from core.images import GlobalImage, RegionImage
@@ -116,6 +117,7 @@ class QueueState:
         self.recharge: dict[WorkloadId, None] = {}
         """Awards that may hold something else than they are charged for."""
         self.budgets_due: Agenda[TenantName] = Agenda()
+        self.waits = WaitIndex()
         self.house = AuctionHouse()
         self.passes_at: Instant | None = None
         """When the next pass begins, where the order is kept in passes."""

@@ -8,6 +8,7 @@ from bus.errors import AskTimedOut, BusError, NobodyListens
 from bus.port import Bus
 from core.messages.base import Message, Refused
 from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
+from core.messages.starts import SubmissionTested, TestSubmission
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.reasons import Reason
@@ -28,21 +29,39 @@ LOOK_AGAIN_SECONDS = 0.5
 
 async def submitted(bus: Bus, job: Job, key: str) -> WorkloadId:
     """The id under which the queue accepts a workload. The key makes sure that it is one. Raises CommandError."""
-    spec = job.spec
-    if bus.tenant and spec.tenant == DEFAULT_TENANT:
-        spec = replace(
-            spec, tenant=TenantName(bus.tenant)
-        )  # Nobody said on whose account, and there is one alone.
-    answer = await _insist(bus, SubmitWorkload(spec, bus.name, key), SUBMIT_SPAN)
+    answer = await _insist(bus, SubmitWorkload(_on_account(bus, job), bus.name, key), SUBMIT_SPAN)
     if isinstance(answer, Refused):
-        problems = [str(job.located(problem)) for problem in answer.problems]
-        exit_code = MISUSED if answer.reason == Reason.INVALID else FAILED
-        raise CommandError(f"nothing was submitted: {answer.sentence}", exit_code, problems)
+        raise _refusal(job, answer, "nothing was submitted")
     if answer is None:
         text = f"no answer came in {SUBMIT_SPAN // SECOND} s, so whether it was accepted is not known"
         raise CommandError(f"{text}; submit it again with --key {key}, which never submits it twice")
     assert isinstance(answer, Submitted), answer
     return answer.workload
+
+
+async def tested(bus: Bus, job: Job) -> SubmissionTested:
+    """What would come of a workload. Raises CommandError for one that would be refused, as `submitted` does."""
+    answer = await _insist(bus, TestSubmission(_on_account(bus, job), bus.name), SUBMIT_SPAN)
+    if isinstance(answer, Refused):
+        raise _refusal(job, answer, "it would be refused")
+    if answer is None:
+        raise CommandError(f"no answer came in {SUBMIT_SPAN // SECOND} s; try again, or look at the plane")
+    assert isinstance(answer, SubmissionTested), answer
+    return answer
+
+
+def _on_account(bus: Bus, job: Job) -> WorkloadSpec:
+    """With a tenant's credentials, where nobody said on whose account, there is one alone."""
+    if bus.tenant and job.spec.tenant == DEFAULT_TENANT:
+        return replace(job.spec, tenant=TenantName(bus.tenant))
+    return job.spec
+
+
+def _refusal(job: Job, refused: Refused, what: str) -> CommandError:
+    """With every problem at its line."""
+    problems = [str(job.located(problem)) for problem in refused.problems]
+    exit_code = MISUSED if refused.reason == Reason.INVALID else FAILED
+    return CommandError(f"{what}: {refused.sentence}", exit_code, problems)
 
 
 async def ended(bus: Bus, workload: WorkloadId) -> Phase:

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from core.estimating.bands import StartEstimate
 from core.fact import Event
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.workload import EndCause, JobSpec, Phase, WorkloadSpec
@@ -33,6 +34,8 @@ class WorkloadSubmitted(Event, frozen=True, tag="workload-submitted"):
     submitter: str
     key: str = ""
     """The submitter's idempotency key: the same key answers the same id."""
+    start: StartEstimate | None = None
+    """When it was to start, as far as could be told; None: nothing could."""
 
 
 class WorkloadChanged(Event, frozen=True, tag="workload-changed"):

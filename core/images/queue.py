@@ -24,6 +24,8 @@ from core.events.queue import (
 from core.fact import Fact
 from core.images.base import Image, Section
 from core.images.demand import Demand
+from core.images.history import History
+from core.images.starts import Starts
 from core.images.tenants import Tenants
 from core.images.usage import Usage
 from core.nouns.ids import RegionName, TenantName, WorkloadId
@@ -361,6 +363,10 @@ class GlobalImage(Image):
     """The fleet's regions."""
     demand: Demand
     """Which tasks were asked for, by what they need."""
+    history: History
+    """What ran, how long, and how right predictions from it were."""
+    starts: Starts
+    """When workloads were estimated to start, and when they did."""
     tenants: Tenants
     """What operators set of tenants."""
     usage: Usage

@@ -13,6 +13,7 @@ from core.messages import (
     pools,
     prices,
     queue,
+    starts,
     store,
     tenants,
     workers,
@@ -21,6 +22,7 @@ from core.messages.base import Message
 
 MESSAGES: tuple[type[Message], ...] = (
     *queue.MESSAGES,
+    *starts.MESSAGES,
     *broker.MESSAGES,
     *agents.MESSAGES,
     *store.MESSAGES,

@@ -2,6 +2,8 @@
 
 from msgspec import Struct
 
+from core.estimating.bands import StartEstimate
+from core.estimating.prediction import PredictedBy
 from core.messages.base import Answer, Message, Refused
 from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
@@ -245,6 +247,16 @@ class RegionOutlook(Struct, frozen=True):
     """Who holds most there."""
 
 
+class RunTimeTold(Struct, frozen=True):
+    """How long a workload runs, as predicted."""
+
+    duration: Nanoseconds
+    """In all, from what had ended when it was submitted."""
+    by: PredictedBy
+    left: Nanoseconds = Nanoseconds(-1)
+    """How long it will go on, from what has ended by now; -1: it is not up."""
+
+
 class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
     """Why a workload does not run, as far as the queue knows now."""
 
@@ -279,6 +291,10 @@ class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
     """Of the newest pass, in which everybody's use was brought up to date."""
     is_held_to: tuple[str, ...] = ()
     """By job, the GPU types on which its tenant's quota has room for it, if these are not all that will do."""
+    start: StartEstimate | None = None
+    """When it will start, counted from now, as far as can be told; only of one in the order."""
+    run_time: RunTimeTold | None = None
+    """How long it runs; None: it has ended, or ends when somebody says so."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

@@ -281,6 +281,30 @@ BLOCKED_INTERVAL: Nanoseconds = seconds(600)
 """After which an ended workload that a region still remembers is looked at again."""
 FORGOTTEN_AT_ONCE_MAX = 1_000
 
+# History and estimates.
+FAMILY_RUNS_MAX = 16
+"""Runs that are remembered of one family: a median of them is within a tenth or two of the family's, and work changes."""
+FAMILIES_OF_TENANT_MAX = 64
+"""Families of one tenant; the one of which nothing has ended for longest makes room."""
+HISTORY_TENANTS_MAX = 1_000
+"""Tenants whose runs are remembered (DESIGN §12): 64,000 families, 10 MB of an image, were all of them full."""
+RUN_TIMES_COUNTED_MAX = 4_096
+"""Run times in one spread before every count is halved (chosen: what ran a month ago fades in a fleet that is busy)."""
+ERRORS_KEPT_MAX = 256
+"""Predictions of one sort of which it is remembered how far they were off."""
+RUN_TIME_DEFAULT: Nanoseconds = seconds(1200)
+"""Predicted while nothing has ended yet: the median of the published fleet (spec/mast-twine.md §4)."""
+BAND_RATIOS_MAX = 128
+"""Starts of one group of estimates by which the model's own error is set right (chosen on a public trace, as is what follows)."""
+BAND_SAMPLES_MAX = 512
+"""Of one group, by which the width of its band is known; each is 3 bytes of the image, and there are 16 groups."""
+BAND_SAMPLE_INTERVAL: Nanoseconds = seconds(300)
+"""Between workloads whose starts are sampled for that: what is submitted together errs together."""
+STARTS_JUDGED_MAX = 500
+"""Starts of which it is remembered whether they were inside their band."""
+FLOWS_MAX = 64
+"""GPU types, or sets of them that work asks for, of which it is known how fast they come free."""
+
 # Answers to people.
 LISTED_MAX = 500
 """Workloads in one answered list: some 5 ms of the queue's time."""
@@ -299,6 +323,10 @@ CREDIT_MAX = 10**18
 """Of a weight, or of the nanoseconds that waiting counts for at most: thirty years of them."""
 BUDGET_PERIOD_MIN: Nanoseconds = seconds(3_600)
 BUDGET_PERIOD_MAX: Nanoseconds = seconds(366 * 86_400)
+STARTS_LISTED_MAX = 200
+"""Of which starts are told in one answer: some 10 ms of the queue's time, and as much again where 100,000 wait."""
+STARTS_WALKED_MAX = 10_000
+"""Workloads of the order that are walked past for one answer about starts: some 15 ms of the queue's time."""
 AHEAD_SHOWN_MAX = 10
 """Workloads that are named to whoever asks whose turn comes first."""
 TENANTS_SHOWN_MAX = 20

@@ -22,6 +22,7 @@ from core.messages.queue import (
     ShowWorkload,
     SubmitWorkload,
 )
+from core.messages.starts import ListStarts, TestSubmission
 from core.messages.tenants import ListTenants, ShowRanking
 from core.nouns.ids import WorkloadId
 from core.nouns.limits import KEY_LENGTH_MAX
@@ -41,9 +42,9 @@ ABOUT_ONE: tuple[type[Message], ...] = (
     ReadOutput,
 )
 """These name one in their field `workload`."""
-ON_ACCOUNT: tuple[type[Message], ...] = (SubmitWorkload,)
+ON_ACCOUNT: tuple[type[Message], ...] = (SubmitWorkload, TestSubmission)
 """These have a `spec`, which says on whose account it is to be."""
-OF_ALL: tuple[type[Message], ...] = (ListWorkloads, ListTenants, ShowRanking)
+OF_ALL: tuple[type[Message], ...] = (ListWorkloads, ListTenants, ShowRanking, ListStarts)
 """These name none, and whoever answers tells what may be told: of workloads those that the asker owns, of tenants all."""
 TENANTS_MAY: frozenset[type[Message]] = frozenset((*ABOUT_ONE, *ON_ACCOUNT, *OF_ALL))
 """All that a tenant's credentials may say."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import tell_json, tell_lines
+from mizzen.answers import MISUSED, CommandError, tell_json, tell_lines
 from mizzen.options import Json
 
 
@@ -16,6 +16,9 @@ def queue(
     state: Annotated[str, Parameter(help="Only in this state, or in these, joined by commas.")] = "",
     tenant: Annotated[str, Parameter(help="Only of this tenant.")] = "",
     region: Annotated[str, Parameter(help="Only in this region, or pinned to it.")] = "",
+    start: Annotated[
+        bool, Parameter(negative=(), help="When what waits will start, and how sure that is.")
+    ] = False,
     watch: Annotated[
         bool,
         Parameter(
@@ -26,11 +29,17 @@ def queue(
 ) -> None:
     """List workloads: those that run with their nodes, those that wait with every reason.
 
-    TIME is how long a workload waits while it waits, and how long it runs or ran from then on.
+    TIME is how long a workload waits while it waits, and how long it runs or ran from then on. With --start: what waits in
+    the order in which it is served, with the estimated start, the BAND in which four of five starts lie, and how often it held.
     """
     from mizzen.views import listing
     from mizzen.views.reading import on_plane
 
+    if start:
+        if all_ or state or region or watch:
+            raise CommandError("--start lists what waits: it goes with --tenant and --json alone", MISUSED)
+        _starts(tenant, is_json=json)
+        return
     wanted = listing.Wanted(listing.phases_of(state, is_all=all_), tenant, region)
     if watch:
         on_plane(lambda bus, _: listing.watch(bus, wanted, is_json=json))
@@ -41,3 +50,17 @@ def queue(
         return
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     tell_lines(listing.table_of(rows, width))
+
+
+def _starts(tenant: str, *, is_json: bool) -> None:
+    from datetime import UTC, datetime
+
+    from mizzen.views import starts
+    from mizzen.views.reading import on_plane
+
+    found = on_plane(lambda bus, _: starts.starts(bus, tenant))
+    if is_json:
+        tell_json(starts.builtins_of(found))
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    tell_lines(starts.table_of(found, datetime.now(UTC), width))

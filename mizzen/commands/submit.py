@@ -12,6 +12,7 @@ from mizzen.answers import (
     CommandError,
     tell_json,
     tell_json_line,
+    tell_lines,
     tell_problem,
 )
 from mizzen.options import Json
@@ -43,6 +44,9 @@ def submit(
     dry_run: Annotated[
         bool, Parameter(negative=(), help="Only tell what would be asked for; needs no plane.")
     ] = False,
+    test_only: Annotated[
+        bool, Parameter(negative=(), help="Only tell whether it would be accepted, and when it would start.")
+    ] = False,
     wait: Annotated[
         bool,
         Parameter(
@@ -60,10 +64,31 @@ def submit(
     job = job_given(
         file, arguments, fields=changes, regions=region, settings=set_, command="submit", is_json=json
     )
+    if test_only:
+        if dry_run or wait:
+            raise CommandError(
+                "--test-only submits nothing: it goes neither with --dry-run nor with --wait", MISUSED
+            )
+        _test(job, is_json=json)
+        return 0
     if dry_run:
         _tell(job.spec, is_json=json)
         return 0
     return _submit(job, key or uuid.uuid4().hex, is_waiting=wait, is_json=json)
+
+
+def _test(job: "Job", *, is_json: bool) -> None:
+    import msgspec
+
+    from mizzen.submission import tested
+    from mizzen.views.reading import on_plane
+    from mizzen.views.starts import outcome_of
+
+    found = on_plane(lambda bus, _: tested(bus, job))
+    if is_json:
+        tell_json(msgspec.to_builtins(found))
+    else:
+        tell_lines(outcome_of(found))
 
 
 def _submit(job: "Job", key: str, *, is_waiting: bool, is_json: bool) -> int:

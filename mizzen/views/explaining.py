@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from bus.port import Bus
 from core.events.queue import RankedBid
-from core.messages.queue import RegionOutlook, WorkloadExplained
+from core.messages.queue import RegionOutlook, RunTimeTold, WorkloadExplained
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.placement import SCORE_PARTS, Shortage
@@ -17,6 +17,7 @@ from mizzen.views import choosing
 from mizzen.views.because import Link, chain_of, lately_of
 from mizzen.views.choosing import Chosen, chosen
 from mizzen.views.knowing import Known, known
+from mizzen.views.starts import run_time_text, start_text
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
 
@@ -73,6 +74,8 @@ class Explanation(Struct, frozen=True):
     """Why it, or its last attempt, ended; each for the reason of the next."""
     chosen: Chosen | None = None
     """Why that attempt is on its nodes: as its agent chose, once more."""
+    run_time: RunTimeTold | None = None
+    """How long it runs, as predicted; only of what has not ended."""
 
 
 async def explained(
@@ -100,6 +103,7 @@ async def explained(
         None
         if story.newest is None or is_waiting
         else await chosen(bus, story.newest, found.telling.facts, directory),
+        None if live is None else live.run_time,
     )
     return explanation, found
 
@@ -174,6 +178,8 @@ def builtins_of(explanation: Explanation) -> dict[str, Any]:  # Any: whatever JS
 def lines_of(explanation: Explanation, story: Story) -> list[str]:
     """For people."""
     lines = [explanation.verdict]
+    if explanation.run_time is not None:
+        lines.append(f"{INDENT}it is predicted to run {run_time_text(explanation.run_time)}")
     if explanation.waiting is not None:
         lines += waiting_lines(explanation.waiting, story.spec)
     if explanation.award is not None:
@@ -208,6 +214,8 @@ def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
     elif waiting.rank > 0:
         nearest = ", ".join(waiting.ahead[::-1])
         lines.append(f"{INDENT}{waiting.rank} ahead of it in the queue, nearest first: {nearest}")
+    if waiting.start is not None:
+        lines.append(f"{INDENT}it is estimated to start {start_text(waiting.start)}")
     if waiting.asking:
         lines.append(f"{INDENT}it is the turn of {', '.join(waiting.asking)}")
     rows = [

@@ -38,6 +38,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         pytest.param("ack_latency", ["p99_ms", "operations_per_s"], marks=pytest.mark.slow),
         ("bus", ["request_p50_ratio", "messages_per_s"]),
+        ("estimate", ["band_hit_rate", "estimate_p99_100k_ms"]),
         pytest.param("defrag", ["plan_cpu_seconds", "freed_share"], marks=pytest.mark.slow),
         ("simulate", ["messages_per_s"]),
         ("simulate_faults", ["hour_seconds", "messages_per_s"]),

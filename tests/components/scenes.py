@@ -34,6 +34,7 @@ from core.messages.queue import (
     ShowWorkload,
     SubmitWorkload,
 )
+from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
 from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetRanking, SetTenant, ShowRanking
 from core.messages.workers import (
@@ -139,6 +140,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(SetRanking(RankingSettings(counts_borrowed=True), 0))
     machine.hear(ShowRanking())
     machine.hear(SetPriority(WorkloadId("w-1"), 0, 1))
+    machine.hear(ListStarts())
+    machine.hear(TestSubmission(a_spec(), "ada"))
     machine.hear(ExplainWorkload(WorkloadId("w-2")))
     machine.hear(CancelWorkload(WorkloadId("w-1")))
     machine.wake()

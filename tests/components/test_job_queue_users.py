@@ -97,7 +97,10 @@ def test_submission_is_recorded_and_answered(start: Start) -> None:
     for number in (1, 2):
         decision = machine.hear(SubmitWorkload(spec, "ada"))
         workload = WorkloadId(f"w-{number}")
-        assert [WorkloadSubmitted(workload, number, spec, "ada")] == facts(decision)
+        (recorded,) = facts(decision)
+        assert isinstance(recorded, WorkloadSubmitted)
+        assert WorkloadSubmitted(workload, number, spec, "ada", start=recorded.start) == recorded
+        assert recorded.start is not None
         assert (Submitted(workload),) == decision.messages
 
 

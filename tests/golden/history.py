@@ -4,6 +4,7 @@ The first occurrence of an event is its sample. A new event, or a new field of a
 are not its defaults; `python -m tests.golden.make` then writes the sample that is missing.
 """
 
+from core.estimating.bands import StartEstimate
 from core.events.control import (
     AcksExpired,
     AttemptChanged,
@@ -179,6 +180,14 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) 
     )
 
 
+_START = StartEstimate(
+    span=Nanoseconds(600 * SECOND),
+    low=Nanoseconds(300 * SECOND),
+    middle=Nanoseconds(660 * SECOND),
+    high=Nanoseconds(1_800 * SECOND),
+    group="16m",
+)
+
 PAUSES: dict[type[Event], int] = {
     AcksExpired: ACK_LEASE,
     OperationsStuck: 900 * SECOND,
@@ -188,7 +197,7 @@ PAUSES: dict[type[Event], int] = {
 HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, LogOpened("log-of-the-queue", 1, "fleet", "0.1.0", {"AUCTION_SPAN": SECOND})),
     (GLOBAL_LOG, RegionAdded(EU)),
-    (GLOBAL_LOG, WorkloadSubmitted(LOW, 1, _SPEC, "ada", "key-1")),
+    (GLOBAL_LOG, WorkloadSubmitted(LOW, 1, _SPEC, "ada", "key-1", _START)),
     (GLOBAL_LOG, WorkloadHeld(LOW, 1)),
     (GLOBAL_LOG, WorkloadReleased(LOW, 2)),
     (

@@ -1,0 +1,127 @@
+"""What the job queue tells about starts: of what waits, and of what somebody thinks of submitting. Nothing here changes anything."""
+
+from collections.abc import Callable, Mapping
+
+from components.answering import answered
+from components.queue_answers import UserAnswers, Waiting
+from components.queue_state import QueueState, eligible
+from components.start_estimates import estimated_start, estimator_of, walked, would_stand
+from components.wait_estimates import Estimator, Types
+from core.component import Decision
+from core.estimating.bands import StartEstimate
+from core.estimating.prediction import predicted
+from core.messages.base import Envelope, Message
+from core.messages.starts import (
+    ListedStart,
+    ListStarts,
+    PredictionError,
+    StartsListed,
+    SubmissionTested,
+    TestSubmission,
+)
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import Nanoseconds
+from core.nouns.limits import STARTS_LISTED_MAX
+from core.nouns.placement import gpu_milli_of
+from core.nouns.quantities import MILLI
+from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import WorkloadSpec
+from core.ranking.scan import Ranked, Standing
+from core.rules.ownership import owns
+
+HEARD_OF_STARTS: tuple[type[Message], ...] = (TestSubmission, ListStarts)
+Refusal = Callable[[QueueState, WorkloadSpec], Decision | None]
+
+
+class StartAnswers:
+    """The queue's deciders for questions about starts."""
+
+    def __init__(self, regions: tuple[RegionName, ...], refusal: Refusal) -> None:
+        """refusal   why a submission is not accepted, as whoever submits is told"""
+        self._answers = UserAnswers(regions)
+        self._refusal = refusal
+        self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
+            TestSubmission: self._test,
+            ListStarts: self._list,
+        }
+
+    def _test(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, TestSubmission)
+        spec = message.spec
+        refusal = self._refusal(state, spec)
+        if refusal is not None:
+            return refusal
+        level, is_within = would_stand(state, spec)
+        tested = SubmissionTested(
+            ahead=state.waits.ahead_of(level),
+            standing=("within" if is_within else "over") if state.book.quota else "",
+            regions=eligible(state, spec),
+            start=estimated_start(state, spec, envelope.at),
+            prediction=predicted(state.image.history.runs, spec),
+        )
+        return answered(tested)
+
+    def _list(self, state: QueueState, envelope: Envelope) -> Decision:
+        """From the head of the order on, until there are enough of them."""
+        message = envelope.message
+        assert isinstance(message, ListStarts)
+        now, estimator = envelope.at, estimator_of(state, envelope.at)
+        count_max = min(max(1, message.count_max), STARTS_LISTED_MAX)
+        known: dict[str, Waiting] = {}
+        where: dict[str, tuple[RegionName, ...]] = {}
+        rows: list[ListedStart] = []
+        looked = 0
+        for one, row, ahead in walked(state, now):
+            workload = one.work.workload
+            if len(rows) == count_max:
+                break
+            looked += 1
+            spec = row.spec
+            if message.tenant not in ("", spec.tenant) or not owns(envelope.tenant, spec.tenant):
+                continue
+            reason, _ = self._answers.why(state, workload, row, known, now)
+            shape = row.shape
+            if shape not in where:
+                where[shape] = eligible(state, spec)
+            rows.append(
+                ListedStart(
+                    workload=workload,
+                    name=spec.name,
+                    tenant=spec.tenant,
+                    priority=OVER_LEVEL if one.standing is not Standing.WITHIN else one.level,
+                    gpu_milli=gpu_milli_of(spec.jobs),
+                    rank=looked - 1,
+                    waited=Nanoseconds(max(0, now - row.submitted_at)),
+                    reason=reason or "",
+                    start=_start(estimator, one, spec, where[shape], ahead),
+                    duration=_duration(state, workload),
+                )
+            )
+        starts = state.image.starts
+        errors = {
+            kind.value: PredictionError(found.count, round(MILLI * found.factor()))
+            for kind, found in state.image.history.errors.items()
+        }
+        held = starts.outcomes.count(0)
+        listed = StartsListed(tuple(rows), len(state.order) - looked, len(starts.outcomes), held, errors)
+        return answered(listed)
+
+
+def _start(
+    estimator: Estimator,
+    one: Ranked,
+    spec: WorkloadSpec,
+    where: tuple[RegionName, ...],
+    ahead: Mapping[Types, int],
+) -> StartEstimate | None:
+    """None of who may not start."""
+    if one.standing is Standing.HELD:
+        return None
+    return estimator.of(spec, where, ahead, is_within=one.standing is Standing.WITHIN)
+
+
+def _duration(state: QueueState, workload: WorkloadId) -> Nanoseconds:
+    """As it was predicted; 0 for what ends when somebody says so."""
+    live = state.image.history.live.get(workload)
+    return Nanoseconds(0) if live is None or live.is_service else live.prediction.duration

@@ -1,0 +1,104 @@
+"""Estimates of starts as the queue's state has them: of what is submitted now, and of what waits in the order."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from components.queue_order import bring_up
+from components.queue_state import QueueState, eligible
+from components.wait_estimates import Estimator, Types, amounts_of
+from core.estimating.bands import StartEstimate
+from core.estimating.prediction import left_of
+from core.images.queue import WorkloadRow
+from core.messages.queue import RunTimeTold
+from core.nouns.fleet import gpu_type_of
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import STARTS_WALKED_MAX
+from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import NEVER, WorkloadSpec
+from core.ranking.lane import FAR
+from core.ranking.scan import Ranked, Standing
+from core.rules.standing import level_asked, needs_of
+
+
+def estimator_of(state: QueueState, now: Instant) -> Estimator:
+    """As far as regions are known and heard."""
+    heard = {
+        region: image
+        for region, image in state.regions.items()
+        if image is not None and not state.silent.get(region, True)
+    }
+    return Estimator(state.image, heard, state.waits, now)
+
+
+def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
+    """When it would start if it were submitted now, behind all that waits at its level or a higher one."""
+    level, is_within = would_stand(state, spec)
+    rooms: dict[tuple[TenantName, int], dict[str, int]] = {}
+
+    def most(tenant: TenantName, of: int, types: Types) -> int:
+        """Of a tenant at a level: what is over its quota is not ahead of what is within."""
+        kinds = {gpu_type_of(one)[0] for one in types}
+        if not is_within or not kinds <= state.book.quota:
+            return FAR
+        room = rooms.get((tenant, of))
+        if room is None:
+            room = rooms[tenant, of] = state.book.room(tenant, of, state.image.tenants)
+        return max(0, sum(room[kind] for kind in sorted(kinds)))
+
+    ahead = state.waits.waiting_from(level if is_within else OVER_LEVEL, most)
+    return estimator_of(state, now).of(spec, eligible(state, spec), ahead, is_within=is_within)
+
+
+def would_stand(state: QueueState, spec: WorkloadSpec) -> tuple[int, bool]:
+    """The level that a submission would have, and whether its tenant's quota has room for it beside what runs."""
+    tenants, quota = state.image.tenants, state.book.quota
+    level = level_asked(spec, tenants)
+    room = state.book.room(spec.tenant, level, tenants)
+    needs = needs_of(spec, quota, state.fleet)
+    is_within = any(all(count <= room[kind] for kind, count in need.items()) for need in needs)
+    return (level, True) if is_within else (OVER_LEVEL, False)
+
+
+def start_in_order(state: QueueState, workload: WorkloadId, now: Instant) -> StartEstimate | None:
+    """When something that waits will start; far behind in the order, as if it were submitted now."""
+    spec = state.image.workloads.rows[workload].spec
+    if state.order.one(workload).standing is Standing.HELD:
+        return None
+    for one, _, ahead in walked(state, now):
+        if one.work.workload == workload:
+            is_within = one.standing is Standing.WITHIN
+            return estimator_of(state, now).of(spec, eligible(state, spec), ahead, is_within=is_within)
+    return estimated_start(state, spec, now)
+
+
+def walked(state: QueueState, now: Instant) -> Iterator[tuple[Ranked, WorkloadRow, dict[Types, int]]]:
+    """The order from its head on, each with what those ahead of it need; the same dict, which grows on the way.
+
+    Who may not start is last, and nobody is behind them.
+    """
+    bring_up(state, now)
+    ahead: dict[Types, int] = {}
+    rows = state.image.workloads.rows
+    for one in islice(state.order.ranked(), STARTS_WALKED_MAX):
+        row = rows[one.work.workload]
+        yield one, row, ahead
+        for types, gpu_milli in amounts_of(row.spec):
+            ahead[types] = ahead.get(types, 0) + gpu_milli
+
+
+def run_time_of(state: QueueState, workload: WorkloadId, now: Instant) -> RunTimeTold | None:
+    """How long it runs, as it was predicted and as it looks now."""
+    live = state.image.history.live.get(workload)
+    if live is None or live.is_service:
+        return None
+    told = RunTimeTold(live.prediction.duration, live.prediction.by)
+    if not live.up_at:
+        return told
+    up_for = max(0, now - live.up_at)
+    ran = Nanoseconds(live.ran + up_for)
+    left = left_of(state.image.history.runs, live.tenant, live.family, live.gpu_milli, ran)
+    longest = state.image.workloads.rows[workload].spec.max_duration
+    if longest != NEVER:
+        left = min(left, Nanoseconds(max(0, longest - up_for)))
+    return RunTimeTold(told.duration, told.by, left)

@@ -1,0 +1,69 @@
+"""When something that is submitted now would start: in no more steps than there are GPU types and levels.
+
+What it waits for is counted in GPUs: those that others are to have before it, and its own, less those that are free. They come
+free at a rate, and the wait is the quotient. Two rates are known: how many GPUs came free of late, which lags behind what
+changes; and how many are expected to, from what runs and how long such work runs (core/estimating/prediction.py), which is wrong
+where work lasts longer than that of its family did. Their geometric mean was never farther from what came than the worse of them,
+mostly nearer than both, and nearer than a walk through all that runs and waits (docs/decisions/0025-when-it-will-start.md). How far
+off it still is, bands tell.
+"""
+
+import math
+
+from msgspec import Struct
+
+from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
+
+HALF_LIFE: Nanoseconds = seconds(2_400)
+"""Of what came free: with it, it is as if the last hour counted."""
+LN2 = math.log(2)
+HOUR = 3_600 * SECOND
+MILLIONTHS = 1_000
+"""Of a GPU, in a thousandth: rates are whole millionths of a GPU an hour."""
+LONGEST: Nanoseconds = seconds(30 * 86_400)
+"""No wait is estimated longer: a month."""
+SHORTEST_RUN: Nanoseconds = seconds(1)
+SLOWEST = 24
+"""Hours in which every GPU comes free once at the least: only what nothing else is known of is as slow."""
+
+
+class Flow(Struct):
+    """GPUs of one type, or of several that do as well, that come free."""
+
+    freed: int = 0
+    """Millionths that came free, fading, up to `at`."""
+    at: Instant = Instant(0)
+    expected: int = 0
+    """Millionths an hour that what runs is expected to free."""
+
+    def free(self, gpu_milli: int, now: Instant) -> None:
+        """So many came free."""
+        self.freed, self.at = self._faded(now) + gpu_milli * MILLIONTHS, now
+
+    def rate(self, now: Instant) -> int:
+        """Millionths of a GPU an hour; 0: nothing is known of it."""
+        lately = round(self._faded(now) * LN2 * HOUR / HALF_LIFE)
+        if lately and self.expected:
+            return math.isqrt(lately * self.expected)
+        return lately or self.expected
+
+    def _faded(self, now: Instant) -> int:
+        return round(self.freed * math.exp(-LN2 * (max(0, now - self.at) / HALF_LIFE)))
+
+
+def expected_rate(gpu_milli: int, duration: Nanoseconds) -> int:
+    """At which something that runs so long frees its GPUs, on average over all such: millionths of a GPU an hour."""
+    return gpu_milli * MILLIONTHS * HOUR // max(duration, SHORTEST_RUN)
+
+
+def span_until(missing_milli: int, rate: int, capacity_milli: int) -> Nanoseconds:
+    """How long it takes until so many more GPUs came free.
+
+    missing_milli   0 or less: they are free already
+    rate            millionths of a GPU an hour, as `Flow.rate` has it
+    capacity_milli  all that there are
+    """
+    if missing_milli <= 0:
+        return Nanoseconds(0)
+    least = max(1, capacity_milli * MILLIONTHS // SLOWEST)
+    return Nanoseconds(min(LONGEST, missing_milli * MILLIONTHS * HOUR // max(1, rate or least)))

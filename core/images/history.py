@@ -1,0 +1,155 @@
+"""A section of the queue's image: what ran, how long and on what, by family; and how right predictions from it were.
+
+Every workload is predicted in the moment in which it is submitted, from what had ended before, and compared with what came of it.
+
+The run time of a workload is that of all its attempts whose work counted: an attempt that was cut short counts if it left a
+checkpoint from which the next one went on, and not if all was done again. A workload that completed, or was stopped because its
+time was over, tells how long such work runs; one that failed or was cancelled only tells how long it held its GPUs: it is
+used for its family where nothing else is known of it, and in the spreads by which waits are estimated. Services end when
+somebody says so, and are not predicted.
+"""
+
+from msgspec import Struct, field
+
+from core.estimating.family import family_of
+from core.estimating.prediction import PredictedBy, Prediction, predicted
+from core.estimating.run_times import KnownRuns, PastRun
+from core.estimating.scores import Errors
+from core.estimating.waits import Flow, expected_rate
+from core.events.queue import (
+    AttemptClosed,
+    WorkloadBound,
+    WorkloadCancelled,
+    WorkloadChanged,
+    WorkloadSubmitted,
+)
+from core.fact import Fact
+from core.images.base import Section
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import FLOWS_MAX
+from core.nouns.placement import gpu_milli_of
+from core.nouns.workload import EndCause, Kind, Phase, WorkloadSpec
+
+
+class LiveRun(Struct):
+    """A workload that has not ended."""
+
+    tenant: TenantName
+    family: str
+    gpu_milli: int
+    gpu_type: str
+    prediction: Prediction
+    """From what was known at its submission."""
+    flow: str
+    """In which its GPUs are counted when they come free."""
+    ran: Nanoseconds = Nanoseconds(0)
+    """In attempts that are over and whose work counted."""
+    up_at: Instant = Instant(0)
+    """When the newest attempt was up; 0: it is not."""
+    freeing: int = 0
+    """Millionths of a GPU an hour that it adds to what is expected to come free."""
+    is_service: bool = False
+
+
+class Told(Struct):
+    """Of recurring workloads, whether hardware was predicted as it was then asked for."""
+
+    count: int = 0
+    right: int = 0
+
+
+def flow_key(spec: WorkloadSpec) -> str:
+    """Equal for workloads whose GPUs are of use to the same others: the node types of its first job."""
+    return "|".join(spec.jobs[0].node_types)
+
+
+class History(Section):
+    """What ran, and how right predictions were."""
+
+    FOLDS = {
+        WorkloadSubmitted: "_submitted",
+        WorkloadChanged: "_changed",
+        WorkloadBound: "_bound",
+        AttemptClosed: "_closed",
+        WorkloadCancelled: "_cancelled",
+    }
+
+    runs: KnownRuns = field(default_factory=KnownRuns)
+    live: dict[WorkloadId, LiveRun] = field(default_factory=dict)
+    errors: dict[PredictedBy, Errors] = field(default_factory=dict)
+    """By what it was predicted from."""
+    hardware: Told = field(default_factory=Told)
+    flows: dict[str, Flow] = field(default_factory=dict)
+    """How fast GPUs come free, by what was asked for: `flow_key`."""
+
+    def _submitted(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadSubmitted)
+        spec = event.spec
+        prediction = predicted(self.runs, spec)
+        gpu_milli, gpu_type = gpu_milli_of(spec.jobs), spec.jobs[0].type_text
+        if prediction.gpu_type:
+            self.hardware.count += 1
+            self.hardware.right += (prediction.gpu_milli, prediction.gpu_type) == (gpu_milli, gpu_type)
+        self.live[event.workload] = LiveRun(
+            spec.tenant,
+            family_of(spec.name),
+            gpu_milli,
+            gpu_type,
+            prediction,
+            flow_key(spec),
+            is_service=spec.kind == Kind.SERVICE,
+        )
+
+    def _changed(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadChanged)
+        self.live[event.workload].gpu_milli = gpu_milli_of(event.jobs)
+
+    def _bound(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadBound)
+        row = self.live[event.workload]
+        row.up_at = fact.at
+        if not row.is_service:
+            row.freeing = expected_rate(row.gpu_milli, row.prediction.duration)
+            self._flow(row.flow).expected += row.freeing
+
+    def _closed(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, AttemptClosed)
+        row = self.live[event.workload]
+        counts = event.phase.is_terminal or event.saved_epoch == event.epoch
+        if row.up_at and counts:
+            row.ran = Nanoseconds(row.ran + fact.at - row.up_at)
+        if row.up_at:
+            flow = self._flow(row.flow)
+            flow.expected = max(0, flow.expected - row.freeing)
+            flow.free(row.gpu_milli, fact.at)
+        row.up_at, row.freeing = Instant(0), 0
+        if event.phase.is_terminal:
+            del self.live[event.workload]
+            self._ended(row, event)
+
+    def _flow(self, key: str) -> Flow:
+        """Of too many, so that asking for odd sets of types costs nothing, the one used longest ago is forgotten."""
+        known = self.flows.pop(key, None)
+        flow = self.flows[key] = known or Flow()
+        if len(self.flows) > FLOWS_MAX:
+            del self.flows[next(iter(self.flows))]
+        return flow
+
+    def _ended(self, row: LiveRun, event: AttemptClosed) -> None:
+        if row.ran <= 0 or row.is_service:
+            return
+        is_whole = event.phase == Phase.COMPLETED or event.cause == EndCause.TIMEOUT
+        if is_whole:
+            kind = row.prediction.by
+            self.errors.setdefault(kind, Errors()).add(row.prediction.duration, row.ran)
+        self.runs.add(row.tenant, row.family, PastRun(row.ran, row.gpu_milli, row.gpu_type, is_whole))
+
+    def _cancelled(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, WorkloadCancelled)
+        self.live.pop(event.workload, None)

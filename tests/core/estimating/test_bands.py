@@ -1,0 +1,129 @@
+"""Bands around estimates hold what they say, also when errors come in crowds and when all becomes otherwise."""
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from core.codec import encode
+from core.estimating.bands import Bands, StartEstimate, group_of
+from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
+from core.nouns.limits import BAND_RATIOS_MAX, BAND_SAMPLE_INTERVAL, BAND_SAMPLES_MAX
+from tests.builders import START
+
+Error = Callable[[random.Random, int], float]
+"""By how many octaves a start differs from what the model says, at a number of it."""
+
+
+def judged(count: int, error: Error, *, every: float = 400, late: int = 0) -> list[int]:
+    """What came of so many estimates, one after the other or each known only when so many later ones were said."""
+    dice, bands = random.Random(1), Bands()
+    said: list[tuple[StartEstimate, Nanoseconds, Instant]] = []
+    outcomes = []
+    for number in range(count):
+        at = Instant(START + seconds(every * number))
+        span = seconds(dice.choice((20, 200, 2_000)))
+        estimate = bands.around(span, 1_000)
+        said.append((estimate, seconds(span / SECOND * 2 ** error(dice, number)), at))
+        if len(said) > late:
+            outcomes.append(bands.came(*said.pop(0)))
+    return outcomes
+
+
+def share(outcomes: list[int]) -> float:
+    """Of those that were inside."""
+    return outcomes.count(0) / len(outcomes)
+
+
+@pytest.mark.parametrize(
+    ("error", "late"),
+    [
+        (lambda dice, _: dice.gauss(0, 1), 0),
+        (lambda dice, _: 2 + dice.expovariate(1), 0),
+        (lambda dice, _: dice.choice((-3, 3)) + dice.random(), 100),
+        # Crowds of 50 that err together, each known only when 50 more were said.
+        (lambda dice, number: random.Random(number // 50).gauss(0, 2) + dice.gauss(0, 0.1), 50),
+        # From the middle on everything takes eight times as long.
+        (lambda dice, number: dice.gauss(0, 0.5) + 3 * (number > 2_000), 20),
+    ],
+    ids=("spread", "one-sided", "two-sided", "crowds", "changes"),
+)
+def test_four_of_five_starts_are_inside(error: Error, late: int) -> None:
+    """Whatever the errors are like, and wherever the model is off; of either side a tenth or so is left out."""
+    outcomes = judged(4_000, error, late=late)
+    assert 0.75 <= share(outcomes) <= 0.88
+    assert 0.04 <= outcomes.count(-1) / len(outcomes) <= 0.16
+
+
+def test_band_is_no_wider_than_it_must_be() -> None:
+    """Where the model is right to a tenth, so is the band, and it is around what the model lacks."""
+    dice, bands = random.Random(1), Bands()
+    for number in range(400):
+        estimate = bands.around(seconds(100), 1_000)
+        waited = seconds(300 * 2 ** dice.uniform(-0.15, 0.15))
+        bands.came(estimate, waited, Instant(START + seconds(400 * number)))
+    estimate = bands.around(seconds(100), 1_000)
+    assert 290 <= estimate.middle / SECOND <= 310
+    assert estimate.low < estimate.middle < estimate.high
+    assert estimate.high < 1.3 * estimate.low
+
+
+def test_with_nothing_known_a_band_is_wide() -> None:
+    """An eighth to eightfold of what the model says."""
+    estimate = Bands().around(seconds(80), 1_000)
+    spans = [span / SECOND for span in (estimate.low, estimate.middle, estimate.high)]
+    assert [10, 80, 640] == pytest.approx(spans, rel=0.01)
+    assert 0 == Bands().around(Nanoseconds(0), 1_000).low
+
+
+def test_new_group_asks_those_that_wait_too() -> None:
+    """What starts at once says nothing of what waits; another wait does, until there is enough of one's own."""
+    bands = Bands()
+    for number in range(40):
+        at = Instant(START + number * BAND_SAMPLE_INTERVAL)
+        bands.came(bands.around(Nanoseconds(0), 1_000), seconds(1), at)
+        bands.came(bands.around(seconds(100), 1_000), seconds(403), at)
+    assert 4 == pytest.approx(bands.around(seconds(10_000), 1_000).middle / seconds(10_000), rel=0.01)
+    assert seconds(1) == pytest.approx(bands.around(Nanoseconds(0), 64_000).middle, rel=0.01)
+
+
+def test_groups_are_by_length_and_width() -> None:
+    """Spans of like length, and whether it needs more than a node."""
+    spans = (0, 1, 60, 61, 240, 961, 10**6)
+    groups = [group_of(seconds(span), 8_000) for span in spans]
+    assert ["now", "1m", "1m", "4m", "4m", "1h", "longer"] == groups
+    assert "4m, wide" == group_of(seconds(61), 8_001)
+
+
+def test_equal_states_make_equal_bands_and_asking_changes_nothing() -> None:
+    """It is a function of what is remembered."""
+    one, other = Bands(), Bands()
+    for number in range(50):
+        for bands in (one, other):
+            bands.around(seconds(5_000), 64_000)
+            estimate = bands.around(seconds(100 + number), 1_000)
+            bands.came(estimate, seconds(number), Instant(START + seconds(number * 100)))
+    assert encode(one) == encode(other)
+    assert one.around(seconds(77), 1_000) == other.around(seconds(77), 1_000)
+    assert ["4m"] == list(one.groups)
+
+
+def waits() -> Iterator[int]:
+    """More than any group remembers."""
+    return iter(range(2 * BAND_SAMPLES_MAX))
+
+
+def test_memory_is_bounded() -> None:
+    """Of a group the newest count, and of a crowd one."""
+    bands = Bands()
+    for number in waits():
+        bands.came(
+            bands.around(seconds(100), 1_000), seconds(number), Instant(START + number * BAND_SAMPLE_INTERVAL)
+        )
+    (group,) = bands.groups.values()
+    assert (BAND_RATIOS_MAX, BAND_SAMPLES_MAX) == (len(group.ratios), len(group.samples))
+    crowd = Bands()
+    for number in waits():
+        crowd.came(crowd.around(seconds(100), 1_000), seconds(number), Instant(START + number))
+    (group,) = crowd.groups.values()
+    assert (BAND_RATIOS_MAX, 1) == (len(group.ratios), len(group.samples))
