@@ -110,7 +110,9 @@ class History(Section):
     def _bound(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, WorkloadBound)
-        row = self.live[event.workload]
+        row = self.live.get(event.workload)
+        if row is None:
+            return  # The log says of what has ended that it is up: others tell of it.
         row.up_at = fact.at
         if not row.is_service:
             row.freeing = expected_rate(row.gpu_milli, row.prediction.duration)

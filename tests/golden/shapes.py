@@ -52,6 +52,8 @@ def _shape_of(hint: Any) -> Shape:  # Any: whatever a field is annotated with
         )
     if isinstance(hint, type) and issubclass(hint, Struct):
         hints = typing.get_type_hints(hint)
+        if hint.__struct_config__.array_like:
+            return {"parts": [_shape_of(hints[one.name]) for one in msgspec.structs.fields(hint)]}
         return {"fields": {one.name: _shape_of(hints[one.name]) for one in msgspec.structs.fields(hint)}}
     return None
 
@@ -69,4 +71,4 @@ def _part_of(value: Any, shape: Shape) -> Any:  # Any: what MessagePack holds
         return {key: _part_of(one, shape["values"]) for key, one in value.items()}
     if "items" in shape:
         return [_part_of(one, shape["items"]) for one in value]
-    return [_part_of(one, part) for one, part in zip(value, shape["parts"], strict=True)]
+    return [_part_of(one, part) for one, part in zip(value, shape["parts"], strict=False)]

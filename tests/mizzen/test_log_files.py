@@ -192,7 +192,10 @@ def test_state_is_the_image(logs: Path, capsys: Captured) -> None:
         len(early["sections"]["workloads"]["rows"]),
     )
     one = ask_json(capsys, "state", path, "w-1", "--at", "63")["sections"]
-    assert ({"workloads", "awards", "usage"}, "AWARDED") == (set(one), one["workloads"]["rows"]["phase"])
+    assert ({"workloads", "awards", "usage", "history"}, "AWARDED") == (
+        set(one),
+        one["workloads"]["rows"]["phase"],
+    )
     assert {"sequences": 4} == ask_json(capsys, "state", path, "eu")["sections"]["regions"]
     region = str(logs / "region.eu.sqlite")
     node = ask_json(capsys, "state", region, "2")["sections"]["capacity"]["node"]
