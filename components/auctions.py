@@ -10,7 +10,9 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from core.agenda import Agenda
+from core.images.queue import WorkloadRow
 from core.messages.agents import BidSettled
+from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
@@ -214,3 +216,23 @@ class AuctionHouse:
 def settled(bid: Bid, *, has_won: bool) -> BidSettled:
     """What the agent that bid is told."""
     return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won)
+
+
+def solicited(
+    region: RegionName, workload: WorkloadId, auction: str, row: WorkloadRow, *, wants_prospect: bool
+) -> SolicitBid:
+    """What a region is asked."""
+    spec = row.spec
+    return SolicitBid(
+        region,
+        workload,
+        auction,
+        spec.jobs,
+        spec.priority,
+        spec.kind,
+        spec.tenant,
+        row.is_healing,
+        spec.max_duration,
+        spec.grace,
+        wants_prospect,
+    )

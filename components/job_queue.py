@@ -7,7 +7,7 @@ that it was declined or that its attempt ended (components/settlement.py).
 
 from collections.abc import Callable
 
-from components.auctions import Auction, settled
+from components.auctions import Auction, settled, solicited
 from components.queue_requests import UserRequests
 from components.queue_state import (
     AbstentionHeard,
@@ -23,6 +23,7 @@ from components.queue_state import (
     eligible,
 )
 from components.settlement import Step, settle
+from components.start_promises import StartPromising
 from components.tenant_records import HEARD_OF_TENANTS, TenantRecords
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
@@ -47,7 +48,6 @@ from core.fact import NO_LOG, Event, Fact, Note
 from core.images import GlobalImage, RegionImage
 from core.images.queue import WorkloadRow
 from core.messages.base import Envelope, LogHeard, LogSilent, Message, Woken
-from core.messages.broker import SolicitBid
 from core.messages.queue import (
     Abstention,
     Bid,
@@ -101,8 +101,10 @@ class JobQueue:
     def __init__(self, regions: tuple[RegionName, ...]) -> None:
         self.regions = tuple(sorted(regions))
         self.follows = tuple(
-            Follow(region_log(region), ("attempts", "hardware"), is_required=False) for region in self.regions
+            Follow(region_log(region), ("attempts", "hardware", "starts"), is_required=False)
+            for region in self.regions
         )
+        self._starts = StartPromising()
         self._deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
             Woken: self._woken,
             **UserRequests(self.regions).deciders,
@@ -127,6 +129,7 @@ class JobQueue:
                 state.awards_due.put(workload, images.at)
             if row.phase.is_terminal:
                 state.ended.put(workload, after(Instant(row.ended_at), RETENTION))
+        self._starts.index_all(state, images.at)
         for log, (image, sequence) in images.followed.items():
             assert isinstance(image, RegionImage)
             self._adopt(state, region_of(log), image, sequence, images.at)
@@ -140,6 +143,7 @@ class JobQueue:
             state.house.due.due(),
             state.house.refusals_due.due(),
             state.awards_due.due(),
+            self._starts.due(state),
             None if sweep is None else max(sweep, state.sweep_at),
         )
 
@@ -160,6 +164,7 @@ class JobQueue:
             state.image.fold(fact)
             state.sequence = fact.sequence
             self._index(state, fact)
+            self._starts.hear(state, fact)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:
@@ -230,6 +235,7 @@ class JobQueue:
                 # A promise is withdrawn.
                 state.house.forget_region(region, fact.sequence, is_other_hardware=False)
             state.open_at = fact.heard_at
+        self._starts.hear_region(state, region, fact)
         image.fold(fact)
         workload = getattr(event, "workload", None)
         if workload in state.awarded_at and not isinstance(event, OF_ITS_TASKS):
@@ -250,6 +256,7 @@ class JobQueue:
         state.silent[region] = False
         state.house.forget_region(region, sequence)
         state.open_at = at
+        self._starts.adopt(state, region, at)
         for workload in state.awarded_at:
             if state.image.workloads.rows[workload].region == region:
                 state.awards_due.put(workload, at)
@@ -289,6 +296,8 @@ class JobQueue:
             case ImageAdopted(log, image, sequence):
                 assert isinstance(image, RegionImage)
                 self._adopt(state, region_of(log), image, sequence, fact.at)
+            case _:
+                self._starts.note(state, fact)
 
     # Regions.
 
@@ -332,7 +341,13 @@ class JobQueue:
         missing = [region for region in self.regions if region not in state.image.regions.sequences]
         if missing:
             return Decision(events=tuple(RegionAdded(region) for region in missing))
-        for work in (self._settle_awards, self._close_auctions, self._pass_refusals, self._open_auctions):
+        for work in (
+            self._settle_awards,
+            self._close_auctions,
+            self._pass_refusals,
+            self._starts.woken,
+            self._open_auctions,
+        ):
             decision = work(state, now)
             if decision is not NOTHING:
                 return decision
@@ -370,6 +385,8 @@ class JobQueue:
             events.append(AuctionClosed(workload, best))
             if best is not None:
                 events.append(self._award(state, workload, best, bids))
+            else:
+                events.extend(self._starts.closed(state, workload))
             messages.extend(settled(bid, has_won=bid is best) for bid in bids)
         return Decision(tuple(events), tuple(messages))
 
@@ -418,20 +435,12 @@ class JobQueue:
 
         found = state.order.first(room, is_wanted, is_free) if room > 0 else []
         for count, workload in enumerate(found):
-            spec, shape = rows[workload].spec, state.order.shape_of(workload)
+            shape = state.order.shape_of(workload)
             name = f"{state.image.regions.term}.{house.opened + count}"
             events.append(AuctionOpened(workload, Auction(name, shape, askable[shape])))
+            wants = self._starts.wants(state, workload)
             messages.extend(
-                SolicitBid(
-                    region,
-                    workload,
-                    name,
-                    spec.jobs,
-                    spec.priority,
-                    spec.kind,
-                    spec.tenant,
-                    rows[workload].is_healing,
-                )
+                solicited(region, workload, name, rows[workload], wants_prospect=wants)
                 for region in askable[shape]
             )
         return Decision(tuple(events), tuple(messages))

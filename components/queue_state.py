@@ -3,6 +3,7 @@ what; and the notes that change it.
 """
 
 from components.auctions import Auction, AuctionHouse
+from components.start_desk import StartDesk
 from core.agenda import Agenda
 from core.fact import Note
 from core.images import GlobalImage, RegionImage
@@ -92,6 +93,8 @@ class QueueState:
         self.awards_due: Agenda[WorkloadId] = Agenda()
         self.ended: Agenda[WorkloadId] = Agenda()
         self.sweep_at = at
+        self.starts = StartDesk()
+        """Whom a start might be promised."""
 
 
 def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:

@@ -7,6 +7,7 @@ from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
 from core.nouns.placement import Shortage, Spread, View
+from core.nouns.starts import Prospect
 from core.nouns.workload import JobSpec, Phase, WorkloadSpec
 
 
@@ -108,6 +109,8 @@ class Abstention(Message, frozen=True, tag="abstention"):
     """The refusal holds until the region's log shows that so much more was freed; at least."""
     shortage: Shortage | None = None
     """For people; None when the room is there and something else is in the way."""
+    prospect: Prospect | None = None
+    """From when on it could start there, if that was wanted; None: nothing can be said, for what is in the way is no capacity."""
 
 
 class Submitted(Answer, frozen=True, tag="submitted"):

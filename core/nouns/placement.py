@@ -51,6 +51,8 @@ class View(Struct, frozen=True):
     core/placing/owners.py makes them."""
     prices_revision: int = 0
     """Of the region's prices, by which it was chosen where rules go by them; 0: there were none."""
+    barred: tuple[int, ...] = ()
+    """Reserved starts on whose nodes it could not be, each by the sequence of its fact."""
 
 
 class Shortage(Struct, frozen=True):

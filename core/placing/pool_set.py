@@ -31,6 +31,8 @@ class Asker(Struct, frozen=True):
     priority: int = 0
     heeds_reserve: bool = True
     heeds_limit: bool = True
+    barred: tuple[int, ...] = ()
+    """Reserved starts on whose nodes it may not be, ascending, each by the sequence of its fact."""
 
     def unbound(self) -> "Asker":
         """The same, of work that heeds neither: it heals what a failure ended, or had its room before."""
@@ -90,6 +92,7 @@ def request_of(job: JobSpec, asker: Asker) -> Request:
         heeds_reserve=asker.heeds_reserve,
         heeds_limit=asker.heeds_limit,
         or_types=or_types,
+        barred=asker.barred,
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.codec import decode_event
-from core.events import EVENTS, control, pools, prices, tenants
+from core.events import EVENTS, control, pools, prices, starts, tenants
 from core.events.queue import WorkloadChanged, WorkloadsForgotten
 from core.images import empty_image
 from core.nouns.ids import GLOBAL_LOG
@@ -21,7 +21,16 @@ from tests.scenarios.runs import run_quietly
 KEPT = sorted(path.name for path in HISTORIES.iterdir())
 NEVER_IN_A_HISTORY = {WorkloadsForgotten}
 """Written a day after a workload's end, and a history is less than an hour; `tests/golden/events/` has its samples."""
-SINCE = {"0.1.0.logs": {*control.EVENTS, *pools.EVENTS, *prices.EVENTS, *tenants.EVENTS, WorkloadChanged}}
+SINCE = {
+    "0.1.0.logs": {
+        *control.EVENTS,
+        *pools.EVENTS,
+        *prices.EVENTS,
+        *tenants.EVENTS,
+        *starts.EVENTS,
+        WorkloadChanged,
+    }
+}
 """By history, the events that were added after it. The next release keeps one that has them."""
 
 

@@ -239,7 +239,7 @@ async def test_choice_is_made_again_from_the_log_as_the_reader_tells_it(place: P
     assert ("region.eu", Outcome.EQUAL, 2) == (chosen.log, chosen.retraced.outcome, chosen.retraced.sequence)
     lines = explaining.lines_of(found.explanation, found.known.telling.story)
     first = lines.index("how it was chosen, recomputed from region.eu 2: equal")
-    hard = "gpu_type 4, gpu_memory 4, capacity 4, pool 4, in_zones 4, open_node 4, tenant_isolation 4"
+    hard = "gpu_type 4, gpu_memory 4, capacity 4, pool 4, in_zones 4, open_node 4, tenant_isolation 4, reserved_start 4"
     last = "fullest_pod 1, power_headroom 1, draw 1"
     soft = "planned_work 1, near_data 1, priced_value 1, avoid_empty 1, shared_devices 1"
     assert [
