@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
 from components.queue_state import QueueState, eligible
+from components.start_promises import promised_in, shown_start
 from core.codec import encode
 from core.component import Decision
 from core.images import RegionImage
@@ -139,6 +140,7 @@ class UserAnswers:
             saved_step=attempt.saved_step if attempt else 0,
             reason=reason or "",
             refusals=refusals,
+            promised_in=promised_in(state, workload, now),
         )
 
     # Reasons.
@@ -220,6 +222,7 @@ class UserAnswers:
             ahead=tuple(state.order.ahead_of(workload, AHEAD_SHOWN_MAX)) if is_ordered else (),
             asking=self._asking(state, workload, shape) if is_ordered else (),
             regions=self._outlooks(state, workload, row, shape) if row.phase == Phase.PENDING else (),
+            start=shown_start(state, workload, envelope.at),
         )
         return answered(explained)
 
@@ -260,7 +263,8 @@ class UserAnswers:
         said = state.house.refused_by(shape).get(region)
         if auction is not None and said is None:
             said = auction.abstained.get(region)  # It did not hold: the region is asked again.
-        is_full = against in (Reason.NO_CAPACITY, Reason.OPEN_BIDS)
+        is_full = against in (Reason.NO_CAPACITY, Reason.OPEN_BIDS, Reason.START_RESERVED)
+        prospect = said.prospect if said is not None else None
         return RegionOutlook(
             region=region,
             reason=against or "",
@@ -274,6 +278,7 @@ class UserAnswers:
             missing_gpu_milli=said.missing_gpu_milli if said is not None else 0,
             shortage=said.shortage if said is not None else None,
             holders=_holders(state, image) if is_full and image is not None else (),
+            unbounded_gpu_milli=prospect.unbounded_gpu_milli if prospect and not prospect.spreads else 0,
         )
 
 

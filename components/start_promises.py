@@ -10,6 +10,7 @@ A promise is no award: its workload is asked for everywhere as before, and may s
 """
 
 from heapq import nsmallest
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -23,7 +24,7 @@ from core.fact import Event, Fact, Note
 from core.images.queue import WorkloadRow
 from core.images.start_promises import ENDS_A_PROMISE, PromisedStart
 from core.messages.base import Message
-from core.messages.queue import Abstention
+from core.messages.queue import Abstention, ShownStart
 from core.messages.starts import ReserveStart
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
@@ -36,7 +37,7 @@ from core.nouns.limits import (
     START_PATIENCE,
 )
 from core.nouns.reasons import Reason
-from core.nouns.starts import StartOver
+from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
 
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED)
@@ -52,6 +53,9 @@ class Step(Struct, frozen=True):
 
 class StartPromising:
     """The queue's part that promises starts."""
+
+    most: ClassVar[int] = RESERVATIONS_MAX
+    """To so many workloads at a time."""
 
     # Folding.
 
@@ -130,7 +134,7 @@ class StartPromising:
     def _wanted_now(self, state: QueueState, now: Instant) -> list[WorkloadId]:
         """The first that are blocked, as many as may be promised one, and of these who were blocked for long enough."""
         desk, order = state.starts, state.order
-        room = RESERVATIONS_MAX - len(state.image.start_promises.rows)
+        room = self.most - len(state.image.start_promises.rows)
         if room <= 0:
             return []
         blocked = [workload for workload in desk.blocked if workload in order]
@@ -158,7 +162,7 @@ class StartPromising:
             return [NoProspect(workload)] if is_wanted else []
         if not is_wanted:
             return [] if workload in state.starts.blocked else [FoundBlocked(workload)]
-        if len(state.image.start_promises.rows) >= RESERVATIONS_MAX:
+        if len(state.image.start_promises.rows) >= self.most:
             return [NoProspect(workload)]
         promised = _best(state, workload, row, said)
         return [promised] if promised is not None else [NoProspect(workload)]
@@ -197,6 +201,26 @@ class StartPromising:
         if lapses_at <= now:
             return _end(workload, promise, StartOver.UNREACHABLE)  # Its region would have said so.
         return Step(events=tuple(_ask_again(state, workload)), again_at=after(now, AWARD_SAY_AGAIN))
+
+
+def shown_start(state: QueueState, workload: WorkloadId, now: Instant) -> ShownStart | None:
+    """What people are told of a promise: nothing before its region has reserved it, nor once its workload is awarded."""
+    promise = state.image.start_promises.rows.get(workload)
+    if promise is None or state.image.workloads.rows[workload].phase != Phase.PENDING:
+        return None
+    image = state.regions.get(promise.region)
+    kept = image.starts.rows.get(workload) if image is not None else None
+    if kept is None or kept.revision != promise.revision:
+        return None
+    why = SENTENCES[StartOver(promise.why)] if promise.why else ""
+    starts_in, ago = max(0, promise.starts_at - now), max(0, now - promise.promised_at)
+    return ShownStart(promise.region, Nanoseconds(starts_in), Nanoseconds(ago), promise.why, why)
+
+
+def promised_in(state: QueueState, workload: WorkloadId, now: Instant) -> Nanoseconds | None:
+    """Of it, how long until then."""
+    shown = shown_start(state, workload, now) if workload in state.image.start_promises.rows else None
+    return shown.starts_in if shown is not None else None
 
 
 def _best(

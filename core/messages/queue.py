@@ -175,6 +175,8 @@ class ListedWorkload(Struct, frozen=True):
     """Why it does not run, if it does not."""
     refusals: dict[RegionName, str] = {}
     """By region, if it is pending: every reason, that one among them."""
+    promised_in: Nanoseconds | None = None
+    """Until the start that it was promised, and 0 when that has passed; None: none was, or its region has not reserved it yet."""
 
 
 class WorkloadsListed(Answer, frozen=True, tag="workloads-listed"):
@@ -207,6 +209,18 @@ class HardwareKnown(Struct, frozen=True):
     """Of one node."""
 
 
+class ShownStart(Struct, frozen=True):
+    """The start that a pending workload was promised, and that its region has reserved."""
+
+    region: RegionName
+    starts_in: Nanoseconds
+    """From now; 0 when it has passed."""
+    promised_ago: Nanoseconds
+    why: str = ""
+    """Why the promise before was not kept (`StartOver`); empty: there was none."""
+    sentence: str = ""
+
+
 class RegionOutlook(Struct, frozen=True):
     """What one region would say to a pending workload now, as the queue knows."""
 
@@ -230,6 +244,9 @@ class RegionOutlook(Struct, frozen=True):
     shortage: Shortage | None = None
     holders: tuple[Holder, ...] = ()
     """Who holds most there."""
+    unbounded_gpu_milli: int = 0
+    """What work holds there of which nobody can say when it ends, where for that reason no start could be promised when it was asked
+    for last."""
 
 
 class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
@@ -255,6 +272,8 @@ class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
     """Those ahead of it, or of its shape, whose auctions are open now: it is their turn."""
     regions: tuple[RegionOutlook, ...] = ()
     """Every region of the fleet, while it is pending."""
+    start: ShownStart | None = None
+    """What it was promised, while it is pending."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

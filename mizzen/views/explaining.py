@@ -17,6 +17,7 @@ from mizzen.views import choosing
 from mizzen.views.because import Link, chain_of, lately_of
 from mizzen.views.choosing import Chosen, chosen
 from mizzen.views.knowing import Known, known
+from mizzen.views.start_text import start_text, unbounded_text
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
 
@@ -209,6 +210,8 @@ def _waiting_lines(waiting: WorkloadExplained, story: Story) -> list[str]:
         lines.append(f"{INDENT}{waiting.rank} ahead of it in the queue, nearest first: {nearest}")
     if waiting.asking:
         lines.append(f"{INDENT}it is the turn of {', '.join(waiting.asking)}")
+    if waiting.start is not None:
+        lines.append(f"{INDENT}its start: {start_text(waiting.start)}")
     rows = [(one.region, _outlook_word(one), _outlook_text(one, story)) for one in waiting.regions]
     return [*lines, "", *(f"{INDENT}{line}" for line in columns_text(("REGION", "OUTLOOK", "WHY"), rows))]
 
@@ -243,6 +246,8 @@ def _outlook_text(outlook: RegionOutlook, story: Story) -> str:
             for one in outlook.holders
         )
         parts.append(f"most is held by {holders}")
+    if unbounded := unbounded_text(outlook):
+        parts.append(unbounded)
     if outlook.agent:
         for_whom = f" for {outlook.refused}" if outlook.refused != story.workload else ""
         parts.append(

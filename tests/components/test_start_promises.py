@@ -13,7 +13,17 @@ from core.fact import Event
 from core.images.start_promises import PromisedStart
 from core.messages.base import LogSilent
 from core.messages.broker import SolicitBid
-from core.messages.queue import CancelWorkload, ChangeWorkload, HoldWorkload, ReleaseWorkload
+from core.messages.queue import (
+    CancelWorkload,
+    ChangeWorkload,
+    ExplainWorkload,
+    HoldWorkload,
+    ListWorkloads,
+    ReleaseWorkload,
+    ShownStart,
+    WorkloadExplained,
+    WorkloadsListed,
+)
 from core.messages.starts import ReserveStart
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, after, seconds
@@ -45,7 +55,7 @@ from tests.components.queueing import (
     grant,
     submit,
 )
-from tests.matching import facts, said
+from tests.matching import facts, said, said_once
 
 FREE_IN = seconds(600)
 SPREAD = a_spread({0: 1, 1: 1})
@@ -305,3 +315,37 @@ def test_queue_that_starts_anew_goes_on_with_its_promises(start: Start) -> None:
     assert [W1] == [one.workload for one in said(again.wake(), ReserveStart)]
     again.fact(EU_LOG, reserved(), StartUnreserved(W1, 1, StartOver.DISPLACED))
     assert StartPromiseEnded(W1, 1, StartOver.DISPLACED) in facts(again.wake())
+
+
+def test_what_people_are_told(start: Start) -> None:
+    """From when its region has reserved it, as long as it waits; and why the promise before was not kept."""
+    machine = promised(start)
+
+    def told() -> ShownStart | None:
+        shown = said_once(machine.hear(ExplainWorkload(W1)), WorkloadExplained).start
+        listed = said_once(machine.hear(ListWorkloads()), WorkloadsListed).rows[0].promised_in
+        assert listed == (shown.starts_in if shown is not None else None)
+        return shown
+
+    assert told() is None, "nobody keeps it yet"
+    machine.fact(EU_LOG, reserved())
+    machine.wait(seconds(10))
+    assert ShownStart(EU, Nanoseconds(FREE_IN + START_ALLOWANCE - seconds(10)), seconds(10)) == told()
+    machine.fact(EU_LOG, StartUnreserved(W1, 1, StartOver.DISPLACED))
+    refused(machine, machine.wake(), eu=offer())
+    machine.fact(EU_LOG, reserved(2))
+    shown = told()
+    assert shown is not None
+    assert (StartOver.DISPLACED, "work of a higher level took the room") == (shown.why, shown.sentence)
+    machine.fact(EU_LOG, *(grant(1, W2), ended(EndCause.COMPLETED, 1, W2, gpu_milli=8_000)))
+    bid(machine, auction_of(machine.wake()), EU)
+    machine.wake()
+    assert told() is None, "it is awarded"
+
+
+def test_why_nothing_can_be_promised_is_told(start: Start) -> None:
+    """How much is held by work of which nobody knows when it ends."""
+    machine = blocked(start)
+    refused(machine, machine.wait(RESERVE_AFTER), eu=Prospect(unbounded_gpu_milli=8_000))
+    explained = said_once(machine.hear(ExplainWorkload(W1)), WorkloadExplained)
+    assert [8_000, 0] == [one.unbounded_gpu_milli for one in explained.regions]
