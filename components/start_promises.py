@@ -175,8 +175,9 @@ class StartPromising:
             return Step()
         row, image = state.image.workloads.rows[workload], state.regions.get(promise.region)
         again = after(now, AWARD_SAY_AGAIN)
-        kept = image.starts.rows.get(workload) if image is not None else None
-        over = image.starts.over.get(workload) if image is not None else None
+        if image is None or state.silent.get(promise.region, True):
+            return self._wait_for_region(workload, row, promise, now)
+        kept, over = image.starts.rows.get(workload), image.starts.over.get(workload)
         if kept is not None and kept.revision == promise.revision:
             return self._wait(state, workload, row, promise, now)
         if over is not None and over.revision >= promise.revision:
@@ -189,16 +190,23 @@ class StartPromising:
             return _end(workload, promise, StartOver.UNREACHABLE)
         return Step(messages=(_reserve(workload, row, promise, now),), again_at=again)
 
+    def _wait_for_region(
+        self, workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now: Instant
+    ) -> Step:
+        """Nobody knows whether it is reserved. As long as the region may say so in time, it is believed to keep it."""
+        if _is_past(promise, now) and not row.is_standing:
+            return _end(workload, promise, StartOver.UNREACHABLE)
+        return Step(again_at=after(now, AWARD_SAY_AGAIN))
+
     def _wait(
         self, state: QueueState, workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now: Instant
     ) -> Step:
         """It is reserved. When its nodes are free, no refusal said before counts any more."""
         if now < promise.free_at:
             return Step(again_at=Instant(promise.free_at))
-        lapses_at = after(Instant(promise.starts_at), Nanoseconds(2 * START_PATIENCE))
         if row.phase != Phase.PENDING:
             return Step(again_at=after(now, AWARD_SAY_AGAIN))
-        if lapses_at <= now:
+        if _is_past(promise, now):
             return _end(workload, promise, StartOver.UNREACHABLE)  # Its region would have said so.
         return Step(events=tuple(_ask_again(state, workload)), again_at=after(now, AWARD_SAY_AGAIN))
 
@@ -262,6 +270,11 @@ def _reserve(workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now
         promise.spreads,
         promise.sequence,
     )
+
+
+def _is_past(promise: PromisedStart, now: Instant) -> bool:
+    """Whether its region would have let go of it by now."""
+    return after(Instant(promise.starts_at), Nanoseconds(2 * START_PATIENCE)) <= now
 
 
 def _end(workload: WorkloadId, promise: PromisedStart, why: StartOver) -> Step:

@@ -308,6 +308,20 @@ def test_other_refusals_call_for_no_promise(start: Start, reason: Reason) -> Non
     assert not any(wants for _, wants in solicited(told))
 
 
+def test_queue_that_starts_anew_waits_for_its_regions(start: Start) -> None:
+    """As long as it does not know a region, it takes for granted that it keeps what it was told to."""
+    machine = promised(start)
+    machine.fact(EU_LOG, reserved())
+    machine.wait(seconds(60))
+    machine.unknown = (EU_LOG,)
+    again = machine.restart()
+    again.wait(seconds(60))
+    assert the_promise(again) is not None
+    again.adopt(EU_LOG)
+    again.wait(seconds(60))
+    assert the_promise(again) is not None
+
+
 def test_queue_that_starts_anew_goes_on_with_its_promises(start: Start) -> None:
     """They are in its log; what their regions show of them counts as before."""
     machine = promised(start)
