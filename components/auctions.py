@@ -219,9 +219,9 @@ def settled(bid: Bid, *, has_won: bool) -> BidSettled:
 
 
 def solicited(
-    region: RegionName, workload: WorkloadId, auction: str, row: WorkloadRow, *, wants_prospect: bool
+    region: RegionName, workload: WorkloadId, auction: str, row: WorkloadRow, how: tuple[bool, bool]
 ) -> SolicitBid:
-    """What a region is asked."""
+    """What a region is asked; how, components/start_promises.py says."""
     spec = row.spec
     return SolicitBid(
         region,
@@ -234,5 +234,5 @@ def solicited(
         row.is_healing,
         spec.max_duration,
         spec.grace,
-        wants_prospect,
+        *how,
     )

@@ -438,10 +438,9 @@ class JobQueue:
             shape = state.order.shape_of(workload)
             name = f"{state.image.regions.term}.{house.opened + count}"
             events.append(AuctionOpened(workload, Auction(name, shape, askable[shape])))
-            wants = self._starts.wants(state, workload)
+            how = self._starts.how_asked(state, workload, now)
             messages.extend(
-                solicited(region, workload, name, rows[workload], wants_prospect=wants)
-                for region in askable[shape]
+                solicited(region, workload, name, rows[workload], how) for region in askable[shape]
             )
         return Decision(tuple(events), tuple(messages))
 

@@ -39,6 +39,7 @@ from core.nouns.limits import (
 from core.nouns.reasons import Reason
 from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
+from core.rules.reserved_starts import waits_for_its_start
 
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED)
 
@@ -147,9 +148,11 @@ class StartPromising:
             and workload not in state.house.open
         ]
 
-    def wants(self, state: QueueState, workload: WorkloadId) -> bool:
-        """Whether whoever abstains from bidding for it is to say from when on it could start."""
-        return workload in state.starts.wanted
+    def how_asked(self, state: QueueState, workload: WorkloadId, now: Instant) -> tuple[bool, bool]:
+        """Whether whoever abstains from bidding for it is to say from when on it could start; and whether it pushes nobody out."""
+        promise = state.image.start_promises.rows.get(workload)
+        spares_all = promise is not None and waits_for_its_start(promise.starts_at, now)
+        return workload in state.starts.wanted, spares_all
 
     def closed(self, state: QueueState, workload: WorkloadId) -> list[Event | Note]:
         """What follows from an auction in which nobody bid."""

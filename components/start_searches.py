@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from components.agent_state import AgentState
 from core.messages.broker import SolicitBid
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
+from core.nouns.limits import START_ALLOWANCE
 from core.nouns.reasons import Reason
 from core.nouns.starts import Prospect
 from core.nouns.workload import JobSpec
@@ -15,7 +16,7 @@ from core.placing.picking import Choice
 from core.placing.placer import Found
 from core.placing.pool_set import Asker, Asking, asker_of
 from core.rules.placement.errors import RuleFailed
-from core.rules.reserved_starts import Lasting, barred_for_ever, barred_from
+from core.rules.reserved_starts import Lasting, barred_for_ever, barred_from, waits_for_its_start
 
 AHEAD: Nanoseconds = Nanoseconds(SECOND)
 """Until the store judges it: who would end in the very moment of a reserved start is not tried."""
@@ -35,8 +36,13 @@ def found_for(
     """Where it could go now, and as whom it was looked for."""
     starts, by = state.image.starts, after(now, AHEAD)
     asker = asker_of(asking)
+    if isinstance(asking, SolicitBid) and asking.spares_all:
+        asker = replace(asker, spares_all=True)
     if not starts.rows:
         return state.placer.find(asking.jobs, asker, choice, without=without), asker
+    own = starts.rows.get(asking.workload)
+    if own is not None and waits_for_its_start(own.starts_at + START_ALLOWANCE, now):
+        asker = replace(asker, spares_all=True)
     asker = replace(asker, barred=barred_from(starts, asking, by))
     found = state.placer.find(asking.jobs, asker, choice, without=without)
     if isinstance(found, Found) and found.victims:

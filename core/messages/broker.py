@@ -24,6 +24,8 @@ class SolicitBid(Message, frozen=True, tag="solicit-bid"):
     grace: int = 0
     wants_prospect: bool = False
     """Whether an agent that abstains says from when on it could start."""
+    spares_all: bool = False
+    """Whether nobody is to be pushed out for it: it was promised a start that comes sooner than they may be gone."""
 
 
 class ExecuteAward(Message, frozen=True, tag="execute-award"):

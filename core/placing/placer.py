@@ -264,7 +264,7 @@ class Placer:
         spreads = pools.find(jobs, asker, choice, watch=watch)
         if not isinstance(spreads, Reason):
             return Found(spreads)
-        if spreads is not Reason.NO_CAPACITY:
+        if spreads is not Reason.NO_CAPACITY or asker.spares_all:
             return spreads
         owners = self.owners if self._knows_owners else None
         try:

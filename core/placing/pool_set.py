@@ -33,6 +33,8 @@ class Asker(Struct, frozen=True):
     heeds_limit: bool = True
     barred: tuple[int, ...] = ()
     """Reserved starts on whose nodes it may not be, ascending, each by the sequence of its fact."""
+    spares_all: bool = False
+    """Whether nobody is to be pushed out for it."""
 
     def unbound(self) -> "Asker":
         """The same, of work that heeds neither: it heals what a failure ended, or had its room before."""

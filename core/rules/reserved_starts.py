@@ -7,6 +7,7 @@ from core.images.capacity import Capacity
 from core.images.starts import ReservedStart, Starts
 from core.nouns.ids import AgentName, AttemptKey, ClaimId, RegionName, WorkloadId
 from core.nouns.instant import Instant
+from core.nouns.limits import PROMISE_SPAN, START_ALLOWANCE
 from core.nouns.placement import Claim, View, needs_of, parts_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.starts import StartOver
@@ -66,6 +67,11 @@ def barred_from(
 def barred_for_ever(starts: Starts, workload: WorkloadId, level: int) -> tuple[int, ...]:
     """Of what has no end, as a start that is to be reserved counts: no two of one level lie on one node."""
     return sequences_of(barring(starts, workload, level, None))
+
+
+def waits_for_its_start(starts_at: int, now: Instant) -> bool:
+    """Whether a promised start comes so soon that whoever would be pushed out for it might not be gone by then."""
+    return now <= starts_at < now + PROMISE_SPAN + START_ALLOWANCE
 
 
 def sequences_of(rows: Iterable[tuple[WorkloadId, ReservedStart]]) -> tuple[int, ...]:

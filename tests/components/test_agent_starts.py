@@ -15,6 +15,7 @@ from core.messages.agents import BidSettled, FindBid
 from core.messages.broker import SolicitBid
 from core.messages.control import PlaceTasks
 from core.messages.queue import Abstention, Bid
+from core.messages.store import DeclineAward
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import CLOCKS_APART, END_SLACK, GRACE, PROMISE_SPAN, START_SPAN
@@ -120,6 +121,18 @@ def test_who_needs_victims_counts_their_wait(start: Start) -> None:
     assert [{1: 1}] == bid_on(late)
     early = ask(machine, a_job(2, 8), workload="w-2", priority=5, lasts=FITS - PROMISE_SPAN)
     assert [{0: 1, 1: 1}] == bid_on(early)
+
+
+def test_who_waits_for_its_start_pushes_nobody_out(start: Start) -> None:
+    """At its queue's word; and where the start is reserved, also for an award that was not bid for."""
+    machine = an_agent(start, joined("w0", 0, 1), full(0, "w-5", priority=1))
+    asked = SolicitBid(EU, WorkloadId("w-1"), "1.1", (a_job(),), 3, Kind.TRAINING, spares_all=True)
+    assert Reason.NO_CAPACITY == refusal(machine.hear(FindBid(EU, A0, asked)))[0]
+    assert [{0: 1}] == bid_on(machine.hear(FindBid(EU, A0, replace(asked, auction="1.2", spares_all=False))))
+    machine.fact(EU_LOG, reserved(0))
+    award = an_award("w-9", 1, a_job(1, 8))
+    machine.wait(Nanoseconds(FREE_IN - PROMISE_SPAN + SECOND))
+    assert [Reason.NO_CAPACITY] == [one.reason for one in said(place(machine, award), DeclineAward)]
 
 
 def test_prospect_is_told_to_who_wants_it(start: Start) -> None:

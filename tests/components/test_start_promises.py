@@ -28,7 +28,9 @@ from core.messages.starts import ReserveStart
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, after, seconds
 from core.nouns.limits import (
+    AUCTION_SPAN,
     AWARD_SAY_AGAIN,
+    PROMISE_SPAN,
     PROSPECT_LOOK,
     PROSPECT_RETRY,
     RESERVATIONS_MAX,
@@ -246,6 +248,29 @@ def test_when_its_nodes_are_free_it_is_asked_for_once_more(start: Start) -> None
     assert {EU, US} == {region for name, region in asked(opened) if name == W1}
     refused(machine, opened)
     assert W1 in [name for name, _ in asked(machine.wait(AWARD_SAY_AGAIN))]
+
+
+def test_who_waits_for_its_start_pushes_nobody_out(start: Start) -> None:
+    """They might not be gone by then, and it would start later than it was promised. Long before, and when it is late, it may."""
+    machine = promised(start)
+    machine.fact(EU_LOG, reserved())
+    machine.wake()
+    row = the_promise(machine)
+    assert row is not None
+
+    def spares(at: int) -> set[bool]:
+        machine.wait(Nanoseconds(at - machine.now))
+        freed = (grant(1, W2), ended(EndCause.COMPLETED, 1, W2, gpu_milli=8_000))
+        machine.fact(EU_LOG, *freed)
+        opened = machine.wake()
+        refused(machine, opened)
+        return {one.spares_all for one in said(opened, SolicitBid) if one.workload == W1}
+
+    soon = row.starts_at - PROMISE_SPAN - START_ALLOWANCE
+    assert [{False}, {True}] == [spares(at) for at in (soon, soon + 1)]
+    later = machine.wait(Nanoseconds(row.starts_at + AUCTION_SPAN + AWARD_SAY_AGAIN - machine.now))
+    asked_for = [one.spares_all for one in said(later, SolicitBid) if one.workload == W1]
+    assert (True, False) == (asked_for[0], asked_for[-1])
 
 
 def test_region_that_falls_silent_with_a_promise(start: Start) -> None:
