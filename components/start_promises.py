@@ -25,7 +25,7 @@ from core.images.queue import WorkloadRow
 from core.images.start_promises import ENDS_A_PROMISE, PromisedStart
 from core.messages.base import Message
 from core.messages.queue import Abstention, ShownStart
-from core.messages.starts import ReserveStart
+from core.messages.reserved_starts import ReserveStart
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import (

@@ -15,10 +15,10 @@ from core.events.starts import StartPromised, StartReserved, StartUnreserved
 from core.fact import Event, Fact, Note
 from core.images.capacity import Capacity
 from core.images.region import AttemptPhase
+from core.images.reserved_starts import ReservedStart
 from core.images.start_promises import ENDS_A_PROMISE
-from core.images.starts import ReservedStart
 from core.messages.base import Envelope, Message
-from core.messages.starts import ReserveStart
+from core.messages.reserved_starts import ReserveStart
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import FACT_BYTES_MAX, START_ALLOWANCE, START_PATIENCE

@@ -26,7 +26,7 @@ from core.images.control import Control
 from core.images.maintenance import Destruction, Maintenance
 from core.images.pools import Pools
 from core.images.prices import PriceList
-from core.images.starts import Starts
+from core.images.reserved_starts import Starts
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Spread, moved_spreads
 

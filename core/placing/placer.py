@@ -8,7 +8,7 @@ from msgspec import Struct
 from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
-from core.images.starts import Starts
+from core.images.reserved_starts import Starts
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import Instant

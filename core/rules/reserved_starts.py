@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 from typing import Protocol
 
 from core.images.capacity import Capacity
-from core.images.starts import ReservedStart, Starts
+from core.images.reserved_starts import ReservedStart, Starts
 from core.nouns.ids import AgentName, AttemptKey, ClaimId, RegionName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.limits import PROMISE_SPAN, START_ALLOWANCE

@@ -34,7 +34,7 @@ from core.messages.queue import (
     ShowWorkload,
     SubmitWorkload,
 )
-from core.messages.starts import ReserveStart
+from core.messages.reserved_starts import ReserveStart
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
 from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetTenant
 from core.messages.workers import (

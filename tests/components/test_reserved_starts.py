@@ -12,9 +12,9 @@ from core.events.queue import CancelRequested, WorkloadBound, WorkloadHeld
 from core.events.region import ClaimGranted, ClaimPromised, StopOrdered
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.fact import Event
-from core.images.starts import ReservedStart
+from core.images.reserved_starts import ReservedStart
 from core.messages.nodes import CloseNodes
-from core.messages.starts import ReserveStart
+from core.messages.reserved_starts import ReserveStart
 from core.messages.store import RecordLoss, RecordStarted
 from core.nouns.ids import GLOBAL_LOG, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, after, seconds

@@ -24,7 +24,7 @@ from core.messages.queue import (
     WorkloadExplained,
     WorkloadsListed,
 )
-from core.messages.starts import ReserveStart
+from core.messages.reserved_starts import ReserveStart
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, after, seconds
 from core.nouns.limits import (

@@ -9,7 +9,7 @@ from core.events.region import AttemptEnded, GangStarted, StopOrdered
 from core.fact import Event
 from core.images import RegionImage
 from core.images.capacity import Holding
-from core.images.starts import ReservedStart
+from core.images.reserved_starts import ReservedStart
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.limits import CLOCKS_APART, END_SLACK, GRACE, START_SPAN
