@@ -16,6 +16,7 @@ from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlann
 from core.events.pools import PoolChanged
 from core.events.prices import PricesSet
 from core.events.region import AttemptEnded, ClaimGranted, ClaimPromised, NodesJoined
+from core.events.starts import StartReserved, StartUnreserved
 from core.fact import Event, Fact, Note
 from core.images import RegionImage
 from core.nouns.ids import AttemptKey, WorkloadId
@@ -166,6 +167,8 @@ class AgentState:
             self.placer.touch_pool(fact.event.pool)
         elif isinstance(fact.event, PricesSet):
             self.placer.touch_prices()
+        elif isinstance(fact.event, (StartReserved, StartUnreserved, ClaimGranted)):
+            self.placer.touch_starts()
         self._settle(fact.event)
         self._unlearn()
 

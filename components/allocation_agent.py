@@ -24,6 +24,7 @@ from components.agent_state import (
     OpenClaim,
     Present,
 )
+from components.start_searches import found_for, prospect_for
 from components.task_places import (
     TaskPlaces,
 )
@@ -52,7 +53,7 @@ from core.placing.bids import score
 from core.placing.never import EmptyRegion
 from core.placing.picking import Choice
 from core.placing.placer import SECTIONS
-from core.placing.pool_set import Asker, asker_of
+from core.placing.pool_set import Asker
 from core.placing.refusing import no_bid
 from core.placing.victims import spared_for
 
@@ -131,12 +132,11 @@ class AllocationAgent:
         request = asked.request
         if request.auction in state.bids:
             return NOTHING
-        asker = asker_of(request, envelope.at)
         choice = Choice(f"{request.auction}.{self.agent}", asked.stripe, asked.stripes, state.window.best)
-        found = state.placer.find(request.jobs, asker, choice)
+        found, asker = found_for(state, request, choice, envelope.at)
         if isinstance(found, Reason):
-            return self._abstain(state, request, asker, choice, found)
-        view = self._view(state, request.jobs, choice, envelope.at)
+            return self._abstain(state, request, asker, choice, found, envelope.at)
+        view = self._view(state, request.jobs, choice, asker)
         bid = Bid(
             self.region,
             self.agent,
@@ -152,9 +152,18 @@ class AllocationAgent:
         return Decision(events=(made,), messages=(bid,))
 
     def _abstain(
-        self, state: AgentState, request: SolicitBid, asker: Asker, choice: Choice, reason: Reason
+        self,
+        state: AgentState,
+        request: SolicitBid,
+        asker: Asker,
+        choice: Choice,
+        reason: Reason,
+        now: Instant,
     ) -> Decision:
         told = no_bid(state.placer, state.image.capacity, state.empty, request.jobs, asker, choice, reason)
+        prospect = None
+        if request.wants_prospect and told.reason in (Reason.NO_CAPACITY, Reason.START_RESERVED):
+            prospect = prospect_for(state, request, asker, choice, now)
         said = Abstention(
             self.region,
             self.agent,
@@ -165,6 +174,7 @@ class AllocationAgent:
             told.missing_gpu_milli,
             told.shortage,
             again_in=spared_for(state.image.capacity, asker.priority, asker.at),
+            prospect=prospect,
         )
         return Decision(messages=(said,))
 
@@ -181,17 +191,13 @@ class AllocationAgent:
         spreads, victims = award.spreads, award.victims
         view = award.view
         if not spreads or max(max(spread.nodes) for spread in spreads) >= len(capacity.node_type):
-            asker = asker_of(award, envelope.at)
             seed = f"{award.workload}.{award.epoch}.{self.agent}.1"
             choice = Choice(seed, asked.stripe, asked.stripes, state.window.best)
-            found = state.placer.find(award.jobs, asker, choice)
+            found, asker = found_for(state, award, choice, envelope.at)
             if isinstance(found, Reason):
                 return self._give_back(award.workload, award.epoch, award.award_sequence, found)
-            spreads, victims, view = (
-                found.spreads,
-                found.victim_keys,
-                self._view(state, award.jobs, choice, envelope.at),
-            )
+            spreads, victims = found.spreads, found.victim_keys
+            view = self._view(state, award.jobs, choice, asker)
         claim = self._claim(award, spreads, victims, view)
         return Decision(events=(ClaimMade(claim, 1),), messages=(SubmitClaim(self.region, claim),))
 
@@ -230,7 +236,7 @@ class AllocationAgent:
         state: AgentState,
         jobs: tuple[JobSpec, ...],
         choice: Choice,
-        now: Instant,
+        asker: Asker,
         without: Iterable[object] = (),
     ) -> View:
         """All that a choice was made from, beside the log."""
@@ -251,7 +257,8 @@ class AllocationAgent:
             search=SEARCH,
             owners=owners[:VIEW_ROWS_MAX],
             prices_revision=state.image.prices.revision,
-            at=now,
+            barred=asker.barred,
+            at=asker.at,
         )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
@@ -289,11 +296,10 @@ class AllocationAgent:
         claim = open_claim.claim
         key = (claim.workload, claim.epoch)
         tries = open_claim.tries + 1
-        asker = asker_of(claim, now)
         seed = f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"
         choice = Choice(seed, claim.view.stripe, claim.view.stripes, state.window.best)
         own = (("claim", key), ("revision", key))
-        found = state.placer.find(claim.jobs, asker, choice, without=own)
+        found, asker = found_for(state, claim, choice, now, own)
         if isinstance(found, Reason):
             return self._give_up(open_claim, found)
         again = replace(
@@ -301,7 +307,7 @@ class AllocationAgent:
             claim=ClaimId(f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"),
             spreads=found.spreads,
             victims=found.victim_keys,
-            view=self._view(state, claim.jobs, choice, now, own),
+            view=self._view(state, claim.jobs, choice, asker, own),
         )
         made = ClaimMade(again, tries, open_claim.conflict, open_claim.nodes)
         return Decision(events=(made,), messages=(SubmitClaim(self.region, again),))
@@ -331,19 +337,19 @@ class AllocationAgent:
     def _place_tasks(self, state: AgentState, envelope: Envelope) -> Decision:
         asked = envelope.message
         assert isinstance(asked, PlaceTasks)
-        return self._places(state).place(asked)
+        return self._places(state, envelope.at).place(asked)
 
     def _revision_answered(self, state: AgentState, envelope: Envelope) -> Decision:
         answer = envelope.message
         assert isinstance(answer, RevisionAnswered)
-        decision = self._places(state).answered(answer)
+        decision = self._places(state, envelope.at).answered(answer)
         if not decision.events or not answer.rows:
             return decision
         return Decision((Learnt(answer.rows, answer.sequence), *decision.events), decision.messages)
 
-    def _places(self, state: AgentState) -> TaskPlaces:
+    def _places(self, state: AgentState, now: Instant) -> TaskPlaces:
         return TaskPlaces(
-            self.region, self.agent, state.revisions, state.placer, state.image.capacity, state.sequence
+            self.region, self.agent, state.revisions, state.placer, state.image.capacity, state.sequence, now
         )
 
     # Time.
@@ -356,7 +362,7 @@ class AllocationAgent:
             # One at a time: the next search must see where this claim goes.
             return self._try_again(state, state.claims[key], envelope.at)
         now = envelope.at
-        placed = self._places(state).woken(now)
+        placed = self._places(state, now).woken(now)
         if placed is not None:
             return placed
         events: list[Note] = [BidClosed(auction) for auction in state.bids_due.passed(now)]

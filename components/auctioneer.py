@@ -1,6 +1,6 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
-from components.auctions import Auction, settled
+from components.auctions import Auction, settled, solicited
 from components.queue_order import Asked, asked_for, bring_up, may_be_lent
 from components.queue_state import (
     AuctionClosed,
@@ -11,15 +11,17 @@ from components.queue_state import (
     eligible,
 )
 from components.standings import award_of
+from components.start_promises import StartPromising
 from core.component import NOTHING, Decision
 from core.fact import Event, Note
 from core.messages.base import Message
-from core.messages.broker import SolicitBid
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
-from core.rules.standing import narrowed
+
+PROMISING = StartPromising()
+"""Says of whom regions are to tell when they could start."""
 
 
 def close_auctions(state: QueueState, now: Instant) -> Decision:
@@ -42,6 +44,8 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
         award = award_of(state, workload, best, bids, now) if best is not None else ()
         won = best if award else None
         events += [AuctionClosed(workload, won), *award]
+        if best is None:
+            events.extend(PROMISING.closed(state, workload, now))
         messages.extend(settled(bid, has_won=bid is won) for bid in bids)
     return Decision(tuple(events), tuple(messages))
 
@@ -97,18 +101,6 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
             name, asked.shape, willing, level=asked.level, types=asked.types, base=one.work.shape
         )
         events.append(AuctionOpened(workload, opened))
-        row = rows[workload]
-        messages.extend(
-            SolicitBid(
-                region,
-                workload,
-                name,
-                narrowed(row.spec.jobs, asked.types),
-                asked.level,
-                row.spec.kind,
-                row.spec.tenant,
-                row.is_healing,
-            )
-            for region in willing
-        )
+        how = PROMISING.how_asked(state, workload, now)
+        messages.extend(solicited(region, workload, opened, rows[workload], how) for region in willing)
     return Decision(tuple(events), tuple(messages))

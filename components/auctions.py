@@ -10,13 +10,15 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from core.agenda import Agenda
+from core.images.queue import WorkloadRow
 from core.messages.agents import BidSettled
+from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
-from core.rules.standing import Narrowing
+from core.rules.standing import Narrowing, narrowed
 
 
 class Freed:
@@ -228,3 +230,23 @@ class AuctionHouse:
 def settled(bid: Bid, *, has_won: bool) -> BidSettled:
     """What the agent that bid is told."""
     return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won)
+
+
+def solicited(
+    region: RegionName, workload: WorkloadId, auction: Auction, row: WorkloadRow, how: tuple[bool, bool]
+) -> SolicitBid:
+    """What a region is asked; how, components/start_promises.py says."""
+    spec = row.spec
+    return SolicitBid(
+        region,
+        workload,
+        auction.auction,
+        narrowed(spec.jobs, auction.types),
+        auction.level,
+        spec.kind,
+        spec.tenant,
+        row.is_healing,
+        spec.max_duration,
+        spec.grace,
+        *how,
+    )

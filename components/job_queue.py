@@ -37,6 +37,7 @@ from components.queue_state import (
 from components.settlement import Step, settle
 from components.standings import begun_pass, index_holding, index_standing, stand_anew, turned_budgets
 from components.start_answers import HEARD_OF_STARTS
+from components.start_promises import StartPromising
 from components.tenant_records import HEARD_OF_TENANTS, TenantRecords
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
@@ -128,8 +129,10 @@ class JobQueue:
     def __init__(self, regions: tuple[RegionName, ...]) -> None:
         self.regions = tuple(sorted(regions))
         self.follows = tuple(
-            Follow(region_log(region), ("attempts", "hardware"), is_required=False) for region in self.regions
+            Follow(region_log(region), ("attempts", "hardware", "starts"), is_required=False)
+            for region in self.regions
         )
+        self._starts = StartPromising()
         self._deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
             Woken: self._woken,
             **UserRequests(self.regions).deciders,
@@ -153,6 +156,7 @@ class JobQueue:
                 state.awards_due.put(workload, images.at)
             if row.phase.is_terminal:
                 state.ended.put(workload, after(Instant(row.ended_at), RETENTION))
+        self._starts.index_all(state, images.at)
         for log, (image, sequence) in images.followed.items():
             assert isinstance(image, RegionImage)
             self._adopt(state, region_of(log), image, sequence, images.at)
@@ -170,6 +174,7 @@ class JobQueue:
             state.house.due.due(),
             state.house.refusals_due.due(),
             state.awards_due.due(),
+            self._starts.due(state),
             None if sweep is None else max(sweep, state.sweep_at),
         )
 
@@ -195,6 +200,7 @@ class JobQueue:
             state.sequence = fact.sequence
             self._index(state, fact)
             index_standing(state, fact)
+            self._starts.hear(state, fact)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:
@@ -260,6 +266,7 @@ class JobQueue:
                 # A promise is withdrawn.
                 state.house.forget_region(region, fact.sequence, is_other_hardware=False)
             state.open_at = fact.heard_at
+        self._starts.hear_region(state, region, fact)
         image.fold(fact)
         workload = getattr(event, "workload", None)
         if isinstance(event, OF_HOLDINGS):
@@ -284,6 +291,7 @@ class JobQueue:
         state.silent[region] = False
         state.house.forget_region(region, sequence)
         state.open_at = at
+        self._starts.adopt(state, region, at)
         for workload in state.awarded_at:
             if state.image.workloads.rows[workload].region == region:
                 state.awards_due.put(workload, at)
@@ -336,6 +344,8 @@ class JobQueue:
             case ImageAdopted(log, image, sequence):
                 assert isinstance(image, RegionImage)
                 self._adopt(state, region_of(log), image, sequence, fact.at)
+            case _:
+                self._starts.note(state, fact)
 
     # Regions.
 
@@ -386,6 +396,7 @@ class JobQueue:
             stand_anew,
             close_auctions,
             pass_refusals,
+            self._starts.woken,
             open_auctions,
         ):
             decision = work(state, now)

@@ -19,7 +19,16 @@ from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
 from components.price_records import HEARD_OF_PRICES, PriceRecords
 from components.run_records import HEARD_OF_RUNS, RunRecords
-from components.store_state import ClaimJudged, ClaimWaits, StoreState, Swept, WaitingClaim
+from components.start_records import HEARD_OF_STARTS, StartRecords
+from components.store_state import (
+    FOLLOWED,
+    ClaimJudged,
+    ClaimWaits,
+    StartsLookedAt,
+    StoreState,
+    Swept,
+    WaitingClaim,
+)
 from components.task_records import HEARD_OF_TASKS, TaskRecords
 from core.codec import encode
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
@@ -49,7 +58,7 @@ from core.nouns.limits import (
     TOUCHED_MAX,
 )
 from core.nouns.maintenance import ClosureKind
-from core.nouns.placement import Claim
+from core.nouns.placement import Claim, nodes_of
 from core.nouns.reasons import Reason
 from core.placing.owners import OF_OWNERS, Now, Owners
 from core.rows import pack_rows
@@ -64,6 +73,7 @@ from core.rules.claim import (
 )
 from core.rules.crowding import left_out
 from core.rules.partial import may_be_partial, part_that_fits
+from core.rules.reserved_starts import barred_nodes
 from core.touched import touched_by
 
 
@@ -78,6 +88,7 @@ class PlacementStore:
         *HEARD_OF_PRICES,
         *HEARD_OF_TASKS,
         *HEARD_OF_RUNS,
+        *HEARD_OF_STARTS,
     )
 
     def __init__(self, region: RegionName) -> None:
@@ -86,7 +97,8 @@ class PlacementStore:
         self.noun = "store"
         self.scope = (region,)
         self.keeps = region_log(region)
-        self.follows = (Follow(GLOBAL_LOG, ("awards", "regions"), is_required=False),)
+        self.follows = (Follow(GLOBAL_LOG, FOLLOWED, is_required=False),)
+        self._starts = StartRecords(region)
         self._deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
             Woken: self._woken,
             SubmitClaim: self._submit_claim,
@@ -96,6 +108,7 @@ class PlacementStore:
             **PriceRecords().deciders,
             **TaskRecords().deciders,
             **RunRecords(region).deciders,
+            **self._starts.deciders,
         }
 
     def initial(self, images: Images) -> StoreState:
@@ -106,15 +119,16 @@ class PlacementStore:
             state.image = images.own
             state.owners = Owners.of(images.own.capacity)
             state.disputes.index(images.own.capacity)
+            self._starts.index_all(state)
         for image, sequence in images.followed.values():
             assert isinstance(image, GlobalImage)
             self._adopt(state, image, sequence)
         return state
 
     def due(self, state: StoreState) -> Instant | None:
-        """Claims that can be judged now, the next sweep, and nodes that open again."""
+        """Claims that can be judged now, the next sweep, nodes that open again, attempts and starts whose time has come."""
         sweep_at = state.sweep_at if state.superseded else None
-        return earliest(state.ready_at, sweep_at, state.disputes.opens_at)
+        return earliest(state.ready_at, sweep_at, state.disputes.opens_at, self._starts.due(state))
 
     def decide(self, state: StoreState, envelope: Envelope) -> Decision:
         """Judge a claim, or record what the broker reports."""
@@ -140,6 +154,7 @@ class PlacementStore:
                 state.headroom.update(nodes)
             state.sequence = fact.sequence
             self._index(state, fact.event)
+            self._starts.index(state, fact)
         elif fact.log == GLOBAL_LOG:
             state.awards.fold(fact)
             state.global_sequence = fact.sequence
@@ -171,6 +186,8 @@ class PlacementStore:
                 self._find_ready(state, fact.at)
             case NodesDisputed() as disputed:
                 state.disputes.hear(disputed, fact.at)
+            case StartsLookedAt():
+                self._starts.note(state)
             case Swept():
                 state.sweep_at = after(fact.at, FORGET_INTERVAL)
             case ImageAdopted(_, image, sequence):
@@ -182,6 +199,8 @@ class PlacementStore:
         state.awards = image
         state.global_sequence = sequence
         state.superseded = {}
+        if state.image.starts.rows:
+            state.starts_due = Instant(0)
         for workload, epochs in state.image.attempts.rows.items():
             for epoch, row in epochs.items():
                 self._note_superseded(state, workload, epoch, row)
@@ -202,6 +221,7 @@ class PlacementStore:
 
     def _index_global(self, state: StoreState, fact: Fact) -> None:
         event = fact.event
+        self._starts.index_global(state, event, fact.heard_at)
         if state.waiting:
             self._find_ready(state, fact.heard_at)
         match event:
@@ -254,6 +274,9 @@ class PlacementStore:
         reopened = state.disputes.reopened(state.image.capacity, now)
         if reopened is not None:
             return reopened
+        of_starts = self._starts.woken(state, now)
+        if of_starts is not None:
+            return of_starts
         keys = tuple(sorted(state.superseded))[:FORGOTTEN_AT_ONCE_MAX]
         if keys and state.sweep_at <= now:
             return Decision(events=(AttemptsForgotten(keys, state.global_sequence), Swept()))
@@ -274,18 +297,19 @@ class PlacementStore:
             return self._refuse(state, claim, refusal)
         capacity = state.image.capacity
         short = nodes_without_room(claim, capacity)
-        forbidden = check_now(claim, Now(capacity, state.owners, claim.victims))
+        barred = barred_nodes(state.image.starts, claim, now)
+        forbidden = check_now(claim, Now(capacity, state.owners, claim.victims, barred))
         if short or forbidden:
             if short and is_beyond(claim, capacity):
                 return self._refuse(state, claim, Reason.NODE_TOO_SMALL)
             nodes = tuple(sorted({*short, *forbidden}))
             part = part_that_fits(claim, capacity, set(short), forbidden) if may_be_partial(claim) else None
             if part is not None and broken_setting(state, part[0]) is None:
-                judged = self._grant_part(state, *part, nodes)
+                judged = self._grant_part(state, *part, nodes, now)
             else:
                 reason = forbidden.get(nodes[0], Reason.CONFLICT)
                 judged = self._answer(state, claim, "conflict", reason, nodes)
-            refused = Refused.of(claim, nodes)
+            refused = Refused.of(claim, tuple(node for node in nodes if node not in barred))
             return state.disputes.with_them(judged, refused, state.image, state.sequence, now)
         broken = broken_setting(state, claim)
         if broken is not None:
@@ -293,7 +317,7 @@ class PlacementStore:
         node = left_out(claim, Now(capacity, state.owners, claim.victims), state.image.pools, state.sequence)
         if node is not None:
             return self._answer(state, claim, "conflict", Reason.CROWDED, (node,))
-        return self._grant(state, claim)
+        return self._grant(state, claim, now)
 
     def _judge_again(self, state: StoreState, claim: Claim, row: AttemptRow) -> Decision:
         """The attempt is known: the same answer as before, whoever claims and under whatever id."""
@@ -311,28 +335,35 @@ class PlacementStore:
         capacity = state.image.capacity
         return check_nodes(claim, capacity) or check_victims(claim, capacity, now)
 
-    def _grant(self, state: StoreState, claim: Claim) -> Decision:
+    def _grant(self, state: StoreState, claim: Claim, now: Instant) -> Decision:
         """At once, or promised while a victim still holds what it needs."""
         capacity = state.image.capacity
         victims = victims_needed(claim, capacity, state.owners)
+        displaced = self._starts.displaced(state, claim, nodes_of(claim), now)
         if victims:
             promised = ClaimPromised(claim.workload, claim.epoch, replace(claim, victims=victims))
-            return self._also(self._answer(state, claim, "promised"), promised)
+            return self._also(self._answer(state, claim, "promised"), promised, *displaced)
         is_merged = any(
             capacity.changed[node] > claim.view.sequence for spread in claim.spreads for node in spread.nodes
         )
         granted = ClaimGranted(claim.workload, claim.epoch, replace(claim, victims=()), is_merged)
-        return self._also(self._answer(state, claim, "granted"), granted)
+        return self._also(self._answer(state, claim, "granted"), granted, *displaced)
 
     def _grant_part(
-        self, state: StoreState, part: Claim, unplaced: tuple[int, ...], short: tuple[int, ...]
+        self,
+        state: StoreState,
+        part: Claim,
+        unplaced: tuple[int, ...],
+        short: tuple[int, ...],
+        now: Instant,
     ) -> Decision:
         """One fact of the tasks that fit; what is said of the others is what a conflict is answered with."""
         granted = ClaimGranted(part.workload, part.epoch, part, is_merged=True, unplaced=unplaced)
-        return self._also(self._answer(state, part, "granted", Reason.CONFLICT, short, unplaced), granted)
+        answer = self._answer(state, part, "granted", Reason.CONFLICT, short, unplaced)
+        return self._also(answer, granted, *self._starts.displaced(state, part, nodes_of(part), now))
 
-    def _also(self, answer: Decision, event: Event) -> Decision:
-        return Decision((event,), answer.messages)
+    def _also(self, answer: Decision, *events: Event) -> Decision:
+        return Decision(events, answer.messages)
 
     def _refuse(self, state: StoreState, claim: Claim, reason: Reason) -> Decision:
         return self._answer(state, claim, "refused", reason)

@@ -11,6 +11,7 @@ from components.answering import answered, refused
 from components.queue_order import asked_now, may_be_lent, pass_of
 from components.queue_state import QueueState, eligible
 from components.start_estimates import run_time_of, start_in_order
+from components.start_promises import promised_in, shown_start
 from core.codec import encode
 from core.component import Decision
 from core.images import RegionImage
@@ -146,6 +147,7 @@ class UserAnswers:
             saved_step=attempt.saved_step if attempt else 0,
             reason=reason or "",
             refusals=refusals,
+            promised_in=promised_in(state, workload, now),
         )
 
     # Reasons.
@@ -259,6 +261,7 @@ class UserAnswers:
             pass_number=pass_of(state, envelope.at),
             is_held_to=tuple(job.type_text for job in jobs) if jobs != row.spec.jobs else (),
             start=start_in_order(state, workload, envelope.at) if is_ordered else None,
+            promised=shown_start(state, workload, envelope.at),
             run_time=run_time_of(state, workload, envelope.at),
         )
         return answered(explained)
@@ -300,7 +303,8 @@ class UserAnswers:
         said = state.house.refused_by(shape).get(region)
         if auction is not None and said is None:
             said = auction.abstained.get(region)  # It did not hold: the region is asked again.
-        is_full = against in (Reason.NO_CAPACITY, Reason.OPEN_BIDS)
+        is_full = against in (Reason.NO_CAPACITY, Reason.OPEN_BIDS, Reason.START_RESERVED)
+        prospect = said.prospect if said is not None else None
         return RegionOutlook(
             region=region,
             reason=against or "",
@@ -314,6 +318,7 @@ class UserAnswers:
             missing_gpu_milli=said.missing_gpu_milli if said is not None else 0,
             shortage=said.shortage if said is not None else None,
             holders=_holders(state, image) if is_full and image is not None else (),
+            unbounded_gpu_milli=prospect.unbounded_gpu_milli if prospect and not prospect.spreads else 0,
         )
 
 

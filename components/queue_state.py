@@ -5,6 +5,7 @@ what; and the notes that change it.
 from collections import Counter
 
 from components.auctions import Auction, AuctionHouse
+from components.start_desk import StartDesk
 from components.tenant_book import TenantBook
 from components.wait_estimates import WaitIndex
 from core.agenda import Agenda
@@ -130,6 +131,8 @@ class QueueState:
         self.awards_due: Agenda[WorkloadId] = Agenda()
         self.ended: Agenda[WorkloadId] = Agenda()
         self.sweep_at = at
+        self.starts = StartDesk()
+        """Whom a start might be promised."""
 
 
 def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:

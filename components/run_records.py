@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from components.claim_disputes import Refused
 from components.pool_records import broken_setting
+from components.start_records import StartRecords
 from components.store_state import StoreState
 from core.component import NOTHING, Decision
 from core.events.control import ClaimRevised, OperationsDone, TasksDown, TasksGone, TasksUp
@@ -46,6 +47,7 @@ from core.rules.devices import part_of
 from core.rules.health import failed_soon
 from core.rules.operations import leaves_its_node, may_return, may_run_anew
 from core.rules.places import is_drained, keeps_away
+from core.rules.reserved_starts import barred_nodes
 
 HEARD_OF_RUNS: tuple[type[Message], ...] = (RecordTasksDown, RecordTasksGone, RecordTasksUp, ReviseClaim)
 
@@ -55,6 +57,7 @@ class RunRecords:
 
     def __init__(self, region: RegionName) -> None:
         self.region = region
+        self._starts = StartRecords(region)
         self.deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
             RecordTasksDown: self._tasks_down,
             RecordTasksGone: self._tasks_gone,
@@ -156,11 +159,19 @@ class RunRecords:
         full: dict[int, None] = {}
         short = self._short_of_room(state, message, row, begun, now, full)
         if short:
-            refused = Refused.revision(message, tuple(full))
+            barred = barred_nodes(state.image.starts, self._claim_of(state, message), now)
+            refused = Refused.revision(message, tuple(node for node in full if node not in barred))
             told = self._revised(state, message, "conflict", short)
             return state.disputes.with_them(told, refused, state.image, state.sequence, now)
         event = ClaimRevised(message.workload, message.epoch, message.revision, message.moves)
-        return replace(self._revised(state, message, "granted"), events=(event,))
+        coming = [move.node_to for move in message.moves if move.node_to != move.node_from]
+        displaced = self._starts.displaced(state, self._claim_of(state, message), coming, now)
+        return replace(self._revised(state, message, "granted"), events=(event, *displaced))
+
+    def _claim_of(self, state: StoreState, message: ReviseClaim) -> Claim:
+        held = state.image.capacity.holding(message.workload, message.epoch)
+        assert held is not None, message
+        return held.claim
 
     def _short_of_room(
         self,
@@ -175,17 +186,16 @@ class RunRecords:
 
         full   is given those of them that an agent chose and that have no room, or forbid the task
         """
-        capacity = state.image.capacity
-        held = capacity.holding(message.workload, message.epoch)
-        assert held is not None, message
+        capacity, claim = state.image.capacity, self._claim_of(state, message)
         wanted: dict[int, Amount] = {}
         parts: dict[int, list[int]] = {}
         short: dict[int, None] = {}
-        there = Now(capacity, state.owners, ((message.workload, message.epoch),))
+        barred = barred_nodes(state.image.starts, claim, now)
+        there = Now(capacity, state.owners, ((message.workload, message.epoch),), barred)
         for move in message.moves:
             node = move.node_to
             if move.node_from == node:
-                nodes = nodes_of(held.claim) if move.task == WHOLE else (node,)
+                nodes = nodes_of(claim) if move.task == WHOLE else (node,)
                 operation = begun[move.task]
                 is_worked_on = _waits_for_its_window(state, operation) or (
                     leaves_its_node(operation) and not capacity.is_open(node)
@@ -200,20 +210,20 @@ class RunRecords:
                     or (comes_back and is_drained(capacity, other) and not may_stay)
                 )
                 continue
-            job = held.claim.jobs[job_and_rank(move.task)[0]]
-            if not may_move_to(node, held.claim, job, there):
+            job = claim.jobs[job_and_rank(move.task)[0]]
+            if not may_move_to(node, claim, job, there):
                 short[node] = full[node] = None
                 continue
             wanted[node] = wanted.get(node, Amount()).plus(job.need)
             if part_of(job.need.gpu_milli):
                 parts.setdefault(node, []).append(part_of(job.need.gpu_milli))
-        if not short and mixed_by(capacity, held.claim, message.moves):
+        if not short and mixed_by(capacity, claim, message.moves):
             short.update((move.node_to, None) for move in message.moves if move.node_to != move.node_from)
         full.update(
             (n, None) for n, need in wanted.items() if not has_room(capacity, n, need, parts.get(n, ()))
         )
         short.update(full)
-        coming = coming_to(held.claim, message.moves)
+        coming = coming_to(claim, message.moves)
         if not short and broken_setting(state, coming) is not None:
             short.update((node, None) for node in nodes_of(coming))
         return sorted(short)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from components.claim_disputes import Disputes
+from core.agenda import Agenda
 from core.fact import Note
 from core.images import GlobalImage, RegionImage
 from core.nouns.ids import AttemptKey
@@ -14,6 +15,9 @@ from core.nouns.limits import TOUCHED_MAX
 from core.nouns.placement import Claim
 from core.placing.owners import Owners
 from core.rules.headroom import Headroom
+
+FOLLOWED = ("awards", "regions", "start_promises")
+"""Sections of the queue's image."""
 
 
 class ClaimWaits(Note, frozen=True):
@@ -32,6 +36,10 @@ class Swept(Note, frozen=True):
     """Superseded attempts were looked for."""
 
 
+class StartsLookedAt(Note, frozen=True):
+    """Reserved starts were looked at."""
+
+
 class WaitingClaim(Struct):
     """A claim and until when it may wait."""
 
@@ -47,7 +55,7 @@ class StoreState:
         self.owners = Owners()
         """Who is on each node: an index of the image."""
         self.sequence = 0
-        self.awards = GlobalImage.empty(("awards", "regions"))
+        self.awards = GlobalImage.empty(FOLLOWED)
         self.global_sequence = 0
         self.waiting: dict[AttemptKey, WaitingClaim] = {}
         self.ready_at: Instant | None = None
@@ -61,3 +69,7 @@ class StoreState:
         """Nodes over which agents and the store disagree."""
         self.headroom: Headroom | None = None
         """A memo: what is free in each zone of each pool (components/pool_records.py)."""
+        self.stops_due: Agenda[AttemptKey] = Agenda()
+        """When attempts that may not last longer are ordered to stop here, if nobody else has."""
+        self.starts_due: Instant | None = None
+        """When reserved starts are looked at next."""

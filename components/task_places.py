@@ -26,6 +26,7 @@ from core.placing.picking import Choice
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker, PoolSet, Trial, asker_of
 from core.rules.placement.errors import RuleFailed
+from core.rules.reserved_starts import barred_from
 
 
 class RevisionMade(Note, frozen=True):
@@ -114,7 +115,9 @@ class TaskPlaces:
         placer: Placer,
         capacity: Capacity,
         sequence: int,
+        now: Instant,
     ) -> None:
+        self.now = now
         self.region, self.agent = region, agent
         self.revisions, self.placer, self.capacity, self.sequence = revisions, placer, capacity, sequence
 
@@ -131,7 +134,8 @@ class TaskPlaces:
         choice = Choice(f"{asked.workload}.{asked.epoch}.{self.agent}.r{asked.revision}.{tries}")
         try:
             with self.placer.as_if((("claim", key), ("revision", key)), held.claim.jobs) as pools:
-                moves = find_places(pools, held.claim, asked.tasks, choice)
+                barred = barred_from(self.placer.starts, held.claim, self.now)
+                moves = find_places(pools, held.claim, asked.tasks, choice, barred)
         except RuleFailed:
             moves = []
         if not moves:
@@ -161,7 +165,9 @@ class TaskPlaces:
         return Decision(events=tuple(RevisionClosed(key) for key in old)) if old else None
 
 
-def find_places(pools: PoolSet, claim: Claim, tasks: Sequence[TaskMove], choice: Choice) -> list[TaskMove]:
+def find_places(
+    pools: PoolSet, claim: Claim, tasks: Sequence[TaskMove], choice: Choice, barred: tuple[int, ...] = ()
+) -> list[TaskMove]:
     """New nodes for as many of these tasks as there is room for, none on the node that it leaves. Raises RuleFailed.
 
     One job after the other, as its gang was placed where there is room for that. Where its tasks lie to each other is asked
@@ -171,7 +177,7 @@ def find_places(pools: PoolSet, claim: Claim, tasks: Sequence[TaskMove], choice:
     for task in tasks:
         by_job.setdefault(job_and_rank(task.task)[0], []).append(task)
     found: list[TaskMove] = []
-    asker = asker_of(claim, 0)
+    asker = replace(asker_of(claim, 0), barred=barred)
     with pools.trial() as trial:
         for job, mine in sorted(by_job.items()):
             if job >= len(claim.jobs):

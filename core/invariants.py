@@ -28,6 +28,7 @@ from core.events.region import (
     ClaimPromised,
     StopOrdered,
 )
+from core.events.starts import StartReserved
 from core.fact import Event, Fact, Note
 from core.images import GlobalImage, RegionImage
 from core.images.capacity import Capacity, Columns
@@ -42,6 +43,7 @@ from core.nouns.workload import EndCause, Kind, Phase
 from core.placing.owners import Now, Owners, wants_alone
 from core.rules.claim import check_nodes, check_now, has_room, is_well_formed
 from core.rules.partial import may_be_partial
+from core.start_invariants import check_start_fact
 
 
 class Violation(Struct, frozen=True):
@@ -63,7 +65,7 @@ def citation_of(event: Event | Note) -> tuple[LogName, int] | None:
             return GLOBAL_LOG, event.claim.award_sequence
         case AwardDeclined():
             return GLOBAL_LOG, event.award_sequence
-        case AttemptsForgotten():
+        case AttemptsForgotten() | StartReserved():
             return GLOBAL_LOG, event.global_sequence
     return None
 
@@ -355,7 +357,11 @@ def check_region_fact(
 
     owners   who was on each node before it, as `Owners.hear` keeps it; None: as the image has it
     """
-    return [*_check_attempt_fact(region, fact, before, queue, owners), *check_control_fact(fact, before)]
+    return [
+        *_check_attempt_fact(region, fact, before, queue, owners),
+        *check_control_fact(fact, before),
+        *check_start_fact(fact, before),
+    ]
 
 
 def _check_attempt_fact(
@@ -384,6 +390,11 @@ def _check_attempt_fact(
             return [
                 (3, f"{event.workload}.{event.epoch}: completed, and a task exited with {event.exit_code}")
             ]
+        case StartReserved(workload=workload, revision=revision) if queue is not None:
+            stands = queue.start_promises.stands(workload, revision, region)
+            return (
+                [] if stands else [(3, f"{workload}: a start is reserved in {region} that is not promised")]
+            )
         case StopOrdered(cause=EndCause.PREEMPTED):
             return [(5, text) for text in _check_preemption(event, before)]
         case PricesSet():

@@ -11,7 +11,9 @@ from core.events.control import MaintenanceMoved, MaintenancePlanned, NodesClose
 from core.events.region import StopOrdered
 from core.fact import Fact
 from core.images import RegionImage
+from core.images.capacity import Holding
 from core.nouns.ids import WorkloadId
+from core.nouns.limits import START_SPAN
 from core.nouns.maintenance import ClosureKind, MaintenancePhase
 from core.nouns.operation import WHOLE, OperationPhase
 from core.nouns.placement import numbers_in
@@ -55,7 +57,10 @@ def check_stop(event: StopOrdered, at: int, before: RegionImage) -> list[str]:
     is_so = True  # Of what was cancelled the queue's log tells; of who is pushed out, rule 5.
     if event.cause is EndCause.TIMEOUT:
         limit = held.claim.max_duration
-        is_so = bool(limit and held.started_at) and at - held.started_at >= limit
+        is_over = at - held.started_at >= limit or _is_unstarted_for_long(at, held)
+        is_so = bool(limit and held.started_at) and is_over
+    elif event.cause is EndCause.START_FAILED:
+        is_so = not held.started_at and _is_unstarted_for_long(at, held)
     elif event.cause in (EndCause.NODE_LOST, EndCause.NODE_FAILED):
         nodes = [node for spread in held.claim.spreads for node in spread.nodes]
         is_so = any(before.capacity.is_lost[node] or before.capacity.closed[node] for node in nodes)
@@ -64,6 +69,12 @@ def check_stop(event: StopOrdered, at: int, before: RegionImage) -> list[str]:
     elif event.cause not in (EndCause.CANCELLED, EndCause.PREEMPTED):
         is_so = False
     return [] if is_so else [f"{event.workload}.{event.epoch}: stopped by {event.cause} at nobody's charge"]
+
+
+def _is_unstarted_for_long(at: int, held: Holding) -> bool:
+    """Whether it has had all of its time and all that a start may take since it was granted; nobody may have told of its start."""
+    limit = held.claim.max_duration
+    return bool(limit) and at - held.granted_at >= START_SPAN + limit
 
 
 def over_budget(requester: str, count: int, at: int, before: RegionImage) -> Texts:

@@ -19,6 +19,7 @@ from core.nouns.workload import Phase
 from runtime.wiring import Plan
 from scenarios.accounts import Accounts
 from scenarios.consent import Consent
+from scenarios.kept_starts import KeptStarts
 
 NAME = "witness"
 
@@ -36,6 +37,7 @@ class Witness:
         self.facts: Counter[LogName] = Counter()
         self.accounts = Accounts()
         self.consent = Consent()
+        self.starts = KeptStarts()
         self.known_before = 0
         """Workloads of a history from which the plane started."""
         self._now = Instant(0)
@@ -79,6 +81,7 @@ class Witness:
             seen_at = fact.at / SECOND if at is None else at
             self.facts[fact.log] += 1
             self.accounts.take(fact, seen_at)
+            self.starts.take(fact, seen_at)
             self.consent.take(fact, seen_at, self.images[fact.log], self.images)
             self.images[fact.log].fold(fact)
             self.audit = self._auditor.evolve(self.audit, fact)
@@ -96,4 +99,5 @@ class Witness:
     def figures(self, at: float) -> dict[str, float]:
         """What it can say of a run that ends then (scenarios/expectations.py)."""
         consent = self.consent.figures(at, self.images)
-        return {**self.accounts.figures(at), **consent, "facts": float(sum(self.facts.values()))}
+        starts = self.starts.figures(at)
+        return {**self.accounts.figures(at), **consent, **starts, "facts": float(sum(self.facts.values()))}

@@ -63,6 +63,8 @@ class Holding(Struct):
     """When its newest checkpoint was recorded: what was done since would be lost."""
     parts: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By task that needs a part of a device: its node, and the number that the shared device has there."""
+    stopped_at: int = 0
+    """When it was ordered to stop; 0: it was not."""
 
     @property
     def spared_until(self) -> int:
@@ -433,7 +435,7 @@ class Capacity(Section):
         event = fact.event
         assert isinstance(event, StopOrdered)
         held = self.holdings[event.workload][event.epoch]
-        held.is_ending = True
+        held.is_ending, held.stopped_at = True, fact.at
         for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
             for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
                 if not self.is_lost[node]:

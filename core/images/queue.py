@@ -21,10 +21,12 @@ from core.events.queue import (
     WorkloadsForgotten,
     WorkloadSubmitted,
 )
+from core.events.starts import StartPromised, StartPromiseEnded
 from core.fact import Fact
 from core.images.base import Image, Section
 from core.images.demand import Demand
 from core.images.history import History
+from core.images.start_promises import StartPromises
 from core.images.starts import Starts
 from core.images.tenants import Tenants
 from core.images.usage import Usage
@@ -76,6 +78,10 @@ class WorkloadRow(Struct):
     level_revision: int = 0
     """The same, of the newest with another level: what its region is told."""
     priority_revision: int = 0
+    start_revision: int = 0
+    """Of the newest start that it was promised."""
+    is_start_promised: bool = False
+    """Whether that promise stands."""
 
     @property
     def is_healing(self) -> bool:
@@ -84,8 +90,13 @@ class WorkloadRow(Struct):
 
     @property
     def shape(self) -> str:
-        """Equal for workloads that fit in the same places, what pools keep in reserve among them."""
-        return f"{self.spec.shape}|healing" if self.is_healing else self.spec.shape
+        """Equal for workloads that fit in the same places, what pools keep in reserve and what is kept for starts among them.
+
+        Whoever was promised a start fits where that is reserved, and nobody else does.
+        """
+        healing = "|healing" if self.is_healing else ""
+        promised = f"|start {self.number}" if self.is_start_promised else ""
+        return f"{self.spec.shape}{self.spec.lasting}{healing}{promised}"
 
     @property
     def is_standing(self) -> bool:
@@ -111,6 +122,8 @@ class Workloads(Section):
         PrioritySet: "_priority_set",
         WorkloadCancelled: "_cancelled",
         WorkloadsForgotten: "_forgotten",
+        StartPromised: "_start_promised",
+        StartPromiseEnded: "_start_promise_ended",
     }
 
     submitted: int = 0
@@ -137,12 +150,14 @@ class Workloads(Section):
         row = self.rows[event.workload]
         row.spec = replace(row.spec, jobs=event.jobs)
         row.spec_revision = event.revision
+        row.is_start_promised = False
 
     def _held(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, WorkloadHeld)
         row = self.rows[event.workload]
         row.is_held = True
+        row.is_start_promised = False
         row.hold_revision = event.revision
 
     def _released(self, fact: Fact) -> None:
@@ -155,7 +170,9 @@ class Workloads(Section):
     def _cancel_requested(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, CancelRequested)
-        self.rows[event.workload].is_cancel_requested = True
+        row = self.rows[event.workload]
+        row.is_cancel_requested = True
+        row.is_start_promised = False
 
     def _requeue_requested(self, fact: Fact) -> None:
         event = fact.event
@@ -188,12 +205,14 @@ class Workloads(Section):
         row = self.rows[event.workload]
         row.phase = Phase.RUNNING
         row.started_at = fact.at
+        row.is_start_promised = False
 
     def _attempt_closed(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, AttemptClosed)
         row = self.rows[event.workload]
         row.phase = event.phase
+        row.is_start_promised = False
         row.region = RegionName("")
         row.last_cause = event.cause
         row.resume_epoch = event.saved_epoch
@@ -223,6 +242,7 @@ class Workloads(Section):
         assert isinstance(event, WorkloadCancelled)
         row = self.rows[event.workload]
         row.phase = Phase.CANCELLED
+        row.is_start_promised = False
         row.ended_at = fact.at
 
     def _forgotten(self, fact: Fact) -> None:
@@ -232,6 +252,17 @@ class Workloads(Section):
             row = self.rows.pop(workload)
             if row.key:
                 self.keys.pop(key_of(row.submitter, row.key), None)
+
+    def _start_promised(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, StartPromised)
+        row = self.rows[event.workload]
+        row.start_revision, row.is_start_promised = event.revision, True
+
+    def _start_promise_ended(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, StartPromiseEnded)
+        self.rows[event.workload].is_start_promised = False
 
 
 class AwardRow(Struct):
@@ -371,6 +402,8 @@ class GlobalImage(Image):
     """What operators set of tenants."""
     usage: Usage
     """What tenants have used."""
+    start_promises: StartPromises
+    """Starts that were promised."""
 
 
 def key_of(submitter: str, key: str) -> str:

@@ -19,6 +19,7 @@ from core.events.region import (
     NodesJoined,
     StopOrdered,
 )
+from core.events.starts import StartReserved
 from core.fact import Fact
 from core.images.base import Image, Section
 from core.images.capacity import Capacity
@@ -26,6 +27,7 @@ from core.images.control import Control
 from core.images.maintenance import Destruction, Maintenance
 from core.images.pools import Pools
 from core.images.prices import PriceList
+from core.images.reserved_starts import Starts
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Spread, moved_spreads
 
@@ -83,6 +85,7 @@ class Attempts(Section):
         AttemptEnded: "_ended",
         AttemptRanked: "_ranked",
         AttemptsForgotten: "_forgotten",
+        StartReserved: "_start_reserved",
         LogOpened: "_opened",
     }
 
@@ -196,6 +199,11 @@ class Attempts(Section):
                 del self.rows[workload]
         self.global_sequence = max(self.global_sequence, event.global_sequence)
 
+    def _start_reserved(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, StartReserved)
+        self.global_sequence = max(self.global_sequence, event.global_sequence)
+
     def _opened(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, LogOpened)
@@ -257,3 +265,5 @@ class RegionImage(Image):
     """What operators set of them."""
     prices: PriceList
     """What room in it is worth."""
+    starts: Starts
+    """What is kept for starts that were promised."""

@@ -19,6 +19,13 @@ class SolicitBid(Message, frozen=True, tag="solicit-bid"):
     tenant: TenantName = TenantName("")
     is_healing: bool = False
     """A failure of nodes ended its attempt before: it may take what pools keep in reserve."""
+    max_duration: int = 0
+    """Nanoseconds from the start of the gang; 0: no limit. Who surely ends in time may use what is kept for a promised start."""
+    grace: int = 0
+    wants_prospect: bool = False
+    """Whether an agent that abstains says from when on it could start."""
+    spares_all: bool = False
+    """Whether nobody is to be pushed out for it: it was promised a start that comes sooner than they may be gone."""
 
 
 class ExecuteAward(Message, frozen=True, tag="execute-award"):

@@ -9,6 +9,7 @@ from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
 from core.nouns.placement import Shortage, Spread, View
+from core.nouns.starts import Prospect
 from core.nouns.workload import JobSpec, Phase, WorkloadSpec
 
 
@@ -120,6 +121,8 @@ class Abstention(Message, frozen=True, tag="abstention"):
     """The refusal holds until the region's log shows that so much more was freed; at least."""
     shortage: Shortage | None = None
     """For people; None when the room is there and something else is in the way."""
+    prospect: Prospect | None = None
+    """From when on it could start there, if that was wanted; None: nothing can be said, for what is in the way is no capacity."""
     again_in: Nanoseconds = Nanoseconds(0)
     """When it makes sense to ask again although nothing was freed: work that may be pushed out by then; 0: no such time is known."""
 
@@ -190,6 +193,8 @@ class ListedWorkload(Struct, frozen=True):
     """Why it does not run, if it does not."""
     refusals: dict[RegionName, str] = {}
     """By region, if it is pending: every reason, that one among them."""
+    promised_in: Nanoseconds | None = None
+    """Until the start that it was promised, and 0 when that has passed; None: none was, or its region has not reserved it yet."""
 
 
 class WorkloadsListed(Answer, frozen=True, tag="workloads-listed"):
@@ -222,6 +227,18 @@ class HardwareKnown(Struct, frozen=True):
     """Of one node."""
 
 
+class ShownStart(Struct, frozen=True):
+    """The start that a pending workload was promised, and that its region has reserved."""
+
+    region: RegionName
+    starts_in: Nanoseconds
+    """From now; 0 when it has passed."""
+    promised_ago: Nanoseconds
+    why: str = ""
+    """Why the promise before was not kept (`StartOver`); empty: there was none."""
+    sentence: str = ""
+
+
 class RegionOutlook(Struct, frozen=True):
     """What one region would say to a pending workload now, as the queue knows."""
 
@@ -245,6 +262,9 @@ class RegionOutlook(Struct, frozen=True):
     shortage: Shortage | None = None
     holders: tuple[Holder, ...] = ()
     """Who holds most there."""
+    unbounded_gpu_milli: int = 0
+    """What work holds there of which nobody can say when it ends, where for that reason no start could be promised when it was asked
+    for last."""
 
 
 class RunTimeTold(Struct, frozen=True):
@@ -295,6 +315,8 @@ class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
     """When it will start, counted from now, as far as can be told; only of one in the order."""
     run_time: RunTimeTold | None = None
     """How long it runs; None: it has ended, or ends when somebody says so."""
+    promised: ShownStart | None = None
+    """The start that it was promised, while it is pending."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

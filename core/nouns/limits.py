@@ -148,6 +148,34 @@ START_SPAN: Nanoseconds = seconds(60)
 GRACE: Nanoseconds = seconds(30)
 """From SIGTERM to SIGKILL, unless the workload asks for less."""
 
+# Starts that are promised.
+RESERVATIONS_MAX = 8
+"""Workloads to which a start is promised at a time, over all regions: the first that are blocked (chosen: more hold more room idle
+for longer work, and whoever stands further back waits for these first anyway)."""
+RESERVE_AFTER: Nanoseconds = seconds(30)
+"""For so long a workload is refused everywhere before a start is looked for: most find room sooner, and need no promise."""
+PROSPECT_LOOK: Nanoseconds = seconds(5)
+"""Between looks for whom a start could be promised."""
+PROSPECT_RETRY: Nanoseconds = seconds(60)
+"""Before a workload is looked at again to which no region could promise anything."""
+STOP_SLACK: Nanoseconds = seconds(10)
+"""After its time is over a store itself orders an attempt to stop, if no broker has. A broker that starts anew counts from then."""
+END_SLACK: Nanoseconds = seconds(30)
+"""From the end of an attempt's longest duration and its grace until its capacity is surely free: `STOP_SLACK`, and words that are
+said again after `COMMAND_SAY_AGAIN` when they are lost."""
+CLOCKS_APART: Nanoseconds = seconds(5)
+"""By so much an agent's clock and its store's may differ before what one works out is refused by the other (chosen: machines that
+keep time by the network are milliseconds apart)."""
+START_ALLOWANCE: Nanoseconds = seconds(15)
+"""From when its nodes are surely free until a workload that was promised them holds them: refusals that pass, an auction, an award
+and a claim, each of which may have to be said again. The promised start lies so much later."""
+START_PATIENCE: Nanoseconds = seconds(60)
+"""For so long after a promised start its nodes are still kept."""
+RESERVE_SPAN: Nanoseconds = seconds(20)
+"""For so long a region is told to reserve a start before it is given up."""
+UNRESERVED_KEPT_MAX = 64
+"""Reservations that are over of which a region's image says why: eight times as many as there are at one time."""
+
 # Tasks.
 PREPARED_SPAN: Nanoseconds = seconds(180)
 """How long a prepared task waits for the word to start, and then ends by itself: three times `START_SPAN`, after which the
@@ -377,6 +405,8 @@ assert OPEN_BID_SPAN > AUCTION_SPAN
 assert DISPUTE_HOLD > DISPUTE_SPAN
 assert TYPICAL_SHAPES_MAX <= DEMAND_SHAPES_MAX
 assert ISOLATION_MIN >= 2 * PRESENCE_INTERVAL
+assert END_SLACK >= STOP_SLACK + 5 * COMMAND_SAY_AGAIN
+assert START_ALLOWANCE > OPEN_BIDS_RETRY + AUCTION_SPAN + AWARD_SAY_AGAIN + 2 * CLAIM_SAY_AGAIN
 assert PREPARED_SPAN > 2 * START_SPAN
 assert AWARD_SPAN > AWARD_SAY_AGAIN
 assert AWARD_SPAN > CLAIM_SPAN
@@ -404,7 +434,11 @@ SETTINGS: dict[str, int] = {
     "open_bid_span": OPEN_BID_SPAN,
     "presence_silence_max": PRESENCE_SILENCE_MAX,
     "promise_span": PROMISE_SPAN,
+    "reservations_max": RESERVATIONS_MAX,
+    "reserve_after": RESERVE_AFTER,
     "retention": RETENTION,
+    "start_allowance": START_ALLOWANCE,
+    "start_patience": START_PATIENCE,
     "start_span": START_SPAN,
 }
 """Those that sway decisions: every term of a log begins by recording them."""

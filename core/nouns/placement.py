@@ -53,6 +53,8 @@ class View(Struct, frozen=True):
     """Of the region's prices, by which it was chosen where rules go by them; 0: there were none."""
     at: int = 0
     """The agent's time, by which whoever had not run long enough was no victim."""
+    barred: tuple[int, ...] = ()
+    """Reserved starts on whose nodes it could not be, each by the sequence of its fact."""
 
 
 class Shortage(Struct, frozen=True):

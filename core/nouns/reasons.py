@@ -53,6 +53,7 @@ class Reason(StrEnum):
     PROMISE_BROKEN = "promise_broken"
     RESERVED = "reserved"
     OVER_LIMIT = "over_limit"
+    START_RESERVED = "start_reserved"
     # A store's answer to operators and to those who want tasks touched.
     UNKNOWN_PLACE = "unknown_place"
     UNKNOWN_MAINTENANCE = "unknown_maintenance"
@@ -114,6 +115,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.PROMISE_BROKEN: "The capacity promised to it did not come free in time.",
     Reason.RESERVED: "What is free there is kept for work that a failure ended: the pool has a reserve of empty nodes.",
     Reason.OVER_LIMIT: "More of the pool would be in use than its limit allows.",
+    Reason.START_RESERVED: "What is free there is kept for the promised start of another; only who surely ends before it may use it.",
     Reason.UNKNOWN_PLACE: "The region has no node, rack, power domain, zone or pool of this name.",
     Reason.UNKNOWN_MAINTENANCE: "No maintenance of this name is planned or open; it may be over.",
     Reason.WINDOW_PAST: "The window lies in the past; name one that is still to come.",

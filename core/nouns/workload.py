@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from core.nouns.fleet import ANY_TYPE, gpu_type_of, node_type_of, will_do
 from core.nouns.ids import RegionName, TenantName
-from core.nouns.instant import Nanoseconds
+from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 
@@ -176,6 +176,17 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     def is_incremental(self) -> bool:
         """Whether some of its tasks may be placed without the others."""
         return self.placement is PlacementMode.INCREMENTAL
+
+    @property
+    def lasting(self) -> str:
+        """About how long it may last, in classes of which each is four times the one before; empty where it may last for ever.
+
+        Nodes that are kept for the start of another take only who surely ends before it.
+        """
+        if not self.max_duration or self.kind == Kind.SERVICE:
+            return ""
+        minutes = -(-self.max_duration // (60 * SECOND))
+        return f"|lasts {(minutes - 1).bit_length() + 1 >> 1}"
 
     @property
     def shape(self) -> str:

@@ -35,9 +35,15 @@ def missing_over_all(pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec]
 
 
 def why_kept(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: Choice) -> Reason:
-    """Of jobs that find no place: whether they would, if the pools' reserves were not kept, or their limits neither."""
+    """Of jobs that find no place: whether they would, if the pools' reserves were not kept, or their limits neither; or if no start
+    were reserved for others.
+    """
     without_reserve = replace(asker, heeds_reserve=False)
-    for reason, other in ((Reason.RESERVED, without_reserve), (Reason.OVER_LIMIT, asker.unbound())):
+    for reason, other in (
+        (Reason.RESERVED, without_reserve),
+        (Reason.OVER_LIMIT, asker.unbound()),
+        (Reason.START_RESERVED, replace(asker, barred=())),
+    ):
         if other != asker and not isinstance(pools.find(jobs, other, choice), Reason):
             return reason
     return Reason.NO_CAPACITY

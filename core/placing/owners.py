@@ -6,7 +6,7 @@ same everywhere and nobody has to be told; two names share one with a chance of 
 code      63 bits: the tenant's 61, and in the lowest bit whether its work there shares the node with no other tenant
 """
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Container, Hashable, Iterable
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -163,9 +163,18 @@ class Now:
     """A region's image, and who is where: what hard rules are re-checked against."""
 
     def __init__(
-        self, capacity: Capacity, owners: Owners | None = None, without: Iterable[AttemptKey] = ()
+        self,
+        capacity: Capacity,
+        owners: Owners | None = None,
+        without: Iterable[AttemptKey] = (),
+        barred: Container[int] = (),
     ) -> None:
+        """
+        without   attempts that are as good as gone
+        barred    nodes that are kept for the start of somebody else than who asks
+        """
         self.capacity = capacity
+        self._barred = barred
         self._owners = Owners() if owners is None else owners
         self._without = tuple(key_of(attempt) for attempt in without)
 
@@ -173,6 +182,10 @@ class Now:
     def has_alone(self) -> bool:
         """Whether anybody is alone anywhere."""
         return self._owners.alone > 0
+
+    def is_barred(self, node: int) -> bool:
+        """Whether who asks may not be there, because another start is reserved."""
+        return node in self._barred
 
     def owner(self, node: int) -> int:
         """Who has something there, these attempts left out."""

@@ -8,11 +8,14 @@ from msgspec import Struct
 from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
+from core.images.reserved_starts import Starts
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkloadId
+from core.nouns.instant import Instant
 from core.nouns.placement import Spread, numbers_in
 from core.nouns.pool import UNSET, PoolSettings
 from core.nouns.reasons import Reason
+from core.nouns.starts import Prospect
 from core.nouns.workload import JobSpec
 from core.placing.bounds import Bounds
 from core.placing.classes import Plan
@@ -22,12 +25,13 @@ from core.placing.owners import Entries, Owners
 from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 from core.placing.pools import PoolIndex
+from core.placing.prospects import prospect_of
 from core.placing.victims import Victim, find_with_victims
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set
 
-SECTIONS = ("capacity", "maintenance", "pools", "prices")
+SECTIONS = ("capacity", "maintenance", "pools", "prices", "starts")
 """Of a region's image: what is read of it."""
 
 
@@ -56,6 +60,7 @@ class Placer:
         maintenance: Maintenance | None = None,
         settings_of: Callable[[str], PoolSettings] = lambda _: UNSET,
         owners: Owners | None = None,
+        starts: Starts | None = None,
     ) -> None:
         """
         plan_of, settings_of   of a pool, by its name; asked again once `touch_pool` says so
@@ -63,6 +68,7 @@ class Placer:
         """
         self._capacity = capacity
         self._maintenance = maintenance or Maintenance()
+        self.starts = starts or Starts()
         self.overlay = overlay
         self._plan_of = plan_of
         self._settings_of = settings_of
@@ -75,6 +81,9 @@ class Placer:
         self._reset_pools: set[str] = set()
         self._worked_on: set[int] = set()
         self._has_new_plans = False
+        self._kept: dict[int, int] = {}
+        """Nodes that are kept for starts, as the tables have them."""
+        self._has_new_starts = False
         self._is_laid_out = False
 
     @classmethod
@@ -88,7 +97,7 @@ class Placer:
         """Of a region, as its settings say it is searched, or by other rules. The image has the sections `SECTIONS`."""
         pools, known = image.pools, image.prices
         plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules, known.prices))
-        return cls(image.capacity, overlay, plan_of, image.maintenance, pools.of, owners)
+        return cls(image.capacity, overlay, plan_of, image.maintenance, pools.of, owners, image.starts)
 
     # What changed.
 
@@ -123,6 +132,10 @@ class Placer:
         """Work on nodes was planned, or takes place, or does not."""
         self._has_new_plans = True
 
+    def touch_starts(self) -> None:
+        """A start was reserved, or is over."""
+        self._has_new_starts = True
+
     def touch_pool(self, name: str) -> None:
         """Other rules hold in it, or something else stays free."""
         self._reset_pools.add(name)
@@ -153,6 +166,8 @@ class Placer:
         self._dirty.clear()
         if self._has_new_plans:
             self._look_at_plans()
+        if self._has_new_starts:
+            self._look_at_starts()
 
     def _lay_out(self) -> None:
         by_pool: dict[str, list[NodeGroup]] = {}
@@ -167,8 +182,9 @@ class Placer:
         self.pools = PoolSet(pools)
         self._is_laid_out = True
         self._dirty.clear()
-        self._worked_on = set()
+        self._worked_on, self._kept = set(), {}
         self._look_at_plans()
+        self._look_at_starts()
         if self._knows_owners:
             self._put_owners(self.owners.nodes())
 
@@ -189,6 +205,16 @@ class Placer:
                 place[0].table.set_upkeep(place[1], int(node in nodes))
         self._worked_on = nodes
         self._has_new_plans = False
+
+    def _look_at_starts(self) -> None:
+        """Which nodes are kept for which start."""
+        kept = {node: row.sequence for row in self.starts.rows.values() for node in row.nodes()}
+        for node in sorted(self._kept.keys() | kept.keys()):
+            place = self.pools.place_of(node)
+            if place is not None:
+                place[0].table.set_start(place[1], kept.get(node, 0))
+        self._kept = kept
+        self._has_new_starts = False
 
     def _put_owners(self, nodes: Iterable[int], without: Collection[Hashable] = ()) -> None:
         for node in nodes:
@@ -238,7 +264,7 @@ class Placer:
         spreads = pools.find(jobs, asker, choice, watch=watch)
         if not isinstance(spreads, Reason):
             return Found(spreads)
-        if spreads is not Reason.NO_CAPACITY:
+        if spreads is not Reason.NO_CAPACITY or asker.spares_all:
             return spreads
         owners = self.owners if self._knows_owners else None
         try:
@@ -265,6 +291,13 @@ class Placer:
             return ()
         keys, left_out = self.overlay.keys(), set(without)
         return self.owners.under(key for key in keys if key not in left_out)
+
+    def prospect(self, jobs: Sequence[JobSpec], asker: Asker, choice: Choice, now: Instant) -> Prospect:
+        """The earliest start that can be promised for all tasks of all jobs. Raises RuleFailed."""
+        self.refresh()
+        self._look_at_owners(jobs)
+        owners = self.owners if self._knows_owners else None
+        return prospect_of(self.pools, self._capacity, jobs, asker, choice, now, owners)
 
     @contextmanager
     def as_if(self, without: Iterable[object], jobs: Sequence[JobSpec] = ()) -> Iterator[PoolSet]:

@@ -34,6 +34,10 @@ class Asker(Struct, frozen=True):
     heeds_limit: bool = True
     at: Instant = Instant(0)
     """When it asks: who runs for less than its tenant's least time is no victim yet."""
+    barred: tuple[int, ...] = ()
+    """Reserved starts on whose nodes it may not be, ascending, each by the sequence of its fact."""
+    spares_all: bool = False
+    """Whether nobody is to be pushed out for it."""
 
     def unbound(self) -> "Asker":
         """The same, of work that heeds neither: it heals what a failure ended, or had its room before."""
@@ -93,6 +97,7 @@ def request_of(job: JobSpec, asker: Asker) -> Request:
         heeds_reserve=asker.heeds_reserve,
         heeds_limit=asker.heeds_limit,
         or_types=or_types,
+        barred=asker.barred,
     )
 
 

@@ -200,7 +200,7 @@ class PoolIndex:
         """The same rows in the same places, searched by other rules."""
         other, table = PoolIndex(self.name, self.layout, plan), self.table
         other.bounds = self.bounds
-        other.table.mark(table.upkeep, table.owner)
+        other.table.mark(table.upkeep, table.owner, table.start)
         other.table.not_spare[:] = table.not_spare
         every = np.flatnonzero(self.layout.node != NO_NODE)
         columns = (table.gpu[every], table.cpu[every], table.memory[every])
@@ -220,7 +220,7 @@ class PoolIndex:
         gpu, cpu, memory = table.gpu.copy(), table.cpu.copy(), table.memory.copy()
         for index, column in enumerate[Numbers]((gpu, cpu, memory)):
             np.add.at(column, slots, amounts[:, index].astype(column.dtype))
-        other.table.mark(table.upkeep, table.owner)
+        other.table.mark(table.upkeep, table.owner, table.start)
         other.table.not_spare[:] = table.not_spare
         other.table.not_spare[slots] |= ~table.is_empty(slots)
         every = np.flatnonzero(self.layout.node != NO_NODE)

@@ -12,6 +12,7 @@ from itertools import chain
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.images import RegionImage
 from core.images.capacity import Capacity
@@ -145,7 +146,7 @@ def retraced(
     overlay = Overlay()
     overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
     placer = Placer.of(image, overlay, plan_of, _owners_at(image.capacity, claim))
-    asker = asker_of(claim, view.at)
+    asker = replace(asker_of(claim, view.at), barred=view.barred)
     told: dict[int, JobChoice] = {}
 
     def watch(found: JobFound) -> None:

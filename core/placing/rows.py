@@ -60,6 +60,16 @@ class TableRows:
         return self._table.owner[self.at]
 
     @property
+    def start(self) -> Numbers:
+        """The reserved start that the node is kept for."""
+        return self._table.start[self.at]
+
+    @property
+    def has_starts(self) -> bool:
+        """Whether any node was ever kept for one."""
+        return self._table.has_starts
+
+    @property
     def has_owners(self) -> bool:
         """Whether anybody was ever said to own a node."""
         return self._table.has_owners

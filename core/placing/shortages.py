@@ -68,14 +68,17 @@ def missing_gpu_milli(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker) -> 
 
 
 def _slots_for(pool: PoolIndex, request: Request) -> Numbers:
-    """The slots of nodes that could ever run it."""
+    """The slots of nodes that could ever run it, but for those that are kept for the start of others."""
     layout = pool.layout
     admitted = [
         all(rule.admits(cluster, request) for rule in pool.plan.cluster_validators)
         for cluster in layout.clusters
     ]
     by_pod = np.asarray(admitted, dtype=bool)[layout.cluster_of_pod]
-    return np.flatnonzero(np.repeat(by_pod, layout.pod_slots) & (layout.node != NO_NODE))
+    there = np.repeat(by_pod, layout.pod_slots) & (layout.node != NO_NODE)
+    if request.barred and pool.table.has_starts:
+        there &= ~np.isin(pool.table.start, request.barred)
+    return np.flatnonzero(there)
 
 
 def _columns(pool: PoolIndex, slots: Numbers) -> tuple[Numbers, ...]:

@@ -109,6 +109,7 @@ class NodeTable:
     is_open      (slots,) int8: 1 where something may be placed
     upkeep       (slots,) int8
     owner        (slots,) int64, as core/placing/owners.py says it
+    start        (slots,) int64: the reserved start that the node is kept for, by its sequence; 0: none
     not_spare    (slots,) bool: an empty node that no reserve counts, for it is empty only in thought
     """
 
@@ -128,6 +129,9 @@ class NodeTable:
         self.is_open = np.zeros(slots, dtype=np.int8)
         self.upkeep = np.zeros(slots, dtype=np.int8)
         self.owner = np.full(slots, NOBODY, dtype=np.int64)
+        self.start = np.zeros(slots, dtype=np.int64)
+        self.has_starts = False
+        """Whether a node was ever kept for a start."""
         self.has_plans = False
         """Whether work was ever planned on a node."""
         self.has_owners = False
@@ -252,10 +256,18 @@ class NodeTable:
             self.has_plans = True
             self._changed(slot, 0)
 
-    def mark(self, upkeep: Numbers, owner: Numbers) -> None:
-        """Both columns at once, before anybody worked something out of them."""
-        self.upkeep[:], self.owner[:] = upkeep, owner
+    def mark(self, upkeep: Numbers, owner: Numbers, start: Numbers) -> None:
+        """These columns at once, before anybody worked something out of them."""
+        self.upkeep[:], self.owner[:], self.start[:] = upkeep, owner, start
         self.has_plans, self.has_owners = bool(upkeep.any()), bool((owner != NOBODY).any())
+        self.has_starts = bool(start.any())
+
+    def set_start(self, slot: int, start: int) -> None:
+        """What start it is kept for."""
+        if self.start[slot] != start:
+            self.start[slot] = start
+            self.has_starts = True
+            self._changed(slot, 0)
 
     def set_owner(self, slot: int, owner: int) -> None:
         """Who has something there."""
@@ -376,6 +388,7 @@ class NodeTable:
             self.is_open,
             self.upkeep,
             self.owner,
+            self.start,
             self.island,
         )
         return sum(column.nbytes for column in columns)

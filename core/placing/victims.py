@@ -44,7 +44,7 @@ def find_with_victims(
     candidates = candidates_under(capacity, asker.priority, asker.at)
 
     def tried(victims: Sequence[Victim], watch: Callable[[JobFound], None] = unwatched) -> Spreads | Reason:
-        left = {} if owners is None else _left_by(owners, victims)
+        left = {} if owners is None else left_by(owners, victims)
         shared = shared_without(capacity, victims)
         freed = pools.released(freed_by(capacity, victims), left, shared)
         return freed.find(jobs, asker, choice, watch=watch)
@@ -137,7 +137,7 @@ def destroyed_gpu_seconds(victims: Sequence[Victim], now: Instant) -> int:
     return sum(destroyed(held, now) for _, _, held in victims)
 
 
-def _left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
+def left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
     """Who is where they were, once they are gone."""
     keys = [key_of((workload, epoch)) for workload, epoch, _ in victims]
     return {node: owners.at(node, keys) for node in owners.nodes_of(keys)}

@@ -17,6 +17,7 @@ from mizzen.views import choosing
 from mizzen.views.because import Link, chain_of, lately_of
 from mizzen.views.choosing import Chosen, chosen
 from mizzen.views.knowing import Known, known
+from mizzen.views.start_text import promised_text, unbounded_text
 from mizzen.views.starts import run_time_text, start_text
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
@@ -218,6 +219,8 @@ def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
         lines.append(f"{INDENT}it is estimated to start {start_text(waiting.start)}")
     if waiting.asking:
         lines.append(f"{INDENT}it is the turn of {', '.join(waiting.asking)}")
+    if waiting.promised is not None:
+        lines.append(f"{INDENT}its start is promised: {promised_text(waiting.promised)}")
     rows = [
         (one.region, _outlook_word(one), _outlook_text(one, waiting.workload, spec))
         for one in waiting.regions
@@ -255,6 +258,8 @@ def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSp
             for one in outlook.holders
         )
         parts.append(f"most is held by {holders}")
+    if unbounded := unbounded_text(outlook):
+        parts.append(unbounded)
     if outlook.agent:
         for_whom = f" for {outlook.refused}" if outlook.refused != workload else ""
         parts.append(

@@ -26,12 +26,14 @@ from core.events.control import (
 )
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
 from core.events.region import AttemptRanked
+from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.fact import Event
 from core.nouns.operation import WHOLE, BegunBy, Outcome, TaskMove, job_and_rank
 from core.nouns.placement import runs_of
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause
 from mizzen.views.moments import short_text
+from mizzen.views.start_text import over_sentence, promised_sentence, reserved_sentence
 from mizzen.views.texts import gpus_text, numbers_text
 
 Names = Sequence[str]
@@ -270,4 +272,8 @@ SENTENCES: dict[type[Event], Callable[[Any, Names], str]] = {  # Any: the event 
     NodesOpened: _opened,
     ScopeJoined: _scope_joined,
     DomainLost: _domain,
+    StartPromised: lambda event, _: promised_sentence(event),
+    StartPromiseEnded: lambda event, _: over_sentence(event),
+    StartReserved: lambda event, _: reserved_sentence(event),
+    StartUnreserved: lambda event, _: over_sentence(event),
 }

@@ -9,6 +9,7 @@ from core.messages.queue import WorkloadExplained
 from core.nouns.instant import Instant
 from core.nouns.operation import ControlSpec
 from core.nouns.workload import NEVER, JobSpec, Kind, WorkloadSpec
+from mizzen.views.start_text import promised_text
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import (
     amount_text,
@@ -53,6 +54,7 @@ def builtins_of(
     told["reason"] = live.reason if live is not None else ""
     told["sentence"] = live.sentence if live is not None else ""
     told["rank"] = live.rank if live is not None else -1
+    told["start"] = msgspec.to_builtins(live.start) if live is not None else None
     return told
 
 
@@ -68,6 +70,8 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
     ]
     if story.is_held and not story.phase.is_terminal:
         fields.append(("held", f"yes; `mizzen release {story.workload}` lets it run"))
+    if live is not None and live.promised is not None:
+        fields.append(("starts", promised_text(live.promised)))
     if story.changed_at:
         changed = f"{instant_text(story.changed_at)} by {story.changed_by}, revision {story.spec_revision}"
         fields.append(("changed", changed))

@@ -58,6 +58,7 @@ def test_benchmark_reports_its_bars(name: str, bars: list[str], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("name", "kept"),
     [
+        pytest.param("backfill", ["promises_broken"], marks=pytest.mark.slow),
         ("commit", ["retries_exhausted"]),
         ("maintenance", ["missed_windows", "early_stops", "operations_unasked"]),
         pytest.param("plane_loss", ["task_deaths", "double_starts"], marks=pytest.mark.slow),

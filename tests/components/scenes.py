@@ -13,8 +13,9 @@ from components import (
     TaskControl,
     Worker,
 )
-from core.events.queue import RegionAdded, WorkloadAwarded
+from core.events.queue import CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
+from core.events.starts import StartPromised
 from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
 from core.messages.auditor import ShowAudit
 from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
@@ -34,6 +35,7 @@ from core.messages.queue import (
     ShowWorkload,
     SubmitWorkload,
 )
+from core.messages.reserved_starts import ReserveStart
 from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
 from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetRanking, SetTenant, ShowRanking
@@ -65,12 +67,15 @@ from core.nouns.limits import (
     PRESENCE_SILENCE_MAX,
     PRICES_LOOK,
     PRICES_RETRY,
+    PROSPECT_LOOK,
+    PROSPECT_RETRY,
 )
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind, TaskMove
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.solved_from import SolvedFrom
+from core.nouns.starts import Prospect
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause, Kind
 from tests.builders import (
@@ -103,6 +108,7 @@ from tests.components.test_allocation_agent import (
     place,
 )
 from tests.components.test_worker import PREPARED, RUNNING, share
+from tests.matching import said
 
 Start = Callable[..., Machine[Any]]
 
@@ -148,9 +154,25 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED), queueing.ended(EndCause.CANCELLED))
     machine.wait(Nanoseconds(10**9))
     machine.wake(machine.state.ended.due())
+    a_start_is_promised(machine)
     machine.hear(SetRanking(RankingSettings(is_in_passes=True), 1))
     machine.wake()
     return machine
+
+
+def a_start_is_promised(machine: Machine[Any]) -> None:
+    """At first nothing can be promised, and then something can."""
+    workload = queueing.submit(machine, a_spec(a_job(2, 8), regions=(EU,)), key="wide")
+    prospect = Prospect(seconds(60), (a_spread({0: 1, 1: 1}),))
+    opened = machine.wake()
+    for look in range(2 * PROSPECT_RETRY // PROSPECT_LOOK):
+        for auction in [one.auction for one in said(opened, SolicitBid) if one.workload == workload]:
+            offer = prospect if look * PROSPECT_LOOK > PROSPECT_RETRY else None
+            queueing.abstain(machine, auction, workload=workload, prospect=offer)
+        machine.wake()
+        opened = machine.wait(PROSPECT_LOOK)
+    machine.hear(CancelWorkload(workload))
+    machine.wake()
 
 
 def of_the_store(start: Start) -> Machine[Any]:
@@ -175,9 +197,23 @@ def of_the_store(start: Start) -> Machine[Any]:
     machine.hear(RecordReturn(EU, WorkerName("w0"), machine.sequence(EU_LOG)))
     machine.wait(FORGET_INTERVAL)
     machine.hear(SetPrices(EU, some_prices(1), SolvedFrom()))
+    a_start_is_reserved(machine)
     nodes_are_worked_on(machine)
     a_service_is_touched(machine)
     return machine
+
+
+def a_start_is_reserved(machine: Machine[Any]) -> None:
+    """And given up by its user."""
+    owner, spread = WorkloadId("w-20"), a_spread({1: 1})
+    span = seconds(1)
+    sequence = machine.fact(GLOBAL_LOG, StartPromised(owner, 1, EU, span, span, (spread,), 3))
+    tenant = TenantName("default")
+    machine.hear(
+        ReserveStart(EU, owner, 1, span, 3, Kind.TRAINING, tenant, (a_job(1, 8),), (spread,), sequence)
+    )
+    machine.fact(GLOBAL_LOG, CancelRequested(owner))
+    machine.wake()
 
 
 def of_the_broker(start: Start) -> Machine[Any]:

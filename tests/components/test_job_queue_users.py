@@ -76,7 +76,7 @@ def test_queue_when_it_starts() -> None:
     """It hears all that users and regions say, and follows only what it needs of each region's log."""
     queue = JobQueue((US, EU))
     assert [EU_LOG, US_LOG] == [follow.log for follow in queue.follows]
-    assert [("attempts", "hardware")] * 2 == [follow.sections for follow in queue.follows]
+    assert [("attempts", "hardware", "starts")] * 2 == [follow.sections for follow in queue.follows]
     assert GLOBAL_LOG == queue.keeps
 
 

@@ -137,7 +137,7 @@ def test_stops_that_a_log_calls_for_count_against_nobody(start: Start) -> None:
 def test_time_that_is_up(start: Start) -> None:
     """By the store's clock, from the start of the gang: not before, not without a start, never without a limit."""
     machine = a_store(start)
-    limit = seconds(100)
+    limit = seconds(50)
     made = a_claim("w-1", award_sequence=award(machine))
     claim(machine, replace(made, max_duration=limit))
     place(machine, "w-2", {1: 1})

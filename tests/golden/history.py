@@ -61,6 +61,7 @@ from core.events.region import (
     NodesReturned,
     StopOrdered,
 )
+from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
 from core.fact import Event
 from core.nouns.fleet import Inventory, NodeGroup
@@ -86,6 +87,7 @@ from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
 from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.solved_from import SolvedFrom
+from core.nouns.starts import StartOver
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from core.nouns.workload import (
     Emulation,
@@ -99,7 +101,7 @@ from core.nouns.workload import (
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)
-LOW, HIGH, WEB = WorkloadId("w-1"), WorkloadId("w-2"), WorkloadId("w-3")
+LOW, HIGH, WEB, STUCK = (WorkloadId(f"w-{number}") for number in range(1, 5))
 WORKER = WorkerName("w0")
 ML = TenantName("ml")
 
@@ -142,6 +144,7 @@ _VIEW = View(
     search=1,
     owners=((1, 3),),
     prices_revision=1,
+    barred=(7,),
 )
 _PRICES = Prices(
     revision=1,
@@ -308,4 +311,29 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, EntitlementSet(ML, 2, "H100", Entitlement(64, 16, is_lent=False), "olga", is_forced=True)),
     (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
     (GLOBAL_LOG, RankingSet(1, RankingSettings(CreditSettings(2), counts_borrowed=True), "olga")),
+    # A start is promised, reserved and displaced; the promise ends, and says why.
+    (GLOBAL_LOG, WorkloadSubmitted(STUCK, 4, _SPEC, "ada", "stuck")),
+    (
+        GLOBAL_LOG,
+        StartPromised(
+            STUCK,
+            2,
+            EU,
+            Nanoseconds(95 * SECOND),
+            Nanoseconds(80 * SECOND),
+            (Spread((0, 1), (1, 1)),),
+            4,
+            "no_room",
+        ),
+    ),
+    (
+        EU_LOG,
+        StartReserved(
+            STUCK, 2, Nanoseconds(80 * SECOND), 4, "training", ML, (_JOB,), (Spread((0, 1), (1, 1)),), 24
+        ),
+    ),
+    (EU_LOG, StartUnreserved(STUCK, 2, StartOver.DISPLACED)),
+    (GLOBAL_LOG, StartPromiseEnded(STUCK, 2, StartOver.DISPLACED)),
+    (GLOBAL_LOG, WorkloadCancelled(STUCK)),
+    (GLOBAL_LOG, WorkloadsForgotten((STUCK,))),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.codec import decode_event
-from core.events import EVENTS, control, pools, prices, tenants
+from core.events import EVENTS, control, pools, prices, starts, tenants
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged, WorkloadsForgotten
 from core.events.region import AttemptRanked
 from core.images import empty_image
@@ -23,7 +23,16 @@ KEPT = sorted(path.name for path in HISTORIES.iterdir())
 NEVER_IN_A_HISTORY = {WorkloadsForgotten}
 """Written a day after a workload's end, and a history is less than an hour; `tests/golden/events/` has its samples."""
 NEW = (WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked)
-SINCE = {"0.1.0.logs": {*control.EVENTS, *pools.EVENTS, *prices.EVENTS, *tenants.EVENTS, *NEW}}
+SINCE = {
+    "0.1.0.logs": {
+        *control.EVENTS,
+        *pools.EVENTS,
+        *prices.EVENTS,
+        *tenants.EVENTS,
+        *starts.EVENTS,
+        *NEW,
+    }
+}
 """By history, the events that were added after it. The next release keeps one that has them."""
 
 

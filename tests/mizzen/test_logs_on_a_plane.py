@@ -94,9 +94,18 @@ def test_replay_comes_to_what_the_keeper_has(
 def test_state_of_a_log(plane: RunningPlane, running: WorkloadId, capsys: Captured) -> None:
     """Now and at a sequence, whole or in part; of a file, or of a plane that is only known by its address."""
     told = ask_json(capsys, "state global")
-    assert {"workloads", "awards", "demand", "regions", "tenants", "usage", "history", "starts"} == set(
-        told["sections"]
-    )
+    known = {
+        "workloads",
+        "awards",
+        "demand",
+        "regions",
+        "tenants",
+        "usage",
+        "history",
+        "starts",
+        "start_promises",
+    }
+    assert known == set(told["sections"])
     assert "RUNNING" == told["sections"]["workloads"]["rows"][running]["phase"]
     one = ask_json(capsys, f"state global {running}")["sections"]
     assert ("RUNNING", True) == (one["workloads"]["rows"]["phase"], one["awards"]["rows"]["is_standing"])

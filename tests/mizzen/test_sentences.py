@@ -2,6 +2,7 @@
 
 import pytest
 
+from core.events import starts
 from core.events.control import (
     EVENTS,
     AcksExpired,
@@ -26,9 +27,10 @@ from core.events.control import (
 )
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
 from core.events.region import AttemptRanked, GangStarted
+from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.fact import Event
 from core.nouns.ids import TenantName, WorkerName, WorkloadId
-from core.nouns.instant import SECOND
+from core.nouns.instant import SECOND, seconds
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.operation import (
     WHOLE,
@@ -40,11 +42,14 @@ from core.nouns.operation import (
     TaskMove,
     task_number,
 )
+from core.nouns.starts import StartOver
+from core.nouns.workload import Kind
 from mizzen.views.fact_lines import rest_of
 from mizzen.views.sentences import SENTENCES, sentence_of, tasks_text
-from tests.builders import a_job, attempt
+from tests.builders import EU, a_job, a_spread, attempt
 
 W1 = WorkloadId("w-1")
+KEPT = a_spread({0: 1, 1: 1})
 AT = attempt()
 JOBS = ("main", "eval")
 EVAL = task_number(1, 0)
@@ -141,6 +146,20 @@ TOLD: list[tuple[Event, str]] = [
     (PrioritySet(AT[0], 2, None), "its priority is that of its tenant from now on"),
     (AttemptRanked(*AT, 2, -1), "its region knows that it is over quota"),
     (AttemptRanked(*AT, 3, 4), "its region knows that it is of level 4"),
+    (
+        StartPromised(W1, 2, EU, seconds(754), seconds(739), (KEPT,), 3, "no_room"),
+        "eu is to keep nodes for its start within 12m, for the one before was not kept: others had come first",
+    ),
+    (StartPromised(W1, 1, EU, seconds(90), seconds(75), (KEPT,), 3), "eu is to keep nodes for its start within 1m30s"),
+    (
+        StartReserved(W1, 1, seconds(75), 3, Kind.TRAINING, TenantName("ml"), (a_job(2, 8),), (KEPT,), 9),
+        "2 nodes are kept for its start within 1m15s",
+    ),
+    (
+        StartUnreserved(W1, 1, StartOver.DISPLACED),
+        "what was kept for its start is over: work of a higher level took the room",
+    ),
+    (StartPromiseEnded(W1, 1, StartOver.LAPSED), "its promised start is over: its time passed, and the room had not come free"),
 ]  # fmt: skip
 
 
@@ -157,6 +176,11 @@ def test_every_event_of_task_control_has_a_sentence() -> None:
         == set(SENTENCES)
         == {type(event) for event, _ in TOLD}
     )
+
+
+def test_every_event_of_task_control_and_of_promised_starts_has_a_sentence() -> None:
+    """And each of them is tried above."""
+    assert {*EVENTS, *starts.EVENTS, WorkloadChanged} == set(SENTENCES) == {type(event) for event, _ in TOLD}
 
 
 def test_zeros_of_moves_and_acks_are_told() -> None:

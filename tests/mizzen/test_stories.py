@@ -34,10 +34,11 @@ from core.messages.queue import (
     HardwareKnown,
     Holder,
     RegionOutlook,
+    ShownStart,
     WorkloadExplained,
 )
 from core.nouns.ids import GLOBAL_LOG, LogName, TenantName, WorkerName, WorkloadId
-from core.nouns.instant import SECOND, Instant
+from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.placement import SEARCH, Shortage, View
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import EndCause, Phase
@@ -239,7 +240,7 @@ async def test_choice_is_made_again_from_the_log_as_the_reader_tells_it(place: P
     assert ("region.eu", Outcome.EQUAL, 2) == (chosen.log, chosen.retraced.outcome, chosen.retraced.sequence)
     lines = explaining.lines_of(found.explanation, found.known.telling.story)
     first = lines.index("how it was chosen, recomputed from region.eu 2: equal")
-    hard = "gpu_type 4, gpu_memory 4, capacity 4, pool 4, in_zones 4, open_node 4, tenant_isolation 4"
+    hard = "gpu_type 4, gpu_memory 4, capacity 4, pool 4, in_zones 4, open_node 4, tenant_isolation 4, reserved_start 4"
     last = "fullest_pod 1, power_headroom 1, draw 1"
     soft = "planned_work 1, near_data 1, priced_value 1, avoid_empty 1, shared_devices 1"
     assert [
@@ -434,6 +435,34 @@ def test_refusal_in_figures() -> None:
         "of H100, at most 8 GPUs, 64 CPUs on one; 12.5 more GPUs must be freed before it is asked again; most is held by "
         "w-5 (32 GPUs, priority 4), w-6 (0.5 GPUs, priority 3); said for w-8 by agent a0, which knew the log up to 77"
     ) == line.strip()
+
+
+def test_start_that_was_promised() -> None:
+    """In how long at the latest, where, and what became of the promise before; not where none was."""
+    start = ShownStart(EU, seconds(754), seconds(5))
+    told = "in 12:34 at the latest, on nodes that eu keeps for it; it may be sooner, there or elsewhere"
+    assert f"  its start: {told}" in _lines(a_waiting(start=start))
+    late = ShownStart(EU, seconds(0), seconds(5), "displaced", "work of a higher level took the room")
+    why = "; what was promised before was not kept: work of a higher level took the room"
+    assert f"  its start: {told.replace('in 12:34 at the latest', 'was to be by now')}{why}" in _lines(
+        a_waiting(start=late)
+    )
+    story = story_of([a_fact(submitted(1), log=GLOBAL_LOG)])
+    waiting = a_waiting(start=start).waiting
+    assert f"  starts        {told}" in show_text.lines_of(story, waiting, Instant(START))
+    assert "eu" == show_text.builtins_of(story, waiting)["start"]["region"]
+    assert not [
+        line for line in show_text.lines_of(story, a_waiting().waiting, Instant(START)) if "starts  " in line
+    ]
+
+
+def test_start_that_cannot_be_promised() -> None:
+    """How much is held by work of which nobody knows when it ends."""
+    outlook = RegionOutlook(EU, Reason.NO_CAPACITY, "sentence", unbounded_gpu_milli=12_000)
+    (line,) = _lines(a_waiting(outlook))[3:]
+    assert line.strip().endswith(
+        "no start can be promised: 12 GPUs are held by work without a `max_duration`"
+    )
 
 
 def test_hardware_that_is_not_enough() -> None:

@@ -75,6 +75,8 @@ class Request(Struct, frozen=True):
     spread: Extent = Extent.ANY
     or_types: tuple[str, ...] = ()
     """Other node types that will do as well, ascending."""
+    barred: tuple[int, ...] = ()
+    """Reserved starts on whose nodes it may not be, each by the sequence of its fact."""
 
     @property
     def has_one_type(self) -> bool:
@@ -146,6 +148,14 @@ class Rows(Protocol):
         """Who has something on the node: a tenant's code (core/placing/owners.py), NOBODY, or SEVERAL."""
 
     @property
+    def start(self) -> Numbers:
+        """The reserved start that the node is kept for, by the sequence of its fact; 0: none."""
+
+    @property
+    def has_starts(self) -> bool:
+        """Whether `start` was ever another than 0, on any node."""
+
+    @property
     def has_owners(self) -> bool:
         """Whether `owner` was ever another than NOBODY, on any node."""
 
@@ -186,6 +196,9 @@ class Present(Protocol):
 
     def owner(self, node: int) -> int:
         """Who has something on a node, as `Rows.owner` says it."""
+
+    def is_barred(self, node: int) -> bool:
+        """Whether the node is kept for the start of somebody else, and who asks may not be there."""
 
 
 _ASKED = ("admits", "allows", "allows_at", "score", "cost")

@@ -41,6 +41,7 @@ from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.pool import Pool
 from core.rules.placement.power_headroom import PowerHeadroom
 from core.rules.placement.priced_value import PricedValue
+from core.rules.placement.reserved_start import ReservedStart
 from core.rules.placement.residency import InZones, NearData
 from core.rules.placement.rule import ClusterValidator, NodeValidator, Preference, Rule
 from core.rules.placement.shared_devices import SharedDevices
@@ -69,13 +70,14 @@ RULES: dict[str, type[Rule]] = {
         Pool,
         PowerHeadroom,
         PricedValue,
+        ReservedStart,
         SharedDevices,
         TenantIsolation,
     )
 }
 LASTING: tuple[ClusterValidator, ...] = (GpuType(), GpuMemory(), Capacity(), Pool(), InZones())
 """Hard, and not mended by time."""
-PASSING: tuple[NodeValidator, ...] = (OpenNode(), TenantIsolation())
+PASSING: tuple[NodeValidator, ...] = (OpenNode(), TenantIsolation(), ReservedStart())
 """Hard, by what is there now."""
 HARD: tuple[str, ...] = tuple(rule.name for rule in (*LASTING, *PASSING))
 """Part of every set: a store re-checks them all, whatever an agent asked."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import TenantName
@@ -18,6 +19,7 @@ from core.rules.placement.fullest import FullestPod, FullestRack
 from core.rules.placement.gpu_type import GpuType
 from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.power_headroom import PowerHeadroom
+from core.rules.placement.reserved_start import ReservedStart
 from core.rules.placement.rule import (
     NOBODY,
     Flags,
@@ -93,6 +95,7 @@ PLAN = Plan((
     GpuType(),
     OwnNodes(),
     ThriftyNodes(),
+    ReservedStart(),
     EmptiestCluster(4),
     PlannedWork(3),
     AvoidEmpty(2),
@@ -139,6 +142,7 @@ REQUESTS = (
     request(4000, "A100", 16_000, "t2"),
     request(0, "A100", 500, memory=0),
     Request(Amount(), "H100", tenant=TenantName("t3")),
+    replace(request(2000), barred=(11, 12)),
 )
 
 
@@ -151,7 +155,7 @@ class Engine(NamedTuple):
 
 
 REAL = Engine()
-ROW_COLUMNS = ("gpu", "cpu", "memory", "is_open", "upkeep", "owner")
+ROW_COLUMNS = ("gpu", "cpu", "memory", "is_open", "upkeep", "owner", "start")
 UNIT_COLUMNS = ("racks", "pods", "domains", "clusters")
 CLASS_COLUMNS = ("key", "cap", "rack_cap", "pod_cap", "pod_min", "pod_ties")
 
@@ -232,6 +236,11 @@ class Shelf:
         self.rows["owner"][slot] = owner
         self.table.set_owner(slot, owner)
 
+    def set_start(self, slot: int, start: int) -> None:
+        """It is kept for the start of somebody, or not any more."""
+        self.rows["start"][slot] = start
+        self.table.set_start(slot, start)
+
     def storm(self, slot: int) -> None:
         """More changes than the journal has room for, all of one row."""
         for count in range(JOURNAL_LENGTH + 1):
@@ -272,8 +281,10 @@ class Shelf:
             self.put_many(dice)
         elif what < 0.8:
             self.change(slot, "is_open", dice.randrange(2))
-        elif what < 0.9:
+        elif what < 0.88:
             self.set_upkeep(slot, dice.randrange(3))
+        elif what < 0.9:
+            self.set_start(slot, dice.choice((0, 11, 12, 13)))
         elif what < 0.9995:
             self.set_owner(slot, dice.choice((NOBODY, 1, 1, 2, 2, 3)))
         elif what < 0.9999:
@@ -286,7 +297,7 @@ class Shelf:
     def scratch(self) -> NodeTable:
         """A table with the same rows, filled at once."""
         mine, other, at = self.rows, NodeTable(self.layout, PLAN.units), self.slots
-        other.mark(mine["upkeep"], mine["owner"])
+        other.mark(mine["upkeep"], mine["owner"], mine["start"])
         gpu, cpu, memory = (mine[name][at] for name in ("gpu", "cpu", "memory"))
         other.fill(at, gpu, cpu, memory, mine["is_open"][at] > 0)
         return other

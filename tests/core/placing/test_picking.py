@@ -61,7 +61,7 @@ def a_pool(plan: Plan, seed: int, nodes: int = 1600, events: int = 200) -> PoolI
     for _ in range(events):
         shelf.happen(dice)
     rows, at = shelf.rows, shelf.slots
-    pool.table.mark(rows["upkeep"], rows["owner"])
+    pool.table.mark(rows["upkeep"], rows["owner"], rows["start"])
     gpu, cpu, memory = (rows[name][at] for name in ("gpu", "cpu", "memory"))
     pool.table.fill(at, gpu, cpu, memory, rows["is_open"][at] > 0)
     return pool

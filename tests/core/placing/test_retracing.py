@@ -105,7 +105,7 @@ def test_deciding_rule_survivors_and_runner_up_of_a_task() -> None:
     choice = the_choice(image, claimed(image, a_job(1, 2)))
     assert {
         "in_pool": 6, "gpu_type": 4, "gpu_memory": 4, "capacity": 4, "pool": 4, "in_zones": 4, "open_node": 4,
-        "tenant_isolation": 4, "room": 4, "fullest_zone": 4, "planned_work": 4, "near_data": 4, "avoid_empty": 2, "shared_devices": 2,
+        "tenant_isolation": 4, "reserved_start": 4, "room": 4, "fullest_zone": 4, "planned_work": 4, "near_data": 4, "avoid_empty": 2, "shared_devices": 2,
         "best_fit": 1, "islands": 1, "fullest_rack": 1, "fullest_pod": 1, "power_headroom": 1, "draw": 1,
     } == left(choice)  # fmt: skip
     assert ("best_fit", 1, "3") == (choice.decided_by, choice.drawn_among, choice.chosen)

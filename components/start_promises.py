@@ -1,0 +1,297 @@
+"""Starts that the queue promises, so that a wide gang is never starved by narrow ones.
+
+    blocked for a while, and among the first that are    whoever abstains says from when on it could start
+    some region could promise a start                    the earliest is recorded: StartPromised
+    the region's log shows nothing of it                 it is told again; after `RESERVE_SPAN` the promise ends
+    the region's log shows it reserved                   it stands, and is shown; when its time comes it is asked for once more
+    the region's log shows it over                       the promise ends, and why; another one follows, which says so
+
+A promise is no award: its workload is asked for everywhere as before, and may start sooner, there or elsewhere.
+"""
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from components.queue_order import asked_now, bring_up
+from components.queue_state import QueueState, RefusalPassed
+from components.start_desk import NOTES, FoundBlocked, NoProspect, PromiseSeen, ProspectsWanted
+from core.component import NOTHING, Decision
+from core.events.queue import WorkloadAwarded, WorkloadsForgotten
+from core.events.region import ClaimGranted
+from core.events.starts import StartPromised, StartPromiseEnded, StartUnreserved
+from core.fact import Event, Fact, Note
+from core.images.queue import WorkloadRow
+from core.images.start_promises import ENDS_A_PROMISE, PromisedStart
+from core.messages.base import Message
+from core.messages.queue import Abstention, ShownStart
+from core.messages.reserved_starts import ReserveStart
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds, after, earliest
+from core.nouns.limits import (
+    AWARD_SAY_AGAIN,
+    RESERVATIONS_MAX,
+    RESERVE_AFTER,
+    RESERVE_SPAN,
+    START_ALLOWANCE,
+    START_PATIENCE,
+)
+from core.nouns.reasons import Reason
+from core.nouns.starts import SENTENCES, StartOver
+from core.nouns.workload import Phase
+from core.ranking.scan import Standing
+from core.rules.reserved_starts import waits_for_its_start
+
+LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED)
+
+
+class Step(Struct, frozen=True):
+    """What to record and say now of one promise, and when to look again; None: when something changes."""
+
+    events: tuple[Event | Note, ...] = ()
+    messages: tuple[Message, ...] = ()
+    again_at: Instant | None = None
+
+
+class StartPromising:
+    """The queue's part that promises starts."""
+
+    most: ClassVar[int] = RESERVATIONS_MAX
+    """To so many workloads at a time."""
+
+    # Folding.
+
+    def index_all(self, state: QueueState, at: Instant) -> None:
+        """Every standing promise is looked at."""
+        for workload in state.image.start_promises.rows:
+            state.starts.due.put(workload, at)
+
+    def adopt(self, state: QueueState, region: RegionName, at: Instant) -> None:
+        """A region is known anew."""
+        for workload, row in state.image.start_promises.rows.items():
+            if row.region == region:
+                state.starts.due.put(workload, at)
+
+    def hear(self, state: QueueState, fact: Fact) -> None:
+        """Follow a fact of the queue that the image has folded."""
+        match fact.event:
+            case StartPromised(workload=workload):
+                state.starts.forget(workload)
+                state.starts.due.put(workload, fact.at)
+                state.open_at = fact.at  # It has a shape of its own now, which nobody refuses.
+            case StartPromiseEnded(workload=workload):
+                state.starts.due.drop(workload)
+                state.open_at = fact.at
+                state.starts.blocked_again(workload, fact.at)
+            case WorkloadAwarded(workload=workload):
+                state.starts.forget(workload)
+            case WorkloadsForgotten(workloads=workloads):
+                for workload in workloads:
+                    state.starts.forget(workload)
+            case event if isinstance(event, ENDS_A_PROMISE):
+                workload = getattr(event, "workload")  # noqa: B009  # each of these events has one
+                state.starts.forget(workload)
+                state.starts.due.drop(workload)
+
+    def hear_region(self, state: QueueState, region: RegionName, fact: Fact) -> None:
+        """Follow a fact of a region, before its image folds it."""
+        event = fact.event
+        image = state.regions[region]
+        assert image is not None, region
+        workload: WorkloadId | None = getattr(event, "workload", None)
+        if workload in state.image.start_promises.rows:
+            state.starts.due.put(workload, fact.heard_at)
+        is_over = isinstance(event, StartUnreserved | ClaimGranted) and workload in image.starts.rows
+        if is_over:
+            # What was kept for it is there for others.
+            state.house.forget_region(region, fact.sequence, is_other_hardware=False)
+            state.open_at = fact.heard_at
+
+    def note(self, state: QueueState, fact: Fact) -> None:
+        """One of its own notes, or another's."""
+        if isinstance(fact.event, NOTES):
+            state.starts.note(fact.event, fact.at)
+
+    # Who is to be promised a start.
+
+    def due(self, state: QueueState) -> Instant | None:
+        """The next look at who is blocked, or at a promise."""
+        return earliest(state.starts.look_at, state.starts.due.due())
+
+    def woken(self, state: QueueState, now: Instant) -> Decision:
+        """Promises first; then whom else a start could be promised."""
+        passed = state.starts.due.passed(now)
+        if passed:
+            steps = [(workload, self._step(state, workload, now)) for workload in passed]
+            events: list[Event | Note] = []
+            for workload, step in steps:
+                events.extend((PromiseSeen(workload, step.again_at), *step.events))
+            return Decision(tuple(events), tuple(said for _, step in steps for said in step.messages))
+        if state.starts.look_at is None or state.starts.look_at > now:
+            return NOTHING
+        wanted = self._wanted_now(state, now)
+        again = [note for workload in wanted for note in _ask_again(state, workload, now)]
+        return Decision(events=(ProspectsWanted(tuple(wanted)), *again))
+
+    def _wanted_now(self, state: QueueState, now: Instant) -> list[WorkloadId]:
+        """The first that are blocked, as many as may be promised one, and of these who were blocked for long enough."""
+        desk, order = state.starts, state.order
+        room = self.most - len(state.image.start_promises.rows)
+        if room <= 0:
+            return []
+        bring_up(state, now)
+        first = order.first(
+            room,
+            lambda group, _: group[0][1] is not Standing.HELD,
+            lambda one: one.work.workload in desk.blocked,
+        )
+        return [
+            workload
+            for workload in (one.work.workload for one in first)
+            if after(desk.blocked[workload], RESERVE_AFTER) <= now
+            and desk.tried.get(workload, now) <= now
+            and workload not in state.house.open
+        ]
+
+    def how_asked(self, state: QueueState, workload: WorkloadId, now: Instant) -> tuple[bool, bool]:
+        """Whether whoever abstains from bidding for it is to say from when on it could start; and whether it pushes nobody out."""
+        promise = state.image.start_promises.rows.get(workload)
+        spares_all = promise is not None and waits_for_its_start(promise.starts_at, now)
+        return workload in state.starts.wanted, spares_all
+
+    def closed(self, state: QueueState, workload: WorkloadId, now: Instant) -> list[Event | Note]:
+        """What follows from an auction in which nobody bid."""
+        row, auction = state.image.workloads.rows[workload], state.house.open[workload]
+        said = [auction.abstained[region] for region in sorted(auction.abstained)]
+        if row.is_start_promised or workload not in state.order:
+            return []
+        is_wanted = workload in state.starts.wanted
+        if not any(one.reason in LACKS_ROOM for one in said):
+            return [NoProspect(workload)] if is_wanted else []
+        if not is_wanted:
+            return [] if workload in state.starts.blocked else [FoundBlocked(workload)]
+        if len(state.image.start_promises.rows) >= self.most:
+            return [NoProspect(workload)]
+        promised = _best(state, workload, row, said, now)
+        return [promised] if promised is not None else [NoProspect(workload)]
+
+    # One promise.
+
+    def _step(self, state: QueueState, workload: WorkloadId, now: Instant) -> Step:
+        promise = state.image.start_promises.rows.get(workload)
+        if promise is None:
+            return Step()
+        row, image = state.image.workloads.rows[workload], state.regions.get(promise.region)
+        again = after(now, AWARD_SAY_AGAIN)
+        if image is None or state.silent.get(promise.region, True):
+            return self._wait_for_region(workload, row, promise, now)
+        kept, over = image.starts.rows.get(workload), image.starts.over.get(workload)
+        if kept is not None and kept.revision == promise.revision:
+            return self._wait(state, workload, row, promise, now)
+        if over is not None and over.revision >= promise.revision:
+            if over.reason is StartOver.USED or row.is_standing:
+                return Step(again_at=after(now, START_PATIENCE))  # It is about to start.
+            return _end(workload, promise, over.reason)
+        if row.is_standing:
+            return Step(again_at=again)
+        if after(Instant(promise.promised_at), RESERVE_SPAN) <= now:
+            return _end(workload, promise, StartOver.UNREACHABLE)
+        return Step(messages=(_reserve(workload, row, promise, now),), again_at=again)
+
+    def _wait_for_region(
+        self, workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now: Instant
+    ) -> Step:
+        """Nobody knows whether it is reserved. As long as the region may say so in time, it is believed to keep it."""
+        if _is_past(promise, now) and not row.is_standing:
+            return _end(workload, promise, StartOver.UNREACHABLE)
+        return Step(again_at=after(now, AWARD_SAY_AGAIN))
+
+    def _wait(
+        self, state: QueueState, workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now: Instant
+    ) -> Step:
+        """It is reserved. When its nodes are free, no refusal said before counts any more."""
+        if now < promise.free_at:
+            return Step(again_at=Instant(promise.free_at))
+        if row.phase != Phase.PENDING:
+            return Step(again_at=after(now, AWARD_SAY_AGAIN))
+        if _is_past(promise, now):
+            return _end(workload, promise, StartOver.UNREACHABLE)  # Its region would have said so.
+        return Step(events=tuple(_ask_again(state, workload, now)), again_at=after(now, AWARD_SAY_AGAIN))
+
+
+def shown_start(state: QueueState, workload: WorkloadId, now: Instant) -> ShownStart | None:
+    """What people are told of a promise: nothing before its region has reserved it, nor once its workload is awarded."""
+    promise = state.image.start_promises.rows.get(workload)
+    if promise is None or state.image.workloads.rows[workload].phase != Phase.PENDING:
+        return None
+    image = state.regions.get(promise.region)
+    kept = image.starts.rows.get(workload) if image is not None else None
+    if kept is None or kept.revision != promise.revision:
+        return None
+    why = SENTENCES[StartOver(promise.why)] if promise.why else ""
+    starts_in, ago = max(0, promise.starts_at - now), max(0, now - promise.promised_at)
+    return ShownStart(promise.region, Nanoseconds(starts_in), Nanoseconds(ago), promise.why, why)
+
+
+def promised_in(state: QueueState, workload: WorkloadId, now: Instant) -> Nanoseconds | None:
+    """Of it, how long until then."""
+    shown = shown_start(state, workload, now) if workload in state.image.start_promises.rows else None
+    return shown.starts_in if shown is not None else None
+
+
+def _best(
+    state: QueueState, workload: WorkloadId, row: WorkloadRow, said: list[Abstention], now: Instant
+) -> StartPromised | None:
+    """The earliest start that is offered; of equals the first region's."""
+    offers = [
+        (one.prospect.start_in, one.region, one.prospect)
+        for one in said
+        if one.prospect is not None and one.prospect.is_promisable
+    ]
+    if not offers:
+        return None
+    _, region, prospect = min(offers, key=lambda offer: offer[:2])
+    why = state.image.start_promises.broken.get(workload)
+    return StartPromised(
+        workload,
+        row.start_revision + 1,
+        region,
+        Nanoseconds(prospect.start_in + START_ALLOWANCE),
+        prospect.start_in,
+        prospect.spreads,
+        asked_now(state, workload, now)[1].level,
+        why or "",
+    )
+
+
+def _reserve(workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now: Instant) -> ReserveStart:
+    spec = row.spec
+    return ReserveStart(
+        promise.region,
+        workload,
+        promise.revision,
+        Nanoseconds(max(0, promise.free_at - now)),
+        promise.level,
+        spec.kind,
+        spec.tenant,
+        spec.jobs,
+        promise.spreads,
+        promise.sequence,
+    )
+
+
+def _is_past(promise: PromisedStart, now: Instant) -> bool:
+    """Whether its region would have let go of it by now."""
+    return after(Instant(promise.starts_at), Nanoseconds(2 * START_PATIENCE)) <= now
+
+
+def _end(workload: WorkloadId, promise: PromisedStart, why: StartOver) -> Step:
+    return Step(events=(StartPromiseEnded(workload, promise.revision, why),))
+
+
+def _ask_again(state: QueueState, workload: WorkloadId, now: Instant) -> list[RefusalPassed]:
+    """Whoever refused what is of its shape is asked for it once more."""
+    if workload not in state.order:
+        return []
+    _, asked = asked_now(state, workload, now)
+    return [RefusalPassed(asked.shape, region) for region in sorted(state.house.refused_by(asked.shape))]

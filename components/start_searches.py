@@ -1,0 +1,65 @@
+"""How an agent searches where starts are reserved: what bars a workload, and from when on it could start itself."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from components.agent_state import AgentState
+from core.messages.broker import SolicitBid
+from core.nouns.instant import SECOND, Instant, Nanoseconds, after
+from core.nouns.limits import START_ALLOWANCE
+from core.nouns.reasons import Reason
+from core.nouns.starts import Prospect
+from core.nouns.workload import JobSpec
+from core.placing.picking import Choice
+from core.placing.placer import Found
+from core.placing.pool_set import Asker, Asking, asker_of
+from core.rules.placement.errors import RuleFailed
+from core.rules.reserved_starts import Lasting, barred_for_ever, barred_from, waits_for_its_start
+
+AHEAD: Nanoseconds = Nanoseconds(SECOND)
+"""Until the store judges it: who would end in the very moment of a reserved start is not tried."""
+
+
+class Searching(Asking, Lasting, Protocol):
+    """A request, an award or a claim."""
+
+    @property
+    def jobs(self) -> tuple[JobSpec, ...]:
+        """What is looked for."""
+
+
+def found_for(
+    state: AgentState, asking: Searching, choice: Choice, now: Instant, without: Iterable[object] = ()
+) -> tuple[Found | Reason, Asker]:
+    """Where it could go now, and as whom it was looked for."""
+    starts, by = state.image.starts, after(now, AHEAD)
+    asker = asker_of(asking, now)
+    if isinstance(asking, SolicitBid) and asking.spares_all:
+        asker = replace(asker, spares_all=True)
+    if not starts.rows:
+        return state.placer.find(asking.jobs, asker, choice, without=without), asker
+    own = starts.rows.get(asking.workload)
+    if own is not None and waits_for_its_start(own.starts_at + START_ALLOWANCE, now):
+        asker = replace(asker, spares_all=True)
+    asker = replace(asker, barred=barred_from(starts, asking, by))
+    found = state.placer.find(asking.jobs, asker, choice, without=without)
+    if isinstance(found, Found) and found.victims:
+        # It waits for them first, and so ends later.
+        barred = barred_from(starts, asking, by, has_victims=True)
+        if barred != asker.barred:
+            asker = replace(asker, barred=barred)
+            found = state.placer.find(asking.jobs, asker, choice, without=without)
+    return found, asker
+
+
+def prospect_for(
+    state: AgentState, request: SolicitBid, asker: Asker, choice: Choice, now: Instant
+) -> Prospect | None:
+    """From when on it could start, for all that is known. Nothing can be said where a rule raises."""
+    barred = barred_for_ever(state.image.starts, request.workload, request.priority)
+    try:
+        return state.placer.prospect(request.jobs, replace(asker, barred=barred), choice, now)
+    except RuleFailed:
+        return None
