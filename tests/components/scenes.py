@@ -139,7 +139,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(RequeueWorkload(WorkloadId("w-1"), 1))
     machine.hear(ShowWorkload(WorkloadId("w-1")))
     machine.hear(ListWorkloads())
-    machine.hear(SetTenant(TenantName("ml"), TenantSettings(), 0))
+    for name in ("ml", "default"):
+        machine.hear(SetTenant(TenantName(name), TenantSettings(), 0))
     machine.hear(SetEntitlement(TenantName("ml"), "H100", Entitlement(8), 1))
     machine.hear(SetBudget(TenantName("ml"), Budget(1_000, seconds(86_400)), 2))
     machine.hear(ListTenants())

@@ -217,11 +217,11 @@ def test_who_was_promised_a_start_is_of_a_shape_of_its_own(start: Start) -> None
     machine = promised(start)
     submit(machine, WIDE)
     assert [] == asked(machine.wake()), "they were refused before"
-    shapes = {machine.state.order.shape_of(workload) for workload in (W1, W2)}
+    shapes = {machine.state.order.work(workload).shape for workload in (W1, W2)}
     assert 2 == len(shapes)
     machine.hear(HoldWorkload(W1, 0))
     machine.hear(ReleaseWorkload(W1, 1))
-    assert machine.state.order.shape_of(W1) == machine.state.order.shape_of(W2)
+    assert machine.state.order.work(W1).shape == machine.state.order.work(W2).shape
 
 
 def test_who_lasts_longer_is_of_another_shape(start: Start) -> None:
@@ -229,7 +229,7 @@ def test_who_lasts_longer_is_of_another_shape(start: Start) -> None:
     machine = a_job_queue(start)
     for minutes in (0, 1, 3, 4, 5, 60):
         submit(machine, replace(WIDE, max_duration=seconds(60 * minutes)))
-    shapes = [machine.state.order.shape_of(WorkloadId(f"w-{number}")) for number in range(1, 7)]
+    shapes = [machine.state.order.work(WorkloadId(f"w-{number}")).shape for number in range(1, 7)]
     assert shapes[2] == shapes[3]
     assert 5 == len(set(shapes))
     service = replace(WIDE, kind=Kind.SERVICE)
