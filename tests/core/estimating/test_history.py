@@ -254,3 +254,12 @@ def test_what_is_left_depends_on_how_long_it_ran(
     """Half of what ran longer than that ended within it: tails are heavy, and what lasts goes on."""
     so_far = Nanoseconds(round(gone * SECOND))
     assert left * SECOND == left_of(known(*seconds), ML, "train", 1_000, so_far)
+
+
+def test_of_a_family_of_which_few_ran_so_long_others_tell() -> None:
+    """One of eight says less of what is left than all that its tenant ran."""
+    runs = known(10, 10, 10, 10, 10, 10, 10, 1_000)
+    for _ in range(9):
+        runs.add(ML, "other", PastRun(Nanoseconds(100 * SECOND), 1_000, "H100", is_whole=True))
+    left = left_of(runs, ML, "train", 1_000, Nanoseconds(20 * SECOND))
+    assert 80 == pytest.approx(left / SECOND, rel=0.2)
