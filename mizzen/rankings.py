@@ -33,6 +33,7 @@ class RankingWish(Struct, frozen=True):
     shares_by_entitlement: bool | None = None
     walks_by_level: bool | None = None
     counts_borrowed: bool | None = None
+    is_in_passes: bool | None = None
 
     def on(self, was: RankingSettings) -> RankingSettings:
         """What is wished for, on top of what is so."""
@@ -44,11 +45,12 @@ class RankingWish(Struct, frozen=True):
             share_weight=_or(self.share_weight, base.credit.share_weight),
         )
         return RankingSettings(
-            credit,
-            _or(self.shares_by_entitlement, base.shares_by_entitlement),
-            _or(self.walks_by_level, base.walks_by_level),
-            _or(self.counts_borrowed, base.counts_borrowed),
-            _or(self.pass_span, base.pass_span),
+            credit=credit,
+            shares_by_entitlement=_or(self.shares_by_entitlement, base.shares_by_entitlement),
+            walks_by_level=_or(self.walks_by_level, base.walks_by_level),
+            counts_borrowed=_or(self.counts_borrowed, base.counts_borrowed),
+            is_in_passes=_or(self.is_in_passes, base.is_in_passes),
+            pass_span=_or(self.pass_span, base.pass_span),
         )
 
 
@@ -57,12 +59,13 @@ def _or(wished: Value | None, was: Value) -> Value:
 
 
 def paper_of(was: RankingSettings) -> RankingSettings:
-    """The same figures by the paper's rules: shares of the mean, one walk by credit, what is borrowed counts, passes of 5 minutes."""
+    """The same figures by the paper's rules: shares of the mean, one walk by credit, what is borrowed counts, an order every 5 minutes."""
     return RankingSettings(
         was.credit,
         shares_by_entitlement=False,
         walks_by_level=False,
         counts_borrowed=True,
+        is_in_passes=True,
         pass_span=PAPER_PASS,
     )
 
@@ -76,10 +79,11 @@ def ranking_wish_of(
     share_by: str,
     walk: str,
     borrowed_counts: str,
+    order: str,
     is_paper: bool,
 ) -> RankingWish | None:
     """What is meant by the options, None by none. Raises CommandError with everything that is wrong."""
-    given = (half_life, age_cap, share_weight, pass_span, share_by, walk, borrowed_counts)
+    given = (half_life, age_cap, share_weight, pass_span, share_by, walk, borrowed_counts, order)
     if not any(given) and not is_paper:
         return None
     problems: list[str] = []
@@ -92,6 +96,7 @@ def ranking_wish_of(
         shares_by_entitlement=_choice("--share-by", share_by, "entitlement", "mean", problems),
         walks_by_level=_choice("--walk", walk, "level", "credit", problems),
         counts_borrowed=_choice("--borrowed-counts", borrowed_counts, "yes", "no", problems),
+        is_in_passes=_choice("--order", order, "passes", "events", problems),
     )
     if len(problems) == 1:
         raise CommandError(problems[0], MISUSED)

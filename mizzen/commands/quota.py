@@ -106,6 +106,12 @@ def ranking(
     borrowed_counts: Annotated[
         str, Parameter(help="Whether what a tenant holds over its quota fills it: yes or no.")
     ] = "",
+    order: Annotated[
+        str,
+        Parameter(
+            help="Whether the order is kept from event to event, or made at each pass: events or passes."
+        ),
+    ] = "",
     pass_: Annotated[
         str, Parameter(name="--pass", help="How often all use is counted anew, as in 10s.")
     ] = "",
@@ -129,6 +135,7 @@ def ranking(
         share_by=share_by.strip(),
         walk=walk.strip(),
         borrowed_counts=borrowed_counts.strip(),
+        order=order.strip(),
         is_paper=paper,
     )
     found = on_plane(lambda bus, _: ranking_of(bus) if wish is None else set_ranking(bus, wish))

@@ -41,6 +41,12 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
             "what a tenant holds over its quota fills it, too",
         ),
         (
+            "order",
+            _order(settings),
+            _order(paper),
+            "kept from event to event, or as it was at the newest pass",
+        ),
+        (
             "pass",
             span_text(settings.pass_span),
             span_text(paper.pass_span),
@@ -61,6 +67,10 @@ def _share_by(settings: RankingSettings) -> str:
 
 def _walk(settings: RankingSettings) -> str:
     return "level" if settings.walks_by_level else "credit"
+
+
+def _order(settings: RankingSettings) -> str:
+    return "passes" if settings.is_in_passes else "events"
 
 
 def _counts(settings: RankingSettings) -> str:

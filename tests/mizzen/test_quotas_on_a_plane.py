@@ -70,7 +70,10 @@ def test_ranking_is_shown_and_set(plane: RunningPlane, capsys: Captured) -> None
     assert (1, False) == (done["revision"], done["settings"]["walks_by_level"])
     assert ask_json(capsys, "quota ranking") == done
     assert "half_life: it is not between" in refused(capsys, "quota ranking --half-life 0", 2)
-    ask(capsys, "quota ranking --walk level --share-by entitlement --borrowed-counts no --pass 10s")
+    ask(
+        capsys,
+        "quota ranking --walk level --share-by entitlement --borrowed-counts no --order events --pass 10s",
+    )
 
 
 def told(capsys: Captured, words: str) -> str:

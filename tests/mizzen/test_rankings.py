@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.events.queue import PrioritySet
 from core.events.tenants import RankingSet
@@ -24,6 +25,7 @@ PAPER = RankingSettings(
     shares_by_entitlement=False,
     walks_by_level=False,
     counts_borrowed=True,
+    is_in_passes=True,
     pass_span=Nanoseconds(300 * SECOND),
 )
 W1 = WorkloadId("w-1")
@@ -31,7 +33,16 @@ W1 = WorkloadId("w-1")
 
 def wish(*, is_paper: bool = False, **options: Any) -> RankingWish | None:  # Any: texts
     """As typed."""
-    names = ("half_life", "age_cap", "share_weight", "pass_span", "share_by", "walk", "borrowed_counts")
+    names = (
+        "half_life",
+        "age_cap",
+        "share_weight",
+        "pass_span",
+        "share_by",
+        "walk",
+        "borrowed_counts",
+        "order",
+    )
     return ranking_wish_of(**{**dict.fromkeys(names, ""), **options}, is_paper=is_paper)
 
 
@@ -52,9 +63,9 @@ def test_each_rule_is_set_alone() -> None:
     )
     figures = wished(half_life="12h", age_cap="2d", share_weight="1h")
     assert RankingSettings(credit) == figures.on(RankingSettings())
-    rules = wished(share_by="mean", walk="credit", borrowed_counts="yes", pass_span="5m")
+    rules = wished(share_by="mean", walk="credit", borrowed_counts="yes", order="passes", pass_span="5m")
     assert PAPER == rules.on(RankingSettings())
-    back = wished(share_by="entitlement", walk="level", borrowed_counts="no", pass_span="10s")
+    back = wished(share_by="entitlement", walk="level", borrowed_counts="no", order="events", pass_span="10s")
     assert RankingSettings() == back.on(PAPER)
 
 
@@ -62,9 +73,9 @@ def test_rules_of_the_paper_are_set_at_once() -> None:
     """The figures that it does not name stay, and what is said besides comes on top."""
     credit = CreditSettings(half_life=Nanoseconds(HOUR))
     was = RankingSettings(credit)
-    assert RankingSettings(credit, False, False, True, PAPER.pass_span) == wished(is_paper=True).on(was)
+    assert replace(PAPER, credit=credit) == wished(is_paper=True).on(was)
     mixed = wished(is_paper=True, walk="level", half_life="1d").on(was)
-    assert RankingSettings(CreditSettings(), False, True, True, PAPER.pass_span) == mixed
+    assert replace(PAPER, walks_by_level=True) == mixed
 
 
 @pytest.mark.parametrize(
@@ -75,6 +86,7 @@ def test_rules_of_the_paper_are_set_at_once() -> None:
         {"share_by": "all"},
         {"walk": "slow"},
         {"borrowed_counts": "1"},
+        {"order": "all"},
     ],
 )
 def test_what_cannot_be_meant_is_told(options: dict[str, Any]) -> None:  # Any: texts
@@ -148,14 +160,14 @@ async def test_priority_is_set_when_somebody_was_quicker(place: Place) -> None:
 def test_rules_are_told_with_the_papers() -> None:
     """A line for each, named as its option; where both are alike nothing of the paper's is set."""
     for settings, values in (
-        (RankingSettings(), ["1d", "1d", "12h", "entitlement", "level", "no", "10s"]),
-        (PAPER, ["1d", "1d", "12h", "mean", "credit", "yes", "5m"]),
+        (RankingSettings(), ["1d", "1d", "12h", "entitlement", "level", "no", "events", "10s"]),
+        (PAPER, ["1d", "1d", "12h", "mean", "credit", "yes", "passes", "5m"]),
     ):
         head, *lines = (line.split() for line in ranking_table_of(settings, None))
         assert ["RULE", "IS", "PAPER", "MEANING"] == head
         assert values == [line[1] for line in lines]
-        assert ["-", "-", "-", "mean", "credit", "yes", "5m"] == [line[2] for line in lines]
+        assert ["-", "-", "-", "mean", "credit", "yes", "passes", "5m"] == [line[2] for line in lines]
     names = [line.split()[0] for line in ranking_table_of(PAPER, None)[1:]]
     assert [
-        "half-life", "age-cap", "share-weight", "share-by", "walk", "borrowed-counts", "pass",
+        "half-life", "age-cap", "share-weight", "share-by", "walk", "borrowed-counts", "order", "pass",
     ] == names  # fmt: skip
