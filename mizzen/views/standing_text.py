@@ -47,6 +47,8 @@ def _lent() -> str:
 def _why_held(live: WorkloadExplained, spec: WorkloadSpec) -> str:
     if live.reason == Reason.BUDGET_SPENT:
         return f"{spec.tenant} has used its GPU-hours of this period, `mizzen quota show {spec.tenant}` tells when the next begins"
+    if live.reason != Reason.BORROWED_ALL:
+        return "it came after the newest pass"
     if spec.kind == Kind.INTERACTIVE:
         return "interactive work is never pushed out, so it is lent nothing"
     return f"{spec.tenant} may borrow no more, `mizzen quota show {spec.tenant}` tells what it holds"

@@ -10,11 +10,18 @@ from core.events.region import AttemptRanked
 from core.events.tenants import EntitlementSet, RankingSet, TenantSet
 from core.messages.base import Refused
 from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid
-from core.messages.queue import Acknowledged, CancelWorkload, SetPriority, SubmitWorkload
+from core.messages.queue import (
+    Acknowledged,
+    CancelWorkload,
+    HoldWorkload,
+    ReleaseWorkload,
+    SetPriority,
+    SubmitWorkload,
+)
 from core.messages.tenants import RankingAnswered, SetRanking
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import Nanoseconds, after, seconds
-from core.nouns.limits import AWARD_SAY_AGAIN
+from core.nouns.limits import AWARD_SAY_AGAIN, FORGET_INTERVAL, RETENTION
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
@@ -285,6 +292,21 @@ def test_spent_budget_holds_nothing_that_takes_no_gpu(start: Start) -> None:
     assert ("held", "within") == (explained(queue, W2).standing, explained(queue, W3).standing)
 
 
+def test_budget_that_is_spent_while_an_auction_is_open(start: Start) -> None:
+    """Nothing is awarded for what the budget no longer bears, though it was bid for in time."""
+    queue = with_quota(start, 24)
+    budget(queue, 8)
+    runs(queue)
+    queue.wait(Nanoseconds(HOUR - MOMENT))
+    waits(queue)
+    assert {W2: 3} == asked(queue.wake())
+    bids(queue, W2, node=1)
+    queue.now = after(queue.now, MOMENT)
+    recorded = facts(queue.wake())
+    assert {W1: OVER} == changed(recorded) == levels(queue)
+    assert Reason.BUDGET_SPENT == explained(queue, W2).reason
+
+
 def test_awards_that_do_not_run_use_nothing(start: Start) -> None:
     """GPU-hours are counted from when all tasks are up."""
     queue = with_quota(start, 24)
@@ -356,6 +378,21 @@ def test_priority_of_what_runs(start: Start) -> None:
     decision = queue.wake()
     assert [StandingChanged(W1, 1, 1, ML, 2, {"H100": 8_000})] == facts(decision)
     assert [RankAttempt(EU, W1, 1, 1, 2)] == said(decision, RankAttempt)
+
+
+def test_priority_that_is_set_while_its_auction_is_open(start: Start) -> None:
+    """What was awarded at the earlier level stands at the newer one before anything else of its tenant is awarded."""
+    queue = with_quota(start, level=5)
+    waits(queue, priority=0)
+    waits(queue, priority=1)
+    assert {W1: OVER, W2: 1} == asked(queue.wake())
+    queue.hear(SetPriority(W2, 0, 5))
+    bids(queue, W2)
+    recorded = facts(queue.wake())
+    assert [WorkloadAwarded, StandingChanged] == [type(event) for event in recorded]
+    assert {W2: 5} == levels(queue)
+    waits(queue, priority=5)
+    assert "over" == explained(queue, W3).standing
 
 
 def test_priority_above_the_tenants_level(start: Start) -> None:
@@ -487,3 +524,23 @@ def test_restart_with_a_budget_that_turned_meanwhile(start: Start) -> None:
     runs(queue)
     again = queue.restart(at=after(queue.now, Nanoseconds(2 * HOUR)))
     assert {W1: OVER} == changed(facts(again.wake()))
+
+
+def test_tenant_without_work_counts_in_no_share(start: Start) -> None:
+    """Nor after a restart: whoever only has work that is held does, until it was forgotten, if nobody made it and it used nothing."""
+    queue = a_job_queue(start)
+    held = waits(queue, of=ART)
+    queue.hear(HoldWorkload(held, 0))
+    runs(queue)
+    queue.wait(HOUR)
+    waits(queue)
+    weight = RankingSettings().credit.share_weight
+    assert -weight == explained(queue, W3).credit == explained(queue.restart(), W3).credit
+    queue.hear(CancelWorkload(held))
+    assert queue.state.order.knows(ART)
+    queue.hear(HoldWorkload(W3, 0))
+    queue.wait(Nanoseconds(RETENTION + FORGET_INTERVAL))
+    assert held not in queue.state.image.workloads.rows
+    queue.hear(ReleaseWorkload(W3, 1))
+    assert not queue.state.order.knows(ART)
+    assert explained(queue, W3).credit == explained(queue.restart(), W3).credit
