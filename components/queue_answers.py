@@ -334,7 +334,10 @@ def _is_over(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
     """Whether it is over its tenant's quota, as it waits or as it was awarded. `why` has brought the order up to date."""
     if row.is_standing:
         return row.level == OVER_LEVEL
-    return workload in state.order and state.order.one(workload).standing is not Standing.WITHIN
+    order = state.order
+    if workload not in order or not order.is_passed(workload):
+        return False
+    return order.one(workload).standing is not Standing.WITHIN
 
 
 def _span(start: int, end: int) -> Nanoseconds:

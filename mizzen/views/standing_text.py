@@ -28,6 +28,8 @@ def standing_text(live: WorkloadExplained, spec: WorkloadSpec) -> str:
     tenant = spec.tenant
     if live.standing == WITHIN:
         return f"within the quota of {tenant}, at level {live.level}, with {credit_text(live.credit, live.age_weight)}"
+    if live.standing == HELD and live.reason == Reason.WAITING_TURN:
+        return "not in the order before the next pass: it came, or was changed, after the newest"
     if live.standing == HELD:
         return f"over the quota of {tenant}, and must wait: {_why_held(live, spec)}"
     if live.standing:
@@ -47,8 +49,6 @@ def _lent() -> str:
 def _why_held(live: WorkloadExplained, spec: WorkloadSpec) -> str:
     if live.reason == Reason.BUDGET_SPENT:
         return f"{spec.tenant} has used its GPU-hours of this period, `mizzen quota show {spec.tenant}` tells when the next begins"
-    if live.reason != Reason.BORROWED_ALL:
-        return "it came after the newest pass"
     if spec.kind == Kind.INTERACTIVE:
         return "interactive work is never pushed out, so it is lent nothing"
     return f"{spec.tenant} may borrow no more, `mizzen quota show {spec.tenant}` tells what it holds"
@@ -67,12 +67,13 @@ def credit_text(credit: int, age_weight: int) -> str:
 
 
 def held_to_text(live: WorkloadExplained, jobs: tuple[JobSpec, ...]) -> str:
-    """On which GPU types alone it is asked for; empty if on all that will do."""
+    """On which GPU types alone it is asked for; empty if on all that will do, and of one that nobody is asked for."""
     named = [
         f"{job.name} on {types}"
         for job, types in zip(jobs, live.is_held_to, strict=False)
         if types != job.type_text
     ]
-    if not named:
+    if not named or live.standing == HELD:
         return ""
-    return f"asked for alone where its tenant's quota has room: {', '.join(named)}"
+    where = "its tenant's quota has room" if live.standing == WITHIN else "others leave some"
+    return f"asked for alone where {where}: {', '.join(named)}"

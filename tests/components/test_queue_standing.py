@@ -544,3 +544,16 @@ def test_tenant_without_work_counts_in_no_share(start: Start) -> None:
     queue.hear(ReleaseWorkload(W3, 1))
     assert not queue.state.order.knows(ART)
     assert explained(queue, W3).credit == explained(queue.restart(), W3).credit
+
+
+def test_whoever_came_after_the_newest_pass_is_not_over_quota(start: Start) -> None:
+    """By the paper's passes it stands nowhere yet, and that is what is told."""
+    queue = with_quota(start, 0)
+    rank_by(queue, RankingSettings(is_in_passes=True, pass_span=seconds(300)))
+    waits(queue)
+    told = explained(queue, W1)
+    assert ("held", Reason.WAITING_TURN) == (told.standing, told.reason)
+    assert not listed(queue, W1).is_over
+    queue.wait(seconds(300))
+    assert "over" == explained(queue, W1).standing
+    assert listed(queue, W1).is_over

@@ -62,6 +62,8 @@ def test_standing_of_what_waits() -> None:
     assert "and must wait: ml may borrow no more" in standing_text(held, SPEC)
     spent = live(standing="held", level=OVER_LEVEL, reason=Reason.BUDGET_SPENT)
     assert "ml has used its GPU-hours of this period" in standing_text(spent, SPEC)
+    late = live(standing="held", level=OVER_LEVEL, reason=Reason.WAITING_TURN)
+    assert standing_text(late, SPEC).startswith("not in the order before the next pass")
     desk = a_spec(tenant=TenantName("ml"), kind=Kind.INTERACTIVE)
     assert standing_text(held, desk).endswith("interactive work is never pushed out, so it is lent nothing")
     assert "" == standing_text(live(), SPEC)
@@ -93,8 +95,11 @@ def test_priority_that_nobody_named() -> None:
 def test_types_without_room_in_the_quota_are_told() -> None:
     """Of the jobs that are held to fewer types than they name."""
     jobs = (of_types(a_job(1, 8, name="a"), "H100", "A100"), a_job(1, 1, name="b"))
-    text = "asked for alone where its tenant's quota has room: a on A100"
-    assert text == held_to_text(live(is_held_to=("A100", jobs[1].type_text)), jobs)
+    told = {"is_held_to": ("A100", jobs[1].type_text)}
+    within, over = live(standing="within", **told), live(standing="over", **told)
+    assert "asked for alone where its tenant's quota has room: a on A100" == held_to_text(within, jobs)
+    assert "asked for alone where others leave some: a on A100" == held_to_text(over, jobs)
+    assert "" == held_to_text(live(standing="held", **told), jobs)
     assert "" == held_to_text(live(), jobs)
 
 
