@@ -19,8 +19,8 @@ from mizzen.views import choosing
 from mizzen.views.because import Link, chain_of, lately_of
 from mizzen.views.choosing import Chosen, chosen
 from mizzen.views.knowing import Known, known
-from mizzen.views.start_text import promised_text, unbounded_text
 from mizzen.views.standing_text import held_to_text, level_text, standing_text
+from mizzen.views.start_text import promised_text, unbounded_text
 from mizzen.views.starts import run_time_text, start_text
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import columns_text, gpus_text, instant_text, like_text, nodes_text

@@ -9,8 +9,8 @@ from core.messages.queue import WorkloadExplained
 from core.nouns.instant import Instant
 from core.nouns.operation import ControlSpec
 from core.nouns.workload import NEVER, JobSpec, Kind, WorkloadSpec
-from mizzen.views.start_text import promised_text
 from mizzen.views.standing_text import priority_text, standing_text
+from mizzen.views.start_text import promised_text
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import (
     amount_text,
