@@ -35,6 +35,7 @@ from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import AHEAD_SHOWN_MAX, HOLDERS_SHOWN_MAX, LISTED_BYTES_MAX, LISTED_MAX
 from core.nouns.placement import gpu_milli_of, runs_of
 from core.nouns.reasons import Reason, sentence
+from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Phase
 from core.ranking.scan import Ranked, Standing
 from core.rules.ownership import owned
@@ -126,6 +127,7 @@ class UserAnswers:
         """`known` remembers within one answer what holds for every pending workload of a shape."""
         spec = row.spec
         reason, refusals = self.why(state, workload, row, known, now)
+        is_over = _is_over(state, workload, row)
         attempt = _attempt(state, workload, row)
         until = row.ended_at or now
         up_at = row.started_at if row.phase != Phase.PENDING else 0
@@ -133,7 +135,7 @@ class UserAnswers:
             workload=workload,
             name=spec.name,
             tenant=spec.tenant,
-            priority=row.level if row.is_standing else level_asked(spec, state.image.tenants),
+            priority=row.level if row.is_standing and not is_over else level_asked(spec, state.image.tenants),
             kind=spec.kind,
             phase=row.phase,
             epoch=row.epoch,
@@ -148,6 +150,7 @@ class UserAnswers:
             reason=reason or "",
             refusals=refusals,
             promised_in=promised_in(state, workload, now),
+            is_over=is_over,
         )
 
     # Reasons.
@@ -234,10 +237,10 @@ class UserAnswers:
             return refused(Reason.UNKNOWN_WORKLOAD)
         reason = self._reason(state, workload, row, envelope.at)
         is_ordered = workload in state.order
-        one, shape, jobs = None, row.shape, row.spec.jobs
+        one, shape, jobs, level = None, row.shape, row.spec.jobs, row.level
         if is_ordered:
             one, asked = asked_now(state, workload, envelope.at)
-            shape, jobs = asked.shape, narrowed(jobs, asked.types)
+            shape, jobs, level = asked.shape, narrowed(jobs, asked.types), asked.level
         explained = WorkloadExplained(
             workload=workload,
             name=row.spec.name,
@@ -256,8 +259,9 @@ class UserAnswers:
             regions=self._outlooks(state, workload, row, shape) if row.phase == Phase.PENDING else (),
             tenant=row.spec.tenant,
             standing=one.standing.name.lower() if one is not None else "",
-            level=one.level if one is not None else row.level,
+            level=level,
             credit=one.credit if one is not None else 0,
+            age_weight=state.image.tenants.ranking.credit.age_weight,
             pass_number=pass_of(state, envelope.at),
             is_held_to=tuple(job.type_text for job in jobs) if jobs != row.spec.jobs else (),
             start=start_in_order(state, workload, envelope.at) if is_ordered else None,
@@ -324,6 +328,16 @@ class UserAnswers:
 
 def _ahead(state: QueueState, workload: WorkloadId) -> tuple[WorkloadId, ...]:
     return tuple(one.work.workload for one in state.order.ahead_of(workload, AHEAD_SHOWN_MAX))
+
+
+def _is_over(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
+    """Whether it is over its tenant's quota, as it waits or as it was awarded. `why` has brought the order up to date."""
+    if row.is_standing:
+        return row.level == OVER_LEVEL
+    order = state.order
+    if workload not in order or not order.is_passed(workload):
+        return False
+    return order.one(workload).standing is not Standing.WITHIN
 
 
 def _span(start: int, end: int) -> Nanoseconds:

@@ -53,8 +53,8 @@ def order_anew(state: QueueState, at: Instant) -> None:
             recharge(state, workload, row, at)
         place(state, workload, row)
     image = state.image
-    waiting = (work.tenant for work in state.order.works())
-    for name in dict.fromkeys((*image.tenants.rows, *image.usage.rows, *state.book.by_tenant, *waiting)):
+    with_work = (row.spec.tenant for row in image.workloads.rows.values())
+    for name in dict.fromkeys((*image.tenants.rows, *image.usage.rows, *with_work)):
         refresh_tenant(state, name, at)
         if state.image.tenants.rows:
             state.restand[name] = True
@@ -134,6 +134,16 @@ def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
         state.budgets_due.drop(tenant)
     else:
         state.budgets_due.put(tenant, turns_at)
+
+
+def drop_strangers(state: QueueState) -> None:
+    """Whoever has no work any more, used nothing and was made by nobody counts in no share: nor would it after a restart."""
+    image = state.image
+    strangers = state.order.tenants().keys() - image.tenants.rows.keys() - image.usage.rows.keys()
+    if strangers:
+        strangers -= {row.spec.tenant for row in image.workloads.rows.values()}
+    for name in sorted(strangers):
+        state.order.drop_tenant(name)
 
 
 def refresh_fleet(state: QueueState) -> None:

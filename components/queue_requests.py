@@ -4,6 +4,7 @@ What they ask it to tell is in components/queue_answers.py.
 """
 
 from collections.abc import Callable
+from difflib import get_close_matches
 
 from msgspec.structs import replace
 
@@ -41,7 +42,7 @@ from core.messages.queue import (
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.limits import TENANTS_SHOWN_MAX
 from core.nouns.reasons import Reason
-from core.nouns.workload import Phase, WorkloadSpec
+from core.nouns.workload import UNNAMED, Phase, WorkloadSpec
 from core.rules.never_fits import reasons_never
 from core.rules.standing import settings_of
 from core.rules.submission import could_fit, problems_of, problems_of_change, problems_of_priority
@@ -219,7 +220,7 @@ def _above_level(state: QueueState, tenant: TenantName, priority: int | None) ->
     level = settings_of(state.image.tenants, tenant).level
     if priority is None or priority <= level:
         return []
-    return [f"priority: {priority} is above {level}, the level of {tenant}"]
+    return [f"priority: {priority} is above {level}, the level of {tenant}; name {level} at most, or none"]
 
 
 def _against_tenant(state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
@@ -228,8 +229,15 @@ def _against_tenant(state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tupl
     if not tenants.rows:
         return None
     if spec.tenant not in tenants.rows:
-        names = ", ".join(sorted(tenants.rows)[:TENANTS_SHOWN_MAX])
-        more = "" if len(tenants.rows) <= TENANTS_SHOWN_MAX else ", ..."
-        return Reason.UNKNOWN_TENANT, (f"tenant: there is no {spec.tenant}; there are {names}{more}",)
+        return Reason.UNKNOWN_TENANT, (_unknown_tenant(spec.tenant, sorted(tenants.rows)),)
     above = _above_level(state, spec.tenant, spec.priority)
     return (Reason.ABOVE_LEVEL, tuple(above)) if above else None
+
+
+def _unknown_tenant(tenant: TenantName, known: list[TenantName]) -> str:
+    """What there is instead; what is spelled like it comes first."""
+    alike = get_close_matches(tenant, known, TENANTS_SHOWN_MAX)
+    names = ", ".join([*alike, *(name for name in known if name not in alike)][:TENANTS_SHOWN_MAX])
+    more = "" if len(known) <= TENANTS_SHOWN_MAX else ", ..."
+    whose = ", which is whose work is that names none" if tenant == UNNAMED else ""
+    return f"tenant: there is no {tenant}{whose}; name one of {names}{more}"

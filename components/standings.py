@@ -6,7 +6,15 @@ becomes over quota. The region is told (components/settlement.py), and from then
 
 from collections.abc import Mapping
 
-from components.queue_order import order_anew, place, recharge, refresh_tenant, settle_award, there_is
+from components.queue_order import (
+    drop_strangers,
+    order_anew,
+    place,
+    recharge,
+    refresh_tenant,
+    settle_award,
+    there_is,
+)
 from components.queue_state import BudgetTurned, PassBegun, QueueState, StoodAnew
 from core.component import NOTHING, Decision
 from core.events.queue import (
@@ -17,6 +25,7 @@ from core.events.queue import (
     StandingChanged,
     WorkloadAwarded,
     WorkloadBound,
+    WorkloadsForgotten,
     WorkloadSubmitted,
 )
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
@@ -26,7 +35,7 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.quantities import MILLI
 from core.nouns.tenant import OVER_LEVEL, Entitlement
-from core.rules.standing import Amounts, Running, entitled_to, held_on
+from core.rules.standing import Amounts, Running, entitled_to, held_on, level_asked
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
 OF_AWARDS = (WorkloadAwarded, WorkloadBound, StandingChanged, AwardReturned, AttemptClosed)
@@ -47,11 +56,15 @@ def index_standing(state: QueueState, fact: Fact) -> None:
         row = state.image.workloads.rows[event.workload]
         settle_award(state, event.workload, row)
         _look_again(state, row.spec.tenant, fact.at)
+        asked = level_asked(row.spec, state.image.tenants)
+        if isinstance(event, WorkloadAwarded) and row.level not in (asked, OVER_LEVEL):
+            _stands_otherwise(state, row.spec.tenant, fact.at)  # It was set while its auction was open.
     elif isinstance(event, PrioritySet):
         row = state.image.workloads.rows[event.workload]
         if row.is_standing:
-            state.restand[row.spec.tenant] = True
-            state.standings_at = fact.at
+            _stands_otherwise(state, row.spec.tenant, fact.at)
+    elif isinstance(event, WorkloadsForgotten):
+        drop_strangers(state)
     elif isinstance(event, WorkloadSubmitted) and not state.order.knows(event.spec.tenant):
         refresh_tenant(state, event.spec.tenant, fact.at)
 
@@ -62,6 +75,11 @@ def index_holding(state: QueueState, workload: WorkloadId, now: Instant) -> None
     if row is not None and settle_award(state, workload, row):
         recharge(state, workload, row, now)
         _look_again(state, row.spec.tenant, now)
+
+
+def _stands_otherwise(state: QueueState, tenant: TenantName, now: Instant) -> None:
+    state.restand[tenant] = True
+    state.standings_at = now
 
 
 def _look_again(state: QueueState, tenant: TenantName, now: Instant) -> None:
@@ -199,5 +217,6 @@ def award_of(
         return (award,)
     also = Running(workload, state.sequence + 1, auction.level, auction.level, charge)
     levels = changed_levels(state, spec.tenant, now, also=also)
-    levels.pop(workload, None)
+    if workload in levels:
+        return ()  # Meanwhile its budget was spent, or its priority is another than the one at which it was asked for.
     return (*(_changed(state, other, level) for other, level in levels.items()), award)

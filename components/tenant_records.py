@@ -1,5 +1,6 @@
 """What a job queue records of tenants, and tells of them: their levels, entitlements and budgets."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from components.answering import answered, refused
@@ -35,7 +36,7 @@ from core.nouns.limits import (
 )
 from core.nouns.reasons import Reason
 from core.nouns.tenant import TypeUse
-from core.nouns.workload import NEVER
+from core.nouns.workload import NEVER, Phase
 from core.ranking.scan import TenantState
 from core.rules.tenancy import (
     gpus_by_type,
@@ -165,12 +166,15 @@ class TenantRecords:
         held = held_by_tenant(state.image.workloads.rows, images)
         uses = uses_by_tenant(tenants, held, gpus_by_type(images))
         count_max = min(max(1, message.count_max), LISTED_MAX)
+        pending = Counter(
+            row.spec.tenant for row in state.image.workloads.rows.values() if row.phase == Phase.PENDING
+        )
         listed: list[ListedTenant] = []
         bytes_left = LISTED_BYTES_MAX
         for name in uses:
             if name <= message.after:
                 continue
-            line = self._line(state, name, uses[name], envelope.at)
+            line = self._line(state, name, uses[name], pending[name], envelope.at)
             bytes_left -= len(encode(line))
             if listed and (len(listed) == count_max or bytes_left < 0):
                 return answered(TenantsListed(tuple(listed), listed[-1].tenant))
@@ -178,7 +182,7 @@ class TenantRecords:
         return answered(TenantsListed(tuple(listed), TenantName("")))
 
     def _line(
-        self, state: QueueState, name: TenantName, uses: dict[str, TypeUse], now: Instant
+        self, state: QueueState, name: TenantName, uses: dict[str, TypeUse], pending: int, now: Instant
     ) -> ListedTenant:
         bring_up(state, now)
         row = state.image.tenants.rows.get(name) or TenantRow()
@@ -202,6 +206,8 @@ class TenantRecords:
             share_entitled_permille=_permille(
                 sum(mine.entitled.values()), sum(sum(one.entitled.values()) for one in everybody.values())
             ),
+            placed=len(state.book.by_tenant.get(name, {})),
+            pending=pending,
         )
 
 

@@ -57,6 +57,7 @@ app.command("mizzen.commands.logs:logs", name="logs", help="Tell what a task of 
 app.command("mizzen.commands.cancel:cancel", name="cancel", help="End workloads for good.")
 app.command("mizzen.commands.hold:hold", name="hold", help="Keep workloads from being awarded.")
 app.command("mizzen.commands.release:release", name="release", help="Lift the hold of workloads.")
+app.command("mizzen.commands.priority:priority", name="priority", help="Set which level workloads ask for.")
 app.command("mizzen.commands.requeue:requeue", name="requeue", help="Stop workloads and place them anew.")
 app.command(
     "mizzen.commands.tasks:tasks", name="tasks", help="List the tasks of a workload: where, and what is next."
@@ -81,7 +82,7 @@ app.command(
     "mizzen.commands.tenants:tenants", name="tenants", help="List tenants: what each may hold, and holds."
 )
 app.command(
-    "mizzen.commands.quota:quota", name="quota", help="Show what tenants may hold of GPU types, and set it."
+    "mizzen.commands.quota:quota", name="quota", help="Show and set what tenants may hold, and how is ranked."
 )
 app.command("mizzen.commands.drain:drain", name="drain", help="Empty nodes, and see how far that is.")
 app.command("mizzen.commands.undrain:undrain", name="undrain", help="Let drained nodes take work again.")

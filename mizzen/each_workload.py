@@ -1,12 +1,12 @@
-"""What `cancel`, `hold`, `release` and `requeue` have in common: ids in, a line for each out."""
+"""What `cancel`, `hold`, `priority`, `release` and `requeue` have in common: ids in, a line for each out."""
 
 from collections.abc import Sequence
 
 from mizzen.answers import FAILED, MISUSED, CommandError, tell_json, tell_problem
 
 
-def for_each(workloads: Sequence[str], act: str, *, is_json: bool) -> int:
-    """Do what `act` names in mizzen/steering.py for each; fails if it could not be done for one. Raises CommandError."""
+def for_each(workloads: Sequence[str], act: str, *given: object, is_json: bool) -> int:
+    """Do what `act` names in mizzen/steering.py for each, with what it is given; fails if it could not be done for one. Raises CommandError."""
     import msgspec
 
     from mizzen.steering import ACTS, each
@@ -15,7 +15,7 @@ def for_each(workloads: Sequence[str], act: str, *, is_json: bool) -> int:
     if not workloads:
         raise CommandError("name a workload, as in w-7; `mizzen queue` lists them", MISUSED)
     ids = [workload_of(text) for text in workloads]
-    done = on_plane(lambda bus, _: each(bus, ids, ACTS[act]))
+    done = on_plane(lambda bus, _: each(bus, ids, ACTS[act], given))
     if is_json:
         tell_json(msgspec.to_builtins(done))
     for one in done:

@@ -1,4 +1,4 @@
-"""Steering workloads: cancel, hold, release, requeue. What carries a revision or an epoch is asked for first, and once more
+"""Steering workloads: cancel, hold, release, requeue, set a priority. What carries a revision or an epoch is asked for first, and once more
 when somebody else was quicker.
 """
 
@@ -13,6 +13,7 @@ from core.messages.queue import (
     HoldWorkload,
     ReleaseWorkload,
     RequeueWorkload,
+    SetPriority,
     ShowWorkload,
     WorkloadShown,
 )
@@ -40,7 +41,8 @@ class Done(Struct, frozen=True):
     error: str = ""
 
 
-Act = Callable[[Bus, WorkloadId], Awaitable[Done]]
+Act = Callable[..., Awaitable[Done]]
+"""Of a bus, a workload, and whatever else this one takes."""
 
 
 async def before_try(number: int) -> None:
@@ -49,12 +51,17 @@ async def before_try(number: int) -> None:
         await pause(TRY_AGAIN)
 
 
-async def each(bus: Bus, workloads: Sequence[WorkloadId], act: Act) -> list[Done]:
+async def each(
+    bus: Bus,
+    workloads: Sequence[WorkloadId],
+    act: Act,
+    given: Sequence[object] = (),
+) -> list[Done]:
     """For each of them, one after the other; what fails for one does not keep the others from it."""
     done = []
     for workload in dict.fromkeys(workloads):
         try:
-            done.append(await act(bus, workload))
+            done.append(await act(bus, workload, *given))
         except CommandError as error:
             done.append(Done(workload, error=str(error)))
     return done
@@ -118,6 +125,18 @@ async def requeue(bus: Bus, workload: WorkloadId) -> Done:
     return Done(workload, f"attempt {shown.epoch} is being stopped, and the next is placed", shown.phase)
 
 
+async def set_priority(bus: Bus, workload: WorkloadId, priority: int | None) -> Done:
+    """It asks for this level from now on; None: for its tenant's."""
+    for number in range(TRIES_MAX):
+        await before_try(number)
+        shown = await ask(bus, ShowWorkload(workload), WorkloadShown)
+        asked = SetPriority(workload, shown.priority_revision, priority)
+        if await ask_on_revision(bus, asked, Acknowledged) is not None:
+            level = "that of its tenant" if priority is None else priority
+            return Done(workload, f"its priority is {level} from now on", shown.phase)
+    raise CommandError("others set its priority all the time; try again when they have come to an end")
+
+
 async def _phase(bus: Bus, workload: WorkloadId) -> str:
     return (await ask(bus, ShowWorkload(workload), WorkloadShown)).phase
 
@@ -126,6 +145,7 @@ ACTS: dict[str, Act] = {
     "cancel": cancel,
     "cancel_and_wait": cancel_and_wait,
     "hold": hold,
+    "priority": set_priority,
     "release": release,
     "requeue": requeue,
 }

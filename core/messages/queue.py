@@ -171,6 +171,7 @@ class ListedWorkload(Struct, frozen=True):
     name: str
     tenant: str
     priority: int
+    """The level that it asks for, or within its tenant's quota is placed at."""
     kind: str
     phase: Phase
     epoch: int
@@ -195,6 +196,8 @@ class ListedWorkload(Struct, frozen=True):
     """By region, if it is pending: every reason, that one among them."""
     promised_in: Nanoseconds | None = None
     """Until the start that it was promised, and 0 when that has passed; None: none was, or its region has not reserved it yet."""
+    is_over: bool = False
+    """Whether it is over its tenant's quota, so that it has the lowest level and not the one that it asks for."""
 
 
 class WorkloadsListed(Answer, frozen=True, tag="workloads-listed"):
@@ -306,7 +309,9 @@ class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
     level: int = 0
     """At which it stands in the order, or is placed; -1: over quota."""
     credit: int = 0
-    """By which it is ahead of others of its level and standing: nanoseconds of waiting, by the default settings."""
+    """By which it is ahead of others of its level and standing; may be negative."""
+    age_weight: int = 1
+    """Credit for each nanosecond of waiting."""
     pass_number: int = 0
     """Of the newest pass, in which everybody's use was brought up to date."""
     is_held_to: tuple[str, ...] = ()

@@ -94,6 +94,10 @@ class ListedTenant(Struct, frozen=True):
     """Of all use of late, what it used."""
     share_entitled_permille: int = 0
     """Of all that anybody is entitled to, what it is."""
+    placed: int = 0
+    """Its workloads that run, or that a region was told to place."""
+    pending: int = 0
+    """Its workloads that wait, held ones among them."""
 
 
 class TenantsListed(Answer, frozen=True, tag="tenants-listed"):

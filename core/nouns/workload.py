@@ -14,6 +14,8 @@ from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 
+UNNAMED = TenantName("default")
+"""Whose work is that names no tenant."""
 NEVER: Nanoseconds = Nanoseconds(0)
 """A span of zero stands for `not asked for`."""
 
@@ -158,7 +160,7 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     jobs: tuple[JobSpec, ...]
-    tenant: TenantName = TenantName("default")
+    tenant: TenantName = UNNAMED
     priority: int | None = None
     """0 is the lowest level, 6 the highest; None: its tenant's."""
     kind: Kind = Kind.TRAINING

@@ -25,7 +25,10 @@ def show(
     *,
     json: Json = False,
 ) -> None:
-    """Show what a tenant may hold of each GPU type, and what it holds, has borrowed and has lent."""
+    """Show what a tenant may hold of each GPU type, and what it holds, has borrowed and has lent.
+
+    USED is its part of all GPU time of late, SHARE its part of all that is guaranteed; LEFT what is left of its budget, in GPU-hours.
+    """
     import msgspec
 
     from mizzen.quotas import tenants_of
@@ -84,3 +87,60 @@ def set_(
         tell_json(msgspec.to_builtins(row))
     else:
         tell_lines(table_of([row], None) if not wish.gpus else quota_of([row], None))
+
+
+@quota.command(name="ranking")
+def ranking(
+    *,
+    half_life: Annotated[str, Parameter(help="Use counts half after this, as in 12h.")] = "",
+    age_cap: Annotated[str, Parameter(help="Waiting longer than this earns no more credit, as in 2d.")] = "",
+    share_weight: Annotated[
+        str, Parameter(help="How much waiting it is worth to have used none of one's share, as in 12h.")
+    ] = "",
+    share_by: Annotated[
+        str, Parameter(help="What use is held against: entitlement, or mean, of all tenants.")
+    ] = "",
+    walk: Annotated[
+        str, Parameter(help="What of a tenant's work takes its quota first: the highest level, or credit.")
+    ] = "",
+    borrowed_counts: Annotated[
+        str, Parameter(help="Whether what a tenant holds over its quota fills it: yes or no.")
+    ] = "",
+    order: Annotated[
+        str,
+        Parameter(
+            help="Whether the order is kept from event to event, or made at each pass: events or passes."
+        ),
+    ] = "",
+    pass_: Annotated[
+        str, Parameter(name="--pass", help="How often all use is counted anew, as in 10s.")
+    ] = "",
+    paper: Annotated[
+        bool, Parameter(negative=(), help="All rules as in MAST's paper; other options come on top.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show by which rules the queue ranks what waits; with options, set them. What is not said stays as it is."""
+    import msgspec
+
+    from mizzen.rankings import ranking_of, ranking_wish_of, set_ranking
+    from mizzen.views.ranking_table import ranking_table_of
+    from mizzen.views.reading import on_plane
+
+    wish = ranking_wish_of(
+        half_life=half_life.strip(),
+        age_cap=age_cap.strip(),
+        share_weight=share_weight.strip(),
+        pass_span=pass_.strip(),
+        share_by=share_by.strip(),
+        walk=walk.strip(),
+        borrowed_counts=borrowed_counts.strip(),
+        order=order.strip(),
+        is_paper=paper,
+    )
+    found = on_plane(lambda bus, _: ranking_of(bus) if wish is None else set_ranking(bus, wish))
+    if json:
+        tell_json(msgspec.to_builtins(found))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        tell_lines(ranking_table_of(found.settings, width))

@@ -140,7 +140,7 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
     lines = [
         ("name", spec.name),
         ("tenant", spec.tenant),
-        ("priority", str(spec.priority)),
+        ("priority", "its tenant's" if spec.priority is None else str(spec.priority)),
         ("kind", str(spec.kind)),
         ("regions", ", ".join(spec.regions) or "any"),
         ("retry", retry),

@@ -21,7 +21,7 @@ Tenant = Annotated[str, Parameter(name="TENANT", help="As `tenant` of its jobs."
 
 @tenants.default
 def list_all(*, json: Json = False) -> None:
-    """List tenants: level, GPUs guaranteed, held, borrowed and lent, the shortest run, and the budget."""
+    """List tenants: level, GPUs guaranteed, held, borrowed and lent, workloads, the shortest run, and the budget."""
     import msgspec
 
     from mizzen.quotas import tenants_of

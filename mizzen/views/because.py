@@ -40,6 +40,7 @@ from mizzen.plane import fetch_image
 from mizzen.views.fact_lines import tag_of
 from mizzen.views.reading import facts_about
 from mizzen.views.sentences import sentence_of
+from mizzen.views.standing_text import level_text
 from mizzen.views.story import Attempt, Story, Telling
 from mizzen.views.texts import cause_text, conflict_text, nodes_text
 
@@ -224,7 +225,7 @@ async def _promise(bus: Bus, region: RegionName, by: WorkloadId, before: int) ->
     promise = _last(facts, ClaimPromised)
     if promise is None or not isinstance(promise.event, ClaimPromised):
         return []
-    text = f"its capacity was promised to {by} (attempt {promise.event.epoch}, priority {promise.event.claim.priority})"
+    text = f"its capacity was promised to {by} (attempt {promise.event.epoch}, {level_text(promise.event.claim.priority)})"
     return [_link(promise, text)]
 
 

@@ -12,17 +12,22 @@ from core.messages.queue import RegionOutlook, RunTimeTold, WorkloadExplained
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.placement import SCORE_PARTS, Shortage
+from core.nouns.reasons import Reason
+from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import JobSpec, Phase, WorkloadSpec
 from mizzen.views import choosing
 from mizzen.views.because import Link, chain_of, lately_of
 from mizzen.views.choosing import Chosen, chosen
 from mizzen.views.knowing import Known, known
+from mizzen.views.standing_text import held_to_text, level_text, standing_text
 from mizzen.views.start_text import promised_text, unbounded_text
 from mizzen.views.starts import run_time_text, start_text
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
 
 INDENT = "  "
+OF_QUOTA = (Reason.OVER_QUOTA, Reason.BORROWED_ALL, Reason.BUDGET_SPENT)
+"""Nobody is asked, whatever is free."""
 
 
 class RankedOffer(Struct, frozen=True):
@@ -161,7 +166,11 @@ def _verdict(story: Story, live: WorkloadExplained | None, links: tuple[Link, ..
         return f"{story.workload} waits {where} for {victims} to stop"
     is_best = f"whose bid was the best of {len(newest.bids)}" if len(newest.bids) > 1 else "which alone bid"
     text = f"{story.workload} is {phase} {where}, {is_best}"
-    return f"{text}; {live.sentence}" if live is not None and live.reason else text
+    if live is not None and live.reason:
+        text += f"; {live.sentence}"
+    if live is not None and live.level == OVER_LEVEL:
+        text += f"; it is {standing_text(live, story.spec)}"
+    return text
 
 
 # For people.
@@ -208,8 +217,9 @@ def _links_lines(head: str, links: tuple[Link, ...]) -> list[str]:
 
 
 def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
-    """Its turn, and what stands in the way of each region."""
-    lines = []
+    """How it stands, its turn, and what stands in the way of each region."""
+    told = (standing_text(waiting, spec), held_to_text(waiting, spec.jobs))
+    lines = [f"{INDENT}it is {text}" for text in told if text]
     if waiting.rank == 0:
         lines.append(f"{INDENT}it is the first in the queue")
     elif waiting.rank > 0:
@@ -222,18 +232,20 @@ def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
     if waiting.promised is not None:
         lines.append(f"{INDENT}its start is promised: {promised_text(waiting.promised)}")
     rows = [
-        (one.region, _outlook_word(one), _outlook_text(one, waiting.workload, spec))
+        (one.region, _outlook_word(one, waiting), _outlook_text(one, waiting.workload, spec))
         for one in waiting.regions
     ]
     return [*lines, "", *(f"{INDENT}{line}" for line in columns_text(("REGION", "OUTLOOK", "WHY"), rows))]
 
 
-def _outlook_word(outlook: RegionOutlook) -> str:
+def _outlook_word(outlook: RegionOutlook, waiting: WorkloadExplained) -> str:
     if outlook.score:
         return "bid"
     if outlook.reason:
         return outlook.reason
-    return "asked" if outlook.is_asked else "would be asked"
+    if outlook.is_asked:
+        return "asked"
+    return "not asked" if waiting.reason in OF_QUOTA else "would be asked"
 
 
 def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSpec) -> str:
@@ -254,7 +266,7 @@ def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSp
         )
     if outlook.holders:
         holders = ", ".join(
-            f"{one.workload} ({gpus_text(one.gpu_milli)} GPUs, priority {one.priority})"
+            f"{one.workload} ({gpus_text(one.gpu_milli)} GPUs, {level_text(one.priority)})"
             for one in outlook.holders
         )
         parts.append(f"most is held by {holders}")

@@ -23,6 +23,8 @@ from mizzen.views.texts import columns_text, gpus_text, nodes_text, time_text
 
 COLUMNS = ("ID", "NAME", "TENANT", "PRIO", "STATE", "TIME", "GPUS", "NODES", "NODELIST(REASON)")
 FIGURES = ("PRIO", "TIME", "GPUS", "NODES")
+OVER = "over"
+"""For a level, of what is over its tenant's quota: it has the lowest, whatever it asks for."""
 LEISURE = 4
 """So many times as long as a list took to be answered, the queue is left alone before the next."""
 ALIVE = tuple(phase for phase in Phase if not phase.is_terminal)
@@ -88,7 +90,7 @@ def _cells(row: ListedWorkload) -> tuple[object, ...]:
         row.workload,
         row.name,
         row.tenant,
-        row.priority,
+        OVER if row.is_over else row.priority,
         row.phase,
         time_text(row.ran if is_up else row.waited),
         gpus_text(row.gpu_milli),

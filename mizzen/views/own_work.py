@@ -23,6 +23,7 @@ from core.nouns.workload import Phase, WorkloadSpec
 from mizzen.plane import ask
 from mizzen.views import show_text
 from mizzen.views.explaining import Explanation, waiting_lines
+from mizzen.views.standing_text import priority_text, standing_text
 from mizzen.views.texts import blame_text, nodes_text, time_text
 
 UNTOLD = "a tenant is told what the queue knows now; earlier attempts and how nodes were chosen stand in the plane's logs, for operators"
@@ -76,9 +77,12 @@ def shown_lines(own: OwnWork) -> list[str]:
     fields = [
         ("state", _state(own)),
         ("tenant", spec.tenant),
-        ("priority", f"{spec.priority}, {spec.kind}"),
+        ("priority", f"{priority_text(spec, own.live)}; {spec.kind}"),
         ("regions", ", ".join(spec.regions) or "any"),
     ]
+    quota = "" if own.phase.is_terminal else standing_text(own.live, spec)
+    if quota:
+        fields.append(("stands", quota))
     if shown.is_held and not own.phase.is_terminal:
         fields.append(("held", f"yes; `mizzen release {shown.workload}` lets it run"))
     if shown.spec_revision:

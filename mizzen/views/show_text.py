@@ -9,6 +9,7 @@ from core.messages.queue import WorkloadExplained
 from core.nouns.instant import Instant
 from core.nouns.operation import ControlSpec
 from core.nouns.workload import NEVER, JobSpec, Kind, WorkloadSpec
+from mizzen.views.standing_text import priority_text, standing_text
 from mizzen.views.start_text import promised_text
 from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import (
@@ -53,6 +54,8 @@ def builtins_of(
             found["placement"]["node_runs"] = [list(run) for run in attempt.placement.node_runs]
     told["reason"] = live.reason if live is not None else ""
     told["sentence"] = live.sentence if live is not None else ""
+    told["level"] = live.level if live is not None else None
+    told["standing"] = live.standing if live is not None else ""
     told["rank"] = live.rank if live is not None else -1
     told["start"] = msgspec.to_builtins(live.start) if live is not None else None
     return told
@@ -64,10 +67,13 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
     fields = [
         ("state", _state(story, live)),
         ("tenant", spec.tenant),
-        ("priority", f"{spec.priority}, {spec.kind}"),
+        ("priority", f"{priority_text(spec, live)}; {spec.kind}"),
         ("regions", ", ".join(spec.regions) or "any"),
         ("submitted", f"{instant_text(story.submitted_at)} by {story.submitter or 'nobody'}"),
     ]
+    quota = standing_text(live, spec) if live is not None and not story.phase.is_terminal else ""
+    if quota:
+        fields.append(("stands", quota))
     if story.is_held and not story.phase.is_terminal:
         fields.append(("held", f"yes; `mizzen release {story.workload}` lets it run"))
     if live is not None and live.promised is not None:

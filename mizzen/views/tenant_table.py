@@ -2,15 +2,24 @@
 
 from collections.abc import Iterable
 
+from core.images.usage import gpu_hours
 from core.messages.tenants import ListedTenant
-from core.nouns.tenant import UNLIMITED, Budget
+from core.nouns.tenant import UNLIMITED, Budget, TypeUse
 from mizzen.jobs.values import span_text
+from mizzen.views.moments import short_text
 from mizzen.views.texts import columns_text, gpus_text
 
-COLUMNS = ("TENANT", "LEVEL", "GPUS", "HELD", "BORROWED", "LENT", "MIN_RUN", "BUDGET")
-FIGURES = ("LEVEL", "GPUS", "HELD", "BORROWED", "LENT", "MIN_RUN", "BUDGET")
-QUOTA_COLUMNS = ("TENANT", "TYPE", "GPUS", "BORROWS", "LENDS", "HELD", "BORROWED", "LENT")
-QUOTA_FIGURES = ("GPUS", "BORROWS", "HELD", "BORROWED", "LENT")
+COLUMNS = (
+    "TENANT", "LEVEL", "GPUS", "HELD", "BORROWED", "LENT", "PLACED", "PENDING", "MIN_RUN", "BUDGET",
+)  # fmt: skip
+FIGURES = COLUMNS[1:]
+QUOTA_COLUMNS = (
+    "TENANT", "TYPE", "GPUS", "BORROWS", "LENDS", "HELD", "BORROWED", "LENT", "USED", "SHARE", "LEFT", "RENEWS",
+)  # fmt: skip
+QUOTA_FIGURES = ("GPUS", "BORROWS", *QUOTA_COLUMNS[5:])
+NONE = "-"
+SAME = ""
+"""Of a tenant as a whole, on every line of it but the first."""
 
 
 def table_of(rows: Iterable[ListedTenant], width: int | None) -> list[str]:
@@ -23,29 +32,65 @@ def _cells(row: ListedTenant) -> tuple[object, ...]:
     settings = row.settings
     return (
         row.tenant,
-        settings.level if row.revision else "-",
+        settings.level if row.revision else NONE,
         sum(use.entitlement.gpus for use in uses),
         gpus_text(sum(use.held for use in uses)),
         gpus_text(sum(use.borrowed for use in uses)),
         gpus_text(sum(use.lent for use in uses)),
-        span_text(settings.run_min) if settings.run_min else "-",
+        row.placed,
+        row.pending,
+        span_text(settings.run_min) if settings.run_min else NONE,
         budget_text(row.budget),
     )
 
 
 def quota_of(rows: Iterable[ListedTenant], width: int | None) -> list[str]:
-    """A line for each tenant and GPU type."""
-    cells = []
+    """A line for each tenant and GPU type; what is of all types together stands in a tenant's first."""
+    cells: list[tuple[object, ...]] = []
     for row in rows:
-        for gpu_type, use in row.uses.items():
-            entitled = use.entitlement
-            borrows = "all" if entitled.borrow_max == UNLIMITED else entitled.borrow_max
-            lends = "yes" if entitled.is_lent else "no"
-            figures = (gpus_text(use.held), gpus_text(use.borrowed), gpus_text(use.lent))
-            cells.append((row.tenant, gpu_type, entitled.gpus, borrows, lends, *figures))
+        types = [_type_cells(kind, use) for kind, use in row.uses.items()] or [(NONE,) * 7]
+        cells += [
+            (row.tenant, *mine, *(_whole_cells(row) if at == 0 else (SAME,) * 4))
+            for at, mine in enumerate(types)
+        ]
     return columns_text(QUOTA_COLUMNS, cells, width, QUOTA_FIGURES)
+
+
+def _type_cells(gpu_type: str, use: TypeUse) -> tuple[object, ...]:
+    entitled = use.entitlement
+    return (
+        gpu_type,
+        entitled.gpus,
+        "all" if entitled.borrow_max == UNLIMITED else entitled.borrow_max,
+        "yes" if entitled.is_lent else "no",
+        gpus_text(use.held),
+        gpus_text(use.borrowed),
+        gpus_text(use.lent),
+    )
+
+
+def _whole_cells(row: ListedTenant) -> tuple[object, ...]:
+    """Of all use of late what it used, and of all that is guaranteed what is to it; its budget."""
+    return (
+        _percent_text(row.share_permille),
+        _percent_text(row.share_entitled_permille),
+        hours_left_text(row),
+        short_text(row.period_left) if row.budget else NONE,
+    )
+
+
+def _percent_text(permille: int) -> str:
+    return f"{permille / 10:g}%"
+
+
+def hours_left_text(row: ListedTenant) -> str:
+    """GPU-hours of its budget that are not used in this period: `812.5h`; nothing if it is used up."""
+    if row.budget is None:
+        return NONE
+    left = max(0.0, row.budget.gpu_hours - gpu_hours(row.used_gpu_milli))
+    return f"{left:.1f}".removesuffix(".0") + "h"
 
 
 def budget_text(budget: Budget | None) -> str:
     """GPU-hours and the period, as they are set: `10000/7d`."""
-    return f"{budget.gpu_hours}/{span_text(budget.period)}" if budget else "-"
+    return f"{budget.gpu_hours}/{span_text(budget.period)}" if budget else NONE

@@ -210,9 +210,9 @@ def test_list_tells_what_is_held_and_borrowed(start: Start) -> None:
     art, default, ml = listed(machine).rows
     assert ListedTenant(TenantName("art"), TenantSettings(), 1, None, {}) == art
     use = TypeUse(Entitlement(), 1_000, 1_000, 0)
-    assert ListedTenant(TenantName("default"), TenantSettings(), 1, None, {"H100": use}) == default
+    assert ListedTenant(TenantName("default"), TenantSettings(), 1, None, {"H100": use}, pending=1) == default
     use = TypeUse(Entitlement(16), 20_000, 4_000, 0)
-    assert ListedTenant(ML, HIGH, 2, None, {"H100": use}, share_entitled_permille=1_000) == ml
+    assert ListedTenant(ML, HIGH, 2, None, {"H100": use}, share_entitled_permille=1_000, placed=1) == ml
 
 
 def test_list_comes_in_pages(start: Start) -> None:

@@ -402,9 +402,8 @@ def a_waiting(*regions: RegionOutlook, **changed: object) -> Explanation:
         is_cancel_requested=False,
         shape="shape",
         regions=regions,
-        **changed,  # type: ignore[arg-type]
     )
-    return Explanation(W1, "train", Phase.PENDING, "verdict", waiting)
+    return Explanation(W1, "train", Phase.PENDING, "verdict", replace(waiting, **changed))
 
 
 def _lines(explanation: Explanation) -> list[str]:
