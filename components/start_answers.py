@@ -6,6 +6,7 @@ from components.answering import answered
 from components.queue_answers import UserAnswers, Waiting
 from components.queue_state import QueueState, eligible
 from components.start_estimates import estimated_start, estimator_of, walked, would_stand
+from components.start_promises import promised_in
 from components.wait_estimates import Estimator, Types
 from core.component import Decision
 from core.estimating.bands import StartEstimate
@@ -20,7 +21,7 @@ from core.messages.starts import (
     TestSubmission,
 )
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.instant import Nanoseconds
+from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import STARTS_LISTED_MAX
 from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI
@@ -94,6 +95,7 @@ class StartAnswers:
                     rank=looked - 1,
                     waited=Nanoseconds(max(0, now - row.submitted_at)),
                     reason=reason or "",
+                    promised_in=_promised_in(state, workload, now),
                     start=_start(estimator, one, spec, where[shape], ahead),
                     duration=_duration(state, workload),
                 )
@@ -119,6 +121,12 @@ def _start(
     if one.standing is Standing.HELD:
         return None
     return estimator.of(spec, where, ahead, is_within=one.standing is Standing.WITHIN)
+
+
+def _promised_in(state: QueueState, workload: WorkloadId, now: Instant) -> Nanoseconds:
+    """-1: nothing was promised."""
+    promised = promised_in(state, workload, now)
+    return Nanoseconds(-1) if promised is None else promised
 
 
 def _duration(state: QueueState, workload: WorkloadId) -> Nanoseconds:

@@ -13,8 +13,9 @@ from core.messages.queue import RunTimeTold
 from core.messages.starts import ListedStart, ListStarts, PredictionError, StartsListed, SubmissionTested
 from core.nouns.instant import SECOND
 from core.nouns.quantities import MILLI
+from core.nouns.tenant import OVER_LEVEL
 from mizzen.plane import ask
-from mizzen.views.listing import sentence_of
+from mizzen.views.listing import OVER, sentence_of
 from mizzen.views.texts import columns_text, gpus_text, time_text
 
 COLUMNS = ("ID", "NAME", "TENANT", "PRIO", "GPUS", "START", "IN", "BAND", "RUNS", "REASON")
@@ -76,7 +77,7 @@ def _cells(row: ListedStart, now: datetime) -> tuple[object, ...]:
         row.workload,
         row.name,
         row.tenant,
-        row.priority,
+        OVER if row.priority == OVER_LEVEL else row.priority,
         gpus_text(row.gpu_milli),
         start,
         within,

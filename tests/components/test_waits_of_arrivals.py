@@ -12,6 +12,7 @@ from core.images import GlobalImage
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
+from core.ranking.lane import FAR
 from tests.builders import EU, START, a_fact, a_job, a_region, a_spec
 
 GPUS = 32
@@ -35,7 +36,7 @@ class Fleet:
         workload = getattr(event, "workload", None)
         if workload is not None:
             row = self.image.workloads.rows[workload]
-            self.index.note(workload, row, is_waiting=row.phase == Phase.PENDING)
+            self.index.note(workload, row, 3, is_waiting=row.phase == Phase.PENDING)
 
     def live(self, workloads: int, load: float) -> None:
         """So many arrive, in crowds of like ones, and ask for this share of the fleet."""
@@ -55,7 +56,7 @@ class Fleet:
         self.count += 1
         workload = WorkloadId(f"w-{self.count}")
         estimator = Estimator(self.image, {EU: self.region}, self.index, self.now)
-        start = estimator.of(spec, (EU,), self.index.waiting_from(0))
+        start = estimator.of(spec, (EU,), self.index.waiting_from(0, lambda tenant, level, types: FAR))
         self.say(WorkloadSubmitted(workload, self.count, spec, f"{median}", start=start))
         self.pending.append(workload)
         self._start()
