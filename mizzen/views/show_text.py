@@ -57,7 +57,7 @@ def builtins_of(
     told["level"] = live.level if live is not None else None
     told["standing"] = live.standing if live is not None else ""
     told["rank"] = live.rank if live is not None else -1
-    told["start"] = msgspec.to_builtins(live.start) if live is not None else None
+    told["promised"] = msgspec.to_builtins(live.promised) if live is not None else None
     return told
 
 

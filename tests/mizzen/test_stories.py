@@ -440,16 +440,17 @@ def test_start_that_was_promised() -> None:
     """In how long at the latest, where, and what became of the promise before; not where none was."""
     start = ShownStart(EU, seconds(754), seconds(5))
     told = "in 12:34 at the latest, on nodes that eu keeps for it; it may be sooner, there or elsewhere"
-    assert f"  its start: {told}" in _lines(a_waiting(start=start))
+    assert f"  its start is promised: {told}" in _lines(a_waiting(promised=start))
     late = ShownStart(EU, seconds(0), seconds(5), "displaced", "work of a higher level took the room")
     why = "; what was promised before was not kept: work of a higher level took the room"
-    assert f"  its start: {told.replace('in 12:34 at the latest', 'was to be by now')}{why}" in _lines(
-        a_waiting(start=late)
+    assert (
+        f"  its start is promised: {told.replace('in 12:34 at the latest', 'was to be by now')}{why}"
+        in _lines(a_waiting(promised=late))
     )
     story = story_of([a_fact(submitted(1), log=GLOBAL_LOG)])
-    waiting = a_waiting(start=start).waiting
+    waiting = a_waiting(promised=start).waiting
     assert f"  starts        {told}" in show_text.lines_of(story, waiting, Instant(START))
-    assert "eu" == show_text.builtins_of(story, waiting)["start"]["region"]
+    assert "eu" == show_text.builtins_of(story, waiting)["promised"]["region"]
     assert not [
         line for line in show_text.lines_of(story, a_waiting().waiting, Instant(START)) if "starts  " in line
     ]
