@@ -13,12 +13,13 @@ from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, Image, RegionImage, empty_image
 from core.invariants import Violation
 from core.messages.base import Envelope, Woken
-from core.nouns.ids import LogName, RegionName, WorkloadId
+from core.nouns.ids import LogName, RegionName, TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.workload import Phase
 from runtime.wiring import Plan
 from scenarios.accounts import Accounts
 from scenarios.consent import Consent
+from scenarios.quotas import Quotas
 
 NAME = "witness"
 
@@ -36,6 +37,7 @@ class Witness:
         self.facts: Counter[LogName] = Counter()
         self.accounts = Accounts()
         self.consent = Consent()
+        self.quotas = Quotas()
         self.known_before = 0
         """Workloads of a history from which the plane started."""
         self._now = Instant(0)
@@ -80,6 +82,7 @@ class Witness:
             self.facts[fact.log] += 1
             self.accounts.take(fact, seen_at)
             self.consent.take(fact, seen_at, self.images[fact.log], self.images)
+            self.quotas.take(fact, seen_at, self.images)
             self.images[fact.log].fold(fact)
             self.audit = self._auditor.evolve(self.audit, fact)
             self._now = max(self._now, Instant(seconds(seen_at)))
@@ -96,4 +99,11 @@ class Witness:
     def figures(self, at: float) -> dict[str, float]:
         """What it can say of a run that ends then (scenarios/expectations.py)."""
         consent = self.consent.figures(at, self.images)
-        return {**self.accounts.figures(at), **consent, "facts": float(sum(self.facts.values()))}
+        quotas = self.quotas.figures(at, self.images)
+        return {**self.accounts.figures(at), **consent, **quotas, "facts": float(sum(self.facts.values()))}
+
+    def figures_of(self, tenant: TenantName, level: int | None, at: float) -> dict[str, float]:
+        """The same of one tenant's work alone, or of what of it was submitted at one priority."""
+        only = self.accounts.works_of(tenant, level)
+        borrowed = {"borrowed_gpu_seconds": self.quotas.borrowed(at, only)}
+        return {**self.accounts.figures_of(only, at), **borrowed}
