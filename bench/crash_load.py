@@ -8,7 +8,7 @@ from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
 from runtime.fleet_file import RegionSpec
 from scenarios.fleet import FleetSpec
 from scenarios.parts import PositiveFloat
-from scenarios.workload import Workload, draw_region, draw_retry, draw_tenant, gpus_of
+from scenarios.workload import Workload, draw_region, draw_retry, gpus_of
 
 SIZES = (1, 2, 4, 8, 16, 32)
 """GPUs of one workload: parts of a node, a node, and gangs of two and four nodes."""
@@ -36,7 +36,7 @@ class Sustained(Workload, frozen=True):
         return WorkloadSpec(
             name=f"{self.name}-{number}",
             jobs=(self._job(region, gpus, dice),),
-            tenant=draw_tenant(dice),
+            tenant=self.draw_tenant(dice),
             priority=self.draw_priority(dice),
             retry=draw_retry(dice),
         )

@@ -6,7 +6,7 @@ nobody knows how much there is, by the time for which it ran. Work counts once i
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ from core.events.prices import PricesSet
 from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitted
 from core.events.region import AttemptEnded, AwardDeclined, CheckpointCommitted, ClaimGranted, GangStarted
 from core.fact import Fact
-from core.nouns.ids import RegionName, WorkloadId, region_of
+from core.nouns.ids import RegionName, TenantName, WorkloadId, region_of
 from core.nouns.instant import SECOND
 from core.nouns.limits import CLAIM_TRIES_MAX
 from core.nouns.placement import Claim, moved
@@ -89,7 +89,9 @@ class Accounts:
         """Of workloads that have completed."""
         self._safe_seconds: dict[WorkloadId, float] = {}
         """Of workloads that have not ended."""
-        self._preemptions = 0
+        self._preempted: Counter[WorkloadId] = Counter()
+        self._whose: dict[WorkloadId, tuple[TenantName, int | None]] = {}
+        """Its tenant, and the priority for which it was submitted."""
         self._claims = self._conflicts = 0
         self._prices = 0
         self._tries_max = self._given_up = 0
@@ -97,8 +99,9 @@ class Accounts:
     def take(self, fact: Fact, at: float) -> None:
         """A fact that became durable then."""
         match fact.event:
-            case WorkloadSubmitted(workload=workload):
+            case WorkloadSubmitted(workload=workload, spec=spec):
                 self.submitted_at[workload] = at
+                self._whose[workload] = (spec.tenant, spec.priority)
             case ClaimGranted(workload=workload, epoch=epoch, claim=claim):
                 self._count_claim(claim.claim)
                 granted = AttemptAccount(region_of(fact.log), epoch, claim, at, held_since=at)
@@ -137,7 +140,7 @@ class Accounts:
         """What it can say of a run that ends then (scenarios/expectations.py)."""
         phases = Counter(self.ended.values())
         ended = len(self.ended)
-        waits = self._waits(at)
+        waits = self._waits(at, self.submitted_at)
         useful = self._useful_seconds + sum(self._safe_seconds.values())
         granted = sum(len(accounts) for accounts in self.attempts.values())
         return {
@@ -153,14 +156,45 @@ class Accounts:
             "gpu_seconds_held": self._held_seconds,
             "gpu_seconds_lost": sum(self.lost_seconds.values()),
             "attempts_per_workload": granted / max(1, len(self.attempts)),
-            "preemptions": float(self._preemptions),
+            "preemptions": float(self._preempted.total()),
             "conflicts_share": self._conflicts / self._claims if self._claims else 0.0,
             "prices": float(self._prices),
             "claim_tries_max": float(self._tries_max),
             "claims_given_up": float(self._given_up),
         }
 
-    def _waits(self, at: float) -> list[float]:
+    def works_of(self, tenant: TenantName, level: int | None) -> set[WorkloadId]:
+        """A tenant's workloads, or those of them that it submitted at one priority."""
+        return {
+            workload
+            for workload, (whose, priority) in self._whose.items()
+            if whose == tenant and level in (None, priority)
+        }
+
+    def figures_of(self, only: set[WorkloadId], at: float) -> dict[str, float]:
+        """What it can say of some workloads alone."""
+        ended = [phase for workload, phase in self.ended.items() if workload in only]
+        completed = ended.count(Phase.COMPLETED)
+        waits = self._waits(at, only)
+        attempts = [self.attempts[workload] for workload in sorted(only) if workload in self.attempts]
+        held = sum(
+            one.gpus * ((at if one.ended_at is None else one.ended_at) - one.granted_at)
+            for accounts in attempts
+            for one in accounts
+        )
+        return {
+            "submitted": float(len(only)),
+            "completed": float(completed),
+            "completed_share": completed / len(ended) if ended else 0.0,
+            "p50_start_seconds": percentile(waits, 0.5),
+            "p90_start_seconds": percentile(waits, 0.9),
+            "p99_start_seconds": percentile(waits, 0.99),
+            "gpu_seconds_held": held,
+            "preemptions": float(sum(self._preempted[workload] for workload in only)),
+            "attempts_per_workload": sum(len(accounts) for accounts in attempts) / max(1, len(attempts)),
+        }
+
+    def _waits(self, at: float, only: Collection[WorkloadId]) -> list[float]:
         """How long each workload waited for its start, in order; who still waits, or ended without one, waits until the end.
 
         Who was cancelled first did not want it any more; were all of them, nothing can be said of how long one waits.
@@ -168,9 +202,10 @@ class Accounts:
         waits = sorted(
             self._start_seconds.get(workload, at - submitted_at)
             for workload, submitted_at in self.submitted_at.items()
-            if workload in self._start_seconds or self.ended.get(workload) != Phase.CANCELLED
+            if workload in only
+            and (workload in self._start_seconds or self.ended.get(workload) != Phase.CANCELLED)
         )
-        return waits or [math.inf] * bool(self.submitted_at)
+        return waits or [math.inf] * bool(only)
 
     def _live(self, fact: Fact, workload: WorkloadId, epoch: int) -> Iterator[AttemptAccount]:
         """The account of an attempt that has not ended, if there is one."""
@@ -191,7 +226,7 @@ class Accounts:
             self._start_seconds.setdefault(workload, at - self.submitted_at[workload])
 
     def _end(self, account: AttemptAccount, ended: AttemptEnded, at: float) -> None:
-        self._preemptions += ended.cause == EndCause.PREEMPTED
+        self._preempted[account.claim.workload] += ended.cause == EndCause.PREEMPTED
         account.ended_at, account.cause, account.exit_code = at, ended.cause, ended.exit_code
         if ended.cause in (EndCause.COMPLETED, EndCause.TASK_FAILED):
             self._start(

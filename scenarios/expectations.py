@@ -49,6 +49,12 @@ FIGURES = {
     "promises_kept": "of them, those whose workload was granted its capacity by then, there or elsewhere",
     "promises_replaced": "of them, those that ended before because a node was lost or closed, or for work of a higher level",
     "promises_broken": "of them, those that were neither kept nor replaced nor taken back by their user: never one",
+    "reclaim_seconds_max": "the longest that work within quota waited while work over quota that could have been told to stop "
+    "held whole nodes for it",
+    "pushed_out_early": "attempts that were told to leave for others before they had run for their tenant's least time: never one",
+    "pushed_out_over": "attempts over quota that were told to leave for others",
+    "pushed_out_within": "the same, of attempts within quota",
+    "borrowed_gpu_seconds": "that were held over quota",
     "prices": "times that the prices of a region were set",
     "kills": "processes killed",
     "strikes": "times that a fault struck",
@@ -58,9 +64,26 @@ FIGURES = {
     "facts": "facts in all logs",
 }
 """Each figure of a run, and what it is."""
+OF_TENANTS = (
+    "submitted",
+    "completed",
+    "completed_share",
+    "p50_start_seconds",
+    "p90_start_seconds",
+    "p99_start_seconds",
+    "gpu_seconds_held",
+    "borrowed_gpu_seconds",
+    "preemptions",
+    "attempts_per_workload",
+)
+"""Those of which there are a tenant's own too: `FIGURE of TENANT`, and `FIGURE of TENANT at LEVEL` for what it submitted at one
+priority.
+"""
 WHOLE_BELOW = 1e15
 """Numbers that are written without an exponent."""
-_FORM = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|==|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*")
+_FORM = re.compile(
+    r"\s*([a-z0-9_]+)(?:\s+of\s+([A-Za-z0-9_-]+)(?:\s+at\s+([0-6]))?)?\s*(<=|>=|==|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*"
+)
 
 
 class Expectation(Struct, frozen=True):
@@ -69,9 +92,19 @@ class Expectation(Struct, frozen=True):
     figure: str
     comparison: str
     number: float
+    tenant: str = ""
+    """Of whose work alone; empty: of everybody's."""
+    level: int | None = None
+    """Of what of that was submitted at this priority alone."""
+
+    @property
+    def key(self) -> str:
+        """What the figure is called among those of a run."""
+        whose = f" of {self.tenant}" if self.tenant else ""
+        return self.figure + whose + (f" at {self.level}" if self.level is not None else "")
 
     def __str__(self) -> str:
-        return f"{self.figure} {self.comparison} {_digits(self.number)}"
+        return f"{self.key} {self.comparison} {_digits(self.number)}"
 
 
 class Met(Struct, frozen=True):
@@ -87,17 +120,21 @@ def read_expectation(text: object, path: tuple[str | int, ...]) -> Expectation:
     form = _FORM.fullmatch(text) if isinstance(text, str) else None
     if form is None:
         raise FieldError(path, f"{text!r} is not of the form `FIGURE <= NUMBER` (or >=, <, >, ==)")
-    figure, comparison, number = form.groups()
+    figure, tenant, level, comparison, number = form.groups()
     if figure not in FIGURES:
         raise FieldError(path, unknown(figure, FIGURES, what="figures"))
+    if tenant and figure not in OF_TENANTS:
+        raise FieldError(
+            path, f"`{figure}` is of all together; of one tenant there are {', '.join(OF_TENANTS)}"
+        )
     if not math.isfinite(float(number)):
         raise FieldError(path, f"{number} is too large")
-    return Expectation(figure, comparison, float(number))
+    return Expectation(figure, comparison, float(number), tenant or "", int(level) if level else None)
 
 
 def compared(expectation: Expectation, figures: Mapping[str, float]) -> Met:
     """What a run's figures make of it."""
-    value = figures[expectation.figure]
+    value = figures[expectation.key]
     is_met = COMPARISONS[expectation.comparison](value, expectation.number)
     return Met(str(expectation), value, is_met)
 

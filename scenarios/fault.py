@@ -7,7 +7,7 @@ that is how misfortune ends.
 import random
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from core.nouns.ids import LogName, RegionName
 from runtime.wiring import Unit, bus_name_of, log_kept_by
 from scenarios.fleet import FleetSpec, units_meant
 from scenarios.parts import Endpoints, FieldError, Part, Range, Times, unknown
+from scenarios.tenants import Tenants
 from scenarios.worlds.misfortune import Disturbance, Link, World
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Stage(Struct):
     """Seconds of the load."""
     fleet: FleetSpec
     controllers: "Controllers"
+    tenants: Tenants = {}
+    """That the scenario has."""
     problems: list[str] = []
     """What the fault itself saw that should not be."""
     has_struck: bool = True
@@ -73,6 +76,8 @@ class Stage(Struct):
 class Fault(Part, frozen=True):
     """One sort of misfortune."""
 
+    is_misfortune: ClassVar[bool] = True
+    """Whether anything goes wrong with it: what users and operators may do at any time is none."""
     after_seconds: Range | None = None
     """After the first arrival could come; at any time of the load, if this is not said."""
     times: Times = 1
@@ -92,6 +97,11 @@ class Fault(Part, frozen=True):
     def controller(self) -> str:
         """The controller that it strikes, if it is to strike just one."""
         return ""
+
+    @property
+    def of_tenants(self) -> tuple[str, ...]:
+        """Tenants whom it names."""
+        return ()
 
     def when(self, span: float) -> Range:
         """Seconds after the first arrival could come."""

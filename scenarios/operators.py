@@ -1,9 +1,10 @@
-"""What operators do to a region's nodes and to other people's work: as commands do it, through the bus, and insisting.
+"""What operators do to a region's nodes, to tenants and to other people's work: as commands do it, through the bus, and insisting.
 
 A word that another can undo names what the operator saw; whoever was too slow looks again.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from core.images import RegionImage, decode_image
 from core.messages.base import Message, Refused
@@ -17,15 +18,29 @@ from core.messages.nodes import (
     ReleaseNodes,
     UndrainNodes,
 )
+from core.messages.tenants import (
+    ListTenants,
+    RankingAnswered,
+    SetBudget,
+    SetEntitlement,
+    SetRanking,
+    SetTenant,
+    ShowRanking,
+    TenantAnswered,
+    TenantsListed,
+)
 from core.nouns.defragmentation import Freeing, Plan
-from core.nouns.ids import AttemptKey, RegionName, region_log
+from core.nouns.ids import AttemptKey, RegionName, TenantName, region_log
 from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind
 from core.nouns.placement import numbers_in
+from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
+from core.nouns.tenant import Entitlement
 from core.placing.defragmenting import SECTIONS, planned
 from core.rules.placement.eviction_cost import told_until
+from scenarios.tenants import Tenants, TenantSpec
 from scenarios.users import Users
 
 OPERATOR = "olga"
@@ -154,6 +169,72 @@ class Operators:
                 return False
             await self._users.world.sleep(LOOK_AGAIN_SECONDS)
         return False
+
+    # Tenants.
+
+    async def set_tenants(self, tenants: Tenants) -> list[str]:
+        """Make all of them, with what they are entitled to and their budgets. Returns what was refused for good."""
+        found = []
+        for name, spec in tenants.items():
+            found += await self._set_tenant(TenantName(name), spec)
+        return found
+
+    async def _set_tenant(self, tenant: TenantName, spec: TenantSpec) -> list[str]:
+        made: list[Callable[[int], Message]] = [
+            lambda revision: SetTenant(tenant, spec.settings, revision, OPERATOR)
+        ]
+        for kind, one in spec.entitled.items():
+            wanted = one.entitlement
+            made.append(partial(SetEntitlement, tenant, kind, wanted, by=OPERATOR))
+        if spec.budget is not None:
+            made.append(partial(SetBudget, tenant, spec.hours, by=OPERATOR))
+        refused = [await self._set_of_tenant(tenant, make) for make in made]
+        return [text for text in refused if text]
+
+    async def entitle(self, tenant: TenantName, gpu_type: str, entitlement: Entitlement) -> str:
+        """It may hold so much from now on, also if it holds more. Returns why that was refused; empty: it was not."""
+        return await self._set_of_tenant(
+            tenant,
+            partial(SetEntitlement, tenant, gpu_type, entitlement, by=OPERATOR, is_forced=True),
+        )
+
+    async def _set_of_tenant(self, tenant: TenantName, make: Callable[[int], Message]) -> str:
+        answer: Message | None = None
+        for _ in range(TRIES_MAX):
+            answer = await self._users.insist(make(await self._revision_of(tenant)))
+            if isinstance(answer, TenantAnswered):
+                return ""
+            assert isinstance(answer, Refused), answer
+            # Nodes whose type nobody has seen yet may join still.
+            if answer.reason not in (Reason.SUPERSEDED, Reason.NO_SUCH_HARDWARE):
+                break
+            await self._users.world.sleep(LOOK_AGAIN_SECONDS)
+        return f"{tenant} was not set: {answer}"
+
+    async def _revision_of(self, tenant: TenantName) -> int:
+        after = TenantName("")
+        while True:
+            listed = await self._users.insist(ListTenants(after))
+            assert isinstance(listed, TenantsListed), listed
+            for row in listed.rows:
+                if row.tenant == tenant:
+                    return row.revision
+            after = listed.next
+            if not after:
+                return 0
+
+    async def rank_by(self, settings: RankingSettings) -> str:
+        """Rank by these rules from now on. Returns why that was refused; empty: it was not."""
+        for _ in range(TRIES_MAX):
+            shown = await self._users.insist(ShowRanking())
+            assert isinstance(shown, RankingAnswered), shown
+            answer = await self._users.insist(SetRanking(settings, shown.revision, OPERATOR))
+            if isinstance(answer, RankingAnswered):
+                return ""
+            assert isinstance(answer, Refused), answer
+            if answer.reason != Reason.SUPERSEDED:
+                return f"the rules were not set: {answer}"
+        return "the rules were not set: somebody else was always quicker"
 
     async def _ask(self, region: RegionName, made: Callable[[RegionImage], Message]) -> str:
         for _ in range(TRIES_MAX):

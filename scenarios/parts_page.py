@@ -17,11 +17,12 @@ from msgspec import Struct
 from runtime.fleet_file import RegionSpec
 from scenarios.check import Check
 from scenarios.controller import Controller
-from scenarios.expectations import FIGURES
+from scenarios.expectations import FIGURES, OF_TENANTS
 from scenarios.fault import Fault, KeeperFault, LinkFault, RegionFault, UnitFault, WorkerFault
 from scenarios.fleet import FleetSpec, fleets
 from scenarios.parts import Part, parts_in
 from scenarios.scenario import CalmSpec, JobSpec
+from scenarios.tenants import BudgetSpec, EntitlementSpec, RankingSpec, TenantSpec
 from scenarios.trace import Trace
 from scenarios.workload import Workload
 
@@ -38,6 +39,9 @@ A field that is drawn takes a number, or two between which one is drawn, as in `
 """
 
 
+OF_ONE_TENANT = "Of one tenant alone: `FIGURE of TENANT <= NUMBER`, and of what it submitted at one priority `FIGURE of TENANT at LEVEL <= NUMBER`."
+
+
 def page() -> str:
     """All of it."""
     return "\n".join([
@@ -47,6 +51,10 @@ def page() -> str:
         *_group("Workloads", "workloads", Workload),
         *_group("Faults", "faults", Fault),
         *_group("Controllers", "controllers", Controller),
+        *_section("Tenants", "By their names, under `tenants`.", TenantSpec),
+        *_section("An entitlement", "Under `entitled`, by GPU type.", EntitlementSpec),
+        *_section("A budget", "", BudgetSpec),
+        *_section("Ranking", "", RankingSpec),
         "## Checks\n",
         "None takes a field. All are asked, if a file names none.\n",
         *_rows(("check", "what must be so"), _described(parts_in("checks", Check))),
@@ -54,6 +62,7 @@ def page() -> str:
         *_section("Jobs", "", JobSpec),
         "## Figures\n",
         "What `expectations` compare with a number, as in `completed_share >= 0.9`: with `<=`, `>=`, `<`, `>` or `==`.\n",
+        f"{OF_ONE_TENANT} There are such of {_names(OF_TENANTS)}.\n",
         *_rows(("figure", "is"), ((f"`{name}`", text) for name, text in FIGURES.items())),
     ]).rstrip("\n") + "\n"  # fmt: skip
 
@@ -103,7 +112,7 @@ def _default(field: Any) -> str:  # Any: msgspec keeps what it calls this to its
     if field.required:
         return "must be said"
     value = field.default
-    if value is None or value in ("", ()):
+    if value in (None, msgspec.NODEFAULT, "", ()):
         return ""
     value = list(value) if isinstance(value, tuple) else value
     return f"`{msgspec.json.encode(value).decode().replace(',', ', ')}`"

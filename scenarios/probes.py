@@ -84,7 +84,7 @@ class Probe:
         spec = WorkloadSpec(
             name=f"probe-{self.name.replace(' ', '-')}",
             jobs=(job,),
-            tenant=TenantName("probe"),
+            tenant=TenantName(next(iter(self.run.spec.tenants), "probe")),
             regions=(self.region,),
             retry=RetryLimits(task_failed=retries),
         )

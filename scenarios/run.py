@@ -20,7 +20,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from core.nouns.ids import ShareKey
+from core.nouns.ids import ShareKey, TenantName
 from scenarios.controller import Controllers
 from scenarios.expectations import compared
 from scenarios.fault import Fault, Stage
@@ -39,6 +39,8 @@ LOOK = {"simulated": 10.0, "processes": 0.5}
 """Seconds between looks whether everything has ended."""
 QUARANTINE_LOOK = {"simulated": 60.0, "processes": 5.0}
 """Seconds between operators' looks at nodes in quarantine, once misfortune is over."""
+PATIENCE = 60.0
+"""Seconds after misfortune has ended, in which what it delayed comes, and what it made overdue is asked back."""
 SETTLE = {"simulated": 60.0, "processes": 2.0}
 """Seconds that everything must stay as it is, once it has ended: what was late arrives meanwhile."""
 
@@ -62,6 +64,8 @@ class Run:
         """What workers were told to stop, or reported, where that can be overheard."""
         self._faults: list[asyncio.Task[None]] = []
         self._begun = self._clock = 0.0
+        self.quiet_from: float | None = None
+        """Since when nothing is wrong that anybody could be delayed by, on the witness's clock; None: it may be still."""
 
     async def play(self) -> Outcome:
         """From the start of the plane to the last check."""
@@ -83,6 +87,15 @@ class Run:
         for part in self.controllers.parts:
             await self.controllers.start(part, self.world.user(f"client.controller.{part.called}"))
         await self.world.sleep(WARM_UP[self.world.world])
+        await self._set_up()
+
+    async def _set_up(self) -> None:
+        """What operators set before anybody has submitted anything."""
+        operators = Operators(self.users)
+        if self.spec.ranking is not None:
+            refused = await operators.rank_by(self.spec.ranking.settings)
+            self.outcome.problems += [refused] * bool(refused)
+        self.outcome.problems += await operators.set_tenants(self.spec.tenants)
 
     async def conclude(self) -> None:
         """Ask every check, and count."""
@@ -119,10 +132,14 @@ class Run:
             self.outcome.wanted[fault.name] = self.outcome.wanted.get(fault.name, 0) + fault.times
             for turn in range(fault.times):
                 dice = random.Random(f"fault/{self.seed}/{key}/{turn}")
-                stage = Stage(self.world, self.users, dice, spec.span, spec.fleet, self.controllers)
+                stage = Stage(
+                    self.world, self.users, dice, spec.span, spec.fleet, self.controllers, spec.tenants
+                )
                 name = f"fault/{fault.name}/{number}.{turn}"
                 self._faults.append(loop.create_task(self._happen(fault, stage), name=name))
         self.users.play(arrivals, "load")
+        if not any(fault.is_misfortune for fault in spec.faults):
+            self.quiet_from = self.world.facts_now()
         until = self.world.now() + spec.span
         while self.world.now() < until and not self._has_failed():
             await self.world.sleep(min(LOOK[self.world.world], until - self.world.now()))
@@ -165,6 +182,8 @@ class Run:
     async def calm_down(self) -> None:
         """Until everything has ended and stays so, or the scenario's time is over."""
         calm = self.world.now()
+        if self.quiet_from is None:
+            self.quiet_from = self.world.facts_now() + PATIENCE
         async with self._nodes_looked_after():
             await self._until_calm(calm + 60 * self.spec.calm.minutes)
         self.outcome.figures["calm_seconds"] = max(0.0, self.world.now() - calm)
@@ -201,7 +220,12 @@ class Run:
         for phase in sorted(witness.ended.values()):
             outcome.ended[phase] = outcome.ended.get(phase, 0) + 1
         outcome.gpu_seconds_lost = dict(sorted(witness.lost_seconds.items()))
-        outcome.figures |= witness.figures(self.world.facts_now())
+        now = self.world.facts_now()
+        outcome.figures |= witness.figures(now)
+        for one in self.spec.expectations:
+            if one.tenant:
+                found = witness.figures_of(TenantName(one.tenant), one.level, now)
+                outcome.figures[one.key] = found[one.figure]
 
     def _count(self) -> None:
         outcome = self.outcome

@@ -40,6 +40,7 @@ from scenarios.parts import (
     unknown,
     written,
 )
+from scenarios.tenants import RankingSpec, TenantSpec, problems_of_tenants, read_tenants
 from scenarios.values import values_of
 from scenarios.workload import Arrival, Workload
 
@@ -96,6 +97,10 @@ class ScenarioSpec(Struct, frozen=True):
     faults: tuple[Fault, ...] = ()
     controllers: tuple[Controller, ...] = ()
     """Who answers for work that names them."""
+    tenants: dict[str, TenantSpec] = {}
+    """What operators set of them at the start, by their names."""
+    ranking: RankingSpec | None = None
+    """By which rules the queue ranks, if not by its own."""
     checks: tuple[Check, ...] = ()
     calm: CalmSpec = CalmSpec(CALM_MINUTES)
     expectations: tuple[Expectation, ...] = ()
@@ -205,6 +210,10 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
     named = {(*path, "controller"): name for path, name in named.items()}
     named |= {(*path, "called"): fault.controller for path, fault in faults.items()}
     _check_controllers(named, controllers, errors)
+    tenants = read_tenants(given, errors)
+    expectations = _each(given, "expectations", errors, read_expectation)
+    errors += problems_of_tenants(tenants, fleet, _tenants_named(loads, faults, expectations))
+    ranking = given.get("ranking")
     calm = tried(errors, lambda: read_struct(CalmSpec, given["calm"], ("calm",))) if "calm" in given else None
     history = _text(given, "history", errors) if "history" in given else ""
     if history:
@@ -213,7 +222,11 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
         "name": _name(given, errors),
         "survives": _text(given, "survives", errors),
         "jobs": jobs,
-        "expectations": _each(given, "expectations", errors, read_expectation),
+        "expectations": expectations,
+        "tenants": tenants,
+        "ranking": None
+        if ranking is None
+        else tried(errors, lambda: read_struct(RankingSpec, ranking, ("ranking",))),
     }
     if errors or fleet is None:
         raise FieldErrors(errors)
@@ -240,6 +253,8 @@ def scenario_written(spec: ScenarioSpec) -> str:
         "jobs": msgspec.to_builtins(spec.jobs),
         "faults": [written(part) for part in spec.faults],
         "controllers": [written(part) for part in spec.controllers],
+        "tenants": msgspec.to_builtins(spec.tenants),
+        "ranking": msgspec.to_builtins(spec.ranking),
         "checks": [] if spec.checks == every else [written(part) for part in spec.checks],
         "calm": msgspec.to_builtins(spec.calm),
         "expectations": [str(expectation) for expectation in spec.expectations],
@@ -298,6 +313,22 @@ def _check_controllers(
         if name and name not in names:
             text = unknown(name, names, what="controllers")
             errors.append(FieldError(path, text))
+
+
+def _tenants_named(
+    loads: dict[Steps, Workload], faults: dict[Steps, Fault], expectations: Sequence[Expectation]
+) -> list[tuple[Steps, str]]:
+    """Where a file names tenants. A load names one, or those that have none of it alone would be refused."""
+    named = [
+        ((*path, "tenant"), name)
+        for path, load in loads.items()
+        if not load.controller
+        for name in load.of_tenants or ("",)
+    ]
+    named += [((*path, "tenant"), name) for path, fault in faults.items() for name in fault.of_tenants]
+    return named + [
+        (("expectations", number), one.tenant) for number, one in enumerate(expectations) if one.tenant
+    ]
 
 
 def _too_late(fault: Fault, span: float, path: Steps) -> FieldError | None:

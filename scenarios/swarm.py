@@ -12,17 +12,21 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN, UNLIMITED
 from runtime.fleet_file import RegionSpec
 from runtime.wiring import Unit, bus_name_of, units_of
 from scenarios.fault import Fault, LinkFault, UnitFault
 from scenarios.faults.crash import Crash
 from scenarios.faults.partition import Partition
+from scenarios.faults.quota_set import QuotaSet
 from scenarios.faults.submission_storm import SubmissionStorm
 from scenarios.fleet import FleetSpec, plan_of, regions_of
 from scenarios.parts import parts_in
 from scenarios.scenario import CalmSpec, ScenarioSpec, all_checks
-from scenarios.workload import Workload
+from scenarios.tenants import EntitlementSpec, TenantSpec
+from scenarios.workload import Workload, gpus_of
 from scenarios.workloads.bursts import Bursts
 from scenarios.workloads.steady import Steady
 
@@ -44,6 +48,11 @@ ONE_WAY_SHARE = 1 / 3
 """Of the misfortunes of links, those that strike one direction alone."""
 LINK_SHARE = 0.5
 """Of them, those of one process or of one role; the others strike everybody, or whom they draw themselves."""
+TENANTS_EVERY, TENANTS_AT = 5, 3
+"""Seeds of which one has tenants, and which."""
+TENANTS_MAX = 4
+TIGHT_SHARE = 0.7
+"""Of the scenarios with tenants, those whose quotas are smaller than what is asked for."""
 SHARES = (0.02, 0.3)
 """Of messages that are struck, where a fault has a share."""
 
@@ -62,13 +71,14 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     dice = random.Random(f"swarm/{seed}")
     fleet = _draw_fleet(dice)
     units = units_of(plan_of(fleet, "swarm"))
-    kinds = parts_in("faults", Fault)
+    # What needs tenants is drawn where there are some, by dice of its own: so the other seeds are as they were without.
+    kinds = {name: kind for name, kind in parts_in("faults", Fault).items() if kind is not QuotaSet}
     names = dice.sample(sorted(kinds), dice.randint(1, FAULTS_MAX))
     late = dice.choice(LATE)
     if dice.random() < LATE_SHARE and late not in names:
         names.append(late)
     faults = tuple(_draw_fault(kinds[name], units, dice) for name in names)
-    return ScenarioSpec(
+    spec = ScenarioSpec(
         name=f"swarm-{seed}",
         survives=f"Ten minutes of {', '.join(sorted(names))}. Nothing is lost, nothing runs twice, everything ends.",
         fleet=fleet,
@@ -77,6 +87,9 @@ def draw_scenario(seed: int) -> ScenarioSpec:
         checks=all_checks(),
         calm=CalmSpec(CALM_MINUTES),
     )
+    if seed % TENANTS_EVERY == TENANTS_AT:
+        return _with_tenants(spec, random.Random(f"swarm/{seed}/tenants"))
+    return spec
 
 
 def mix_of(seeds: Iterable[int]) -> Mix:
@@ -131,6 +144,38 @@ def _draw_workload(fleet: FleetSpec, dice: random.Random) -> Workload:
         "compression": COMPRESSION,
     }
     return dice.choice((Steady, Steady, Bursts))(**given)
+
+
+def _with_tenants(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
+    """The same as work of a few tenants, whose quotas are tight and set otherwise meanwhile, or wide and kept from others.
+
+    Whatever is submitted could start: interactive work is never over quota, and needs one that holds it.
+    """
+    regions = regions_of(spec.fleet).values()
+    there: dict[str, int] = {}
+    largest: dict[str, int] = {}
+    for region in regions:
+        there[region.gpu_type] = there.get(region.gpu_type, 0) + gpus_of(region)
+        largest[region.gpu_type] = max(largest.get(region.gpu_type, 0), gpus_of(region))
+    is_tight = dice.random() < TIGHT_SHARE
+    tenants = {
+        f"tenant-{number}": TenantSpec(
+            level=dice.randint(LEVEL_MIN, LEVEL_MAX),
+            run_min_seconds=dice.choice((0.0, 0.0, 20.0)),
+            entitled={
+                kind: EntitlementSpec(dice.randint(0, gpus))
+                if is_tight
+                else EntitlementSpec(largest[kind], dice.choice((UNLIMITED, 0)), dice.random() < 0.5)
+                for kind, gpus in there.items()
+            },
+        )
+        for number in range(dice.randint(2, TENANTS_MAX))
+    }
+    whose = {name: float(dice.randint(1, 4)) for name in tenants}
+    (load,) = spec.workload
+    load = replace(load, tenants=whose, other_kinds_share=0.0 if is_tight else load.other_kinds_share)
+    faults = (*spec.faults, QuotaSet(times=dice.randint(1, 4))) if is_tight else spec.faults
+    return replace(spec, workload=(load,), faults=faults, tenants=tenants)
 
 
 def _draw_endpoints(units: list[Unit], dice: random.Random) -> str:

@@ -20,7 +20,7 @@ from core.nouns.workload import JobSpec, RetryLimits, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
 from scenarios.fleet import FleetSpec, emulated_regions
 from scenarios.parts import FieldError
-from scenarios.workload import Arrival, Workload, draw_region, draw_retry, draw_tenant
+from scenarios.workload import Arrival, Workload, draw_region, draw_retry
 
 HOUSE = Path(__file__).resolve().parents[1]
 
@@ -103,13 +103,18 @@ class Trace(Workload, frozen=True, kw_only=True):
         return WorkloadSpec(
             name=f"{self.name}-{number}",
             jobs=(replace(job, need=_need(traced, job)),),
-            tenant=TenantName(traced.tenant) if traced.tenant else draw_tenant(dice),
+            tenant=self._tenant_of(traced, dice),
             # What the scenario says goes before what the trace says.
             priority=self.draw_priority(dice)
             if self.priority is not None or traced.priority is None
             else traced.priority,
             retry=RetryLimits() if traced.has_failed else draw_retry(dice),
         )
+
+    def _tenant_of(self, traced: TracedJob, dice: random.Random) -> TenantName:
+        """What the scenario says goes before what the trace says, here too."""
+        is_traced = traced.tenant and not (self.tenant or self.tenants)
+        return TenantName(traced.tenant) if is_traced else self.draw_tenant(dice)
 
 
 def read_csv(

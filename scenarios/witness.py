@@ -13,13 +13,14 @@ from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, Image, RegionImage, empty_image
 from core.invariants import Violation
 from core.messages.base import Envelope, Woken
-from core.nouns.ids import LogName, RegionName, WorkloadId
+from core.nouns.ids import LogName, RegionName, TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.workload import Phase
 from runtime.wiring import Plan
 from scenarios.accounts import Accounts
 from scenarios.consent import Consent
 from scenarios.kept_starts import KeptStarts
+from scenarios.quotas import Quotas
 
 NAME = "witness"
 
@@ -38,6 +39,7 @@ class Witness:
         self.accounts = Accounts()
         self.consent = Consent()
         self.starts = KeptStarts()
+        self.quotas = Quotas()
         self.known_before = 0
         """Workloads of a history from which the plane started."""
         self._now = Instant(0)
@@ -83,6 +85,7 @@ class Witness:
             self.accounts.take(fact, seen_at)
             self.starts.take(fact, seen_at)
             self.consent.take(fact, seen_at, self.images[fact.log], self.images)
+            self.quotas.take(fact, seen_at, self.images)
             self.images[fact.log].fold(fact)
             self.audit = self._auditor.evolve(self.audit, fact)
             self._now = max(self._now, Instant(seconds(seen_at)))
@@ -99,5 +102,12 @@ class Witness:
     def figures(self, at: float) -> dict[str, float]:
         """What it can say of a run that ends then (scenarios/expectations.py)."""
         consent = self.consent.figures(at, self.images)
-        starts = self.starts.figures(at)
-        return {**self.accounts.figures(at), **consent, **starts, "facts": float(sum(self.facts.values()))}
+        starts, quotas = self.starts.figures(at), self.quotas.figures(at, self.images)
+        facts = {"facts": float(sum(self.facts.values()))}
+        return {**self.accounts.figures(at), **consent, **starts, **quotas, **facts}
+
+    def figures_of(self, tenant: TenantName, level: int | None, at: float) -> dict[str, float]:
+        """The same of one tenant's work alone, or of what of it was submitted at one priority."""
+        only = self.accounts.works_of(tenant, level)
+        borrowed = {"borrowed_gpu_seconds": self.quotas.borrowed(at, only)}
+        return {**self.accounts.figures_of(only, at), **borrowed}

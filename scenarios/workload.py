@@ -20,6 +20,7 @@ from core.nouns.workload import Emulation, JobSpec, Kind, RetryLimits, WorkloadS
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
 from scenarios.fleet import FleetSpec, emulated_regions
 from scenarios.parts import (
+    SECONDS_MAX,
     Compression,
     Count,
     FieldError,
@@ -43,6 +44,7 @@ Priority = Annotated[int, Meta(ge=min(PRIORITIES), le=max(PRIORITIES))]
 CPU_MILLI_PER_GPU = 8000
 MEMORY_PER_GPU = 64 << 30
 TENANTS = 20
+Weight = Annotated[float, Meta(gt=0.0, le=SECONDS_MAX)]
 CONTROLLED = TenantName("apps")
 """The tenant of work that has a controller, and of the controllers."""
 OTHER_KINDS = tuple(kind for kind in Kind if kind != Kind.TRAINING)
@@ -75,7 +77,11 @@ class Workload(Part, frozen=True):
     gpus_max: Positive | None = None
     """Of one workload; as many as one region has, if this is not said."""
     priority: Priority | None = None
-    """Of all of them; as in the published fleet, if this is not said."""
+    """Of all of them; as in the published fleet, if this is not said, or its tenant's level, if it is said whose they are."""
+    tenant: str = ""
+    """Whose all of them are; one of twenty tenants' each, if neither this nor `tenants` is said and the scenario has none."""
+    tenants: dict[str, Weight] = {}
+    """Whose they are: each is one of these tenants', drawn by these weights."""
     gpu_type: str = ""
     """On which all of them run; if this is not said, each on that of a region that is drawn, larger ones more often."""
     fails_share: Share = 0.05
@@ -116,6 +122,11 @@ class Workload(Part, frozen=True):
         return 3600 * self.hours / self.compression
 
     @property
+    def of_tenants(self) -> tuple[str, ...]:
+        """Tenants whom it names."""
+        return (self.tenant, *self.tenants) if self.tenant else (*self.tenants,)
+
+    @property
     def lasts(self) -> float:
         """Seconds that the longest of them runs."""
         return 60 * self.minutes_max / self.compression
@@ -128,6 +139,8 @@ class Workload(Part, frozen=True):
         """What the types cannot say is wrong with it on this fleet."""
         if problem := self._too_long():
             return FieldError((*path, "compression"), problem)
+        if self.tenant and self.tenants:
+            return FieldError((*path, "tenants"), "either `tenant` or `tenants` says whose they are")
         emulated = list(emulated_regions(fleet).values())
         if not emulated:
             return FieldError(path, "a load is drawn for emulated nodes, and this fleet has none")
@@ -168,7 +181,7 @@ class Workload(Part, frozen=True):
         spec = WorkloadSpec(
             name=f"{self.name}-{number}",
             jobs=(self.job(region, gpus, emulation),),
-            tenant=draw_tenant(dice),
+            tenant=self.draw_tenant(dice),
             priority=self.draw_priority(dice),
             retry=draw_retry(dice),
         )
@@ -218,9 +231,18 @@ class Workload(Part, frozen=True):
         first, second = self.job(region, gpus - half, emulation), self.job(region, half, shorter)
         return first, replace(second, name="side")
 
-    def draw_priority(self, dice: random.Random) -> int:
+    def draw_tenant(self, dice: random.Random) -> TenantName:
+        """The one that is said, or one of several; where neither is said, all are alike."""
+        if self.tenants:
+            return TenantName(dice.choices([*self.tenants], [*self.tenants.values()])[0])
+        drawn = TenantName(f"tenant-{dice.randrange(TENANTS)}")
+        return TenantName(self.tenant) if self.tenant else drawn
+
+    def draw_priority(self, dice: random.Random) -> int | None:
         """The one that is said, or one of which few are urgent; what else is drawn is the same in both cases."""
         drawn = dice.choices(PRIORITIES, PRIORITY_WEIGHTS)[0]
+        if self.priority is None and (self.tenant or self.tenants):
+            return None
         return drawn if self.priority is None else self.priority
 
     def draw_minutes(self, dice: random.Random) -> float:
@@ -286,11 +308,6 @@ def draw_region(fleet: FleetSpec, dice: random.Random, gpu_type: str = "") -> Re
     """
     regions = [region for region in emulated_regions(fleet).values() if gpu_type in ("", region.gpu_type)]
     return dice.choices(regions, [gpus_of(region) for region in regions])[0]
-
-
-def draw_tenant(dice: random.Random) -> TenantName:
-    """All alike."""
-    return TenantName(f"tenant-{dice.randrange(TENANTS)}")
 
 
 def draw_retry(dice: random.Random) -> RetryLimits:

@@ -5,10 +5,8 @@ from typing import ClassVar
 from core.messages.base import Message
 from core.messages.broker import WithdrawAward
 from scenarios.check import Check
-from scenarios.run import WARM_UP, Run
+from scenarios.run import PATIENCE, WARM_UP, Run
 
-PATIENCE = 60.0
-"""Seconds after misfortune has ended: what it delayed has come, and what it made overdue was asked back."""
 KEPT_MAX = 10
 
 

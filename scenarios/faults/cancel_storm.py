@@ -1,5 +1,7 @@
 """Many users cancel at once."""
 
+from typing import ClassVar
+
 from scenarios.fault import Fault, Stage
 from scenarios.parts import Share
 
@@ -7,6 +9,7 @@ from scenarios.parts import Share
 class CancelStorm(Fault, frozen=True):
     """A share of all workloads that were accepted so far, drawn: pending, running or ended."""
 
+    is_misfortune: ClassVar[bool] = False
     share: Share = 0.3
 
     async def strike(self, stage: Stage) -> None:

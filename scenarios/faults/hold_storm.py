@@ -1,6 +1,7 @@
 """Many workloads are held at once, and released at once."""
 
 import asyncio
+from typing import ClassVar
 
 from core.nouns.ids import WorkloadId
 from scenarios.fault import Fault, Stage
@@ -10,6 +11,7 @@ from scenarios.parts import Range, Share
 class HoldStorm(Fault, frozen=True):
     """A share of all workloads that were accepted so far, drawn: pending, running or ended."""
 
+    is_misfortune: ClassVar[bool] = False
     share: Share = 0.5
     for_seconds: Range = (10.0, 300.0)
 

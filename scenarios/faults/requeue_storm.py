@@ -1,5 +1,7 @@
 """Many running attempts are requeued at once."""
 
+from typing import ClassVar
+
 from scenarios.fault import Fault, Stage
 from scenarios.parts import Share
 
@@ -7,6 +9,7 @@ from scenarios.parts import Share
 class RequeueStorm(Fault, frozen=True):
     """Of a share of all workloads that were accepted so far, drawn; those that do not run are left alone."""
 
+    is_misfortune: ClassVar[bool] = False
     share: Share = 0.5
 
     async def strike(self, stage: Stage) -> None:

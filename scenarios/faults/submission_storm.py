@@ -1,6 +1,7 @@
 """A herd of submissions, all at once."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -18,13 +19,16 @@ HOUR = 3600.0
 class SubmissionStorm(Fault, frozen=True):
     """So many workloads within seconds, beside those of the load."""
 
+    is_misfortune: ClassVar[bool] = False
     workloads: Positive = 100
     seconds: NotNegative = 1.0
     """Within which all are submitted."""
     minutes_median: PositiveFloat = 1.0
     minutes_max: PositiveFloat = 5.0
     priority: Priority | None = None
-    """Of all of them; as in the published fleet, if this is not said."""
+    """Of all of them; as in the published fleet, if this is not said, or its tenant's level, if it is said whose they are."""
+    tenant: str = ""
+    """Whose all of them are; if this is not said, each is of one of the scenario's tenants, or of twenty where it has none."""
     gpus_max: Positive | None = None
     """Of one workload; as many as one region has, if this is not said."""
 
@@ -34,9 +38,17 @@ class SubmissionStorm(Fault, frozen=True):
         """That one of them could never fit."""
         return self._load().problem(fleet, path)
 
+    @property
+    def of_tenants(self) -> tuple[str, ...]:
+        """The one that it names."""
+        return (self.tenant,) if self.tenant else ()
+
     async def strike(self, stage: Stage) -> None:
         """Each insists until it is answered, also when misfortune has ended."""
-        arrivals = self._load().arrivals(stage.fleet, stage.dice)
+        load = self._load()
+        if stage.tenants and not self.tenant:
+            load = replace(load, tenants=dict.fromkeys(stage.tenants, 1.0))
+        arrivals = load.arrivals(stage.fleet, stage.dice)
         sooner = [
             replace(arrival, at=Nanoseconds(round(arrival.at * self.seconds / HOUR))) for arrival in arrivals
         ]
@@ -50,4 +62,5 @@ class SubmissionStorm(Fault, frozen=True):
             minutes_max=self.minutes_max,
             gpus_max=self.gpus_max,
             priority=self.priority,
+            tenant=self.tenant,
         )

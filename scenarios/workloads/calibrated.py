@@ -24,7 +24,6 @@ from scenarios.workload import (
     Workload,
     draw_region,
     draw_retry,
-    draw_tenant,
 )
 
 SIGMA = 2.3
@@ -81,7 +80,7 @@ class Calibrated(Workload, frozen=True):
         return WorkloadSpec(
             name=f"{self.name}-{number}",
             jobs=(job,),
-            tenant=draw_tenant(dice),
+            tenant=self.draw_tenant(dice),
             priority=self.draw_priority(dice),
             retry=draw_retry(dice),
         )

@@ -8,7 +8,7 @@ from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.workload import Emulation, Kind, PlacementMode, RetryLimits, WorkloadSpec
 from scenarios.fleet import FleetSpec
 from scenarios.parts import NotNegative, Positive
-from scenarios.workload import Workload, draw_region, draw_tenant
+from scenarios.workload import Workload, draw_region
 
 
 class Services(Workload, frozen=True):
@@ -41,7 +41,7 @@ class Services(Workload, frozen=True):
         spec = WorkloadSpec(
             name=f"{self.name}-{number}",
             jobs=(job,),
-            tenant=draw_tenant(dice),
+            tenant=self.draw_tenant(dice),
             kind=Kind.SERVICE,
             priority=self.draw_priority(dice),
             retry=RetryLimits(task_failed=-1),

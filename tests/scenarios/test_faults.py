@@ -43,15 +43,25 @@ NEED_USERS_ALONE = (
     "hold_storm",
     "maintenance_announced",
     "move_everything",
+    "quota_set",
     "requeue_storm",
     "submission_storm",
     "work_on_nodes",
 )
 
 
+TENANTS = {
+    "quota_set": "tenants: {one: {entitled: {H100: {gpus: 16}}}, two: {entitled: {H100: {gpus: 8}}}}\n",
+}
+"""Whom it strikes are tenants, and the load is theirs."""
+
+
 def scenario_of(fault: str, fields: str = "") -> ScenarioSpec:
     """The small scenario with this fault alone."""
-    return parse_scenario(SMALL.replace("FAULT", f"{fault}: {{{fields}}}"), "small.yaml")
+    text = SMALL.replace("FAULT", f"{fault}: {{{fields}}}")
+    if fault in TENANTS:
+        text = text.replace("gpus_max: 16}", "gpus_max: 16, tenants: {one: 1, two: 1}}") + TENANTS[fault]
+    return parse_scenario(text, "small.yaml")
 
 
 @pytest.mark.parametrize("name", FAULTS)
