@@ -145,7 +145,7 @@ class Rows(Protocol):
 
     @property
     def owner(self) -> Numbers:
-        """Who has something on the node: a tenant's code (core/placing/owners.py), NOBODY, or SEVERAL."""
+        """Who has something on the node: a tenant's code, or APART (core/placing/owners.py), NOBODY, or SEVERAL."""
 
     @property
     def start(self) -> Numbers:
