@@ -53,6 +53,8 @@ class View(Struct, frozen=True):
     """Of the region's prices, by which it was chosen where rules go by them; 0: there were none."""
     barred: tuple[int, ...] = ()
     """Reserved starts on whose nodes it could not be, each by the sequence of its fact."""
+    is_as_reserved: bool = False
+    """Whether no search found it: it claims the nodes on which its start is reserved."""
 
 
 class Shortage(Struct, frozen=True):
