@@ -52,7 +52,7 @@ from core.nouns.workload import JobSpec
 from core.placing.bids import score
 from core.placing.never import EmptyRegion
 from core.placing.picking import Choice
-from core.placing.placer import SECTIONS
+from core.placing.placer import SECTIONS, Found
 from core.placing.pool_set import Asker
 from core.placing.refusing import no_bid
 from core.placing.victims import spared_for
@@ -136,7 +136,7 @@ class AllocationAgent:
         found, asker = found_for(state, request, choice, envelope.at)
         if isinstance(found, Reason):
             return self._abstain(state, request, asker, choice, found, envelope.at)
-        view = self._view(state, request.jobs, choice, asker)
+        view = self._view(state, request.jobs, choice, asker, found)
         bid = Bid(
             self.region,
             self.agent,
@@ -197,7 +197,7 @@ class AllocationAgent:
             if isinstance(found, Reason):
                 return self._give_back(award.workload, award.epoch, award.award_sequence, found)
             spreads, victims = found.spreads, found.victim_keys
-            view = self._view(state, award.jobs, choice, asker)
+            view = self._view(state, award.jobs, choice, asker, found)
         claim = self._claim(award, spreads, victims, view)
         return Decision(events=(ClaimMade(claim, 1),), messages=(SubmitClaim(self.region, claim),))
 
@@ -237,6 +237,7 @@ class AllocationAgent:
         jobs: tuple[JobSpec, ...],
         choice: Choice,
         asker: Asker,
+        found: Found,
         without: Iterable[object] = (),
     ) -> View:
         """All that a choice was made from, beside the log."""
@@ -259,6 +260,7 @@ class AllocationAgent:
             prices_revision=state.image.prices.revision,
             barred=asker.barred,
             at=asker.at,
+            is_as_reserved=found.is_as_reserved,
         )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:
@@ -307,7 +309,7 @@ class AllocationAgent:
             claim=ClaimId(f"{claim.workload}.{claim.epoch}.{self.agent}.{tries}"),
             spreads=found.spreads,
             victims=found.victim_keys,
-            view=self._view(state, claim.jobs, choice, asker, own),
+            view=self._view(state, claim.jobs, choice, asker, found, own),
         )
         made = ClaimMade(again, tries, open_claim.conflict, open_claim.nodes)
         return Decision(events=(made,), messages=(SubmitClaim(self.region, again),))

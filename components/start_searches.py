@@ -9,14 +9,17 @@ from components.agent_state import AgentState
 from core.messages.broker import SolicitBid
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import START_ALLOWANCE
+from core.nouns.placement import Claim, needs_of, parts_of
 from core.nouns.reasons import Reason
 from core.nouns.starts import Prospect
 from core.nouns.workload import JobSpec
+from core.placing.owners import Now
 from core.placing.picking import Choice
 from core.placing.placer import Found
 from core.placing.pool_set import Asker, Asking, asker_of
+from core.rules.claim import check_now
 from core.rules.placement.errors import RuleFailed
-from core.rules.reserved_starts import Lasting, barred_for_ever, barred_from, waits_for_its_start
+from core.rules.reserved_starts import Lasting, as_claim, barred_for_ever, barred_from, waits_for_its_start
 
 AHEAD: Nanoseconds = Nanoseconds(SECOND)
 """Until the store judges it: who would end in the very moment of a reserved start is not tried."""
@@ -51,7 +54,24 @@ def found_for(
         if barred != asker.barred:
             asker = replace(asker, barred=barred)
             found = state.placer.find(asking.jobs, asker, choice, without=without)
+    if found is Reason.NO_CAPACITY and own is not None and own.jobs == asking.jobs:
+        kept = _as_reserved(state, as_claim(asking.workload, own), tuple(without))
+        return (kept, asker) if kept is not None else (found, asker)
     return found, asker
+
+
+def _as_reserved(state: AgentState, claim: Claim, without: tuple[object, ...]) -> Found | None:
+    """Just where its start is reserved, if that is free. A workload of several unlike jobs is placed one job after the other, and what
+    was found for it in thought may not be found once more.
+    """
+    if check_now(claim, Now(state.image.capacity, state.placer.owners)):
+        return None
+    parts = parts_of(claim)
+    with state.placer.as_if(without, claim.jobs) as pools:
+        has_room = all(
+            pools.has_room(node, need, parts.get(node, ())) for node, need in needs_of(claim).items()
+        )
+    return Found(claim.spreads, is_as_reserved=True) if has_room else None
 
 
 def prospect_for(

@@ -55,6 +55,8 @@ class View(Struct, frozen=True):
     """The agent's time, by which whoever had not run long enough was no victim."""
     barred: tuple[int, ...] = ()
     """Reserved starts on whose nodes it could not be, each by the sequence of its fact."""
+    is_as_reserved: bool = False
+    """Whether no search found it: it claims the nodes on which its start is reserved."""
 
 
 class Shortage(Struct, frozen=True):

@@ -20,6 +20,8 @@ from core.rules.placement.rule import NOBODY, SEVERAL
 
 OF_OWNERS = (ClaimPromised, ClaimGranted, ClaimRevised, AwardDeclined, AttemptEnded)
 """Facts that change where an attempt is: `settle` it after each."""
+APART = 1
+"""Somebody is to be alone there, and waits for others to leave, so that nobody may come: the code of a tenant that there is none of."""
 Entries = tuple[tuple[int, int], ...]
 """Nodes, each with the code of who is there."""
 
@@ -141,7 +143,7 @@ class Owners:
         return tuple(sorted({entry for key in keys for entry in self._by_key.get(key, ())}))
 
     def at(self, node: int, without: Collection[Hashable] = ()) -> int:
-        """A tenant's code, NOBODY or SEVERAL; as if nobody were there under these keys. Only once all are known."""
+        """A tenant's code, NOBODY, SEVERAL or APART; as if nobody were there under these keys. Only once all are known."""
         assert self._knows_all, node
         on = self._on.get(node)
         if not on:
@@ -155,7 +157,7 @@ class Owners:
             on = {code: count for code, count in left.items() if count}
         tenants = {code >> 1 for code in on}
         if len(tenants) > 1:
-            return SEVERAL
+            return APART if any(code & 1 for code in on) else SEVERAL
         return max(on, default=NOBODY)
 
 

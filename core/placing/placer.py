@@ -42,6 +42,8 @@ class Found(Struct, frozen=True):
     """One for each job."""
     victims: tuple[Victim, ...] = ()
     """Who would have to end first."""
+    is_as_reserved: bool = False
+    """Whether it was not looked for: that is where its start is reserved."""
 
     @property
     def victim_keys(self) -> tuple[AttemptKey, ...]:

@@ -143,6 +143,11 @@ def retraced(
     missing = what_is_missing(claim)
     if missing:
         return Retraced(Outcome.UNKNOWN, view.sequence, missing)
+    if view.is_as_reserved:
+        kept = image.starts.rows.get(claim.workload)
+        if kept is not None and kept.spreads == claim.spreads:
+            return Retraced(Outcome.EQUAL, view.sequence)
+        return Retraced(Outcome.DIFFERENT, view.sequence, "its start is reserved elsewhere")
     overlay = Overlay()
     overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
     placer = Placer.of(image, overlay, plan_of, _owners_at(image.capacity, claim))

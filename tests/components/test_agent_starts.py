@@ -26,7 +26,7 @@ from core.nouns.starts import Prospect, StartOver
 from core.nouns.workload import JobSpec, Kind
 from core.placing.placer import SECTIONS
 from core.placing.retracing import Outcome, retraced
-from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, attempt, folded, granted, joined
+from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, amount, attempt, folded, granted, joined
 from tests.components.machine import Machine
 from tests.components.test_allocation_agent import (
     A0,
@@ -199,6 +199,28 @@ def test_choice_beside_reserved_nodes_can_be_made_again(start: Start) -> None:
         retraced(image, replace(unbarred, view=replace(unbarred.view, seed=str(number)))).outcome
         for number in range(20)
     }
+
+
+def test_start_that_no_search_finds_is_where_it_is_reserved(start: Start) -> None:
+    """The first job takes the node that the second alone could have, and no search looks for another: what is reserved is claimed."""
+    jobs = (a_job(1, 4, name="a"), a_job(1, 4, cpus=60, name="b"))
+    weak = joined("w0", 0, 1, total=amount(8, 30, 512))
+    spreads = (a_spread({0: 1}), a_spread({1: 1}))
+    tenant = TenantName("default")
+    kept = StartReserved(WorkloadId("w-9"), 1, FREE_IN, 3, Kind.TRAINING, tenant, jobs, spreads, 1)
+    facts: list[Event] = [weak, joined("w1", 1, 1), granted(a_claim("w-5", placed={1: 4})), kept]
+    unreserved = an_agent(start, *facts[:3])
+    machine = an_agent(start, *facts)
+    assert [] == said(ask(unreserved, *jobs, workload="w-9"), Bid)
+    bid = said_once(ask(machine, *jobs, workload="w-9"), Bid)
+    assert (spreads, True) == (bid.spreads, bid.view.is_as_reserved)
+    image = folded(RegionImage.empty(SECTIONS), facts)
+    claim = replace(a_claim("w-9", jobs=jobs, spreads=spreads), view=bid.view)
+    assert Outcome.EQUAL == retraced(image, claim).outcome
+    assert Outcome.DIFFERENT == retraced(image, replace(claim, spreads=spreads[::-1])).outcome
+    machine.hear(BidSettled(EU, A0, WorkloadId("w-9"), "auction of w-9", has_won=False))
+    machine.fact(EU_LOG, granted(a_claim("w-6", placed={0: 5})))
+    assert Reason.NO_CAPACITY == refusal(ask(machine, *jobs, workload="w-9", priority=3))[0]
 
 
 def test_agent_that_starts_anew_knows_what_is_reserved(start: Start) -> None:

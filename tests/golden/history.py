@@ -145,6 +145,7 @@ _VIEW = View(
     owners=((1, 3),),
     prices_revision=1,
     barred=(7,),
+    is_as_reserved=True,
 )
 _PRICES = Prices(
     revision=1,

@@ -7,14 +7,14 @@ the same nodes share what was worked out for one.
 import numpy as np
 
 from core.nouns.reasons import Reason
-from core.rules.placement.rule import Flags, NodeValidator, Present, Request, Rows
+from core.rules.placement.rule import PASSING_TRAITS, Flags, NodeValidator, Present, Request, Rows
 
 
 class ReservedStart(NodeValidator):
     """Reads for which start a node is kept."""
 
     name = "reserved_start"
-    traits = frozenset({"barred"})
+    traits = PASSING_TRAITS
     reason = Reason.START_RESERVED
 
     def is_idle(self, rows: Rows) -> bool:

@@ -145,7 +145,7 @@ class Rows(Protocol):
 
     @property
     def owner(self) -> Numbers:
-        """Who has something on the node: a tenant's code (core/placing/owners.py), NOBODY, or SEVERAL."""
+        """Who has something on the node: a tenant's code, or APART (core/placing/owners.py), NOBODY, or SEVERAL."""
 
     @property
     def start(self) -> Numbers:
@@ -181,6 +181,9 @@ class Rows(Protocol):
 
 
 NOBODY, SEVERAL = -1, -2
+PASSING_TRAITS = frozenset({"alone_as", "barred"})
+"""What rules read that forbid a node by who is there or is to come. Each of them reads one; that all name both keeps their word on
+each node in one place, which is brought up to date once a search and not once a rule."""
 
 
 class Present(Protocol):

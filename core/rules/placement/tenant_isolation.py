@@ -8,14 +8,14 @@ from typing import Any
 
 from core.nouns.reasons import Reason
 from core.placing.owners import code_of
-from core.rules.placement.rule import NOBODY, Flags, NodeValidator, Present, Request, Rows
+from core.rules.placement.rule import NOBODY, PASSING_TRAITS, Flags, NodeValidator, Present, Request, Rows
 
 
 class TenantIsolation(NodeValidator):
     """Reads who is on a node, from attempts that hold something there and from claims that were promised it."""
 
     name = "tenant_isolation"
-    traits = frozenset({"alone_as"})
+    traits = PASSING_TRAITS
     reason = Reason.TENANTS_APART
 
     def is_idle(self, rows: Rows) -> bool:

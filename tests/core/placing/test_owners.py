@@ -17,7 +17,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec
 from core.placing.layout import NO_NODE
 from core.placing.overlay import Overlay
-from core.placing.owners import OF_OWNERS, Now, Owners, code_of, key_of
+from core.placing.owners import APART, OF_OWNERS, Now, Owners, code_of, key_of
 from core.placing.picking import Choice
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
@@ -25,7 +25,7 @@ from core.placing.rows import TableRows
 from core.rules.claim import check_nodes, check_now, check_victims, nodes_without_room, victims_needed
 from core.rules.placement.rule import NOBODY, SEVERAL
 from core.rules.placement.rule_sets import PASSING, PLAIN
-from tests.builders import a_claim, a_job, a_region, attempt, folded, granted, joined, promised
+from tests.builders import a_claim, a_job, a_region, a_spread, attempt, folded, granted, joined, promised
 from tests.core.histories import RegionHistory
 from tests.core.placing.rooms import a_group, alone, here, placer_by, request, used
 from tests.core.properties import PROPERTY, SEEDS
@@ -189,6 +189,25 @@ def test_promised_node_is_somebodys() -> None:
     )
     region = a_region(here(a_group(0, 1)), used(0, 1, tenant=ME), promised(claim))
     assert SEVERAL == Now(region.capacity).owner(0)
+
+
+def test_nobody_comes_where_somebody_is_to_be_alone() -> None:
+    """Who makes room for it is still there: neither others, nor its tenant's own work that is alone too, come between."""
+    job = replace(a_job(1, 4), is_alone=True)
+    claim = replace(
+        a_claim("w-2", jobs=(job,), spreads=(a_spread({0: 1}),), priority=4, victims=(attempt("w-0"),)),
+        tenant=TenantName(OTHER),
+    )
+    region = a_region(here(a_group(0, 1)), used(0, 1, "w-0", tenant=ME), promised(claim))
+    assert APART == Now(region.capacity).owner(0)
+    for tenant, is_alone in ((ME, False), ("x", False), (ME, True), (OTHER, True)):
+        mine = replace(
+            a_claim("w-3", jobs=(replace(a_job(), is_alone=is_alone),), spreads=(a_spread({0: 1}),)),
+            tenant=TenantName(tenant),
+        )
+        assert {0: Reason.TENANTS_APART} == check_now(
+            mine, Now(region.capacity, Owners.of(region.capacity))
+        ), (tenant, is_alone)
 
 
 def test_closed_node_is_refused_now() -> None:
