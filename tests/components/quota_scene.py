@@ -10,6 +10,7 @@ from core.events.region import AttemptEnded, GangStarted
 from core.fact import Event
 from core.messages.broker import SolicitBid
 from core.messages.queue import (
+    Abstention,
     Bid,
     ExplainWorkload,
     ListedWorkload,
@@ -21,6 +22,7 @@ from core.messages.tenants import SetBudget, SetEntitlement, SetTenant, TenantAn
 from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId, region_log
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.placement import View
+from core.nouns.reasons import Reason
 from core.nouns.tenant import UNLIMITED, Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause, JobSpec, Kind
 from tests.builders import EU, a_claim, a_job, a_spec, a_spread, attempt, granted
@@ -162,3 +164,11 @@ def listed(queue: Queue, workload: WorkloadId) -> ListedWorkload:
     """Its line in the queue."""
     rows = said_once(queue.hear(ListWorkloads()), WorkloadsListed).rows
     return next(row for row in rows if row.workload == workload)
+
+
+def refuse(queue: Queue, workload: WorkloadId, region: RegionName) -> None:
+    """It has no room for it."""
+    auction = queue.state.house.open[workload]
+    view = queue.sequence(region_log(region))
+    said = Abstention(region, AgentName("a"), workload, auction.auction, Reason.NO_CAPACITY, view, 1_000)
+    queue.hear(said)
