@@ -1,7 +1,7 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
 from components.auctions import Auction, settled, solicited
-from components.queue_order import Asked, asked_for, bring_up, may_be_lent
+from components.queue_order import Asked, asked_for, bring_up, lending_now, may_be_lent
 from components.queue_state import (
     AuctionClosed,
     AuctionOpened,
@@ -70,11 +70,14 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
     messages: list[Message] = []
     bring_up(state, now)
     rows = state.image.workloads.rows
+    lending = lending_now(state)
     askable: dict[Group, tuple[Asked, tuple[RegionName, ...]]] = {}
 
     def is_wanted(group: Group, example: PendingWork) -> bool:
         (level, standing), _ = group
         if standing is Standing.HELD:
+            return False
+        if standing is Standing.OVER and not any(lending.could_cover(need) for need in example.needs):
             return False
         asked = asked_for(state, example, -level, standing)
         willing = house.willing(asked.shape, lambda: eligible(state, rows[example.workload].spec))
@@ -82,17 +85,22 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         return bool(willing)
 
     chosen: dict[str, None] = {}
+    done: set[Group] = set()
+    """Of these nobody else is asked for now."""
 
     def is_free(one: Ranked) -> bool:
         shape = askable[one.group][0].shape
-        may = house.may_ask(one.work.workload, shape) and not (shape in house.tight and shape in chosen)
-        if may and one.standing is Standing.OVER and not may_be_lent(state, one.work):
+        if shape in house.tight and (shape in chosen or shape in house.asking):
+            done.add(one.group)
+            return False
+        may = house.may_ask(one.work.workload, shape)
+        if may and one.standing is Standing.OVER and not may_be_lent(state, one.work, lending):
             return False
         if may:
             chosen[shape] = None
         return may
 
-    found = state.order.first(room, is_wanted, is_free) if room > 0 else []
+    found = state.order.first(room, is_wanted, is_free, done) if room > 0 else []
     for count, one in enumerate(found):
         workload = one.work.workload
         asked, willing = askable[one.group]

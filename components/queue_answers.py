@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
-from components.queue_order import asked_now, may_be_lent, pass_of
+from components.queue_order import asked_now, lending_now, may_be_lent, pass_of
 from components.queue_state import QueueState, eligible
 from components.start_estimates import run_time_of, start_in_order
 from components.start_promises import promised_in, shown_start
@@ -188,7 +188,7 @@ class UserAnswers:
     def _against_quota(self, state: QueueState, one: Ranked) -> Reason | None:
         """What its tenant's quota has against its start."""
         if one.standing is Standing.OVER:
-            return None if may_be_lent(state, one.work) else Reason.OVER_QUOTA
+            return None if may_be_lent(state, one.work, lending_now(state)) else Reason.OVER_QUOTA
         if one.standing is Standing.WITHIN:
             return None
         if not state.order.is_passed(one.work.workload):

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from components.queue_state import QueueState
+from components.tenant_book import Lending
 from core.images.queue import WorkloadRow
 from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import TenantName, WorkloadId
@@ -226,7 +227,7 @@ def _has_room(state: QueueState, tenant: TenantName, level: int) -> Callable[[Am
 
 def _is_lent(state: QueueState, tenant: TenantName) -> Callable[[Amounts], bool]:
     def is_lent(amounts: Amounts) -> bool:
-        return state.book.may_borrow(tenant, amounts, state.image.tenants, there_is(state))
+        return state.book.may_borrow(tenant, amounts, state.image.tenants, lending_now(state))
 
     return is_lent
 
@@ -238,11 +239,15 @@ def asked_now(state: QueueState, workload: WorkloadId, now: Instant) -> tuple[Ra
     return one, asked_for(state, one.work, one.level, one.standing)
 
 
-def may_be_lent(state: QueueState, work: PendingWork) -> bool:
+def may_be_lent(state: QueueState, work: PendingWork, lending: Lending) -> bool:
     """Whether what it needs of some type may be held over quota now."""
-    there = there_is(state)
     tenants = state.image.tenants
-    return any(state.book.may_borrow(work.tenant, need, tenants, there) for need in work.needs)
+    return any(state.book.may_borrow(work.tenant, need, tenants, lending) for need in work.needs)
+
+
+def lending_now(state: QueueState) -> Lending:
+    """What may be held over quota now."""
+    return state.book.lending(there_is(state))
 
 
 def there_is(state: QueueState) -> Mapping[str, int]:

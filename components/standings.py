@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 from components.queue_order import (
     drop_strangers,
+    lending_now,
     order_anew,
     place,
     recharge,
     refresh_tenant,
     settle_award,
-    there_is,
 )
 from components.queue_state import BudgetTurned, PassBegun, QueueState, StoodAnew
 from core.component import NOTHING, Decision
@@ -194,7 +194,7 @@ def award_of(
     spec, tenants = row.spec, state.image.tenants
     charge = held_on(spec.jobs, best.spreads, image.hardware)
     if auction.level == OVER_LEVEL:
-        if not state.book.may_borrow(spec.tenant, charge, tenants, there_is(state)):
+        if not state.book.may_borrow(spec.tenant, charge, tenants, lending_now(state)):
             return ()
     else:
         room = state.book.room(spec.tenant, auction.level, tenants)

@@ -39,6 +39,33 @@ class Held(Struct, frozen=True):
     """GPU milli by type."""
 
 
+class Lending(Struct, frozen=True):
+    """What may be held over quota at one moment, of types under quota."""
+
+    free: Amounts
+    """GPU milli that nobody holds."""
+    kept: Mapping[str, Mapping[TenantName, int]]
+    """GPU milli by type that tenants are entitled to, do not use, and do not lend."""
+
+    def covers(self, amounts: Amounts, tenant: TenantName) -> bool:
+        """Whether so much is lent to a tenant."""
+        for kind, count in amounts.items():
+            if kind in self.free:
+                kept = self.kept.get(kind, {})
+                if count > self.free[kind] - sum(kept.values()) + kept.get(tenant, 0):
+                    return False
+        return True
+
+    def could_cover(self, amounts: Amounts) -> bool:
+        """Whether so much is lent to anybody at all."""
+        for kind, count in amounts.items():
+            if kind in self.free:
+                kept = self.kept.get(kind, {}).values()
+                if count > self.free[kind] - sum(kept) + max(kept, default=0):
+                    return False
+        return True
+
+
 class TenantBook:
     """All standing awards, by tenant."""
 
@@ -46,6 +73,8 @@ class TenantBook:
         self.awards: dict[WorkloadId, Held] = {}
         self.quota: frozenset[str] = frozenset()
         """GPU types under quota."""
+        self.unlent: dict[str, dict[TenantName, int]] = {}
+        """GPU milli by type and tenant of entitlements that are not lent."""
         self.by_tenant: dict[TenantName, dict[WorkloadId, None]] = {}
         self.over: dict[TenantName, dict[WorkloadId, None]] = {}
         """Those of them that are over quota."""
@@ -55,8 +84,13 @@ class TenantBook:
         self.held_in_all: dict[str, int] = {}
 
     def set_quota(self, tenants: Tenants) -> bool:
-        """Work out which types are under quota. Whether that has changed."""
+        """Work out which types are under quota, and what is not lent. Whether the first has changed."""
         before, self.quota = self.quota, types_under_quota(tenants)
+        self.unlent = {}
+        for name, row in tenants.rows.items():
+            for kind, one in row.entitlements.items():
+                if not one.is_lent:
+                    self.unlent.setdefault(kind, {})[name] = one.gpus * MILLI
         return before != self.quota
 
     def put(self, workload: WorkloadId, tenant: TenantName, row: WorkloadRow, amounts: Amounts) -> bool:
@@ -149,33 +183,32 @@ class TenantBook:
                     left[kind] -= amounts.get(kind, 0)
         return left
 
-    def may_borrow(self, tenant: TenantName, amounts: Amounts, tenants: Tenants, there: Amounts) -> bool:
-        """Whether so much more may be held over quota: within what the tenant may borrow, and without what others do not lend.
+    def lending(self, there: Amounts) -> Lending:
+        """What may be held over quota now.
 
         there   GPU milli of each type in the fleet
         """
+        free = {kind: there.get(kind, 0) - self.held_in_all.get(kind, 0) for kind in self.quota}
+        kept = {
+            kind: {name: max(0, most - self.held.get(name, {}).get(kind, 0)) for name, most in theirs.items()}
+            for kind, theirs in self.unlent.items()
+        }
+        return Lending(free, kept)
+
+    def may_borrow(self, tenant: TenantName, amounts: Amounts, tenants: Tenants, lending: Lending) -> bool:
+        """Whether so much more may be held over quota: within what the tenant may borrow, and without what others do not lend."""
+        if not lending.covers(amounts, tenant):
+            return False
         row, held = tenants.rows.get(tenant), self.held.get(tenant, {})
         most = borrowed_max(row, self.quota)
+        if most is None:
+            return True
         entitled = entitled_to(row, self.quota)
-        for kind, count in amounts.items():
-            if kind not in self.quota:
-                continue
-            mine = held.get(kind, 0) + count
-            if most is not None and mine > entitled.get(kind, 0) + most.get(kind, 0):
-                return False
-            free = there.get(kind, 0) - self.held_in_all.get(kind, 0)
-            if count > free - self._kept(kind, tenant, tenants):
-                return False
-        return True
-
-    def _kept(self, kind: str, asker: TenantName, tenants: Tenants) -> int:
-        """What others are entitled to, do not use, and do not lend."""
-        kept = 0
-        for name, row in tenants.rows.items():
-            one = row.entitlements.get(kind)
-            if one is not None and not one.is_lent and name != asker:
-                kept += max(0, one.gpus * MILLI - self.held.get(name, {}).get(kind, 0))
-        return kept
+        return all(
+            held.get(kind, 0) + count <= entitled[kind] + most.get(kind, 0)
+            for kind, count in amounts.items()
+            if kind in self.quota
+        )
 
     # Standing.
 
@@ -208,8 +241,12 @@ class TenantBook:
         """Whether `standings` is worth asking, if its settings have not changed: somebody over quota fits, or too much is within."""
         if any(count < 0 for count in self.room(tenant, OVER_LEVEL, tenants).values()):
             return True
+        rooms: dict[int, dict[str, int]] = {}
         for workload in self.over.get(tenant, {}):
-            room = self.room(tenant, level_asked(rows[workload].spec, tenants), tenants)
+            level = level_asked(rows[workload].spec, tenants)
+            room = rooms.get(level)
+            if room is None:
+                room = rooms[level] = self.room(tenant, level, tenants)
             amounts = self.awards[workload].amounts
             if all(count <= room.get(kind, 0) for kind, count in amounts.items() if kind in self.quota):
                 return True

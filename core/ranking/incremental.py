@@ -9,7 +9,7 @@ What may be asked for goes by shape: of thousands that no region would take nobo
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import islice
 
 from msgspec.structs import replace
@@ -157,17 +157,21 @@ class RankedQueue:
         count: int,
         is_wanted: Callable[[Group, PendingWork], bool] | None = None,
         is_free: Callable[[Ranked], bool] | None = None,
+        done: Container[Group] = (),
     ) -> list[Ranked]:
         """The first so many whose band and shape are wanted (asked with one workload of them) and which are free, in order.
 
+        done   bands and shapes of which no more is looked at; it may grow on the way
+
         Costs one step a band and shape and one for each that is looked at, never one for each that waits.
         """
-        return list(islice(self._wanted(is_wanted, is_free), count))
+        return list(islice(self._wanted(is_wanted, is_free, done), count))
 
     def _wanted(
         self,
         is_wanted: Callable[[Group, PendingWork], bool] | None,
         is_free: Callable[[Ranked], bool] | None,
+        done: Container[Group],
     ) -> Iterator[Ranked]:
         self._bring_up()
         for band in sorted(self._groups):
@@ -175,7 +179,10 @@ class RankedQueue:
             for shape, floors in self._groups[band].items():
                 group = (band, shape)
                 if is_wanted is None or is_wanted(group, next(next(iter(floors.values())).in_group(group))):
-                    lists += [self._priced(floor, floor.in_group(group)) for floor in floors.values()]
+                    lists += [
+                        self._priced(floor, _until(done, group, floor.in_group(group)))
+                        for floor in floors.values()
+                    ]
             for negated, _, work in lists[0] if len(lists) == 1 else heapq.merge(*lists):
                 one = Ranked(work, -band[0], band[1], -negated)
                 if is_free is None or is_free(one):
@@ -334,3 +341,11 @@ class RankedQueue:
         if lane is None:
             lane = self._lanes[name] = Lane(name, self._block_max, is_by_level=self._is_by_level)
         return lane
+
+
+def _until(done: Container[Group], group: Group, works: Iterator[PendingWork]) -> Iterator[PendingWork]:
+    """As long as its group is looked at."""
+    for work in works:
+        if group in done:
+            return
+        yield work

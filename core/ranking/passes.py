@@ -3,7 +3,7 @@
 source    MAST §4.2, §5.4: a pass over all that waits, every five minutes; what comes meanwhile waits for the next
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from itertools import islice
 
 from core.nouns.ids import WorkloadId
@@ -29,13 +29,16 @@ class PassedQueue(RankedQueue):
         count: int,
         is_wanted: Callable[[Group, PendingWork], bool] | None = None,
         is_free: Callable[[Ranked], bool] | None = None,
+        done: Container[Group] = (),
     ) -> list[Ranked]:
         """The first so many of those. Costs one step for each."""
         wanted: dict[Group, bool] = {}
         found = (
             one
             for one in self.ranked()
-            if (is_wanted is None or _once(wanted, one, is_wanted)) and (is_free is None or is_free(one))
+            if one.group not in done
+            and (is_wanted is None or _once(wanted, one, is_wanted))
+            and (is_free is None or is_free(one))
         )
         return list(islice(found, count))
 
