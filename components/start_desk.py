@@ -3,7 +3,7 @@
 from core.agenda import Agenda
 from core.fact import Note
 from core.nouns.ids import WorkloadId
-from core.nouns.instant import Instant, after, earliest
+from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import PROSPECT_LOOK, PROSPECT_RETRY, RESERVE_AFTER
 
 
@@ -68,11 +68,13 @@ class StartDesk:
                 else:
                     self.due.put(workload, again_at)
 
-    def blocked_again(self, workload: WorkloadId, at: Instant) -> None:
-        """What it was promised was not kept: it has waited for long enough."""
+    def blocked_again(self, workload: WorkloadId, revision: int, at: Instant) -> None:
+        """What it was promised was not kept. It has waited for long enough; but each time it happens to it, it waits a little longer,
+        for whoever cannot agree on a start would go on about it without an end.
+        """
         self.blocked[workload] = Instant(at - RESERVE_AFTER)
-        self.tried.pop(workload, None)
-        self.look_at = earliest(self.look_at, at)
+        self.tried[workload] = after(at, Nanoseconds(min(PROSPECT_RETRY, revision * PROSPECT_LOOK)))
+        self.look_at = earliest(self.look_at, self.tried[workload])
 
     def forget(self, workload: WorkloadId) -> None:
         """It is awarded, promised a start, or not asked for any more."""

@@ -79,10 +79,10 @@ class StartPromising:
                 state.starts.forget(workload)
                 state.starts.due.put(workload, fact.at)
                 state.open_at = fact.at  # It has a shape of its own now, which nobody refuses.
-            case StartPromiseEnded(workload=workload):
+            case StartPromiseEnded(workload=workload, revision=revision):
                 state.starts.due.drop(workload)
                 state.open_at = fact.at
-                state.starts.blocked_again(workload, fact.at)
+                state.starts.blocked_again(workload, revision, fact.at)
             case WorkloadAwarded(workload=workload):
                 state.starts.forget(workload)
             case WorkloadsForgotten(workloads=workloads):
@@ -182,6 +182,8 @@ class StartPromising:
         if promise is None:
             return Step()
         row, image = state.image.workloads.rows[workload], state.regions.get(promise.region)
+        if row.phase == Phase.PENDING and workload not in state.order:
+            return _end(workload, promise, StartOver.GIVEN_UP)  # Its turn will not come as things stand.
         again = after(now, AWARD_SAY_AGAIN)
         if image is None or state.silent.get(promise.region, True):
             return self._wait_for_region(workload, row, promise, now)

@@ -166,6 +166,8 @@ def test_region_that_never_says(start: Start) -> None:
     machine = promised(start)
     told = machine.wait(RESERVE_SPAN)
     assert [StartPromiseEnded(W1, 1, StartOver.UNREACHABLE)] == facts(told)
+    refused(machine, told)
+    told = machine.wait(PROSPECT_LOOK)
     (event,) = [one for one in refused(machine, told, us=offer()) if isinstance(one, StartPromised)]
     assert (2, US, "unreachable") == (event.revision, event.region, event.why)
 
@@ -181,8 +183,25 @@ def test_promise_that_cannot_be_kept_is_made_anew(start: Start, why: StartOver) 
     machine.fact(EU_LOG, StartUnreserved(W1, 1, why))
     told = machine.wake()
     assert [StartPromiseEnded(W1, 1, why)] == facts(told)
+    refused(machine, told)
+    told = machine.wait(PROSPECT_LOOK)
     (event,) = [one for one in refused(machine, told, eu=offer()) if isinstance(one, StartPromised)]
     assert (2, why) == (event.revision, event.why)
+
+
+def test_promises_that_never_hold_are_made_ever_more_seldom(start: Start) -> None:
+    """Agent and store may judge a start differently: neither their logs nor anybody's patience are filled with it."""
+    machine = promised(start)
+    at: list[int] = []
+    for revision in range(1, 20):
+        machine.fact(EU_LOG, StartUnreserved(W1, revision, StartOver.NO_ROOM))
+        refused(machine, machine.wake())
+        before = machine.now
+        while the_promise(machine) is None:
+            refused(machine, machine.wait(Nanoseconds(PROSPECT_LOOK // 5)), eu=offer())
+        at.append(machine.now - before)
+    assert sorted(at) == at
+    assert PROSPECT_LOOK <= at[0] < at[5] < at[-1] <= PROSPECT_RETRY + PROSPECT_LOOK
 
 
 def test_it_may_start_sooner_anywhere(start: Start) -> None:
@@ -371,7 +390,8 @@ def test_what_people_are_told(start: Start) -> None:
     machine.wait(seconds(10))
     assert ShownStart(EU, Nanoseconds(FREE_IN + START_ALLOWANCE - seconds(10)), seconds(10)) == told()
     machine.fact(EU_LOG, StartUnreserved(W1, 1, StartOver.DISPLACED))
-    refused(machine, machine.wake(), eu=offer())
+    refused(machine, machine.wake())
+    refused(machine, machine.wait(PROSPECT_LOOK), eu=offer())
     machine.fact(EU_LOG, reserved(2))
     shown = told()
     assert shown is not None
