@@ -15,6 +15,7 @@ from runtime.fleet_file import EMULATED_NODE, RegionSpec
 from scenarios.fleet import FleetSpec, read_fleet, regions_of
 from scenarios.parts import parts_in
 from scenarios.workload import CONTROLLED, Arrival, Workload
+from scenarios.workloads.bounded import Bounded
 from scenarios.workloads.bursts import Bursts
 from scenarios.workloads.calibrated import Calibrated
 from scenarios.workloads.diurnal import Diurnal
@@ -106,7 +107,7 @@ def test_as_many_as_are_wanted_within_the_hours(workload: Workload) -> None:
 
 def test_every_sort_is_tested() -> None:
     """A new sort is a new test; traces are tested in test_traces.py."""
-    known = {Steady, Bursts, Diurnal, Services, Calibrated, Openb, Philly}
+    known = {Steady, Bounded, Bursts, Diurnal, Services, Calibrated, Openb, Philly}
     assert known == set(parts_in("workloads", Workload).values())
 
 
