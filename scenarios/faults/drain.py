@@ -19,8 +19,9 @@ class Drain(WorkerFault, frozen=True):
         worker = self.drawn(stage)
         operators, scope = Operators(stage.users), Scope(ScopeKind.WORKER, (worker.member,))
         deadline = 0.0 if self.deadline_seconds is None else max(1.0, stage.draw(self.deadline_seconds))
-        stage.has_struck = bool(await operators.drain(worker.region, scope, "to be looked at", deadline))
         try:
+            # Whoever is cut short while asking may have been heard, and lifts it all the same.
+            stage.has_struck = bool(await operators.drain(worker.region, scope, "to be looked at", deadline))
             await stage.wait(self.for_seconds)
         finally:
             # In a task of the users': it is lifted also when misfortune has ended, as whoever drained it would.
