@@ -18,6 +18,7 @@ from core.messages.base import Message
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
+from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
 
 PROMISING = StartPromising()
@@ -25,7 +26,7 @@ PROMISING = StartPromising()
 
 
 def close_auctions(state: QueueState, now: Instant) -> Decision:
-    """Of each tenant one at a time: what the next may hold depends on what this one gets."""
+    """Of each tenant one at a time, and one that borrows: what the next may hold depends on what this one gets."""
     workloads = state.house.due.passed(now)
     if not workloads:
         return NOTHING
@@ -33,17 +34,20 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     events: list[Event | Note] = []
     messages: list[Message] = []
     served: set[TenantName] = set()
+    has_lent = False
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
         bids = state.house.open[workload].ranked()
         best = bids[0] if bids else None
         if best is not None and state.book.quota:
-            if tenant in served:
+            borrows = state.house.open[workload].level == OVER_LEVEL
+            if tenant in served or (borrows and has_lent):
                 continue
             served.add(tenant)
+            has_lent = has_lent or borrows
         award = award_of(state, workload, best, bids, now) if best is not None else ()
         won = best if award else None
-        events += [AuctionClosed(workload, won), *award]
+        events += [AuctionClosed(workload, won, is_void=best is not None and won is None), *award]
         if best is None:
             events.extend(PROMISING.closed(state, workload, now))
         messages.extend(settled(bid, has_won=bid is won) for bid in bids)

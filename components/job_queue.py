@@ -309,7 +309,9 @@ class JobQueue:
                 house.hear_bid(bid, fact.at)
             case AbstentionHeard(said):
                 house.hear_abstention(said, fact.at)
-            case AuctionClosed(workload, won):
+            case AuctionClosed(workload, won, is_void):
+                if is_void:
+                    state.order.pass_over(workload)
                 house.end(workload, won)
                 state.open_at = fact.at
                 if won is not None:

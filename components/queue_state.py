@@ -51,6 +51,8 @@ class AuctionClosed(Note, frozen=True):
 
     workload: WorkloadId
     won: Bid | None
+    is_void: bool = False
+    """Somebody bid, and it may not be awarded so."""
 
 
 class RefusalPassed(Note, frozen=True):

@@ -193,6 +193,8 @@ def award_of(
     assert image is not None, best.region
     spec, tenants = row.spec, state.image.tenants
     charge = held_on(spec.jobs, best.spreads, image.hardware)
+    if charge and state.book.is_spent(spec.tenant, tenants, state.image.usage, now):
+        return ()
     if auction.level == OVER_LEVEL:
         if not state.book.may_borrow(spec.tenant, charge, tenants, lending_now(state)):
             return ()

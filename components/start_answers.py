@@ -53,10 +53,10 @@ class StartAnswers:
         refusal = self._refusal(state, spec)
         if refusal is not None:
             return refusal
-        level, is_within = would_stand(state, spec)
+        level, standing = would_stand(state, spec, envelope.at)
         tested = SubmissionTested(
             ahead=state.waits.ahead_of(level),
-            standing=("within" if is_within else "over") if state.book.quota else "",
+            standing=standing.name.lower() if state.image.tenants.rows else "",
             regions=eligible(state, spec),
             start=estimated_start(state, spec, envelope.at),
             prediction=predicted(state.image.history.runs, spec),

@@ -23,6 +23,8 @@ class NoProspect(Note, frozen=True):
     """No region could promise anything."""
 
     workload: WorkloadId
+    is_barred: bool = False
+    """Only what is reserved for others is in the way."""
 
 
 class PromiseSeen(Note, frozen=True):
@@ -43,6 +45,8 @@ class StartDesk:
         """Since when."""
         self.wanted: dict[WorkloadId, None] = {}
         """For these, whoever abstains says from when on they could start."""
+        self.barred: dict[WorkloadId, None] = {}
+        """For these only what is reserved for others is in the way: nobody behind them is promised a start on the same hardware."""
         self.tried: dict[WorkloadId, Instant] = {}
         """Until when these are not asked for again."""
         self.look_at: Instant | None = None
@@ -60,8 +64,12 @@ class StartDesk:
                 self.wanted.update(dict.fromkeys(workloads))
                 self.tried.update(dict.fromkeys(workloads, after(at, PROSPECT_RETRY)))
                 self.look_at = after(at, PROSPECT_LOOK) if self.blocked else None
-            case NoProspect(workload):
+            case NoProspect(workload, is_barred):
                 self.wanted.pop(workload, None)
+                if is_barred:
+                    self.barred[workload] = None
+                else:
+                    self.barred.pop(workload, None)
             case PromiseSeen(workload, again_at):
                 if again_at is None:
                     self.due.drop(workload)
@@ -80,4 +88,5 @@ class StartDesk:
         """It is awarded, promised a start, or not asked for any more."""
         self.blocked.pop(workload, None)
         self.wanted.pop(workload, None)
+        self.barred.pop(workload, None)
         self.tried.pop(workload, None)

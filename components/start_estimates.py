@@ -14,11 +14,12 @@ from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import STARTS_WALKED_MAX
+from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import NEVER, WorkloadSpec
 from core.ranking.lane import FAR
 from core.ranking.scan import Ranked, Standing
-from core.rules.standing import level_asked, needs_of
+from core.rules.standing import borrowed_max, entitled_to, level_asked, may_be_over, needs_of
 
 
 def estimator_of(state: QueueState, now: Instant) -> Estimator:
@@ -33,7 +34,10 @@ def estimator_of(state: QueueState, now: Instant) -> Estimator:
 
 def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
     """When it would start if it were submitted now, behind all that waits at its level or a higher one."""
-    level, is_within = would_stand(state, spec)
+    level, standing = would_stand(state, spec, now)
+    if standing is Standing.HELD:
+        return None
+    is_within = standing is Standing.WITHIN
     rooms: dict[tuple[TenantName, int], dict[str, int]] = {}
 
     def most(tenant: TenantName, of: int, types: Types) -> int:
@@ -50,14 +54,30 @@ def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> Star
     return estimator_of(state, now).of(spec, eligible(state, spec), ahead, is_within=is_within)
 
 
-def would_stand(state: QueueState, spec: WorkloadSpec) -> tuple[int, bool]:
-    """The level that a submission would have, and whether its tenant's quota has room for it beside what runs."""
-    tenants, quota = state.image.tenants, state.book.quota
+def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[int, Standing]:
+    """The level that a submission would have, and how it would stand beside what its tenant runs and what of that waits before it."""
+    tenants, quota, book = state.image.tenants, state.book.quota, state.book
     level = level_asked(spec, tenants)
-    room = state.book.room(spec.tenant, level, tenants)
+    if gpu_milli_of(spec.jobs) and book.is_spent(spec.tenant, tenants, state.image.usage, now):
+        return OVER_LEVEL, Standing.HELD
+    room = book.room(spec.tenant, level, tenants)
+    for kind, count in state.waits.wanted_by(spec.tenant, level).items():
+        if kind in room:
+            room[kind] -= count
     needs = needs_of(spec, quota, state.fleet)
-    is_within = any(all(count <= room[kind] for kind, count in need.items()) for need in needs)
-    return (level, True) if is_within else (OVER_LEVEL, False)
+    if any(all(count <= room[kind] for kind, count in need.items()) for need in needs):
+        return level, Standing.WITHIN
+    row = tenants.rows.get(spec.tenant)
+    most, entitled = borrowed_max(row, quota), entitled_to(row, quota)
+    held = book.held.get(spec.tenant, {})
+    may_borrow = may_be_over(spec.kind) and (
+        most is None
+        or any(
+            all(held.get(kind, 0) + count <= entitled[kind] + most[kind] for kind, count in need.items())
+            for need in needs
+        )
+    )
+    return OVER_LEVEL, Standing.OVER if may_borrow else Standing.HELD
 
 
 def start_in_order(state: QueueState, workload: WorkloadId, now: Instant) -> StartEstimate | None:

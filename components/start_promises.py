@@ -26,10 +26,12 @@ from core.images.start_promises import ENDS_A_PROMISE, PromisedStart
 from core.messages.base import Message
 from core.messages.queue import Abstention, ShownStart
 from core.messages.reserved_starts import ReserveStart
+from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import (
     AWARD_SAY_AGAIN,
+    PROSPECT_LOOK,
     RESERVATIONS_MAX,
     RESERVE_AFTER,
     RESERVE_SPAN,
@@ -39,7 +41,7 @@ from core.nouns.limits import (
 from core.nouns.reasons import Reason
 from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
-from core.ranking.scan import Standing
+from core.ranking.scan import Ranked, Standing
 from core.rules.reserved_starts import waits_for_its_start
 
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED)
@@ -134,24 +136,36 @@ class StartPromising:
         return Decision(events=(ProspectsWanted(tuple(wanted)), *again))
 
     def _wanted_now(self, state: QueueState, now: Instant) -> list[WorkloadId]:
-        """The first that are blocked, as many as may be promised one, and of these who were blocked for long enough."""
-        desk, order = state.starts, state.order
+        """The first that are blocked, as many as may be promised one, and of these who were blocked for long enough.
+
+        One after the other where they want the same hardware, and nobody before somebody ahead of it for whom only what is
+        reserved for others is in the way: narrow work behind a wide gang would take its nodes again and again. Who cannot be
+        promised anything, because work without an end is in the way, keeps nobody waiting.
+        """
+        desk = state.starts
         room = self.most - len(state.image.start_promises.rows)
         if room <= 0:
             return []
         bring_up(state, now)
-        first = order.first(
-            room,
-            lambda group, _: group[0][1] is not Standing.HELD,
-            lambda one: one.work.workload in desk.blocked,
-        )
-        return [
-            workload
-            for workload in (one.work.workload for one in first)
-            if after(desk.blocked[workload], RESERVE_AFTER) <= now
-            and desk.tried.get(workload, now) <= now
-            and workload not in state.house.open
-        ]
+        ahead: set[str] = set()
+        rows, promises = state.image.workloads.rows, state.image.start_promises.rows
+
+        def is_next(one: Ranked) -> bool:
+            workload = one.work.workload
+            if workload not in desk.blocked or workload in promises:
+                return False
+            types = {kind for job in rows[workload].spec.jobs for kind in job.node_types}
+            if _overlap(types, ahead):
+                return False
+            is_tried = desk.tried.get(workload, now) > now
+            if is_tried and workload not in desk.barred:
+                return False
+            ahead.update(types)
+            is_ripe = after(desk.blocked[workload], RESERVE_AFTER) <= now
+            return is_ripe and not is_tried and workload not in state.house.open
+
+        first = state.order.first(room, lambda group, _: group[0][1] is not Standing.HELD, is_next)
+        return [one.work.workload for one in first]
 
     def how_asked(self, state: QueueState, workload: WorkloadId, now: Instant) -> tuple[bool, bool]:
         """Whether whoever abstains from bidding for it is to say from when on it could start; and whether it pushes nobody out."""
@@ -171,9 +185,12 @@ class StartPromising:
         if not is_wanted:
             return [] if workload in state.starts.blocked else [FoundBlocked(workload)]
         if len(state.image.start_promises.rows) >= self.most:
-            return [NoProspect(workload)]
+            return [NoProspect(workload, is_barred=True)]
         promised = _best(state, workload, row, said, now)
-        return [promised] if promised is not None else [NoProspect(workload)]
+        if promised is not None:
+            return [promised]
+        prospects = [one.prospect for one in said if one.prospect is not None]
+        return [NoProspect(workload, is_barred=any(not one.unbounded_gpu_milli for one in prospects))]
 
     # One promise.
 
@@ -184,6 +201,8 @@ class StartPromising:
         row, image = state.image.workloads.rows[workload], state.regions.get(promise.region)
         if row.phase == Phase.PENDING and workload not in state.order:
             return _end(workload, promise, StartOver.GIVEN_UP)  # Its turn will not come as things stand.
+        if row.phase == Phase.PENDING and _stands_lower(state, workload, promise, now):
+            return _end(workload, promise, StartOver.GIVEN_UP)
         again = after(now, AWARD_SAY_AGAIN)
         if image is None or state.silent.get(promise.region, True):
             return self._wait_for_region(workload, row, promise, now)
@@ -213,12 +232,18 @@ class StartPromising:
     ) -> Step:
         """It is reserved. When its nodes are free, no refusal said before counts any more."""
         if now < promise.free_at:
-            return Step(again_at=Instant(promise.free_at))
+            return Step(again_at=min(Instant(promise.free_at), after(now, PROSPECT_LOOK)))
         if row.phase != Phase.PENDING:
             return Step(again_at=after(now, AWARD_SAY_AGAIN))
         if _is_past(promise, now):
             return _end(workload, promise, StartOver.UNREACHABLE)  # Its region would have said so.
         return Step(events=tuple(_ask_again(state, workload, now)), again_at=after(now, AWARD_SAY_AGAIN))
+
+
+def _stands_lower(state: QueueState, workload: WorkloadId, promise: PromisedStart, now: Instant) -> bool:
+    """Whether it is over its tenant's quota by now, or held, or of a lower level: what others may have is kept for it no longer."""
+    one, asked = asked_now(state, workload, now)
+    return one.standing is Standing.HELD or asked.level < promise.level
 
 
 def shown_start(state: QueueState, workload: WorkloadId, now: Instant) -> ShownStart | None:
@@ -289,6 +314,12 @@ def _is_past(promise: PromisedStart, now: Instant) -> bool:
 
 def _end(workload: WorkloadId, promise: PromisedStart, why: StartOver) -> Step:
     return Step(events=(StartPromiseEnded(workload, promise.revision, why),))
+
+
+def _overlap(mine: set[str], others: set[str]) -> bool:
+    """Whether there may be a node that is of a type of both."""
+    is_any = any(gpu_type_of(kind)[0] == ANY_TYPE for kind in (*mine, *others))
+    return bool(mine and others) if is_any else not mine.isdisjoint(others)
 
 
 def _ask_again(state: QueueState, workload: WorkloadId, now: Instant) -> list[RefusalPassed]:

@@ -233,7 +233,7 @@ class TenantBook:
             asked = level_asked(row.spec, tenants)
             running.append(Running(workload, row.award_sequence, asked, one.level, one.amounts))
         mine = entitled_to(tenants.rows.get(tenant), self.quota) if entitled is None else entitled
-        return stand_anew(running, mine, frozenset(mine), is_spent=is_spent)
+        return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent)
 
     def may_stand_otherwise(
         self, tenant: TenantName, rows: Mapping[WorkloadId, WorkloadRow], tenants: Tenants

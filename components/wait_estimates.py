@@ -14,7 +14,7 @@ from core.estimating.bands import Reach, StartEstimate, estimate_of, group_of
 from core.estimating.waits import span_until
 from core.images import GlobalImage, RegionImage
 from core.images.queue import WorkloadRow
-from core.nouns.fleet import will_do
+from core.nouns.fleet import gpu_type_of, will_do
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.placement import gpu_milli_of
@@ -75,6 +75,16 @@ class WaitIndex:
         for (types, of, tenant), gpu_milli in self.waiting.items():
             if of >= level:
                 found[types] = found.get(types, 0) + min(gpu_milli, most(tenant, of, types))
+        return found
+
+    def wanted_by(self, tenant: TenantName, level: int) -> dict[str, int]:
+        """GPU milli by type that one tenant's work waits for, at this level or a higher one; of what any of several types will do,
+        of the first.
+        """
+        found: dict[str, int] = {}
+        for (types, of, name), gpu_milli in self.waiting.items():
+            if name == tenant and of >= level:
+                _sum_up(found, gpu_type_of(types[0])[0], gpu_milli)
         return found
 
     def _add(self, share: Share, sign: int) -> None:

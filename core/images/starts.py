@@ -10,6 +10,7 @@ from core.estimating.bands import Bands, StartEstimate
 from core.events.queue import (
     AttemptClosed,
     CancelRequested,
+    PrioritySet,
     WorkloadBound,
     WorkloadCancelled,
     WorkloadChanged,
@@ -39,6 +40,7 @@ class Starts(Section):
         AttemptClosed: "_closed",
         WorkloadHeld: "_left_out",
         WorkloadChanged: "_left_out",
+        PrioritySet: "_left_out",
         CancelRequested: "_left_out",
         WorkloadCancelled: "_left_out",
     }

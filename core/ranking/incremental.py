@@ -137,6 +137,9 @@ class RankedQueue:
     def begin_pass(self) -> None:
         """Everybody's use has been brought up to date; what else changes is in the order at once."""
 
+    def pass_over(self, workload: WorkloadId) -> None:
+        """It stands otherwise than the order says: here that cannot be for long."""
+
     def is_passed(self, workload: WorkloadId) -> bool:
         """Whether one that waits has its place in the order."""
         return workload in self

@@ -57,6 +57,10 @@ class PassedQueue(RankedQueue):
         rank = self.rank(workload)
         return list(islice(self.ranked(), max(0, rank - count), rank))
 
+    def pass_over(self, workload: WorkloadId) -> None:
+        """Until the next pass it is left out: its tenant's quota is another than at this one."""
+        self._passed.pop(workload, None)
+
     def is_passed(self, workload: WorkloadId) -> bool:
         """Whether it waited, as it is, at the newest pass."""
         found = self._passed.get(workload)

@@ -17,6 +17,7 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.limits import QUOTA_ALTERNATIVES_MAX
 from core.nouns.placement import Spread
 from core.nouns.quantities import MILLI
+from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL, UNLIMITED, TenantSettings
 from core.nouns.workload import JobSpec, Kind, WorkloadSpec
 from core.ranking.lane import FAR
@@ -168,29 +169,51 @@ class Running(Struct, frozen=True):
 
 
 def stand_anew(
-    running: Iterable[Running], entitled: Amounts, quota: frozenset[str], *, is_spent: bool
+    running: Iterable[Running],
+    entitled: Amounts,
+    quota: frozenset[str],
+    ranking: RankingSettings = DEFAULT_RANKING,
+    *,
+    is_spent: bool,
 ) -> dict[WorkloadId, int]:
     """The levels of one tenant's awards whose standing must be another.
 
     From the highest level down each takes of the quota; of one level first those that are within it already, and then the
     oldest. So nothing changes that need not, and whoever is over quota moves up as soon as there is room. Over a spent budget all
-    that takes GPUs is over quota.
+    that takes GPUs is over quota. By the paper's rules levels do not matter, and what is over quota fills the quota too, so that
+    nothing moves up before all of it fits.
     """
+    every = list(running)
     taken: dict[str, int] = {}
+    borrowed: dict[str, int] = {}
+    for one in every if ranking.counts_borrowed else ():
+        if one.is_over:
+            _add(borrowed, one.held, 1)
     changed: dict[WorkloadId, int] = {}
-    for one in sorted(running, key=lambda one: (-one.asked, one.is_over, one.number)):
-        level = OVER_LEVEL
-        if not (is_spent and one.held) and all(
-            taken.get(kind, 0) + count <= entitled.get(kind, 0)
+    by_level = ranking.walks_by_level
+    for one in sorted(every, key=lambda one: (-one.asked if by_level else 0, one.is_over, one.number)):
+        beside = dict(taken)
+        if one.is_over:
+            _add(beside, borrowed, 1)
+            _add(beside, one.held if ranking.counts_borrowed else {}, -1)
+        fits = all(
+            beside.get(kind, 0) + count <= entitled.get(kind, 0)
             for kind, count in one.held.items()
             if kind in quota
-        ):
-            level = one.asked
-            for kind, count in one.held.items():
-                taken[kind] = taken.get(kind, 0) + count
+        )
+        level = one.asked if fits and not (is_spent and one.held) else OVER_LEVEL
+        if level != OVER_LEVEL:
+            _add(taken, one.held, 1)
+        if ranking.counts_borrowed and one.is_over is not (level == OVER_LEVEL):
+            _add(borrowed, one.held, 1 if level == OVER_LEVEL else -1)
         if level != one.level:
             changed[one.workload] = level
     return changed
+
+
+def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:
+    for kind, count in amounts.items():
+        total[kind] = total.get(kind, 0) + sign * count
 
 
 def may_be_over(kind: Kind) -> bool:
