@@ -12,6 +12,7 @@ from components.answering import answered, refused
 from components.auctions import settled
 from components.queue_answers import UserAnswers
 from components.queue_state import AuctionClosed, QueueState
+from components.standings import against_growth
 from components.start_answers import StartAnswers
 from components.start_estimates import estimated_start
 from core.component import Decision
@@ -208,7 +209,9 @@ class UserRequests:
             return refused(Reason.SUPERSEDED, (f"revision: it is {revision} now", *problems))
         if problems:
             return refused(Reason.INVALID, problems)
-        refusal = self._never(state, replace(row.spec, jobs=message.jobs))
+        refusal = self._never(state, replace(row.spec, jobs=message.jobs)) or against_growth(
+            state, row, message.jobs, envelope.at
+        )
         if refusal is not None:
             return refused(*refusal)
         changed = WorkloadChanged(message.workload, revision + 1, message.jobs)

@@ -30,12 +30,16 @@ from core.events.queue import (
 )
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
 from core.fact import Event, Fact, Note
+from core.images.queue import WorkloadRow
 from core.messages.queue import Bid
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant
+from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI
+from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL, Entitlement
-from core.rules.standing import Amounts, Running, entitled_to, held_on, level_asked
+from core.nouns.workload import JobSpec
+from core.rules.standing import Amounts, Running, entitled_to, held_on, level_asked, may_be_over, types_of
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
 OF_AWARDS = (WorkloadAwarded, WorkloadBound, StandingChanged, AwardReturned, AttemptClosed)
@@ -181,6 +185,34 @@ def _changed(state: QueueState, workload: WorkloadId, level: int) -> StandingCha
     return StandingChanged(
         workload, row.epoch, row.standing_revision + 1, row.spec.tenant, level, dict(amounts)
     )
+
+
+def against_growth(
+    state: QueueState, row: WorkloadRow, jobs: tuple[JobSpec, ...], now: Instant
+) -> tuple[Reason, tuple[str, ...]] | None:
+    """Why what stands may not hold as much as these jobs need, if they need more: a quota, what may be borrowed, or a budget."""
+    spec, tenants, book = row.spec, state.image.tenants, state.book
+    if not row.is_standing or gpu_milli_of(jobs) <= gpu_milli_of(spec.jobs):
+        return None
+    more = {kind: -count for kind, count in row.charge.items()}
+    for job in jobs:
+        types = types_of(job, state.fleet)
+        kind = next((one for one in types if one in row.charge), types[0])
+        more[kind] = more.get(kind, 0) + job.need.gpu_milli * job.tasks
+    more = {kind: count for kind, count in more.items() if count > 0}
+    if book.is_spent(spec.tenant, tenants, state.image.usage, now):
+        return Reason.BUDGET_SPENT, (f"jobs: {spec.tenant} has no GPU-hours left for more tasks",)
+    room = book.room(spec.tenant, row.level, tenants)
+    counts = [(count, room[kind]) for kind, count in more.items() if kind in book.quota]
+    if not counts or (row.level != OVER_LEVEL and all(count <= left for count, left in counts)):
+        return None
+    asked = ", ".join(f"{count / MILLI:g} {kind}" for kind, count in sorted(more.items()))
+    if not may_be_over(spec.kind):
+        text = f"jobs: {asked} more are over the quota of {spec.tenant}, and {spec.kind} work borrows nothing"
+        return Reason.OVER_QUOTA, (text,)
+    if book.may_borrow(spec.tenant, more, tenants, lending_now(state)):
+        return None
+    return Reason.BORROWED_ALL, (f"jobs: {asked} more are more than {spec.tenant} may borrow now",)
 
 
 def award_of(

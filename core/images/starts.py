@@ -85,5 +85,7 @@ class Starts(Section):
 
     def _left_out(self, fact: Fact) -> None:
         event = fact.event
-        assert isinstance(event, WorkloadHeld | WorkloadChanged | CancelRequested | WorkloadCancelled)
+        assert isinstance(
+            event, WorkloadHeld | WorkloadChanged | PrioritySet | CancelRequested | WorkloadCancelled
+        )
         self.awaited.pop(event.workload, None)

@@ -13,13 +13,14 @@ from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid
 from core.messages.queue import (
     Acknowledged,
     CancelWorkload,
+    ChangeWorkload,
     HoldWorkload,
     ReleaseWorkload,
     SetPriority,
     SubmitWorkload,
 )
 from core.messages.tenants import RankingAnswered, SetRanking
-from core.nouns.ids import GLOBAL_LOG, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, after, seconds
 from core.nouns.limits import AWARD_SAY_AGAIN, FORGET_INTERVAL, RETENTION
 from core.nouns.ranking import RankingSettings
@@ -242,6 +243,37 @@ def test_two_that_borrow_the_same(start: Start) -> None:
     assert queue.state.book.held[ML]["H100"] <= 8_000
 
 
+def test_two_tenants_that_borrow_the_same(start: Start) -> None:
+    """Lending is between tenants too: of 8 that may be lent one of two tenants has them, though both bid in the same moment."""
+    queue = with_quota(start, 0)
+    tenant(queue, ART, 56, is_lent=False)
+    other = TenantName("bio")
+    tenant(queue, other, 0)
+    waits(queue, 8)
+    waits(queue, 8, of=other)
+    assert {W1: OVER, W2: OVER} == asked(queue.wake())
+    bids(queue, W1)
+    bids(queue, W2, node=1)
+    queue.wake()
+    assert 1 == len(levels(queue))
+
+
+def test_resize_is_held_to_quota_and_borrowing(start: Start) -> None:
+    """Within quota it may grow, beyond as far as its tenant may borrow; interactive work not at all; smaller it may be always."""
+    queue = a_job_queue(start)
+    tenant(queue, ML, 16, borrow_max=8)
+    runs(queue)
+
+    def wanted(tasks: int, revision: int) -> tuple[str, tuple[str, ...]] | None:
+        said = queue.hear(ChangeWorkload(W1, revision, (a_job(tasks, 8),))).messages[0]
+        return (said.reason, said.problems) if isinstance(said, Refused) else None
+
+    assert wanted(2, 0) is None
+    too_many = wanted(4, 1)
+    assert too_many is not None
+    assert (Reason.BORROWED_ALL, "24 H100 more") == (too_many[0], too_many[1][0][6:18])
+
+
 # Budgets.
 
 
@@ -445,6 +477,7 @@ def test_what_is_borrowed_fills_the_quota_as_in_the_paper(start: Start) -> None:
     assert "within" == explained(queue, W3).standing
     rank_by(queue, RankingSettings(counts_borrowed=True))
     assert "over" == explained(queue, W3).standing
+    assert {W1: 3, W2: OVER} == levels(queue)
     rank_by(queue, RankingSettings())
     assert "within" == explained(queue, W3).standing
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from components.start_promises import StartPromising
 from core.component import Decision
 from core.events.queue import WorkloadAwarded
 from core.events.region import GangStarted
@@ -33,7 +34,6 @@ from core.nouns.limits import (
     PROMISE_SPAN,
     PROSPECT_LOOK,
     PROSPECT_RETRY,
-    RESERVATIONS_MAX,
     RESERVE_AFTER,
     RESERVE_SPAN,
     START_ALLOWANCE,
@@ -307,38 +307,36 @@ def test_region_that_falls_silent_with_a_promise(start: Start) -> None:
     )
 
 
-def test_only_so_many_are_promised_a_start(start: Start) -> None:
-    """The first that are blocked, in the order in which they are served."""
+def test_starts_are_promised_one_after_the_other(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order in which they are served, where they want the same hardware: nobody gets nodes before who is ahead; and
+    only to so many.
+    """
+    monkeypatch.setattr(StartPromising, "most", 2)
     machine = a_job_queue(start)
-    count = RESERVATIONS_MAX + 2
-    for number in range(count):
-        submit(
-            machine,
-            replace(
-                a_spec(a_job(2, 8)),
-                priority=3 if number else 2,
-                name=f"n{number}",
-                regions=(EU,),
-                max_duration=seconds(4**number * 60),
-            ),
+    for number in range(4):
+        spec = replace(
+            a_spec(a_job(2, 8)),
+            priority=3 if number else 2,
+            name=f"n{number}",
+            regions=(EU,),
+            max_duration=seconds(4**number * 60),
         )
+        submit(machine, spec)
     opened = machine.wake()
-    for number in range(1, count + 1):
+    for number in range(1, 5):
         name = WorkloadId(f"w-{number}")
         abstain(machine, auction_of(opened, name), EU, workload=name)
     machine.wake()
+    offer = Prospect(seconds(300), (a_spread({0: 1, 1: 1}),))
     opened = machine.wait(RESERVE_AFTER)
-    wanted = [name for name, wants in solicited(opened) if wants]
-    assert [f"w-{number}" for number in range(2, 2 + RESERVATIONS_MAX)] == wanted
-    for waiting in wanted:
-        name = WorkloadId(waiting)
-        abstain(
-            machine, auction_of(opened, WorkloadId(name)), EU, workload=WorkloadId(name), prospect=offer()
-        )
-    machine.wake()
-    assert RESERVATIONS_MAX == len(machine.state.image.start_promises.rows)
-    later = machine.wait(PROSPECT_RETRY)
-    assert [] == [name for name, wants in solicited(later) if wants and name in ("w-1", f"w-{count}")]
+    for name in (WorkloadId("w-2"), WorkloadId("w-3")):
+        assert [name] == [one for one, wants in solicited(opened) if wants]
+        abstain(machine, auction_of(opened, name), EU, workload=name, prospect=offer)
+        assert [name] == [
+            event.workload for event in facts(machine.wake()) if isinstance(event, StartPromised)
+        ]
+        opened = machine.wait(PROSPECT_LOOK)
+    assert [] == [one for one, wants in solicited(opened) if wants]
 
 
 @pytest.mark.parametrize("reason", [Reason.NO_SUCH_HARDWARE, Reason.OPEN_BIDS, Reason.RULE_FAILED])

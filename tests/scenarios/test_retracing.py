@@ -20,14 +20,14 @@ workload:
 faults:
   - message_loss: {share: 0.05}
   - message_reorder: {share: 0.2}
-  - crash_each: {times: 2, down_seconds: [0.1, 10]}
+  - crash_each: {times: 6, down_seconds: [0.1, 10]}
   - node_crash: {times: 6, down_seconds: [1, 60]}
   - submission_storm: {after_seconds: [150, 200], workloads: 40, seconds: 3, priority: 6, minutes_median: 0.5, minutes_max: 2, gpus_max: 16}
 calm: {minutes: 300}
 """,
     "crowded.yaml",
 )
-RUNS = [("preemption_storm", 1), (CROWDED.name, 5), ("upgrade_old_log", 1)]
+RUNS = [("preemption_storm", 1), (CROWDED.name, 3), ("upgrade_old_log", 1)]
 """The last begins with what an earlier build left behind."""
 MORE_RUNS = [
     *((name, 1) for name in ("thundering_herd", "everything_at_once", "preemption_storm")),
