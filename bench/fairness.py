@@ -44,6 +44,7 @@ from runtime.garbage import settle_down
 from runtime.virtual_loop import VirtualLoop
 from scenarios.fleet import FleetSpec, regions_of
 from scenarios.operators import Operators
+from scenarios.quotas import Quotas
 from scenarios.run import Run
 from scenarios.scenario import ScenarioSpec
 from scenarios.tenants import EntitlementSpec, TenantSpec
@@ -74,7 +75,7 @@ class Size(Struct, frozen=True):
 
 
 FULL = Size(7.0, 40, (4, 4, 6, 6, 8, 8, 8, 12, 12, 12, 16, 16, 16, 20, 20, 24, 24, 28, 36, 40))
-QUICK = Size(0.25, 4, (4, 8, 8, 12))
+QUICK = Size(0.12, 4, (4, 8, 8, 12))
 
 
 class Phase(Struct, frozen=True):
@@ -131,6 +132,7 @@ class Watching(Witness):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
+        self.quotas = Quotas(LOOK_SECONDS)
         self.pushed: Counter[tuple[WorkloadId, WorkloadId]] = Counter()
         self.unexplained = 0
 
@@ -358,6 +360,9 @@ def figures_of(week: Week) -> dict[str, float]:
         ),
         "utilisation": sum(tally.held for tally in tallies) / sum(tally.due for tally in tallies),
         "reclaim_cycles": float(week.witness.cycles),
+        "reclaim_seconds_max": quotas.figures(week.run.world.facts_now(), week.witness.images)[
+            "reclaim_seconds_max"
+        ],
         "pushed_out": float(week.witness.pushed.total()),
         "pushed_out_within": float(quotas.pushed_out_within),
         "tenants": float(len(tallies)),

@@ -60,7 +60,8 @@ class Node(Struct, frozen=True):
 class Quotas:
     """Told of each fact, and of the images as they were before."""
 
-    def __init__(self) -> None:
+    def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
+        self._look_seconds = look_seconds
         self.waits: list[Wait] = []
         """Those that are over."""
         self.pushed_out_early = self.pushed_out_over = self.pushed_out_within = 0
@@ -72,7 +73,7 @@ class Quotas:
 
     def take(self, fact: Fact, at: float, images: Mapping[LogName, Image]) -> None:
         """A fact that became durable then."""
-        if at >= self._looked_at + LOOK_SECONDS:
+        if at >= self._looked_at + self._look_seconds:
             self.look(at, images)
         self._told_at = at
         match fact.event:
