@@ -25,6 +25,7 @@ def test_what_is_due(
     assert pytest.approx(list(shares)) == max_min(capacity, wanted, weights)
 
 
+@pytest.mark.slow
 def test_week_in_small(tmp_path: Path) -> None:
     """Something is held by everybody, and nobody is pushed out in turn."""
     found = run(tmp_path, is_quick=True)

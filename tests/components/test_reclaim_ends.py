@@ -304,14 +304,18 @@ def in_turn(pushes: list[Push]) -> list[tuple[Push, Push]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed > 3 else []) for seed in range(40)]
+)
 def test_reclaim_ends_where_all_levels_are_alike(seed: int) -> None:
     """No two push each other out in turn, whatever is late and whoever comes first."""
     for pushes in played(seed, (3,)):
         assert [] == in_turn(pushes)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed > 3 else []) for seed in range(40)]
+)
 def test_reclaim_ends_with_all_levels(seed: int) -> None:
     """Two push each other out in turn only if somebody of a higher level than the first found a place in between."""
     for pushes in played(seed, tuple(range(LEVEL_MIN, LEVEL_MAX + 1))):

@@ -41,6 +41,9 @@ LONG = (
     "black_hole_node",
     "rack_loss",
     "tenant_floods_queue",
+    "wide_gang_among_narrow",
+    "quota_shrinks",
+    "priority_inversion",
 )
 """Scenarios of several seconds: `make test` plays one seed of them, and two of the others; `make soak` plays three of all."""
 PLAYED = [
