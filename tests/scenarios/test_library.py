@@ -44,6 +44,10 @@ LONG = (
     "wide_gang_among_narrow",
     "quota_shrinks",
     "priority_inversion",
+    "priority_inversion_by_the_paper",
+    "everything_at_once",
+    "preemption_storm",
+    "plane_dies_for_ten_minutes",
 )
 """Scenarios of several seconds: `make test` plays one seed of them, and two of the others; `make soak` plays three of all."""
 PLAYED = [
