@@ -18,10 +18,11 @@ were pushed out by one of no higher level.
 """
 
 import argparse
+import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import structlog
@@ -40,6 +41,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.ranking import RankingSettings
 from core.nouns.workload import Emulation, EndCause, RetryLimits, WorkloadSpec
 from core.nouns.workload import Phase as WorkloadPhase
+from core.ranking.lag import max_min
 from runtime.garbage import settle_down
 from runtime.virtual_loop import VirtualLoop
 from scenarios.fleet import FleetSpec, regions_of
@@ -58,6 +60,9 @@ SIZES, SIZE_WEIGHTS = (1, 2, 4, 8), (2.0, 2.0, 3.0, 3.0)
 """GPUs of a workload."""
 MINUTES_MEDIAN, MINUTES_SIGMA, MINUTES_MIN, MINUTES_MAX = 60.0, 0.7, 20.0, 300.0
 CHECKPOINT_SECONDS, STOP_SECONDS = 600.0, 10.0
+OVERSTATED = (1.1, 3.0)
+LIMIT_STEP_MINUTES = 30.0
+"""Longest durations: so many times what each works, up to the next step, as people state them."""
 WANTS = ((0.0, 0.0, 0.25), (0.8, 1.2, 0.35), (2.0, 5.0, 0.4))
 """Phases: between how many times its entitlement a tenant wants in one, and how often there is such a one."""
 PHASE_HOURS = (6.0, 18.0)
@@ -103,28 +108,6 @@ class Tally(Struct):
     def error(self) -> float:
         """Of what was due, by how much it held more or less."""
         return abs(self.held - self.due) / self.due if self.due else 0.0
-
-
-def max_min(capacity: float, wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Weighted max-min shares of one resource.
-
-    capacity  GPUs
-    wanted    by tenant, GPUs, >= 0
-    weights   by tenant, > 0
-    returns   by tenant, GPUs; they sum to the lesser of capacity and all that is wanted
-    source    Bertsekas & Gallager, Data Networks, max-min flow control
-    """
-    shares = [0.0] * len(wanted)
-    left = capacity
-    open_ = sorted(
-        (index for index, want in enumerate(wanted) if want > 0), key=lambda i: wanted[i] / weights[i]
-    )
-    weight = sum(weights[index] for index in open_)
-    for index in open_:
-        shares[index] = min(wanted[index], left * weights[index] / weight)
-        left -= shares[index]
-        weight -= weights[index]
-    return shares
 
 
 class Watching(Witness):
@@ -280,8 +263,10 @@ class Week:
         """Of no more GPUs than it wants more: what it wants is what it could hold."""
         dice = self.dice[name]
         minutes = MINUTES_MEDIAN * dice.lognormvariate(0.0, MINUTES_SIGMA)
+        minutes = min(max(minutes, MINUTES_MIN), MINUTES_MAX)
+        steps = math.ceil(minutes * dice.uniform(*OVERSTATED) / LIMIT_STEP_MINUTES)
         emulation = Emulation(
-            work=seconds(60 * min(max(minutes, MINUTES_MIN), MINUTES_MAX)),
+            work=seconds(60 * minutes),
             checkpoint_every=seconds(CHECKPOINT_SECONDS),
             fails_after=Nanoseconds(0),
             stop_span=seconds(STOP_SECONDS),
@@ -289,7 +274,14 @@ class Week:
         drawn = dice.choices(SIZES, SIZE_WEIGHTS)[0]
         gpus = max(size for size in SIZES if size <= min(drawn, missing, self.tallies[name].entitled))
         job = self.load.job(regions_of(self.spec.fleet)["r0"], gpus, emulation)
-        return WorkloadSpec(name=f"{name}-work", jobs=(job,), tenant=name, priority=None, retry=RetryLimits())
+        return WorkloadSpec(
+            name=f"{name}-work",
+            jobs=(job,),
+            tenant=name,
+            priority=None,
+            retry=RetryLimits(),
+            max_duration=seconds(60 * LIMIT_STEP_MINUTES * steps),
+        )
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -1,6 +1,7 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
 from components.auctions import Auction, settled, solicited
+from components.fair_shares import is_held_back
 from components.queue_order import Asked, asked_for, bring_up, lending_now, may_be_lent
 from components.queue_state import (
     AuctionClosed,
@@ -96,6 +97,9 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         shape = askable[one.group][0].shape
         if shape in house.tight and (shape in chosen or shape in house.asking):
             done.add(one.group)
+            return False
+        if one.standing is Standing.OVER and is_held_back(state, one.work):
+            done.add(one.group)  # Whoever is behind it in the order is, too.
             return False
         may = house.may_ask(one.work.workload, shape)
         if may and one.standing is Standing.OVER and not may_be_lent(state, one.work, lending):

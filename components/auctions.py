@@ -20,6 +20,9 @@ from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_R
 from core.nouns.reasons import Reason
 from core.rules.standing import Narrowing, narrowed
 
+LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED)
+"""Of regions that could take it if nobody else were there."""
+
 
 class Freed:
     """How much a region's log shows freed, and which refusals wait for how much more."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from components.answering import refused
 from components.auctioneer import close_auctions, open_auctions, pass_refusals
 from components.auctions import settled
+from components.fair_shares import note_lacking, record_shares, watch_shares
 from components.queue_order import (
     begin_pass,
     order_anew,
@@ -31,6 +32,7 @@ from components.queue_state import (
     RefusalPassed,
     RegionSilent,
     Settled,
+    SharesSeen,
     StoodAnew,
     Swept,
 )
@@ -161,6 +163,7 @@ class JobQueue:
             assert isinstance(image, RegionImage)
             self._adopt(state, region_of(log), image, sequence, images.at)
         order_anew(state, images.at)
+        watch_shares(state, images.at)
         return state
 
     def due(self, state: QueueState) -> Instant | None:
@@ -169,6 +172,7 @@ class JobQueue:
         return earliest(
             state.open_at,
             state.passes_at,
+            state.shares_at,
             state.standings_at,
             state.budgets_due.due(),
             state.house.due.due(),
@@ -201,6 +205,7 @@ class JobQueue:
             self._index(state, fact)
             index_standing(state, fact)
             self._starts.hear(state, fact)
+            watch_shares(state, fact.at)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:
@@ -330,6 +335,10 @@ class JobQueue:
                 state.open_at = fact.at
             case PassBegun():
                 begin_pass(state, fact.at)
+            case SharesSeen(lacking):
+                note_lacking(state, lacking, fact.at)
+                state.shares_at, state.open_at = None, fact.at
+                watch_shares(state, fact.at)
             case BudgetTurned(tenant):
                 refresh_tenant(state, tenant, fact.at)
                 state.restand[tenant] = True
@@ -396,6 +405,7 @@ class JobQueue:
             turned_budgets,
             self._settle_awards,
             stand_anew,
+            record_shares,
             close_auctions,
             pass_refusals,
             self._starts.woken,

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
+from components.fair_shares import is_held_back
 from components.queue_order import asked_now, lending_now, may_be_lent, pass_of
 from components.queue_state import QueueState, eligible
 from components.start_estimates import run_time_of, start_in_order
@@ -188,6 +189,8 @@ class UserAnswers:
     def _against_quota(self, state: QueueState, one: Ranked) -> Reason | None:
         """What its tenant's quota has against its start."""
         if one.standing is Standing.OVER:
+            if is_held_back(state, one.work):
+                return Reason.AHEAD_OF_DUE
             return None if may_be_lent(state, one.work, lending_now(state)) else Reason.OVER_QUOTA
         if one.standing is Standing.WITHIN:
             return None

@@ -48,6 +48,7 @@ def order_anew(state: QueueState, at: Instant) -> None:
     state.passes_at = at if ranking.is_in_passes else None
     state.shapes.clear()
     state.book.set_quota(state.image.tenants)
+    state.book.wanted.clear()
     state.fleet = _fleet_of(state)
     for workload, row in state.image.workloads.rows.items():
         if settle_award(state, workload, row):
@@ -73,12 +74,14 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
         return
     if was is not None:
         state.order.drop(workload)
+        state.book.want(was, -1)
         state.shapes[was.shape] -= 1
         if not state.shapes[was.shape] and (now is None or now.shape != was.shape):
             del state.shapes[was.shape]
             state.house.forget_shape(was.shape)
     if now is not None:
         state.order.add(now)
+        state.book.want(now, 1)
         state.shapes[now.shape] += 1
 
 
@@ -128,8 +131,9 @@ def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amount
 def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
     """What the ranking reads of it, and when its budget turns."""
     tenants, usage = state.image.tenants, state.image.usage
-    use = usage.faded(tenant, _pass_at(state, now))
-    state.order.set_tenant(tenant, state.book.state(tenant, tenants, usage, now, use))
+    pass_at = _pass_at(state, now)
+    use, lag = usage.faded(tenant, pass_at), usage.lag(tenant, pass_at)
+    state.order.set_tenant(tenant, state.book.state(tenant, tenants, usage, now, use, lag))
     turns_at = state.book.turns_at(tenant, tenants, usage, now)
     if turns_at is None:
         state.budgets_due.drop(tenant)
@@ -181,7 +185,8 @@ def bring_up(state: QueueState, now: Instant) -> None:
     state.ranked_at = pass_at
     usage = state.image.usage
     for name, one in state.order.tenants().items():
-        state.order.set_tenant(name, replace(one, use=usage.faded(name, pass_at)))
+        use, lag = usage.faded(name, pass_at), usage.lag(name, pass_at)
+        state.order.set_tenant(name, replace(one, use=use, lag=lag))
 
 
 def begin_pass(state: QueueState, now: Instant) -> None:

@@ -80,6 +80,13 @@ class PassBegun(Note, frozen=True):
     """The order is kept in passes, and it is time for one."""
 
 
+class SharesSeen(Note, frozen=True):
+    """What is due to each tenant was looked at."""
+
+    lacking: tuple[WorkloadId, ...] = ()
+    """Over quota, for which nothing but room is missing: of each tenant the first."""
+
+
 class BudgetTurned(Note, frozen=True):
     """A tenant's budget is used up, or its next period has begun."""
 
@@ -124,6 +131,12 @@ class QueueState:
         self.house = AuctionHouse()
         self.passes_at: Instant | None = None
         """When the next pass begins, where the order is kept in passes."""
+        self.shares_at: Instant | None = None
+        """When what is due to each tenant is looked at."""
+        self.lacking: dict[WorkloadId, Instant] = {}
+        """The same as of the newest look, and since when."""
+        self.lends_from: int | None = None
+        """Only to tenants with so much lag anything is lent; None: to all."""
         self.standings_at: Instant | None = None
         """Set when awards may have to stand otherwise."""
         self.open_at: Instant | None = at

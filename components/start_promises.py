@@ -13,6 +13,8 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from components.auctions import LACKS_ROOM
+from components.fair_shares import is_held_back
 from components.queue_order import asked_now, bring_up
 from components.queue_state import QueueState, RefusalPassed
 from components.start_desk import NOTES, FoundBlocked, NoProspect, PromiseSeen, ProspectsWanted
@@ -38,13 +40,10 @@ from core.nouns.limits import (
     START_ALLOWANCE,
     START_PATIENCE,
 )
-from core.nouns.reasons import Reason
 from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
 from core.ranking.scan import Ranked, Standing
 from core.rules.reserved_starts import waits_for_its_start
-
-LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED)
 
 
 class Step(Struct, frozen=True):
@@ -152,7 +151,7 @@ class StartPromising:
 
         def is_next(one: Ranked) -> bool:
             workload = one.work.workload
-            if workload not in desk.blocked or workload in promises:
+            if workload not in desk.blocked or workload in promises or _is_lent_nothing(state, one):
                 return False
             types = {kind for job in rows[workload].spec.jobs for kind in job.node_types}
             if _overlap(types, ahead):
@@ -241,9 +240,13 @@ class StartPromising:
 
 
 def _stands_lower(state: QueueState, workload: WorkloadId, promise: PromisedStart, now: Instant) -> bool:
-    """Whether it is over its tenant's quota by now, or held, or of a lower level: what others may have is kept for it no longer."""
+    """Whether it is over its tenant's quota by now, held, held back or of a lower level: what others may have is kept for it no longer."""
     one, asked = asked_now(state, workload, now)
-    return one.standing is Standing.HELD or asked.level < promise.level
+    return one.standing is Standing.HELD or asked.level < promise.level or _is_lent_nothing(state, one)
+
+
+def _is_lent_nothing(state: QueueState, one: Ranked) -> bool:
+    return one.standing is Standing.OVER and is_held_back(state, one.work)
 
 
 def shown_start(state: QueueState, workload: WorkloadId, now: Instant) -> ShownStart | None:

@@ -14,7 +14,8 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, earliest
 from core.nouns.quantities import MILLI
 from core.nouns.tenant import OVER_LEVEL
-from core.ranking.scan import TenantState
+from core.ranking.lag import Claimant
+from core.ranking.scan import PendingWork, TenantState
 from core.rules.standing import (
     Amounts,
     Running,
@@ -82,6 +83,8 @@ class TenantBook:
         self.within: dict[TenantName, dict[int, dict[str, int]]] = {}
         """By level."""
         self.held_in_all: dict[str, int] = {}
+        self.wanted: dict[TenantName, dict[str, int]] = {}
+        """GPU milli by type that each tenant's work waits for, of what may be lent it."""
 
     def set_quota(self, tenants: Tenants) -> bool:
         """Work out which types are under quota, and what is not lent. Whether the first has changed."""
@@ -133,6 +136,20 @@ class TenantBook:
             if not mine:
                 del index[one.tenant]
 
+    def want(self, work: PendingWork, sign: int) -> None:
+        """One waits (1), or does not any more (-1): for what it likes best."""
+        if not work.may_borrow or not work.needs[0]:
+            return
+        mine = self.wanted.setdefault(work.tenant, {})
+        for kind, count in work.needs[0].items():
+            left = mine.get(kind, 0) + sign * count
+            if left:
+                mine[kind] = left
+            else:
+                mine.pop(kind, None)
+        if not mine:
+            del self.wanted[work.tenant]
+
     # Reading.
 
     def is_spent(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> bool:
@@ -153,7 +170,7 @@ class TenantBook:
         return earliest(spent, next_period)
 
     def state(
-        self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant, use: int
+        self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant, use: int, lag: int
     ) -> TenantState:
         """As the ranking reads it."""
         row, ranking = tenants.rows.get(tenant), tenants.ranking
@@ -171,6 +188,7 @@ class TenantBook:
             within=mine,
             use=use,
             weight=max(MILLI, sum(entitled.values())) if ranking.shares_by_entitlement else 1,
+            lag=lag,
             is_spent=self.is_spent(tenant, tenants, usage, now),
         )
 
@@ -183,6 +201,26 @@ class TenantBook:
                     left[kind] -= amounts.get(kind, 0)
         return left
 
+    def claimants(
+        self, tenants: Tenants, usage: Usage, now: Instant
+    ) -> dict[str, dict[TenantName, Claimant]]:
+        """Who holds or wants some of each type under quota, as far as each may."""
+        found: dict[str, dict[TenantName, Claimant]] = {kind: {} for kind in sorted(self.quota)}
+        for name in sorted(self.held.keys() | self.wanted.keys()):
+            row, held, wanted = tenants.rows.get(name), self.held.get(name, {}), self.wanted.get(name, {})
+            entitled, most = entitled_to(row, self.quota), borrowed_max(row, self.quota)
+            is_spent = self.is_spent(name, tenants, usage, now)
+            for kind in sorted(self.quota.intersection((*held, *wanted))):
+                has, more = held.get(kind, 0), 0 if is_spent else wanted.get(kind, 0)
+                if most is not None:
+                    more = max(0, min(more, entitled[kind] + most.get(kind, 0) - has))
+                found[kind][name] = Claimant(has, more, entitled[kind])
+        return found
+
+    def held_beside(self, tenant: TenantName) -> int:
+        """GPU milli of types that are not under quota."""
+        return sum(count for kind, count in self.held.get(tenant, {}).items() if kind not in self.quota)
+
     def lending(self, there: Amounts) -> Lending:
         """What may be held over quota now.
 
@@ -194,6 +232,16 @@ class TenantBook:
             for kind, theirs in self.unlent.items()
         }
         return Lending(free, kept)
+
+    def lent_in_all(self, lending: Lending) -> Lending:
+        """What could be held over quota if nobody else held anything so."""
+        free = dict(lending.free)
+        for mine in self.over.values():
+            for workload in mine:
+                for kind, count in self.awards[workload].amounts.items():
+                    if kind in free:
+                        free[kind] += count
+        return Lending(free, lending.kept)
 
     def may_borrow(self, tenant: TenantName, amounts: Amounts, tenants: Tenants, lending: Lending) -> bool:
         """Whether so much more may be held over quota: within what the tenant may borrow, and without what others do not lend."""

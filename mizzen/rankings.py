@@ -29,6 +29,8 @@ class RankingWish(Struct, frozen=True):
     half_life: Nanoseconds | None = None
     age_cap: Nanoseconds | None = None
     share_weight: Nanoseconds | None = None
+    lag_weight: int | None = None
+    lag_cap: Nanoseconds | None = None
     pass_span: Nanoseconds | None = None
     shares_by_entitlement: bool | None = None
     walks_by_level: bool | None = None
@@ -43,6 +45,8 @@ class RankingWish(Struct, frozen=True):
             half_life=_or(self.half_life, base.credit.half_life),
             age_cap=_or(self.age_cap, base.credit.age_cap),
             share_weight=_or(self.share_weight, base.credit.share_weight),
+            lag_weight=_or(self.lag_weight, base.credit.lag_weight),
+            lag_cap=_or(self.lag_cap, base.credit.lag_cap),
         )
         return RankingSettings(
             credit=credit,
@@ -59,9 +63,11 @@ def _or(wished: Value | None, was: Value) -> Value:
 
 
 def paper_of(was: RankingSettings) -> RankingSettings:
-    """The same figures by the paper's rules: shares of the mean, one walk by credit, what is borrowed counts, an order every 5 minutes."""
+    """The same figures by the paper's rules: shares of the mean, one walk by credit, what is borrowed counts and is lent by the same
+    credit, an order every 5 minutes.
+    """
     return RankingSettings(
-        was.credit,
+        replace(was.credit, lag_weight=0),
         shares_by_entitlement=False,
         walks_by_level=False,
         counts_borrowed=True,
@@ -75,6 +81,8 @@ def ranking_wish_of(
     half_life: str,
     age_cap: str,
     share_weight: str,
+    lag_weight: str,
+    lag_cap: str,
     pass_span: str,
     share_by: str,
     walk: str,
@@ -83,7 +91,8 @@ def ranking_wish_of(
     is_paper: bool,
 ) -> RankingWish | None:
     """What is meant by the options, None by none. Raises CommandError with everything that is wrong."""
-    given = (half_life, age_cap, share_weight, pass_span, share_by, walk, borrowed_counts, order)
+    figures = (half_life, age_cap, share_weight, lag_weight, lag_cap, pass_span)
+    given = (*figures, share_by, walk, borrowed_counts, order)
     if not any(given) and not is_paper:
         return None
     problems: list[str] = []
@@ -92,6 +101,8 @@ def ranking_wish_of(
         half_life=_span("--half-life", half_life, problems),
         age_cap=_span("--age-cap", age_cap, problems),
         share_weight=_span("--share-weight", share_weight, problems),
+        lag_weight=_count("--lag-weight", lag_weight, problems),
+        lag_cap=_span("--lag-cap", lag_cap, problems),
         pass_span=_span("--pass", pass_span, problems),
         shares_by_entitlement=_choice("--share-by", share_by, "entitlement", "mean", problems),
         walks_by_level=_choice("--walk", walk, "level", "credit", problems),
@@ -113,6 +124,13 @@ def _span(option: str, text: str, problems: list[str]) -> Nanoseconds | None:
     except Unreadable as error:
         problems.append(f"{option}: {error}")
         return None
+
+
+def _count(option: str, text: str, problems: list[str]) -> int | None:
+    if text and not (text.isascii() and text.isdecimal()):
+        problems.append(f"{option}: {shown(text)} is no whole number")
+        return None
+    return int(text) if text else None
 
 
 def _choice(option: str, text: str, one: str, other: str, problems: list[str]) -> bool | None:

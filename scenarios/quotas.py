@@ -186,7 +186,7 @@ def waiting_for_room(
         _work(workload, row, queue, book.quota, fleet) for workload, row in rows.items() if _wants(row)
     ]
     names = {one.tenant for one in pending}
-    states = {name: book.state(name, tenants, queue.usage, now, 0) for name in sorted(names)}
+    states = {name: book.state(name, tenants, queue.usage, now, 0, 0) for name in sorted(names)}
     ranking = tenants.ranking
     for one in scan(pending, states, ranking.credit, now, walks_by_level=ranking.walks_by_level):
         if one.standing is not Standing.WITHIN:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from core.nouns.instant import seconds
 from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
@@ -89,10 +90,15 @@ class RankingSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     counts_borrowed: bool = DEFAULT_RANKING.counts_borrowed
     """Whether what a tenant holds over its quota fills it, as in the paper."""
 
+    lends_by_lag: bool = True
+    """Whether what is lent goes first to who is behind what was due to it; else, as in the paper, by the same credit as all else."""
+
     @property
     def settings(self) -> RankingSettings:
         """As the plane is told."""
+        credit = DEFAULT_RANKING.credit
         return RankingSettings(
+            credit if self.lends_by_lag else replace(credit, lag_weight=0),
             shares_by_entitlement=self.shares_by_entitlement,
             walks_by_level=self.walks_by_level,
             counts_borrowed=self.counts_borrowed,

@@ -4,6 +4,7 @@ from core.fact import Event
 from core.nouns.ids import TenantName
 from core.nouns.ranking import RankingSettings
 from core.nouns.tenant import NO_ENTITLEMENT, Budget, Entitlement, TenantSettings
+from core.ranking.lag import Due
 
 
 class TenantSet(Event, frozen=True, tag="tenant-set"):
@@ -49,4 +50,10 @@ class RankingSet(Event, frozen=True, tag="ranking-set"):
     by: str = ""
 
 
-EVENTS: tuple[type[Event], ...] = (TenantSet, EntitlementSet, BudgetSet, RankingSet)
+class SharesDue(Event, frozen=True, tag="shares-due"):
+    """What is due to each tenant that has more or less than that; all others have what they want from now on."""
+
+    dues: dict[TenantName, Due]
+
+
+EVENTS: tuple[type[Event], ...] = (TenantSet, EntitlementSet, BudgetSet, RankingSet, SharesDue)

@@ -7,7 +7,7 @@ does who never started.
 from msgspec import Struct, field
 
 from core.events.queue import AttemptClosed, AwardReturned, StandingChanged, WorkloadAwarded, WorkloadBound
-from core.events.tenants import BudgetSet, RankingSet
+from core.events.tenants import BudgetSet, RankingSet, SharesDue
 from core.fact import Fact
 from core.images.base import Section
 from core.nouns.ids import TenantName, WorkloadId
@@ -16,6 +16,7 @@ from core.nouns.limits import TENANTS_MAX
 from core.nouns.ranking import DEFAULT_RANKING
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.credit import FadingUse, charged, faded
+from core.ranking.lag import Due, lag_after
 
 
 class Charged(Struct):
@@ -47,6 +48,10 @@ class UsageRow(Struct):
     counted_at: Instant = Instant(0)
     within: dict[str, int] = field(default_factory=dict)
     """GPU milli by type of its standing awards that are within quota, whether or not they are up."""
+    due: Due | None = None
+    """None: it has all that it wants."""
+    lag: Nanoseconds = Nanoseconds(0)
+    """Up to `counted_at`, by how much it is behind what was due to it: of all that it is entitled to."""
 
     def used_at(self, now: Instant) -> int:
         """In the period in which `now` lies, not before the last change: GPU milli nanoseconds."""
@@ -54,6 +59,10 @@ class UsageRow(Struct):
         if began == self.period_began:
             return self.used + self.fading.gpu_milli * (now - self.counted_at)
         return self.fading.gpu_milli * (now - began)
+
+    def lag_at(self, now: Instant, cap: Nanoseconds) -> Nanoseconds:
+        """By then, not before the last change."""
+        return lag_after(self.lag, self.due, self.fading.gpu_milli, now - self.counted_at, cap)
 
     def began_at(self, now: Instant) -> Instant:
         """When the period in which `now` lies began."""
@@ -73,16 +82,27 @@ class Usage(Section):
         AttemptClosed: "_over",
         BudgetSet: "_budget_set",
         RankingSet: "_ranking_set",
+        SharesDue: "_shares_due",
     }
 
     rows: dict[TenantName, UsageRow] = field(default_factory=dict)
     awards: dict[WorkloadId, Charged] = field(default_factory=dict)
     half_life: Nanoseconds = DEFAULT_RANKING.credit.half_life
+    lag_cap: Nanoseconds = DEFAULT_RANKING.credit.lag_cap
 
     def faded(self, tenant: TenantName, now: Instant) -> int:
         """Its use, in milli-GPU-seconds."""
         row = self.rows.get(tenant)
         return faded(row.fading, max(now, row.fading.at), self.half_life) if row is not None else 0
+
+    def lag(self, tenant: TenantName, now: Instant) -> Nanoseconds:
+        """By how much it is behind what was due to it."""
+        row = self.rows.get(tenant)
+        return row.lag_at(max(now, row.counted_at), self.lag_cap) if row is not None else Nanoseconds(0)
+
+    def dues(self) -> dict[TenantName, Due]:
+        """As last recorded."""
+        return {name: row.due for name, row in self.rows.items() if row.due is not None}
 
     def _awarded(self, fact: Fact) -> None:
         event = fact.event
@@ -137,7 +157,13 @@ class Usage(Section):
         assert isinstance(event, RankingSet)
         for tenant in self.rows:
             self._counted(tenant, fact.at)
-        self.half_life = event.settings.credit.half_life
+        self.half_life, self.lag_cap = event.settings.credit.half_life, event.settings.credit.lag_cap
+
+    def _shares_due(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, SharesDue)
+        for tenant in sorted(event.dues.keys() | self.dues()):
+            self._counted(tenant, fact.at).due = event.dues.get(tenant)
 
     def _hold(self, tenant: TenantName, more: int, at: int) -> None:
         row = self._counted(tenant, at)
@@ -158,6 +184,7 @@ class Usage(Section):
         """Its row, brought forward to a fact's time, which is never before the last."""
         now = Instant(at)
         row = self._row(tenant, now)
+        row.lag = row.lag_at(now, self.lag_cap)
         row.used, row.period_began, row.counted_at = row.used_at(now), row.began_at(now), now
         row.fading = charged(row.fading, row.fading.gpu_milli, now, self.half_life)
         return row
@@ -175,7 +202,7 @@ class Usage(Section):
         idle = [
             name
             for name, row in self.rows.items()
-            if not row.fading.gpu_milli and not row.period and not row.within
+            if not row.fading.gpu_milli and not row.period and not row.within and row.due is None
         ]
         if idle:
             del self.rows[min(idle, key=lambda name: (self.rows[name].fading.gpu_milli_seconds, name))]

@@ -337,6 +337,15 @@ FLOWS_MAX = 64
 LISTED_MAX = 500
 """Workloads in one answered list: some 5 ms of the queue's time."""
 LISTED_BYTES_MAX = 512 * 1024
+SHARES_INTERVAL: Nanoseconds = seconds(60)
+"""Between looks at what is due to each tenant (chosen: a hundredth of what work of an hour or two lasts)."""
+LAG_SLACK: Nanoseconds = seconds(3_600)
+"""While room is missing for whoever is furthest behind, who is ahead of them by more than this is lent nothing. Chosen by a week of
+shifting demand (`bench/fairness.py`): with 2 h shares came out less even, with half of one more GPUs were idle."""
+LAG_PATIENCE: Nanoseconds = seconds(4 * 3_600)
+"""So long at most one workload holds others back: chosen, as most work ends in that time and leaves it the room."""
+LAGGING_LOOKED_AT = 3
+"""Of a tenant's work over quota at each level, to see whether room is missing for it."""
 TENANTS_MAX = 2_000
 """Tenants that operators made: ten times the 200 that the benchmark of the queue has."""
 ENTITLEMENTS_MAX = 64
@@ -349,6 +358,8 @@ BUDGET_GPU_HOURS_MAX = 100_000_000_000
 """Of one tenant in one period: all of such a fleet's GPUs for a year."""
 CREDIT_MAX = 10**18
 """Of a weight, or of the nanoseconds that waiting counts for at most: thirty years of them."""
+LAG_WEIGHT_MAX = 1_000_000
+"""Of an hour by which somebody is behind, in hours of waiting."""
 BUDGET_PERIOD_MIN: Nanoseconds = seconds(3_600)
 BUDGET_PERIOD_MAX: Nanoseconds = seconds(366 * 86_400)
 STARTS_LISTED_MAX = 200

@@ -28,6 +28,7 @@ class Reason(StrEnum):
     WAITING_TURN = "waiting_turn"
     OVER_QUOTA = "over_quota"
     BORROWED_ALL = "borrowed_all"
+    AHEAD_OF_DUE = "ahead_of_due"
     BUDGET_SPENT = "budget_spent"
     REGION_UNREACHABLE = "region_unreachable"
     REGION_EXCLUDED = "region_excluded"
@@ -90,6 +91,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.HELD: "The workload is held; release it to let it run.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
     Reason.OVER_QUOTA: "It is over its tenant's quota, and nothing that others leave may be lent to it now.",
+    Reason.AHEAD_OF_DUE: "It is over its tenant's quota, and its tenant had more than is due to it while others wait for room.",
     Reason.BORROWED_ALL: "It is over its tenant's quota, and over what its tenant may borrow.",
     Reason.BUDGET_SPENT: "Its tenant has used its GPU-hours of this period; it waits for the next, or for a larger budget.",
     Reason.REGION_UNREACHABLE: "The region does not answer; nothing moves there before it does.",

@@ -47,6 +47,11 @@ def share_credit(settings: CreditSettings, use: int, use_all: int, weight: int, 
     return settings.share_weight - settings.share_weight * use * weights // (use_all * weight)
 
 
+def lag_credit(settings: CreditSettings, lag: int) -> int:
+    """The part that all work over quota of a tenant has alike where it goes by lag; negative for who had more than was due."""
+    return settings.lag_weight * lag
+
+
 class FadingUse(Struct, frozen=True):
     """What a tenant used, with old use counting less, and what it holds since."""
 

@@ -1,9 +1,9 @@
 """The order of everything that waits, kept from event to event. Equals `scan` at every step.
 
 A tenant's work keeps its order while time passes: all of it gains the same, until one has waited for the cap, which an agenda of
-such crossings tells. All of a tenant's work also has the same share of credit. So each tenant has a lane in the order of credit
-(core/ranking/lane.py), and whoever asks for the first few has the lanes merged as far as they ask. A change of use costs a step a
-tenant.
+such crossings tells. All of a tenant's work within quota also has the same share of credit, and all that is over it the same lag. So
+each tenant has a lane in the order of credit (core/ranking/lane.py), and whoever asks for the first few has the lanes merged as
+far as they ask. A change of use costs a step a tenant.
 
 What may be asked for goes by shape: of thousands that no region would take nobody is looked at.
 """
@@ -18,9 +18,9 @@ from core.agenda import Agenda
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.ranking import CreditSettings
-from core.ranking.credit import age_credit, share_credit
+from core.ranking.credit import age_credit, lag_credit, share_credit
 from core.ranking.lane import Floor, Key, Lane, key_of
-from core.ranking.scan import Band, Group, PendingWork, Ranked, TenantState
+from core.ranking.scan import LOWEST, Band, Group, PendingWork, Ranked, Standing, TenantState
 
 BLOCK_MAX = 128
 """Workloads in a block; a fuller one is cut in two. Chosen so that with 10,000 in a lane a walk through a block and a look at
@@ -89,7 +89,7 @@ class RankedQueue:
         self._tenants[name] = state
         lane = self._lane(name)
         was = lane.state
-        if replace(was, use=state.use, weight=state.weight) == state:
+        if replace(was, use=state.use, weight=state.weight, lag=state.lag) == state:
             lane.state = state
             return
         lane.state = state
@@ -151,7 +151,8 @@ class RankedQueue:
         self._bring_up()
         for band in sorted(self._groups):
             floors = {key: floor for by_key in self._groups[band].values() for key, floor in by_key.items()}
-            merged = heapq.merge(*(self._priced(floor, floor.in_band(band)) for floor in floors.values()))
+            lists = (self._priced(floor, band, floor.in_band(band)) for floor in floors.values())
+            merged = heapq.merge(*lists)
             for negated, _, work in merged:
                 yield Ranked(work, -band[0], band[1], -negated)
 
@@ -183,7 +184,7 @@ class RankedQueue:
                 group = (band, shape)
                 if is_wanted is None or is_wanted(group, next(next(iter(floors.values())).in_group(group))):
                     lists += [
-                        self._priced(floor, _until(done, group, floor.in_group(group)))
+                        self._priced(floor, band, _until(done, group, floor.in_group(group)))
                         for floor in floors.values()
                     ]
             for negated, _, work in lists[0] if len(lists) == 1 else heapq.merge(*lists):
@@ -195,8 +196,8 @@ class RankedQueue:
         """How one that waits stands."""
         self._bring_up()
         key, floor, work = self._works[workload]
-        level, standing = floor.band_of(key)
-        return Ranked(work, -level, standing, -self._price(work))
+        level, standing = band = floor.band_of(key)
+        return Ranked(work, -level, standing, -self._price(work, band))
 
     def rank(self, workload: WorkloadId) -> int:
         """How many stand ahead of it. Costs a step a tenant, and one for each of their blocks that stand in its band."""
@@ -205,8 +206,16 @@ class RankedQueue:
         band = floor.band_of(key)
         ahead = sum(count for other, count in self._counts.items() if other < band)
         return ahead + sum(
-            one.count_before(self._key_at(one, work), band) for one in self._floors_of(band).values()
+            one.count_before(self._key_at(one, work, band), band) for one in self._floors_of(band).values()
         )
+
+    def heads(self, standing: Standing, count: int) -> Iterator[PendingWork]:
+        """Of each tenant, and of each level that its work asks for, the first so many that stand so."""
+        self._bring_up()
+        band = (-LOWEST, standing)
+        for name in sorted(self._lanes):
+            for level in self._lanes[name].order:
+                yield from islice(self._lanes[name].floors[-level].in_band(band), count)
 
     def ahead_of(self, workload: WorkloadId, count: int) -> list[Ranked]:
         """The nearest so many that stand ahead of it, the first of them first."""
@@ -217,11 +226,11 @@ class RankedQueue:
         for band in sorted((one for one in self._groups if one <= mine), reverse=True):
             backs = [
                 [
-                    (-self._price(other), -other.number, other)
+                    (-self._price(other, band), -other.number, other)
                     for other in islice(one.back_from(place, band), count)
                 ]
                 for one in self._floors_of(band).values()
-                for place in [self._key_at(one, work) if band == mine else None]
+                for place in [self._key_at(one, work, band) if band == mine else None]
             ]
             nearest = islice(heapq.merge(*backs), count - len(found))
             found += [Ranked(other, -band[0], band[1], credit) for credit, _, other in nearest]
@@ -265,26 +274,29 @@ class RankedQueue:
     def _floors_of(self, band: Band) -> dict[FloorKey, Floor]:
         return {key: floor for by_key in self._groups[band].values() for key, floor in by_key.items()}
 
-    def _price(self, work: PendingWork) -> int:
+    def _price(self, work: PendingWork, band: Band) -> int:
         """Credit negated."""
-        return -self._share(work.tenant) - age_credit(self._settings, self._now - work.submitted_at)
+        return -self._share(work.tenant, band) - age_credit(self._settings, self._now - work.submitted_at)
 
-    def _priced(self, floor: Floor, works: Iterator[PendingWork]) -> Iterator[Priced]:
-        settings, now, share = self._settings, self._now, self._share(floor.tenant)
+    def _priced(self, floor: Floor, band: Band, works: Iterator[PendingWork]) -> Iterator[Priced]:
+        settings, now, share = self._settings, self._now, self._share(floor.tenant, band)
         for work in works:
             yield -share - age_credit(settings, now - work.submitted_at), work.number, work
 
-    def _share(self, tenant: TenantName) -> int:
+    def _share(self, tenant: TenantName, band: Band) -> int:
+        """What all of a tenant's work in a band has alike."""
+        if self._settings.lag_weight and band[1] is not Standing.WITHIN:
+            return lag_credit(self._settings, self.tenant(tenant).lag)
         assert self._shares is not None
         share = self._shares.get(tenant)
         return (
             share if share is not None else share_credit(self._settings, 0, self._use_all, 1, self._weights)
         )
 
-    def _key_at(self, floor: Floor, work: PendingWork) -> Key:
+    def _key_at(self, floor: Floor, work: PendingWork, band: Band) -> Key:
         """Where in a floor a workload of another tenant, or of another level, would stand: all before it are ahead of it."""
         settings = self._settings
-        wanted = -self._price(work) - self._share(floor.tenant)
+        wanted = -self._price(work, band) - self._share(floor.tenant, band)
         """Of age credit: whoever has more there is ahead, and of those with as much whoever has a lower number."""
         if settings.age_weight == 0:
             return (0, 0, work.number) if wanted == 0 else (0, 0, -1) if wanted > 0 else (2, 0, 0)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.ranking import CreditSettings
-from core.ranking.credit import age_credit, share_credit
+from core.ranking.credit import age_credit, lag_credit, share_credit
 
 LOWEST = 0
 """The level of work that is over quota, whatever its tenant's."""
@@ -77,6 +77,8 @@ class TenantState(Struct, frozen=True):
     """Faded, in milli-GPU-seconds."""
     weight: int = 1
     """To what share of all use it is entitled, against the others' weights; > 0."""
+    lag: int = 0
+    """By how much it is behind what was due to it, in nanoseconds of all that it is entitled to."""
     is_spent: bool = False
     """Whether its budget of GPU-hours is used up: nothing of it that takes GPUs may start."""
 
@@ -174,7 +176,8 @@ def scan(
     1. Credits; a tenant's sorted by the level that each asks for, then credit, then number. By the paper's rule
        (`walks_by_level` False) whatever the level, and all that is held within quota counts for each.
     2. In that order each takes its tenant's quota, or is over it.
-    3. All sorted by level, standing, credit and number.
+    3. All sorted by level, standing, credit and number. The credit of what is not within quota has its tenant's lag in place of its
+       share of use, unless that has no weight.
     """
     use_all = sum(tenant.use for tenant in tenants.values())
     weights = sum(tenant.weight for tenant in tenants.values())
@@ -199,5 +202,9 @@ def scan(
         if walk is None:
             walk = walks[work.tenant] = Walk(tenants.get(work.tenant, TenantState()), by_level=walks_by_level)
         standing = walk.step(work)
-        ranked.append(Ranked(work, level_of(work, walk.tenant, standing), standing, -negated))
+        credit = -negated
+        if settings.lag_weight and standing is not Standing.WITHIN:
+            age = age_credit(settings, now - work.submitted_at)
+            credit = age + lag_credit(settings, walk.tenant.lag)
+        ranked.append(Ranked(work, level_of(work, walk.tenant, standing), standing, credit))
     return sorted(ranked, key=lambda one: one.place)

@@ -15,6 +15,7 @@ from core.nouns.limits import (
     BUDGET_PERIOD_MIN,
     CREDIT_MAX,
     ENTITLED_GPUS_MAX,
+    LAG_WEIGHT_MAX,
     NAME_LENGTH_MAX,
     TENANT_RUN_MIN_MAX,
 )
@@ -96,7 +97,13 @@ def problems_of_ranking(settings: RankingSettings) -> list[str]:
     ):
         if not 0 <= value <= CREDIT_MAX:
             found.append(f"credit.{name}: {value} is not between 0 and {CREDIT_MAX}")
-    for name, span in (("credit.half_life", credit.half_life), ("pass_span", settings.pass_span)):
+    if not 0 <= credit.lag_weight <= LAG_WEIGHT_MAX:
+        found.append(f"credit.lag_weight: {credit.lag_weight} is not between 0 and {LAG_WEIGHT_MAX}")
+    for name, span in (
+        ("credit.half_life", credit.half_life),
+        ("credit.lag_cap", credit.lag_cap),
+        ("pass_span", settings.pass_span),
+    ):
         if not SECOND <= span <= BUDGET_PERIOD_MAX:
             found.append(f"{name}: it is not between a second and {BUDGET_PERIOD_MAX // _HOUR} hours")
     return found

@@ -97,6 +97,13 @@ def ranking(
     share_weight: Annotated[
         str, Parameter(help="How much waiting it is worth to have used none of one's share, as in 12h.")
     ] = "",
+    lag_weight: Annotated[
+        str,
+        Parameter(
+            help="What an hour behind one's due is worth in hours of waiting for what is lent; 0: nothing."
+        ),
+    ] = "",
+    lag_cap: Annotated[str, Parameter(help="Nobody counts as further behind, or ahead, as in 1d.")] = "",
     share_by: Annotated[
         str, Parameter(help="What use is held against: entitlement, or mean, of all tenants.")
     ] = "",
@@ -131,6 +138,8 @@ def ranking(
         half_life=half_life.strip(),
         age_cap=age_cap.strip(),
         share_weight=share_weight.strip(),
+        lag_weight=lag_weight.strip(),
+        lag_cap=lag_cap.strip(),
         pass_span=pass_.strip(),
         share_by=share_by.strip(),
         walk=walk.strip(),

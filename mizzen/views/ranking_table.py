@@ -23,6 +23,13 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
             "so much waiting is worth as much as having used none of one's share",
         ),
         (
+            "lag-weight",
+            str(credit.lag_weight),
+            str(paper.credit.lag_weight),
+            "what is lent goes first to who is behind its due: an hour of it is worth so many of waiting",
+        ),
+        ("lag-cap", span_text(credit.lag_cap), NAMED_NOWHERE, "nobody counts as further behind, or ahead"),
+        (
             "share-by",
             _share_by(settings),
             _share_by(paper),

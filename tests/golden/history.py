@@ -62,7 +62,7 @@ from core.events.region import (
     StopOrdered,
 )
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
-from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
+from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, SharesDue, TenantSet
 from core.fact import Event
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import (
@@ -98,6 +98,7 @@ from core.nouns.workload import (
     RetryLimits,
     WorkloadSpec,
 )
+from core.ranking.lag import Due
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)
@@ -312,6 +313,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, EntitlementSet(ML, 2, "H100", Entitlement(64, 16, is_lent=False), "olga", is_forced=True)),
     (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
     (GLOBAL_LOG, RankingSet(1, RankingSettings(CreditSettings(2), counts_borrowed=True), "olga")),
+    (GLOBAL_LOG, SharesDue({ML: Due(48_000, 64_000)})),
     # A start is promised, reserved and displaced; the promise ends, and says why.
     (GLOBAL_LOG, WorkloadSubmitted(STUCK, 4, _SPEC, "ada", "stuck")),
     (

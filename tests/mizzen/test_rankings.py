@@ -22,6 +22,7 @@ from tests.runtime.aids import Place, virtual
 
 HOUR = 3_600 * SECOND
 PAPER = RankingSettings(
+    CreditSettings(lag_weight=0),
     shares_by_entitlement=False,
     walks_by_level=False,
     counts_borrowed=True,
@@ -37,6 +38,8 @@ def wish(*, is_paper: bool = False, **options: Any) -> RankingWish | None:  # An
         "half_life",
         "age_cap",
         "share_weight",
+        "lag_weight",
+        "lag_cap",
         "pass_span",
         "share_by",
         "walk",
@@ -59,22 +62,35 @@ def test_each_rule_is_set_alone() -> None:
     for was in (RankingSettings(), PAPER):
         assert was == RankingWish().on(was)
     credit = CreditSettings(
-        half_life=Nanoseconds(12 * HOUR), age_cap=Nanoseconds(48 * HOUR), share_weight=HOUR
+        half_life=Nanoseconds(12 * HOUR),
+        age_cap=Nanoseconds(48 * HOUR),
+        share_weight=HOUR,
+        lag_weight=7,
+        lag_cap=Nanoseconds(6 * HOUR),
     )
-    figures = wished(half_life="12h", age_cap="2d", share_weight="1h")
+    figures = wished(half_life="12h", age_cap="2d", share_weight="1h", lag_weight="7", lag_cap="6h")
     assert RankingSettings(credit) == figures.on(RankingSettings())
-    rules = wished(share_by="mean", walk="credit", borrowed_counts="yes", order="passes", pass_span="5m")
+    rules = wished(
+        share_by="mean", walk="credit", borrowed_counts="yes", order="passes", pass_span="5m", lag_weight="0"
+    )
     assert PAPER == rules.on(RankingSettings())
-    back = wished(share_by="entitlement", walk="level", borrowed_counts="no", order="events", pass_span="10s")
+    back = wished(
+        share_by="entitlement",
+        walk="level",
+        borrowed_counts="no",
+        order="events",
+        pass_span="10s",
+        lag_weight="100",
+    )
     assert RankingSettings() == back.on(PAPER)
 
 
 def test_rules_of_the_paper_are_set_at_once() -> None:
     """The figures that it does not name stay, and what is said besides comes on top."""
-    credit = CreditSettings(half_life=Nanoseconds(HOUR))
+    credit = CreditSettings(half_life=Nanoseconds(HOUR), lag_cap=Nanoseconds(2 * HOUR))
     was = RankingSettings(credit)
-    assert replace(PAPER, credit=credit) == wished(is_paper=True).on(was)
-    mixed = wished(is_paper=True, walk="level", half_life="1d").on(was)
+    assert replace(PAPER, credit=replace(credit, lag_weight=0)) == wished(is_paper=True).on(was)
+    mixed = wished(is_paper=True, walk="level", half_life="1d", lag_cap="1d").on(was)
     assert replace(PAPER, walks_by_level=True) == mixed
 
 
@@ -82,6 +98,7 @@ def test_rules_of_the_paper_are_set_at_once() -> None:
     "options",
     [
         {"half_life": "long"},
+        {"lag_weight": "-1"},
         {"pass_span": "-1"},
         {"share_by": "all"},
         {"walk": "slow"},
@@ -160,14 +177,16 @@ async def test_priority_is_set_when_somebody_was_quicker(place: Place) -> None:
 def test_rules_are_told_with_the_papers() -> None:
     """A line for each, named as its option; where both are alike nothing of the paper's is set."""
     for settings, values in (
-        (RankingSettings(), ["1d", "1d", "12h", "entitlement", "level", "no", "events", "10s"]),
-        (PAPER, ["1d", "1d", "12h", "mean", "credit", "yes", "passes", "5m"]),
+        (RankingSettings(), ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "no", "events", "10s"]),
+        (PAPER, ["1d", "1d", "12h", "0", "1d", "mean", "credit", "yes", "passes", "5m"]),
     ):
         head, *lines = (line.split() for line in ranking_table_of(settings, None))
         assert ["RULE", "IS", "PAPER", "MEANING"] == head
         assert values == [line[1] for line in lines]
-        assert ["-", "-", "-", "mean", "credit", "yes", "passes", "5m"] == [line[2] for line in lines]
+        paper = ["-", "-", "-", "0", "-", "mean", "credit", "yes", "passes", "5m"]
+        assert paper == [line[2] for line in lines]
     names = [line.split()[0] for line in ranking_table_of(PAPER, None)[1:]]
     assert [
-        "half-life", "age-cap", "share-weight", "share-by", "walk", "borrowed-counts", "order", "pass",
+        "half-life", "age-cap", "share-weight", "lag-weight", "lag-cap",
+        "share-by", "walk", "borrowed-counts", "order", "pass",
     ] == names  # fmt: skip

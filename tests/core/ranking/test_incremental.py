@@ -18,8 +18,9 @@ from tests.core.properties import PROPERTY
 TYPES = ("A100", "H100")
 TENANTS = tuple(TenantName(name) for name in "abcd")
 STRANGER = TenantName("stranger")
-SETTINGS = CreditSettings(age_weight=3, age_cap=Nanoseconds(40), share_weight=50)
+SETTINGS = CreditSettings(age_weight=3, age_cap=Nanoseconds(40), share_weight=50, lag_weight=4)
 NO_AGE = CreditSettings(age_weight=0, age_cap=Nanoseconds(40), share_weight=50)
+NO_LAG = CreditSettings(age_weight=3, age_cap=Nanoseconds(40), share_weight=50, lag_weight=0)
 
 
 class Both:
@@ -91,6 +92,7 @@ states = st.builds(
     within=st.dictionaries(st.integers(0, 6), amounts, max_size=2),
     use=st.integers(0, 500),
     weight=st.integers(1, 5),
+    lag=st.integers(-20, 20),
     is_spent=st.booleans(),
 )
 
@@ -199,7 +201,7 @@ def test_ten_thousand_steps_equal_the_scan(walks_by_level: bool) -> None:
     assert {(standing, False) for standing in Standing} | {(Standing.WITHIN, True)} == seen
 
 
-@pytest.mark.parametrize("credit", [CreditSettings(), NO_AGE])
+@pytest.mark.parametrize("credit", [CreditSettings(), NO_AGE, NO_LAG])
 def test_large_blocks_and_other_settings_equal_the_scan(credit: CreditSettings) -> None:
     """Blocks as they are used, and waiting that has no weight."""
     both, dice = Both(credit, 128), random.Random(9)

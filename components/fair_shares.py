@@ -1,0 +1,101 @@
+"""What is due to each tenant while some wait for what is lent, and who is lent nothing meanwhile: worked out once a minute.
+
+somebody waits for what may be lent    what is due to each tenant is recorded when it is something else, so that the image knows
+                                       each one's lag (core/ranking/lag.py), which orders what is over quota
+room is missing for whoever is         whoever had more than was due, and is ahead of it by more than `LAG_SLACK`, is lent
+furthest behind                        nothing: narrow work would take each GPU as it comes free, and wide work never start
+for longer than `LAG_PATIENCE`         it holds nobody back any more: its room may never come
+"""
+
+from components.auctions import LACKS_ROOM
+from components.queue_order import asked_for, bring_up, lending_now, may_be_lent
+from components.queue_state import QueueState, SharesSeen, eligible
+from components.tenant_book import Lending
+from core.component import NOTHING, Decision
+from core.events.tenants import SharesDue
+from core.fact import Event, Note
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant, after
+from core.nouns.limits import LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
+from core.ranking.lag import Due, dues
+from core.ranking.scan import LOWEST, PendingWork, Standing
+
+
+def watch_shares(state: QueueState, now: Instant) -> None:
+    """While anybody waits for what might be lent, or something is due to somebody, that is looked at."""
+    if state.shares_at is None and _is_watched(state):
+        state.shares_at = Instant((now // SHARES_INTERVAL + 1) * SHARES_INTERVAL)
+
+
+def record_shares(state: QueueState, now: Instant) -> Decision:
+    """What is due from now on."""
+    if state.shares_at is None or state.shares_at > now:
+        return NOTHING
+    due = _dues_now(state, now)
+    bring_up(state, now)
+    events: list[Event | Note] = [SharesSeen(tuple(_lacking_room(state)))]
+    if due != state.image.usage.dues():
+        events.append(SharesDue(due))
+    return Decision(events=tuple(events))
+
+
+def _is_watched(state: QueueState) -> bool:
+    if not state.image.tenants.ranking.credit.lag_weight:
+        return bool(state.image.usage.dues())
+    return bool(state.book.wanted or state.image.usage.dues())
+
+
+def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, Due]:
+    """Of types without quotas everybody is due what it holds."""
+    if not state.image.tenants.ranking.credit.lag_weight:
+        return {}
+    book = state.book
+    found = dues(book.claimants(state.image.tenants, state.image.usage, now))
+    return {name: Due(one.gpu_milli + book.held_beside(name), one.weight) for name, one in found.items()}
+
+
+# Who is held back.
+
+
+def note_lacking(state: QueueState, workloads: tuple[WorkloadId, ...], now: Instant) -> None:
+    """For these room was missing at the newest look."""
+    state.lacking = {workload: state.lacking.get(workload, now) for workload in workloads}
+    state.lends_from = None
+    lags = [
+        state.image.usage.lag(state.image.workloads.rows[workload].spec.tenant, now)
+        for workload, since in state.lacking.items()
+        if after(since, LAG_PATIENCE) > now
+    ]
+    if lags:
+        state.lends_from = max(lags) - LAG_SLACK
+
+
+def is_held_back(state: QueueState, work: PendingWork) -> bool:
+    """Whether a workload over quota is lent nothing, because its tenant had so much more than somebody who waits for room."""
+    return state.lends_from is not None and state.order.tenant(work.tenant).lag < state.lends_from
+
+
+def _lacking_room(state: QueueState) -> list[WorkloadId]:
+    """The first of each tenant's over quota that nothing but room is missing for, and that could be had from what is lent."""
+    if not state.image.tenants.ranking.credit.lag_weight:
+        return []
+    lending = lending_now(state)
+    lent = state.book.lent_in_all(lending)
+    found = []
+    for work in state.order.heads(Standing.OVER, LAGGING_LOOKED_AT):
+        is_promised = work.workload in state.image.start_promises.rows
+        is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
+        if not is_promised and is_possible and _is_blocked(state, work, lending):
+            found.append(work.workload)
+    return found
+
+
+def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:
+    if not may_be_lent(state, work, lending):
+        return True
+    asked = asked_for(state, work, LOWEST, Standing.OVER)
+    said = state.house.refused_by(asked.shape)
+    regions = eligible(state, state.image.workloads.rows[work.workload].spec)
+    if work.workload in state.house.open:
+        return work.workload in state.lacking  # It is asked for once more.
+    return bool(regions) and all(region in said and said[region].reason in LACKS_ROOM for region in regions)

@@ -1,0 +1,176 @@
+"""What is due to each tenant while some wait for what is lent, and who is lent nothing meanwhile."""
+
+import pytest
+from msgspec.structs import replace
+
+from core.events.tenants import RankingSet, SharesDue
+from core.messages.queue import Abstention, CancelWorkload
+from core.messages.tenants import RankingAnswered, SetRanking
+from core.nouns.ids import AgentName, TenantName, WorkloadId, region_log
+from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.limits import SHARES_INTERVAL
+from core.nouns.ranking import RankingSettings
+from core.nouns.reasons import Reason
+from core.ranking.lag import Due
+from tests.builders import EU, US
+from tests.components.queueing import Start, a_job_queue
+from tests.components.quota_scene import (
+    ART,
+    HOUR,
+    ML,
+    OVER,
+    Queue,
+    asked,
+    ends,
+    explained,
+    runs,
+    tenant,
+    waits,
+)
+from tests.matching import facts, said_once
+
+OPS = TenantName("ops")
+GPU = 1_000
+MOMENTS = seconds(300)
+
+
+@pytest.fixture(autouse=True)
+def small_slack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Minutes for hours."""
+    monkeypatch.setattr("components.fair_shares.LAG_SLACK", seconds(120))
+
+
+def lent_out(start: Start) -> Queue:
+    """64 H100 in two regions: ART is entitled to 8 and borrows 40, ML holds its 8, and OPS nothing of its 48."""
+    queue = a_job_queue(start)
+    tenant(queue, ART, 8)
+    tenant(queue, ML, 8)
+    tenant(queue, OPS, 48)
+    for number in range(6):
+        runs(queue, of=ART, region=US if number > 3 else EU, node=number % 4)
+    runs(queue, region=US, node=2)
+    return queue
+
+
+def dues(queue: Queue) -> dict[TenantName, Due]:
+    """As recorded."""
+    found: dict[TenantName, Due] = queue.state.image.usage.dues()
+    return found
+
+
+def refusing(queue: Queue, span: Nanoseconds, reason: Reason = Reason.NO_CAPACITY) -> None:
+    """So long whoever is asked for any workload says so."""
+    for _ in range(span // SHARES_INTERVAL):
+        for workload, auction in list(queue.state.house.open.items()):
+            for region in auction.asked:
+                view = queue.sequence(region_log(region))
+                agent = AgentName(f"a-{region}")
+                queue.hear(Abstention(region, agent, workload, auction.auction, reason, view, 8_000))
+        queue.wake()
+        queue.wait(SHARES_INTERVAL)
+
+
+def rank_by(queue: Queue, settings: RankingSettings) -> None:
+    """From now on."""
+    revision = queue.state.image.tenants.ranking_revision
+    said_once(queue.hear(SetRanking(settings, revision)), RankingAnswered)
+
+
+def test_nothing_is_due_while_nobody_waits(start: Start) -> None:
+    """Whatever somebody holds: they take it from nobody."""
+    queue = lent_out(start)
+    assert [] == [event for event in facts(queue.wait(HOUR)) if isinstance(event, SharesDue)]
+    assert 0 == queue.state.image.usage.lag(ART, queue.now)
+    assert queue.state.shares_at is None
+
+
+def test_what_is_due_is_recorded_while_somebody_waits(start: Start) -> None:
+    """The max-min share of what is in use, by entitlement; lags grow by it, and a restart finds them."""
+    queue = lent_out(start)
+    lack = waits(queue, 8)
+    queue.wake()
+    refusing(queue, SHARES_INTERVAL)
+    assert {ML: Due(16 * GPU, 8 * GPU), ART: Due(40 * GPU, 8 * GPU)} == dues(queue)
+    refusing(queue, MOMENTS)
+    usage = queue.state.image.usage
+    lag = usage.lag(ML, queue.now)
+    assert MOMENTS <= lag == -usage.lag(ART, queue.now) < MOMENTS + SHARES_INTERVAL
+    again = queue.restart().state.image.usage
+    assert (lag, -lag) == (again.lag(ML, queue.now), again.lag(ART, queue.now))
+    queue.hear(CancelWorkload(lack))
+    queue.wake()
+    queue.wait(SHARES_INTERVAL)
+    assert {} == dues(queue)
+    queue.wait(HOUR)
+    assert -MOMENTS - 2 * SHARES_INTERVAL <= usage.lag(ART, queue.now) <= -MOMENTS
+    assert queue.state.shares_at is None
+
+
+def test_what_is_lent_goes_first_to_who_is_behind(start: Start) -> None:
+    """ART's came hours sooner, and ML used more of its quota; by the paper's rule ART is ahead, for it waited."""
+    queue = lent_out(start)
+    early = waits(queue, 4, of=ART)
+    queue.wake()
+    refusing(queue, MOMENTS)
+    late = waits(queue, 4)
+    queue.wake()
+    refusing(queue, MOMENTS)
+    assert (1, 0) == (explained(queue, early).rank, explained(queue, late).rank)
+    assert {"over"} == {explained(queue, workload).standing for workload in (early, late)}
+    rank_by(queue, RankingSettings(replace(RankingSettings().credit, lag_weight=0, share_weight=0)))
+    assert (0, 1) == (explained(queue, early).rank, explained(queue, late).rank)
+    refusing(queue, SHARES_INTERVAL)
+    assert {} == dues(queue)
+
+
+def behind(start: Start, reason: Reason = Reason.NO_CAPACITY) -> tuple[Queue, WorkloadId, WorkloadId]:
+    """ML's gang of a node waited for some minutes for room that no region has; ART wants 1 GPU."""
+    queue = lent_out(start)
+    gang = waits(queue, 8)
+    queue.wake()
+    refusing(queue, MOMENTS, reason)
+    return queue, gang, waits(queue, 1, of=ART)
+
+
+def test_who_is_ahead_is_lent_nothing_while_room_is_missing(start: Start) -> None:
+    """ART had more than its due: its narrow work would take each GPU as it comes free. It is said why; and who is even is asked for."""
+    queue, gang, narrow = behind(start)
+    even = waits(queue, 1)
+    assert {even: OVER} == asked(queue.wake())
+    assert Reason.AHEAD_OF_DUE == explained(queue, narrow).reason
+    queue.hear(CancelWorkload(gang))
+    queue.hear(CancelWorkload(even))
+    queue.wait(SHARES_INTERVAL)
+    assert narrow in queue.state.house.open
+
+
+def test_within_quota_is_never_held_back(start: Start) -> None:
+    """Whatever its tenant had."""
+    queue, _, narrow = behind(start)
+    queue.wake()
+    (first, *_) = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    assert narrow not in queue.state.house.open
+    for workload in list(queue.state.book.by_tenant[ART]):
+        ends(queue, workload, queue.state.image.workloads.rows[workload].region)
+    assert 3 == queue.state.house.open[narrow].level
+
+
+def test_nobody_is_held_back_for_what_cannot_be(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hardware that there is not, and room that did not come for hours."""
+    queue, _, narrow = behind(start, Reason.NO_SUCH_HARDWARE)
+    assert narrow in asked(queue.wake())
+    queue, _, narrow = behind(start)
+    assert narrow not in asked(queue.wake())
+    monkeypatch.setattr("components.fair_shares.LAG_PATIENCE", MOMENTS)
+    refusing(queue, SHARES_INTERVAL)
+    assert narrow in queue.state.house.open
+
+
+def test_ranking_by_credit_forgets_what_was_due(start: Start) -> None:
+    """Nobody is held back by lags that do not count."""
+    queue, _, narrow = behind(start)
+    rank_by(queue, RankingSettings(replace(RankingSettings().credit, lag_weight=0)))
+    assert [] == [event for event in facts(queue.wake()) if isinstance(event, RankingSet)]
+    queue.wait(SHARES_INTERVAL)
+    assert narrow in queue.state.house.open
