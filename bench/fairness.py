@@ -8,10 +8,12 @@ Exactly: let d_i(t) be what tenant i wants at a time (GPUs of its work that runs
 what it holds. Entitled to hold at that time is a_i(t), the weighted max-min share of all GPUs under these demands with weights e_i:
 at least min(d_i, e_i), and of what others leave idle in proportion to e_i, up to d_i. Over a week, at times with d_i > 0,
 
-    held_i  = integral of h_i         due_i = integral of a_i         error_i = | held_i - due_i | / due_i
+    held_i = integral of h_i          due_i = integral of a_i
+    share_i = held_i / sum of held    share_due_i = due_i / sum of due       error_i = | share_i / share_due_i - 1 |
 
-`share_error_max` is the largest error of all tenants. Two parts of it are told separately: `shortfall_max`, by which somebody held
-less than min(d, e) over time, and the same of what was borrowed, `borrowed_error_max`, each against due_i.
+`share_error_max` is the largest error of all tenants: a share is of what all of them held together, and what part of all that was due
+they held, `held_of_due`, is told beside it. `shortfall_max` is by how much somebody held less than min(d, e) over time, and
+`borrowed_error_max` the same of what was borrowed, each against due_i.
 
 `reclaim_cycles` counts, from the region's log, pairs of workloads of which each was pushed out for the other, and attempts that
 were pushed out by one of no higher level.
@@ -104,10 +106,12 @@ class Tally(Struct):
     short: float = 0.0
     """By how much it held less than it wanted within its entitlement."""
 
-    @property
-    def error(self) -> float:
-        """Of what was due, by how much it held more or less."""
-        return abs(self.held - self.due) / self.due if self.due else 0.0
+    def more(self, of_due: float) -> float:
+        """By how much its share is larger than is due to it; negative: smaller.
+
+        of_due  what part of all that was due was held by all together
+        """
+        return self.held / (self.due * of_due) - 1 if self.due else 0.0
 
 
 class Watching(Witness):
@@ -289,9 +293,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--days", type=float, help=f"default: {FULL.days:g}")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument(
-        "--share-hours", type=float, help="credit of a tenant that used nothing, in hours of waiting"
+        "--lag-weight", type=int, help="of what is over quota, in hours of waiting; 0: it goes by credit"
     )
-    parser.add_argument("--half-life-hours", type=float, help="after which a GPU-second counts half")
     parser.add_argument("--figure", type=Path, help="write one here")
 
 
@@ -310,8 +313,9 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     if chosen.figure:
         chosen.figure.write_text(figure_of(week), encoding="utf-8")
     figures = figures_of(week) | {"wall_seconds": time.perf_counter() - begun}
-    worst = max(week.tallies.items(), key=lambda one: one[1].error)
-    limit = f"{worst[0]}, entitled to {worst[1].entitled} GPUs, held {worst[1].held / worst[1].due:.3f} of what was due to it"
+    of_due = figures["held_of_due"]
+    name, worst = max(week.tallies.items(), key=lambda one: abs(one[1].more(of_due)))
+    limit = f"{name}, entitled to {worst.entitled} GPUs, had {1 + worst.more(of_due):.3f} of the share that was due to it"
     return Findings(
         figures,
         [
@@ -324,18 +328,17 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
 def ranking_of(chosen: argparse.Namespace) -> RankingSettings:
     """The plane's own rules, with what is chosen otherwise."""
     ranking = RankingSettings()
-    credit = ranking.credit
-    if chosen.share_hours is not None:
-        credit = replace(credit, share_weight=seconds(3_600 * chosen.share_hours))
-    if chosen.half_life_hours is not None:
-        credit = replace(credit, half_life=seconds(3_600 * chosen.half_life_hours))
-    return replace(ranking, credit=credit)
+    if chosen.lag_weight is None:
+        return ranking
+    return replace(ranking, credit=replace(ranking.credit, lag_weight=chosen.lag_weight))
 
 
 def figures_of(week: Week) -> dict[str, float]:
     """All that is told."""
     tallies = [tally for tally in week.tallies.values() if tally.due]
-    errors = sorted(tally.error for tally in tallies)
+    of_due = sum(tally.held for tally in tallies) / sum(tally.due for tally in tallies)
+    more = [tally.more(of_due) for tally in tallies]
+    errors = sorted(map(abs, more))
     counts = Counter(phase for phase in week.witness.ended.values())
     quotas = week.witness.quotas
     return {
@@ -343,14 +346,14 @@ def figures_of(week: Week) -> dict[str, float]:
         "share_error_median": errors[len(errors) // 2],
         "share_error_of_fleet_max": max(abs(tally.held - tally.due) for tally in tallies)
         / (8 * week.size.nodes * week.size.days * 24 * HOUR),
-        "more_max": max((tally.held - tally.due) / tally.due for tally in tallies),
-        "less_max": max((tally.due - tally.held) / tally.due for tally in tallies),
+        "more_max": max(more),
+        "less_max": -min(more),
         "shortfall_max": max(tally.short / tally.due for tally in tallies),
         "borrowed_error_max": max(
             abs((tally.held - tally.held_within) - (tally.due - tally.due_within)) / tally.due
             for tally in tallies
         ),
-        "utilisation": sum(tally.held for tally in tallies) / sum(tally.due for tally in tallies),
+        "held_of_due": of_due,
         "reclaim_cycles": float(week.witness.cycles),
         "reclaim_seconds_max": quotas.figures(week.run.world.facts_now(), week.witness.images)[
             "reclaim_seconds_max"

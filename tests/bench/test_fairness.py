@@ -14,6 +14,6 @@ def test_week_in_small(tmp_path: Path) -> None:
     assert ["share_error_max", "reclaim_cycles"] == [bar.name for bar in found.bars]
     assert 0 == found.figures["reclaim_cycles"]
     assert 0 < found.figures["share_error_max"] < 1
-    assert 0.8 < found.figures["utilisation"] <= 1
+    assert 0.8 < found.figures["held_of_due"] <= 1
     assert found.figures["completed"] > 0
     assert 4 == found.figures["tenants"]
