@@ -83,9 +83,8 @@ def _lacking_room(state: QueueState) -> list[WorkloadId]:
     lent = state.book.lent_in_all(lending)
     found = []
     for work in state.order.heads(Standing.OVER, LAGGING_LOOKED_AT):
-        is_promised = work.workload in state.image.start_promises.rows
         is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
-        if not is_promised and is_possible and _is_blocked(state, work, lending):
+        if is_possible and _is_blocked(state, work, lending):
             found.append(work.workload)
     return found
 
