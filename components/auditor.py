@@ -33,7 +33,6 @@ from core.placing.owners import Owners
 from core.quota_invariants import check_quota
 from core.touched import touched_by
 
-
 OF_THE_QUEUE = ("workloads", "awards", "regions", "tenants", "usage", "start_promises")
 """What is checked reads of the queue's image; what estimates and prices are made from, nobody checks."""
 
