@@ -66,6 +66,10 @@ class Lending(Struct, frozen=True):
         return True
 
 
+NO_LENDING = Lending({}, {})
+"""Where nothing is under quota, and so nobody is over it."""
+
+
 class TenantBook:
     """All standing awards, by tenant."""
 
@@ -159,8 +163,11 @@ class TenantBook:
         row, ranking = tenants.rows.get(tenant), tenants.ranking
         entitled = entitled_to(row, self.quota)
         held = {kind: count for kind, count in self.held.get(tenant, {}).items() if kind in self.quota}
-        within = self.within.get(tenant, {})
-        mine: Mapping[int, Mapping[str, int]] = {level: dict(one) for level, one in within.items() if one}
+        mine: Mapping[int, Mapping[str, int]] = {
+            level: counted
+            for level, one in self.within.get(tenant, {}).items()
+            if (counted := {kind: count for kind, count in one.items() if kind in self.quota})
+        }
         if ranking.counts_borrowed:
             mine = {settings_of(tenants, tenant).level: held}
         return TenantState(
