@@ -65,7 +65,7 @@ def faded(use: FadingUse, now: Instant, half_life: Nanoseconds) -> int:
     """
     assert now >= use.at, (now, use.at)
     span = now - use.at
-    if not span:
+    if not span or not (use.gpu_milli or use.gpu_milli_seconds):
         return use.gpu_milli_seconds
     kept = _EXACT.exp(_EXACT.divide(_EXACT.multiply(_LN2, -span), half_life))
     steady = _EXACT.divide(use.gpu_milli * half_life, _EXACT.multiply(_LN2, SECOND))
