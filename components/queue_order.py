@@ -105,7 +105,8 @@ def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> b
     """What its standing award holds, as its region's log shows, and until that shows it, as it was charged. Whether it is new."""
     if not row.is_standing:
         return state.book.drop(workload)
-    return state.book.put(workload, row.spec.tenant, row, held_by(state, workload, row))
+    asked = level_asked(row.spec, state.image.tenants)
+    return state.book.put(workload, row, asked, held_by(state, workload, row))
 
 
 def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant) -> None:
