@@ -219,7 +219,7 @@ class SimulatedNetwork:
         if crowd is None:
             return False
         mark = data if len(data) <= _MARK_BYTES_MAX else hashlib.sha256(data).digest()
-        letter = Letter(sender, subject, data, mark, answers_to(subject, reply_to))
+        letter = Letter(sender, subject, data, mark, answers_to(subject, reply_to) if reply_to else "")
         for ear in crowd.single:
             self._send(name, ear, letter)
         for members in crowd.groups.values():

@@ -69,6 +69,8 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
     """A bounded window from the head of the order: whoever every region refuses is passed over."""
     if state.open_at is None or state.open_at > now:
         return NOTHING
+    if not len(state.order):
+        return Decision(events=(OpeningsSeen(),))
     house = state.house
     room = AUCTIONS_MAX - len(house.open)
     events: list[Event | Note] = [OpeningsSeen()]

@@ -33,6 +33,9 @@ from core.placing.owners import Owners
 from core.quota_invariants import check_quota
 from core.touched import touched_by
 
+OF_THE_QUEUE = ("workloads", "awards", "regions", "tenants", "usage", "start_promises")
+"""What is checked reads of the queue's image; what estimates and prices are made from, nobody checks."""
+
 
 class Audited(Note, frozen=True):
     """Everything was checked anew."""
@@ -72,8 +75,10 @@ class Auditor:
     hears: tuple[type[Message], ...] = (ShowAudit,)
 
     def __init__(self, regions: tuple[RegionName, ...]) -> None:
-        logs = (GLOBAL_LOG, *(region_log(region) for region in sorted(regions)))
-        self.follows = tuple(Follow(log, (), is_required=False) for log in logs)
+        self.follows = (
+            Follow(GLOBAL_LOG, OF_THE_QUEUE, is_required=False),
+            *(Follow(region_log(region), (), is_required=False) for region in sorted(regions)),
+        )
 
     def initial(self, images: Images) -> AuditorState:
         """Nothing is known yet: logs arrive as they are adopted."""

@@ -178,7 +178,8 @@ class JobQueue:
             state.house.due.due(),
             state.house.refusals_due.due(),
             state.awards_due.due(),
-            self._starts.due(state),
+            state.starts.look_at,
+            state.starts.due.due(),
             None if sweep is None else max(sweep, state.sweep_at),
         )
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from components.queue_state import QueueState
-from components.tenant_book import Lending
+from components.tenant_book import NO_LENDING, Lending
 from core.images.queue import WorkloadRow
 from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import TenantName, WorkloadId
@@ -108,7 +108,8 @@ def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> b
     """What its standing award holds, as its region's log shows, and until that shows it, as it was charged. Whether it is new."""
     if not row.is_standing:
         return state.book.drop(workload)
-    return state.book.put(workload, row.spec.tenant, row, held_by(state, workload, row))
+    asked = level_asked(row.spec, state.image.tenants)
+    return state.book.put(workload, row, asked, held_by(state, workload, row))
 
 
 def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant) -> None:
@@ -252,7 +253,7 @@ def may_be_lent(state: QueueState, work: PendingWork, lending: Lending) -> bool:
 
 def lending_now(state: QueueState) -> Lending:
     """What may be held over quota now."""
-    return state.book.lending(there_is(state))
+    return state.book.lending(there_is(state)) if state.book.quota else NO_LENDING
 
 
 def there_is(state: QueueState) -> Mapping[str, int]:

@@ -66,6 +66,7 @@ def index_standing(state: QueueState, fact: Fact) -> None:
     elif isinstance(event, PrioritySet):
         row = state.image.workloads.rows[event.workload]
         if row.is_standing:
+            settle_award(state, event.workload, row)
             _stands_otherwise(state, row.spec.tenant, fact.at)
     elif isinstance(event, WorkloadsForgotten):
         drop_strangers(state)
@@ -107,6 +108,8 @@ def _tenant_set(state: QueueState, tenant: TenantName, now: Instant) -> None:
             if work.tenant == tenant:
                 place(state, work.workload, rows[work.workload])
     for name in dict.fromkeys(tenants):
+        for workload in tuple(state.book.by_tenant.get(name, {})):
+            settle_award(state, workload, rows[workload])
         refresh_tenant(state, name, now)
         state.restand[name] = True
     state.standings_at = state.open_at = now
@@ -133,7 +136,7 @@ def stand_anew(state: QueueState, now: Instant) -> Decision:
     rows, tenants = state.image.workloads.rows, state.image.tenants
     levels: dict[WorkloadId, int] = {}
     for tenant, is_forced in state.restand.items():
-        if is_forced or state.book.may_stand_otherwise(tenant, rows, tenants):
+        if is_forced or state.book.may_stand_otherwise(tenant, tenants):
             levels |= changed_levels(state, tenant, now)
     for workload in state.recharge:
         one = state.book.awards.get(workload)
@@ -156,8 +159,7 @@ def changed_levels(
     """`TenantBook.standings` as things are now."""
     tenants = state.image.tenants
     is_spent = state.book.is_spent(tenant, tenants, state.image.usage, now)
-    rows = state.image.workloads.rows
-    return state.book.standings(tenant, rows, tenants, is_spent=is_spent, entitled=entitled, also=also)
+    return state.book.standings(tenant, tenants, is_spent=is_spent, entitled=entitled, also=also)
 
 
 def over_by(
@@ -249,8 +251,21 @@ def award_of(
     )
     if auction.level == OVER_LEVEL or not state.book.quota:
         return (award,)
-    also = Running(workload, state.sequence + 1, auction.level, auction.level, charge)
-    levels = changed_levels(state, spec.tenant, now, also=also)
+    levels = _beside(state, workload, spec.tenant, auction.level, charge, now)
     if workload in levels:
         return ()  # Meanwhile its budget was spent, or its priority is another than the one at which it was asked for.
-    return (*(_changed(state, other, level) for other, level in levels.items()), award)
+    # What makes room stands before what takes it.
+    in_order = sorted(levels.items(), key=lambda one: one[1] != OVER_LEVEL)
+    return (*(_changed(state, other, level) for other, level in in_order), award)
+
+
+def _beside(
+    state: QueueState, workload: WorkloadId, tenant: TenantName, level: int, charge: Amounts, now: Instant
+) -> dict[WorkloadId, int]:
+    """Who must stand otherwise beside an award within quota for which there is room. As a rule nobody, and then nobody is looked at."""
+    if tenant not in state.restand:
+        levels = state.book.displaced(tenant, state.image.tenants, charge)
+        if levels is not None:
+            return levels
+    also = Running(workload, state.sequence + 1, level, level, charge)
+    return changed_levels(state, tenant, now, also=also)

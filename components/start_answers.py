@@ -10,6 +10,7 @@ from components.start_promises import promised_in
 from components.wait_estimates import Estimator, Types
 from core.component import Decision
 from core.estimating.bands import StartEstimate
+from core.estimating.family import family_of
 from core.estimating.prediction import predicted
 from core.messages.base import Envelope, Message
 from core.messages.starts import (
@@ -59,7 +60,7 @@ class StartAnswers:
             standing=standing.name.lower() if state.image.tenants.rows else "",
             regions=eligible(state, spec),
             start=estimated_start(state, spec, envelope.at),
-            prediction=predicted(state.image.history.runs, spec),
+            prediction=predicted(state.image.history.runs, spec, family_of(spec.name)),
         )
         return answered(tested)
 

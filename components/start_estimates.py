@@ -60,6 +60,8 @@ def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[in
     level = level_asked(spec, tenants)
     if gpu_milli_of(spec.jobs) and book.is_spent(spec.tenant, tenants, state.image.usage, now):
         return OVER_LEVEL, Standing.HELD
+    if not quota:
+        return level, Standing.WITHIN
     room = book.room(spec.tenant, level, tenants)
     for kind, count in state.waits.wanted_by(spec.tenant, level).items():
         if kind in room:

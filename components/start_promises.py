@@ -30,7 +30,7 @@ from core.messages.queue import Abstention, ShownStart
 from core.messages.reserved_starts import ReserveStart
 from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.instant import Instant, Nanoseconds, after, earliest
+from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import (
     AWARD_SAY_AGAIN,
     PROSPECT_LOOK,
@@ -114,10 +114,6 @@ class StartPromising:
             state.starts.note(fact.event, fact.at)
 
     # Who is to be promised a start.
-
-    def due(self, state: QueueState) -> Instant | None:
-        """The next look at who is blocked, or at a promise."""
-        return earliest(state.starts.look_at, state.starts.due.due())
 
     def woken(self, state: QueueState, now: Instant) -> Decision:
         """Promises first; then whom else a start could be promised."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from components.standing_ladder import Ladder, Rung
 from core.images.queue import WorkloadRow
 from core.images.tenants import Tenants
 from core.images.usage import Usage
@@ -21,7 +22,6 @@ from core.rules.standing import (
     Running,
     borrowed_max,
     entitled_to,
-    level_asked,
     settings_of,
     stand_anew,
     types_under_quota,
@@ -38,6 +38,10 @@ class Held(Struct, frozen=True):
     level: int
     amounts: Amounts
     """GPU milli by type."""
+    asked: int
+    """The level that it has within quota."""
+    number: int
+    """Of its award in the queue's log."""
 
 
 class Lending(Struct, frozen=True):
@@ -67,6 +71,10 @@ class Lending(Struct, frozen=True):
         return True
 
 
+NO_LENDING = Lending({}, {})
+"""Where nothing is under quota, and so nobody is over it."""
+
+
 class TenantBook:
     """All standing awards, by tenant."""
 
@@ -77,8 +85,8 @@ class TenantBook:
         self.unlent: dict[str, dict[TenantName, int]] = {}
         """GPU milli by type and tenant of entitlements that are not lent."""
         self.by_tenant: dict[TenantName, dict[WorkloadId, None]] = {}
-        self.over: dict[TenantName, dict[WorkloadId, None]] = {}
-        """Those of them that are over quota."""
+        self._ladders: dict[TenantName, Ladder] = {}
+        """As far as they were asked for: where nothing is under quota nobody does."""
         self.held: dict[TenantName, dict[str, int]] = {}
         self.within: dict[TenantName, dict[int, dict[str, int]]] = {}
         """By level."""
@@ -96,9 +104,9 @@ class TenantBook:
                     self.unlent.setdefault(kind, {})[name] = one.gpus * MILLI
         return before != self.quota
 
-    def put(self, workload: WorkloadId, tenant: TenantName, row: WorkloadRow, amounts: Amounts) -> bool:
-        """An award stands, and holds so much. Whether anything of that is new."""
-        now = Held(tenant, row.level, dict(amounts))
+    def put(self, workload: WorkloadId, row: WorkloadRow, asked: int, amounts: Amounts) -> bool:
+        """An award stands, asks for a level, and holds so much. Whether anything of that is new."""
+        now = Held(row.spec.tenant, row.level, dict(amounts), asked, row.award_sequence)
         was = self.awards.get(workload)
         if was == now:
             return False
@@ -127,14 +135,18 @@ class TenantBook:
                     total[kind] = left
                 else:
                     total.pop(kind, None)
-        for index in (self.by_tenant, self.over) if one.level == OVER_LEVEL else (self.by_tenant,):
-            mine = index.setdefault(one.tenant, {})
-            if sign > 0:
-                mine[workload] = None
-            else:
-                mine.pop(workload, None)
-            if not mine:
-                del index[one.tenant]
+        ladder, mine = self._ladders.get(one.tenant), self.by_tenant.setdefault(one.tenant, {})
+        if sign > 0:
+            mine[workload] = None
+            if ladder is not None:
+                ladder.add(_rung(workload, one), one.amounts, is_over=one.level == OVER_LEVEL)
+            return
+        del mine[workload]
+        if ladder is not None:
+            ladder.drop(_rung(workload, one), is_over=one.level == OVER_LEVEL)
+        if not mine:
+            del self.by_tenant[one.tenant]
+            self._ladders.pop(one.tenant, None)
 
     def want(self, work: PendingWork, sign: int) -> None:
         """One waits (1), or does not any more (-1): for what it likes best."""
@@ -176,8 +188,11 @@ class TenantBook:
         row, ranking = tenants.rows.get(tenant), tenants.ranking
         entitled = entitled_to(row, self.quota)
         held = {kind: count for kind, count in self.held.get(tenant, {}).items() if kind in self.quota}
-        within = self.within.get(tenant, {})
-        mine: Mapping[int, Mapping[str, int]] = {level: dict(one) for level, one in within.items() if one}
+        mine: Mapping[int, Mapping[str, int]] = {
+            level: counted
+            for level, one in self.within.get(tenant, {}).items()
+            if (counted := {kind: count for kind, count in one.items() if kind in self.quota})
+        }
         if ranking.counts_borrowed:
             mine = {settings_of(tenants, tenant).level: held}
         return TenantState(
@@ -263,39 +278,59 @@ class TenantBook:
     def standings(
         self,
         tenant: TenantName,
-        rows: Mapping[WorkloadId, WorkloadRow],
         tenants: Tenants,
         *,
         is_spent: bool,
         entitled: Amounts | None = None,
         also: Running | None = None,
     ) -> dict[WorkloadId, int]:
-        """The levels of a tenant's awards that must be other than they are.
+        """The levels of a tenant's awards that must be other than they are, worked out over all of them.
 
         entitled  in place of what it is entitled to, if that is about to change: of all types that will be under quota
         also      an award that is about to be made
         """
         running = [] if also is None else [also]
         for workload in self.by_tenant.get(tenant, {}):
-            one, row = self.awards[workload], rows[workload]
-            asked = level_asked(row.spec, tenants)
-            running.append(Running(workload, row.award_sequence, asked, one.level, one.amounts))
+            one = self.awards[workload]
+            running.append(Running(workload, one.number, one.asked, one.level, one.amounts))
         mine = entitled_to(tenants.rows.get(tenant), self.quota) if entitled is None else entitled
         return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent)
 
-    def may_stand_otherwise(
-        self, tenant: TenantName, rows: Mapping[WorkloadId, WorkloadRow], tenants: Tenants
-    ) -> bool:
+    def displaced(
+        self, tenant: TenantName, tenants: Tenants, charge: Amounts
+    ) -> dict[WorkloadId, int] | None:
+        """`standings` beside an award for which there is room at its level, if now nobody must stand otherwise; None: look at all."""
+        ranking, room = tenants.ranking, self.room(tenant, OVER_LEVEL, tenants)
+        if ranking.counts_borrowed or not ranking.walks_by_level or min(room.values(), default=0) < 0:
+            return None
+        if all(charge.get(kind, 0) <= count for kind, count in room.items()):
+            return {}
+        return self._ladder(tenant).displaced(charge, room)
+
+    def may_stand_otherwise(self, tenant: TenantName, tenants: Tenants) -> bool:
         """Whether `standings` is worth asking, if its settings have not changed: somebody over quota fits, or too much is within."""
-        if any(count < 0 for count in self.room(tenant, OVER_LEVEL, tenants).values()):
+        if min(self.room(tenant, OVER_LEVEL, tenants).values(), default=0) < 0:
             return True
         rooms: dict[int, dict[str, int]] = {}
-        for workload in self.over.get(tenant, {}):
-            level = level_asked(rows[workload].spec, tenants)
-            room = rooms.get(level)
-            if room is None:
-                room = rooms[level] = self.room(tenant, level, tenants)
-            amounts = self.awards[workload].amounts
-            if all(count <= room.get(kind, 0) for kind, count in amounts.items() if kind in self.quota):
-                return True
-        return False
+
+        def room_at(level: int) -> dict[str, int]:
+            if level not in rooms:
+                rooms[level] = self.room(tenant, level, tenants)
+            return rooms[level]
+
+        return self._ladder(tenant).has_room_above(room_at)
+
+    def _ladder(self, tenant: TenantName) -> Ladder:
+        found = self._ladders.get(tenant)
+        if found is None:
+            found = Ladder()
+            for workload in self.by_tenant.get(tenant, {}):
+                one = self.awards[workload]
+                found.add(_rung(workload, one), one.amounts, is_over=one.level == OVER_LEVEL)
+            if tenant in self.by_tenant:
+                self._ladders[tenant] = found
+        return found
+
+
+def _rung(workload: WorkloadId, one: Held) -> Rung:
+    return -one.asked, one.number, workload

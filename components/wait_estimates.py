@@ -36,11 +36,16 @@ class Share(Struct, frozen=True):
     region: RegionName = RegionName("")
 
 
+Asked = tuple[WorkloadSpec, int, RegionName, bool]
+"""From what a workload's shares follow: its spec, level and region, and whether it waits."""
+NOTHING_NOTED: tuple[None, tuple[Share, ...]] = (None, ())
+
+
 class WaitIndex:
     """GPUs that are waited for, and GPUs that are held or awarded. An index: it follows from the image."""
 
     def __init__(self) -> None:
-        self._shares: dict[WorkloadId, tuple[Share, ...]] = {}
+        self._noted: dict[WorkloadId, tuple[Asked | None, tuple[Share, ...]]] = {}
         self.waiting: dict[tuple[Types, int, TenantName], int] = {}
         """GPU milli by what was asked for, level and tenant."""
         self.standing: dict[tuple[RegionName, Types, bool], int] = {}
@@ -51,16 +56,20 @@ class WaitIndex:
     def note(self, workload: WorkloadId, row: WorkloadRow, level: int, *, is_waiting: bool) -> None:
         """What it adds now, in place of what it added before."""
         region = row.region if row.is_standing else RegionName("")
-        shares = _shares_of(row, level, region) if is_waiting or region else ()
-        before = self._shares.pop(workload, ())
+        asked = (row.spec, level, region, is_waiting)
+        asked_before, before = self._noted.pop(workload, NOTHING_NOTED)
+        if asked == asked_before:
+            self._noted[workload] = asked, before
+            return
         for share in before:
             self._add(share, -1)
         self._count(before, -1)
-        for share in shares:
-            self._add(share, 1)
-        self._count(shares, 1)
-        if shares:
-            self._shares[workload] = shares
+        if is_waiting or region:
+            shares = _shares_of(row, level, region)
+            for share in shares:
+                self._add(share, 1)
+            self._count(shares, 1)
+            self._noted[workload] = asked, shares
 
     def ahead_of(self, level: int) -> int:
         """How many workloads wait at this level or a higher one."""
@@ -150,17 +159,16 @@ class Estimator:
 
     def _supply(self, types: Types, where: tuple[RegionName, ...], *, is_within: bool) -> "_Supply":
         mine = self._types(types)
+        held = dict.fromkeys(where, 0)
+        for (region, other, is_over), amount in self._index.standing.items():
+            if region in held and not (is_over and is_within):
+                held[region] += self._part(other, types, amount)
         capacity, free = 0, []
         for name in where:
             rows = self._regions[name].hardware.rows
             here = sum(row.gpu_milli for node_type, row in rows.items() if node_type in mine)
-            held = sum(
-                self._part(other, types, amount)
-                for (region, other, is_over), amount in self._index.standing.items()
-                if region == name and not (is_over and is_within)
-            )
             capacity += here
-            free.append(max(0, here - held))
+            free.append(max(0, here - held[name]))
         everywhere = sum(self._hardware[node_type] for node_type in sorted(mine))
         flows = self._image.history.flows
         rate = sum(

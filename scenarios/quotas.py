@@ -158,8 +158,8 @@ def waiting_for_room(
         return
     for workload, row in rows.items():
         if row.is_standing:
-            book.put(workload, row.spec.tenant, row, row.charge)
-    if not book.over:
+            book.put(workload, row, level_asked(row.spec, tenants), row.charge)
+    if all(one.level != OVER_LEVEL for one in book.awards.values()):
         return
     regions = {
         RegionName(log.removeprefix("region.")): image

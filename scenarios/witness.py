@@ -31,7 +31,9 @@ class Witness:
     def __init__(self, plan: Plan) -> None:
         self._auditor = Auditor(plan.region_names())
         self.logs: tuple[LogName, ...] = tuple(follow.log for follow in self._auditor.follows)
-        empty = {log: (empty_image(log), 0) for log in self.logs}
+        empty = {
+            follow.log: (empty_image(follow.log, follow.sections), 0) for follow in self._auditor.follows
+        }
         self.audit = self._auditor.initial(Images(Instant(0), None, empty))
         self.images: dict[LogName, Image] = {log: empty_image(log) for log in self.logs}
         """Each log as far as it was seen; the auditor's own wait for a consistent cut."""

@@ -28,6 +28,8 @@ def family_of(name: str) -> str:
 
 def _stem(part: str) -> str:
     """A part of a name without its number; empty when it is nothing else."""
+    if part.isalpha():
+        return part  # As most parts are: no pattern fits what has no digit.
     if part.isdigit() or _STAMP.fullmatch(part) or _HASH.fullmatch(part):
         return ""
     counted = _COUNTED.fullmatch(part)

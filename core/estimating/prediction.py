@@ -6,12 +6,10 @@ the workload may run. What it reads would be predicted in the same way, from the
 which data it reads: a field of `Prediction`, beside its hardware.
 """
 
-from collections import Counter
 from enum import StrEnum
 
 from msgspec import Struct
 
-from core.estimating.family import family_of
 from core.estimating.run_times import Family, KnownRuns, RunTimes, median_of, size_of
 from core.nouns.ids import TenantName
 from core.nouns.instant import Nanoseconds
@@ -46,10 +44,13 @@ class Prediction(Struct, frozen=True):
     gpu_type: str = ""
 
 
-def predicted(runs: KnownRuns, spec: WorkloadSpec) -> Prediction:
-    """From what has ended before."""
+def predicted(runs: KnownRuns, spec: WorkloadSpec, name: str) -> Prediction:
+    """From what has ended before.
+
+    name   of its family
+    """
     tenant = runs.tenants.get(spec.tenant)
-    family = tenant.families.get(family_of(spec.name)) if tenant is not None else None
+    family = tenant.families.get(name) if tenant is not None else None
     if family is not None and (span := family.typical()) is not None:
         gpu_milli, gpu_type = _hardware(family)
         return Prediction(_capped(span, spec), PredictedBy.FAMILY, gpu_milli, gpu_type)
@@ -66,9 +67,7 @@ def predicted(runs: KnownRuns, spec: WorkloadSpec) -> Prediction:
 def _hardware(family: Family) -> tuple[int, str]:
     """The commonest of the newest runs; of equally common ones that which was asked for last."""
     asked = [(run.gpu_milli, run.gpu_type) for run in family.runs]
-    counts = Counter(asked)
-    most = max(counts.values())
-    return next(one for one in reversed(asked) if counts[one] == most)
+    return max(dict.fromkeys(reversed(asked)), key=asked.count)
 
 
 def _capped(span: Nanoseconds, spec: WorkloadSpec) -> Nanoseconds:

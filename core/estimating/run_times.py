@@ -38,9 +38,8 @@ class RunTimes(Struct):
     """By step, how many."""
     total: int = 0
 
-    def add(self, ran: Nanoseconds) -> None:
-        """One more."""
-        step = step_of(ran)
+    def add(self, step: int) -> None:
+        """One more, that ran so long: `step_of` that."""
         self.counts[step] = self.counts.get(step, 0) + 1
         self.total += 1
         if self.total > RUN_TIMES_COUNTED_MAX:
@@ -136,9 +135,10 @@ class KnownRuns(Struct):
         alike = mine.families.pop(family, None) or Family()
         mine.families[family] = alike
         alike.add(run)
-        mine.times.add(run.ran)
-        self.sizes.setdefault(size_of(run.gpu_milli), RunTimes()).add(run.ran)
-        self.everything.add(run.ran)
+        step = step_of(run.ran)
+        mine.times.add(step)
+        self.sizes.setdefault(size_of(run.gpu_milli), RunTimes()).add(step)
+        self.everything.add(step)
         if len(mine.families) > FAMILIES_OF_TENANT_MAX:
             del mine.families[next(iter(mine.families))]
         if len(self.tenants) > HISTORY_TENANTS_MAX:

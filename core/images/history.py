@@ -87,14 +87,15 @@ class History(Section):
         event = fact.event
         assert isinstance(event, WorkloadSubmitted)
         spec = event.spec
-        prediction = predicted(self.runs, spec)
+        family = family_of(spec.name)
+        prediction = predicted(self.runs, spec, family)
         gpu_milli, gpu_type = gpu_milli_of(spec.jobs), spec.jobs[0].type_text
         if prediction.gpu_type:
             self.hardware.count += 1
             self.hardware.right += (prediction.gpu_milli, prediction.gpu_type) == (gpu_milli, gpu_type)
         self.live[event.workload] = LiveRun(
             spec.tenant,
-            family_of(spec.name),
+            family,
             gpu_milli,
             gpu_type,
             prediction,

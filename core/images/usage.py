@@ -166,8 +166,7 @@ class Usage(Section):
             self._counted(tenant, fact.at).due = event.dues.get(tenant)
 
     def _hold(self, tenant: TenantName, more: int, at: int) -> None:
-        row = self._counted(tenant, at)
-        row.fading = charged(row.fading, row.fading.gpu_milli + more, row.fading.at, self.half_life)
+        self._counted(tenant, at, more)
 
     def _stand(self, award: Charged, sign: int, at: int) -> None:
         if award.level == OVER_LEVEL or not award.charge:
@@ -180,13 +179,13 @@ class Usage(Section):
             else:
                 within.pop(kind, None)
 
-    def _counted(self, tenant: TenantName, at: int) -> UsageRow:
-        """Its row, brought forward to a fact's time, which is never before the last."""
+    def _counted(self, tenant: TenantName, at: int, more: int = 0) -> UsageRow:
+        """Its row, brought forward to a fact's time, which is never before the last; from then on so many more GPU milli are charged."""
         now = Instant(at)
         row = self._row(tenant, now)
         row.lag = row.lag_at(now, self.lag_cap)
         row.used, row.period_began, row.counted_at = row.used_at(now), row.began_at(now), now
-        row.fading = charged(row.fading, row.fading.gpu_milli, now, self.half_life)
+        row.fading = charged(row.fading, row.fading.gpu_milli + more, now, self.half_life)
         return row
 
     def _row(self, tenant: TenantName, now: Instant) -> UsageRow:

@@ -20,6 +20,8 @@ from core.rules.placement.rule import NOBODY, Flags, Level, Numbers, UnitPrefere
 
 JOURNAL_LENGTH = 1 << 12
 """Changes that can be read back; who is further behind works out everything anew."""
+FEW = 32
+"""Of so many entries of the journal, and eight times as many slots, an array costs more than a look at each."""
 CODES_MAX = 1 << 16
 """What rules say of units is remembered for so many amounts: at most one for each GPU that is free in a unit."""
 Span = tuple[int, int]
@@ -443,10 +445,30 @@ class NodeTable:
 
     def _slots_in(self, first: int, count: int) -> Changed | None:
         """The slots of so many entries of the journal."""
+        if count <= FEW:
+            return self._few_in(first, count)
         firsts, lasts = (np.frombuffer(column, dtype=np.int32) for column in (self._firsts, self._lasts))
         at = np.arange(first, first + count) % JOURNAL_LENGTH
         spans = np.unique(firsts[at].astype(np.int64) << 32 | lasts[at])
         return _slots_of(spans >> 32, spans & 0xFFFFFFFF, self.layout.slots)
+
+    def _few_in(self, first: int, count: int) -> Changed | None:
+        """The same where they are few: arrays take longer to begin with than these take."""
+        last, wrapped = first + count, first + count - JOURNAL_LENGTH
+        spans = set(zip(self._firsts[first:last], self._lasts[first:last], strict=True))
+        if wrapped > 0:
+            spans.update(zip(self._firsts[:wrapped], self._lasts[:wrapped], strict=True))
+        lowest, highest = min(span[0] for span in spans), max(span[1] for span in spans)
+        if (lowest, highest) in spans:
+            return slice(lowest, highest)
+        total = sum(end - start for start, end in spans)
+        if total > 8 * FEW:
+            firsts, lasts = np.asarray(sorted(spans), dtype=np.int64).T
+            return _slots_of(firsts, lasts, self.layout.slots)
+        if 4 * total > self.layout.slots:
+            return None
+        slots = {slot for start, end in spans for slot in range(start, end)}
+        return np.asarray(sorted(slots), dtype=np.int64)
 
 
 def _slots_of(firsts: Numbers, lasts: Numbers, slots: int) -> Changed | None:

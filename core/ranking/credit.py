@@ -4,16 +4,14 @@ Use fades: a GPU-second counts half after each half-life. Under a steady use suc
 of GPUs, so that the quotient of two tenants' sums is that of two averages over an exponential window.
 """
 
-from decimal import Context
-
 from msgspec import Struct
 
 from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
+from core.ranking.decay import BITS, ONE, PER_LN2, left_after
 
-_EXACT = Context(prec=34)
-"""Decimal, and not floats: these are rounded alike on every machine, so that a log replays to the same use everywhere."""
-_LN2 = _EXACT.ln(2)
+HALF = 1 << 2 * BITS - 1
+"""To round to the nearest."""
 
 
 def credit(settings: CreditSettings, age: int, use: int, use_all: int, weight: int, weights: int) -> int:
@@ -70,13 +68,13 @@ def faded(use: FadingUse, now: Instant, half_life: Nanoseconds) -> int:
     """
     assert now >= use.at, (now, use.at)
     span = now - use.at
-    if not span:
+    if not span or not (use.gpu_milli or use.gpu_milli_seconds):
         return use.gpu_milli_seconds
-    kept = _EXACT.exp(_EXACT.divide(_EXACT.multiply(_LN2, -span), half_life))
-    steady = _EXACT.divide(use.gpu_milli * half_life, _EXACT.multiply(_LN2, SECOND))
+    kept = left_after(span, half_life)
+    steady = use.gpu_milli * half_life * PER_LN2 // SECOND
     # old * d + steady * (1 - d)
-    found = _EXACT.add(steady, _EXACT.multiply(kept, _EXACT.subtract(use.gpu_milli_seconds, steady)))
-    return int(_EXACT.to_integral_value(found))
+    found = use.gpu_milli_seconds * kept * ONE + steady * (ONE - kept)
+    return (found + HALF) >> 2 * BITS
 
 
 def charged(use: FadingUse, gpu_milli: int, now: Instant, half_life: Nanoseconds) -> FadingUse:

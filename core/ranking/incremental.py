@@ -58,8 +58,8 @@ class RankedQueue:
         self._counts: dict[Band, int] = {}
         self._use_all = 0
         self._weights = 0
-        self._shares: dict[TenantName, int] | None = None
-        """None: use has changed."""
+        self._shares: dict[TenantName, int] = {}
+        """As far as they were asked for since use last changed."""
 
     def __len__(self) -> int:
         return len(self._works)
@@ -85,7 +85,7 @@ class RankedQueue:
         if before is None or (before.use, before.weight) != (state.use, state.weight):
             self._use_all += state.use - (0 if before is None else before.use)
             self._weights += state.weight - (0 if before is None else before.weight)
-            self._shares = None
+            self._shares.clear()
         self._tenants[name] = state
         lane = self._lane(name)
         was = lane.state
@@ -249,11 +249,6 @@ class RankedQueue:
             if not lane.floors and lane.name not in self._tenants:
                 del self._lanes[lane.name]
         self._changed.clear()
-        if self._shares is None:
-            self._shares = {
-                name: share_credit(self._settings, state.use, self._use_all, state.weight, self._weights)
-                for name, state in self._tenants.items()
-            }
 
     def _regroup(self, floor: Floor) -> None:
         key = (floor.tenant, floor.level)
@@ -287,11 +282,13 @@ class RankedQueue:
         """What all of a tenant's work in a band has alike."""
         if self._settings.lag_weight and band[1] is not Standing.WITHIN:
             return lag_credit(self._settings, self.tenant(tenant).lag)
-        assert self._shares is not None
         share = self._shares.get(tenant)
-        return (
-            share if share is not None else share_credit(self._settings, 0, self._use_all, 1, self._weights)
-        )
+        if share is None:
+            state = self._tenants.get(tenant)
+            use, weight = (0, 1) if state is None else (state.use, state.weight)
+            share = share_credit(self._settings, use, self._use_all, weight, self._weights)
+            self._shares[tenant] = share
+        return share
 
     def _key_at(self, floor: Floor, work: PendingWork, band: Band) -> Key:
         """Where in a floor a workload of another tenant, or of another level, would stand: all before it are ahead of it."""

@@ -7,7 +7,7 @@ from msgspec.structs import asdict, replace
 
 from core.codec import encode
 from core.images.region import Hardware, HardwareRow
-from core.nouns.fleet import ANY_TYPE, CPU_TYPE
+from core.nouns.fleet import ANY_TYPE, CPU_TYPE, will_do
 from core.nouns.instant import SECOND
 from core.nouns.limits import (
     CONTROLLED_TASKS_MAX,
@@ -254,6 +254,8 @@ def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
     """
     rows = hardware.rows
     mine = [types_that_hold(job, rows) for job in spec.jobs]
+    if len(mine) == 1:
+        return bool(mine[0])  # Each of these types could hold all of it.
     wanted = [job.need.gpu_milli * job.tasks for job in spec.jobs]
     return all(mine) and all(
         sum(amount for amount, types in zip(wanted, mine, strict=True) if types <= where)
@@ -264,9 +266,11 @@ def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
 
 def types_that_hold(job: JobSpec, rows: Mapping[str, HardwareRow]) -> frozenset[str]:
     """The node types of a region of which each could hold all of a job's tasks, were it empty."""
-    need = job.need.gpu_milli
+    asked, need = job.node_types, job.need.gpu_milli
     return frozenset(
         node_type
         for node_type, row in rows.items()
-        if job.takes(node_type) and need <= row.gpu_milli_max and need * job.tasks <= row.gpu_milli
+        if need <= row.gpu_milli_max
+        and need * job.tasks <= row.gpu_milli
+        and will_do(node_type, asked, is_for_gpus=need > 0)
     )

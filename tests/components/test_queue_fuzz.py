@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from components.queue_order import bring_up
+from components.standings import changed_levels
 from core.events.region import AttemptEnded, AttemptRanked, AwardDeclined, GangStarted
 from core.images import GlobalImage
 from core.messages.queue import (
@@ -27,7 +28,7 @@ from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget
 from core.nouns.workload import EndCause, Kind, Phase
 from core.quota_invariants import check_quota
-from core.rules.standing import narrowed
+from core.rules.standing import Running, narrowed
 from tests.builders import EU, a_claim, a_job, a_spec, a_spread, attempt, granted, joined, of_types
 from tests.components.queueing import Start, a_job_queue
 from tests.components.quota_scene import ART, HOUR, ML, Queue, refuse, tenant
@@ -60,9 +61,28 @@ class Life:
             assert [] == check_quota(fact, self.image), fact
             self.image.fold(fact)
             self.seen += 1
+        self.displace()
         if self.dice.random() < 0.3:
             self.queue.wake()
             assert told(self.queue) == told(self.queue.restart())
+
+    def displace(self) -> None:
+        """Beside an award whoever must stand otherwise is found as by the rule over all that its tenant holds."""
+        self.queue.wake()
+        state, tenants = self.queue.state, self.queue.state.image.tenants
+        name, level = self.dice.choice(TENANTS), self.dice.choice([0, 1, 3, 5])
+        charge = {self.dice.choice(TYPES): 1_000 * self.dice.choice([1, 4, 8])}
+        room = state.book.room(name, level, tenants)
+        is_spent = state.book.is_spent(name, tenants, state.image.usage, self.queue.now)
+        if (
+            name in state.restand
+            or is_spent
+            or any(count > room.get(kind, count) for kind, count in charge.items())
+        ):
+            return
+        also = Running(WorkloadId("w-0"), state.sequence + 1, level, level, charge)
+        found = state.book.displaced(name, tenants, charge)
+        assert found is None or found == changed_levels(state, name, self.queue.now, also=also)
 
     def alive(self) -> list[WorkloadId]:
         """None, and all that have not ended."""

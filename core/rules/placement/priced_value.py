@@ -8,14 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.nouns.prices import NO_PRICES, Prices
-from core.nouns.quantities import MILLI
+from core.nouns.quantities import MILLI, Amount
 from core.pricing.worth import Worth
 from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
 
 STEP = 1_000
 """Millionths of a GPU in a step: a thousandth of one. A quarter of it came out alike; a fiftieth of a GPU 0.1 points worse, the source says."""
+FEW = 64
+"""Of no more nodes their rooms are looked up one by one, for the arithmetic of arrays takes as long for one as for fifty."""
+KNOWN_MAX = 256
+"""Requests whose scores are remembered, and rooms of each: more than are alike in a region at a time."""
 GPUS_MAX = 8
 """Of a task that is told apart so finely; of more they are told apart in coarser steps, or all would be the last one."""
+
+Asked = tuple[tuple[str, ...], Amount, int]
+"""Node types by number, what is needed, and for how many tasks at once."""
+Room = tuple[int, int, tuple[int, ...], int, int]
+"""On one node: its type, and what is free of whole and shared devices, cores and memory."""
 
 
 class PricedValue(NodePreference):
@@ -29,6 +38,8 @@ class PricedValue(NodePreference):
     def __init__(self, steps: int, prices: Prices = NO_PRICES) -> None:
         super().__init__(steps)
         self._worth = Worth(prices)
+        self._known: dict[Asked, dict[Room, int]] = {}
+        """A memo: scores of rooms that were looked at before."""
 
     def knowing(self, prices: Prices) -> "PricedValue":
         """The same by these prices."""
@@ -36,6 +47,36 @@ class PricedValue(NodePreference):
 
     def score(self, rows: Rows, request: Request) -> Numbers:
         """What is lost, in steps; the last step for whatever is more."""
+        node_type = rows.node_type
+        if len(node_type) > FEW:
+            return self._score(rows, request)
+        columns = (
+            rows.whole.tolist(),
+            map(tuple, rows.shared.tolist()),
+            rows.cpu.tolist(),
+            rows.memory.tolist(),
+        )
+        rooms: list[Room] = list(zip(node_type.tolist(), *columns, strict=True))
+        known = self._scores_of((rows.node_types, request.need, request.together))
+        found = [known.get(room, -1) for room in rooms]
+        if -1 not in found:
+            return np.asarray(found, dtype=np.int64)
+        score = self._score(rows, request)
+        if len(known) > KNOWN_MAX:
+            known.clear()
+        known.update(zip(rooms, score.tolist(), strict=True))
+        return score
+
+    def _scores_of(self, asked: Asked) -> dict[Room, int]:
+        """As far as they are known."""
+        known = self._known.get(asked)
+        if known is None:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            known = self._known[asked] = {}
+        return known
+
+    def _score(self, rows: Rows, request: Request) -> Numbers:
         node_type, whole, shared = rows.node_type, rows.whole // MILLI, rows.shared
         cpu, memory = rows.cpu.astype(np.int64), rows.memory
         count, need = len(whole), request.need

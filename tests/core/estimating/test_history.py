@@ -5,6 +5,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
+from core.estimating.family import family_of
 from core.estimating.prediction import PredictedBy, Prediction, left_of, predicted
 from core.estimating.run_times import KnownRuns, PastRun
 from core.events.queue import (
@@ -88,7 +89,8 @@ class Past:
 
     def prediction(self, name: str = "train-9", **changes: object) -> Prediction:
         """Of one more workload of tenant `ml`."""
-        return predicted(self.history.runs, replace(a_spec(name=name, tenant="ml"), **changes))
+        spec = replace(a_spec(name=name, tenant="ml"), **changes)
+        return predicted(self.history.runs, spec, family_of(spec.name))
 
 
 def test_recurring_work_runs_as_long_as_it_did() -> None:

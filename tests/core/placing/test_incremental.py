@@ -2,7 +2,7 @@
 
 import random
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -134,6 +134,28 @@ def test_journal_is_read_across_its_end() -> None:
     assert not shelf.difference()
 
 
+def test_few_changes_are_the_same_slots_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P14: looked at one by one or as arrays, one slot or a run at a time, also across the end of the ring."""
+    dice, shelf = random.Random(3), Shelf()
+    slots = [int(slot) for slot in shelf.slots]
+    while shelf.table.revision % JOURNAL_LENGTH != JOURNAL_LENGTH - 500:
+        shelf.set_upkeep(slots[0], 1 + shelf.table.revision % 2)
+    for _ in range(300):
+        before = shelf.table.revision
+        for _ in range(dice.randint(1, 12)):
+            first = dice.randrange(len(slots))
+            for slot in slots[first : first + dice.choice((1, 1, 1, 3))]:
+                shelf.set_upkeep(slot, dice.choice((0, 1, 2)))
+        found: list[Any] = []  # Slices are compared with slices, and arrays with arrays.
+        for few in (0, 1 << 12):
+            monkeypatch.setattr(table, "FEW", few)
+            shelf.table._answered = (-1, -1)
+            found.append(shelf.table.changed_since(before))
+        of_many, of_few = found
+        assert type(of_many) is type(of_few)
+        assert of_many == of_few if isinstance(of_many, slice) else np.array_equal(of_many, of_few)
+
+
 def test_more_than_there_is_counts_as_all_of_it() -> None:
     """A search that asks what if more were free than a node has finds units empty, and no score beyond a rule's steps."""
     shelf = Shelf()
@@ -239,8 +261,8 @@ MUTANTS = (
     Planted(
         "run_cut_short",
         table,
-        "        return slice(first, last)  # One",
-        "        return slice(first, first + 1)  # One",
+        "            return slice(lowest, highest)\n",
+        "            return slice(lowest, lowest + 1)\n",
     ),
     Planted(
         "only_gpus_heard",

@@ -24,6 +24,7 @@ from core.placing.pools import PoolIndex
 from core.placing.retracing import Outcome
 from core.placing.rows import TableRows
 from core.rules.devices import left_of
+from core.rules.placement import priced_value
 from core.rules.placement.priced_value import PricedValue
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import DEFAULT, DEFAULT_RULES, rule_set
@@ -180,6 +181,24 @@ def test_score_is_what_the_node_is_worth_less_with_the_tasks_there(wanted: Reque
         left = NodeRow(row.node, row.free.minus(wanted.need), is_open=True, parts=parts)
         lost = worth_at(rule, pool, row, slot) - worth_at(rule, pool, left, slot)
         assert min(lost // 1_000, STEPS - 1) == score
+
+
+@pytest.mark.parametrize("known_max", [2, 256])
+def test_few_nodes_have_the_scores_that_they_have_among_many(
+    known_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when their rooms were looked at before, and when more rooms and requests came since than are remembered."""
+    monkeypatch.setattr(priced_value, "KNOWN_MAX", known_max)
+    pool, rows = a_shelf(4)
+    slots, dice = np.asarray(list(rows)), random.Random(4)
+    rule = PricedValue(STEPS, PRICES)
+    for wanted in REQUESTS * 2:
+        among_many = rule.score(TableRows(pool.table, slots), wanted)
+        for _ in range(20):
+            some = np.asarray(dice.sample(range(len(slots)), dice.choice((1, 2, 60))))
+            alone = rule.score(TableRows(pool.table, slots[some]), wanted)
+            assert alone.dtype == among_many.dtype
+            assert np.array_equal(among_many[some], alone)
 
 
 @PROPERTY

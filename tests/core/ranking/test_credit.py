@@ -1,5 +1,6 @@
 """Credit, against values that were worked out by hand, and the decay of use against what its halves must be."""
 
+from decimal import Context, Decimal
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.ranking import CreditSettings
 from core.ranking.credit import FadingUse, charged, credit, faded, share_credit
+from core.ranking.decay import ONE, left_after
 from tests.core.properties import PROPERTY
 
 HOUR = 3_600
@@ -88,6 +90,32 @@ def test_charge_equals_a_sum_over_small_steps() -> None:
     held = sum(8_000 * width * 0.5 ** ((span - (step + 0.5) * width) / (24 * HOUR)) for step in range(steps))
     expected = 1_000 * HOUR * 1_000 * 0.5 ** (6 / 24) + held
     assert expected == pytest.approx(faded(use, Instant(seconds(span)), HALF_LIFE), rel=1e-8)
+
+
+@PROPERTY
+@given(
+    st.integers(0, 10**17),
+    st.integers(0, 10**9),
+    st.integers(1, 10**18),
+    st.integers(SECOND, 3 * 10**16).map(Nanoseconds),
+)
+def test_use_is_rounded_once(old: int, gpu_milli: int, span: int, half_life: Nanoseconds) -> None:
+    """What decimals of 80 digits come to, rounded: whatever is used, held and long ago."""
+    exact = Context(prec=80)
+    left = exact.exp(exact.divide(exact.multiply(exact.ln(2), -span), half_life))
+    steady = exact.divide(gpu_milli * half_life, exact.multiply(exact.ln(2), SECOND))
+    expected = exact.add(steady, exact.multiply(left, exact.subtract(old, steady)))
+    found = faded(FadingUse(old, gpu_milli, Instant(7)), Instant(7 + span), half_life)
+    assert exact.to_integral_value(expected) == found
+
+
+@PROPERTY
+@given(st.integers(0, 10**18), st.integers(SECOND, 10**17).map(Nanoseconds))
+def test_what_is_left_is_right_to_29_decimals(span: int, half_life: Nanoseconds) -> None:
+    """Against decimals of 80 digits."""
+    exact = Context(prec=80)
+    expected = exact.exp(exact.divide(exact.multiply(exact.ln(2), -span), half_life))
+    assert abs(exact.subtract(exact.divide(left_after(span, half_life), ONE), expected)) < Decimal("1e-29")
 
 
 changes = st.lists(st.tuples(st.integers(0, 10 * HOUR), st.integers(0, 10**6)), min_size=1, max_size=20)
