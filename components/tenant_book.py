@@ -3,7 +3,7 @@
 Totals are kept from award to award, so that nothing here is a walk over all that runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,13 +14,15 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, earliest
 from core.nouns.quantities import MILLI
 from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import Kind
 from core.ranking.lag import Claimant
-from core.ranking.scan import PendingWork, TenantState
+from core.ranking.scan import LOWEST, Kept, PendingWork, TenantState
 from core.rules.standing import (
     Amounts,
     Running,
     borrowed_max,
     entitled_to,
+    kept_before,
     level_asked,
     settings_of,
     stand_anew,
@@ -38,6 +40,8 @@ class Held(Struct, frozen=True):
     level: int
     amounts: Amounts
     """GPU milli by type."""
+    is_lasting: bool = False
+    """Whether it has no end of its own."""
 
 
 class Lending(Struct, frozen=True):
@@ -82,6 +86,8 @@ class TenantBook:
         self.held: dict[TenantName, dict[str, int]] = {}
         self.within: dict[TenantName, dict[int, dict[str, int]]] = {}
         """By level."""
+        self.lasting: dict[TenantName, dict[int, dict[str, int]]] = {}
+        """Of these, by level, what has no end of its own."""
         self.held_in_all: dict[str, int] = {}
         self.wanted: dict[TenantName, dict[str, int]] = {}
         """GPU milli by type that each tenant's work waits for, of what may be lent it."""
@@ -98,7 +104,7 @@ class TenantBook:
 
     def put(self, workload: WorkloadId, tenant: TenantName, row: WorkloadRow, amounts: Amounts) -> bool:
         """An award stands, and holds so much. Whether anything of that is new."""
-        now = Held(tenant, row.level, dict(amounts))
+        now = Held(tenant, row.level, dict(amounts), row.spec.kind is Kind.SERVICE)
         was = self.awards.get(workload)
         if was == now:
             return False
@@ -120,6 +126,8 @@ class TenantBook:
         totals = [self.held_in_all, self.held.setdefault(one.tenant, {})]
         if one.level != OVER_LEVEL:
             totals.append(self.within.setdefault(one.tenant, {}).setdefault(one.level, {}))
+            if one.is_lasting:
+                totals.append(self.lasting.setdefault(one.tenant, {}).setdefault(one.level, {}))
         for total in totals:
             for kind, count in one.amounts.items():
                 left = total.get(kind, 0) + sign * count
@@ -180,17 +188,23 @@ class TenantBook:
         mine: Mapping[int, Mapping[str, int]] = {level: dict(one) for level, one in within.items() if one}
         if ranking.counts_borrowed:
             mine = {settings_of(tenants, tenant).level: held}
+        lasting = self.lasting.get(tenant, {})
         return TenantState(
             level=settings_of(tenants, tenant).level,
             entitled=entitled,
             borrowed_max=borrowed_max(row, self.quota),
             held=held,
             within=mine,
+            lasting={level: dict(one) for level, one in lasting.items() if one},
             use=use,
             weight=max(MILLI, sum(entitled.values())) if ranking.shares_by_entitlement else 1,
             lag=lag,
             is_spent=self.is_spent(tenant, tenants, usage, now),
         )
+
+    def level_in_line(self, level: int, tenants: Tenants) -> int:
+        """By which its tenant's work stands in line: its own, where levels matter."""
+        return level if tenants.ranking.walks_by_level else LOWEST
 
     def room(self, tenant: TenantName, level: int, tenants: Tenants) -> dict[str, int]:
         """What its quota has left for work of a level: what it holds at a lower one takes nothing from that."""
@@ -269,22 +283,28 @@ class TenantBook:
         is_spent: bool,
         entitled: Amounts | None = None,
         also: Running | None = None,
+        kept: Sequence[Kept] = (),
     ) -> dict[WorkloadId, int]:
         """The levels of a tenant's awards that must be other than they are.
 
         entitled  in place of what it is entitled to, if that is about to change: of all types that will be under quota
         also      an award that is about to be made
+        kept      of its quota, for its work that waits
         """
         running = [] if also is None else [also]
         for workload in self.by_tenant.get(tenant, {}):
             one, row = self.awards[workload], rows[workload]
             asked = level_asked(row.spec, tenants)
-            running.append(Running(workload, row.award_sequence, asked, one.level, one.amounts))
+            running.append(Running(workload, row.award_sequence, asked, one.level, one.amounts, row.number))
         mine = entitled_to(tenants.rows.get(tenant), self.quota) if entitled is None else entitled
-        return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent)
+        return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent, kept=kept)
 
     def may_stand_otherwise(
-        self, tenant: TenantName, rows: Mapping[WorkloadId, WorkloadRow], tenants: Tenants
+        self,
+        tenant: TenantName,
+        rows: Mapping[WorkloadId, WorkloadRow],
+        tenants: Tenants,
+        kept: Sequence[Kept] = (),
     ) -> bool:
         """Whether `standings` is worth asking, if its settings have not changed: somebody over quota fits, or too much is within."""
         if any(count < 0 for count in self.room(tenant, OVER_LEVEL, tenants).values()):
@@ -296,6 +316,11 @@ class TenantBook:
             if room is None:
                 room = rooms[level] = self.room(tenant, level, tenants)
             amounts = self.awards[workload].amounts
-            if all(count <= room.get(kind, 0) for kind, count in amounts.items() if kind in self.quota):
+            before = kept_before(kept, self.level_in_line(level, tenants), rows[workload].number)
+            if all(
+                count + before.get(kind, 0) <= room.get(kind, 0)
+                for kind, count in amounts.items()
+                if kind in self.quota
+            ):
                 return True
         return False

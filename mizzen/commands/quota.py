@@ -110,6 +110,12 @@ def ranking(
     walk: Annotated[
         str, Parameter(help="What of a tenant's work takes its quota first: the highest level, or credit.")
     ] = "",
+    quota_patience: Annotated[
+        str,
+        Parameter(
+            help="Who has waited so long keeps its tenant's quota from that tenant's work behind it, as in 10m; 0 for never."
+        ),
+    ] = "",
     borrowed_counts: Annotated[
         str, Parameter(help="Whether what a tenant holds over its quota fills it: yes or no.")
     ] = "",
@@ -140,6 +146,7 @@ def ranking(
         share_weight=share_weight.strip(),
         lag_weight=lag_weight.strip(),
         lag_cap=lag_cap.strip(),
+        quota_patience=quota_patience.strip(),
         pass_span=pass_.strip(),
         share_by=share_by.strip(),
         walk=walk.strip(),
