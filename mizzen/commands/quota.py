@@ -71,7 +71,7 @@ def set_(
     from core.nouns.ids import TenantName
     from mizzen.quotas import set_quota, wish_of
     from mizzen.views.reading import on_plane
-    from mizzen.views.tenant_table import quota_of, table_of
+    from mizzen.views.tenant_table import beyond_of, quota_of, table_of
 
     wish = wish_of(
         gpus,
@@ -87,6 +87,7 @@ def set_(
         tell_json(msgspec.to_builtins(row))
     else:
         tell_lines(table_of([row], None) if not wish.gpus else quota_of([row], None))
+        tell_lines(beyond_of(row, dict(wish.gpus)))
 
 
 @quota.command(name="ranking")
