@@ -20,10 +20,10 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, after, seconds
 from core.nouns.limits import AUCTIONS_MAX
 from core.nouns.quantities import MILLI
-from core.nouns.ranking import CreditSettings
+from core.nouns.ranking import DEFAULT_RANKING, CreditSettings
 from core.ranking.credit import FadingUse, charged, faded
 from core.ranking.incremental import RankedQueue
-from core.ranking.scan import PendingWork, Standing, TenantState, scan
+from core.ranking.scan import PendingWork, Ranked, Standing, TenantState, scan
 
 SIZES, QUICK_SIZES = (6_000, 10_000, 50_000, 100_000), (300, 600)
 EVENTS, QUICK_EVENTS = 3_000, 100
@@ -35,6 +35,7 @@ GPUS, GPU_WEIGHTS = (1, 2, 4, 8, 16, 64), (40, 15, 15, 20, 8, 2)
 LEVELS, LEVEL_WEIGHTS = range(6, -1, -1), (300, 2_000, 1_600, 5_400, 20, 50, 2)
 """Seven levels in the paper's shares, in ten-thousandths (spec/mast-twine.md §1.3)."""
 WAIT_SPAN = 30 * 3_600 * SECOND
+PATIENCE = DEFAULT_RANKING.quota_patience
 START = Instant(1_800_000_000 * SECOND)
 
 
@@ -96,7 +97,7 @@ class Crowd:
         self.pending: dict[WorkloadId, PendingWork] = {}
         self.running: list[PendingWork] = []
         self.number = 0
-        self.queue = RankedQueue(self.settings, self.now)
+        self.queue = RankedQueue(self.settings, self.now, patience=PATIENCE)
         self.uses: dict[TenantName, FadingUse] = {}
         self.tenants: dict[TenantName, TenantState] = {}
         for name, weight in zip(self.names, self.weights, strict=True):
@@ -126,7 +127,7 @@ class Crowd:
         fulls = []
         for _ in range(5):
             begun = time.perf_counter()
-            scan(self.pending.values(), self.tenants, self.settings, self.now)
+            self._scanned()
             fulls.append(time.perf_counter() - begun)
         self.queue.first(AUCTIONS_MAX)
         spans, compared, differed = [], 0, 0
@@ -138,9 +139,12 @@ class Crowd:
             spans.append(time.perf_counter() - begun)
             if number % compared_every == compared_every - 1:
                 compared += 1
-                expected = scan(self.pending.values(), self.tenants, self.settings, self.now)
+                expected = self._scanned()
                 differed += expected != list(self.queue.ranked())
         return Timed(sorted(fulls)[2], spans, compared, differed)
+
+    def _scanned(self) -> list[Ranked]:
+        return scan(self.pending.values(), self.tenants, self.settings, self.now, patience=PATIENCE)
 
     def submission(self, wait: int = 0) -> None:
         """One more, by a tenant after its weight."""

@@ -2,7 +2,7 @@
 
 from components.auctions import Auction, settled, solicited
 from components.fair_shares import is_held_back
-from components.queue_order import Asked, asked_for, bring_up, lending_now, may_be_lent
+from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
     AuctionClosed,
     AuctionOpened,
@@ -21,6 +21,7 @@ from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
+from core.rules.standing import Amounts
 
 PROMISING = StartPromising()
 """Says of whom regions are to tell when they could start."""
@@ -79,6 +80,8 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
     rows = state.image.workloads.rows
     lending = lending_now(state)
     askable: dict[Group, tuple[Asked, tuple[RegionName, ...]]] = {}
+    kept: dict[Group, Amounts] = {}
+    """Of those that name several GPU types: what of them somebody ahead of the first of them keeps."""
 
     def is_wanted(group: Group, example: PendingWork) -> bool:
         (level, standing), _ = group
@@ -86,6 +89,8 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
             return False
         if standing is Standing.OVER and not any(lending.could_cover(need) for need in example.needs):
             return False
+        if standing is Standing.WITHIN and len(example.needs) > 1:
+            kept[group] = kept_from(state, example, -level)
         asked = asked_for(state, example, -level, standing)
         willing = house.willing(asked.shape, lambda: eligible(state, rows[example.workload].spec))
         askable[group] = asked, willing
@@ -102,6 +107,9 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
             return False
         if one.standing is Standing.OVER and is_held_back(state, one.work):
             done.add(one.group)  # Whoever is behind it in the order is, too.
+            return False
+        if one.group in kept and kept[one.group] != kept_from(state, one.work, one.level):
+            done.add(one.group)  # It is asked for on other types, once those before it are not asked for.
             return False
         may = house.may_ask(one.work.workload, shape)
         if may and one.standing is Standing.OVER and not may_be_lent(state, one.work, lending):

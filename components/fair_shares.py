@@ -68,6 +68,8 @@ def note_lacking(state: QueueState, workloads: tuple[WorkloadId, ...], now: Inst
     ]
     if lags:
         state.lends_from = max(lags) - LAG_SLACK
+    state.shares_at, state.open_at = None, now
+    watch_shares(state, now)
 
 
 def is_held_back(state: QueueState, work: PendingWork) -> bool:

@@ -338,8 +338,6 @@ class JobQueue:
                 begin_pass(state, fact.at)
             case SharesSeen(lacking):
                 note_lacking(state, lacking, fact.at)
-                state.shares_at, state.open_at = None, fact.at
-                watch_shares(state, fact.at)
             case BudgetTurned(tenant):
                 refresh_tenant(state, tenant, fact.at)
                 state.restand[tenant] = True

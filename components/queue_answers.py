@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
 from components.fair_shares import is_held_back
-from components.queue_order import asked_now, lending_now, may_be_lent, pass_of
+from components.queue_order import asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.queue_state import QueueState, eligible
 from components.start_estimates import run_time_of, start_in_order
 from components.start_promises import promised_in, shown_start
@@ -191,13 +191,17 @@ class UserAnswers:
         if one.standing is Standing.OVER:
             if is_held_back(state, one.work):
                 return Reason.AHEAD_OF_DUE
-            return None if may_be_lent(state, one.work, lending_now(state)) else Reason.OVER_QUOTA
+            if may_be_lent(state, one.work, lending_now(state)):
+                return None
+            return kept_why(state, one.work) or Reason.OVER_QUOTA
         if one.standing is Standing.WITHIN:
             return None
         if not state.order.is_passed(one.work.workload):
             return Reason.WAITING_TURN
         is_spent = one.work.uses_gpus and state.order.tenant(one.work.tenant).is_spent
-        return Reason.BUDGET_SPENT if is_spent else Reason.BORROWED_ALL
+        if is_spent:
+            return Reason.BUDGET_SPENT
+        return kept_why(state, one.work) or Reason.BORROWED_ALL
 
     def _waiting(self, state: QueueState, row: WorkloadRow, shape: str) -> Waiting:
         """Equal for all pending workloads of a shape: it names their regions and all that they need."""

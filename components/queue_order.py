@@ -16,12 +16,22 @@ from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.placement import gpu_milli_of
+from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Phase
 from core.ranking.incremental import RankedQueue
 from core.ranking.passes import PassedQueue
-from core.ranking.scan import PendingWork, Ranked, Standing
-from core.rules.standing import Amounts, Narrowing, held_on, level_asked, may_be_over, narrowing, needs_of
+from core.ranking.scan import PendingWork, Ranked, Standing, own_level
+from core.rules.standing import (
+    Amounts,
+    Narrowing,
+    held_on,
+    kept_before,
+    level_asked,
+    may_be_over,
+    narrowing,
+    needs_of,
+)
 from core.rules.tenancy import gpus_by_type
 
 
@@ -43,7 +53,9 @@ def order_anew(state: QueueState, at: Instant) -> None:
     """Work everything out from the image: at the start, and when the rules by which is ranked are others."""
     ranking = state.image.tenants.ranking
     kind = PassedQueue if ranking.is_in_passes else RankedQueue
-    state.order = kind(ranking.credit, at, walks_by_level=ranking.walks_by_level)
+    state.order = kind(
+        ranking.credit, at, walks_by_level=ranking.walks_by_level, patience=ranking.quota_patience
+    )
     state.ranked_at = Instant(-1)
     state.passes_at = at if ranking.is_in_passes else None
     state.shapes.clear()
@@ -212,23 +224,39 @@ def _pass_at(state: QueueState, now: Instant) -> Instant:
 
 
 def asked_for(state: QueueState, work: PendingWork, level: int, standing: Standing) -> Asked:
-    """For any workload of one level, standing and shape the same."""
+    """For any workload of one level, standing and shape from which the same is kept (`kept_from`) the same."""
     jobs = state.image.workloads.rows[work.workload].spec.jobs
     is_within = standing is Standing.WITHIN
     if not is_within:
         level = OVER_LEVEL
-    has_room = _has_room(state, work.tenant, level) if is_within else _is_lent(state, work.tenant)
+    has_room = _has_room(state, work, level) if is_within else _is_lent(state, work.tenant)
     types = narrowing(jobs, state.book.quota, state.fleet, has_room)
     told = "".join(f"|{','.join(mine)}" for mine in types)
     return Asked(level, types, f"{level}|{work.shape}{told}")
 
 
-def _has_room(state: QueueState, tenant: TenantName, level: int) -> Callable[[Amounts], bool]:
+def _has_room(state: QueueState, work: PendingWork, level: int) -> Callable[[Amounts], bool]:
     def has_room(amounts: Amounts) -> bool:
-        room = state.book.room(tenant, level, state.image.tenants)
-        return all(count <= room[kind] for kind, count in amounts.items())
+        room = state.book.room(work.tenant, level, state.image.tenants)
+        kept = kept_from(state, work, level)
+        return all(count <= room[kind] - kept.get(kind, 0) for kind, count in amounts.items())
 
     return has_room
+
+
+def kept_from(state: QueueState, work: PendingWork, level: int) -> Amounts:
+    """What of its tenant's quota is kept from one that waits with that level, for whoever stands ahead of it and does not fit."""
+    in_line = state.book.level_in_line(level, state.image.tenants)
+    lacking = [one for one in state.order.kept(work.tenant) if one.is_lacking]
+    return kept_before(lacking, in_line, work.number)
+
+
+def kept_why(state: QueueState, work: PendingWork) -> Reason | None:
+    """Of one that does not fit its tenant's quota, what somebody's long wait has to do with it: its own, or that of one ahead of it."""
+    if any(one.is_lacking and one.workload == work.workload for one in state.order.kept(work.tenant)):
+        return Reason.QUOTA_DRAINS
+    before = kept_from(state, work, own_level(work, state.order.tenant(work.tenant)))
+    return Reason.QUOTA_KEPT if any(not before.keys().isdisjoint(need) for need in work.needs) else None
 
 
 def _is_lent(state: QueueState, tenant: TenantName) -> Callable[[Amounts], bool]:

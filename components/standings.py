@@ -7,6 +7,7 @@ becomes over quota. The region is told (components/settlement.py), and from then
 from collections.abc import Mapping
 
 from components.queue_order import (
+    bring_up,
     drop_strangers,
     lending_now,
     order_anew,
@@ -20,11 +21,15 @@ from core.component import NOTHING, Decision
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
+    CancelRequested,
     PrioritySet,
     RankedBid,
     StandingChanged,
     WorkloadAwarded,
     WorkloadBound,
+    WorkloadCancelled,
+    WorkloadChanged,
+    WorkloadHeld,
     WorkloadsForgotten,
     WorkloadSubmitted,
 )
@@ -43,6 +48,8 @@ from core.rules.standing import Amounts, Running, entitled_to, held_on, level_as
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
 OF_AWARDS = (WorkloadAwarded, WorkloadBound, StandingChanged, AwardReturned, AttemptClosed)
+OF_LINES = (WorkloadHeld, CancelRequested, WorkloadCancelled, WorkloadChanged, PrioritySet)
+"""What may end that somebody who waits keeps what is left of its tenant's quota."""
 
 
 # Folding.
@@ -70,6 +77,8 @@ def index_standing(state: QueueState, fact: Fact) -> None:
             _stands_otherwise(state, row.spec.tenant, fact.at)
     elif isinstance(event, WorkloadsForgotten):
         drop_strangers(state)
+    if isinstance(event, OF_LINES):
+        _line_changed(state, state.image.workloads.rows[event.workload].spec.tenant, fact.at)
     elif isinstance(event, WorkloadSubmitted) and not state.order.knows(event.spec.tenant):
         refresh_tenant(state, event.spec.tenant, fact.at)
 
@@ -85,6 +94,15 @@ def index_holding(state: QueueState, workload: WorkloadId, now: Instant) -> None
 def _stands_otherwise(state: QueueState, tenant: TenantName, now: Instant) -> None:
     state.restand[tenant] = True
     state.standings_at = now
+
+
+def _line_changed(state: QueueState, tenant: TenantName, now: Instant) -> None:
+    """Who stands behind something else in its tenant's line may be within quota now, waiting or over it."""
+    if state.book.quota:
+        state.open_at = now
+    if tenant in state.book.over:
+        state.restand.setdefault(tenant, False)
+        state.standings_at = now
 
 
 def _look_again(state: QueueState, tenant: TenantName, now: Instant) -> None:
@@ -133,10 +151,12 @@ def stand_anew(state: QueueState, now: Instant) -> Decision:
     """Facts for all that must stand otherwise, or holds something else than it is charged for."""
     if state.standings_at is None or state.standings_at > now:
         return NOTHING
+    bring_up(state, now)
     rows, tenants = state.image.workloads.rows, state.image.tenants
     levels: dict[WorkloadId, int] = {}
     for tenant, is_forced in state.restand.items():
-        if is_forced or state.book.may_stand_otherwise(tenant, tenants):
+        kept = state.order.kept(tenant)
+        if is_forced or state.book.may_stand_otherwise(tenant, tenants, kept):
             levels |= changed_levels(state, tenant, now)
     for workload in state.recharge:
         one = state.book.awards.get(workload)
@@ -159,7 +179,8 @@ def changed_levels(
     """`TenantBook.standings` as things are now."""
     tenants = state.image.tenants
     is_spent = state.book.is_spent(tenant, tenants, state.image.usage, now)
-    return state.book.standings(tenant, tenants, is_spent=is_spent, entitled=entitled, also=also)
+    kept = state.order.kept(tenant)
+    return state.book.standings(tenant, tenants, is_spent=is_spent, entitled=entitled, also=also, kept=kept)
 
 
 def over_by(
@@ -251,7 +272,7 @@ def award_of(
     )
     if auction.level == OVER_LEVEL or not state.book.quota:
         return (award,)
-    levels = _beside(state, workload, spec.tenant, auction.level, charge, now)
+    levels = _beside(state, workload, row, auction.level, charge, now)
     if workload in levels:
         return ()  # Meanwhile its budget was spent, or its priority is another than the one at which it was asked for.
     # What makes room stands before what takes it.
@@ -260,12 +281,13 @@ def award_of(
 
 
 def _beside(
-    state: QueueState, workload: WorkloadId, tenant: TenantName, level: int, charge: Amounts, now: Instant
+    state: QueueState, workload: WorkloadId, row: WorkloadRow, level: int, charge: Amounts, now: Instant
 ) -> dict[WorkloadId, int]:
     """Who must stand otherwise beside an award within quota for which there is room. As a rule nobody, and then nobody is looked at."""
-    if tenant not in state.restand:
+    tenant = row.spec.tenant
+    if tenant not in state.restand and not state.order.kept(tenant):
         levels = state.book.displaced(tenant, state.image.tenants, charge)
         if levels is not None:
             return levels
-    also = Running(workload, state.sequence + 1, level, level, charge)
+    also = Running(workload, state.sequence + 1, level, level, charge, row.number)
     return changed_levels(state, tenant, now, also=also)

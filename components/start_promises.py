@@ -9,6 +9,7 @@
 A promise is no award: its workload is asked for everywhere as before, and may start sooner, there or elsewhere.
 """
 
+from collections import Counter
 from typing import ClassVar
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from core.events.region import ClaimGranted
 from core.events.starts import StartPromised, StartPromiseEnded, StartUnreserved
 from core.fact import Event, Fact, Note
 from core.images.queue import WorkloadRow
+from core.images.region import Hardware
 from core.images.start_promises import ENDS_A_PROMISE, PromisedStart
 from core.messages.base import Message
 from core.messages.queue import Abstention, ShownStart
@@ -33,6 +35,7 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import (
     AWARD_SAY_AGAIN,
+    PROMISED_PART,
     PROSPECT_LOOK,
     RESERVATIONS_MAX,
     RESERVE_AFTER,
@@ -40,6 +43,7 @@ from core.nouns.limits import (
     START_ALLOWANCE,
     START_PATIENCE,
 )
+from core.nouns.placement import Spread
 from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
 from core.ranking.scan import Ranked, Standing
@@ -269,10 +273,13 @@ def _best(
     state: QueueState, workload: WorkloadId, row: WorkloadRow, said: list[Abstention], now: Instant
 ) -> StartPromised | None:
     """The earliest start that is offered; of equals the first region's."""
+    level = asked_now(state, workload, now)[1].level
     offers = [
         (one.prospect.start_in, one.region, one.prospect)
         for one in said
-        if one.prospect is not None and one.prospect.is_promisable
+        if one.prospect is not None
+        and one.prospect.is_promisable
+        and _may_be_kept(state, one.region, one.prospect.spreads, level)
     ]
     if not offers:
         return None
@@ -285,9 +292,33 @@ def _best(
         Nanoseconds(prospect.start_in + START_ALLOWANCE),
         prospect.start_in,
         prospect.spreads,
-        asked_now(state, workload, now)[1].level,
+        level,
         why or "",
     )
+
+
+def _may_be_kept(state: QueueState, region: RegionName, spreads: tuple[Spread, ...], level: int) -> bool:
+    """Whether nodes may be kept beside those that are for other starts of this level or a higher one: always where there are none of
+    the same types, else if all of them together are a small part of the region's. Where most nodes are kept for narrow work a
+    gang could be promised the others alone, however late these are free.
+    """
+    image = state.regions[region]
+    assert image is not None, region
+    hardware = image.hardware
+    mine = _nodes_by_type(hardware, spreads)
+    kept: Counter[str] = Counter()
+    for row in state.image.start_promises.rows.values():
+        if row.region == region and row.level >= level:
+            kept.update(_nodes_by_type(hardware, row.spreads))
+    return all(
+        not kept[kind] or (kept[kind] + count) * PROMISED_PART <= hardware.rows[kind].nodes
+        for kind, count in mine.items()
+    )
+
+
+def _nodes_by_type(hardware: Hardware, spreads: tuple[Spread, ...]) -> Counter[str]:
+    nodes = sorted({node for spread in spreads for node in spread.nodes})
+    return Counter(hardware.type_of(node) for node in nodes)
 
 
 def _reserve(workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now: Instant) -> ReserveStart:

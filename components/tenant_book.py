@@ -3,7 +3,7 @@
 Totals are kept from award to award, so that nothing here is a walk over all that runs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -15,13 +15,15 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, earliest
 from core.nouns.quantities import MILLI
 from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import Kind
 from core.ranking.lag import Claimant
-from core.ranking.scan import PendingWork, TenantState
+from core.ranking.scan import LOWEST, Kept, PendingWork, TenantState
 from core.rules.standing import (
     Amounts,
     Running,
     borrowed_max,
     entitled_to,
+    kept_before,
     settings_of,
     stand_anew,
     types_under_quota,
@@ -42,6 +44,10 @@ class Held(Struct, frozen=True):
     """The level that it has within quota."""
     number: int
     """Of its award in the queue's log."""
+    submitted: int
+    """The number of its submission."""
+    is_lasting: bool
+    """Whether it has no end of its own."""
 
 
 class Lending(Struct, frozen=True):
@@ -85,11 +91,15 @@ class TenantBook:
         self.unlent: dict[str, dict[TenantName, int]] = {}
         """GPU milli by type and tenant of entitlements that are not lent."""
         self.by_tenant: dict[TenantName, dict[WorkloadId, None]] = {}
+        self.over: dict[TenantName, dict[WorkloadId, None]] = {}
+        """Those of them that are over quota."""
         self._ladders: dict[TenantName, Ladder] = {}
         """As far as they were asked for: where nothing is under quota nobody does."""
         self.held: dict[TenantName, dict[str, int]] = {}
         self.within: dict[TenantName, dict[int, dict[str, int]]] = {}
         """By level."""
+        self.lasting: dict[TenantName, dict[int, dict[str, int]]] = {}
+        """Of these, by level, what has no end of its own."""
         self.held_in_all: dict[str, int] = {}
         self.wanted: dict[TenantName, dict[str, int]] = {}
         """GPU milli by type that each tenant's work waits for, of what may be lent it."""
@@ -106,7 +116,9 @@ class TenantBook:
 
     def put(self, workload: WorkloadId, row: WorkloadRow, asked: int, amounts: Amounts) -> bool:
         """An award stands, asks for a level, and holds so much. Whether anything of that is new."""
-        now = Held(row.spec.tenant, row.level, dict(amounts), asked, row.award_sequence)
+        spec = row.spec
+        is_lasting = spec.kind is Kind.SERVICE
+        now = Held(spec.tenant, row.level, dict(amounts), asked, row.award_sequence, row.number, is_lasting)
         was = self.awards.get(workload)
         if was == now:
             return False
@@ -128,6 +140,8 @@ class TenantBook:
         totals = [self.held_in_all, self.held.setdefault(one.tenant, {})]
         if one.level != OVER_LEVEL:
             totals.append(self.within.setdefault(one.tenant, {}).setdefault(one.level, {}))
+            if one.is_lasting:
+                totals.append(self.lasting.setdefault(one.tenant, {}).setdefault(one.level, {}))
         for total in totals:
             for kind, count in one.amounts.items():
                 left = total.get(kind, 0) + sign * count
@@ -135,15 +149,22 @@ class TenantBook:
                     total[kind] = left
                 else:
                     total.pop(kind, None)
+        is_over = one.level == OVER_LEVEL
         ladder, mine = self._ladders.get(one.tenant), self.by_tenant.setdefault(one.tenant, {})
         if sign > 0:
             mine[workload] = None
+            if is_over:
+                self.over.setdefault(one.tenant, {})[workload] = None
             if ladder is not None:
-                ladder.add(_rung(workload, one), one.amounts, is_over=one.level == OVER_LEVEL)
+                ladder.add(_rung(workload, one), one.amounts, is_over=is_over)
             return
         del mine[workload]
+        if is_over:
+            del self.over[one.tenant][workload]
+            if not self.over[one.tenant]:
+                del self.over[one.tenant]
         if ladder is not None:
-            ladder.drop(_rung(workload, one), is_over=one.level == OVER_LEVEL)
+            ladder.drop(_rung(workload, one), is_over=is_over)
         if not mine:
             del self.by_tenant[one.tenant]
             self._ladders.pop(one.tenant, None)
@@ -195,17 +216,23 @@ class TenantBook:
         }
         if ranking.counts_borrowed:
             mine = {settings_of(tenants, tenant).level: held}
+        lasting = self.lasting.get(tenant, {})
         return TenantState(
             level=settings_of(tenants, tenant).level,
             entitled=entitled,
             borrowed_max=borrowed_max(row, self.quota),
             held=held,
             within=mine,
+            lasting={level: dict(one) for level, one in lasting.items() if one},
             use=use,
             weight=max(MILLI, sum(entitled.values())) if ranking.shares_by_entitlement else 1,
             lag=lag,
             is_spent=self.is_spent(tenant, tenants, usage, now),
         )
+
+    def level_in_line(self, level: int, tenants: Tenants) -> int:
+        """By which its tenant's work stands in line: its own, where levels matter."""
+        return level if tenants.ranking.walks_by_level else LOWEST
 
     def room(self, tenant: TenantName, level: int, tenants: Tenants) -> dict[str, int]:
         """What its quota has left for work of a level: what it holds at a lower one takes nothing from that."""
@@ -250,12 +277,12 @@ class TenantBook:
 
     def lent_in_all(self, lending: Lending) -> Lending:
         """What could be held over quota if nobody else held anything so."""
-        free = dict(lending.free)
-        for mine in self.over.values():
-            for workload in mine:
-                for kind, count in self.awards[workload].amounts.items():
+        free = {kind: count + self.held_in_all.get(kind, 0) for kind, count in lending.free.items()}
+        for by_level in self.within.values():
+            for mine in by_level.values():
+                for kind, count in mine.items():
                     if kind in free:
-                        free[kind] += count
+                        free[kind] -= count
         return Lending(free, lending.kept)
 
     def may_borrow(self, tenant: TenantName, amounts: Amounts, tenants: Tenants, lending: Lending) -> bool:
@@ -283,18 +310,20 @@ class TenantBook:
         is_spent: bool,
         entitled: Amounts | None = None,
         also: Running | None = None,
+        kept: Sequence[Kept] = (),
     ) -> dict[WorkloadId, int]:
         """The levels of a tenant's awards that must be other than they are, worked out over all of them.
 
         entitled  in place of what it is entitled to, if that is about to change: of all types that will be under quota
         also      an award that is about to be made
+        kept      of its quota, for its work that waits
         """
         running = [] if also is None else [also]
         for workload in self.by_tenant.get(tenant, {}):
             one = self.awards[workload]
-            running.append(Running(workload, one.number, one.asked, one.level, one.amounts))
+            running.append(Running(workload, one.number, one.asked, one.level, one.amounts, one.submitted))
         mine = entitled_to(tenants.rows.get(tenant), self.quota) if entitled is None else entitled
-        return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent)
+        return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent, kept=kept)
 
     def displaced(
         self, tenant: TenantName, tenants: Tenants, charge: Amounts
@@ -307,7 +336,7 @@ class TenantBook:
             return {}
         return self._ladder(tenant).displaced(charge, room)
 
-    def may_stand_otherwise(self, tenant: TenantName, tenants: Tenants) -> bool:
+    def may_stand_otherwise(self, tenant: TenantName, tenants: Tenants, kept: Sequence[Kept] = ()) -> bool:
         """Whether `standings` is worth asking, if its settings have not changed: somebody over quota fits, or too much is within."""
         if min(self.room(tenant, OVER_LEVEL, tenants).values(), default=0) < 0:
             return True
@@ -318,7 +347,23 @@ class TenantBook:
                 rooms[level] = self.room(tenant, level, tenants)
             return rooms[level]
 
+        if kept:
+            return any(
+                self._fits_behind(self.awards[workload], room_at, kept, tenants)
+                for workload in self.over.get(tenant, {})
+            )
         return self._ladder(tenant).has_room_above(room_at)
+
+    def _fits_behind(
+        self, one: Held, room_at: Callable[[int], Amounts], kept: Sequence[Kept], tenants: Tenants
+    ) -> bool:
+        room = room_at(one.asked)
+        before = kept_before(kept, self.level_in_line(one.asked, tenants), one.submitted)
+        return all(
+            count + before.get(kind, 0) <= room.get(kind, 0)
+            for kind, count in one.amounts.items()
+            if kind in self.quota
+        )
 
     def _ladder(self, tenant: TenantName) -> Ladder:
         found = self._ladders.get(tenant)

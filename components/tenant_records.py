@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from components.answering import answered, refused
 from components.queue_order import bring_up
 from components.queue_state import QueueState
@@ -38,6 +40,7 @@ from core.nouns.reasons import Reason
 from core.nouns.tenant import TypeUse
 from core.nouns.workload import NEVER, Phase
 from core.ranking.scan import TenantState
+from core.rules.standing import may_be_over
 from core.rules.tenancy import (
     gpus_by_type,
     held_by_tenant,
@@ -174,7 +177,7 @@ class TenantRecords:
         for name in uses:
             if name <= message.after:
                 continue
-            line = self._line(state, name, uses[name], pending[name], envelope.at)
+            line = self._line(state, name, _with_stays(state, name, uses[name]), pending[name], envelope.at)
             bytes_left -= len(encode(line))
             if listed and (len(listed) == count_max or bytes_left < 0):
                 return answered(TenantsListed(tuple(listed), listed[-1].tenant))
@@ -209,6 +212,15 @@ class TenantRecords:
             placed=len(state.book.by_tenant.get(name, {})),
             pending=pending,
         )
+
+
+def _with_stays(state: QueueState, tenant: TenantName, uses: dict[str, TypeUse]) -> dict[str, TypeUse]:
+    """The same, with what of it is over quota and cannot be reclaimed."""
+    stays: Counter[str] = Counter()
+    for workload in state.book.over.get(tenant, ()):
+        if not may_be_over(state.image.workloads.rows[workload].spec.kind):
+            stays.update(state.book.awards[workload].amounts)
+    return {kind: replace(use, stays=stays[kind]) if stays[kind] else use for kind, use in uses.items()}
 
 
 def _permille(part: int, whole: int) -> int:

@@ -9,6 +9,7 @@ from bus.port import Bus
 from core.messages.tenants import RankingAnswered, SetRanking, ShowRanking
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.ranking import RankingSettings
+from core.ranking.scan import NO_PATIENCE
 from mizzen.answers import MISUSED, CommandError
 from mizzen.jobs.values import Unreadable, span_of
 from mizzen.plane import ask, ask_on_revision, submitter
@@ -31,6 +32,7 @@ class RankingWish(Struct, frozen=True):
     share_weight: Nanoseconds | None = None
     lag_weight: int | None = None
     lag_cap: Nanoseconds | None = None
+    quota_patience: Nanoseconds | None = None
     pass_span: Nanoseconds | None = None
     shares_by_entitlement: bool | None = None
     walks_by_level: bool | None = None
@@ -54,6 +56,7 @@ class RankingWish(Struct, frozen=True):
             walks_by_level=_or(self.walks_by_level, base.walks_by_level),
             counts_borrowed=_or(self.counts_borrowed, base.counts_borrowed),
             is_in_passes=_or(self.is_in_passes, base.is_in_passes),
+            quota_patience=_or(self.quota_patience, base.quota_patience),
             pass_span=_or(self.pass_span, base.pass_span),
         )
 
@@ -63,8 +66,8 @@ def _or(wished: Value | None, was: Value) -> Value:
 
 
 def paper_of(was: RankingSettings) -> RankingSettings:
-    """The same figures by the paper's rules: shares of the mean, one walk by credit, what is borrowed counts and is lent by the same
-    credit, an order every 5 minutes.
+    """The same figures by the paper's rules: shares of the mean, one walk by credit in which who does not fit keeps nothing, what is
+    borrowed counts and is lent by the same credit, an order every 5 minutes.
     """
     return RankingSettings(
         replace(was.credit, lag_weight=0),
@@ -72,6 +75,7 @@ def paper_of(was: RankingSettings) -> RankingSettings:
         walks_by_level=False,
         counts_borrowed=True,
         is_in_passes=True,
+        quota_patience=NO_PATIENCE,
         pass_span=PAPER_PASS,
     )
 
@@ -83,6 +87,7 @@ def ranking_wish_of(
     share_weight: str,
     lag_weight: str,
     lag_cap: str,
+    quota_patience: str,
     pass_span: str,
     share_by: str,
     walk: str,
@@ -91,7 +96,7 @@ def ranking_wish_of(
     is_paper: bool,
 ) -> RankingWish | None:
     """What is meant by the options, None by none. Raises CommandError with everything that is wrong."""
-    figures = (half_life, age_cap, share_weight, lag_weight, lag_cap, pass_span)
+    figures = (half_life, age_cap, share_weight, lag_weight, lag_cap, quota_patience, pass_span)
     given = (*figures, share_by, walk, borrowed_counts, order)
     if not any(given) and not is_paper:
         return None
@@ -103,6 +108,7 @@ def ranking_wish_of(
         share_weight=_span("--share-weight", share_weight, problems),
         lag_weight=_count("--lag-weight", lag_weight, problems),
         lag_cap=_span("--lag-cap", lag_cap, problems),
+        quota_patience=_span("--quota-patience", quota_patience, problems),
         pass_span=_span("--pass", pass_span, problems),
         shares_by_entitlement=_choice("--share-by", share_by, "entitlement", "mean", problems),
         walks_by_level=_choice("--walk", walk, "level", "credit", problems),

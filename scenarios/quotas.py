@@ -188,7 +188,15 @@ def waiting_for_room(
     names = {one.tenant for one in pending}
     states = {name: book.state(name, tenants, queue.usage, now, 0, 0) for name in sorted(names)}
     ranking = tenants.ranking
-    for one in scan(pending, states, ranking.credit, now, walks_by_level=ranking.walks_by_level):
+    order = scan(
+        pending,
+        states,
+        ranking.credit,
+        now,
+        walks_by_level=ranking.walks_by_level,
+        patience=ranking.quota_patience,
+    )
+    for one in order:
         if one.standing is not Standing.WITHIN:
             continue
         spec = rows[one.work.workload].spec

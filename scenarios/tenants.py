@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from core.nouns.instant import seconds
+from core.nouns.instant import SECOND, seconds
 from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN, UNLIMITED, Budget, Entitlement, TenantSettings
 from scenarios.fleet import FleetSpec, regions_of
@@ -89,6 +89,8 @@ class RankingSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     """Whether of a tenant's work that of a higher level takes its quota first; else, as in the paper, whoever has more credit."""
     counts_borrowed: bool = DEFAULT_RANKING.counts_borrowed
     """Whether what a tenant holds over its quota fills it, as in the paper."""
+    quota_patience_seconds: NotNegative = DEFAULT_RANKING.quota_patience / SECOND
+    """Who has waited for so long keeps its tenant's quota from that tenant's work behind it; 0, as in the paper: never."""
 
     lends_by_lag: bool = True
     """Whether what is lent goes first to who is behind what was due to it; else, as in the paper, by the same credit as all else."""
@@ -102,6 +104,7 @@ class RankingSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
             shares_by_entitlement=self.shares_by_entitlement,
             walks_by_level=self.walks_by_level,
             counts_borrowed=self.counts_borrowed,
+            quota_patience=seconds(self.quota_patience_seconds),
         )
 
 

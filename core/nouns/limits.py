@@ -152,6 +152,8 @@ GRACE: Nanoseconds = seconds(30)
 RESERVATIONS_MAX = 8
 """Workloads to which a start is promised at a time, over all regions: the first that are blocked (chosen: more hold more room idle
 for longer work, and whoever stands further back waits for these first anyway)."""
+PROMISED_PART = 4
+"""Of a region's nodes of one type this part at most is kept for several promised starts; for one alone there may be more."""
 RESERVE_AFTER: Nanoseconds = seconds(30)
 """For so long a workload is refused everywhere before a start is looked for: most find room sooner, and need no promise."""
 PROSPECT_LOOK: Nanoseconds = seconds(5)
@@ -445,6 +447,7 @@ SETTINGS: dict[str, int] = {
     "open_bid_span": OPEN_BID_SPAN,
     "presence_silence_max": PRESENCE_SILENCE_MAX,
     "promise_span": PROMISE_SPAN,
+    "promised_part": PROMISED_PART,
     "reservations_max": RESERVATIONS_MAX,
     "reserve_after": RESERVE_AFTER,
     "retention": RETENTION,

@@ -37,6 +37,10 @@ class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether what a tenant holds over its quota fills it, as in the paper: then its next is over quota too."""
     is_in_passes: bool = False
     """Whether the order is as it was at the newest pass, and what came since waits for the next, as in the paper."""
+    quota_patience: Nanoseconds = seconds(600)
+    """Whoever has waited for so long and fits its tenant's quota, but not what is left of it, keeps that from its tenant's work
+    behind it; 0, as in the paper: never, and smaller work behind it takes what fits. A guess: longer than a promised start waits,
+    for what drains is used by nobody of the tenant meanwhile."""
     pass_span: Nanoseconds = seconds(10)
     """How often everybody's use is brought up to date: a pass. A guess; the paper's is five minutes."""
 

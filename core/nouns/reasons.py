@@ -29,6 +29,8 @@ class Reason(StrEnum):
     OVER_QUOTA = "over_quota"
     BORROWED_ALL = "borrowed_all"
     AHEAD_OF_DUE = "ahead_of_due"
+    QUOTA_KEPT = "quota_kept"
+    QUOTA_DRAINS = "quota_drains"
     BUDGET_SPENT = "budget_spent"
     REGION_UNREACHABLE = "region_unreachable"
     REGION_EXCLUDED = "region_excluded"
@@ -93,6 +95,8 @@ SENTENCES: dict[Reason, str] = {
     Reason.OVER_QUOTA: "It is over its tenant's quota, and nothing that others leave may be lent to it now.",
     Reason.AHEAD_OF_DUE: "It is over its tenant's quota, and its tenant had more than is due to it while others wait for room.",
     Reason.BORROWED_ALL: "It is over its tenant's quota, and over what its tenant may borrow.",
+    Reason.QUOTA_KEPT: "What is left of its tenant's quota is kept for work of that tenant ahead of it, which has waited for long.",
+    Reason.QUOTA_DRAINS: "What is left of its tenant's quota is kept for it until that is enough, as what runs there ends.",
     Reason.BUDGET_SPENT: "Its tenant has used its GPU-hours of this period; it waits for the next, or for a larger budget.",
     Reason.REGION_UNREACHABLE: "The region does not answer; nothing moves there before it does.",
     Reason.REGION_EXCLUDED: "The workload names the regions in which it may run, and this is none of them.",

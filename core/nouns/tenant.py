@@ -57,3 +57,5 @@ class TypeUse(Struct, frozen=True):
     """Of these, what goes beyond what is guaranteed."""
     lent: int
     """Of what is guaranteed and not held, what others have borrowed."""
+    stays: int = 0
+    """Of what stands over quota, what interactive work holds: nobody pushes it out, so that it stays until that ends."""

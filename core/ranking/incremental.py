@@ -6,6 +6,8 @@ each tenant has a lane in the order of credit (core/ranking/lane.py), and whoeve
 far as they ask. A change of use costs a step a tenant.
 
 What may be asked for goes by shape: of thousands that no region would take nobody is looked at.
+
+Who has waited for `patience` keeps its tenant's quota from those behind it; each lane tells when the next will.
 """
 
 import heapq
@@ -16,11 +18,21 @@ from msgspec.structs import replace
 
 from core.agenda import Agenda
 from core.nouns.ids import TenantName, WorkloadId
-from core.nouns.instant import Instant, after
+from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.ranking import CreditSettings
 from core.ranking.credit import age_credit, lag_credit, share_credit
 from core.ranking.lane import Floor, Key, Lane, key_of
-from core.ranking.scan import LOWEST, Band, Group, PendingWork, Ranked, Standing, TenantState
+from core.ranking.scan import (
+    LOWEST,
+    NO_PATIENCE,
+    Band,
+    Group,
+    Kept,
+    PendingWork,
+    Ranked,
+    Standing,
+    TenantState,
+)
 
 BLOCK_MAX = 128
 """Workloads in a block; a fuller one is cut in two. Chosen so that with 10,000 in a lane a walk through a block and a look at
@@ -41,11 +53,13 @@ class RankedQueue:
         block_max: int = BLOCK_MAX,
         *,
         walks_by_level: bool = True,
+        patience: Nanoseconds = NO_PATIENCE,
     ) -> None:
         self._settings = settings
         self._now = now
         self._block_max = block_max
         self._is_by_level = walks_by_level
+        self._patience = patience
         self._works: dict[WorkloadId, tuple[Key, Floor, PendingWork]] = {}
         self._tenants: dict[TenantName, TenantState] = {}
         self._lanes: dict[TenantName, Lane] = {}
@@ -53,6 +67,8 @@ class RankedQueue:
         """Lanes to be walked before the next answer."""
         self._crossings: Agenda[WorkloadId] = Agenda()
         """When those that have not waited for the cap will have."""
+        self._ripe: Agenda[TenantName] = Agenda()
+        """When more may be kept of tenants' quotas."""
         self._groups: dict[Band, dict[str, dict[FloorKey, Floor]]] = {}
         """Floors by band and shape in which some stand, as last walked."""
         self._counts: dict[Band, int] = {}
@@ -96,7 +112,7 @@ class RankedQueue:
         self._changed[name] = lane
         if was.level != state.level:
             self._place_anew(lane)
-        elif (was.borrowed_max is None, was.is_spent) != (state.borrowed_max is None, state.is_spent):
+        elif _weighs(was) != _weighs(state):
             for floor in lane.floors.values():
                 floor.forget()
 
@@ -113,6 +129,10 @@ class RankedQueue:
         while crossed := self._crossings.passed(now):
             for workload in crossed:
                 self._put(self._take_out(workload))
+        while ripe := self._ripe.passed(now):
+            for name in ripe:
+                self._ripe.drop(name)
+                self._changed[name] = self._lanes[name]
 
     def work(self, workload: WorkloadId) -> PendingWork:
         """One that waits, as it was added."""
@@ -133,6 +153,12 @@ class RankedQueue:
     def tenants(self) -> dict[TenantName, TenantState]:
         """What is stated of each."""
         return dict(self._tenants)
+
+    def kept(self, name: TenantName) -> tuple[Kept, ...]:
+        """What is kept of a tenant's quota for who has waited for long: of those that do not fit, then of the first that do."""
+        self._bring_up()
+        lane = self._lanes.get(name)
+        return lane.kept if lane is not None else ()
 
     def begin_pass(self) -> None:
         """Everybody's use has been brought up to date; what else changes is in the order at once."""
@@ -243,7 +269,11 @@ class RankedQueue:
     def _bring_up(self) -> None:
         """Walk through what has changed."""
         for lane in self._changed.values():
-            empty = lane.walk()
+            empty = lane.walk(self._now)
+            if lane.ripe_at is None:
+                self._ripe.drop(lane.name)
+            else:
+                self._ripe.put(lane.name, lane.ripe_at)
             for floor in (*lane.floors.values(), *empty):
                 self._regroup(floor)
             if not lane.floors and lane.name not in self._tenants:
@@ -351,8 +381,15 @@ class RankedQueue:
     def _lane(self, name: TenantName) -> Lane:
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = Lane(name, self._block_max, is_by_level=self._is_by_level)
+            lane = self._lanes[name] = Lane(
+                name, self._block_max, self._patience, is_by_level=self._is_by_level
+            )
         return lane
+
+
+def _weighs(state: TenantState) -> tuple[bool, bool]:
+    """Whether one that does not fit may borrow without a limit, and whether anything may start."""
+    return state.borrowed_max is None, state.is_spent
 
 
 def _until(done: Container[Group], group: Group, works: Iterator[PendingWork]) -> Iterator[PendingWork]:

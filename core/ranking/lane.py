@@ -1,15 +1,30 @@
 """One tenant's waiting work, in the order in which it takes the tenant's quota, cut into blocks.
 
-Whether a workload is within quota depends on what those ahead of it take. A block remembers how that came out for it, and for how
-much room left by those ahead of it the same comes out again. A change costs a look at each block, and a walk through those where
-it matters.
+Whether a workload is within quota depends on what those ahead of it take. A block remembers how that came out for it, for how
+much room left by those ahead of it the same comes out again, and until when. A change costs a look at each block, and a walk
+through those where it matters.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from core.nouns.ids import TenantName
-from core.ranking.scan import Band, Group, PendingWork, Standing, TenantState, level_of, own_level
+from core.nouns.instant import Instant, Nanoseconds, after, earliest
+from core.ranking.scan import (
+    FITTING_MAX,
+    LOWEST,
+    NONE,
+    Band,
+    Group,
+    Kept,
+    PendingWork,
+    Standing,
+    TenantState,
+    lasting_from,
+    level_of,
+    own_level,
+)
 
 FAR = 1 << 62
 """More GPU milli than there are."""
@@ -20,10 +35,30 @@ Bounds = dict[str, list[int]]
 """By type: the least and the most GPU milli left before a block with which it comes out the same."""
 
 
+class Left:
+    """Before a block: what is left of its tenant's quota, and when."""
+
+    __slots__ = ("borrow", "ever", "now", "patience", "room")
+
+    def __init__(self, tenant: TenantState, now: Instant, patience: Nanoseconds) -> None:
+        self.room = dict(tenant.entitled)
+        """GPU milli by type, of the quota."""
+        self.borrow = dict(self.room)
+        """Of the quota and the borrowing limit together, after those that borrow too."""
+        self.ever = dict(self.room)
+        """Of the quota beside what has no end."""
+        self.now = now
+        self.patience = patience
+        _take(self.borrow, tenant.borrowed_max or {})
+        _less(self.borrow, tenant.held)
+
+
 class Block:
     """Neighbours in a floor, and how they came out."""
 
-    __slots__ = ("bands", "borrow", "groups", "is_walked", "keys", "room", "takes", "wants", "works")
+    __slots__ = (
+        "bands", "borrow", "ever", "fitting", "groups", "is_walked", "kept", "keys", "ripe_at", "room", "takes", "wants", "works",
+    )  # fmt: skip
 
     def __init__(self, keys: list[Key], works: list[PendingWork]) -> None:
         self.keys = keys
@@ -36,52 +71,87 @@ class Block:
         """Of what is left of the quota."""
         self.borrow: Bounds = {}
         """Of what is left of the quota and the borrowing limit together, after those that borrow too."""
+        self.ever: Bounds = {}
+        """Of the quota beside what has no end."""
         self.takes: dict[str, int] = {}
         """By type: by those within quota."""
         self.wants: dict[str, int] = {}
         """By type: by those that borrow too."""
+        self.kept: list[Kept] = []
+        """What is kept from those behind."""
+        self.fitting: list[Kept] = []
+        """What those take that fit, and have waited for long."""
+        self.ripe_at: Instant | None = None
+        """When somebody else will have waited for so long."""
 
-    def holds(self, room: Mapping[str, int], borrow: Mapping[str, int]) -> bool:
+    def holds(self, left: Left) -> bool:
         """Whether it comes out as it did, with so much left."""
-        if not self.is_walked:
+        if not self.is_walked or (self.ripe_at is not None and self.ripe_at <= left.now):
             return False
-        for bounds, left in ((self.room, room), (self.borrow, borrow)):
+        for bounds, mine in ((self.room, left.room), (self.borrow, left.borrow), (self.ever, left.ever)):
             for gpu_type, (least, most) in bounds.items():
-                if not least <= left.get(gpu_type, 0) <= most:
+                if not least <= mine.get(gpu_type, 0) <= most:
                     return False
         return True
 
-    def walk(self, tenant: TenantState, room: Mapping[str, int], borrow: Mapping[str, int]) -> None:
-        """`Walk.step` for each, and how far what is left before it could be something else."""
-        self.room, self.borrow, self.takes, self.wants = {}, {}, {}, {}
+    def walk(self, tenant: TenantState, level: int, left: Left) -> None:
+        """`Walk.step` for each, and how far what is left before it could be something else.
+
+        level   of its floor
+        """
+        self.room, self.borrow, self.ever, self.takes, self.wants = {}, {}, {}, {}, {}
         self.bands, self.groups = [], {}
+        self.kept, self.fitting, self.ripe_at = [], [], None
         for work in self.works:
-            standing = self._step(work, tenant, room, borrow)
+            standing = self._step(work, tenant, level, left)
             band = (-level_of(work, tenant, standing), standing)
             self.bands.append(band)
             self.groups.setdefault((band, work.shape), []).append(work)
         self.is_walked = True
 
-    def _step(
-        self, work: PendingWork, tenant: TenantState, room: Mapping[str, int], borrow: Mapping[str, int]
-    ) -> Standing:
+    def _step(self, work: PendingWork, tenant: TenantState, level: int, left: Left) -> Standing:
         if tenant.is_spent and work.uses_gpus:
             return Standing.HELD
         for need in work.needs:
-            if _fits(need, room, self.takes, self.room):
+            if _fits(need, left.room, self.takes, self.room):
                 _take(self.takes, need)
                 _take(self.wants, need)
+                if need and self._is_patient(work, left):
+                    self.fitting.append(Kept(work.workload, level, work.number, need, is_lacking=False))
                 return Standing.WITHIN
-        if not work.may_borrow:
-            return Standing.HELD
-        if tenant.borrowed_max is None:
+        kept = self._kept(work, level, left)
+        if work.may_borrow and tenant.borrowed_max is None:
             _take(self.wants, work.needs[0])
             return Standing.OVER
-        for need in work.needs:
-            if _fits(need, borrow, self.wants, self.borrow):
+        for need in work.needs if work.may_borrow else ():
+            if _fits(need, left.borrow, self.wants, self.borrow):
                 _take(self.wants, need)
                 return Standing.OVER
+        _take(self.wants, kept)
         return Standing.HELD
+
+    def _kept(self, work: PendingWork, level: int, left: Left) -> Mapping[str, int]:
+        """What one that does not fit keeps."""
+        if not left.patience:
+            return NONE
+        for need in work.needs:
+            is_kept = not _fits(dict.fromkeys(need, 0), left.room, self.takes, self.room)
+            if need and not is_kept and _fits(need, left.ever, NONE, self.ever):
+                if not self._is_patient(work, left):
+                    return NONE
+                _take(self.takes, need)
+                self.kept.append(Kept(work.workload, level, work.number, need))
+                return need
+        return NONE
+
+    def _is_patient(self, work: PendingWork, left: Left) -> bool:
+        """Whether it has waited for long; if not, all is looked at again when it will have."""
+        if not left.patience:
+            return False
+        ripe_at = after(work.submitted_at, left.patience)
+        if ripe_at > left.now:
+            self.ripe_at = earliest(self.ripe_at, ripe_at)
+        return ripe_at <= left.now
 
 
 def _fits(need: Mapping[str, int], left: Mapping[str, int], taken: Mapping[str, int], bounds: Bounds) -> bool:
@@ -118,6 +188,7 @@ class Floor:
     def __init__(self, tenant: TenantName, level: int, block_max: int) -> None:
         self.tenant = tenant
         self.level = level
+        """0 where levels do not matter."""
         self.block_max = block_max
         self.blocks: list[Block] = []
         self.counts: dict[Group, int] = {}
@@ -159,17 +230,17 @@ class Floor:
         for block in self.blocks:
             self._uncount(block)
 
-    def walk(self, state: TenantState, room: dict[str, int], borrow: dict[str, int]) -> None:
-        """Through its blocks, into those alone for which something is different; what is left behind it goes into the arguments."""
+    def walk(self, state: TenantState, left: Left) -> None:
+        """Through its blocks, into those alone for which something is different; what is left behind it goes into the argument."""
         for block in self.blocks:
-            if not block.holds(room, borrow):
+            if not block.holds(left):
                 self._uncount(block)
-                block.walk(state, room, borrow)
+                block.walk(state, self.level, left)
                 for group, works in block.groups.items():
                     self._count(group, len(works))
-            if block.wants:
-                _less(room, block.takes)
-                _less(borrow, block.wants)
+            if block.wants or block.takes:
+                _less(left.room, block.takes)
+                _less(left.borrow, block.wants)
 
     def take_changes(self) -> dict[Group, int]:
         """By how much the counts have changed."""
@@ -232,12 +303,27 @@ class Floor:
 class Lane:
     """All of one tenant's work, by the level that each asks for."""
 
-    __slots__ = ("block_max", "floors", "is_by_level", "name", "order", "state")
+    __slots__ = (
+        "block_max",
+        "floors",
+        "is_by_level",
+        "kept",
+        "name",
+        "order",
+        "patience",
+        "ripe_at",
+        "state",
+    )
 
-    def __init__(self, name: TenantName, block_max: int, *, is_by_level: bool) -> None:
+    def __init__(self, name: TenantName, block_max: int, patience: Nanoseconds, *, is_by_level: bool) -> None:
         self.name = name
         self.block_max = block_max
+        self.patience = patience
         self.is_by_level = is_by_level
+        self.kept: tuple[Kept, ...] = ()
+        """What is kept of its quota, as last walked."""
+        self.ripe_at: Instant | None = None
+        """When more may be, if nothing else changes."""
         self.state = TenantState()
         self.floors: dict[int, Floor] = {}
         self.order: list[int] = []
@@ -245,29 +331,33 @@ class Lane:
 
     def floor_for(self, work: PendingWork) -> Floor:
         """Where it stands; made if need be."""
-        level = own_level(work, self.state) if self.is_by_level else 0
+        level = own_level(work, self.state) if self.is_by_level else LOWEST
         floor = self.floors.get(level)
         if floor is None:
             floor = self.floors[level] = Floor(self.name, level, self.block_max)
             insort(self.order, -level)
         return floor
 
-    def walk(self) -> list[Floor]:
+    def walk(self, now: Instant) -> list[Floor]:
         """Through all floors, from the highest level down. Those that are empty are told, and left out from then on."""
         state = self.state
-        room = dict(state.entitled)
-        borrow = dict(room)
-        _take(borrow, state.borrowed_max or {})
-        _less(borrow, state.held)
+        left = Left(state, now, self.patience)
         levels = sorted(state.within, reverse=True)
         for negated in self.order:
             while levels and (levels[0] >= -negated or not self.is_by_level):
-                _less(room, state.within[levels.pop(0)])
-            self.floors[-negated].walk(state, room, borrow)
+                _less(left.room, state.within[levels.pop(0)])
+            if state.lasting:
+                left.ever = dict(state.entitled)
+                _less(left.ever, lasting_from(state, -negated))
+            self.floors[-negated].walk(state, left)
         empty = [floor for floor in self.floors.values() if not floor.blocks]
         for floor in empty:
             del self.floors[floor.level]
             self.order.remove(-floor.level)
+        blocks = [block for negated in self.order for block in self.floors[-negated].blocks]
+        fitting = (one for block in blocks for one in block.fitting)
+        self.kept = (*(one for block in blocks for one in block.kept), *islice(fitting, FITTING_MAX))
+        self.ripe_at = earliest(*(block.ripe_at for block in blocks)) if blocks else None
         return empty
 
 

@@ -3,8 +3,9 @@
 `core/ranking/incremental.py` keeps the same order from event to event.
 
 source    MAST §4.2; over-quota work also stands behind work within quota that has the lowest level itself, a tenant may have a
-          borrowing limit, and what it holds at a lower level takes nothing from its work of a higher one: none of these is in
-          the paper, whose rule `RankingSettings` has too. With nobody at level 0, no limit and one level a tenant nothing differs
+          borrowing limit, what it holds at a lower level takes nothing from its work of a higher one, and who waited for long
+          keeps what is left of its quota: none of these is in the paper, whose rule `RankingSettings` has too. With nobody at
+          level 0, no limit, one level a tenant and no patience nothing differs
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,13 +15,17 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from core.nouns.ids import TenantName, WorkloadId
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
 from core.ranking.credit import age_credit, lag_credit, share_credit
 
 LOWEST = 0
 """The level of work that is over quota, whatever its tenant's."""
 NONE: Mapping[str, int] = MappingProxyType({})
+NO_PATIENCE = Nanoseconds(0)
+"""Nobody keeps anything, however long it waits."""
+FITTING_MAX = 64
+"""Of how many of a tenant's that fit its quota it is remembered: what runs over quota behind one of them does not take its part."""
 
 
 Band = tuple[int, "Standing"]
@@ -81,6 +86,8 @@ class TenantState(Struct, frozen=True):
     """By how much it is behind what was due to it, in nanoseconds of all that it is entitled to."""
     is_spent: bool = False
     """Whether its budget of GPU-hours is used up: nothing of it that takes GPUs may start."""
+    lasting: Mapping[int, Mapping[str, int]] = MappingProxyType({})
+    """Of what is within quota, by level and type, what has no end of its own: nobody waits for that."""
 
 
 class Ranked(Struct, frozen=True):
@@ -102,6 +109,22 @@ class Ranked(Struct, frozen=True):
         return (-self.level, self.standing, -self.credit, self.work.number)
 
 
+class Kept(Struct, frozen=True):
+    """What of its tenant's quota is for a workload that has waited for long, and not for whoever stands behind it."""
+
+    workload: WorkloadId
+    level: int
+    """Its own; 0 where levels do not matter."""
+    number: int
+    need: Mapping[str, int]
+    is_lacking: bool = True
+    """Whether there is not as much left: then on no type of these is anybody behind it within quota."""
+
+    def is_ahead_of(self, level: int, number: int) -> bool:
+        """Whether in its tenant's line it stands ahead of work of that level, submitted as that number."""
+        return (-self.level, self.number) < (-level, number)
+
+
 class Walk:
     """A tenant's quota as it is taken by one workload after the other, from the highest level down."""
 
@@ -111,33 +134,55 @@ class Walk:
         """Held by those of the levels so far, and wanted by those within quota so far."""
         self.all = dict(tenant.held)
         """Held, and also wanted by those that would borrow."""
+        self.kept: list[Kept] = []
+        self.fitting: list[Kept] = []
+        """The first of those that fit, and have waited for long."""
+        self._by_level = by_level
         self._levels = sorted(tenant.within, reverse=True)
         if not by_level:
             self._take_down_to(LOWEST)
 
-    def step(self, work: PendingWork) -> Standing:
-        """How the next one stands. It leaves its part to smaller ones behind it where it does not fit."""
+    def step(self, work: PendingWork, *, is_patient: bool = False) -> Standing:
+        """How the next one stands. Where it does not fit it leaves its part to smaller ones behind it, if it has not waited for
+        long; else it takes its part, so that there is less than nothing left until it fits.
+        """
         tenant = self.tenant
-        self._take_down_to(own_level(work, tenant))
+        level = own_level(work, tenant)
+        self._take_down_to(level)
         if tenant.is_spent and work.uses_gpus:
             return Standing.HELD
+        in_line = level if self._by_level else LOWEST
         for need in work.needs:
             if _fits(self.within, need, tenant.entitled):
                 _add(self.within, need)
                 _add(self.all, need)
+                if need and is_patient and len(self.fitting) < FITTING_MAX:
+                    self.fitting.append(Kept(work.workload, in_line, work.number, need, is_lacking=False))
                 return Standing.WITHIN
-        if not work.may_borrow:
-            return Standing.HELD
-        if tenant.borrowed_max is None:
+        kept = self._kept(work, in_line) if is_patient else None
+        if kept is not None:
+            _add(self.within, kept)
+            self.kept.append(Kept(work.workload, in_line, work.number, kept))
+        if work.may_borrow and tenant.borrowed_max is None:
             _add(self.all, work.needs[0])
             return Standing.OVER
         most = dict(tenant.entitled)
-        _add(most, tenant.borrowed_max)
-        for need in work.needs:
+        _add(most, tenant.borrowed_max or {})
+        for need in work.needs if work.may_borrow else ():
             if _fits(self.all, need, most):
                 _add(self.all, need)
                 return Standing.OVER
+        _add(self.all, kept or {})
         return Standing.HELD
+
+    def _kept(self, work: PendingWork, in_line: int) -> Mapping[str, int] | None:
+        """The first of its needs that fits beside what has no end, and of which nobody ahead of it keeps anything."""
+        entitled, lasting = self.tenant.entitled, lasting_from(self.tenant, in_line)
+        for need in work.needs:
+            is_kept = not _fits(self.within, dict.fromkeys(need, 0), entitled)
+            if need and not is_kept and _fits(lasting, need, entitled):
+                return need
+        return None
 
     def _take_down_to(self, level: int) -> None:
         while self._levels and self._levels[0] >= level:
@@ -151,6 +196,15 @@ def _fits(taken: Mapping[str, int], need: Mapping[str, int], most: Mapping[str, 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
     for gpu_type, count in more.items():
         total[gpu_type] = total.get(gpu_type, 0) + count
+
+
+def lasting_from(tenant: TenantState, level: int) -> dict[str, int]:
+    """What is within quota at that level or a higher one and has no end."""
+    lasting: dict[str, int] = {}
+    for one, amounts in tenant.lasting.items():
+        if one >= level:
+            _add(lasting, amounts)
+    return lasting
 
 
 def own_level(work: PendingWork, tenant: TenantState) -> int:
@@ -170,12 +224,27 @@ def scan(
     now: Instant,
     *,
     walks_by_level: bool = True,
+    patience: Nanoseconds = NO_PATIENCE,
 ) -> list[Ranked]:
-    """Everything that waits, in order: level, within before over quota, credit, number.
+    """Everything that waits, in order (`ranked`)."""
+    found = ranked(pending, tenants, settings, now, walks_by_level=walks_by_level, patience=patience)
+    return found[0]
+
+
+def ranked(
+    pending: Iterable[PendingWork],
+    tenants: Mapping[TenantName, TenantState],
+    settings: CreditSettings,
+    now: Instant,
+    *,
+    walks_by_level: bool,
+    patience: Nanoseconds,
+) -> tuple[list[Ranked], dict[TenantName, tuple[Kept, ...]]]:
+    """Everything that waits, in order: level, within before over quota, credit, number; and what is kept of each tenant's quota.
 
     1. Credits; a tenant's sorted by the level that each asks for, then credit, then number. By the paper's rule
        (`walks_by_level` False) whatever the level, and all that is held within quota counts for each.
-    2. In that order each takes its tenant's quota, or is over it.
+    2. In that order each takes its tenant's quota, or is over it; who has waited for `patience` keeps it from those behind.
     3. All sorted by level, standing, credit and number. The credit of what is not within quota has its tenant's lag in place of its
        share of use, unless that has no weight.
     """
@@ -196,15 +265,18 @@ def scan(
         )
         for work in pending
     )
-    ranked = []
+    found = []
     for _, negated, _, work in by_credit:
         walk = walks.get(work.tenant)
         if walk is None:
             walk = walks[work.tenant] = Walk(tenants.get(work.tenant, TenantState()), by_level=walks_by_level)
-        standing = walk.step(work)
+        is_patient = bool(patience) and now - work.submitted_at >= patience
+        standing = walk.step(work, is_patient=is_patient)
         credit = -negated
         if settings.lag_weight and standing is not Standing.WITHIN:
             age = age_credit(settings, now - work.submitted_at)
             credit = age + lag_credit(settings, walk.tenant.lag)
-        ranked.append(Ranked(work, level_of(work, walk.tenant, standing), standing, credit))
-    return sorted(ranked, key=lambda one: one.place)
+        found.append(Ranked(work, level_of(work, walk.tenant, standing), standing, credit))
+    return sorted(found, key=lambda one: one.place), {
+        name: (*walk.kept, *walk.fitting) for name, walk in walks.items()
+    }

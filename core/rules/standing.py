@@ -21,6 +21,7 @@ from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL, UNLIMITED, TenantSettings
 from core.nouns.workload import JobSpec, Kind, WorkloadSpec
 from core.ranking.lane import FAR
+from core.ranking.scan import LOWEST, Kept
 
 UNNAMED_LEVEL = TenantSettings().level
 """Of a workload that names none, of a tenant that nobody made."""
@@ -161,11 +162,18 @@ class Running(Struct, frozen=True):
     """The one that it has; `OVER_LEVEL` over quota."""
     held: Amounts
     """Of all types."""
+    submitted: int = 0
+    """The number of its submission."""
 
     @property
     def is_over(self) -> bool:
         """Whether it is over quota."""
         return self.level == OVER_LEVEL
+
+    @property
+    def place(self) -> tuple[bool, int, int]:
+        """Among those of its level, a smaller one ahead."""
+        return self.is_over, self.submitted if self.is_over else 0, self.number
 
 
 def stand_anew(
@@ -175,13 +183,16 @@ def stand_anew(
     ranking: RankingSettings = DEFAULT_RANKING,
     *,
     is_spent: bool,
+    kept: Sequence[Kept] = (),
 ) -> dict[WorkloadId, int]:
     """The levels of one tenant's awards whose standing must be another.
 
-    From the highest level down each takes of the quota; of one level first those that are within it already, and then the
-    oldest. So nothing changes that need not, and whoever is over quota moves up as soon as there is room. Over a spent budget all
-    that takes GPUs is over quota. By the paper's rules levels do not matter, and what is over quota fills the quota too, so that
-    nothing moves up before all of it fits.
+    From the highest level down each takes of the quota; of one level first those that are within it already, and then whoever was
+    submitted first. So nothing changes that need not, and whoever is over quota moves up as soon as there is room. Over a spent
+    budget all that takes GPUs is over quota. By the paper's rules levels do not matter, and what is over quota fills the quota
+    too, so that nothing moves up before all of it fits.
+
+    kept   of the quota, for who waits: from that nothing moves up that stands behind it in its tenant's line
     """
     every = list(running)
     taken: dict[str, int] = {}
@@ -191,11 +202,12 @@ def stand_anew(
             _add(borrowed, one.held, 1)
     changed: dict[WorkloadId, int] = {}
     by_level = ranking.walks_by_level
-    for one in sorted(every, key=lambda one: (-one.asked if by_level else 0, one.is_over, one.number)):
+    for one in sorted(every, key=lambda one: (-one.asked if by_level else 0, *one.place)):
         beside = dict(taken)
         if one.is_over:
             _add(beside, borrowed, 1)
             _add(beside, one.held if ranking.counts_borrowed else {}, -1)
+            _add(beside, kept_before(kept, one.asked if by_level else LOWEST, one.submitted), 1)
         fits = all(
             beside.get(kind, 0) + count <= entitled.get(kind, 0)
             for kind, count in one.held.items()
@@ -209,6 +221,15 @@ def stand_anew(
         if level != one.level:
             changed[one.workload] = level
     return changed
+
+
+def kept_before(kept: Sequence[Kept], level: int, number: int) -> Amounts:
+    """What of a quota is kept from work of that level (0 where levels do not matter), submitted as that number."""
+    found: dict[str, int] = {}
+    for one in kept:
+        if one.is_ahead_of(level, number):
+            _add(found, one.need, 1)
+    return found
 
 
 def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:

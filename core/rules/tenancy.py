@@ -106,6 +106,8 @@ def problems_of_ranking(settings: RankingSettings) -> list[str]:
     ):
         if not SECOND <= span <= BUDGET_PERIOD_MAX:
             found.append(f"{name}: it is not between a second and {BUDGET_PERIOD_MAX // _HOUR} hours")
+    if not 0 <= settings.quota_patience <= BUDGET_PERIOD_MAX:
+        found.append(f"quota_patience: it is not between 0 and {BUDGET_PERIOD_MAX // _HOUR} hours")
     return found
 
 

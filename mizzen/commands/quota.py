@@ -71,7 +71,7 @@ def set_(
     from core.nouns.ids import TenantName
     from mizzen.quotas import set_quota, wish_of
     from mizzen.views.reading import on_plane
-    from mizzen.views.tenant_table import quota_of, table_of
+    from mizzen.views.tenant_table import beyond_of, quota_of, table_of
 
     wish = wish_of(
         gpus,
@@ -87,6 +87,22 @@ def set_(
         tell_json(msgspec.to_builtins(row))
     else:
         tell_lines(table_of([row], None) if not wish.gpus else quota_of([row], None))
+        tell_lines(beyond_of(row, dict(wish.gpus)))
+
+
+LagWeight = Annotated[
+    str,
+    Parameter(
+        help="What an hour behind one's due is worth in hours of waiting for what is lent; 0: nothing."
+    ),
+]
+LagCap = Annotated[str, Parameter(help="Nobody counts as further behind, or ahead, as in 1d.")]
+QuotaPatience = Annotated[
+    str,
+    Parameter(
+        help="Who has waited so long keeps its tenant's quota from that tenant's work behind it, as in 10m; 0 for never."
+    ),
+]
 
 
 @quota.command(name="ranking")
@@ -97,19 +113,15 @@ def ranking(
     share_weight: Annotated[
         str, Parameter(help="How much waiting it is worth to have used none of one's share, as in 12h.")
     ] = "",
-    lag_weight: Annotated[
-        str,
-        Parameter(
-            help="What an hour behind one's due is worth in hours of waiting for what is lent; 0: nothing."
-        ),
-    ] = "",
-    lag_cap: Annotated[str, Parameter(help="Nobody counts as further behind, or ahead, as in 1d.")] = "",
+    lag_weight: LagWeight = "",
+    lag_cap: LagCap = "",
     share_by: Annotated[
         str, Parameter(help="What use is held against: entitlement, or mean, of all tenants.")
     ] = "",
     walk: Annotated[
         str, Parameter(help="What of a tenant's work takes its quota first: the highest level, or credit.")
     ] = "",
+    quota_patience: QuotaPatience = "",
     borrowed_counts: Annotated[
         str, Parameter(help="Whether what a tenant holds over its quota fills it: yes or no.")
     ] = "",
@@ -140,6 +152,7 @@ def ranking(
         share_weight=share_weight.strip(),
         lag_weight=lag_weight.strip(),
         lag_cap=lag_cap.strip(),
+        quota_patience=quota_patience.strip(),
         pass_span=pass_.strip(),
         share_by=share_by.strip(),
         walk=walk.strip(),

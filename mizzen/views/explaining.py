@@ -26,7 +26,14 @@ from mizzen.views.story import Attempt, Story
 from mizzen.views.texts import columns_text, gpus_text, instant_text, like_text, nodes_text
 
 INDENT = "  "
-OF_QUOTA = (Reason.OVER_QUOTA, Reason.BORROWED_ALL, Reason.AHEAD_OF_DUE, Reason.BUDGET_SPENT)
+OF_QUOTA = (
+    Reason.OVER_QUOTA,
+    Reason.BORROWED_ALL,
+    Reason.AHEAD_OF_DUE,
+    Reason.QUOTA_KEPT,
+    Reason.QUOTA_DRAINS,
+    Reason.BUDGET_SPENT,
+)
 """Nobody is asked, whatever is free."""
 
 

@@ -42,6 +42,12 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
             "of a tenant's work the highest level takes its quota first, or the most credit",
         ),
         (
+            "quota-patience",
+            _patience(settings),
+            _patience(paper),
+            "who has waited so long keeps its tenant's quota from those behind it",
+        ),
+        (
             "borrowed-counts",
             _counts(settings),
             _counts(paper),
@@ -74,6 +80,10 @@ def _share_by(settings: RankingSettings) -> str:
 
 def _walk(settings: RankingSettings) -> str:
     return "level" if settings.walks_by_level else "credit"
+
+
+def _patience(settings: RankingSettings) -> str:
+    return span_text(settings.quota_patience) if settings.quota_patience else "never"
 
 
 def _order(settings: RankingSettings) -> str:

@@ -49,6 +49,12 @@ def _lent() -> str:
 def _why_held(live: WorkloadExplained, spec: WorkloadSpec) -> str:
     if live.reason == Reason.BUDGET_SPENT:
         return f"{spec.tenant} has used its GPU-hours of this period, `mizzen quota show {spec.tenant}` tells when the next begins"
+    if live.reason == Reason.QUOTA_KEPT:
+        return f"what {spec.tenant} has left is kept for its work ahead of this, which has waited for long"
+    if live.reason == Reason.QUOTA_DRAINS:
+        return (
+            f"what {spec.tenant} has left is kept for it, until enough of what {spec.tenant} runs has ended"
+        )
     if spec.kind == Kind.INTERACTIVE:
         return "interactive work is never pushed out, so it is lent nothing"
     return f"{spec.tenant} may borrow no more, `mizzen quota show {spec.tenant}` tells what it holds"

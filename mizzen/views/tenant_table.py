@@ -56,6 +56,25 @@ def quota_of(rows: Iterable[ListedTenant], width: int | None) -> list[str]:
     return columns_text(QUOTA_COLUMNS, cells, width, QUOTA_FIGURES)
 
 
+def beyond_of(row: ListedTenant, gpu_types: Iterable[str]) -> list[str]:
+    """What becomes of what a tenant holds beyond what was set just now: a sentence for each of these types of which there is some."""
+    found = []
+    for kind, use in row.uses.items():
+        if kind in gpu_types and (use.borrowed or use.stays):
+            more = max(use.borrowed, use.stays)
+            text = f"{row.tenant} holds {gpus_text(more)} {kind} more than that: "
+            if use.stays < more:
+                text += "whoever is within quota may push it out, and until then it goes on"
+            if 0 < use.stays < more:
+                text += (
+                    f"; but {gpus_text(use.stays)} of them are interactive work, which stays until it ends"
+                )
+            elif use.stays:
+                text += "it is interactive work, which nobody pushes out, and stays until it ends"
+            found.append(text)
+    return found
+
+
 def _type_cells(gpu_type: str, use: TypeUse) -> tuple[object, ...]:
     entitled = use.entitlement
     return (

@@ -77,6 +77,7 @@ class Life:
         if (
             name in state.restand
             or is_spent
+            or state.order.kept(name)
             or any(count > room.get(kind, count) for kind, count in charge.items())
         ):
             return

@@ -32,6 +32,7 @@ from core.nouns.limits import (
     AUCTION_SPAN,
     AWARD_SAY_AGAIN,
     PROMISE_SPAN,
+    PROMISED_PART,
     PROSPECT_LOOK,
     PROSPECT_RETRY,
     RESERVE_AFTER,
@@ -42,7 +43,7 @@ from core.nouns.limits import (
 from core.nouns.reasons import Reason
 from core.nouns.starts import Prospect, StartOver
 from core.nouns.workload import EndCause, Kind, WorkloadSpec
-from tests.builders import EU, EU_LOG, US, a_job, a_spec, a_spread, attempt
+from tests.builders import EU, EU_LOG, US, a_job, a_spec, a_spread, attempt, joined
 from tests.components.machine import Machine
 from tests.components.queueing import (
     W1,
@@ -312,7 +313,7 @@ def test_starts_are_promised_one_after_the_other(start: Start, monkeypatch: pyte
     only to so many.
     """
     monkeypatch.setattr(StartPromising, "most", 2)
-    machine = a_job_queue(start)
+    machine = a_job_queue(start, eu=joined(nodes=4 * PROMISED_PART))
     for number in range(4):
         spec = replace(
             a_spec(a_job(2, 8)),
@@ -337,6 +338,32 @@ def test_starts_are_promised_one_after_the_other(start: Start, monkeypatch: pyte
         ]
         opened = machine.wait(PROSPECT_LOOK)
     assert [] == [one for one, wants in solicited(opened) if wants]
+
+
+def two_blocked(start: Start, second: WorkloadSpec, **known: Any) -> list[Event]:
+    """`w-1` is promised nodes 0 and 1 of EU; of `w-2`, which could be promised 2 and 3 there. What is recorded of that."""
+    machine = a_job_queue(start, **known)
+    submit(machine, WIDE)
+    submit(machine, second)
+    opened = machine.wake()
+    for name in (W1, W2):
+        refused(machine, opened, name)
+    refused(machine, machine.wait(RESERVE_AFTER), eu=offer())
+    assert the_promise(machine) is not None
+    further = Prospect(FREE_IN, (a_spread({2: 1, 3: 1}),))
+    recorded = refused(machine, machine.wait(PROSPECT_LOOK), W2, eu=further)
+    assert (W2 in machine.state.starts.barred) is not bool(recorded)
+    return recorded
+
+
+def test_several_starts_keep_a_small_part_of_a_region(start: Start) -> None:
+    """One alone may keep half of it, and a second one not the rest; where both together are a quarter they may."""
+    second = replace(WIDE, name="second", max_duration=seconds(60))
+    assert [] == two_blocked(start, second)
+    (event,) = two_blocked(start, second, eu=joined(nodes=4 * PROMISED_PART))
+    assert isinstance(event, StartPromised)
+    assert W2 == event.workload
+    assert [] == two_blocked(start, second, eu=joined(nodes=4 * PROMISED_PART - 1))
 
 
 @pytest.mark.parametrize("reason", [Reason.NO_SUCH_HARDWARE, Reason.OPEN_BIDS, Reason.RULE_FAILED])

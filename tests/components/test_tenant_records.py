@@ -24,9 +24,11 @@ from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import ENTITLEMENTS_MAX, NAME_LENGTH_MAX
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings, TypeUse
+from core.nouns.workload import Kind
 from tests.builders import EU_LOG, US_LOG, a_claim, a_job, a_queue, a_spec, a_spread, granted
 from tests.components.machine import Machine
 from tests.components.queueing import Start, a_job_queue, awarded, submit
+from tests.components.quota_scene import award, ends, levels, runs, tenant, up, waits
 from tests.matching import facts, said_once
 
 ML = TenantName("ml")
@@ -49,6 +51,27 @@ def refusal(decision: Decision) -> tuple[str, list[str]]:
     assert [] == facts(decision)
     answer = said_once(decision, Refused)
     return answer.reason, [text.partition(":")[0] for text in answer.problems]
+
+
+def test_interactive_work_over_a_shrunk_quota_is_told_apart(start: Start) -> None:
+    """It stays until it ends: of 16 over quota 8 do. What else is over quota may be pushed out."""
+    queue = a_job_queue(start)
+    tenant(queue, ML, 24)
+    runs(queue)
+    runs(queue, node=1)
+    desk = waits(queue, kind=Kind.INTERACTIVE)
+    award(queue, desk, node=2)
+    up(queue, desk, 3, node=2)
+    tenant(queue, ML, 8)
+    queue.wake()
+    assert 2 == list(levels(queue).values()).count(OVER_LEVEL)
+    assert OVER_LEVEL == levels(queue)[desk]
+    (row,) = said_once(queue.hear(ListTenants()), TenantsListed).rows
+    use = row.uses["H100"]
+    assert (24_000, 16_000, 8_000) == (use.held, use.borrowed, use.stays)
+    ends(queue, desk)
+    (row,) = said_once(queue.hear(ListTenants()), TenantsListed).rows
+    assert 0 == row.uses["H100"].stays
 
 
 def with_ml(start: Start, **known: Any) -> Machine[Any]:  # Any: as `a_job_queue` takes it

@@ -72,7 +72,8 @@ def test_ranking_is_shown_and_set(plane: RunningPlane, capsys: Captured) -> None
     assert "half_life: it is not between" in refused(capsys, "quota ranking --half-life 0", 2)
     ask(
         capsys,
-        "quota ranking --walk level --share-by entitlement --borrowed-counts no --order events --pass 10s",
+        "quota ranking --walk level --share-by entitlement --quota-patience 10m --borrowed-counts no --order events"
+        " --pass 10s",
     )
 
 

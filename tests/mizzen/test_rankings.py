@@ -27,6 +27,7 @@ PAPER = RankingSettings(
     walks_by_level=False,
     counts_borrowed=True,
     is_in_passes=True,
+    quota_patience=Nanoseconds(0),
     pass_span=Nanoseconds(300 * SECOND),
 )
 W1 = WorkloadId("w-1")
@@ -40,6 +41,7 @@ def wish(*, is_paper: bool = False, **options: Any) -> RankingWish | None:  # An
         "share_weight",
         "lag_weight",
         "lag_cap",
+        "quota_patience",
         "pass_span",
         "share_by",
         "walk",
@@ -71,12 +73,19 @@ def test_each_rule_is_set_alone() -> None:
     figures = wished(half_life="12h", age_cap="2d", share_weight="1h", lag_weight="7", lag_cap="6h")
     assert RankingSettings(credit) == figures.on(RankingSettings())
     rules = wished(
-        share_by="mean", walk="credit", borrowed_counts="yes", order="passes", pass_span="5m", lag_weight="0"
+        share_by="mean",
+        walk="credit",
+        quota_patience="0",
+        borrowed_counts="yes",
+        order="passes",
+        pass_span="5m",
+        lag_weight="0",
     )
     assert PAPER == rules.on(RankingSettings())
     back = wished(
         share_by="entitlement",
         walk="level",
+        quota_patience="10m",
         borrowed_counts="no",
         order="events",
         pass_span="10s",
@@ -100,6 +109,7 @@ def test_rules_of_the_paper_are_set_at_once() -> None:
         {"half_life": "long"},
         {"lag_weight": "-1"},
         {"pass_span": "-1"},
+        {"quota_patience": "soon"},
         {"share_by": "all"},
         {"walk": "slow"},
         {"borrowed_counts": "1"},
@@ -177,16 +187,19 @@ async def test_priority_is_set_when_somebody_was_quicker(place: Place) -> None:
 def test_rules_are_told_with_the_papers() -> None:
     """A line for each, named as its option; where both are alike nothing of the paper's is set."""
     for settings, values in (
-        (RankingSettings(), ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "no", "events", "10s"]),
-        (PAPER, ["1d", "1d", "12h", "0", "1d", "mean", "credit", "yes", "passes", "5m"]),
+        (
+            RankingSettings(),
+            ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "10m", "no", "events", "10s"],
+        ),
+        (PAPER, ["1d", "1d", "12h", "0", "1d", "mean", "credit", "never", "yes", "passes", "5m"]),
     ):
         head, *lines = (line.split() for line in ranking_table_of(settings, None))
         assert ["RULE", "IS", "PAPER", "MEANING"] == head
         assert values == [line[1] for line in lines]
-        paper = ["-", "-", "-", "0", "-", "mean", "credit", "yes", "passes", "5m"]
+        paper = ["-", "-", "-", "0", "-", "mean", "credit", "never", "yes", "passes", "5m"]
         assert paper == [line[2] for line in lines]
     names = [line.split()[0] for line in ranking_table_of(PAPER, None)[1:]]
     assert [
         "half-life", "age-cap", "share-weight", "lag-weight", "lag-cap",
-        "share-by", "walk", "borrowed-counts", "order", "pass",
+        "share-by", "walk", "quota-patience", "borrowed-counts", "order", "pass",
     ] == names  # fmt: skip

@@ -11,7 +11,7 @@ from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings, T
 from core.nouns.workload import Kind, Phase
 from mizzen.views.listing import table_of as queue_of
 from mizzen.views.standing_text import credit_text, held_to_text, level_text, priority_text, standing_text
-from mizzen.views.tenant_table import quota_of
+from mizzen.views.tenant_table import beyond_of, quota_of
 from tests.builders import EU, a_job, a_spec, of_types
 from tests.mizzen.test_stories import _lines, a_waiting
 
@@ -62,6 +62,10 @@ def test_standing_of_what_waits() -> None:
     assert "and must wait: ml may borrow no more" in standing_text(held, SPEC)
     spent = live(standing="held", level=OVER_LEVEL, reason=Reason.BUDGET_SPENT)
     assert "ml has used its GPU-hours of this period" in standing_text(spent, SPEC)
+    behind = live(standing="held", level=OVER_LEVEL, reason=Reason.QUOTA_KEPT)
+    assert "and must wait: what ml has left is kept for its work ahead of this" in standing_text(behind, SPEC)
+    first = live(standing="held", level=OVER_LEVEL, reason=Reason.QUOTA_DRAINS)
+    assert "kept for it, until enough of what ml runs has ended" in standing_text(first, SPEC)
     late = live(standing="held", level=OVER_LEVEL, reason=Reason.WAITING_TURN)
     assert standing_text(late, SPEC).startswith("not in the order before the next pass")
     desk = a_spec(tenant=TenantName("ml"), kind=Kind.INTERACTIVE)
@@ -111,6 +115,24 @@ def test_nobody_is_asked_for_what_is_over_quota() -> None:
         )
         assert ["eu", "not", "asked"] == told[-2].split()
         assert ["eu", "no_capacity", "Full"] == told[-1].split()
+
+
+def test_what_is_held_beyond_a_new_quota_is_told() -> None:
+    """Of the types that were set: who may be pushed out goes on until then; interactive work stays until it ends."""
+
+    def told(borrowed: int, stays: int) -> str:
+        use = TypeUse(Entitlement(8), 24_000, borrowed, 0, stays)
+        row = ListedTenant(TenantName("ml"), TenantSettings(), 3, None, {"A100": use, "H100": use})
+        return " ".join(beyond_of(row, {"H100": 8}))
+
+    assert "" == told(0, 0)
+    pushed = (
+        "ml holds 16 H100 more than that: whoever is within quota may push it out, and until then it goes on"
+    )
+    assert pushed == told(16_000, 0)
+    assert f"{pushed}; but 8 of them are interactive work, which stays until it ends" == told(16_000, 8_000)
+    only = "ml holds 16 H100 more than that: it is interactive work, which nobody pushes out, and stays until it ends"
+    assert only == told(16_000, 16_000)
 
 
 def test_quota_of_several_types_has_the_budget_once() -> None:

@@ -5,14 +5,14 @@ import random
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
 from core.ranking.incremental import RankedQueue
-from core.ranking.scan import PendingWork, Ranked, Standing, TenantState, scan
+from core.ranking.scan import NO_PATIENCE, PendingWork, Ranked, Standing, TenantState, ranked
 from tests.core.properties import PROPERTY
 
 TYPES = ("A100", "H100")
@@ -21,18 +21,26 @@ STRANGER = TenantName("stranger")
 SETTINGS = CreditSettings(age_weight=3, age_cap=Nanoseconds(40), share_weight=50, lag_weight=4)
 NO_AGE = CreditSettings(age_weight=0, age_cap=Nanoseconds(40), share_weight=50)
 NO_LAG = CreditSettings(age_weight=3, age_cap=Nanoseconds(40), share_weight=50, lag_weight=0)
+PATIENCE = Nanoseconds(20)
 
 
 class Both:
     """The order that is kept, and what a full scan needs."""
 
     def __init__(
-        self, credit: CreditSettings = SETTINGS, block_max: int = 4, *, walks_by_level: bool = True
+        self,
+        credit: CreditSettings = SETTINGS,
+        block_max: int = 4,
+        *,
+        walks_by_level: bool = True,
+        patience: Nanoseconds = PATIENCE,
     ) -> None:
         self.credit = credit
         self.now = Instant(100)
-        self.walks_by_level = walks_by_level
-        self.queue = RankedQueue(credit, self.now, block_max, walks_by_level=walks_by_level)
+        self.walks_by_level, self.patience = walks_by_level, patience
+        self.queue = RankedQueue(
+            credit, self.now, block_max, walks_by_level=walks_by_level, patience=patience
+        )
         self.pending: dict[WorkloadId, PendingWork] = {}
         self.tenants: dict[TenantName, TenantState] = {}
         self.number = 0
@@ -72,9 +80,19 @@ class Both:
         self.queue.advance(self.now)
 
     def scanned(self) -> list[Ranked]:
-        return scan(
-            self.pending.values(), self.tenants, self.credit, self.now, walks_by_level=self.walks_by_level
+        """The whole order; and what is kept of quotas is the same."""
+        found, kept = ranked(
+            self.pending.values(),
+            self.tenants,
+            self.credit,
+            self.now,
+            walks_by_level=self.walks_by_level,
+            patience=self.patience,
         )
+        assert {name: one for name, one in kept.items() if one} == {
+            name: one for name in (*TENANTS, STRANGER) if (one := self.queue.kept(name))
+        }
+        return found
 
     def drop_tenant(self, name: TenantName) -> None:
         self.tenants.pop(name, None)
@@ -90,6 +108,7 @@ states = st.builds(
     borrowed_max=st.none() | amounts,
     held=amounts,
     within=st.dictionaries(st.integers(0, 6), amounts, max_size=2),
+    lasting=st.dictionaries(st.integers(0, 6), amounts, max_size=1),
     use=st.integers(0, 500),
     weight=st.integers(1, 5),
     lag=st.integers(-20, 20),
@@ -103,6 +122,11 @@ class KeptOrder(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.both = Both()
+
+    @initialize(patience=st.sampled_from((NO_PATIENCE, PATIENCE)))
+    def begin(self, patience: Nanoseconds) -> None:
+        """Whether anybody ever keeps anything."""
+        self.both = Both(patience=patience)
 
     @rule(
         tenant=st.sampled_from((*TENANTS, STRANGER)),
@@ -165,7 +189,7 @@ TestKeptOrder.settings = settings(PROPERTY, max_examples=40, stateful_step_count
 
 def one_step(both: Both, dice: random.Random, crowd: int) -> None:
     """A random event, as often an end as a submission once there are so many."""
-    kind = dice.choice(("add", "add", "drop", "held", "use", "quota", "wait"))
+    kind = dice.choice(("add", "add", "drop", "held", "use", "quota", "lasts", "wait"))
     name = dice.choice(TENANTS)
     state = both.tenants.get(name, TenantState())
     if kind == "add" and len(both.pending) < crowd:
@@ -184,6 +208,7 @@ def one_step(both: Both, dice: random.Random, crowd: int) -> None:
             "held": replace(state, held=amount, within={dice.randrange(7): amount}),
             "use": replace(state, use=dice.randrange(200), weight=dice.randrange(1, 4)),
             "quota": replace(state, level=dice.randrange(7), entitled=amount, borrowed_max=limit),
+            "lasts": replace(state, lasting={dice.randrange(7): {"H100": dice.randrange(20)}}),
         }[kind]
         both.set_tenant(name, changed)
 
@@ -193,12 +218,15 @@ def test_ten_thousand_steps_equal_the_scan(walks_by_level: bool) -> None:
     """M9, M10: after each the order, levels, standings and credits are those of a full scan, and all sorts came up."""
     both, dice = Both(walks_by_level=walks_by_level), random.Random(8)
     seen: set[tuple[Standing, bool]] = set()
+    kept = 0
     for _ in range(5_000):
         one_step(both, dice, crowd=20)
         expected = both.scanned()
         assert expected == list(both.queue.ranked())
         seen.update((one.standing, one.level > 0) for one in expected)
+        kept += any(both.queue.kept(name) for name in TENANTS)
     assert {(standing, False) for standing in Standing} | {(Standing.WITHIN, True)} == seen
+    assert kept > 500
 
 
 @pytest.mark.parametrize("credit", [CreditSettings(), NO_AGE, NO_LAG])

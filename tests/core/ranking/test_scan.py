@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
@@ -70,6 +72,56 @@ def test_over_quota_is_lowest_and_a_smaller_one_behind_is_within() -> None:
     found = ranked(tenants, work(1, 2), work(2, 3), work(3, 1), work(4, 1))
     expected = [(1, 4, WITHIN), (3, 4, WITHIN), (2, LOWEST, OVER), (4, LOWEST, OVER)]
     assert expected == told(found)
+
+
+def keeping(tenants: Mapping[TenantName, TenantState], *pending: PendingWork) -> list[tuple[int, Standing]]:
+    """With a patience of 900 s, so that those submitted by second 100 have waited for long enough: number and standing."""
+    found = scan(pending, tenants, SETTINGS, NOW, patience=Nanoseconds(900 * SECOND))
+    return [(one.work.number, one.standing) for one in sorted(found, key=lambda one: one.work.number)]
+
+
+def test_who_waited_for_long_keeps_the_quota_from_those_behind() -> None:
+    """Of 4 GPUs 1 is held: 4 do not fit, and 1 behind them waits for them; it starts if it is ahead, or if they came lately."""
+    tenants = {A: holding(4, 4, 1)}
+    assert [(1, OVER), (2, OVER)] == keeping(tenants, work(1, 4), work(2, 1))
+    assert [(1, WITHIN), (2, OVER), (3, OVER)] == keeping(tenants, work(1, 1), work(2, 4), work(3, 1))
+    assert [(101, OVER), (102, WITHIN)] == keeping(tenants, work(101, 4), work(102, 1))
+    assert [(1, WITHIN), (2, OVER)] == keeping({A: holding(4, 4, 0)}, work(1, 4), work(2, 1))
+
+
+def test_who_keeps_the_quota_leaves_others_alone() -> None:
+    """Its tenant's work of a higher level and other tenants' stand as they would; of a lower level it waits for it."""
+    tenants = {A: holding(4, 4, 1), B: holding(4, 4, 1)}
+    waiting = work(1, 4, level=3), work(2, 1, level=4), work(3, 1, level=2), work(4, 1, tenant=B)
+    assert [(1, OVER), (2, WITHIN), (3, OVER), (4, WITHIN)] == keeping(tenants, *waiting)
+
+
+def test_nothing_is_kept_for_what_could_never_be_within() -> None:
+    """5 of a quota of 4, and 4 beside 1 that has no end; where that is of a lower level, it is in nobody's way."""
+    tenants = {A: holding(4, 4, 1)}
+    assert [(1, OVER), (2, WITHIN)] == keeping(tenants, work(1, 5), work(2, 1))
+    lasts = {A: replace(tenants[A], lasting={4: {"H100": 1}})}
+    assert [(1, OVER), (2, WITHIN)] == keeping(lasts, work(1, 4), work(2, 1))
+    below = {A: replace(tenants[A], lasting={2: {"H100": 1}})}
+    assert [(1, OVER), (2, OVER)] == keeping(below, work(1, 4), work(2, 1))
+
+
+def test_what_is_kept_is_not_borrowed_instead() -> None:
+    """Who may borrow nothing does not start as a borrower of what its own tenant keeps; of 2 that may be borrowed 1 is left."""
+    strict = {A: replace(holding(4, 4, 1), borrowed_max={})}
+    assert [(1, HELD), (2, HELD)] == keeping(strict, work(1, 4), work(2, 1))
+    two = {A: replace(holding(4, 4, 1), borrowed_max={"H100": 2})}
+    assert [(1, OVER), (2, OVER), (3, HELD)] == keeping(two, work(1, 4), work(2, 1), work(3, 1))
+
+
+def test_only_the_type_that_lacks_is_kept() -> None:
+    """A gang of one type keeps nothing of another; one of two types keeps both, unless somebody ahead of it keeps one of them."""
+    both = {"H100": 4, "A100": 4}
+    tenants = {A: TenantState(level=4, entitled=both, held={"H100": 1}, within={4: {"H100": 1}})}
+    assert [(1, OVER), (2, WITHIN)] == keeping(tenants, work(1, 4), work(2, {"A100": 1}))
+    assert [(1, OVER), (2, OVER)] == keeping(tenants, work(1, both), work(2, {"A100": 1}))
+    expected = [(1, OVER), (2, OVER), (3, WITHIN)]
+    assert expected == keeping(tenants, work(1, 4), work(2, both), work(3, {"A100": 1}))
 
 
 def test_types_are_apart() -> None:
