@@ -126,7 +126,7 @@ def test_quota_of_several_types_has_the_budget_once() -> None:
     )
     over = ListedTenant(TenantName("zoo"), TenantSettings(), 1, budget, {}, 2 * used, Nanoseconds(HOUR))
     assert [
-        "ml A100 8 0 no 0 0 0 24.1% 100% 17.5h 3d4h",
+        "ml A100 8 0 no 0 0 0 24.1% 100% 82.5h 17.5h 3d4h",
         "ml H100 16 all yes 24 8 0",
-        "zoo - - - - - - - 0% 0% 0h 1h",
+        "zoo - - - - - - - 0% 0% 165h 0h 1h",
     ] == [" ".join(line.split()) for line in quota_of([ml, over], None)[1:]]
