@@ -26,6 +26,7 @@ class Reason(StrEnum):
     OPEN_BIDS = "open_bids"
     HELD = "held"
     WAITING_TURN = "waiting_turn"
+    NOT_RANKED = "not_ranked"
     OVER_QUOTA = "over_quota"
     BORROWED_ALL = "borrowed_all"
     BUDGET_SPENT = "budget_spent"
@@ -89,6 +90,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; it is asked again at once.",
     Reason.HELD: "The workload is held; release it to let it run.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
+    Reason.NOT_RANKED: "It came, or was changed, since the order was last made; the next pass takes it in.",
     Reason.OVER_QUOTA: "It is over its tenant's quota, and nothing that others leave may be lent to it now.",
     Reason.BORROWED_ALL: "It is over its tenant's quota, and over what its tenant may borrow.",
     Reason.BUDGET_SPENT: "Its tenant has used its GPU-hours of this period; it waits for the next, or for a larger budget.",

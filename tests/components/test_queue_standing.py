@@ -600,7 +600,7 @@ def test_whoever_came_after_the_newest_pass_is_not_over_quota(start: Start) -> N
     rank_by(queue, RankingSettings(is_in_passes=True, pass_span=seconds(300)))
     waits(queue)
     told = explained(queue, W1)
-    assert ("held", Reason.WAITING_TURN) == (told.standing, told.reason)
+    assert ("held", Reason.NOT_RANKED) == (told.standing, told.reason)
     assert not listed(queue, W1).is_over
     queue.wait(seconds(300))
     assert "over" == explained(queue, W1).standing

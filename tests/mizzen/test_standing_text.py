@@ -62,7 +62,7 @@ def test_standing_of_what_waits() -> None:
     assert "and must wait: ml may borrow no more" in standing_text(held, SPEC)
     spent = live(standing="held", level=OVER_LEVEL, reason=Reason.BUDGET_SPENT)
     assert "ml has used its GPU-hours of this period" in standing_text(spent, SPEC)
-    late = live(standing="held", level=OVER_LEVEL, reason=Reason.WAITING_TURN)
+    late = live(standing="held", level=OVER_LEVEL, reason=Reason.NOT_RANKED)
     assert standing_text(late, SPEC).startswith("not in the order before the next pass")
     desk = a_spec(tenant=TenantName("ml"), kind=Kind.INTERACTIVE)
     assert standing_text(held, desk).endswith("interactive work is never pushed out, so it is lent nothing")
