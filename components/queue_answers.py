@@ -197,7 +197,7 @@ class UserAnswers:
         if one.standing is Standing.WITHIN:
             return None
         if not state.order.is_passed(one.work.workload):
-            return Reason.WAITING_TURN
+            return Reason.NOT_RANKED
         is_spent = one.work.uses_gpus and state.order.tenant(one.work.tenant).is_spent
         if is_spent:
             return Reason.BUDGET_SPENT

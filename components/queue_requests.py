@@ -46,7 +46,13 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import UNNAMED, Phase, WorkloadSpec
 from core.rules.never_fits import reasons_never
 from core.rules.standing import settings_of
-from core.rules.submission import could_fit, problems_of, problems_of_change, problems_of_priority
+from core.rules.submission import (
+    could_fit,
+    problems_of,
+    problems_of_change,
+    problems_of_priority,
+    problems_of_sender,
+)
 
 
 class UserRequests:
@@ -74,7 +80,7 @@ class UserRequests:
             known = workloads.keys.get(key_of(message.submitter, message.key))
             if known is not None:
                 return answered(Submitted(known))
-        refusal = self.refusal(state, message.spec)
+        refusal = self.refusal(state, message.spec, problems_of_sender(message.submitter, message.key))
         if refusal is not None:
             return refusal
         number = workloads.submitted + 1
@@ -83,9 +89,11 @@ class UserRequests:
         submitted = WorkloadSubmitted(workload, number, message.spec, message.submitter, message.key, start)
         return Decision((submitted,), (Submitted(workload),))
 
-    def refusal(self, state: QueueState, spec: WorkloadSpec) -> Decision | None:
-        """Why it is not accepted, with every problem at once."""
-        problems = problems_of(spec)
+    def refusal(
+        self, state: QueueState, spec: WorkloadSpec, problems: tuple[str, ...] = ()
+    ) -> Decision | None:
+        """Why it is not accepted, with every problem at once; `problems` are those with who submits it."""
+        problems += problems_of(spec)
         if problems:
             return refused(Reason.INVALID, problems)
         against = _against_tenant(state, spec) or self._never(state, spec)

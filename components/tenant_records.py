@@ -190,7 +190,6 @@ class TenantRecords:
         bring_up(state, now)
         row = state.image.tenants.rows.get(name) or TenantRow()
         usage = state.image.usage.rows.get(name)
-        is_counted = row.budget is not None and usage is not None
         everybody = state.order.tenants()
         mine = everybody.get(name, TenantState())
         return ListedTenant(
@@ -199,10 +198,10 @@ class TenantRecords:
             row.revision,
             row.budget,
             uses,
-            used_gpu_milli=usage.used_at(now) if usage is not None and is_counted else 0,
+            used_gpu_milli=usage.used_at(now) if usage is not None else 0,
             period_left=(
                 Nanoseconds(usage.began_at(now) + usage.period - now)
-                if usage is not None and is_counted
+                if usage is not None and row.budget is not None
                 else NEVER
             ),
             share_permille=_permille(mine.use, sum(one.use for one in everybody.values())),

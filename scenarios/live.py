@@ -16,6 +16,7 @@ from bus.errors import BusError
 from core.messages.auditor import AuditShown, ShowAudit
 from core.messages.output import OutputPage, ReadOutput
 from core.messages.queue import ListedWorkload, ListWorkloads, RequeueWorkload, WorkloadsListed
+from core.messages.tenants import ListedTenant
 from core.nouns.ids import RegionName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.maintenance import Scope, ScopeKind
@@ -70,6 +71,8 @@ class Look(Struct):
     held: dict[RegionName, int] = {}
     """GPU milli by region, of what runs."""
     total: dict[RegionName, int] = {}
+    tenants: list[ListedTenant] = []
+    """If the scenario has any."""
     kills: list[str] = []
     gang: ListedWorkload | None = None
     """The first job, as it was last seen among what has not ended."""
@@ -77,6 +80,19 @@ class Look(Struct):
     curve: list[Point] = []
     resumed_step: int = 0
     """At which the program said that it resumes."""
+
+
+class TenantsAt(Struct, frozen=True):
+    """What tenants held at one moment, as `mizzen quota` lists it."""
+
+    seconds: float
+    """Since the run began."""
+    rows: list[ListedTenant]
+
+    @property
+    def held(self) -> int:
+        """GPU milli, by all of them."""
+        return sum(use.held for row in self.rows for use in row.uses.values())
 
 
 Watch = Callable[[Look], None]
@@ -100,6 +116,12 @@ class LiveRun:
         self.audit: AuditShown | None = None
         self.drain_waited = 0.0
         """Seconds from a drain until the work on its nodes was told to leave; 0: nothing was drained."""
+        self.most_held: TenantsAt | None = None
+        """The tenants at the look that saw most held; None: the scenario has none."""
+        self.tenants_in_calm: TenantsAt | None = None
+        """The same, once everything had ended."""
+        self._tenants_now: TenantsAt | None = None
+        self._operators = Operators(self.users)
         self._watch = watch
         self._begun = time.monotonic()
         self._gang_at: tuple[RegionName, WorkerName] | None = None
@@ -120,6 +142,7 @@ class LiveRun:
             await run.strike()
             await run.calm_down()
             await self._look()
+            self.tenants_in_calm = self._tenants_now
             self.audit = await self._audited()
             await run.conclude()
         finally:
@@ -155,7 +178,7 @@ class LiveRun:
 
     async def _drain(self, name: str, row: ListedWorkload) -> None:
         """Have the nodes emptied of an attempt that runs, tell what it waits for, and give them back once it has left."""
-        operators = Operators(self.users)
+        operators = self._operators
         nodes = tuple(str(node) for node in numbers_in(row.node_runs))
         scope, region = Scope(ScopeKind.NODE, nodes), RegionName(row.region)
         told = self.look.kills.append
@@ -200,6 +223,11 @@ class LiveRun:
             if row.phase == Phase.RUNNING:  # An award may still wait for those whom it pushes out.
                 held[row.region] += row.gpu_milli
         look.held = dict(held)
+        if self.spec.tenants:
+            look.tenants = await self._operators.tenants()
+            now = self._tenants_now = TenantsAt(round(look.seconds, 1), look.tenants)
+            if self.most_held is None or now.held > self.most_held.held:
+                self.most_held = now
         gang = users.accepted.get("job-0")
         if gang is not None:
             await self._look_at_gang(next((row for row in rows if row.workload == gang), None))

@@ -19,6 +19,7 @@ from core.messages.nodes import (
     UndrainNodes,
 )
 from core.messages.tenants import (
+    ListedTenant,
     ListTenants,
     RankingAnswered,
     SetBudget,
@@ -212,16 +213,19 @@ class Operators:
         return f"{tenant} was not set: {answer}"
 
     async def _revision_of(self, tenant: TenantName) -> int:
+        return next((row.revision for row in await self.tenants() if row.tenant == tenant), 0)
+
+    async def tenants(self) -> list[ListedTenant]:
+        """All of them, by name, with what they may hold and hold."""
+        rows: list[ListedTenant] = []
         after = TenantName("")
         while True:
             listed = await self._users.insist(ListTenants(after))
             assert isinstance(listed, TenantsListed), listed
-            for row in listed.rows:
-                if row.tenant == tenant:
-                    return row.revision
+            rows += listed.rows
             after = listed.next
             if not after:
-                return 0
+                return rows
 
     async def rank_by(self, settings: RankingSettings) -> str:
         """Rank by these rules from now on. Returns why that was refused; empty: it was not."""

@@ -11,7 +11,7 @@ from core.invariants import Violation
 from core.nouns.ids import LogName, WorkloadId
 from core.nouns.workload import Phase
 from scenarios.expectations import Met
-from scenarios.live import LiveRun
+from scenarios.live import LiveRun, TenantsAt
 from store.sqlite import facts_in
 
 
@@ -54,6 +54,8 @@ class Summary(Struct, frozen=True):
     """Faults that real processes cannot have, and why."""
     expectations: list[Met]
     directory: str
+    tenants: list[TenantsAt] = []
+    """When most was held, and when everything had ended; empty: the scenario has none."""
 
     @property
     def is_good(self) -> bool:
@@ -96,6 +98,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         skipped=outcome.skipped,
         expectations=outcome.expectations,
         directory=str(directory),
+        tenants=[at for at in (run.most_held, run.tenants_in_calm) if at is not None],
     )
 
 

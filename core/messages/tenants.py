@@ -87,7 +87,7 @@ class ListedTenant(Struct, frozen=True):
     uses: dict[str, TypeUse]
     """By GPU type, ascending: those to which it is entitled, and those that it holds."""
     used_gpu_milli: int = 0
-    """Of its budget, in this period, in GPU milli nanoseconds; without a budget, 0."""
+    """In this period of its budget, in GPU milli nanoseconds; without a budget, since it has none or first had work."""
     period_left: Nanoseconds = Nanoseconds(0)
     """Until the next begins; without a budget, 0."""
     share_permille: int = 0

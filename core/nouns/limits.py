@@ -388,7 +388,7 @@ NAME_LENGTH_MAX = 128
 KEY_LENGTH_MAX = 256
 """Of the key under which something is submitted once."""
 SENDER_LENGTH_MAX = 256
-"""Of the name, and of the ids, under which somebody speaks with a tenant's credentials: both become part of facts."""
+"""Of the name, and of the ids, under which somebody speaks with a tenant's credentials, and of who submits: all become part of facts."""
 TASKS_MAX = 100_000
 NAMED_ZONES_MAX = 100
 GPU_TYPES_MAX = 16

@@ -26,6 +26,7 @@ class Reason(StrEnum):
     OPEN_BIDS = "open_bids"
     HELD = "held"
     WAITING_TURN = "waiting_turn"
+    NOT_RANKED = "not_ranked"
     OVER_QUOTA = "over_quota"
     BORROWED_ALL = "borrowed_all"
     AHEAD_OF_DUE = "ahead_of_due"
@@ -92,6 +93,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; it is asked again at once.",
     Reason.HELD: "The workload is held; release it to let it run.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
+    Reason.NOT_RANKED: "It came, or was changed, since the order was last made; the next pass takes it in.",
     Reason.OVER_QUOTA: "It is over its tenant's quota, and nothing that others leave may be lent to it now.",
     Reason.AHEAD_OF_DUE: "It is over its tenant's quota, and its tenant had more than is due to it while others wait for room.",
     Reason.BORROWED_ALL: "It is over its tenant's quota, and over what its tenant may borrow.",

@@ -15,11 +15,13 @@ from core.nouns.limits import (
     GPU_TYPES_MAX,
     ISOLATION_MAX,
     ISOLATION_MIN,
+    KEY_LENGTH_MAX,
     NAME_LENGTH_MAX,
     NAMED_ZONES_MAX,
     NEED_MAX,
     PROGRAM_CPU_MILLI_MIN,
     PROGRAM_GPU_MILLI_MIN,
+    SENDER_LENGTH_MAX,
     TASKS_MAX,
 )
 from core.nouns.operation import ControlSpec
@@ -38,6 +40,16 @@ def problems_of_priority(priority: int | None) -> list[str]:
     if priority is None or LEVEL_MIN <= priority <= LEVEL_MAX:
         return []
     return [f"priority: {priority} is not between {LEVEL_MIN} and {LEVEL_MAX}"]
+
+
+def problems_of_sender(submitter: str, key: str) -> tuple[str, ...]:
+    """What is wrong with who submits, and with the key under which they do it once: both are kept as long as the workload."""
+    lengths = {"submitter": (submitter, SENDER_LENGTH_MAX), "key": (key, KEY_LENGTH_MAX)}
+    return tuple(
+        f"{field}: {most} characters are the most"
+        for field, (text, most) in lengths.items()
+        if len(text) > most
+    )
 
 
 def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:

@@ -182,10 +182,12 @@ def uses_by_tenant(
 
 
 def _shared_out(amount: int, idle: Mapping[TenantName, int]) -> dict[TenantName, int]:
-    """So much, or all that is idle, in proportion to what is idle of each; what rounding leaves goes to the first by name."""
+    """So much, or all that is idle, in proportion to what is idle of each, in whole GPUs as far as they go; what rounding leaves
+    goes to the first by name.
+    """
     total = sum(idle.values())
     amount = min(max(0, amount), total)
-    shares = {name: amount * one // total if total else 0 for name, one in idle.items()}
+    shares = {name: amount * one // total // MILLI * MILLI if total else 0 for name, one in idle.items()}
     rest = amount - sum(shares.values())
     for name, one in idle.items():
         more = min(rest, one - shares[name])

@@ -27,7 +27,7 @@ def show(
 ) -> None:
     """Show what a tenant may hold of each GPU type, and what it holds, has borrowed and has lent.
 
-    USED is its part of all GPU time of late, SHARE its part of all that is guaranteed; LEFT what is left of its budget, in GPU-hours.
+    USED is its part of all GPU time of late, SHARE its part of all that is guaranteed; HOURS the GPU-hours of this period, LEFT what is left of its budget.
     """
     import msgspec
 

@@ -22,12 +22,13 @@ from mizzen.answers import (
     command_name,
     explained,
     tell_json,
+    tell_lines,
     tell_table,
 )
 from mizzen.jobs.file import JobFileError, load_job
 from mizzen.options import Json
 from mizzen.plane import DIRECTORY, FILE, read_plane
-from mizzen.views.live_table import LiveTable
+from mizzen.views.live_table import LiveTable, tenants_told
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.plane import FLEET_FILE, PlaneError, PlaneProcesses
@@ -184,6 +185,7 @@ def _tell(summary: Summary, spec: ScenarioSpec, run_directory: Path) -> None:
     tell_table(("", spec.name), lines_of(summary))
     for violation in summary.violations[:SHOWN_MAX]:
         print(f"violation of rule {violation.rule}: {violation.log} {violation.sequence}: {violation.text}")
+    tell_lines(tenants_told(summary.tenants))
     log = run_directory / "global.sqlite"
     name = command_name()
     print("\nlook at it:")

@@ -3,12 +3,14 @@ terminal, a line now and then where there is none.
 """
 
 import sys
+from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from core.nouns.quantities import MILLI
 from core.nouns.workload import Phase
-from scenarios.live import Look, Point
+from mizzen.views.tenant_table import quota_of
+from scenarios.live import Look, Point, TenantsAt
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -63,6 +65,9 @@ def line_of(look: Look) -> str:
     running, pending = look.counts.get(Phase.RUNNING, 0), look.counts.get(Phase.PENDING, 0)
     held = sum(look.held.values()) // MILLI
     text = f"{look.seconds:5.1f} s  {ended}/{look.wanted} ended, {running} running, {pending} pending, {held} GPUs held"
+    if look.tenants:
+        borrowed = sum(use.borrowed for row in look.tenants for use in row.uses.values())
+        text += f", {borrowed // MILLI} borrowed"
     if look.curve:
         text += f", loss {look.curve[-1].loss:.3f} at step {look.curve[-1].step}"
     return text
@@ -77,6 +82,14 @@ def sparkline(points: list[Point], width: int = CURVE) -> str:
     low, high = min(losses), max(losses)
     span = (high - low) or 1.0
     return "".join(BLOCKS[round((loss - low) / span * (len(BLOCKS) - 1))] for loss in losses)
+
+
+def tenants_told(moments: Iterable[TenantsAt]) -> list[str]:
+    """What tenants held in the course of a scenario: when that was most, and in the end."""
+    lines = []
+    for at, when in zip(moments, ("most was held", "everything had ended"), strict=False):
+        lines += ["", f"tenants after {at.seconds:.1f} s, when {when}:", *quota_of(at.rows, None)]
+    return lines
 
 
 def _ended(look: Look) -> int:
@@ -113,4 +126,5 @@ def _drawn(look: Look) -> "Group":
     if look.curve:
         first, last = look.curve[0], look.curve[-1]
         lines.add_row("loss", f"{first.loss:.3f} {sparkline(look.curve)} {last.loss:.3f} at step {last.step}")
-    return Group(head, regions, lines)
+    tenants = Text("\n".join(quota_of(look.tenants, None))) if look.tenants else Text(end="")
+    return Group(head, regions, tenants, lines)

@@ -28,7 +28,7 @@ def standing_text(live: WorkloadExplained, spec: WorkloadSpec) -> str:
     tenant = spec.tenant
     if live.standing == WITHIN:
         return f"within the quota of {tenant}, at level {live.level}, with {credit_text(live.credit, live.age_weight)}"
-    if live.standing == HELD and live.reason == Reason.WAITING_TURN:
+    if live.standing == HELD and live.reason == Reason.NOT_RANKED:
         return "not in the order before the next pass: it came, or was changed, after the newest"
     if live.standing == HELD:
         return f"over the quota of {tenant}, and must wait: {_why_held(live, spec)}"

@@ -14,7 +14,7 @@ COLUMNS = (
 )  # fmt: skip
 FIGURES = COLUMNS[1:]
 QUOTA_COLUMNS = (
-    "TENANT", "TYPE", "GPUS", "BORROWS", "LENDS", "HELD", "BORROWED", "LENT", "USED", "SHARE", "LEFT", "RENEWS",
+    "TENANT", "TYPE", "GPUS", "BORROWS", "LENDS", "HELD", "BORROWED", "LENT", "USED", "SHARE", "HOURS", "LEFT", "RENEWS",
 )  # fmt: skip
 QUOTA_FIGURES = ("GPUS", "BORROWS", *QUOTA_COLUMNS[5:])
 NONE = "-"
@@ -50,7 +50,7 @@ def quota_of(rows: Iterable[ListedTenant], width: int | None) -> list[str]:
     for row in rows:
         types = [_type_cells(kind, use) for kind, use in row.uses.items()] or [(NONE,) * 7]
         cells += [
-            (row.tenant, *mine, *(_whole_cells(row) if at == 0 else (SAME,) * 4))
+            (row.tenant, *mine, *(_whole_cells(row) if at == 0 else (SAME,) * 5))
             for at, mine in enumerate(types)
         ]
     return columns_text(QUOTA_COLUMNS, cells, width, QUOTA_FIGURES)
@@ -89,10 +89,11 @@ def _type_cells(gpu_type: str, use: TypeUse) -> tuple[object, ...]:
 
 
 def _whole_cells(row: ListedTenant) -> tuple[object, ...]:
-    """Of all use of late what it used, and of all that is guaranteed what is to it; its budget."""
+    """Of all use of late what it used, and of all that is guaranteed what is to it; GPU-hours, used and left of its budget."""
     return (
         _percent_text(row.share_permille),
         _percent_text(row.share_entitled_permille),
+        _hours_text(gpu_hours(row.used_gpu_milli)),
         hours_left_text(row),
         short_text(row.period_left) if row.budget else NONE,
     )
@@ -106,8 +107,11 @@ def hours_left_text(row: ListedTenant) -> str:
     """GPU-hours of its budget that are not used in this period: `812.5h`; nothing if it is used up."""
     if row.budget is None:
         return NONE
-    left = max(0.0, row.budget.gpu_hours - gpu_hours(row.used_gpu_milli))
-    return f"{left:.1f}".removesuffix(".0") + "h"
+    return _hours_text(max(0.0, row.budget.gpu_hours - gpu_hours(row.used_gpu_milli)))
+
+
+def _hours_text(hours: float) -> str:
+    return f"{hours:.1f}".removesuffix(".0") + "h"
 
 
 def budget_text(budget: Budget | None) -> str:

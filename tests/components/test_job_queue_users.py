@@ -33,7 +33,7 @@ from core.messages.queue import (
 )
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
-from core.nouns.limits import AWARD_SAY_AGAIN
+from core.nouns.limits import AWARD_SAY_AGAIN, KEY_LENGTH_MAX, SENDER_LENGTH_MAX
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import EndCause, Phase
 from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, attempt, joined, promised
@@ -136,6 +136,22 @@ def test_bad_submission_is_refused_with_every_problem(start: Start) -> None:
         text.partition(":")[0] for text in refusal.problems
     ]
     assert W1 == submit(machine)
+
+
+def test_submission_under_words_that_are_too_long(start: Start) -> None:
+    """Both are kept as long as the workload; they are told with whatever else is wrong, and nothing is recorded."""
+    machine = a_job_queue(start)
+    ada, key = "a" * SENDER_LENGTH_MAX, "k" * KEY_LENGTH_MAX
+    decision = machine.hear(SubmitWorkload(a_spec(name=""), f"{ada}a", f"{key}k"))
+    assert [] == facts(decision)
+    refusal = said_once(decision, Refused)
+    assert Reason.INVALID == refusal.reason
+    assert refusal.problems[:2] == (
+        f"submitter: {SENDER_LENGTH_MAX} characters are the most",
+        f"key: {KEY_LENGTH_MAX} characters are the most",
+    )
+    assert "name" == refusal.problems[2].partition(":")[0]
+    assert Submitted(W1) == said_once(machine.hear(SubmitWorkload(a_spec(), ada, key)), Submitted)
 
 
 def test_submission_for_a_region_that_is_not_there(start: Start) -> None:

@@ -8,6 +8,7 @@ from components.queue_order import there_is
 from core.events.queue import PrioritySet, StandingChanged, WorkloadAwarded
 from core.events.region import AttemptRanked
 from core.events.tenants import EntitlementSet, RankingSet, TenantSet
+from core.images.usage import gpu_hours
 from core.messages.base import Refused
 from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid
 from core.messages.queue import (
@@ -19,7 +20,7 @@ from core.messages.queue import (
     SetPriority,
     SubmitWorkload,
 )
-from core.messages.tenants import RankingAnswered, SetRanking
+from core.messages.tenants import ListTenants, RankingAnswered, SetRanking, TenantsListed
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, after, seconds
 from core.nouns.limits import AWARD_SAY_AGAIN, FORGET_INTERVAL, RETENTION
@@ -31,6 +32,7 @@ from tests.builders import EU, EU_LOG, US, a_job, a_spec, attempt, joined, of_ty
 from tests.components.queueing import W1, W2, Start, a_job_queue
 from tests.components.quota_scene import (
     ART,
+    DAY,
     HOUR,
     ML,
     OVER,
@@ -295,6 +297,19 @@ def test_budget_is_spent_at_the_instant(start: Start) -> None:
     decision = queue.wait(MOMENT)
     assert {W1: 3} == changed(facts(decision))
     assert {W2: 3} == asked(decision)
+
+
+def test_hours_are_told_with_and_without_a_budget(start: Start) -> None:
+    """Of a tenant without one, since it first had work; of one with a budget, since its period began."""
+    queue = with_quota(start, 24)
+    runs(queue)
+    queue.wait(HOUR)
+    _, mine = said_once(queue.hear(ListTenants()), TenantsListed).rows
+    assert (8, 0) == (gpu_hours(mine.used_gpu_milli), mine.period_left)
+    budget(queue, 100)
+    queue.wait(Nanoseconds(HOUR // 2))
+    _, mine = said_once(queue.hear(ListTenants()), TenantsListed).rows
+    assert (4, DAY - HOUR // 2) == (gpu_hours(mine.used_gpu_milli), mine.period_left)
 
 
 def test_larger_budget_counts_at_once(start: Start) -> None:
@@ -585,7 +600,7 @@ def test_whoever_came_after_the_newest_pass_is_not_over_quota(start: Start) -> N
     rank_by(queue, RankingSettings(is_in_passes=True, pass_span=seconds(300)))
     waits(queue)
     told = explained(queue, W1)
-    assert ("held", Reason.WAITING_TURN) == (told.standing, told.reason)
+    assert ("held", Reason.NOT_RANKED) == (told.standing, told.reason)
     assert not listed(queue, W1).is_over
     queue.wait(seconds(300))
     assert "over" == explained(queue, W1).standing

@@ -21,7 +21,6 @@ from core.messages.queue import (
 )
 from core.messages.tenants import ListTenants, TenantsListed
 from core.nouns.ids import TenantName, WorkloadId
-from core.nouns.limits import KEY_LENGTH_MAX
 from core.nouns.reasons import Reason, sentence
 from core.rules.ownership import ABOUT_ONE, OF_ALL, ON_ACCOUNT, TENANTS_MAY, against, owns
 from tests.builders import a_spec
@@ -133,8 +132,6 @@ def test_submits_on_its_own_account_alone(start: Start) -> None:
     assert (Reason.INVALID, ("submitter: it is not who says this",)) == _told(
         machine, replace(mine, submitter=ADA)
     )
-    long = replace(mine, key="k" * (KEY_LENGTH_MAX + 1))
-    assert (Reason.INVALID, (f"key: {KEY_LENGTH_MAX} characters are the most",)) == _told(machine, long)
 
 
 def _told(machine: Machine[Any], message: Message) -> tuple[str, tuple[str, ...]]:

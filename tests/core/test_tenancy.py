@@ -231,11 +231,13 @@ def test_lent_is_what_nobody_else_could_have_given() -> None:
     assert {"a": (0, 3), "b": (0, 4), "c": (20, 0), "d": (0, 0)} == figures(tenants, 30, a=27, b=6, c=20)
 
 
-def test_lent_milli_sum_up_exactly() -> None:
-    """What rounding leaves is somebody's."""
+def test_lent_sums_up_exactly_in_whole_gpus() -> None:
+    """What rounding leaves is somebody's; nobody lends a third of a GPU because three have one idle."""
     tenants = of(a=Entitlement(1), b=Entitlement(1), c=Entitlement(1))
     uses = uses_by_tenant(tenants, {TenantName("d"): {"H100": 1_000}}, {"H100": 3_000})
-    assert [334, 333, 333, 0] == [use["H100"].lent for use in uses.values()]
+    assert [1_000, 0, 0, 0] == [use["H100"].lent for use in uses.values()]
+    uses = uses_by_tenant(tenants, {TenantName("d"): {"H100": 1_500}}, {"H100": 3_000})
+    assert [1_000, 500, 0, 0] == [use["H100"].lent for use in uses.values()]
 
 
 def test_uses_are_of_types_that_matter_to_a_tenant() -> None:

@@ -122,9 +122,9 @@ async def test_tenants_are_listed(place: Place) -> None:
         "TENANT LEVEL GPUS HELD BORROWED LENT PLACED PENDING MIN_RUN BUDGET",
         "default - 0 8 8 0 1 0 - -",
         "ml 4 30 0 0 6 0 0 30m 10000/7d",
-        "TENANT TYPE GPUS BORROWS LENDS HELD BORROWED LENT USED SHARE LEFT RENEWS",
-        "default H100 0 all yes 8 8 0 0% 0% - -",
-        "ml H100 30 all yes 0 0 6 0% 100% 10000h 6d23h",
+        "TENANT TYPE GPUS BORROWS LENDS HELD BORROWED LENT USED SHARE HOURS LEFT RENEWS",
+        "default H100 0 all yes 8 8 0 0% 0% 0h - -",
+        "ml H100 30 all yes 0 0 6 0% 100% 0h 10000h 6d23h",
     ]
 
 

@@ -20,8 +20,8 @@ def test_tenant_is_made_and_listed(plane: RunningPlane, capsys: Captured) -> Non
     assert "say what is to be set" in refused(capsys, "quota set research", 2)
     assert "level: 7 is not between 0 and 6" in refused(capsys, "quota set research --level 7", 2)
     said = ask(capsys, "quota set research H100=4 --borrow 2 --level 4 --budget 1000/7d --force").split()
-    assert ["research", "H100", "4", "2", "yes", "0", "0", "0"] == said[12:20]
-    assert ["100%", "1000h"] == said[21:23]
+    assert ["research", "H100", "4", "2", "yes", "0", "0", "0"] == said[13:21]
+    assert ["100%", "0h", "1000h"] == said[22:25]
     assert ["research", "5", "4"] == ask(capsys, "quota set research --level 5").splitlines()[1].split()[:3]
     (row,) = [row for row in ask_json(capsys, "tenants") if row["tenant"] == "research"]
     assert (4, 5, 1000) == (row["revision"], row["settings"]["level"], row["budget"]["gpu_hours"])

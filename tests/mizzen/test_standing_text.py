@@ -66,7 +66,7 @@ def test_standing_of_what_waits() -> None:
     assert "and must wait: what ml has left is kept for its work ahead of this" in standing_text(behind, SPEC)
     first = live(standing="held", level=OVER_LEVEL, reason=Reason.QUOTA_DRAINS)
     assert "kept for it, until enough of what ml runs has ended" in standing_text(first, SPEC)
-    late = live(standing="held", level=OVER_LEVEL, reason=Reason.WAITING_TURN)
+    late = live(standing="held", level=OVER_LEVEL, reason=Reason.NOT_RANKED)
     assert standing_text(late, SPEC).startswith("not in the order before the next pass")
     desk = a_spec(tenant=TenantName("ml"), kind=Kind.INTERACTIVE)
     assert standing_text(held, desk).endswith("interactive work is never pushed out, so it is lent nothing")
@@ -148,7 +148,7 @@ def test_quota_of_several_types_has_the_budget_once() -> None:
     )
     over = ListedTenant(TenantName("zoo"), TenantSettings(), 1, budget, {}, 2 * used, Nanoseconds(HOUR))
     assert [
-        "ml A100 8 0 no 0 0 0 24.1% 100% 17.5h 3d4h",
+        "ml A100 8 0 no 0 0 0 24.1% 100% 82.5h 17.5h 3d4h",
         "ml H100 16 all yes 24 8 0",
-        "zoo - - - - - - - 0% 0% 0h 1h",
+        "zoo - - - - - - - 0% 0% 165h 0h 1h",
     ] == [" ".join(line.split()) for line in quota_of([ml, over], None)[1:]]

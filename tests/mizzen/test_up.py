@@ -23,11 +23,14 @@ pytestmark = pytest.mark.processes
 
 HOUSE = Path(__file__).parents[2]
 PATIENCE_SECONDS = 40.0
+GPU_HOUR = 1_000 * 3_600 * 10**9
+"""In GPU milli nanoseconds."""
 PAUSE = threading.Event()
 """Never set: waited on, so that no loop is in the way of the command line's own."""
 
 JOB = """
 name: charlm
+tenant: ml
 run: {python} {script} --steps 1500 --hidden 64 --batch 64 --save-every 10 --print-every 5
 tasks: 2
 resources: {{gpus: cpu:1}}
@@ -40,8 +43,11 @@ fleet:
   regions:
     east: {nodes: 8, gpu_type: H100}
     here: {this_machine: true}
+tenants:
+  ml: {entitled: {H100: {gpus: 64}, cpu: {gpus: 4}}, budget: {gpu_hours: 9, hours: 24}}
+  art: {entitled: {H100: {gpus: 0}}}
 workload:
-  steady: {workloads: 12, hours: 1, compression: 1200, minutes_median: 10, minutes_max: 30, gpus_max: 16}
+  steady: {workloads: 12, tenants: {ml: 1, art: 3}, hours: 1, compression: 1200, minutes_median: 10, minutes_max: 30, gpus_max: 16}
 jobs: [{file: job.yaml, requeue_after_seconds: 0.5}]
 calm: {minutes: 1.2}
 faults:
@@ -90,7 +96,10 @@ def left_of(directory: Path) -> list[str]:
 
 
 def test_scenario_in_real_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The gang trains, is requeued, and goes on where it saved; kills are survived; logs fold to what keepers said."""
+    """The gang trains, is requeued, and goes on where it saved; kills are survived; logs fold to what keepers said.
+
+    Of two tenants one borrows all that it holds, and the other's budget pays for what it used.
+    """
     with up(tmp_path, str(written(tmp_path)), "--json") as process:
         out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert 0 == process.returncode, (out, err)
@@ -106,6 +115,14 @@ def test_scenario_in_real_processes(tmp_path: Path, capsys: pytest.CaptureFixtur
             "kills",
         )
     )
+    most, last = ({row["tenant"]: row for row in at["rows"]} for at in summary["tenants"])
+    assert ["art", "ml"] == [*most] == [*last]
+    art, ml = most["art"]["uses"]["H100"], most["ml"]["uses"]
+    assert 0 < art["borrowed"] == art["held"]
+    assert (64, 4) == tuple(ml[kind]["entitlement"]["gpus"] for kind in ("H100", "cpu"))
+    assert 0 == ml["H100"]["borrowed"] == ml["cpu"]["borrowed"]
+    assert {0} == {use["held"] for row in last.values() for use in row["uses"].values()}
+    assert most["ml"]["used_gpu_milli"] < last["ml"]["used_gpu_milli"] < 9 * GPU_HOUR
     gang = summary["gang"]
     assert gang["loss_last"] < gang["loss_first"]
     assert 0 < gang["saved_step"] == gang["resumed_step"] < 1500
@@ -120,7 +137,7 @@ def test_run_in_which_nothing_was_trained_is_not_good(tmp_path: Path) -> None:
     """Nothing was lost and no rule broken, and yet the scenario names a gang that did not train."""
     path = written(tmp_path)
     path.write_text(SCENARIO.partition("faults:")[0].replace("workloads: 12", "workloads: 1"))
-    (tmp_path / "job.yaml").write_text("{name: nobody, run: exit 3, resources: {gpus: cpu:1}}")
+    (tmp_path / "job.yaml").write_text("{name: nobody, tenant: ml, run: exit 3, resources: {gpus: cpu:1}}")
     with up(tmp_path, str(path), "--json") as process:
         out, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert 1 == process.returncode
