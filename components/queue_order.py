@@ -128,6 +128,7 @@ def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amount
 
 def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
     """What the ranking reads of it, and when its budget turns."""
+    state.waits.renew(tenant)
     tenants, usage = state.image.tenants, state.image.usage
     use = usage.faded(tenant, _pass_at(state, now))
     state.order.set_tenant(tenant, state.book.state(tenant, tenants, usage, now, use))
