@@ -41,7 +41,7 @@ from core.nouns.limits import (
 from core.nouns.reasons import Reason
 from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
-from core.ranking.scan import Ranked, Standing
+from core.ranking.scan import Standing
 from core.rules.reserved_starts import waits_for_its_start
 
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED)
@@ -143,25 +143,27 @@ class StartPromising:
         if room <= 0:
             return []
         bring_up(state, now)
+        order, rows = state.order, state.image.workloads.rows
+        promises = state.image.start_promises.rows
+        # Nobody else is looked at: of a long queue only the first of each shape are asked for, and so found blocked.
+        blocked = [order.one(name) for name in desk.blocked if name in order and name not in promises]
         ahead: set[str] = set()
-        rows, promises = state.image.workloads.rows, state.image.start_promises.rows
-
-        def is_next(one: Ranked) -> bool:
+        found: list[WorkloadId] = []
+        for one in sorted(blocked, key=lambda one: one.place):
             workload = one.work.workload
-            if workload not in desk.blocked or workload in promises:
-                return False
             types = {kind for job in rows[workload].spec.jobs for kind in job.node_types}
-            if _overlap(types, ahead):
-                return False
+            if one.standing is Standing.HELD or _overlap(types, ahead):
+                continue
             is_tried = desk.tried.get(workload, now) > now
             if is_tried and workload not in desk.barred:
-                return False
+                continue
             ahead.update(types)
             is_ripe = after(desk.blocked[workload], RESERVE_AFTER) <= now
-            return is_ripe and not is_tried and workload not in state.house.open
-
-        first = state.order.first(room, lambda group, _: group[0][1] is not Standing.HELD, is_next)
-        return [one.work.workload for one in first]
+            if is_ripe and not is_tried and workload not in state.house.open:
+                found.append(workload)
+                if len(found) == room:
+                    break
+        return found
 
     def how_asked(self, state: QueueState, workload: WorkloadId, now: Instant) -> tuple[bool, bool]:
         """Whether whoever abstains from bidding for it is to say from when on it could start; and whether it pushes nobody out."""
