@@ -71,14 +71,18 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     now = pending_work(state, workload, row) if wanted else None
     if was == now:
         return
-    if was is not None:
+    if was is not None and now is not None:
+        state.order.swap(now)
+    elif now is not None:
+        state.order.add(now)
+    else:
         state.order.drop(workload)
+    if was is not None:
         state.shapes[was.shape] -= 1
         if not state.shapes[was.shape] and (now is None or now.shape != was.shape):
             del state.shapes[was.shape]
             state.house.forget_shape(was.shape)
     if now is not None:
-        state.order.add(now)
         state.shapes[now.shape] += 1
 
 
