@@ -192,8 +192,9 @@ class JobQueue:
         return decider(state, envelope) if no is None else refused(*no)
 
     def forget_memos(self, state: QueueState) -> None:
-        """Which regions are willing, and how much everybody has used, is worked out anew."""
+        """Which regions are willing, how much everybody has used, and what is ahead of others, is worked out anew."""
         state.house.willing_memo.clear()
+        state.waits.forget_memos()
         state.ranked_at = Instant(-1)
 
     # Folding.

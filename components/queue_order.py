@@ -84,15 +84,19 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     now = pending_work(state, workload, row) if wanted else None
     if was == now:
         return
-    if was is not None:
+    if was is not None and now is not None:
+        state.order.swap(now)
+    elif now is not None:
+        state.order.add(now)
+    else:
         state.order.drop(workload)
+    if was is not None:
         state.book.want(was, -1)
         state.shapes[was.shape] -= 1
         if not state.shapes[was.shape] and (now is None or now.shape != was.shape):
             del state.shapes[was.shape]
             state.house.forget_shape(was.shape)
     if now is not None:
-        state.order.add(now)
         state.book.want(now, 1)
         state.shapes[now.shape] += 1
 
@@ -143,6 +147,7 @@ def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amount
 
 def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
     """What the ranking reads of it, and when its budget turns."""
+    state.waits.renew(tenant)
     tenants, usage = state.image.tenants, state.image.usage
     pass_at = _pass_at(state, now)
     use, lag = usage.faded(tenant, pass_at), usage.lag(tenant, pass_at)

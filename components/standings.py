@@ -62,7 +62,7 @@ def index_standing(state: QueueState, fact: Fact) -> None:
         order_anew(state, fact.at)
         state.standings_at = state.open_at = fact.at
     elif isinstance(event, OF_TENANTS):
-        _tenant_set(state, event.tenant, fact.at)
+        _tenant_set(state, event, fact.at)
     elif isinstance(event, OF_AWARDS):
         row = state.image.workloads.rows[event.workload]
         settle_award(state, event.workload, row)
@@ -113,17 +113,20 @@ def _look_again(state: QueueState, tenant: TenantName, now: Instant) -> None:
         state.standings_at = now
 
 
-def _tenant_set(state: QueueState, tenant: TenantName, now: Instant) -> None:
+def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet, now: Instant) -> None:
     """Its level, quota or budget is another; with the first of a type all that asks for that type is held against quotas."""
-    rows = state.image.workloads.rows
-    tenants = [tenant]
-    if state.book.set_quota(state.image.tenants) or len(state.image.tenants.rows) == 1:
-        tenants = [tenant, *state.order.tenants()]
-        for work in state.order.works():
-            place(state, work.workload, rows[work.workload])
-    else:
-        for work in state.order.works():
-            if work.tenant == tenant:
+    rows, order, quota = state.image.workloads.rows, state.order, state.book.quota
+    tenants = [event.tenant]
+    is_first = len(state.image.tenants.rows) == 1
+    is_of_all = state.book.set_quota(state.image.tenants) or is_first
+    if is_of_all:
+        tenants += order.tenants()
+    if state.book.quota != quota:
+        _place_what_asks_for(state, state.book.quota - quota)
+    if isinstance(event, TenantSet):
+        for work in order.works() if is_first else order.works_of(event.tenant):
+            spec = rows[work.workload].spec
+            if level_asked(spec, state.image.tenants) != work.level:
                 place(state, work.workload, rows[work.workload])
     for name in dict.fromkeys(tenants):
         for workload in tuple(state.book.by_tenant.get(name, {})):
@@ -131,6 +134,15 @@ def _tenant_set(state: QueueState, tenant: TenantName, now: Instant) -> None:
         refresh_tenant(state, name, now)
         state.restand[name] = True
     state.standings_at = state.open_at = now
+
+
+def _place_what_asks_for(state: QueueState, types: frozenset[str]) -> None:
+    """Now that these are under quota. Where several types will do, it is its tenant's by now of which there is quota."""
+    rows = state.image.workloads.rows
+    for work in state.order.works():
+        jobs = rows[work.workload].spec.jobs
+        if any(job.need.gpu_milli and (not job.has_one_type or job.gpu_type in types) for job in jobs):
+            place(state, work.workload, rows[work.workload])
 
 
 # Deciding.

@@ -1,6 +1,6 @@
 """Estimates of starts as the queue's state has them: of what is submitted now, and of what waits in the order."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from components.queue_order import bring_up
@@ -38,20 +38,29 @@ def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> Star
     if standing is Standing.HELD:
         return None
     is_within = standing is Standing.WITHIN
-    rooms: dict[tuple[TenantName, int], dict[str, int]] = {}
+    if not is_within:
+        ahead = state.waits.waiting_from(OVER_LEVEL)
+    elif not state.book.quota:
+        ahead = state.waits.waiting_from(level)
+    else:
+        ahead = state.waits.capped_from(level, most_ahead(state))
+    return estimator_of(state, now).of(spec, eligible(state, spec), ahead, is_within=is_within)
+
+
+def most_ahead(state: QueueState) -> Callable[[TenantName, int, Types], int]:
+    """Of a tenant's work at a level: what is over its quota is not ahead of what is within."""
+    book, rooms = state.book, dict[tuple[TenantName, int], dict[str, int]]()
 
     def most(tenant: TenantName, of: int, types: Types) -> int:
-        """Of a tenant at a level: what is over its quota is not ahead of what is within."""
         kinds = {gpu_type_of(one)[0] for one in types}
-        if not is_within or not kinds <= state.book.quota:
+        if not kinds <= book.quota:
             return FAR
         room = rooms.get((tenant, of))
         if room is None:
-            room = rooms[tenant, of] = state.book.room(tenant, of, state.image.tenants)
+            room = rooms[tenant, of] = book.room(tenant, of, state.image.tenants)
         return max(0, sum(room[kind] for kind in sorted(kinds)))
 
-    ahead = state.waits.waiting_from(level if is_within else OVER_LEVEL, most)
-    return estimator_of(state, now).of(spec, eligible(state, spec), ahead, is_within=is_within)
+    return most
 
 
 def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[int, Standing]:

@@ -146,25 +146,27 @@ class StartPromising:
         if room <= 0:
             return []
         bring_up(state, now)
+        order, rows = state.order, state.image.workloads.rows
+        promises = state.image.start_promises.rows
+        # Nobody else is looked at: of a long queue only the first of each shape are asked for, and so found blocked.
+        blocked = [order.one(name) for name in desk.blocked if name in order and name not in promises]
         ahead: set[str] = set()
-        rows, promises = state.image.workloads.rows, state.image.start_promises.rows
-
-        def is_next(one: Ranked) -> bool:
+        found: list[WorkloadId] = []
+        for one in sorted(blocked, key=lambda one: one.place):
             workload = one.work.workload
-            if workload not in desk.blocked or workload in promises or _is_lent_nothing(state, one):
-                return False
             types = {kind for job in rows[workload].spec.jobs for kind in job.node_types}
-            if _overlap(types, ahead):
-                return False
+            if not _may_be_promised(state, one) or _overlap(types, ahead):
+                continue
             is_tried = desk.tried.get(workload, now) > now
             if is_tried and workload not in desk.barred:
-                return False
+                continue
             ahead.update(types)
             is_ripe = after(desk.blocked[workload], RESERVE_AFTER) <= now
-            return is_ripe and not is_tried and workload not in state.house.open
-
-        first = state.order.first(room, lambda group, _: group[0][1] is not Standing.HELD, is_next)
-        return [one.work.workload for one in first]
+            if is_ripe and not is_tried and workload not in state.house.open:
+                found.append(workload)
+                if len(found) == room:
+                    break
+        return found
 
     def how_asked(self, state: QueueState, workload: WorkloadId, now: Instant) -> tuple[bool, bool]:
         """Whether whoever abstains from bidding for it is to say from when on it could start; and whether it pushes nobody out."""
@@ -242,11 +244,14 @@ class StartPromising:
 def _stands_lower(state: QueueState, workload: WorkloadId, promise: PromisedStart, now: Instant) -> bool:
     """Whether it is over its tenant's quota by now, held, held back or of a lower level: what others may have is kept for it no longer."""
     one, asked = asked_now(state, workload, now)
-    return one.standing is Standing.HELD or asked.level < promise.level or _is_lent_nothing(state, one)
+    return asked.level < promise.level or not _may_be_promised(state, one)
 
 
-def _is_lent_nothing(state: QueueState, one: Ranked) -> bool:
-    return one.standing is Standing.OVER and is_held_back(state, one.work)
+def _may_be_promised(state: QueueState, one: Ranked) -> bool:
+    """Whether it is asked for as things stand."""
+    return one.standing is Standing.WITHIN or (
+        one.standing is Standing.OVER and not is_held_back(state, one.work)
+    )
 
 
 def shown_start(state: QueueState, workload: WorkloadId, now: Instant) -> ShownStart | None:

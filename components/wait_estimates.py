@@ -23,6 +23,8 @@ from core.nouns.workload import WorkloadSpec
 
 Types = tuple[str, ...]
 """Node types of which each will do, as a job names them."""
+Wanted = tuple[Types, int]
+"""What is waited for, and at which level."""
 
 
 class Share(Struct, frozen=True):
@@ -46,12 +48,20 @@ class WaitIndex:
 
     def __init__(self) -> None:
         self._noted: dict[WorkloadId, tuple[Asked | None, tuple[Share, ...]]] = {}
-        self.waiting: dict[tuple[Types, int, TenantName], int] = {}
-        """GPU milli by what was asked for, level and tenant."""
+        self.waiting: dict[Wanted, int] = {}
+        """GPU milli by what was asked for and level."""
+        self.by_tenant: dict[TenantName, dict[Wanted, int]] = {}
+        """The same of each tenant."""
         self.standing: dict[tuple[RegionName, Types, bool], int] = {}
         """GPU milli of standing awards, and whether they are over quota: who is within could push these out."""
         self.counts: dict[int, int] = {}
         """Workloads that wait, by level."""
+        self._capped: dict[Wanted, int] = {}
+        """A memo: of `by_tenant` what can be ahead of others, in all."""
+        self._capped_of: dict[TenantName, dict[Wanted, int]] = {}
+        """Of each tenant, and as it was counted in all."""
+        self._stale: dict[TenantName, None] = {}
+        """Tenants of whom it may be another by now."""
 
     def note(self, workload: WorkloadId, row: WorkloadRow, level: int, *, is_waiting: bool) -> None:
         """What it adds now, in place of what it added before."""
@@ -75,24 +85,45 @@ class WaitIndex:
         """How many workloads wait at this level or a higher one."""
         return sum(count for of, count in self.counts.items() if of >= level)
 
-    def waiting_from(self, level: int, most: Callable[[TenantName, int, Types], int]) -> dict[Types, int]:
-        """GPU milli that is waited for at this level or a higher one.
+    def waiting_from(self, level: int) -> dict[Types, int]:
+        """GPU milli that is waited for at this level or a higher one."""
+        return _from(self.waiting, level)
 
-        most   of a tenant's work at a level: what can be ahead, for its quota has no more room
+    def capped_from(self, level: int, most: Callable[[TenantName, int, Types], int]) -> dict[Types, int]:
+        """The same without what is over a tenant's quota. Costs a step for each that was renewed since.
+
+        most   of a tenant's work at a level: what can be ahead, for its quota has no more room; the same until it is renewed
         """
-        found: dict[Types, int] = {}
-        for (types, of, tenant), gpu_milli in self.waiting.items():
-            if of >= level:
-                found[types] = found.get(types, 0) + min(gpu_milli, most(tenant, of, types))
-        return found
+        for tenant in self._stale:
+            for wanted, gpu_milli in self._capped_of.pop(tenant, {}).items():
+                _sum_up(self._capped, wanted, -gpu_milli)
+            mine = {
+                (types, of): min(gpu_milli, most(tenant, of, types))
+                for (types, of), gpu_milli in self.by_tenant.get(tenant, {}).items()
+            }
+            for wanted, gpu_milli in mine.items():
+                _sum_up(self._capped, wanted, gpu_milli)
+            if mine:
+                self._capped_of[tenant] = mine
+        self._stale.clear()
+        return _from(self._capped, level)
+
+    def renew(self, tenant: TenantName) -> None:
+        """Its quota may have other room."""
+        self._stale[tenant] = None
+
+    def forget_memos(self) -> None:
+        """What can be ahead of others is worked out anew."""
+        self._capped, self._capped_of = {}, {}
+        self._stale = dict.fromkeys(self.by_tenant)
 
     def wanted_by(self, tenant: TenantName, level: int) -> dict[str, int]:
         """GPU milli by type that one tenant's work waits for, at this level or a higher one; of what any of several types will do,
         of the first.
         """
         found: dict[str, int] = {}
-        for (types, of, name), gpu_milli in self.waiting.items():
-            if name == tenant and of >= level:
+        for (types, of), gpu_milli in self.by_tenant.get(tenant, {}).items():
+            if of >= level:
                 _sum_up(found, gpu_type_of(types[0])[0], gpu_milli)
         return found
 
@@ -100,8 +131,14 @@ class WaitIndex:
         if share.region:
             key = (share.region, share.types, share.level == OVER_LEVEL)
             _sum_up(self.standing, key, sign * share.gpu_milli)
-        else:
-            _sum_up(self.waiting, (share.types, share.level, share.tenant), sign * share.gpu_milli)
+            return
+        wanted, gpu_milli = (share.types, share.level), sign * share.gpu_milli
+        mine = self.by_tenant.setdefault(share.tenant, {})
+        _sum_up(self.waiting, wanted, gpu_milli)
+        _sum_up(mine, wanted, gpu_milli)
+        if not mine:
+            del self.by_tenant[share.tenant]
+        self._stale[share.tenant] = None
 
     def _count(self, shares: tuple[Share, ...], sign: int) -> None:
         if shares and not shares[0].region:
@@ -223,6 +260,14 @@ def amounts_of(spec: WorkloadSpec) -> Iterable[tuple[Types, int]]:
 def _shares_of(row: WorkloadRow, level: int, region: RegionName) -> tuple[Share, ...]:
     tenant = row.spec.tenant
     return tuple(Share(types, gpu_milli, level, tenant, region) for types, gpu_milli in amounts_of(row.spec))
+
+
+def _from(sums: Mapping[Wanted, int], level: int) -> dict[Types, int]:
+    found: dict[Types, int] = {}
+    for (types, of), gpu_milli in sums.items():
+        if of >= level:
+            found[types] = found.get(types, 0) + gpu_milli
+    return found
 
 
 Key = TypeVar("Key")

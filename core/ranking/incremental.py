@@ -95,6 +95,19 @@ class RankedQueue:
         if workload in self._works:
             self._take_out(workload)
 
+    def swap(self, work: PendingWork) -> None:
+        """Let one that waits be this from now on: it keeps its place if it asks for the same level. As `drop` and `add`."""
+        key, floor, was = self._works[work.workload]
+        lane = self._lanes[was.tenant]
+        is_moved = (was.tenant, was.number, was.submitted_at) != (work.tenant, work.number, work.submitted_at)
+        if is_moved or lane.floor_for(work) is not floor:
+            self._take_out(work.workload)
+            self._put(work)
+            return
+        floor.swap(key, work)
+        self._works[work.workload] = key, floor, work
+        self._changed[work.tenant] = lane
+
     def set_tenant(self, name: TenantName, state: TenantState) -> None:
         """What it is entitled to, holds and has used from now on."""
         before = self._tenants.get(name)
@@ -141,6 +154,11 @@ class RankedQueue:
     def works(self) -> list[PendingWork]:
         """All that wait, in no order that means anything."""
         return [work for _, _, work in self._works.values()]
+
+    def works_of(self, name: TenantName) -> list[PendingWork]:
+        """One tenant's, the same way."""
+        lane = self._lanes.get(name)
+        return [work for _, _, work in self._of(lane)] if lane is not None else []
 
     def knows(self, name: TenantName) -> bool:
         """Whether anything is stated of a tenant."""

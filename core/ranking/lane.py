@@ -214,6 +214,12 @@ class Floor:
                 Block(block.keys[middle:], block.works[middle:]),
             ]
 
+    def swap(self, key: Key, work: PendingWork) -> None:
+        """Let another stand in a place."""
+        block = self.blocks[self._index(key)]
+        self._uncount(block)
+        block.works[bisect_left(block.keys, key)] = work
+
     def drop(self, key: Key) -> None:
         """Take it out; it must be there."""
         index = self._index(key)

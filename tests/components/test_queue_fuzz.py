@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from components.queue_order import bring_up
 from components.standings import changed_levels
+from components.start_estimates import most_ahead
 from core.events.region import AttemptEnded, AttemptRanked, AwardDeclined, GangStarted
 from core.images import GlobalImage
 from core.messages.queue import (
@@ -231,7 +232,7 @@ class Life:
 
 
 def told(queue: Queue) -> list[object]:
-    """All that a restart must find as it was: the order, and what each tenant holds at which level."""
+    """All that a restart must find as it was: the order, what each tenant holds at which level, and what is ahead of others."""
     state = queue.state
     bring_up(state, queue.now)
     works = [work.workload for work in state.order.works()]
@@ -240,7 +241,8 @@ def told(queue: Queue) -> list[object]:
         (workload, one.tenant, one.level, *sorted(one.amounts.items()))
         for workload, one in state.book.awards.items()
     )
-    return [order, held, state.book.quota]
+    ahead = [state.waits.capped_from(level, most_ahead(state)) for level in (0, 1, 3, 5)]
+    return [order, held, state.book.quota, ahead]
 
 
 @pytest.mark.parametrize(

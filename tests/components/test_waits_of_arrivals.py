@@ -12,7 +12,6 @@ from core.images import GlobalImage
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
-from core.ranking.lane import FAR
 from tests.builders import EU, START, a_fact, a_job, a_region, a_spec
 
 GPUS = 32
@@ -56,7 +55,7 @@ class Fleet:
         self.count += 1
         workload = WorkloadId(f"w-{self.count}")
         estimator = Estimator(self.image, {EU: self.region}, self.index, self.now)
-        start = estimator.of(spec, (EU,), self.index.waiting_from(0, lambda tenant, level, types: FAR))
+        start = estimator.of(spec, (EU,), self.index.waiting_from(0))
         self.say(WorkloadSubmitted(workload, self.count, spec, f"{median}", start=start))
         self.pending.append(workload)
         self._start()

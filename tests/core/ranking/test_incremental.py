@@ -71,6 +71,13 @@ class Both:
             del self.pending[name]
             self.queue.drop(name)
 
+    def swap(self, index: int, level: int | None, need: dict[str, int]) -> None:
+        if self.pending:
+            name = list(self.pending)[index % len(self.pending)]
+            changed = replace(self.pending[name], level=level, needs=(need,), shape=f"{sorted(need)}")
+            self.pending[name] = changed
+            self.queue.swap(changed)
+
     def set_tenant(self, name: TenantName, state: TenantState) -> None:
         self.tenants[name] = state
         self.queue.set_tenant(name, state)
@@ -150,6 +157,11 @@ class KeptOrder(RuleBasedStateMachine):
     def end(self, index: int) -> None:
         """One fewer."""
         self.both.drop(index)
+
+    @rule(index=st.integers(0, 50), level=st.none() | st.integers(0, 6), need=needs)
+    def swap(self, index: int, level: int | None, need: dict[str, int]) -> None:
+        """One asks for something else, at another level or at the same."""
+        self.both.swap(index, level, need)
 
     @rule(name=st.sampled_from(TENANTS), state=states)
     def change(self, name: TenantName, state: TenantState) -> None:
