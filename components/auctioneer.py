@@ -28,7 +28,9 @@ PROMISING = StartPromising()
 
 
 def close_auctions(state: QueueState, now: Instant) -> Decision:
-    """Of each tenant one at a time, and one that borrows: what the next may hold depends on what this one gets."""
+    """Of each tenant one at a time, and who borrows before anybody else is awarded: what the next may hold depends on what this one
+    gets.
+    """
     workloads = state.house.due.passed(now)
     if not workloads:
         return NOTHING
@@ -36,19 +38,19 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     events: list[Event | Note] = []
     messages: list[Message] = []
     served: set[TenantName] = set()
-    has_lent = False
+    has_awarded = False
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
         bids = state.house.open[workload].ranked()
         best = bids[0] if bids else None
         if best is not None and state.book.quota:
             borrows = state.house.open[workload].level == OVER_LEVEL
-            if tenant in served or (borrows and has_lent):
+            if tenant in served or (borrows and has_awarded):
                 continue
             served.add(tenant)
-            has_lent = has_lent or borrows
         award = award_of(state, workload, best, bids, now) if best is not None else ()
         won = best if award else None
+        has_awarded = has_awarded or bool(award)
         events += [AuctionClosed(workload, won, is_void=best is not None and won is None), *award]
         if best is None:
             events.extend(PROMISING.closed(state, workload, now))

@@ -30,6 +30,7 @@ from core.events.queue import (
     WorkloadCancelled,
     WorkloadChanged,
     WorkloadHeld,
+    WorkloadReleased,
     WorkloadsForgotten,
     WorkloadSubmitted,
 )
@@ -48,8 +49,15 @@ from core.rules.standing import Amounts, Running, entitled_to, held_on, level_as
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
 OF_AWARDS = (WorkloadAwarded, WorkloadBound, StandingChanged, AwardReturned, AttemptClosed)
-OF_LINES = (WorkloadHeld, CancelRequested, WorkloadCancelled, WorkloadChanged, PrioritySet)
-"""What may end that somebody who waits keeps what is left of its tenant's quota."""
+OF_LINES = (
+    WorkloadHeld,
+    WorkloadReleased,
+    CancelRequested,
+    WorkloadCancelled,
+    WorkloadChanged,
+    PrioritySet,
+)
+"""What may change who keeps what is left of its tenant's quota."""
 
 
 # Folding.

@@ -142,13 +142,17 @@ def test_several_types_are_asked_for_beside_what_is_kept(start: Start) -> None:
     either = of_types(a_job(1, 8), "H100", "A100")
     before = waits(queue, job=either)
     gang = waits(queue, job=a_job(2, 8))
-    behind = waits(queue, job=either)
     queue.wait(PATIENCE)
     assert "over" == explained(queue, gang).standing
+    behind = waits(queue, job=either)
+    assert behind not in asked(queue.wake())
     told = explained(queue, behind)
     assert ("within", ("A100",)) == (told.standing, told.is_held_to)
     told = explained(queue, before)
     assert ("within", ()) == (told.standing, told.is_held_to)
+    queue.hear(CancelWorkload(before))
+    assert 3 == asked(queue.wake())[behind]
+    assert (("A100",),) == queue.state.house.open[behind].types
 
 
 def test_patience_is_a_setting(start: Start) -> None:

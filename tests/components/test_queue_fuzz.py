@@ -1,6 +1,7 @@
 """A job queue whose quotas, budgets, priorities and work change at random: what must hold at every fact, and after every restart."""
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,10 @@ from msgspec.structs import replace
 from components.queue_order import bring_up
 from components.standings import changed_levels
 from components.start_estimates import most_ahead
+from components.tenant_book import BUDGET_UNIT
+from core.events.queue import StandingChanged, WorkloadAwarded
 from core.events.region import AttemptEnded, AttemptRanked, AwardDeclined, GangStarted
+from core.fact import Fact
 from core.images import GlobalImage
 from core.messages.queue import (
     Bid,
@@ -22,14 +26,15 @@ from core.messages.queue import (
 )
 from core.messages.tenants import SetBudget, SetRanking
 from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkloadId, region_log
-from core.nouns.instant import after, seconds
+from core.nouns.instant import Nanoseconds, after, seconds
 from core.nouns.placement import View
+from core.nouns.quantities import MILLI
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
-from core.nouns.tenant import Budget
+from core.nouns.tenant import NO_ENTITLEMENT, OVER_LEVEL, UNLIMITED, Budget
 from core.nouns.workload import EndCause, Kind, Phase
 from core.quota_invariants import check_quota
-from core.rules.standing import Running, narrowed
+from core.rules.standing import Running, may_be_over, narrowed, types_under_quota
 from tests.builders import EU, a_claim, a_job, a_spec, a_spread, attempt, granted, joined, of_types
 from tests.components.queueing import Start, a_job_queue
 from tests.components.quota_scene import ART, HOUR, ML, Queue, refuse, tenant
@@ -37,6 +42,7 @@ from tests.components.quota_scene import ART, HOUR, ML, Queue, refuse, tenant
 TENANTS = (ML, ART, TenantName("ops"))
 TYPES = ("H100", "A100")
 STEPS = 200
+OF_EACH_TYPE = 4 * 8 * MILLI
 
 
 class Life:
@@ -60,6 +66,7 @@ class Life:
             self.queue.wake()
         for fact in self.queue.logs[GLOBAL_LOG][self.seen :]:
             assert [] == check_quota(fact, self.image), fact
+            self.check(fact)
             self.image.fold(fact)
             self.seen += 1
         self.displace()
@@ -85,6 +92,34 @@ class Life:
         also = Running(WorkloadId("w-0"), state.sequence + 1, level, level, charge)
         found = state.book.displaced(name, tenants, charge)
         assert found is None or found == changed_levels(state, name, self.queue.now, also=also)
+
+    def check(self, fact: Fact) -> None:
+        """Nobody is awarded what may not be lent, or what its tenant has no GPU-hours for."""
+        event, tenants, usage = fact.event, self.image.tenants, self.image.usage
+        if not isinstance(event, WorkloadAwarded | StandingChanged) or not event.charge:
+            return
+        row, used = tenants.rows.get(event.tenant), usage.rows.get(event.tenant)
+        hours = row.budget.gpu_hours if row is not None and row.budget is not None else None
+        is_spent = hours is not None and used is not None and used.used_at(fact.at) >= hours * BUDGET_UNIT
+        if event.level != OVER_LEVEL:
+            assert not is_spent, fact
+        if not isinstance(event, WorkloadAwarded) or event.level != OVER_LEVEL:
+            return
+        assert not is_spent, fact
+        assert may_be_over(self.image.workloads.rows[event.workload].spec.kind), fact
+        for kind in event.charge.keys() & types_under_quota(tenants):
+            held = Counter[str]()
+            for one in usage.awards.values():
+                held[one.tenant] += one.charge.get(kind, 0)
+            mine = row.of(kind) if row is not None else NO_ENTITLEMENT
+            most = (mine.gpus + mine.borrow_max) * MILLI
+            assert mine.borrow_max == UNLIMITED or held[event.tenant] + event.charge[kind] <= most, fact
+            kept = [
+                max(0, other.of(kind).gpus * MILLI - held[name])
+                for name, other in tenants.rows.items()
+                if name != event.tenant and not other.of(kind).is_lent
+            ]
+            assert sum(held.values()) + event.charge[kind] <= OF_EACH_TYPE - sum(kept), fact
 
     def alive(self) -> list[WorkloadId]:
         """None, and all that have not ended."""
@@ -237,6 +272,8 @@ def told(queue: Queue) -> list[object]:
     bring_up(state, queue.now)
     works = [work.workload for work in state.order.works()]
     order = sorted((state.order.rank(name), state.order.one(name).place, name) for name in works)
+    if state.image.tenants.ranking.is_in_passes:
+        order = []  # A start is a pass.
     held = sorted(
         (workload, one.tenant, one.level, *sorted(one.amounts.items()))
         for workload, one in state.book.awards.items()
@@ -260,3 +297,39 @@ def test_quotas_hold_at_every_fact_and_restarts_find_them(start: Start, seed: in
     life = Life(start, seed)
     for _ in range(STEPS):
         life.step()
+
+
+class InPasses(Life):
+    """The same by the paper's passes, with what else of it somebody chose."""
+
+    def rank(self) -> None:
+        """By other rules; what is submitted waits for the next pass."""
+        settings = RankingSettings(
+            shares_by_entitlement=self.dice.random() < 0.7,
+            walks_by_level=self.dice.random() < 0.7,
+            counts_borrowed=self.dice.random() < 0.3,
+            is_in_passes=self.dice.random() < 0.9,
+            quota_patience=self.dice.choice([Nanoseconds(0), seconds(60)]),
+            pass_span=seconds(60),
+        )
+        self.queue.hear(SetRanking(settings, self.queue.state.image.tenants.ranking_revision))
+
+    def step(self) -> None:
+        """A pass comes now and then."""
+        if self.dice.random() < 0.2:
+            self.queue.wait(seconds(60))
+        super().step()
+
+
+@pytest.mark.parametrize(
+    "seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3_000, 3_020))]
+)
+def test_quotas_hold_in_passes(start: Start, seed: int) -> None:
+    """The order is of the newest pass and quotas are of now: nobody is awarded what is over them, and no auction is held for ever."""
+    life = InPasses(start, seed)
+    life.rank()
+    awarded = 0
+    for _ in range(STEPS):
+        life.step()
+        awarded = sum(row.epoch for row in life.queue.state.image.workloads.rows.values())
+    assert awarded > 5

@@ -3,7 +3,10 @@
 from core.messages.tenants import SetRanking
 from core.nouns.instant import seconds
 from core.nouns.ranking import RankingSettings
+from core.nouns.reasons import Reason
+from core.nouns.tenant import OVER_LEVEL
 from tests.components.queueing import W1, W2, Start, a_job_queue, asked, submit
+from tests.components.quota_scene import ART, ML, bids, explained, levels, tenant, waits
 
 PASS = seconds(300)
 
@@ -22,3 +25,28 @@ def test_what_is_submitted_waits_for_the_next_pass(start: Start) -> None:
     submit(machine)
     assert [] == asked(machine.wake())
     assert W2 in {workload for workload, _ in asked(machine.wait(PASS))}
+
+
+def test_what_stands_otherwise_than_at_the_pass_is_passed_over(start: Start) -> None:
+    """It was within quota at the newest pass, and its quota is gone: what is bid is void once, and it is asked for at the next pass."""
+    queue = a_job_queue(start)
+    tenant(queue, ML, 8)
+    tenant(queue, ART, 16)
+    queue.hear(SetRanking(RankingSettings(is_in_passes=True, pass_span=PASS), 0))
+    waits(queue)
+    queue.wait(PASS)
+    assert 3 == queue.state.house.open[W1].level
+    tenant(queue, ML, 0)
+    auctions = 0
+    while W1 in queue.state.house.open and auctions < 10:
+        auctions += 1
+        bids(queue, W1)
+        queue.wake()
+    assert 1 == auctions
+    assert {} == levels(queue)
+    assert Reason.NOT_RANKED == explained(queue, W1).reason
+    queue.wait(PASS)
+    assert OVER_LEVEL == queue.state.house.open[W1].level
+    bids(queue, W1)
+    queue.wake()
+    assert {W1: OVER_LEVEL} == levels(queue)

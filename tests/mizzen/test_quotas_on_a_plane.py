@@ -65,7 +65,8 @@ def test_work_is_steered_within_its_tenants_level(plane: RunningPlane, capsys: C
 
 def test_ranking_is_shown_and_set(plane: RunningPlane, capsys: Captured) -> None:
     """As a table, and as JSON; bad figures are refused."""
-    assert ["walk", "level", "credit"] == ask(capsys, "quota ranking").splitlines()[5].split()[:3]
+    lines = [line.split()[:3] for line in ask(capsys, "quota ranking").splitlines()]
+    assert ["walk", "level", "credit"] in lines
     done = ask_json(capsys, "quota ranking --paper --half-life 12h")
     assert (1, False) == (done["revision"], done["settings"]["walks_by_level"])
     assert ask_json(capsys, "quota ranking") == done
