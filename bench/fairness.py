@@ -5,15 +5,16 @@ what it is entitled to, or several times that, and submits so that what runs and
 when a phase ends is cancelled. Work is of 1 to 8 GPUs and 20 minutes to some hours.
 
 Exactly: let d_i(t) be what tenant i wants at a time (GPUs of its work that runs or waits), e_i what it is entitled to, and h_i(t)
-what it holds. Entitled to hold at that time is a_i(t), the weighted max-min share of all GPUs under these demands with weights e_i:
-at least min(d_i, e_i), and of what others leave idle in proportion to e_i, up to d_i. Over a week, at times with d_i > 0,
+what it holds. Due to it at that time is a_i(t), its weighted max-min share of all GPUs in use, under these demands with weights e_i:
+of what is in use at least min(d_i, e_i), and of what others leave in proportion to e_i, up to d_i. Over a week, at times with
+d_i > 0,
 
-    held_i = integral of h_i          due_i = integral of a_i
-    share_i = held_i / sum of held    share_due_i = due_i / sum of due       error_i = | share_i / share_due_i - 1 |
+    held_i = integral of h_i          due_i = integral of a_i          error_i = | held_i / due_i - 1 |
 
-`share_error_max` is the largest error of all tenants: a share is of what all of them held together, and what part of all that was due
-they held, `held_of_due`, is told beside it. `shortfall_max` is by how much somebody held less than min(d, e) over time, and
-`borrowed_error_max` the same of what was borrowed, each against due_i.
+`share_error_max` is the largest error of all tenants. That is how even what was given out was. How much was not given out though
+somebody wanted it is told beside it, against the same shares of all GPUs that there are: `held_of_due`, of all tenants together, and
+`all_gpus_error_max`, the largest error of a tenant once that much is nobody's. `shortfall_max` is by how much somebody held less
+than min(d, e) over time, and `borrowed_error_max` the same of what was borrowed, each against the share of all GPUs.
 
 `reclaim_cycles` counts, from the region's log, pairs of workloads of which each was pushed out for the other, and attempts that
 were pushed out by one of no higher level.
@@ -98,7 +99,9 @@ class Tally(Struct):
     entitled: int
     held: float = 0.0
     due: float = 0.0
-    """Its weighted max-min share."""
+    """Its weighted max-min share of all GPUs."""
+    due_in_use: float = 0.0
+    """The same of those in use."""
     due_within: float = 0.0
     """Of that what is within its entitlement."""
     held_within: float = 0.0
@@ -106,12 +109,10 @@ class Tally(Struct):
     short: float = 0.0
     """By how much it held less than it wanted within its entitlement."""
 
-    def more(self, of_due: float) -> float:
-        """By how much its share is larger than is due to it; negative: smaller.
-
-        of_due  what part of all that was due was held by all together
-        """
-        return self.held / (self.due * of_due) - 1 if self.due else 0.0
+    @property
+    def more(self) -> float:
+        """By how much more it held than was due to it of what was in use, of that; negative: less."""
+        return self.held / self.due_in_use - 1 if self.due_in_use else 0.0
 
 
 class Watching(Witness):
@@ -241,16 +242,17 @@ class Week:
     def _count(self, at: float, held: Mapping[TenantName, int], waits: Mapping[TenantName, int]) -> None:
         names = [*self.tallies]
         wanted = [float(held[name] + waits[name]) for name in names]
-        shares = max_min(
-            8.0 * self.size.nodes, wanted, [float(self.tallies[name].entitled) for name in names]
-        )
-        for name, want, due in zip(names, wanted, shares, strict=True):
+        weights = [float(self.tallies[name].entitled) for name in names]
+        of_all = max_min(8.0 * self.size.nodes, wanted, weights)
+        of_those_in_use = max_min(float(held.total()), wanted, weights)
+        for name, want, due, due_in_use in zip(names, wanted, of_all, of_those_in_use, strict=True):
             tally = self.tallies[name]
             self.curves[name].append((at / HOUR, float(held[name]), due, want))
             if want:
                 within = min(want, tally.entitled)
                 tally.held += held[name] * LOOK_SECONDS
                 tally.due += due * LOOK_SECONDS
+                tally.due_in_use += due_in_use * LOOK_SECONDS
                 tally.due_within += within * LOOK_SECONDS
                 tally.held_within += min(held[name], within) * LOOK_SECONDS
                 tally.short += max(0.0, within - held[name]) * LOOK_SECONDS
@@ -313,9 +315,8 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     if chosen.figure:
         chosen.figure.write_text(figure_of(week), encoding="utf-8")
     figures = figures_of(week) | {"wall_seconds": time.perf_counter() - begun}
-    of_due = figures["held_of_due"]
-    name, worst = max(week.tallies.items(), key=lambda one: abs(one[1].more(of_due)))
-    limit = f"{name}, entitled to {worst.entitled} GPUs, had {1 + worst.more(of_due):.3f} of the share that was due to it"
+    name, worst = max(week.tallies.items(), key=lambda one: abs(one[1].more))
+    limit = f"{name}, entitled to {worst.entitled} GPUs, held {1 + worst.more:.3f} of what was due to it"
     return Findings(
         figures,
         [
@@ -337,7 +338,7 @@ def figures_of(week: Week) -> dict[str, float]:
     """All that is told."""
     tallies = [tally for tally in week.tallies.values() if tally.due]
     of_due = sum(tally.held for tally in tallies) / sum(tally.due for tally in tallies)
-    more = [tally.more(of_due) for tally in tallies]
+    more = [tally.more for tally in tallies]
     errors = sorted(map(abs, more))
     counts = Counter(phase for phase in week.witness.ended.values())
     quotas = week.witness.quotas
@@ -348,6 +349,7 @@ def figures_of(week: Week) -> dict[str, float]:
         / (8 * week.size.nodes * week.size.days * 24 * HOUR),
         "more_max": max(more),
         "less_max": -min(more),
+        "all_gpus_error_max": max(abs(tally.held / (tally.due * of_due) - 1) for tally in tallies),
         "shortfall_max": max(tally.short / tally.due for tally in tallies),
         "borrowed_error_max": max(
             abs((tally.held - tally.held_within) - (tally.due - tally.due_within)) / tally.due
