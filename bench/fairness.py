@@ -25,7 +25,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import structlog
@@ -239,7 +239,7 @@ class Week:
                 self._submitted += 1
                 await self.run.users.submit(f"fairness-{self._submitted}", spec)
 
-    def _count(self, at: float, held: Mapping[TenantName, int], waits: Mapping[TenantName, int]) -> None:
+    def _count(self, at: float, held: Counter[TenantName], waits: Counter[TenantName]) -> None:
         names = [*self.tallies]
         wanted = [float(held[name] + waits[name]) for name in names]
         weights = [float(self.tallies[name].entitled) for name in names]
