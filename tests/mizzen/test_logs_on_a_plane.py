@@ -94,6 +94,9 @@ def test_replay_comes_to_what_the_keeper_has(
 def test_state_of_a_log(plane: RunningPlane, running: WorkloadId, capsys: Captured) -> None:
     """Now and at a sequence, whole or in part; of a file, or of a plane that is only known by its address."""
     told = ask_json(capsys, "state global")
+    # Its reader may be a moment behind.
+    while told["sections"]["workloads"]["rows"][running]["phase"] == "AWARDED":
+        told = ask_json(capsys, "state global")
     known = {
         "workloads",
         "awards",

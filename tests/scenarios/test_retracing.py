@@ -6,28 +6,38 @@ from multiprocessing import get_context
 import pytest
 
 from core.placing.retracing import Outcome
-from scenarios.scenario import load_scenario, parse_scenario
+from scenarios.scenario import ScenarioSpec, load_scenario, parse_scenario
 from tests.scenarios.retraced import Tally, logs_of, retrace
 
-CROWDED = parse_scenario(
-    """
-name: crowded
+TEXT = """
+name: NAME
 survives: Many agents of one region bid at once for more than there is room for, and some of them die.
 fleet: {regions: 2, nodes: 24, workers: 4, nodes_per_rack: 4, agents: 6}
 workload:
-  - steady: {workloads: 120, hours: 0.5, compression: 10, minutes_median: 10, minutes_max: 60, gpus_max: 64, priority: 2}
-  - steady: {workloads: 60, hours: 0.5, compression: 10, minutes_median: 5, minutes_max: 30, gpus_max: 2, priority: 2, alone_share: 0.5}
+  - steady: {workloads: MOST, hours: HOURS, compression: 10, minutes_median: 10, minutes_max: 60, gpus_max: 64, priority: 2}
+  - steady: {workloads: SMALL, hours: HOURS, compression: 10, minutes_median: 5, minutes_max: 30, gpus_max: 2, priority: 2, alone_share: 0.5}
 faults:
   - message_loss: {share: 0.05}
   - message_reorder: {share: 0.2}
   - crash_each: {times: 6, down_seconds: [0.1, 10]}
   - node_crash: {times: 6, down_seconds: [1, 60]}
-  - submission_storm: {after_seconds: [150, 200], workloads: 40, seconds: 3, priority: 6, minutes_median: 0.5, minutes_max: 2, gpus_max: 16}
+  - submission_storm: {after_seconds: WHEN, workloads: URGENT, seconds: 3, priority: 6, minutes_median: 0.5, minutes_max: 2, gpus_max: 16}
 calm: {minutes: 300}
-""",
-    "crowded.yaml",
-)
-RUNS = [("preemption_storm", 1), (CROWDED.name, 3), ("upgrade_old_log", 1)]
+"""
+
+
+def crowd(name: str, **counts: str) -> ScenarioSpec:
+    """So much of it."""
+    text = TEXT.replace("NAME", name)
+    for word, count in counts.items():
+        text = text.replace(word, count)
+    return parse_scenario(text, f"{name}.yaml")
+
+
+CROWDED = crowd("crowded", MOST="120", SMALL="60", HOURS="0.5", WHEN="[150, 200]", URGENT="40")
+LESS_CROWDED = crowd("less_crowded", MOST="70", SMALL="40", HOURS="0.3", WHEN="[80, 105]", URGENT="25")
+CROWDS = {one.name: one for one in (CROWDED, LESS_CROWDED)}
+RUNS = [("preemption_storm", 1), (LESS_CROWDED.name, 2), ("upgrade_old_log", 1)]
 """The last begins with what an earlier build left behind."""
 MORE_RUNS = [
     *((name, 1) for name in ("thundering_herd", "everything_at_once", "preemption_storm")),
@@ -39,7 +49,7 @@ MORE_RUNS = [
 
 def tally_of(name: str, seed: int) -> tuple[Tally, Tally, Tally]:
     """As the views say, without the rows that they name, and without the owners. For a pool of processes."""
-    logs = logs_of(CROWDED if name == CROWDED.name else load_scenario(name), seed)
+    logs = logs_of(CROWDS.get(name) or load_scenario(name), seed)
     whole, without_rows, without_owners = Tally(), Tally(), Tally()
     for log, facts in logs.items():
         retrace(log, facts, whole)
