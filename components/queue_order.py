@@ -101,6 +101,12 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
         state.shapes[now.shape] += 1
 
 
+def place_at(state: QueueState, work: PendingWork, level: int) -> None:
+    """`place`, where only the level is another at which it asks to run."""
+    state.waits.note(work.workload, state.image.workloads.rows[work.workload], level, is_waiting=True)
+    state.order.swap(replace(work, level=level))
+
+
 def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:
     """A workload as the ranking reads it."""
     spec, tenants, quota = row.spec, state.image.tenants, state.book.quota

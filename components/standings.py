@@ -12,6 +12,7 @@ from components.queue_order import (
     lending_now,
     order_anew,
     place,
+    place_at,
     recharge,
     refresh_tenant,
     settle_award,
@@ -132,10 +133,13 @@ def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet
     if state.book.quota != quota:
         _place_what_asks_for(state, state.book.quota - quota)
     if isinstance(event, TenantSet):
+        if is_first or event.settings.level < order.tenant(event.tenant).level:
+            for name in tenants:
+                refresh_tenant(state, name, now)  # What was above that level goes down as a whole.
         for work in order.works() if is_first else order.works_of(event.tenant):
-            spec = rows[work.workload].spec
-            if level_asked(spec, state.image.tenants) != work.level:
-                place(state, work.workload, rows[work.workload])
+            level = level_asked(rows[work.workload].spec, state.image.tenants)
+            if level != work.level:
+                place_at(state, work, level)
     for name in dict.fromkeys(tenants):
         for workload in tuple(state.book.by_tenant.get(name, {})):
             settle_award(state, workload, rows[workload])

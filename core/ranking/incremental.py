@@ -375,14 +375,26 @@ class RankedQueue:
         return work
 
     def _place_anew(self, lane: Lane) -> None:
-        """Its level has changed, and so which of its work stands on which floor."""
-        works = [(key, floor, work) for key, floor, work in self._of(lane)]
-        for key, floor, _ in works:
-            floor.drop(key)
-        for key, _, work in works:
-            floor = lane.floor_for(work)
-            floor.add(key, work)
-            self._works[work.workload] = key, floor, work
+        """Its level has changed, and so which of its work stands on which floor. What all goes to one that is empty goes as a whole."""
+        for floor in list(lane.floors.values()):
+            floor.forget()
+            works = [
+                (key, work, lane.floor_for(work))
+                for block in floor.blocks
+                for key, work in zip(block.keys, block.works, strict=True)
+            ]
+            going = [one for one in works if one[2] is not floor]
+            if not going:
+                continue
+            first = going[0][2]
+            if len(going) == len(works) and not first.blocks and all(one[2] is first for one in going):
+                floor.move_to(first)
+            else:
+                for key, work, target in going:
+                    floor.drop(key)
+                    target.add(key, work)
+            for key, work, target in going:
+                self._works[work.workload] = key, target, work
 
     def _of(self, lane: Lane) -> list[tuple[Key, Floor, PendingWork]]:
         return [

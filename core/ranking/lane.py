@@ -231,6 +231,11 @@ class Floor:
         if not block.keys:
             del self.blocks[index]
 
+    def move_to(self, other: "Floor") -> None:
+        """All of them stand on another from now on, on which nobody does, and are to be walked through anew."""
+        self.forget()
+        other.blocks, self.blocks = self.blocks, []
+
     def forget(self) -> None:
         """All are to be walked through anew."""
         for block in self.blocks:
