@@ -328,8 +328,6 @@ def test_quotas_hold_in_passes(start: Start, seed: int) -> None:
     """The order is of the newest pass and quotas are of now: nobody is awarded what is over them, and no auction is held for ever."""
     life = InPasses(start, seed)
     life.rank()
-    awarded = 0
     for _ in range(STEPS):
         life.step()
-        awarded = sum(row.epoch for row in life.queue.state.image.workloads.rows.values())
-    assert awarded > 5
+    assert any(isinstance(fact.event, WorkloadAwarded) for fact in life.queue.logs[GLOBAL_LOG])
