@@ -1,7 +1,7 @@
 """One tenant's standing awards in the order in which they take its quota, so that what a change does costs what it changes.
 
 Those within quota stand from the highest level down, of one level the oldest first; those over quota by the level that they ask
-for and what they hold, for of those that hold the same only the oldest matters. What is said here equals `stand_anew`
+for and what they hold, for of those that hold the same only the one that was submitted first matters. What is said here equals `stand_anew`
 (core/rules/standing.py) over all of them.
 """
 
@@ -14,7 +14,7 @@ from core.nouns.tenant import OVER_LEVEL
 from core.rules.standing import Amounts
 
 Rung = tuple[int, int, WorkloadId]
-"""The level that it asks for, negated, the number of its award, and which it is."""
+"""The level that it asks for, negated, the number of its award, over quota that of its submission, and which it is."""
 Alike = tuple[tuple[str, int], ...]
 """What some hold, by type."""
 
@@ -93,7 +93,7 @@ class Ladder:
         return found
 
     def _risen(self, negated: int, room: dict[str, int]) -> Iterator[WorkloadId]:
-        """Those over quota at a level that fit by now, the oldest first; takes their part from the room."""
+        """Those over quota at a level that fit by now, the first submitted first; takes their part from the room."""
         groups = [mine for key, mine in self._over.get(negated, {}).items() if _fits(dict(key), room)]
         for rung in heapq.merge(*(_while_it_fits(mine, self._amounts, room) for mine in groups)):
             amounts = self._amounts[rung[2]]

@@ -186,8 +186,7 @@ def stand_anew(state: QueueState, now: Instant) -> Decision:
         one = state.book.awards.get(workload)
         if one is not None and one.amounts != rows[workload].charge:
             levels.setdefault(workload, one.level)
-    # What makes room stands before what takes it.
-    in_order = sorted(levels.items(), key=lambda one: one[1] != OVER_LEVEL)
+    in_order = sorted(levels.items(), key=lambda one: _takes(state, *one))
     events: list[Event | Note] = [_changed(state, workload, level) for workload, level in in_order]
     return Decision(events=(*events, StoodAnew(tuple(state.restand))))
 
@@ -224,6 +223,16 @@ def over_by(
         levels = changed_levels(state, name, now, entitled=entitled)
         events += [_changed(state, one, level) for one, level in levels.items() if level == OVER_LEVEL]
     return tuple(events)
+
+
+def _takes(state: QueueState, workload: WorkloadId, level: int) -> int:
+    """What makes room stands before what takes it: who is over quota, who holds less than it is charged for, who holds more, who moves up."""
+    row, amounts = state.image.workloads.rows[workload], state.book.awards[workload].amounts
+    if level == OVER_LEVEL:
+        return 0
+    if row.level == OVER_LEVEL:
+        return 3
+    return 2 if any(count > row.charge.get(kind, 0) for kind, count in amounts.items()) else 1
 
 
 def _changed(state: QueueState, workload: WorkloadId, level: int) -> StandingChanged:
@@ -309,8 +318,8 @@ def _beside(
 ) -> dict[WorkloadId, int]:
     """Who must stand otherwise beside an award within quota for which there is room. As a rule nobody, and then nobody is looked at."""
     tenant = row.spec.tenant
-    if tenant not in state.restand and not state.order.kept(tenant):
-        levels = state.book.displaced(tenant, state.image.tenants, charge)
+    if tenant not in state.restand:
+        levels = state.book.displaced(tenant, state.image.tenants, charge, state.order.kept(tenant))
         if levels is not None:
             return levels
     also = Running(workload, state.sequence + 1, level, level, charge, row.number)

@@ -326,7 +326,7 @@ class TenantBook:
         return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent, kept=kept)
 
     def displaced(
-        self, tenant: TenantName, tenants: Tenants, charge: Amounts
+        self, tenant: TenantName, tenants: Tenants, charge: Amounts, kept: Sequence[Kept] = ()
     ) -> dict[WorkloadId, int] | None:
         """`standings` beside an award for which there is room at its level, if now nobody must stand otherwise; None: look at all."""
         ranking, room = tenants.ranking, self.room(tenant, OVER_LEVEL, tenants)
@@ -334,6 +334,8 @@ class TenantBook:
             return None
         if all(charge.get(kind, 0) <= count for kind, count in room.items()):
             return {}
+        if kept and tenant in self.over:
+            return None  # Who runs over quota behind what is kept does not come into what is left.
         return self._ladder(tenant).displaced(charge, room)
 
     def may_stand_otherwise(self, tenant: TenantName, tenants: Tenants, kept: Sequence[Kept] = ()) -> bool:
@@ -378,4 +380,4 @@ class TenantBook:
 
 
 def _rung(workload: WorkloadId, one: Held) -> Rung:
-    return -one.asked, one.number, workload
+    return -one.asked, one.submitted if one.level == OVER_LEVEL else one.number, workload
