@@ -1,7 +1,7 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
 from components.auctions import Auction, settled, solicited
-from components.fair_shares import is_held_back
+from components.fair_shares import all_behind_held_back, is_held_back
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
     AuctionClosed,
@@ -108,7 +108,8 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
             done.add(one.group)
             return False
         if one.standing is Standing.OVER and is_held_back(state, one.work):
-            done.add(one.group)  # Whoever is behind it in the order is, too.
+            if all_behind_held_back(state, one):
+                done.add(one.group)
             return False
         if one.group in kept and kept[one.group] != kept_from(state, one.work, one.level):
             done.add(one.group)  # It is asked for on other types, once those before it are not asked for.

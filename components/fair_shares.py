@@ -17,8 +17,9 @@ from core.fact import Event, Note
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
+from core.ranking.credit import lag_credit
 from core.ranking.lag import Due, dues
-from core.ranking.scan import LOWEST, PendingWork, Standing
+from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing
 
 
 def watch_shares(state: QueueState, now: Instant) -> None:
@@ -75,6 +76,12 @@ def note_lacking(state: QueueState, workloads: tuple[WorkloadId, ...], now: Inst
 def is_held_back(state: QueueState, work: PendingWork) -> bool:
     """Whether a workload over quota is lent nothing, because its tenant had so much more than somebody who waits for room."""
     return state.lends_from is not None and state.order.tenant(work.tenant).lag < state.lends_from
+
+
+def all_behind_held_back(state: QueueState, one: Ranked) -> bool:
+    """Whether whoever stands behind one that is held back is, too: not who has more lag, and is behind it for having waited less."""
+    settings = state.image.tenants.ranking.credit
+    return state.lends_from is not None and one.credit < lag_credit(settings, state.lends_from)
 
 
 def _lacking_room(state: QueueState) -> list[WorkloadId]:

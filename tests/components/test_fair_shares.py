@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.events.tenants import RankingSet, SharesDue
-from core.messages.queue import Abstention, CancelWorkload
+from core.messages.queue import Abstention, CancelWorkload, HoldWorkload, ReleaseWorkload
 from core.messages.tenants import RankingAnswered, SetRanking
 from core.nouns.ids import AgentName, TenantName, WorkloadId, region_log
 from core.nouns.instant import Nanoseconds, seconds
@@ -174,3 +174,22 @@ def test_ranking_by_credit_forgets_what_was_due(start: Start) -> None:
     assert [] == [event for event in facts(queue.wake()) if isinstance(event, RankingSet)]
     queue.wait(SHARES_INTERVAL)
     assert narrow in queue.state.house.open
+
+
+def test_who_is_held_back_hides_nobody_behind_it(start: Start) -> None:
+    """ART's has waited for hours and is ahead, but held back; OPS's of the same shape, all of it, is asked for nevertheless."""
+    queue = lent_out(start)
+    tenant(queue, OPS, 0)
+    early = waits(queue, 1, of=ART)
+    queue.hear(HoldWorkload(early, 0))
+    queue.wait(Nanoseconds(4 * HOUR))
+    waits(queue, 8)
+    queue.wake()
+    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
+    queue.hear(ReleaseWorkload(early, 1))
+    late = [waits(queue, 1, of=OPS) for _ in range(3)]
+    assert Reason.AHEAD_OF_DUE == explained(queue, early).reason
+    assert explained(queue, early).rank < explained(queue, late[0]).rank
+    queue.wake()
+    assert set(late) <= queue.state.house.open.keys()
+    assert early not in queue.state.house.open
