@@ -20,6 +20,7 @@ from core.nouns.limits import LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES
 from core.ranking.credit import lag_credit
 from core.ranking.lag import Due, dues
 from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing
+from core.rules.standing import entitled_to
 
 
 def watch_shares(state: QueueState, now: Instant) -> None:
@@ -51,7 +52,10 @@ def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, Due]:
     if not state.image.tenants.ranking.credit.lag_weight:
         return {}
     book = state.book
-    found = dues(book.claimants(state.image.tenants, state.image.usage, now))
+    tenants = state.image.tenants
+    claimants = book.claimants(tenants, state.image.usage, now)
+    entitled = {name: sum(entitled_to(row, book.quota).values()) for name, row in tenants.rows.items()}
+    found = dues(claimants, entitled)
     return {name: Due(one.gpu_milli + book.held_beside(name), one.weight) for name, one in found.items()}
 
 

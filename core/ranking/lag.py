@@ -57,16 +57,19 @@ def max_min(capacity: float, wanted: Sequence[float], weights: Sequence[float]) 
     return shares
 
 
-def dues(types: Mapping[str, Mapping[TenantName, Claimant]]) -> dict[TenantName, Due]:
+def dues(
+    types: Mapping[str, Mapping[TenantName, Claimant]], entitled: Mapping[TenantName, int]
+) -> dict[TenantName, Due]:
     """What is due to each tenant that holds more or less than that now; all others have what they want.
 
-    types   by GPU type, everybody who holds or wants some of it
+    types     by GPU type, everybody who holds or wants some of it
+    entitled  GPU milli of all types, whether or not it has to do with them now: else what it is behind of a type of which it is
+              entitled to little would count as much time of one of which it is entitled to a lot
 
     Of each type what is in use is shared, and not what there is: what no gang fits into is nobody's loss alone.
     """
     due: dict[TenantName, int] = {}
     held: dict[TenantName, int] = {}
-    weight: dict[TenantName, int] = {}
     for claimants in types.values():
         in_use = sum(one.held for one in claimants.values())
         wanted = [float(one.held + one.wanted) for one in claimants.values()]
@@ -74,8 +77,11 @@ def dues(types: Mapping[str, Mapping[TenantName, Claimant]]) -> dict[TenantName,
         for (name, one), share in zip(claimants.items(), shares, strict=True):
             due[name] = due.get(name, 0) + round(share)
             held[name] = held.get(name, 0) + one.held
-            weight[name] = weight.get(name, 0) + one.entitled
-    return {name: Due(due[name], max(MILLI, weight[name])) for name in sorted(due) if due[name] != held[name]}
+    return {
+        name: Due(due[name], max(MILLI, entitled.get(name, 0)))
+        for name in sorted(due)
+        if due[name] != held[name]
+    }
 
 
 def lag_after(lag: Nanoseconds, due: Due | None, held: int, span: int, cap: Nanoseconds) -> Nanoseconds:

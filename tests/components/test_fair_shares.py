@@ -12,8 +12,8 @@ from core.nouns.limits import SHARES_INTERVAL
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.ranking.lag import Due
-from tests.builders import EU, US
-from tests.components.queueing import Start, a_job_queue
+from tests.builders import EU, US, a_job, a_spec, joined, of_types
+from tests.components.queueing import Start, a_job_queue, submit
 from tests.components.quota_scene import (
     ART,
     HOUR,
@@ -21,10 +21,12 @@ from tests.components.quota_scene import (
     OVER,
     Queue,
     asked,
+    award,
     ends,
     explained,
     runs,
     tenant,
+    up,
     waits,
 )
 from tests.matching import facts, said_once
@@ -193,3 +195,18 @@ def test_who_is_held_back_hides_nobody_behind_it(start: Start) -> None:
     queue.wake()
     assert set(late) <= queue.state.house.open.keys()
     assert early not in queue.state.house.open
+
+
+def test_lag_of_one_type_counts_no_more_of_another(start: Start) -> None:
+    """ML waits for an A100, of which it is entitled to none, and is entitled to 8 H100: it is behind in time of these 8."""
+    queue = a_job_queue(start, us=joined(gpu_type="A100"))
+    tenant(queue, ML, 8)
+    tenant(queue, OPS, 8, gpu_type="A100")
+    either = of_types(a_job(1, 8), "A100")
+    held = submit(queue, a_spec(either, tenant=OPS))
+    award(queue, held, US)
+    up(queue, held, 3, US)
+    submit(queue, a_spec(either, tenant=ML))
+    queue.wake()
+    refusing(queue, SHARES_INTERVAL)
+    assert 8 * GPU == dues(queue)[ML].weight
