@@ -16,7 +16,7 @@ from core.events.tenants import SharesDue
 from core.fact import Event, Note
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, after
-from core.nouns.limits import LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
+from core.nouns.limits import DUES_TOLD_MAX, LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
 from core.ranking.credit import lag_credit
 from core.ranking.lag import Due, dues
 from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing
@@ -37,7 +37,7 @@ def record_shares(state: QueueState, now: Instant) -> Decision:
     bring_up(state, now)
     events: list[Event | Note] = [SharesSeen(tuple(_lacking_room(state)))]
     if due != state.image.usage.dues():
-        events.append(SharesDue(due))
+        events += _told(due)
     return Decision(events=tuple(events))
 
 
@@ -45,6 +45,13 @@ def _is_watched(state: QueueState) -> bool:
     if not state.image.tenants.ranking.credit.lag_weight:
         return bool(state.image.usage.dues())
     return bool(state.book.wanted or state.image.usage.dues())
+
+
+def _told(due: dict[TenantName, Due]) -> list[SharesDue]:
+    """In as many facts as that takes."""
+    rows = list(due.items())
+    starts = range(0, max(1, len(rows)), DUES_TOLD_MAX)
+    return [SharesDue(dict(rows[at : at + DUES_TOLD_MAX]), is_more=at > 0) for at in starts]
 
 
 def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, Due]:

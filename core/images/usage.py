@@ -162,7 +162,7 @@ class Usage(Section):
     def _shares_due(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, SharesDue)
-        for tenant in sorted(event.dues.keys() | self.dues()):
+        for tenant in sorted(event.dues.keys() | (() if event.is_more else self.dues())):
             self._counted(tenant, fact.at).due = event.dues.get(tenant)
 
     def _hold(self, tenant: TenantName, more: int, at: int) -> None:

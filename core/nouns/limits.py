@@ -341,6 +341,8 @@ LISTED_MAX = 500
 LISTED_BYTES_MAX = 512 * 1024
 SHARES_INTERVAL: Nanoseconds = seconds(60)
 """Between looks at what is due to each tenant (chosen: a hundredth of what work of an hour or two lasts)."""
+DUES_TOLD_MAX = 1_000
+"""Tenants in one fact about what is due to them: with the longest names 0.16 MB."""
 LAG_SLACK: Nanoseconds = seconds(3_600)
 """While room is missing for whoever is furthest behind, who is ahead of them by more than this is lent nothing. Chosen in a small
 model of weeks of shifting demand: of three the worst share was 0.9 to 1.5 % off with an hour, 1.2 to 2.1 % with two."""

@@ -3,12 +3,20 @@
 import pytest
 from msgspec.structs import replace
 
+from core.codec import encode
 from core.events.tenants import RankingSet, SharesDue
 from core.messages.queue import Abstention, CancelWorkload, HoldWorkload, ReleaseWorkload
 from core.messages.tenants import RankingAnswered, SetRanking
 from core.nouns.ids import AgentName, TenantName, WorkloadId, region_log
 from core.nouns.instant import Nanoseconds, seconds
-from core.nouns.limits import SHARES_INTERVAL
+from core.nouns.limits import (
+    DUES_TOLD_MAX,
+    ENTITLED_GPUS_MAX,
+    ENTITLEMENTS_MAX,
+    FACT_BYTES_MAX,
+    NAME_LENGTH_MAX,
+    SHARES_INTERVAL,
+)
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.ranking.lag import Due
@@ -210,3 +218,22 @@ def test_lag_of_one_type_counts_no_more_of_another(start: Start) -> None:
     queue.wake()
     refusing(queue, SHARES_INTERVAL)
     assert 8 * GPU == dues(queue)[ML].weight
+
+
+def test_what_is_due_to_many_is_told_in_several_facts(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is larger than a log takes; what each says stands beside what the one before it said."""
+    monkeypatch.setattr("components.fair_shares.DUES_TOLD_MAX", 1)
+    queue = lent_out(start)
+    waits(queue, 8)
+    queue.wake()
+    refusing(queue, SHARES_INTERVAL)
+    assert {ML: Due(16 * GPU, 8 * GPU), ART: Due(40 * GPU, 8 * GPU)} == dues(queue)
+    assert dues(queue) == dues(queue.restart())
+
+
+def test_fact_about_what_is_due_is_never_too_large() -> None:
+    """As many tenants as one tells of, with the longest names and the largest figures."""
+    names = (f"{number:0{NAME_LENGTH_MAX}d}" for number in range(DUES_TOLD_MAX))
+    most = ENTITLED_GPUS_MAX * GPU * ENTITLEMENTS_MAX
+    told = SharesDue({TenantName(name): Due(most, most) for name in names}, is_more=True)
+    assert len(encode(told)) < FACT_BYTES_MAX

@@ -71,7 +71,9 @@ def test_due_to_those_alone_who_have_something_else() -> None:
 
 def test_entitled_to_nothing_is_lent_something() -> None:
     """It counts as if entitled to one GPU."""
-    found = dues({"H100": {A: Claimant(0, 8 * GPU, 0), B: Claimant(24 * GPU, 8 * GPU, 3 * GPU)}}, {B: 3 * GPU})
+    found = dues(
+        {"H100": {A: Claimant(0, 8 * GPU, 0), B: Claimant(24 * GPU, 8 * GPU, 3 * GPU)}}, {B: 3 * GPU}
+    )
     assert {A: Due(6 * GPU, GPU), B: Due(18 * GPU, 3 * GPU)} == found
 
 
