@@ -214,9 +214,10 @@ class TenantBook:
             for level, one in self.within.get(tenant, {}).items()
             if (counted := {kind: count for kind, count in one.items() if kind in self.quota})
         }
+        lasting: Mapping[int, Mapping[str, int]] = self.lasting.get(tenant, {})
         if ranking.counts_borrowed:
-            mine = {settings_of(tenants, tenant).level: held}
-        lasting = self.lasting.get(tenant, {})
+            level = settings_of(tenants, tenant).level
+            mine, lasting = {level: held}, {level: self._lasting_at_all(tenant)}
         return TenantState(
             level=settings_of(tenants, tenant).level,
             entitled=entitled,
@@ -229,6 +230,16 @@ class TenantBook:
             lag=lag,
             is_spent=self.is_spent(tenant, tenants, usage, now),
         )
+
+    def _lasting_at_all(self, tenant: TenantName) -> dict[str, int]:
+        """What has no end, within quota or over it, of types under quota."""
+        mine = [one for one in map(self.awards.__getitem__, self.over.get(tenant, {})) if one.is_lasting]
+        found: dict[str, int] = {}
+        for amounts in (*self.lasting.get(tenant, {}).values(), *(one.amounts for one in mine)):
+            for kind, count in amounts.items():
+                if kind in self.quota:
+                    found[kind] = found.get(kind, 0) + count
+        return found
 
     def level_in_line(self, level: int, tenants: Tenants) -> int:
         """By which its tenant's work stands in line: its own, where levels matter."""

@@ -3,7 +3,7 @@
 import pytest
 
 from core.messages.queue import CancelWorkload, HoldWorkload, ReleaseWorkload
-from core.messages.tenants import SetRanking
+from core.messages.tenants import RankingAnswered, SetRanking
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
@@ -29,7 +29,7 @@ from tests.components.quota_scene import (
     up,
     waits,
 )
-from tests.matching import facts
+from tests.matching import facts, said_once
 
 PATIENCE = DEFAULT_RANKING.quota_patience
 
@@ -168,3 +168,44 @@ def test_patience_is_a_setting(start: Start) -> None:
     assert "within" == explained(queue, behind).standing
     queue.wait(seconds(100))
     assert "held" == explained(queue, behind).standing
+
+
+def by_what_is_borrowed(start: Start) -> Queue:
+    """By the paper's flag what ML holds over its quota of 16 fills it, too; it may borrow 8."""
+    queue = a_job_queue(start)
+    tenant(queue, ML, 16, borrow_max=8)
+    tenant(queue, ART, 16)
+    said_once(queue.hear(SetRanking(RankingSettings(counts_borrowed=True), 0)), RankingAnswered)
+    return queue
+
+
+def serves(queue: Queue, priority: int, level: int) -> WorkloadId:
+    """A service of ML that is up, at this level."""
+    service = waits(queue, kind=Kind.SERVICE, priority=priority)
+    award(queue, service, US)
+    up(queue, service, level, US)
+    assert level == levels(queue)[service]
+    return service
+
+
+def test_nothing_is_kept_beside_a_less_important_service_that_counts(start: Start) -> None:
+    """By that flag it fills the quota whatever its level: no gang could ever have all of it, and narrow work goes on."""
+    queue = by_what_is_borrowed(start)
+    serves(queue, 2, 2)
+    gang = waits(queue, job=a_job(2, 8), priority=3)
+    queue.wait(PATIENCE)
+    narrow = waits(queue, priority=3)
+    assert 3 == asked(queue.wake())[narrow]
+    assert "over" == explained(queue, gang).standing
+
+
+def test_nothing_is_kept_beside_a_service_that_borrows_and_counts(start: Start) -> None:
+    """It moves up as soon as it fits, though the gang came first: beside both services there is never room for that."""
+    queue = by_what_is_borrowed(start)
+    serves(queue, 3, 3)
+    live = runs(queue)
+    gang = waits(queue, kind=Kind.INTERACTIVE)
+    borrows = serves(queue, 3, OVER)
+    queue.wait(PATIENCE)
+    assert {borrows: 3} == changed(ends(queue, live))
+    assert Reason.BORROWED_ALL == explained(queue, gang).reason
