@@ -4,7 +4,8 @@ somebody waits for what may be lent    what is due to each tenant is recorded wh
                                        each one's lag (core/ranking/lag.py), which orders what is over quota
 room is missing for whoever is         whoever had more than was due, and is ahead of it by more than `LAG_SLACK`, is lent
 furthest behind                        nothing: narrow work would take each GPU as it comes free, and wide work never start
-for longer than `LAG_PATIENCE`         it holds nobody back any more: its room may never come
+for longer than `LAG_PATIENCE`         it holds nobody back any more, and nothing more is due to it for that: its room may
+                                       never come. An award over quota to the same tenant begins that anew
 """
 
 from components.auctions import LACKS_ROOM
@@ -12,15 +13,25 @@ from components.queue_order import asked_for, bring_up, lending_now, may_be_lent
 from components.queue_state import QueueState, SharesSeen, eligible
 from components.tenant_book import Lending
 from core.component import NOTHING, Decision
+from core.events.queue import WorkloadAwarded
 from core.events.tenants import SharesDue
-from core.fact import Event, Note
-from core.nouns.ids import TenantName, WorkloadId
+from core.fact import Event, Fact, Note
+from core.nouns.ids import TenantName
 from core.nouns.instant import Instant, after
 from core.nouns.limits import DUES_TOLD_MAX, LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
+from core.nouns.tenant import OVER_LEVEL
 from core.ranking.credit import lag_credit
 from core.ranking.lag import Due, dues
 from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing
 from core.rules.standing import entitled_to
+
+
+def index_shares(state: QueueState, fact: Fact) -> None:
+    """Follow a fact of the queue."""
+    event = fact.event
+    if isinstance(event, WorkloadAwarded) and event.level == OVER_LEVEL:
+        state.lacking.pop(event.tenant, None)
+    watch_shares(state, fact.at)
 
 
 def watch_shares(state: QueueState, now: Instant) -> None:
@@ -37,7 +48,7 @@ def record_shares(state: QueueState, now: Instant) -> Decision:
     bring_up(state, now)
     events: list[Event | Note] = [SharesSeen(tuple(_lacking_room(state)))]
     if due != state.image.usage.dues():
-        events += _told(due)
+        events += _told(due, tuple(sorted(state.book.quota)))
     return Decision(events=tuple(events))
 
 
@@ -47,39 +58,38 @@ def _is_watched(state: QueueState) -> bool:
     return bool(state.book.wanted or state.image.usage.dues())
 
 
-def _told(due: dict[TenantName, Due]) -> list[SharesDue]:
+def _told(due: dict[TenantName, Due], types: tuple[str, ...]) -> list[SharesDue]:
     """In as many facts as that takes."""
     rows = list(due.items())
     starts = range(0, max(1, len(rows)), DUES_TOLD_MAX)
-    return [SharesDue(dict(rows[at : at + DUES_TOLD_MAX]), is_more=at > 0) for at in starts]
+    return [SharesDue(dict(rows[at : at + DUES_TOLD_MAX]), types, is_more=at > 0) for at in starts]
 
 
 def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, Due]:
-    """Of types without quotas everybody is due what it holds."""
     if not state.image.tenants.ranking.credit.lag_weight:
         return {}
     book = state.book
     tenants = state.image.tenants
-    claimants = book.claimants(tenants, state.image.usage, now)
+    unheard = {name for name, (since, _) in state.lacking.items() if after(since, LAG_PATIENCE) <= now}
+    claimants = book.claimants(tenants, state.image.usage, now, unheard)
     entitled = {name: sum(entitled_to(row, book.quota).values()) for name, row in tenants.rows.items()}
-    found = dues(claimants, entitled)
-    return {name: Due(one.gpu_milli + book.held_beside(name), one.weight) for name, one in found.items()}
+    return dues(claimants, entitled)
 
 
 # Who is held back.
 
 
-def note_lacking(state: QueueState, workloads: tuple[WorkloadId, ...], now: Instant) -> None:
-    """For these room was missing at the newest look."""
-    state.lacking = {workload: state.lacking.get(workload, now) for workload in workloads}
-    state.lends_from = None
-    lags = [
-        state.image.usage.lag(state.image.workloads.rows[workload].spec.tenant, now)
-        for workload, since in state.lacking.items()
-        if after(since, LAG_PATIENCE) > now
-    ]
-    if lags:
-        state.lends_from = max(lags) - LAG_SLACK
+def note_lacking(state: QueueState, tenants: tuple[TenantName, ...], now: Instant) -> None:
+    """For these room was missing at the newest look. Of others it is remembered for a while: who submits anew begins nothing anew."""
+    for name in tenants:
+        since, _ = state.lacking.get(name, (now, now))
+        state.lacking[name] = since, now
+    for name, (_, seen_at) in list(state.lacking.items()):
+        if after(seen_at, LAG_PATIENCE) <= now:
+            del state.lacking[name]
+    usage = state.image.usage
+    lags = [usage.lag(name, now) for name in tenants if after(state.lacking[name][0], LAG_PATIENCE) > now]
+    state.lends_from = max(lags) - LAG_SLACK if lags else None
     state.shares_at, state.open_at = None, now
     watch_shares(state, now)
 
@@ -95,26 +105,26 @@ def all_behind_held_back(state: QueueState, one: Ranked) -> bool:
     return state.lends_from is not None and one.credit < lag_credit(settings, state.lends_from)
 
 
-def _lacking_room(state: QueueState) -> list[WorkloadId]:
-    """The first of each tenant's over quota that nothing but room is missing for, and that could be had from what is lent."""
+def _lacking_room(state: QueueState) -> list[TenantName]:
+    """For whose work over quota nothing but room is missing, and that could be had from what is lent."""
     if not state.image.tenants.ranking.credit.lag_weight:
         return []
     lending = lending_now(state)
     lent = state.book.lent_in_all(lending)
-    found = []
+    found: dict[TenantName, None] = {}
     for work in state.order.heads(Standing.OVER, LAGGING_LOOKED_AT):
         is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
-        if is_possible and _is_blocked(state, work, lending):
-            found.append(work.workload)
-    return found
+        if work.tenant not in found and is_possible and _is_blocked(state, work, lending):
+            found[work.tenant] = None
+    return list(found)
 
 
 def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:
     if not may_be_lent(state, work, lending):
         return True
+    if work.workload in state.house.open:
+        return work.tenant in state.lacking  # It is asked for once more.
     asked = asked_for(state, work, LOWEST, Standing.OVER)
     said = state.house.refused_by(asked.shape)
     regions = eligible(state, state.image.workloads.rows[work.workload].spec)
-    if work.workload in state.house.open:
-        return work.workload in state.lacking  # It is asked for once more.
     return bool(regions) and all(region in said and said[region].reason in LACKS_ROOM for region in regions)

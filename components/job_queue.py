@@ -11,7 +11,7 @@ from collections.abc import Callable
 from components.answering import refused
 from components.auctioneer import close_auctions, open_auctions, pass_refusals
 from components.auctions import settled
-from components.fair_shares import note_lacking, record_shares, watch_shares
+from components.fair_shares import index_shares, note_lacking, record_shares, watch_shares
 from components.queue_order import (
     begin_pass,
     order_anew,
@@ -207,7 +207,7 @@ class JobQueue:
             self._index(state, fact)
             index_standing(state, fact)
             self._starts.hear(state, fact)
-            watch_shares(state, fact.at)
+            index_shares(state, fact)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:

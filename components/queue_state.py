@@ -83,8 +83,8 @@ class PassBegun(Note, frozen=True):
 class SharesSeen(Note, frozen=True):
     """What is due to each tenant was looked at."""
 
-    lacking: tuple[WorkloadId, ...] = ()
-    """Over quota, for which nothing but room is missing: of each tenant the first."""
+    lacking: tuple[TenantName, ...] = ()
+    """For whose work over quota nothing but room is missing."""
 
 
 class BudgetTurned(Note, frozen=True):
@@ -133,8 +133,8 @@ class QueueState:
         """When the next pass begins, where the order is kept in passes."""
         self.shares_at: Instant | None = None
         """When what is due to each tenant is looked at."""
-        self.lacking: dict[WorkloadId, Instant] = {}
-        """The same as of the newest look, and since when."""
+        self.lacking: dict[TenantName, tuple[Instant, Instant]] = {}
+        """Tenants for whose work over quota nothing but room was missing of late: since when, and when that was last so."""
         self.lends_from: int | None = None
         """Only to tenants with so much lag anything is lent; None: to all."""
         self.standings_at: Instant | None = None

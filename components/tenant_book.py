@@ -3,7 +3,7 @@
 Totals are kept from award to award, so that nothing here is a walk over all that runs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -255,24 +255,23 @@ class TenantBook:
         return left
 
     def claimants(
-        self, tenants: Tenants, usage: Usage, now: Instant
+        self, tenants: Tenants, usage: Usage, now: Instant, unheard: Container[TenantName] = ()
     ) -> dict[str, dict[TenantName, Claimant]]:
-        """Who holds or wants some of each type under quota, as far as each may."""
+        """Who holds or wants some of each type under quota, as far as each may.
+
+        unheard   what these want counts no more
+        """
         found: dict[str, dict[TenantName, Claimant]] = {kind: {} for kind in sorted(self.quota)}
         for name in sorted(self.held.keys() | self.wanted.keys()):
             row, held, wanted = tenants.rows.get(name), self.held.get(name, {}), self.wanted.get(name, {})
             entitled, most = entitled_to(row, self.quota), borrowed_max(row, self.quota)
-            is_spent = self.is_spent(name, tenants, usage, now)
+            is_heard = name not in unheard and not self.is_spent(name, tenants, usage, now)
             for kind in sorted(self.quota.intersection((*held, *wanted))):
-                has, more = held.get(kind, 0), 0 if is_spent else wanted.get(kind, 0)
+                has, more = held.get(kind, 0), wanted.get(kind, 0) if is_heard else 0
                 if most is not None:
                     more = max(0, min(more, entitled[kind] + most.get(kind, 0) - has))
                 found[kind][name] = Claimant(has, more, entitled[kind])
         return found
-
-    def held_beside(self, tenant: TenantName) -> int:
-        """GPU milli of types that are not under quota."""
-        return sum(count for kind, count in self.held.get(tenant, {}).items() if kind not in self.quota)
 
     def lending(self, there: Amounts) -> Lending:
         """What may be held over quota now.

@@ -54,6 +54,8 @@ class SharesDue(Event, frozen=True, tag="shares-due"):
     """What is due to each tenant that has more or less than that; all others have what they want from now on."""
 
     dues: dict[TenantName, Due]
+    types: tuple[str, ...] = ()
+    """GPU types under quota: what is held of others counts for nobody."""
     is_more: bool = False
     """Whether it goes on where the one before it ended: what that said of others stands."""
 

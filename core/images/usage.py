@@ -48,6 +48,8 @@ class UsageRow(Struct):
     counted_at: Instant = Instant(0)
     within: dict[str, int] = field(default_factory=dict)
     """GPU milli by type of its standing awards that are within quota, whether or not they are up."""
+    standing: int = 0
+    """GPU milli of its standing awards, whether or not they are up, of the types of which something is due to somebody."""
     due: Due | None = None
     """None: it has all that it wants."""
     lag: Nanoseconds = Nanoseconds(0)
@@ -62,7 +64,7 @@ class UsageRow(Struct):
 
     def lag_at(self, now: Instant, cap: Nanoseconds) -> Nanoseconds:
         """By then, not before the last change."""
-        return lag_after(self.lag, self.due, self.fading.gpu_milli, now - self.counted_at, cap)
+        return lag_after(self.lag, self.due, self.standing, now - self.counted_at, cap)
 
     def began_at(self, now: Instant) -> Instant:
         """When the period in which `now` lies began."""
@@ -89,6 +91,8 @@ class Usage(Section):
     awards: dict[WorkloadId, Charged] = field(default_factory=dict)
     half_life: Nanoseconds = DEFAULT_RANKING.credit.half_life
     lag_cap: Nanoseconds = DEFAULT_RANKING.credit.lag_cap
+    shared: tuple[str, ...] = ()
+    """GPU types of which something is due to somebody: those under quota when that was last worked out."""
 
     def faded(self, tenant: TenantName, now: Instant) -> int:
         """Its use, in milli-GPU-seconds."""
@@ -164,11 +168,27 @@ class Usage(Section):
         assert isinstance(event, SharesDue)
         for tenant in sorted(event.dues.keys() | (() if event.is_more else self.dues())):
             self._counted(tenant, fact.at).due = event.dues.get(tenant)
+        if event.types != self.shared:
+            self.shared = event.types
+            for row in self.rows.values():
+                row.standing = 0
+            for award in self.awards.values():
+                self._share(award, 1, fact.at)
 
     def _hold(self, tenant: TenantName, more: int, at: int) -> None:
         self._counted(tenant, at, more)
 
+    def _share(self, award: Charged, sign: int, at: int) -> None:
+        """It counts against what is due to its tenant from now on, or does no more."""
+        count = sum(award.charge.get(kind, 0) for kind in self.shared)
+        if count:
+            row = self._row(award.tenant, Instant(at))
+            if row.due is not None:
+                self._counted(award.tenant, at)
+            row.standing += sign * count
+
     def _stand(self, award: Charged, sign: int, at: int) -> None:
+        self._share(award, sign, at)
         if award.level == OVER_LEVEL or not award.charge:
             return
         within = self._row(award.tenant, Instant(at)).within
@@ -201,7 +221,11 @@ class Usage(Section):
         idle = [
             name
             for name, row in self.rows.items()
-            if not row.fading.gpu_milli and not row.period and not row.within and row.due is None
+            if not row.fading.gpu_milli
+            and not row.period
+            and not row.within
+            and row.due is None
+            and not row.standing
         ]
         if idle:
             del self.rows[min(idle, key=lambda name: (self.rows[name].fading.gpu_milli_seconds, name))]

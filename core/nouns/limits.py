@@ -347,8 +347,8 @@ LAG_SLACK: Nanoseconds = seconds(3_600)
 """While room is missing for whoever is furthest behind, who is ahead of them by more than this is lent nothing. Chosen in a small
 model of weeks of shifting demand: of three the worst share was 0.9 to 1.5 % off with an hour, 1.2 to 2.1 % with two."""
 LAG_PATIENCE: Nanoseconds = seconds(4 * 3_600)
-"""So long at most one workload holds others back: chosen, as most work ends in that time and leaves it the room."""
-LAGGING_LOOKED_AT = 3
+"""So long at most a tenant holds others back without getting anything: chosen, as most work ends in that time and leaves room."""
+LAGGING_LOOKED_AT = 8
 """Of a tenant's work over quota at each level, to see whether room is missing for it."""
 TENANTS_MAX = 2_000
 """Tenants that operators made: ten times the 200 that the benchmark of the queue has."""

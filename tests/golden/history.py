@@ -313,7 +313,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, EntitlementSet(ML, 2, "H100", Entitlement(64, 16, is_lent=False), "olga", is_forced=True)),
     (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
     (GLOBAL_LOG, RankingSet(1, RankingSettings(CreditSettings(2), counts_borrowed=True), "olga")),
-    (GLOBAL_LOG, SharesDue({ML: Due(48_000, 64_000)})),
+    (GLOBAL_LOG, SharesDue({ML: Due(48_000, 64_000)}, ("H100",), is_more=True)),
     # A start is promised, reserved and displaced; the promise ends, and says why.
     (GLOBAL_LOG, WorkloadSubmitted(STUCK, 4, _SPEC, "ada", "stuck")),
     (
