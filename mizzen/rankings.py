@@ -18,6 +18,8 @@ from runtime.yaml_tree import shown
 
 Value = TypeVar("Value")
 
+COUNT_DIGITS_MAX = 18
+NEVER_TEXT = "never"
 PAPER_PASS: Nanoseconds = seconds(300)
 """MAST §4.2: a pass takes the queue's ranking anew every five minutes."""
 
@@ -108,7 +110,9 @@ def ranking_wish_of(
         share_weight=_span("--share-weight", share_weight, problems),
         lag_weight=_count("--lag-weight", lag_weight, problems),
         lag_cap=_span("--lag-cap", lag_cap, problems),
-        quota_patience=_span("--quota-patience", quota_patience, problems),
+        quota_patience=_span(
+            "--quota-patience", "0" if quota_patience == NEVER_TEXT else quota_patience, problems
+        ),
         pass_span=_span("--pass", pass_span, problems),
         shares_by_entitlement=_choice("--share-by", share_by, "entitlement", "mean", problems),
         walks_by_level=_choice("--walk", walk, "level", "credit", problems),
@@ -133,8 +137,8 @@ def _span(option: str, text: str, problems: list[str]) -> Nanoseconds | None:
 
 
 def _count(option: str, text: str, problems: list[str]) -> int | None:
-    if text and not (text.isascii() and text.isdecimal()):
-        problems.append(f"{option}: {shown(text)} is no whole number")
+    if text and not (text.isascii() and text.isdecimal() and len(text) <= COUNT_DIGITS_MAX):
+        problems.append(f"{option}: {shown(text)} is no whole number of up to {COUNT_DIGITS_MAX} digits")
         return None
     return int(text) if text else None
 

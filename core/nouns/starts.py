@@ -31,6 +31,8 @@ class StartOver(StrEnum):
     """Its workload has its capacity, here or elsewhere."""
     GIVEN_UP = "given_up"
     """It was cancelled, held or changed, or was promised another start."""
+    NO_TURN = "no_turn"
+    """Its workload is over its tenant's quota by now, may be lent nothing, or is of a lower level: others come first."""
     DISPLACED = "displaced"
     """Work of a higher level took the room."""
     NODE_CLOSED = "node_closed"
@@ -46,6 +48,7 @@ class StartOver(StrEnum):
 SENTENCES: dict[StartOver, str] = {
     StartOver.USED: "it has its capacity",
     StartOver.GIVEN_UP: "it was cancelled, held or changed",
+    StartOver.NO_TURN: "by its tenant's quota and by what its tenant had, others come first by now",
     StartOver.DISPLACED: "work of a higher level took the room",
     StartOver.NODE_CLOSED: "a node on which it was to start was lost or closed",
     StartOver.LAPSED: "its time passed, and the room had not come free",

@@ -3,7 +3,7 @@
 from core.nouns.instant import MILLISECOND
 from core.nouns.ranking import RankingSettings
 from mizzen.jobs.values import span_text
-from mizzen.rankings import paper_of
+from mizzen.rankings import NEVER_TEXT, paper_of
 from mizzen.views.texts import columns_text
 
 COLUMNS = ("RULE", "IS", "PAPER", "MEANING")
@@ -83,7 +83,7 @@ def _walk(settings: RankingSettings) -> str:
 
 
 def _patience(settings: RankingSettings) -> str:
-    return span_text(settings.quota_patience) if settings.quota_patience else "never"
+    return span_text(settings.quota_patience) if settings.quota_patience else NEVER_TEXT
 
 
 def _order(settings: RankingSettings) -> str:

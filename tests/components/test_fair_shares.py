@@ -237,3 +237,66 @@ def test_fact_about_what_is_due_is_never_too_large() -> None:
     most = ENTITLED_GPUS_MAX * GPU * ENTITLEMENTS_MAX
     told = SharesDue({TenantName(name): Due(most, most) for name in names}, is_more=True)
     assert len(encode(told)) < FACT_BYTES_MAX
+
+
+def test_who_submits_anew_begins_no_patience_anew(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a gang that gets nothing is cancelled and comes again, others are held back for so long and no longer."""
+    monkeypatch.setattr("components.fair_shares.LAG_PATIENCE", MOMENTS)
+    queue, gang, narrow = behind(start)
+    for _ in range(3):
+        queue.hear(CancelWorkload(gang))
+        gang = waits(queue, 8)
+        queue.wake()
+        refusing(queue, Nanoseconds(MOMENTS - SHARES_INTERVAL))
+        assert narrow in queue.state.house.open
+    before = queue.state.image.usage.lag(ML, queue.now)
+    refusing(queue, SHARES_INTERVAL)
+    assert before == queue.state.image.usage.lag(ML, queue.now)  # Nor is more due to it for that.
+
+
+def test_award_over_quota_begins_patience_anew(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its room does come, and what is next of its tenant may wait as long."""
+    monkeypatch.setattr("components.fair_shares.LAG_PATIENCE", Nanoseconds(2 * MOMENTS))
+    queue, gang, narrow = behind(start)
+    refusing(queue, Nanoseconds(2 * MOMENTS))
+    assert narrow in queue.state.house.open
+    runs(queue, 2, region=US, node=2)
+    refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
+    assert gang not in queue.state.book.awards
+    assert Reason.AHEAD_OF_DUE == explained(queue, narrow).reason
+
+
+def test_what_is_awarded_counts_before_it_is_up(start: Start) -> None:
+    """It holds its nodes, and who waits for a gang's last task is owed nothing by that."""
+    queue = a_job_queue(start)
+    tenant(queue, ART, 8)
+    tenant(queue, ML, 8)
+    for node in range(2):
+        runs(queue, node=node)
+    for node in range(3):
+        award(queue, waits(queue, 8, of=ART), US, node)
+    waits(queue, 8)
+    queue.wake()
+    refusing(queue, MOMENTS)
+    assert {ML: Due(20 * GPU, 8 * GPU), ART: Due(20 * GPU, 8 * GPU)} == dues(queue)
+    usage = queue.state.image.usage
+    assert -usage.lag(ML, queue.now) == usage.lag(ART, queue.now) < -MOMENTS // 4
+
+
+def test_types_without_quota_count_for_nobody(start: Start) -> None:
+    """Whatever somebody holds of them, between two looks or for long."""
+    queue = a_job_queue(start, us=joined(gpu_type="A100"))
+    tenant(queue, ART, 8)
+    tenant(queue, ML, 8)
+    for node in range(3):
+        runs(queue, of=ART, node=node)
+    waits(queue, 8)
+    queue.wake()
+    refusing(queue, SHARES_INTERVAL)
+    usage = queue.state.image.usage
+    before, at, due = usage.lag(ML, queue.now), queue.now, dues(queue)[ML]
+    one = submit(queue, a_spec(of_types(a_job(1, 8), "A100"), tenant=ML))
+    award(queue, one, US)
+    up(queue, one, 3, US)
+    queue.wait(seconds(50))
+    assert due.gpu_milli * (queue.now - at) // due.weight == usage.lag(ML, queue.now) - before

@@ -172,12 +172,12 @@ def test_promise_ends_once_its_workload_is_over_quota(start: Start) -> None:
     for gpus, borrow_max in ((0, UNLIMITED), (8, UNLIMITED), (8, 0)):
         queue, gang = promised(start)
         tenant(queue, ML, gpus, borrow_max=borrow_max)
-        assert [StartOver.GIVEN_UP] == over_for(queue)
+        assert [StartOver.NO_TURN] == over_for(queue)
         assert gang not in queue.state.image.start_promises.rows
         assert ("held" if borrow_max == 0 else "over") == explained(queue, gang).standing
     queue, gang = promised(start)
     queue.hear(SetPriority(gang, 0, 1))
-    assert [StartOver.GIVEN_UP] == over_for(queue)
+    assert [StartOver.NO_TURN] == over_for(queue)
 
 
 def test_promise_stands_while_its_workload_is_within_quota(start: Start) -> None:
