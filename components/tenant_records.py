@@ -210,6 +210,7 @@ class TenantRecords:
             ),
             placed=len(state.book.by_tenant.get(name, {})),
             pending=pending,
+            lag=state.image.usage.lag(name, now),
         )
 
 

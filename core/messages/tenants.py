@@ -98,6 +98,8 @@ class ListedTenant(Struct, frozen=True):
     """Its workloads that run, or that a region was told to place."""
     pending: int = 0
     """Its workloads that wait, held ones among them."""
+    lag: int = 0
+    """By how much it is behind what was due to it: nanoseconds of all that it is entitled to. Less than 0: ahead."""
 
 
 class TenantsListed(Answer, frozen=True, tag="tenants-listed"):

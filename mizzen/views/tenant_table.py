@@ -4,13 +4,14 @@ from collections.abc import Iterable
 
 from core.images.usage import gpu_hours
 from core.messages.tenants import ListedTenant
+from core.nouns.instant import SECOND
 from core.nouns.tenant import UNLIMITED, Budget, TypeUse
 from mizzen.jobs.values import span_text
 from mizzen.views.moments import short_text
 from mizzen.views.texts import columns_text, gpus_text
 
 COLUMNS = (
-    "TENANT", "LEVEL", "GPUS", "HELD", "BORROWED", "LENT", "PLACED", "PENDING", "MIN_RUN", "BUDGET",
+    "TENANT", "LEVEL", "GPUS", "HELD", "BORROWED", "LENT", "PLACED", "PENDING", "BEHIND", "MIN_RUN", "BUDGET",
 )  # fmt: skip
 FIGURES = COLUMNS[1:]
 QUOTA_COLUMNS = (
@@ -39,9 +40,17 @@ def _cells(row: ListedTenant) -> tuple[object, ...]:
         gpus_text(sum(use.lent for use in uses)),
         row.placed,
         row.pending,
+        behind_text(row.lag),
         span_text(settings.run_min) if settings.run_min else NONE,
         budget_text(row.budget),
     )
+
+
+def behind_text(lag: int) -> str:
+    """What is missing of what was due, in time of all that a tenant is entitled to; with a minus what it had too much of."""
+    if abs(lag) < SECOND:
+        return NONE
+    return f"-{short_text(-lag)}" if lag < 0 else short_text(lag)
 
 
 def quota_of(rows: Iterable[ListedTenant], width: int | None) -> list[str]:

@@ -12,7 +12,7 @@ from core.nouns.tenant import Budget, Entitlement, TenantSettings
 from mizzen.answers import MISUSED, CommandError
 from mizzen.plane import RequestRefused, submitter
 from mizzen.quotas import Wish, set_quota, tenants_of, wish_of
-from mizzen.views.tenant_table import quota_of, table_of
+from mizzen.views.tenant_table import behind_text, quota_of, table_of
 from tests.mizzen.half_plane import awarded, half_plane
 from tests.mizzen.nodes_scene import gang, nodes
 from tests.runtime.aids import Place, virtual
@@ -119,13 +119,18 @@ async def test_tenants_are_listed(place: Place) -> None:
     rows = await tenants_of(plane.bus)
     tables = [" ".join(line.split()) for line in (*table_of(rows, None), *quota_of(rows, None))]
     assert tables == [
-        "TENANT LEVEL GPUS HELD BORROWED LENT PLACED PENDING MIN_RUN BUDGET",
-        "default - 0 8 8 0 1 0 - -",
-        "ml 4 30 0 0 6 0 0 30m 10000/7d",
+        "TENANT LEVEL GPUS HELD BORROWED LENT PLACED PENDING BEHIND MIN_RUN BUDGET",
+        "default - 0 8 8 0 1 0 - - -",
+        "ml 4 30 0 0 6 0 0 - 30m 10000/7d",
         "TENANT TYPE GPUS BORROWS LENDS HELD BORROWED LENT USED SHARE HOURS LEFT RENEWS",
         "default H100 0 all yes 8 8 0 0% 0% 0h - -",
         "ml H100 30 all yes 0 0 6 0% 100% 0h 10000h 6d23h",
     ]
+
+
+def test_behind_is_told_in_time() -> None:
+    """A minus is for who had more than was due."""
+    assert ["-", "2h5m", "-12m", "-"] == [behind_text(round(lag * SECOND)) for lag in (0, 7_500, -750, 0.5)]
 
 
 @virtual
