@@ -13,6 +13,7 @@ from components.start_estimates import most_ahead
 from components.tenant_book import BUDGET_UNIT
 from core.events.queue import StandingChanged, WorkloadAwarded
 from core.events.region import AttemptEnded, AttemptRanked, AwardDeclined, GangStarted
+from core.events.tenants import SharesDue
 from core.fact import Fact
 from core.images import GlobalImage
 from core.messages.queue import (
@@ -70,9 +71,23 @@ class Life:
             self.image.fold(fact)
             self.seen += 1
         self.displace()
+        self.count()
         if self.dice.random() < 0.3:
             self.queue.wake()
             assert told(self.queue) == told(self.queue.restart())
+
+    def count(self) -> None:
+        """What stands and what is wanted, kept from event to event, are what a count finds."""
+        state, usage = self.queue.state, self.queue.state.image.usage
+        standing: Counter[TenantName] = Counter()
+        for award in usage.awards.values():
+            standing[award.tenant] += sum(award.charge.get(kind, 0) for kind in usage.shared)
+        assert +standing == +Counter({name: row.standing for name, row in usage.rows.items()})
+        wanted: dict[TenantName, Counter[str]] = {}
+        for work in state.order.works():
+            if work.may_borrow and work.needs[0]:
+                wanted.setdefault(work.tenant, Counter()).update(work.needs[0])
+        assert wanted == state.book.wanted
 
     def displace(self) -> None:
         """Beside an award whoever must stand otherwise is found as by the rule over all that its tenant holds."""
@@ -329,7 +344,8 @@ def test_quotas_hold_in_passes(start: Start, seed: int) -> None:
     life.rank()
     for _ in range(STEPS):
         life.step()
-    assert any(isinstance(fact.event, WorkloadAwarded) for fact in life.queue.logs[GLOBAL_LOG])
+    kinds = {type(fact.event) for fact in life.queue.logs[GLOBAL_LOG]}
+    assert {WorkloadAwarded, SharesDue} <= kinds
 
 
 class Impatient(Life):
