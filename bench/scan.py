@@ -20,7 +20,7 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, after, seconds
 from core.nouns.limits import AUCTIONS_MAX
 from core.nouns.quantities import MILLI
-from core.nouns.ranking import DEFAULT_RANKING, CreditSettings
+from core.nouns.ranking import CreditSettings
 from core.ranking.credit import FadingUse, charged, faded
 from core.ranking.incremental import RankedQueue
 from core.ranking.scan import PendingWork, Ranked, Standing, TenantState, scan
@@ -35,7 +35,8 @@ GPUS, GPU_WEIGHTS = (1, 2, 4, 8, 16, 64), (40, 15, 15, 20, 8, 2)
 LEVELS, LEVEL_WEIGHTS = range(6, -1, -1), (300, 2_000, 1_600, 5_400, 20, 50, 2)
 """Seven levels in the paper's shares, in ten-thousandths (spec/mast-twine.md §1.3)."""
 WAIT_SPAN = 30 * 3_600 * SECOND
-PATIENCE = DEFAULT_RANKING.quota_patience
+PATIENCE = seconds(600)
+"""Far below the default, so that there is always somebody who keeps some quota."""
 START = Instant(1_800_000_000 * SECOND)
 
 

@@ -1,12 +1,14 @@
 """A gang that has waited for long keeps what is left of its tenant's quota, and gets there however much narrow work comes behind it."""
 
+from typing import Any
+
 import pytest
 
 from core.messages.queue import CancelWorkload, HoldWorkload, ReleaseWorkload
 from core.messages.tenants import RankingAnswered, SetRanking
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
-from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
+from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import UNLIMITED
 from core.nouns.workload import Kind
@@ -31,12 +33,20 @@ from tests.components.quota_scene import (
 )
 from tests.matching import facts, said_once
 
-PATIENCE = DEFAULT_RANKING.quota_patience
+PATIENCE = seconds(600)
+
+
+def an_impatient_queue(start: Start, **options: Any) -> Queue:  # Any: as `a_job_queue` takes them
+    """Ten minutes, and not a day."""
+    queue = a_job_queue(start, **options)
+    settings = RankingSettings(quota_patience=PATIENCE)
+    said_once(queue.hear(SetRanking(settings, 0)), RankingAnswered)
+    return queue
 
 
 def full(start: Start, borrow_max: int = 0) -> tuple[Queue, list[WorkloadId], WorkloadId]:
     """All of ML's quota of 16 runs narrow work; a gang of as many has waited for long enough. What runs, and the gang."""
-    queue = a_job_queue(start)
+    queue = an_impatient_queue(start)
     tenant(queue, ML, 16, borrow_max=borrow_max)
     tenant(queue, ART, 16)
     live = [runs(queue, priority=3, node=0), runs(queue, priority=3, node=1)]
@@ -93,7 +103,7 @@ def test_what_runs_over_quota_behind_it_moves_up_once_it_is_gone(start: Start) -
 
 def test_what_was_submitted_before_it_moves_up_all_the_same(start: Start) -> None:
     """It was ahead of the gang in the line, and borrows only because the quota was full."""
-    queue = a_job_queue(start)
+    queue = an_impatient_queue(start)
     tenant(queue, ML, 16)
     tenant(queue, ART, 16)
     live = [runs(queue, node=0), runs(queue, node=1)]
@@ -116,7 +126,7 @@ def test_more_important_work_and_other_tenants_are_untouched(start: Start) -> No
 
 def test_nothing_is_kept_beside_a_service(start: Start) -> None:
     """8 of the quota are held by what has no end: a gang of all 16 could never have them, so that narrow work goes on."""
-    queue = a_job_queue(start)
+    queue = an_impatient_queue(start)
     tenant(queue, ML, 16, borrow_max=0)
     tenant(queue, ART, 16)
     service = waits(queue, kind=Kind.SERVICE)
@@ -134,7 +144,7 @@ def test_nothing_is_kept_beside_a_service(start: Start) -> None:
 
 def test_several_types_are_asked_for_beside_what_is_kept(start: Start) -> None:
     """H100 is kept for a gang: what takes A100 as well is asked for on that alone; what came before the gang on both."""
-    queue = a_job_queue(start, us=joined(gpu_type="A100"))
+    queue = an_impatient_queue(start, us=joined(gpu_type="A100"))
     for name in (ML, ART):
         tenant(queue, name, 16)
         tenant(queue, name, 16, gpu_type="A100")
@@ -162,9 +172,9 @@ def test_patience_is_a_setting(start: Start) -> None:
     behind = waits(queue)
     assert "held" == explained(queue, behind).standing == explained(queue.restart(), behind).standing
     assert (gang,) == tuple(one.workload for one in queue.restart().state.order.kept(ML))
-    queue.hear(SetRanking(RankingSettings(quota_patience=Nanoseconds(0)), 0))
+    queue.hear(SetRanking(RankingSettings(quota_patience=Nanoseconds(0)), 1))
     assert "within" == explained(queue, behind).standing
-    queue.hear(SetRanking(RankingSettings(quota_patience=seconds(700)), 1))
+    queue.hear(SetRanking(RankingSettings(quota_patience=seconds(700)), 2))
     assert "within" == explained(queue, behind).standing
     queue.wait(seconds(100))
     assert "held" == explained(queue, behind).standing
@@ -172,10 +182,13 @@ def test_patience_is_a_setting(start: Start) -> None:
 
 def by_what_is_borrowed(start: Start) -> Queue:
     """By the paper's flag what ML holds over its quota of 16 fills it, too; it may borrow 8."""
-    queue = a_job_queue(start)
+    queue = an_impatient_queue(start)
     tenant(queue, ML, 16, borrow_max=8)
     tenant(queue, ART, 16)
-    said_once(queue.hear(SetRanking(RankingSettings(counts_borrowed=True), 0)), RankingAnswered)
+    said_once(
+        queue.hear(SetRanking(RankingSettings(counts_borrowed=True, quota_patience=PATIENCE), 1)),
+        RankingAnswered,
+    )
     return queue
 
 

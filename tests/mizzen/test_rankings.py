@@ -85,7 +85,7 @@ def test_each_rule_is_set_alone() -> None:
     back = wished(
         share_by="entitlement",
         walk="level",
-        quota_patience="10m",
+        quota_patience="1d",
         borrowed_counts="no",
         order="events",
         pass_span="10s",
@@ -189,7 +189,7 @@ def test_rules_are_told_with_the_papers() -> None:
     for settings, values in (
         (
             RankingSettings(),
-            ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "10m", "no", "events", "10s"],
+            ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "1d", "no", "events", "10s"],
         ),
         (PAPER, ["1d", "1d", "12h", "0", "1d", "mean", "credit", "never", "yes", "passes", "5m"]),
     ):
