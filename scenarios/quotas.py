@@ -19,7 +19,7 @@ from core.images.queue import WorkloadRow
 from core.images.region import AttemptPhase
 from core.nouns.fleet import gpu_type_of
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, LogName, RegionName, TenantName, WorkloadId
-from core.nouns.instant import SECOND, Instant
+from core.nouns.instant import Instant
 from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.tenant import OVER_LEVEL
@@ -70,12 +70,14 @@ class Quotas:
         self._waiting: dict[WorkloadId, float] = {}
         self._borrowing: dict[AttemptKey, Borrowed] = {}
         self._looked_at = self._told_at = 0.0
+        self._clock = Instant(0)
+        """Of the newest fact, on its keeper's clock: since when somebody waits or may be pushed out is told by these."""
 
     def take(self, fact: Fact, at: float, images: Mapping[LogName, Image]) -> None:
         """A fact that became durable then."""
         if at >= self._looked_at + self._look_seconds:
             self.look(at, images)
-        self._told_at = at
+        self._told_at, self._clock = at, max(self._clock, Instant(fact.at))
         match fact.event:
             case StopOrdered(workload=workload, epoch=epoch, cause=EndCause.PREEMPTED):
                 self._count_pushed_out(images[fact.log], (workload, epoch), fact.at)
@@ -95,7 +97,7 @@ class Quotas:
         self._looked_at = at
         queue = images[GLOBAL_LOG]
         assert isinstance(queue, GlobalImage), GLOBAL_LOG
-        now = list(waiting_for_room(queue, images, Instant(round(at * SECOND))))
+        now = list(waiting_for_room(queue, images, self._clock))
         for workload in now:
             self._waiting.setdefault(workload, self._told_at)
         for workload in [one for one in self._waiting if one not in now]:
