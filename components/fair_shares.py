@@ -17,7 +17,7 @@ from core.events.queue import WorkloadAwarded
 from core.events.tenants import SharesDue
 from core.fact import Event, Fact, Note
 from core.nouns.ids import TenantName
-from core.nouns.instant import Instant, after
+from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import DUES_TOLD_MAX, LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.credit import lag_credit
@@ -70,7 +70,7 @@ def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, Due]:
         return {}
     book = state.book
     tenants = state.image.tenants
-    unheard = {name for name, (since, _) in state.lacking.items() if after(since, LAG_PATIENCE) <= now}
+    unheard = {name for name, (span, _) in state.lacking.items() if span >= LAG_PATIENCE}
     claimants = book.claimants(tenants, state.image.usage, now, unheard)
     entitled = {name: sum(entitled_to(row, book.quota).values()) for name, row in tenants.rows.items()}
     return dues(claimants, entitled)
@@ -80,16 +80,23 @@ def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, Due]:
 
 
 def note_lacking(state: QueueState, tenants: tuple[TenantName, ...], now: Instant) -> None:
-    """For these room was missing at the newest look. Of others it is remembered for a while: who submits anew begins nothing anew."""
+    """For these room was missing at the newest look. Whoever of them is furthest behind holds others back, and loses patience by it.
+
+    Of those that lack nothing now that is remembered for a while: who submits anew begins nothing anew.
+    """
     for name in tenants:
-        since, _ = state.lacking.get(name, (now, now))
-        state.lacking[name] = since, now
+        span, _ = state.lacking.get(name, (Nanoseconds(0), now))
+        state.lacking[name] = span, now
     for name, (_, seen_at) in list(state.lacking.items()):
         if after(seen_at, LAG_PATIENCE) <= now:
             del state.lacking[name]
-    usage = state.image.usage
-    lags = [usage.lag(name, now) for name in tenants if after(state.lacking[name][0], LAG_PATIENCE) > now]
-    state.lends_from = max(lags) - LAG_SLACK if lags else None
+    patient = [name for name in tenants if state.lacking[name][0] < LAG_PATIENCE]
+    lags = {name: state.image.usage.lag(name, now) for name in patient}
+    state.lends_from = None
+    if lags:
+        first = max(lags, key=lambda name: (lags[name], name))
+        state.lacking[first] = Nanoseconds(state.lacking[first][0] + SHARES_INTERVAL), now
+        state.lends_from = lags[first] - LAG_SLACK
     state.shares_at, state.open_at = None, now
     watch_shares(state, now)
 

@@ -16,7 +16,7 @@ from core.messages.queue import (
     Bid,
 )
 from core.nouns.ids import RegionName, TenantName, WorkloadId
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
 from core.nouns.workload import WorkloadSpec
 from core.ranking.incremental import RankedQueue
@@ -133,8 +133,9 @@ class QueueState:
         """When the next pass begins, where the order is kept in passes."""
         self.shares_at: Instant | None = None
         """When what is due to each tenant is looked at."""
-        self.lacking: dict[TenantName, tuple[Instant, Instant]] = {}
-        """Tenants for whose work over quota nothing but room was missing of late: since when, and when that was last so."""
+        self.lacking: dict[TenantName, tuple[Nanoseconds, Instant]] = {}
+        """Tenants for whose work over quota nothing but room was missing of late: for how long they held others back since they were
+        lent anything, and when that was last so."""
         self.lends_from: int | None = None
         """Only to tenants with so much lag anything is lent; None: to all."""
         self.standings_at: Instant | None = None
