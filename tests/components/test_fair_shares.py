@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from components.fair_shares import note_lacking
 from core.codec import encode
 from core.events.tenants import RankingSet, SharesDue
 from core.messages.queue import Abstention, CancelWorkload, HoldWorkload, ReleaseWorkload
@@ -300,3 +301,12 @@ def test_types_without_quota_count_for_nobody(start: Start) -> None:
     up(queue, one, 3, US)
     queue.wait(seconds(50))
     assert due.gpu_milli * (queue.now - at) // due.weight == usage.lag(ML, queue.now) - before
+
+
+def test_who_waits_without_holding_others_back_loses_no_patience(start: Start) -> None:
+    """In a crowd everybody lacks room all the time: patience is of whoever is furthest behind, and of nobody else."""
+    queue, _, _ = behind(start)
+    state, before = queue.state, queue.state.lacking[ML][0]
+    for _ in range(3):
+        note_lacking(state, (ART, ML), queue.now)
+    assert (before + 3 * SHARES_INTERVAL, 0) == (state.lacking[ML][0], state.lacking[ART][0])
