@@ -13,8 +13,8 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 import msgspec
 import structlog
@@ -29,7 +29,7 @@ from scenarios.outcome import Outcome
 from scenarios.scenario import ScenarioSpec
 from scenarios.users import Users
 from scenarios.witness import Witness
-from scenarios.worlds.misfortune import CannotCause, World
+from scenarios.worlds.misfortune import CannotCause, PlaneFailed, World
 
 logger = structlog.get_logger()
 
@@ -92,10 +92,11 @@ class Run:
     async def _set_up(self) -> None:
         """What operators set before anybody has submitted anything."""
         operators = Operators(self.users)
-        if self.spec.ranking is not None:
-            refused = await operators.rank_by(self.spec.ranking.settings)
-            self.outcome.problems += [refused] * bool(refused)
-        self.outcome.problems += await operators.set_tenants(self.spec.tenants)
+        with self._unless_failed():
+            if self.spec.ranking is not None:
+                refused = await operators.rank_by(self.spec.ranking.settings)
+                self.outcome.problems += [refused] * bool(refused)
+            self.outcome.problems += await operators.set_tenants(self.spec.tenants)
 
     async def conclude(self) -> None:
         """Ask every check, and count."""
@@ -107,7 +108,8 @@ class Run:
         # 2. While the plane runs, and then with all that it left.
         async with self._nodes_looked_after():
             for check in self._checks:
-                outcome.problems += await check.in_calm(self)
+                with self._unless_failed():
+                    outcome.problems += await check.in_calm(self)
         await self.world.close_plane()
         for check in self._checks:
             outcome.problems += await check.at_end(self)
@@ -177,6 +179,14 @@ class Run:
     def _has_failed(self) -> bool:
         return bool(self.witness.violations or self.world.failures)
 
+    @contextmanager
+    def _unless_failed(self) -> Iterator[None]:
+        """Of a plane that has failed nothing more is asked, and the outcome says what it died of."""
+        try:
+            yield
+        except PlaneFailed as failure:
+            self.outcome.problems.append(str(failure))
+
     # The end.
 
     async def calm_down(self) -> None:
@@ -201,10 +211,11 @@ class Run:
     async def _look_after_nodes(self) -> None:
         """Operators let nodes out of quarantine: what made them fail is over, or was never their fault."""
         operators = Operators(self.users)
-        while True:
-            await self.world.sleep(QUARANTINE_LOOK[self.world.world])
-            for region in self.world.plan.region_names():
-                await operators.release_quarantined(region)
+        with self._unless_failed():
+            while True:
+                await self.world.sleep(QUARANTINE_LOOK[self.world.world])
+                for region in self.world.plan.region_names():
+                    await operators.release_quarantined(region)
 
     async def _until_calm(self, deadline: float) -> None:
         look, settle = LOOK[self.world.world], SETTLE[self.world.world]
@@ -230,7 +241,7 @@ class Run:
     def _count(self) -> None:
         outcome = self.outcome
         outcome.violations = [*self.witness.violations]
-        outcome.problems = [*self.users.problems, *outcome.problems]
+        outcome.problems = list(dict.fromkeys((*self.users.problems, *outcome.problems)))
         outcome.facts = sum(self.witness.facts.values())
         for name in ("wanted", "strikes", "skipped"):
             setattr(outcome, name, dict(sorted(getattr(outcome, name).items())))

@@ -26,7 +26,7 @@ from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.reasons import Reason
 from core.nouns.workload import Phase, WorkloadSpec
 from scenarios.workload import Arrival
-from scenarios.worlds.misfortune import World
+from scenarios.worlds.misfortune import PlaneFailed, World
 
 ASK: Nanoseconds = seconds(2)
 AGAIN_SECONDS = 0.5
@@ -164,7 +164,10 @@ class Users:
         return answer if isinstance(answer, WorkloadShown) else None
 
     async def insist(self, message: Message) -> Message:
-        """Ask until there is an answer, and again where there was no room for it, as any client does."""
+        """Ask until there is an answer, and again where there was no room for it, as any client does.
+
+        Raises PlaneFailed when nobody answers and a process has died of a mistake, for then nobody may ever.
+        """
         self._requests += 1
         request = self._requests
         self._unanswered[request] = (message, self.world.now())
@@ -178,6 +181,8 @@ class Users:
             try:
                 answer = await self.bus.ask(message, ASK)
             except BusError:
+                if self.world.failures:
+                    raise PlaneFailed("; ".join(self.world.mistakes())) from None
                 await self.world.sleep(AGAIN_SECONDS)
                 continue
             for heard in self.heard:
@@ -193,5 +198,6 @@ class Users:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None and not self._dropped:
-            self.problems.append(f"{task.get_name()} failed: {task.exception()!r}")
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None and not self._dropped and not isinstance(failure, PlaneFailed):
+            self.problems.append(f"{task.get_name()} failed: {failure!r}")

@@ -10,5 +10,4 @@ class Processes(Check, frozen=True):
     async def at_end(self, run: Run) -> list[str]:
         """Who died of a mistake, and who is dead."""
         world = run.world
-        found = [f"{unit.name} died of {failure!r}" for unit, failure in world.failures]
-        return found + [f"{name} is dead at the end" for name in await world.dead()]
+        return world.mistakes() + [f"{name} is dead at the end" for name in await world.dead()]

@@ -27,6 +27,10 @@ class CannotCause(Exception):
     """This world has no means to cause that."""
 
 
+class PlaneFailed(Exception):
+    """A process died of what must not happen: whoever waits for an answer may wait for ever."""
+
+
 class Link(Struct, frozen=True):
     """Between these endpoints and those, by their names on the bus; a `*` at the end stands for any rest."""
 
@@ -227,6 +231,10 @@ class World(Misfortune, ABC):
     """Whether messages can be overheard, and disks and nodes looked at, from outside the plane."""
     failures: Sequence[tuple[Unit, BaseException]]
     """Processes that died of what must not happen."""
+
+    def mistakes(self) -> list[str]:
+        """The same in words."""
+        return [f"{unit.name} died of {failure!r}" for unit, failure in self.failures]
 
     @abstractmethod
     async def account(self, outcome: Outcome) -> None:
