@@ -1,5 +1,6 @@
 """Curves over time as an SVG: enough to lay a figure beside a published one, and nothing to install."""
 
+import math
 from collections.abc import Callable, Sequence
 from html import escape
 
@@ -8,7 +9,10 @@ from msgspec import Struct
 Scale = Callable[[float], float]
 WIDTH, HEIGHT = 720, 360
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 50
-TICKS = 6
+TICKS_MAX = 9
+"""Of one axis, as a rule."""
+ROUND = (1.0, 2.0, 5.0, 10.0)
+"""Steps between ticks, of a power of ten."""
 COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#555555")
 
 
@@ -54,13 +58,15 @@ def drawn(
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         f'<text x="{WIDTH / 2:.0f}" y="20" text-anchor="middle" font-size="14">{escape(title)}</text>',
     ]
-    for tick in range(TICKS + 1):
-        x, y = x_min + (x_max - x_min) * tick / TICKS, y_min + (y_max - y_min) * tick / TICKS
+    for y in ticks(y_min, y_max):
         parts += [
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_of(y):.1f}" y2="{y_of(y):.1f}" stroke="#dddddd"/>',
             f'<text x="{LEFT - 6}" y="{y_of(y) + 4:.1f}" text-anchor="end">{y:,.4g}</text>',
-            f'<text x="{x_of(x):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{x:,.4g}</text>',
         ]
+    parts += [
+        f'<text x="{x_of(x):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{x:,.4g}</text>'
+        for x in ticks(x_min, x_max)
+    ]
     for mark in marks:
         x = x_of(mark.at)
         parts += [
@@ -82,6 +88,15 @@ def drawn(
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers from one end of an axis to the other."""
+    least = (high - low) / TICKS_MAX
+    power = 10.0 ** math.floor(math.log10(least))
+    step = power * next(one for one in ROUND if power * one >= least * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [number * step for number in range(first, last + 1)]
 
 
 def _steps(curve: Curve, x_of: Scale, y_of: Scale, x_max: float) -> str:

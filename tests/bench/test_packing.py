@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
-from bench.drawing import Curve, drawn
 from bench.openb import (
     FOLDER,
     NODES_FILE,
@@ -244,14 +243,11 @@ def test_command_takes_files_and_keeps_what_was_run(
     assert packed_all(nodes, orders, runs, 1) == runs[:1]
 
 
-def test_table_and_curves_are_made_of_runs() -> None:
-    """Of each list a line, with standard deviations where there are several seeds; curves begin where they differ."""
+def test_table_is_made_of_runs() -> None:
+    """Of each list a line, with standard deviations where there are several seeds."""
     runs = [run_of("default", "fgd", 95.0), run_of("default", "fgd", 96.0, 43), run_of("a", "fgd", 90.0)]
     lines = table_of(runs, FOLDER / "absent").splitlines()
     assert ["| default | 95.50 (0.71) |  |", "| a | 90.00 |  |"] == lines[2:]
-    figure = drawn("t", "x", "y", [Curve("c", [(80, 80), (100, 90)])], begin=(80, 80))
-    assert ">80<" in figure
-    assert ">90<" in figure
 
 
 def test_small_lists_are_of_every_sort(lists: tuple[Path, Path]) -> None:
