@@ -22,6 +22,8 @@ from tests.matching import facts, said, said_once
 Start = Callable[..., Machine[Any]]
 W1 = WorkloadId("w-1")
 W2 = WorkloadId("w-2")
+W3 = WorkloadId("w-3")
+W4 = WorkloadId("w-4")
 
 
 def a_job_queue(

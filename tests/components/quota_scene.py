@@ -27,7 +27,7 @@ from core.nouns.tenant import UNLIMITED, Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause, JobSpec, Kind
 from tests.builders import EU, a_claim, a_job, a_spec, a_spread, attempt, granted
 from tests.components.machine import Machine
-from tests.components.queueing import submit
+from tests.components.queueing import Start, a_job_queue, submit
 from tests.matching import all_of, facts, said, said_once
 
 Queue = Machine[Any]  # Any: the queue's state
@@ -59,6 +59,14 @@ def tenant(
     entitled = queue.hear(message)
     said_once(entitled, TenantAnswered)
     return all_of((made, entitled))
+
+
+def with_quota(start: Start, gpus: int = 8, **options: Any) -> Queue:  # Any: as `tenant` takes them
+    """64 H100 in two regions, so many of them ML's and 16 ART's."""
+    queue = a_job_queue(start)
+    tenant(queue, ML, gpus, **options)
+    tenant(queue, ART, 16)
+    return queue
 
 
 def budget(queue: Queue, gpu_hours: int, period: Nanoseconds = DAY) -> None:

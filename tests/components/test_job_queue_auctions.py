@@ -46,6 +46,7 @@ from tests.builders import (
 from tests.components.queueing import (
     W1,
     W2,
+    W3,
     Start,
     a_job_queue,
     abstain,
@@ -60,7 +61,6 @@ from tests.components.queueing import (
 )
 from tests.matching import facts, kinds_said, said, said_once
 
-W3 = WorkloadId("w-3")
 ONLY_EU = (EU,)
 
 

@@ -1,42 +1,31 @@
-"""What the queue makes of quotas, budgets and priorities: who is asked for at which level, and who runs within quota or over it."""
-
-from typing import Any
+"""What the queue makes of quotas and budgets: who runs within quota or over it, what may be borrowed, and what a restart makes of it."""
 
 import pytest
 
 from components.queue_order import there_is
-from core.events.queue import PrioritySet, StandingChanged, WorkloadAwarded
+from core.events.queue import StandingChanged, WorkloadAwarded
 from core.events.region import AttemptRanked
-from core.events.tenants import EntitlementSet, RankingSet, TenantSet
+from core.events.tenants import EntitlementSet, TenantSet
 from core.images.usage import gpu_hours
 from core.messages.base import Refused
-from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid
+from core.messages.broker import RankAttempt, SolicitBid
 from core.messages.queue import (
-    Acknowledged,
     CancelWorkload,
     ChangeWorkload,
-    HoldWorkload,
-    ReleaseWorkload,
-    SetPriority,
-    SubmitWorkload,
 )
-from core.messages.tenants import ListTenants, RankingAnswered, SetRanking, TenantsListed
+from core.messages.tenants import ListTenants, TenantsListed
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, after, seconds
-from core.nouns.limits import AWARD_SAY_AGAIN, FORGET_INTERVAL, RETENTION
-from core.nouns.ranking import RankingSettings
+from core.nouns.limits import AWARD_SAY_AGAIN
 from core.nouns.reasons import Reason
-from core.nouns.tenant import OVER_LEVEL
-from core.nouns.workload import Kind
-from tests.builders import EU, EU_LOG, US, a_job, a_spec, attempt, joined, of_types
-from tests.components.queueing import W1, W2, Start, a_job_queue
+from tests.builders import EU, EU_LOG, US, a_job, attempt, joined, of_types
+from tests.components.queueing import W1, W2, W3, W4, Start, a_job_queue
 from tests.components.quota_scene import (
     ART,
     DAY,
     HOUR,
     ML,
     OVER,
-    Queue,
     asked,
     award,
     bids,
@@ -50,68 +39,11 @@ from tests.components.quota_scene import (
     tenant,
     up,
     waits,
+    with_quota,
 )
 from tests.matching import all_of, facts, said, said_once
 
-W3, W4 = WorkloadId("w-3"), WorkloadId("w-4")
 MOMENT = Nanoseconds(1)
-
-
-def with_quota(start: Start, gpus: int = 8, **options: Any) -> Queue:  # Any: as `tenant` takes them
-    """64 H100 in two regions, so many of them ML's and 16 ART's."""
-    queue = a_job_queue(start)
-    tenant(queue, ML, gpus, **options)
-    tenant(queue, ART, 16)
-    return queue
-
-
-# Order.
-
-
-def test_within_quota_is_asked_for_before_over_quota(start: Start) -> None:
-    """M19, M8: whoever came first; over quota at a level below every tenant's, and a smaller one behind is still within."""
-    queue = with_quota(start, 12)
-    assert [W1, W2, W3, W4] == [waits(queue), waits(queue), waits(queue, of=ART), waits(queue, 4)]
-    assert [(W1, 3), (W3, 3), (W4, 3), (W2, OVER)] == list(asked(queue.wake()).items())
-
-
-def test_over_quota_has_the_room_that_is_left(start: Start) -> None:
-    """M19: two want the last node, and it is ML's; ART, which came first and is over quota, is asked for only at the lowest level."""
-    queue = with_quota(start, 32)
-    tenant(queue, ART, 0)
-    assert [W1, W2] == [waits(queue, of=ART), waits(queue)]
-    assert [(W2, 3), (W1, OVER)] == list(asked(queue.wake()).items())
-    (event,) = award(queue, W1)
-    assert isinstance(event, WorkloadAwarded)
-    assert (OVER, {"H100": 8_000}) == (event.level, event.charge)
-    assert OVER == said_once(queue.wait(AWARD_SAY_AGAIN), ExecuteAward).priority
-    assert (3, True) == (listed(queue, W1).priority, listed(queue, W1).is_over)
-
-
-def test_nothing_is_over_quota_before_somebody_is_entitled(start: Start) -> None:
-    """Of a type: a tenant alone makes none, and neither does quota of another type."""
-    queue = a_job_queue(start, us=joined(gpu_type="A100"))
-    tenant(queue, ML, 8, gpu_type="A100")
-    waits(queue)
-    assert {W1: 3} == asked(queue.wake())
-    tenant(queue, ML, 0)
-    waits(queue)
-    assert {W2: OVER} == asked(queue.wake())
-    assert "over" == explained(queue, W1).standing == explained(queue, W2).standing
-    assert OVER_LEVEL == explained(queue, W2).level
-
-
-def test_interactive_work_is_never_over_quota(start: Start) -> None:
-    """It would never be pushed out, so it is lent nothing: it waits until there is quota for it."""
-    queue = with_quota(start)
-    running = runs(queue)
-    desk = waits(queue, kind=Kind.INTERACTIVE)
-    assert {} == asked(queue.wake())
-    told = explained(queue, desk)
-    assert ("held", Reason.BORROWED_ALL, OVER) == (told.standing, told.reason, told.level)
-    ends(queue, running)
-    assert desk in queue.state.house.open
-    assert 3 == queue.state.house.open[desk].level
 
 
 # What a tenant may hold.
@@ -387,156 +319,6 @@ def test_only_types_with_room_in_the_quota_are_asked_for(start: Start) -> None:
     assert OVER == asked(queue.wake())[W3]
 
 
-# Priorities.
-
-
-def refusal(queue: Queue, message: Any) -> tuple[str, tuple[str, ...]]:  # Any: whatever users say
-    """Why not."""
-    decision = queue.hear(message)
-    assert [] == facts(decision)
-    answer = said_once(decision, Refused)
-    return answer.reason, answer.problems
-
-
-def test_priority_of_what_waits(start: Start) -> None:
-    """It is ranked anew at once; a repeat finds it, and who saw an older one is refused."""
-    queue = with_quota(start, 64, level=5)
-    waits(queue, priority=3)
-    waits(queue, priority=3)
-    assert (0, 1) == (explained(queue, W1).rank, explained(queue, W2).rank)
-    decision = queue.hear(SetPriority(W2, 0, 5))
-    assert [PrioritySet(W2, 1, 5)] == facts(decision)
-    assert Acknowledged(W2, 1) == said_once(decision, Acknowledged)
-    assert (1, 0) == (explained(queue, W1).rank, explained(queue, W2).rank)
-    assert [(W2, 5), (W1, 3)] == list(asked(queue.wake()).items())
-    for revision in (0, 1):
-        assert Acknowledged(W2, 1) == said_once(queue.hear(SetPriority(W2, revision, 5)), Acknowledged)
-    assert Reason.SUPERSEDED == refusal(queue, SetPriority(W2, 0, 4))[0]
-    queue.hear(SetPriority(W2, 1, None))
-    assert (5, 2) == (listed(queue, W2).priority, queue.state.image.workloads.rows[W2].priority_revision)
-
-
-def test_priority_of_what_runs(start: Start) -> None:
-    """It stands anew, and its region is told: from then on what is of a higher level may push it out."""
-    queue = with_quota(start, level=5)
-    runs(queue)
-    assert {W1: 5} == levels(queue)
-    queue.hear(SetPriority(W1, 0, 2))
-    decision = queue.wake()
-    assert [StandingChanged(W1, 1, 1, ML, 2, {"H100": 8_000})] == facts(decision)
-    assert [RankAttempt(EU, W1, 1, 1, 2)] == said(decision, RankAttempt)
-
-
-def test_priority_that_is_set_while_its_auction_is_open(start: Start) -> None:
-    """What was awarded at the earlier level stands at the newer one before anything else of its tenant is awarded."""
-    queue = with_quota(start, level=5)
-    waits(queue, priority=0)
-    waits(queue, priority=1)
-    assert {W1: OVER, W2: 1} == asked(queue.wake())
-    queue.hear(SetPriority(W2, 0, 5))
-    bids(queue, W2)
-    recorded = facts(queue.wake())
-    assert [WorkloadAwarded, StandingChanged] == [type(event) for event in recorded]
-    assert {W2: 5} == levels(queue)
-    waits(queue, priority=5)
-    assert "over" == explained(queue, W3).standing
-
-
-def test_priority_above_the_tenants_level(start: Start) -> None:
-    """It is refused, also at submission, with the level that there is; a lowered level bounds what waits already."""
-    queue = with_quota(start, level=4)
-    above = ("priority: 5 is above 4, the level of ml; name 4 at most, or none",)
-    assert (Reason.ABOVE_LEVEL, above) == refusal(queue, SubmitWorkload(a_spec(tenant=ML, priority=5), "ada"))
-    waits(queue, priority=4)
-    assert (Reason.ABOVE_LEVEL, above) == refusal(queue, SetPriority(W1, 0, 5))
-    no_level = ("priority: 7 is not between 0 and 6",)
-    assert (Reason.INVALID, no_level) == refusal(queue, SetPriority(W1, 0, 7))
-    assert Reason.UNKNOWN_WORKLOAD == refusal(queue, SetPriority(W4, 0, 1))[0]
-    tenant(queue, ML, level=2)
-    assert 2 == explained(queue, W1).level == listed(queue, W1).priority
-    queue.hear(CancelWorkload(W1))
-    assert Reason.ALREADY_ENDED == refusal(queue, SetPriority(W1, 0, 1))[0]
-
-
-def test_unknown_tenant(start: Start) -> None:
-    """Refused once there is any, with those that there are, what is spelled like it first; before, all are served."""
-    queue = a_job_queue(start)
-    waits(queue, of=ART)
-    for name in (ML, ART):
-        tenant(queue, name)
-    unknown = Reason.UNKNOWN_TENANT
-    slip = ("tenant: there is no mll; name one of ml, art",)
-    assert (unknown, slip) == refusal(queue, SubmitWorkload(a_spec(tenant=ML + "l"), "ada"))
-    unnamed = ("tenant: there is no default, which is whose work is that names none; name one of art, ml",)
-    assert (unknown, unnamed) == refusal(queue, SubmitWorkload(a_spec(), "ada"))
-
-
-# Ranking.
-
-
-def rank_by(queue: Queue, settings: RankingSettings) -> None:
-    """From now on."""
-    revision = queue.state.image.tenants.ranking_revision
-    decision = queue.hear(SetRanking(settings, revision))
-    assert [RankingSet(revision + 1, settings)] == facts(decision)
-    assert RankingAnswered(settings, revision + 1) == said_once(decision, RankingAnswered)
-
-
-def test_what_is_borrowed_fills_the_quota_as_in_the_paper(start: Start) -> None:
-    """ML holds 8 of its 12, and 8 beyond: 4 more are within by our rule, and over by the paper's."""
-    queue = with_quota(start, 12)
-    runs(queue)
-    runs(queue, node=1)
-    waits(queue, 4)
-    assert {W1: 3, W2: OVER} == levels(queue)
-    assert "within" == explained(queue, W3).standing
-    rank_by(queue, RankingSettings(counts_borrowed=True))
-    assert "over" == explained(queue, W3).standing
-    assert {W1: 3, W2: OVER} == levels(queue)
-    rank_by(queue, RankingSettings())
-    assert "within" == explained(queue, W3).standing
-
-
-def test_walk_by_credit_as_in_the_paper(start: Start) -> None:
-    """Of a tenant's work the higher level takes its quota first; by the paper's rule whoever has more credit."""
-    queue = with_quota(start)
-    waits(queue, priority=1)
-    waits(queue, priority=3)
-    assert ("over", "within") == (explained(queue, W1).standing, explained(queue, W2).standing)
-    rank_by(queue, RankingSettings(walks_by_level=False))
-    assert ("within", "over") == (explained(queue, W1).standing, explained(queue, W2).standing)
-
-
-def test_share_of_the_mean_as_in_the_paper(start: Start) -> None:
-    """M9: ML used everything, and is entitled to seven eighths of it; by the paper's rule its share is a half."""
-    queue = a_job_queue(start)
-    tenant(queue, ML, 56)
-    tenant(queue, ART, 8)
-    runs(queue)
-    queue.wait(HOUR)
-    waits(queue)
-    weight = RankingSettings().credit.share_weight
-    before = explained(queue, W2)
-    assert -(weight // 7) - 1 <= before.credit <= -(weight // 7) + 1
-    rank_by(queue, RankingSettings(shares_by_entitlement=False, pass_span=seconds(300)))
-    assert -weight == explained(queue, W2).credit
-    assert before.pass_number > explained(queue, W2).pass_number
-
-
-def test_use_of_another_changes_the_order_at_the_next_pass(start: Start) -> None:
-    """M9: ART came later, and is ahead once ML's use was counted; passes are numbered."""
-    queue = with_quota(start, 64)
-    tenant(queue, ART, 64)
-    runs(queue)
-    waits(queue)
-    waits(queue, of=ART)
-    pass_number = explained(queue, W2).pass_number
-    assert (0, 1) == (explained(queue, W2).rank, explained(queue, W3).rank)
-    queue.wait(seconds(10))
-    assert pass_number + 1 == explained(queue, W2).pass_number
-    assert (1, 0) == (explained(queue, W2).rank, explained(queue, W3).rank)
-
-
 # Restarts.
 
 
@@ -572,36 +354,3 @@ def test_restart_with_a_budget_that_turned_meanwhile(start: Start) -> None:
     runs(queue)
     again = queue.restart(at=after(queue.now, Nanoseconds(2 * HOUR)))
     assert {W1: OVER} == changed(facts(again.wake()))
-
-
-def test_tenant_without_work_counts_in_no_share(start: Start) -> None:
-    """Nor after a restart: whoever only has work that is held does, until it was forgotten, if nobody made it and it used nothing."""
-    queue = a_job_queue(start)
-    held = waits(queue, of=ART)
-    queue.hear(HoldWorkload(held, 0))
-    runs(queue)
-    queue.wait(HOUR)
-    waits(queue)
-    weight = RankingSettings().credit.share_weight
-    assert -weight == explained(queue, W3).credit == explained(queue.restart(), W3).credit
-    queue.hear(CancelWorkload(held))
-    assert queue.state.order.knows(ART)
-    queue.hear(HoldWorkload(W3, 0))
-    queue.wait(Nanoseconds(RETENTION + FORGET_INTERVAL))
-    assert held not in queue.state.image.workloads.rows
-    queue.hear(ReleaseWorkload(W3, 1))
-    assert not queue.state.order.knows(ART)
-    assert explained(queue, W3).credit == explained(queue.restart(), W3).credit
-
-
-def test_whoever_came_after_the_newest_pass_is_not_over_quota(start: Start) -> None:
-    """By the paper's passes it stands nowhere yet, and that is what is told."""
-    queue = with_quota(start, 0)
-    rank_by(queue, RankingSettings(is_in_passes=True, pass_span=seconds(300)))
-    waits(queue)
-    told = explained(queue, W1)
-    assert ("held", Reason.NOT_RANKED) == (told.standing, told.reason)
-    assert not listed(queue, W1).is_over
-    queue.wait(seconds(300))
-    assert "over" == explained(queue, W1).standing
-    assert listed(queue, W1).is_over
