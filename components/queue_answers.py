@@ -33,7 +33,7 @@ from core.messages.queue import (
 )
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
-from core.nouns.limits import AHEAD_SHOWN_MAX, HOLDERS_SHOWN_MAX, LISTED_BYTES_MAX, LISTED_MAX
+from core.nouns.limits import AHEAD_SHOWN_MAX, HOLDERS_SHOWN_MAX, LISTED_BYTES_MAX, LISTED_MAX, NUMBER_MAX
 from core.nouns.placement import gpu_milli_of, runs_of
 from core.nouns.reasons import Reason, sentence
 from core.nouns.tenant import OVER_LEVEL
@@ -267,7 +267,7 @@ class UserAnswers:
             tenant=row.spec.tenant,
             standing=one.standing.name.lower() if one is not None else "",
             level=level,
-            credit=one.credit if one is not None else 0,
+            credit=max(-NUMBER_MAX, min(NUMBER_MAX, one.credit)) if one is not None else 0,
             age_weight=state.image.tenants.ranking.credit.age_weight,
             pass_number=pass_of(state, envelope.at),
             is_held_to=tuple(job.type_text for job in jobs) if jobs != row.spec.jobs else (),

@@ -10,9 +10,9 @@ from msgspec import Struct
 from components.standing_ladder import Ladder, Rung
 from core.images.queue import WorkloadRow
 from core.images.tenants import Tenants
-from core.images.usage import Usage
+from core.images.usage import GPU_HOUR, Usage
 from core.nouns.ids import TenantName, WorkloadId
-from core.nouns.instant import SECOND, Instant, earliest
+from core.nouns.instant import Instant, earliest
 from core.nouns.quantities import MILLI
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Kind
@@ -28,9 +28,6 @@ from core.rules.standing import (
     stand_anew,
     types_under_quota,
 )
-
-BUDGET_UNIT = MILLI * 3_600 * SECOND
-"""GPU milli nanoseconds in a GPU-hour."""
 
 
 class Held(Struct, frozen=True):
@@ -190,7 +187,7 @@ class TenantBook:
         row, used = tenants.rows.get(tenant), usage.rows.get(tenant)
         if row is None or row.budget is None or used is None:
             return False
-        return used.used_at(now) >= row.budget.gpu_hours * BUDGET_UNIT
+        return used.used_at(now) >= row.budget.gpu_hours * GPU_HOUR
 
     def turns_at(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> Instant | None:
         """When its budget is used up or its next period begins, whichever is first, if nothing changes meanwhile."""
@@ -198,7 +195,7 @@ class TenantBook:
         if row is None or row.budget is None or used is None:
             return None
         next_period = Instant(used.began_at(now) + used.period)
-        left, rate = row.budget.gpu_hours * BUDGET_UNIT - used.used_at(now), used.fading.gpu_milli
+        left, rate = row.budget.gpu_hours * GPU_HOUR - used.used_at(now), used.fading.gpu_milli
         spent = Instant(now - -left // rate) if rate and left > 0 else None
         return earliest(spent, next_period)
 

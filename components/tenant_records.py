@@ -28,7 +28,7 @@ from core.messages.tenants import (
     TenantsListed,
 )
 from core.nouns.ids import TenantName
-from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.limits import (
     ENTITLEMENTS_MAX,
     LISTED_BYTES_MAX,
@@ -198,7 +198,7 @@ class TenantRecords:
             row.revision,
             row.budget,
             uses,
-            used_gpu_milli=usage.used_at(now) if usage is not None else 0,
+            used_gpu_milli_seconds=usage.used_at(now) // SECOND if usage is not None else 0,
             period_left=(
                 Nanoseconds(usage.began_at(now) + usage.period - now)
                 if usage is not None and row.budget is not None

@@ -13,10 +13,14 @@ from core.images.base import Section
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.limits import TENANTS_MAX
+from core.nouns.quantities import MILLI
 from core.nouns.ranking import DEFAULT_RANKING
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.credit import FadingUse, charged, faded
 from core.ranking.lag import Due, lag_after
+
+GPU_HOUR = MILLI * 3_600 * SECOND
+"""GPU milli nanoseconds in a GPU-hour."""
 
 
 class Charged(Struct):
@@ -43,8 +47,10 @@ class UsageRow(Struct):
     """Of its budget; 0: it has none."""
     period_began: Instant = Instant(0)
     """The period in which `counted_at` lies."""
+    used_hours: int = 0
+    """In that period, up to `counted_at`: whole GPU-hours, for 64 bits hold no more than 5,124 of them in the finest unit."""
     used: int = 0
-    """In that period, up to `counted_at`: in GPU milli nanoseconds."""
+    """Besides these: in GPU milli nanoseconds."""
     counted_at: Instant = Instant(0)
     within: dict[str, int] = field(default_factory=dict)
     """GPU milli by type of its standing awards that are within quota, whether or not they are up."""
@@ -59,7 +65,8 @@ class UsageRow(Struct):
         """In the period in which `now` lies, not before the last change: GPU milli nanoseconds."""
         began = self.began_at(now)
         if began == self.period_began:
-            return self.used + self.fading.gpu_milli * (now - self.counted_at)
+            before = self.used_hours * GPU_HOUR + self.used
+            return before + self.fading.gpu_milli * (now - self.counted_at)
         return self.fading.gpu_milli * (now - began)
 
     def lag_at(self, now: Instant, cap: Nanoseconds) -> Nanoseconds:
@@ -154,7 +161,7 @@ class Usage(Section):
         row = self._counted(event.tenant, fact.at)
         period = event.budget.period if event.budget is not None else Nanoseconds(0)
         if period != row.period:
-            row.period, row.period_began, row.used = period, Instant(fact.at), 0
+            row.period, row.period_began, row.used_hours, row.used = period, Instant(fact.at), 0, 0
 
     def _ranking_set(self, fact: Fact) -> None:
         event = fact.event
@@ -204,7 +211,8 @@ class Usage(Section):
         now = Instant(at)
         row = self._row(tenant, now)
         row.lag = row.lag_at(now, self.lag_cap)
-        row.used, row.period_began, row.counted_at = row.used_at(now), row.began_at(now), now
+        row.used_hours, row.used = divmod(row.used_at(now), GPU_HOUR)
+        row.period_began, row.counted_at = row.began_at(now), now
         row.fading = charged(row.fading, row.fading.gpu_milli + more, now, self.half_life)
         return row
 
@@ -229,8 +237,3 @@ class Usage(Section):
         ]
         if idle:
             del self.rows[min(idle, key=lambda name: (self.rows[name].fading.gpu_milli_seconds, name))]
-
-
-def gpu_hours(gpu_milli_nanoseconds: int) -> float:
-    """For people."""
-    return gpu_milli_nanoseconds / (1_000 * 3_600 * SECOND)

@@ -6,6 +6,7 @@ from core.messages.base import Answer, Message
 from core.nouns.ids import TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
+from core.nouns.quantities import MILLI
 from core.nouns.ranking import RankingSettings
 from core.nouns.tenant import Budget, Entitlement, TenantSettings, TypeUse
 
@@ -86,8 +87,8 @@ class ListedTenant(Struct, frozen=True):
     budget: Budget | None
     uses: dict[str, TypeUse]
     """By GPU type, ascending: those to which it is entitled, and those that it holds."""
-    used_gpu_milli: int = 0
-    """In this period of its budget, in GPU milli nanoseconds; without a budget, since it has none or first had work."""
+    used_gpu_milli_seconds: int = 0
+    """In this period of its budget; without a budget, since it has none or first had work."""
     period_left: Nanoseconds = Nanoseconds(0)
     """Until the next begins; without a budget, 0."""
     share_permille: int = 0
@@ -100,6 +101,11 @@ class ListedTenant(Struct, frozen=True):
     """Its workloads that wait, held ones among them."""
     lag: int = 0
     """By how much it is behind what was due to it: nanoseconds of all that it is entitled to. Less than 0: ahead."""
+
+    @property
+    def used_gpu_hours(self) -> float:
+        """The same for people."""
+        return self.used_gpu_milli_seconds / (MILLI * 3_600)
 
 
 class TenantsListed(Answer, frozen=True, tag="tenants-listed"):

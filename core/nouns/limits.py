@@ -13,6 +13,8 @@ MESSAGE_BYTES_MAX = 768 * 1024
 """A message, encoded: three quarters of NATS' default of 1 MiB, because the client counts neither headers nor subject."""
 MESSAGE_BYTES_SPARE = 4 * 1024
 """Of these, what is left for a message's id, its sender and its headers where what it says is cut to fit."""
+NUMBER_MAX = 2**63 - 1
+"""What a log and a message hold of a number, less than nothing as well: a larger one cannot be encoded."""
 NUMBER_BYTES_MAX = 5
 """A node's or a task's number, encoded."""
 TOUCHED_MAX = 65_536
@@ -393,6 +395,8 @@ SENDER_LENGTH_MAX = 256
 """Of the name, and of the ids, under which somebody speaks with a tenant's credentials, and of who submits: all become part of facts."""
 TASKS_MAX = 100_000
 NAMED_ZONES_MAX = 100
+DATASETS_READ_MAX = 64
+"""By one workload: some are kept of each of its family's newest runs."""
 GPU_TYPES_MAX = 16
 RULES_LENGTH_MAX = 1024
 """Characters that say by which rules a pool is searched: all rules at once are a third of it."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from core.images.usage import gpu_hours
 from core.messages.tenants import ListedTenant
 from core.nouns.instant import SECOND
 from core.nouns.tenant import UNLIMITED, Budget, TypeUse
@@ -102,7 +101,7 @@ def _whole_cells(row: ListedTenant) -> tuple[object, ...]:
     return (
         _percent_text(row.share_permille),
         _percent_text(row.share_entitled_permille),
-        _hours_text(gpu_hours(row.used_gpu_milli)),
+        _hours_text(row.used_gpu_hours),
         hours_left_text(row),
         short_text(row.period_left) if row.budget else NONE,
     )
@@ -116,7 +115,7 @@ def hours_left_text(row: ListedTenant) -> str:
     """GPU-hours of its budget that are not used in this period: `812.5h`; nothing if it is used up."""
     if row.budget is None:
         return NONE
-    return _hours_text(max(0.0, row.budget.gpu_hours - gpu_hours(row.used_gpu_milli)))
+    return _hours_text(max(0.0, row.budget.gpu_hours - row.used_gpu_hours))
 
 
 def _hours_text(hours: float) -> str:

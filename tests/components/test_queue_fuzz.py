@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from components.queue_order import bring_up
 from components.standings import changed_levels
 from components.start_estimates import most_ahead
-from components.tenant_book import BUDGET_UNIT
 from core.events.queue import StandingChanged, WorkloadAwarded
 from core.events.region import AttemptEnded, AttemptRanked, AwardDeclined, GangStarted
 from core.events.tenants import SharesDue
 from core.fact import Fact
 from core.images import GlobalImage
+from core.images.usage import GPU_HOUR
 from core.messages.queue import (
     Bid,
     CancelWorkload,
@@ -114,7 +114,7 @@ class Life:
             return
         row, used = tenants.rows.get(event.tenant), usage.rows.get(event.tenant)
         hours = row.budget.gpu_hours if row is not None and row.budget is not None else None
-        is_spent = hours is not None and used is not None and used.used_at(fact.at) >= hours * BUDGET_UNIT
+        is_spent = hours is not None and used is not None and used.used_at(fact.at) >= hours * GPU_HOUR
         if event.level != OVER_LEVEL:
             assert not is_spent, fact
         if not isinstance(event, WorkloadAwarded) or event.level != OVER_LEVEL:

@@ -1,5 +1,8 @@
 """Who is asked for first, and at which level: by quota, by credit, and by the rules of the paper."""
 
+import msgspec
+
+from core.codec import encode
 from core.events.queue import WorkloadAwarded
 from core.events.tenants import RankingSet
 from core.messages.broker import ExecuteAward
@@ -7,11 +10,12 @@ from core.messages.queue import (
     CancelWorkload,
     HoldWorkload,
     ReleaseWorkload,
+    WorkloadExplained,
 )
 from core.messages.tenants import RankingAnswered, SetRanking
 from core.nouns.instant import Nanoseconds, seconds
-from core.nouns.limits import AWARD_SAY_AGAIN, FORGET_INTERVAL, RETENTION
-from core.nouns.ranking import RankingSettings
+from core.nouns.limits import AWARD_SAY_AGAIN, CREDIT_MAX, FORGET_INTERVAL, NUMBER_MAX, RETENTION
+from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Kind
@@ -135,6 +139,17 @@ def test_share_of_the_mean_as_in_the_paper(start: Start) -> None:
     rank_by(queue, RankingSettings(shares_by_entitlement=False, pass_span=seconds(300)))
     assert -weight == explained(queue, W2).credit
     assert before.pass_number > explained(queue, W2).pass_number
+
+
+def test_credit_beyond_what_a_message_holds(start: Start) -> None:
+    """Whatever waiting is worth, it is told, as the largest number that can be."""
+    queue = with_quota(start)
+    waits(queue)
+    rank_by(queue, RankingSettings(CreditSettings(age_weight=CREDIT_MAX)))
+    queue.wait(HOUR)
+    answer = explained(queue, W1)
+    assert NUMBER_MAX == answer.credit
+    assert answer == msgspec.msgpack.decode(encode(answer), type=WorkloadExplained)
 
 
 def test_use_of_another_changes_the_order_at_the_next_pass(start: Start) -> None:

@@ -6,7 +6,6 @@ from components.queue_order import there_is
 from core.events.queue import StandingChanged, WorkloadAwarded
 from core.events.region import AttemptRanked
 from core.events.tenants import EntitlementSet, TenantSet
-from core.images.usage import gpu_hours
 from core.messages.base import Refused
 from core.messages.broker import RankAttempt, SolicitBid
 from core.messages.queue import (
@@ -237,11 +236,11 @@ def test_hours_are_told_with_and_without_a_budget(start: Start) -> None:
     runs(queue)
     queue.wait(HOUR)
     _, mine = said_once(queue.hear(ListTenants()), TenantsListed).rows
-    assert (8, 0) == (gpu_hours(mine.used_gpu_milli), mine.period_left)
+    assert (8, 0) == (mine.used_gpu_hours, mine.period_left)
     budget(queue, 100)
     queue.wait(Nanoseconds(HOUR // 2))
     _, mine = said_once(queue.hear(ListTenants()), TenantsListed).rows
-    assert (4, DAY - HOUR // 2) == (gpu_hours(mine.used_gpu_milli), mine.period_left)
+    assert (4, DAY - HOUR // 2) == (mine.used_gpu_hours, mine.period_left)
 
 
 def test_larger_budget_counts_at_once(start: Start) -> None:

@@ -2,19 +2,23 @@
 
 from fractions import Fraction
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.codec import encode
 from core.events.queue import AttemptClosed, AwardReturned, StandingChanged, WorkloadAwarded, WorkloadBound
-from core.events.tenants import BudgetSet, RankingSet
+from core.events.tenants import BudgetSet, RankingSet, SharesDue
 from core.fact import Event
-from core.images.usage import Usage, gpu_hours
+from core.images.usage import GPU_HOUR, Usage
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after, seconds
 from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget
 from core.nouns.workload import EndCause, Phase
+from core.ranking.lag import Due
 from tests.builders import EU, START, a_fact
 from tests.core.properties import PROPERTY
 
@@ -79,7 +83,7 @@ def test_charged_from_bound_to_closed_with_a_resize_between() -> None:
     fold(usage, 140, closed())
     assert 80 + 480 == used(usage, 140) == used(usage, HOUR)
     assert {} == usage.awards
-    assert 560 / HOUR == gpu_hours(usage.rows[ML].used_at(at(150)))
+    assert 560 / HOUR == usage.rows[ML].used_at(at(150)) / GPU_HOUR
 
 
 def test_award_that_was_given_back_costs_nothing() -> None:
@@ -163,3 +167,21 @@ def test_half_life_counts_from_when_it_is_set() -> None:
     before = usage.faded(ML, at(10))
     assert abs(before // 2 - usage.faded(ML, at(110))) <= 1
     assert abs(before // 8 - usage.faded(ML, at(310))) <= 1
+
+
+def test_what_is_used_in_years_can_be_written_down() -> None:
+    """A tenant that holds 800,000 GPUs for ten years, with a budget and without one, and has never what is due to it."""
+    usage = fold(Usage(), 0, RankingSet(1, RankingSettings()), award(gpus=800_000), bound())
+    others = {"a100": Due(1_000, 1_000), "ml": Due(900_000_000, 1_000)}
+    fold(usage, 1, SharesDue({TenantName(name): due for name, due in others.items()}, ("H100",)))
+    years = 10 * 365 * 24
+    for hours in range(1, years + 1, 1_000):
+        fold(usage, hours * HOUR, holds(hours, 800_000))
+    read = msgspec.msgpack.decode(encode(usage), type=Usage)
+    assert 800_000 * years * HOUR == pytest.approx(used(read, years * HOUR), rel=1e-9)
+    assert used(usage, years * HOUR) == used(read, years * HOUR)
+    fold(read, years * HOUR, budget(1, 31 * 24 * HOUR))
+    assert 0 == used(read, years * HOUR)
+    fold(read, years * HOUR + 30 * 24 * HOUR, closed())
+    encode(read)
+    assert 800_000 * 30 * 24 * HOUR == used(read, years * HOUR + 30 * 24 * HOUR)

@@ -142,7 +142,7 @@ def test_quota_of_several_types_has_the_budget_once() -> None:
         "A100": TypeUse(Entitlement(8, 0, is_lent=False), 0, 0, 0),
         "H100": TypeUse(Entitlement(16), 24_000, 8_000, 0),
     }
-    used = 1_000 * HOUR * 825 // 10
+    used = 1_000 * 3_600 * 825 // 10
     ml = ListedTenant(
         TenantName("ml"), TenantSettings(), 3, budget, uses, used, Nanoseconds(76 * HOUR), 241, 1000
     )
