@@ -17,6 +17,7 @@ from core.messages.starts import (
     ListedStart,
     ListStarts,
     PredictionError,
+    PredictionTally,
     StartsListed,
     SubmissionTested,
     TestSubmission,
@@ -101,13 +102,21 @@ class StartAnswers:
                     duration=_duration(state, workload),
                 )
             )
-        starts = state.image.starts
+        starts, history = state.image.starts, state.image.history
         errors = {
             kind.value: PredictionError(found.count, round(MILLI * found.factor()))
-            for kind, found in state.image.history.errors.items()
+            for kind, found in history.errors.items()
         }
-        held = starts.outcomes.count(0)
-        listed = StartsListed(tuple(rows), len(state.order) - looked, len(starts.outcomes), held, errors)
+        told, data = history.hardware, history.data
+        listed = StartsListed(
+            rows=tuple(rows),
+            more=len(state.order) - looked,
+            judged=len(starts.outcomes),
+            held=starts.outcomes.count(0),
+            errors=errors,
+            hardware=PredictionTally(told.count, told.right, told.count),
+            data=PredictionTally(data.read, data.both, data.predicted),
+        )
         return answered(listed)
 
 

@@ -20,6 +20,7 @@ from core.nouns.ids import (
     AgentName,
     AttemptKey,
     ClaimId,
+    DatasetName,
     LogName,
     RegionName,
     TenantName,
@@ -79,6 +80,7 @@ def a_spec(
     regions: Iterable[RegionName] = (),
     retry: RetryLimits | None = None,
     tenant: str = "default",
+    data: Iterable[str] = (),
 ) -> WorkloadSpec:
     """A workload of these jobs, or of one task of one GPU."""
     return WorkloadSpec(
@@ -89,6 +91,7 @@ def a_spec(
         regions=tuple(regions),
         retry=retry or RetryLimits(),
         tenant=TenantName(tenant),
+        data=tuple(map(DatasetName, data)),
     )
 
 

@@ -2,16 +2,17 @@
 
 Recurring work is predicted from its family. Work that is there for the first time has the median of its tenant's families, then that
 of all work with like GPU counts, then of everything, and before anything has ended a stated default. No prediction is longer than
-the workload may run. What it reads would be predicted in the same way, from the newest run of its family, once a workload says
-which data it reads: a field of `Prediction`, beside its hardware.
+the workload may run. On what it runs and which datasets it reads is predicted of recurring work alone (MAST, §3.1): so its data
+can be known before it is submitted.
 """
 
+from collections import Counter
 from enum import StrEnum
 
 from msgspec import Struct
 
 from core.estimating.run_times import Family, KnownRuns, RunTimes, median_of, size_of
-from core.nouns.ids import TenantName
+from core.nouns.ids import DatasetName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import RUN_TIME_DEFAULT
 from core.nouns.placement import gpu_milli_of
@@ -42,6 +43,8 @@ class Prediction(Struct, frozen=True):
     gpu_milli: int = 0
     """What its family asked for most often, of late; only where it is predicted from that."""
     gpu_type: str = ""
+    data: tuple[DatasetName, ...] = ()
+    """What half of the newest runs of its family read, or more of them; by name. The same."""
 
 
 def predicted(runs: KnownRuns, spec: WorkloadSpec, name: str) -> Prediction:
@@ -53,7 +56,7 @@ def predicted(runs: KnownRuns, spec: WorkloadSpec, name: str) -> Prediction:
     family = tenant.families.get(name) if tenant is not None else None
     if family is not None and (span := family.typical()) is not None:
         gpu_milli, gpu_type = _hardware(family)
-        return Prediction(_capped(span, spec), PredictedBy.FAMILY, gpu_milli, gpu_type)
+        return Prediction(_capped(span, spec), PredictedBy.FAMILY, gpu_milli, gpu_type, _data(family))
     if tenant is not None and (span := tenant.typical()) is not None:
         return Prediction(_capped(span, spec), PredictedBy.TENANT)
     alike = runs.sizes.get(size_of(gpu_milli_of(spec.jobs)))
@@ -68,6 +71,11 @@ def _hardware(family: Family) -> tuple[int, str]:
     """The commonest of the newest runs; of equally common ones that which was asked for last."""
     asked = [(run.gpu_milli, run.gpu_type) for run in family.runs]
     return max(dict.fromkeys(reversed(asked)), key=asked.count)
+
+
+def _data(family: Family) -> tuple[DatasetName, ...]:
+    counts = Counter(name for run in family.runs for name in run.data)
+    return tuple(sorted(name for name, count in counts.items() if 2 * count >= len(family.runs)))
 
 
 def _capped(span: Nanoseconds, spec: WorkloadSpec) -> Nanoseconds:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
-from core.nouns.ids import TenantName
+from core.nouns.ids import DatasetName, TenantName
 from core.nouns.instant import MILLISECOND, Nanoseconds
 from core.nouns.limits import (
     FAMILIES_OF_TENANT_MAX,
@@ -29,6 +29,8 @@ class PastRun(Struct, frozen=True, array_like=True):
     """As it was asked for."""
     is_whole: bool
     """Whether it completed, or ran as long as it was allowed to: how long it runs is known. If not, it failed or was cancelled."""
+    data: tuple[DatasetName, ...] = ()
+    """What it read."""
 
 
 class RunTimes(Struct):

@@ -25,7 +25,7 @@ from core.events.queue import (
 )
 from core.fact import Fact
 from core.images.base import Section
-from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.ids import DatasetName, TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import FLOWS_MAX
 from core.nouns.placement import gpu_milli_of
@@ -50,6 +50,7 @@ class LiveRun(Struct):
     freeing: int = 0
     """Millionths of a GPU an hour that it adds to what is expected to come free."""
     is_service: bool = False
+    data: tuple[DatasetName, ...] = ()
 
 
 class Told(Struct):
@@ -57,6 +58,15 @@ class Told(Struct):
 
     count: int = 0
     right: int = 0
+
+
+class ToldOfData(Struct):
+    """Of recurring workloads, which datasets they read and which were predicted: how many of each, over all of them."""
+
+    read: int = 0
+    predicted: int = 0
+    both: int = 0
+    """Of those that are read, the ones that were predicted."""
 
 
 def flow_key(spec: WorkloadSpec) -> str:
@@ -80,6 +90,7 @@ class History(Section):
     errors: dict[PredictedBy, Errors] = field(default_factory=dict)
     """By what it was predicted from."""
     hardware: Told = field(default_factory=Told)
+    data: ToldOfData = field(default_factory=ToldOfData)
     flows: dict[str, Flow] = field(default_factory=dict)
     """How fast GPUs come free, by what was asked for: `flow_key`."""
 
@@ -93,6 +104,9 @@ class History(Section):
         if prediction.gpu_type:
             self.hardware.count += 1
             self.hardware.right += (prediction.gpu_milli, prediction.gpu_type) == (gpu_milli, gpu_type)
+            self.data.read += len(spec.data)
+            self.data.predicted += len(prediction.data)
+            self.data.both += len({*spec.data}.intersection(prediction.data))
         self.live[event.workload] = LiveRun(
             spec.tenant,
             family,
@@ -101,6 +115,7 @@ class History(Section):
             prediction,
             flow_key(spec),
             is_service=spec.kind == Kind.SERVICE,
+            data=spec.data,
         )
 
     def _changed(self, fact: Fact) -> None:
@@ -150,7 +165,9 @@ class History(Section):
         if is_whole:
             kind = row.prediction.by
             self.errors.setdefault(kind, Errors()).add(row.prediction.duration, row.ran)
-        self.runs.add(row.tenant, row.family, PastRun(row.ran, row.gpu_milli, row.gpu_type, is_whole))
+        self.runs.add(
+            row.tenant, row.family, PastRun(row.ran, row.gpu_milli, row.gpu_type, is_whole, row.data)
+        )
 
     def _cancelled(self, fact: Fact) -> None:
         event = fact.event

@@ -30,7 +30,7 @@ class SubmissionTested(Answer, frozen=True, tag="submission-tested"):
     start: StartEstimate | None
     """When it would start, counted from now; None: no region could hold it now, so nothing can be said."""
     prediction: Prediction
-    """How long it would run, and what its family asked for before."""
+    """How long it would run, and what its family asked for and read before."""
     standing: str = ""
     """Whether it would be within its tenant's quota or over it; empty: the queue does not say."""
 
@@ -74,6 +74,17 @@ class PredictionError(Struct, frozen=True):
     """Thousandths of the factor by which half of the newest were off at most, up or down; 1,000 is exact."""
 
 
+class PredictionTally(Struct, frozen=True):
+    """How often something was predicted of recurring workloads, and how often it was then so."""
+
+    count: int
+    """Times that it came."""
+    right: int
+    """Of those, the ones that were predicted."""
+    predicted: int
+    """Times that it was predicted."""
+
+
 class StartsListed(Answer, frozen=True, tag="starts-listed"):
     """Some of what waits, in order."""
 
@@ -86,6 +97,10 @@ class StartsListed(Answer, frozen=True, tag="starts-listed"):
     """Of those, the ones inside."""
     errors: dict[str, PredictionError] = {}
     """Of run times, by what they were predicted from (`PredictedBy`)."""
+    hardware: PredictionTally = PredictionTally(0, 0, 0)
+    """Of GPU counts and types."""
+    data: PredictionTally = PredictionTally(0, 0, 0)
+    """Of datasets."""
 
 
 MESSAGES: tuple[type[Message], ...] = (TestSubmission, SubmissionTested, ListStarts, StartsListed)

@@ -12,6 +12,7 @@ RegionName = NewType("RegionName", str)
 AgentName = NewType("AgentName", str)
 WorkerName = NewType("WorkerName", str)
 TenantName = NewType("TenantName", str)
+DatasetName = NewType("DatasetName", str)
 
 LogName = NewType("LogName", str)
 """`global`, or `region.<name>`."""

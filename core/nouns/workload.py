@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.nouns.fleet import ANY_TYPE, gpu_type_of, node_type_of, will_do
-from core.nouns.ids import RegionName, TenantName
+from core.nouns.ids import DatasetName, RegionName, TenantName
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
@@ -173,6 +173,8 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     control: ControlSpec = ControlSpec()
     """Who must agree before its tasks are touched."""
     placement: PlacementMode = PlacementMode.GANG
+    data: tuple[DatasetName, ...] = ()
+    """The datasets that its tasks read."""
 
     @property
     def is_incremental(self) -> bool:

@@ -11,6 +11,7 @@ from core.nouns.fleet import ANY_TYPE, CPU_TYPE, will_do
 from core.nouns.instant import SECOND
 from core.nouns.limits import (
     CONTROLLED_TASKS_MAX,
+    DATASETS_READ_MAX,
     FACT_BYTES_MAX,
     GPU_TYPES_MAX,
     ISOLATION_MAX,
@@ -67,6 +68,7 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         found.extend(f"jobs[{index}].{problem}" for problem in _problems_of_job(job))
     if len(set(spec.regions)) != len(spec.regions):
         found.append("regions: one is named twice")
+    found.extend(_problems_of_data(spec.data))
     spans = {"max_duration": spec.max_duration, "grace": spec.grace}
     found.extend(f"{field}: it must not be negative" for field, span in spans.items() if span < 0)
     fewest = -1 if spec.kind == Kind.SERVICE else 0  # -1: for ever, for tasks that stand alone
@@ -127,6 +129,17 @@ def _problems_of_token(field: str, name: str) -> list[str]:
     if _TOKEN.fullmatch(name) and len(name) <= NAME_LENGTH_MAX:
         return []
     return [f"{field}: use 1 to {NAME_LENGTH_MAX} letters, digits, '_' and '-'"]
+
+
+def _problems_of_data(data: Sequence[str]) -> list[str]:
+    found = []
+    if len(data) > DATASETS_READ_MAX:
+        found.append(f"data: {DATASETS_READ_MAX} datasets are the most")
+    if len(set(data)) != len(data):
+        found.append("data: one is named twice")
+    if not all(_NAME.fullmatch(name) and len(name) <= NAME_LENGTH_MAX for name in data):
+        found.append(f"data: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-' for each")
+    return found
 
 
 def _problems_of_control(control: ControlSpec) -> list[str]:

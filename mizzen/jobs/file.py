@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.nouns.ids import RegionName, TenantName
+from core.nouns.ids import DatasetName, RegionName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.operation import ControlSpec
 from core.nouns.workload import NEVER, JobSpec, Kind, PlacementMode, RetryLimits, WorkloadSpec
@@ -44,7 +44,7 @@ __all__ = ["Job", "JobFileError", "load_job", "read_job"]
 
 OF_WORKLOAD = (
     "name", "jobs", "tenant", "priority", "kind", "regions", "max_duration", "retry", "checkpoint", "control",
-    "placement",
+    "placement", "data",
 )  # fmt: skip
 OF_RETRY = ("task_failed", "start_failed")
 OF_CHECKPOINT = ("dir", "every", "grace")
@@ -128,6 +128,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
         grace=NEVER if checkpoint is None else _grace(checkpoint),
         control=_control(top.section("control", OF_CONTROL), kind),
         placement=top.read("placement", one(_placement), _DEFAULTS.placement),
+        data=tuple(DatasetName(name) for name in top.items("data", one(name_of))),
     )
 
 

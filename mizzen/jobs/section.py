@@ -12,7 +12,7 @@ from runtime.yaml_tree import Fields, Listing, Problem, Text, Tree, shown, withi
 
 Value = TypeVar("Value")
 
-LATER = frozenset({"stages", "data"})
+LATER = frozenset({"stages"})
 """Fields that are promised and not there yet."""
 ELSEWHERE = {
     "accelerators": "resources.gpus",

@@ -53,6 +53,12 @@ def trust_of(found: StartsListed) -> Iterable[str]:
         yield "no start was estimated and came yet, so bands are wide"
     if found.errors:
         yield f"run times: half were predicted {errors_text(found.errors)}"
+    hardware, data = found.hardware, found.data
+    if hardware.count:
+        yield f"GPUs: {hardware.right} of {hardware.count} recurring workloads asked for as many of the type as was predicted"
+    if data.count or data.predicted:
+        right = f"of {data.count} that recurring workloads read {data.right} were predicted"
+        yield f"datasets: {right}, and {data.predicted - data.right} that they did not"
 
 
 def errors_text(errors: dict[str, PredictionError]) -> str:
@@ -104,6 +110,8 @@ def builtins_of(found: StartsListed) -> dict[str, Any]:  # Any: whatever JSON ca
         "more": found.more,
         "bands": {"judged": found.judged, "held": found.held},
         "run_time_errors": msgspec.to_builtins(found.errors),
+        "hardware": msgspec.to_builtins(found.hardware),
+        "data": msgspec.to_builtins(found.data),
     }
 
 
@@ -136,6 +144,8 @@ def outcome_of(tested: SubmissionTested) -> list[str]:
     if prediction.gpu_type:
         before = f"{gpus_text(prediction.gpu_milli)} GPUs of {prediction.gpu_type}"
         lines.append(f"its earlier runs most often asked for {before}")
+    if prediction.data:
+        lines.append(f"its earlier runs read {', '.join(prediction.data)}")
     if tested.regions:
         lines.append(f"it could run in {', '.join(sorted(tested.regions))}")
     return lines

@@ -22,8 +22,8 @@ from core.messages.queue import (
     SubmitWorkload,
     WorkloadExplained,
 )
-from core.messages.starts import ListStarts, StartsListed, SubmissionTested, TestSubmission
-from core.nouns.ids import RegionName, WorkloadId
+from core.messages.starts import ListStarts, PredictionTally, StartsListed, SubmissionTested, TestSubmission
+from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, after, seconds
 from core.nouns.limits import RUN_TIME_DEFAULT, STARTS_LISTED_MAX
 from core.nouns.reasons import Reason
@@ -272,6 +272,24 @@ def test_it_is_told_how_right_estimates_were(start: Start) -> None:
     )
     family = Prediction(Nanoseconds(2 * RUN_TIME_DEFAULT), PredictedBy.FAMILY, 32_000, "H100")
     assert family == tested.prediction
+
+
+def test_it_is_told_how_often_data_and_hardware_were_foreseen(start: Start) -> None:
+    """M36: of recurring work, in the list and before a submission."""
+    machine = a_job_queue(start)
+    reads = a_spec(a_job(4, 8), name="nightly-1", tenant="ml", data=["clicks"])
+    assert W1 == submit(machine, reads)
+    assert (PredictionTally(0, 0, 0),) * 2 == (listed(machine).hardware, listed(machine).data)
+    awarded(machine, EU, W1)
+    running(machine, workload=W1)
+    machine.now = after(machine.now, seconds(60))
+    happens(machine, ended(EndCause.COMPLETED, workload=W1, gpu_milli=32_000))
+    again = replace(reads, name="nightly-2", data=(DatasetName("clicks"), DatasetName("users")))
+    tested = said_once(machine.hear(TestSubmission(again, "ada")), SubmissionTested)
+    assert (DatasetName("clicks"),) == tested.prediction.data
+    submit(machine, again)
+    found = listed(machine)
+    assert (PredictionTally(1, 1, 1), PredictionTally(2, 1, 1)) == (found.hardware, found.data)
 
 
 def explained(machine: Machine[Any], workload: WorkloadId) -> WorkloadExplained:

@@ -10,6 +10,7 @@ from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import (
     CONTROLLED_TASKS_MAX,
+    DATASETS_READ_MAX,
     FACT_BYTES_MAX,
     GPU_TYPES_MAX,
     ISOLATION_MAX,
@@ -349,3 +350,19 @@ def test_shape_is_equal_exactly_where_places_are(
     """A refusal holds for a shape: whoever fits where another does not must have another."""
     spec = a_spec(a_job(2))
     assert is_same == (spec.shape == change(spec).shape)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(["clicks", "clicks"], id="twice"),
+        pytest.param([""], id="no name"),
+        pytest.param(["a/b"], id="a path"),
+        pytest.param(["x" * (NAME_LENGTH_MAX + 1)], id="too long"),
+        pytest.param([f"part-{number}" for number in range(DATASETS_READ_MAX + 1)], id="too many"),
+    ],
+)
+def test_data_that_is_no_list_of_datasets(data: list[str]) -> None:
+    """Told by its field, once."""
+    assert ["data"] == fields(a_spec(data=data))
+    assert [] == fields(a_spec(data=["clicks", "users.daily-2"]))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.nouns.ids import RegionName, TenantName
+from core.nouns.ids import DatasetName, RegionName, TenantName
 from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
@@ -78,6 +78,7 @@ def test_every_field_of_a_program() -> None:
         priority: 6
         kind: interactive
         regions: [eu, us]
+        data: [clicks, users.daily]
         max_duration: 1:30:00
         retry: {task_failed: 3, start_failed: 0}
         checkpoint: {dir: /shared, every: 5m, grace: 20}
@@ -100,6 +101,7 @@ def test_every_field_of_a_program() -> None:
     wanted = WorkloadSpec(
         "llama-2", (job,), TenantName("research"), 6, Kind.INTERACTIVE, (RegionName("eu"), RegionName("us")),
         RetryLimits(3, 0), 90 * MINUTE, 20 * SECOND,  # type: ignore[arg-type]  # spans
+        data=(DatasetName("clicks"), DatasetName("users.daily")),
     )  # fmt: skip
     assert wanted == spec
 
@@ -278,7 +280,11 @@ LINES = {
     "topology: {near: [b/c]}": "topology.near[0]: b/c is no name",
     "topology: {size: 3}": "topology: unknown field 'size'",
     "alone: maybe": "alone: maybe is neither true nor false",
-    "data: {tables: [a]}": "'data' is not supported yet",
+    "data: {tables: [a]}": "data: it must be a list, and is a mapping",
+    "data: clicks": "data: it must be a list, and is one value; write [clicks]",
+    "data: [clicks, clicks]": "data: one is named twice",
+    "data: [a/b]": "data[0]: a/b is no name",
+    "stages: [a]": "'stages' is not supported yet",
     "env: {1: a}": "env: '1' cannot be the name of a variable",
     "env: {A: }": "env.A: it has no value",
     "env: {MIZZEN_JOB_ID: a}": "env.MIZZEN_JOB_ID: names that begin with MIZZEN_ are Mizzen's own",

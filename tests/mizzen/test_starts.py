@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from core.estimating.bands import StartEstimate
 from core.estimating.prediction import PredictedBy, Prediction
 from core.messages.queue import RunTimeTold
-from core.messages.starts import ListedStart, PredictionError, StartsListed, SubmissionTested
-from core.nouns.ids import RegionName, WorkloadId
+from core.messages.starts import ListedStart, PredictionError, PredictionTally, StartsListed, SubmissionTested
+from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from mizzen.views.starts import builtins_of, outcome_of, run_time_text, table_of
 
@@ -55,7 +55,9 @@ def test_table_of_starts() -> None:
         "default": PredictionError(1, 40_000),
         "new": PredictionError(2, 3_000),
     }
-    lines = table_of(StartsListed(rows, 7, 500, 405, errors), NOW, None)
+    lines = table_of(
+        StartsListed(rows, 7, 500, 405, errors, PredictionTally(9, 7, 9), PredictionTally(8, 6, 7)), NOW, None
+    )
     assert [
         "ID   NAME   TENANT  PRIO  GPUS  START                 IN        BAND     RUNS  REASON",
         "w-1  train  ml         3    16  2026-03-02T00:02Z  12:00  4:00-40:00  2:00:00  no_capacity",
@@ -65,6 +67,8 @@ def test_table_of_starts() -> None:
         "",
         "bands held 81 % of the last 500 starts; they are drawn to hold 80 %",
         RUN_TIMES,
+        "GPUs: 7 of 9 recurring workloads asked for as many of the type as was predicted",
+        "datasets: of 8 that recurring workloads read 6 were predicted, and 1 that they did not",
     ] == lines
 
 
@@ -81,6 +85,7 @@ def test_starts_as_json() -> None:
     assert told["starts"][0]["sentence"].startswith("Not enough capacity")
     assert {"judged": 10, "held": 8} == told["bands"]
     assert {"family": {"count": 12, "factor_milli": 1_834}} == told["run_time_errors"]
+    assert {"count": 0, "right": 0, "predicted": 0} == told["hardware"] == told["data"]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +96,13 @@ def test_starts_as_json() -> None:
                 2,
                 (RegionName("us"), RegionName("eu")),
                 ESTIMATE,
-                Prediction(seconds(3_600), PredictedBy.FAMILY, 8_000, "H100"),
+                Prediction(
+                    seconds(3_600),
+                    PredictedBy.FAMILY,
+                    8_000,
+                    "H100",
+                    (DatasetName("clicks"), DatasetName("users")),
+                ),
                 "over",
             ),
             [
@@ -99,6 +110,7 @@ def test_starts_as_json() -> None:
                 "it would be over its tenant's quota",
                 "it would run for about 1:00:00 in all, to judge by earlier runs of its family",
                 "its earlier runs most often asked for 8 GPUs of H100",
+                "its earlier runs read clicks, users",
                 "it could run in eu, us",
             ],
         ),

@@ -20,7 +20,7 @@ from core.events.queue import (
 from core.fact import Event, Fact
 from core.images import GlobalImage, Image, decode_image
 from core.images.history import History
-from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, DatasetName, TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.limits import ERRORS_KEPT_MAX, RUN_TIME_DEFAULT
 from core.nouns.workload import EndCause, Kind, Phase
@@ -114,6 +114,28 @@ def test_hardware_is_what_was_asked_for_most() -> None:
     assert (5, 0) == (past.history.hardware.count, past.history.hardware.right)
     past.submit(jobs=(a_job(1, 8),))
     assert (6, 1) == (past.history.hardware.count, past.history.hardware.right)
+
+
+def test_data_is_what_half_of_its_runs_read() -> None:
+    """M36: of recurring work, whatever the next says that it reads; of first-time work nothing. And it is told how often that was right."""
+    past = Past()
+    clicks, users, once = DatasetName("clicks"), DatasetName("users"), DatasetName("once")
+    assert () == past.prediction().data
+    past.ran(10, data=(users, clicks))
+    assert (clicks, users) == past.prediction().data
+    past.ran(10, data=(clicks, once))
+    past.ran(10, data=(clicks,))
+    past.ran(10, data=(clicks, users))
+    assert (clicks, users) == past.prediction(data=(once,)).data
+    assert () == past.prediction("another-1").data
+    assert () == past.prediction(tenant=TenantName("other")).data
+    # Predicted were clicks and users; all three; and clicks alone.
+    told = past.history.data
+    assert (5, 6, 3) == (told.read, told.predicted, told.both)
+    past.ran(10, 10, 10, 10)
+    assert (clicks,) == past.prediction().data
+    past.ran(10)
+    assert () == past.prediction().data
 
 
 def test_first_time_work_has_the_median_of_families() -> None:
