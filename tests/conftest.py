@@ -1,9 +1,14 @@
 """What every test may rely on."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 import structlog
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So a shell without job control starts what it puts in the background, and every command that is interrupted here would go on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

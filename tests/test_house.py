@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.sources import tree_of
+
 HOUSE = Path(__file__).resolve().parents[1]
 FOLDERS = ("bench", "bus", "components", "core", "mizzen", "runtime", "scenarios", "store")
 PURE_FOLDERS = ("components", "core")
@@ -70,7 +72,7 @@ def test_no_file_is_empty() -> None:
     without = [
         _name(path)
         for path in _files(".py")
-        if path.name == "__init__.py" and not ast.get_docstring(_tree(path))
+        if path.name == "__init__.py" and not ast.get_docstring(tree_of(path))
     ]
     assert [] == without, "these __init__.py say nothing"
     folders = sorted({path.parent for path in _files(".py", folders=FOLDERS)})
@@ -91,7 +93,7 @@ def test_functions_are_short_enough_to_read() -> None:
     long = {}
     for path in _files(".py"):
         lines = _code_lines(path)
-        for node in ast.walk(_tree(path)):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 count = sum(node.lineno <= line <= (node.end_lineno or 0) for line in lines)
                 if count > FUNCTION_LINES_MAX:
@@ -112,7 +114,7 @@ def test_subjects_are_spelled_in_the_catalogue() -> None:
         f"{_name(path)}:{node.lineno}"
         for path in _files(".py")
         if _name(path) != "bus/catalogue.py"
-        for node in ast.walk(_tree(path))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.JoinedStr) and _opens_with_fleet(node)
     ]
     assert [] == spelled
@@ -123,7 +125,7 @@ def test_pure_folders_import_nothing_impure() -> None:
     found = [
         f"{_name(path)}:{node.lineno} {module}"
         for path in _pure_files()
-        for node in ast.walk(_tree(path))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for module in _imported(node)
         if module.partition(".")[0] in IMPURE_MODULES
@@ -136,7 +138,7 @@ def test_pure_folders_wait_for_nothing_and_speak_to_nobody() -> None:
     waiting = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
     found = []
     for path in _pure_files():
-        for node in ast.walk(_tree(path)):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, waiting):
                 found.append(f"{_name(path)}:{node.lineno} waits")
             if isinstance(node, ast.Call) and _called(node) in IMPURE_CALLS:
@@ -149,7 +151,7 @@ def test_pure_folders_never_walk_through_a_set() -> None:
     found = [
         f"{_name(path)}:{walked.lineno}"
         for path in _pure_files()
-        for node in ast.walk(_tree(path))
+        for node in ast.walk(tree_of(path))
         for walked in _walked(node)
         if _is_set(walked)
     ]
@@ -160,7 +162,7 @@ def test_core_explains_itself() -> None:
     """Every public module, class and function of the core opens with a docstring."""
     silent = []
     for path in _files(".py", folders=("core",)):
-        tree = _tree(path)
+        tree = tree_of(path)
         if not path.name.startswith("_") or path.name == "__init__.py":
             silent += [] if ast.get_docstring(tree) else [_name(path)]
         silent += [
@@ -258,10 +260,6 @@ def _name(path: Path) -> str:
     return path.relative_to(HOUSE).as_posix()
 
 
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), filename=_name(path))
-
-
 def _code_lines(path: Path) -> set[int]:
     """The numbers of the lines that hold code: neither blank, nor only a comment, nor a docstring's."""
     text = path.read_text()
@@ -272,7 +270,7 @@ def _code_lines(path: Path) -> set[int]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in layout:
             lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct, convert
 
+from tests.sources import tree_of
+
 HOUSE = Path(__file__).resolve().parents[2]
 PAGE = HOUSE / "docs" / "results" / "rows.md"
 ROWS = Path(__file__).with_name("rows.toml")
@@ -131,7 +133,7 @@ def ids_in_specification(text: str, checklist: Checklist) -> list[str]:
 
 
 def _tests_in(path: Path) -> Iterator[Showing]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield Showing(_name(path), node.name, ids_in_docstring(ast.get_docstring(node) or ""))
 
