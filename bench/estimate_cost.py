@@ -22,7 +22,7 @@ from core.messages.starts import ListStarts
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, TenantName, WorkerName, WorkloadId, region_log
 from core.nouns.instant import SECOND, Instant, Nanoseconds
-from core.nouns.limits import BAND_RATIOS_MAX, BAND_SAMPLES_MAX
+from core.nouns.limits import BAND_RATIOS_MAX
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
 
@@ -69,7 +69,6 @@ def _state(waiting: int, dice: random.Random) -> QueueState:
         for suffix in ("", ", wide"):
             image.starts.bands.groups[name + suffix] = Group(
                 [dice.randrange(-3_000, 3_000) for _ in range(BAND_RATIOS_MAX)],
-                [dice.randrange(-3_000, 3_000) for _ in range(BAND_SAMPLES_MAX)],
             )
     followed = {region_log(region): (_region(region), 1) for region in REGIONS}
     state = JobQueue(REGIONS).initial(Images(NOW, image, dict(followed)))

@@ -1,13 +1,13 @@
 """What the job queue tells about starts: of what waits, and of what somebody thinks of submitting. Nothing here changes anything."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from components.answering import answered
 from components.queue_answers import UserAnswers, Waiting
 from components.queue_state import QueueState, eligible
 from components.start_estimates import estimated_start, estimator_of, walked, would_stand
 from components.start_promises import promised_in
-from components.wait_estimates import Estimator, Types
+from components.wait_estimates import Ahead, Estimator
 from core.component import Decision
 from core.estimating.bands import StartEstimate
 from core.estimating.family import family_of
@@ -125,7 +125,7 @@ def _start(
     one: Ranked,
     spec: WorkloadSpec,
     where: tuple[RegionName, ...],
-    ahead: Mapping[Types, int],
+    ahead: Ahead,
 ) -> StartEstimate | None:
     """None of who may not start."""
     if one.standing is Standing.HELD:

@@ -5,9 +5,10 @@ from itertools import islice
 
 from components.queue_order import bring_up
 from components.queue_state import QueueState, eligible
-from components.wait_estimates import Estimator, Types, amounts_of
+from components.wait_estimates import Ahead, Estimator, Size, Types, amounts_of
 from core.estimating.bands import StartEstimate
 from core.estimating.prediction import left_of
+from core.estimating.run_times import size_of
 from core.images.queue import WorkloadRow
 from core.messages.queue import RunTimeTold
 from core.nouns.fleet import gpu_type_of
@@ -103,19 +104,20 @@ def start_in_order(state: QueueState, workload: WorkloadId, now: Instant) -> Sta
     return estimated_start(state, spec, now)
 
 
-def walked(state: QueueState, now: Instant) -> Iterator[tuple[Ranked, WorkloadRow, dict[Types, int]]]:
+def walked(state: QueueState, now: Instant) -> Iterator[tuple[Ranked, WorkloadRow, Ahead]]:
     """The order from its head on, each with what those ahead of it need; the same dict, which grows on the way.
 
     Who may not start is last, and nobody is behind them.
     """
     bring_up(state, now)
-    ahead: dict[Types, int] = {}
+    ahead: dict[tuple[Types, Size], int] = {}
     rows = state.image.workloads.rows
     for one in islice(state.order.ranked(), STARTS_WALKED_MAX):
         row = rows[one.work.workload]
         yield one, row, ahead
+        size = size_of(gpu_milli_of(row.spec.jobs))
         for types, gpu_milli in amounts_of(row.spec):
-            ahead[types] = ahead.get(types, 0) + gpu_milli
+            ahead[types, size] = ahead.get((types, size), 0) + gpu_milli
 
 
 def run_time_of(state: QueueState, workload: WorkloadId, now: Instant) -> RunTimeTold | None:

@@ -1,6 +1,7 @@
 """When workloads will start, as the queue estimates it: how many GPUs others are to have first, and how fast they come free.
 
-Sums by GPU type are kept from fact to fact, so that an estimate takes as many steps as there are types and levels, however much
+First come those ahead in the order that are no wider: a wide gang that waits keeps nobody from what is free and too little for it,
+and nodes that are kept for it are few (components/start_promises.py). Sums by GPU type and size are kept from fact to fact, so that an estimate takes as many steps as there are types and levels, however much
 waits. What is missing becomes a span in core/estimating/waits.py, and gets its band from what came of earlier ones
 (core/estimating/bands.py). A start that was promised is no estimate: whoever shows both shows the promise.
 """
@@ -11,6 +12,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from core.estimating.bands import Reach, StartEstimate, estimate_of, group_of
+from core.estimating.run_times import size_of
 from core.estimating.waits import span_until
 from core.images import GlobalImage, RegionImage
 from core.images.queue import WorkloadRow
@@ -23,8 +25,12 @@ from core.nouns.workload import WorkloadSpec
 
 Types = tuple[str, ...]
 """Node types of which each will do, as a job names them."""
-Wanted = tuple[Types, int]
-"""What is waited for, and at which level."""
+Size = int
+"""Of a whole workload, in classes of like GPU counts (core/estimating/run_times.py `size_of`)."""
+Wanted = tuple[Types, int, Size]
+"""What is waited for, at which level, and how wide who waits for it is."""
+Ahead = Mapping[tuple[Types, Size], int]
+"""GPU milli that others are to have first, by what they asked for and how wide they are."""
 
 
 class Share(Struct, frozen=True):
@@ -35,6 +41,7 @@ class Share(Struct, frozen=True):
     level: int
     """The one that it asks for while it waits, the one that it has while it stands."""
     tenant: TenantName
+    size: Size = 0
     region: RegionName = RegionName("")
 
 
@@ -49,7 +56,7 @@ class WaitIndex:
     def __init__(self) -> None:
         self._noted: dict[WorkloadId, tuple[Asked | None, tuple[Share, ...]]] = {}
         self.waiting: dict[Wanted, int] = {}
-        """GPU milli by what was asked for and level."""
+        """GPU milli."""
         self.by_tenant: dict[TenantName, dict[Wanted, int]] = {}
         """The same of each tenant."""
         self.standing: dict[tuple[RegionName, Types, bool], int] = {}
@@ -85,22 +92,26 @@ class WaitIndex:
         """How many workloads wait at this level or a higher one."""
         return sum(count for of, count in self.counts.items() if of >= level)
 
-    def waiting_from(self, level: int) -> dict[Types, int]:
+    def waiting_from(self, level: int) -> Ahead:
         """GPU milli that is waited for at this level or a higher one."""
         return _from(self.waiting, level)
 
-    def capped_from(self, level: int, most: Callable[[TenantName, int, Types], int]) -> dict[Types, int]:
-        """The same without what is over a tenant's quota. Costs a step for each that was renewed since.
+    def capped_from(self, level: int, most: Callable[[TenantName, int, Types], int]) -> Ahead:
+        """The same without what is over a tenant's quota, its widest first. Costs a step for each that was renewed since.
 
         most   of a tenant's work at a level: what can be ahead, for its quota has no more room; the same until it is renewed
         """
         for tenant in self._stale:
             for wanted, gpu_milli in self._capped_of.pop(tenant, {}).items():
                 _sum_up(self._capped, wanted, -gpu_milli)
-            mine = {
-                (types, of): min(gpu_milli, most(tenant, of, types))
-                for (types, of), gpu_milli in self.by_tenant.get(tenant, {}).items()
-            }
+            mine: dict[Wanted, int] = {}
+            left: dict[tuple[Types, int], int] = {}
+            for (types, of, size), gpu_milli in sorted(
+                self.by_tenant.get(tenant, {}).items(), key=lambda one: one[0][2]
+            ):
+                room = left.setdefault((types, of), most(tenant, of, types))
+                mine[types, of, size] = min(gpu_milli, room)
+                left[types, of] = room - mine[types, of, size]
             for wanted, gpu_milli in mine.items():
                 _sum_up(self._capped, wanted, gpu_milli)
             if mine:
@@ -122,7 +133,7 @@ class WaitIndex:
         of the first.
         """
         found: dict[str, int] = {}
-        for (types, of), gpu_milli in self.by_tenant.get(tenant, {}).items():
+        for (types, of, _), gpu_milli in self.by_tenant.get(tenant, {}).items():
             if of >= level:
                 _sum_up(found, gpu_type_of(types[0])[0], gpu_milli)
         return found
@@ -132,7 +143,7 @@ class WaitIndex:
             key = (share.region, share.types, share.level == OVER_LEVEL)
             _sum_up(self.standing, key, sign * share.gpu_milli)
             return
-        wanted, gpu_milli = (share.types, share.level), sign * share.gpu_milli
+        wanted, gpu_milli = (share.types, share.level, share.size), sign * share.gpu_milli
         mine = self.by_tenant.setdefault(share.tenant, {})
         _sum_up(self.waiting, wanted, gpu_milli)
         _sum_up(mine, wanted, gpu_milli)
@@ -167,14 +178,14 @@ class Estimator:
         self,
         spec: WorkloadSpec,
         where: tuple[RegionName, ...],
-        ahead: Mapping[Types, int],
+        ahead: Ahead,
         *,
         is_within: bool = False,
     ) -> StartEstimate | None:
         """When it would start.
 
         where    regions that could hold it, were they empty; none: nothing can be said
-        ahead    GPU milli that others are to have before it, by what they asked for
+        ahead    of it in the order
         is_within    whether it could push out what is over quota
         """
         if not where:
@@ -184,7 +195,8 @@ class Estimator:
         if supply is None:
             supply = self._supply(types, where, is_within=is_within)
             self._supplies[types, where, is_within] = supply
-        theirs = sum(self._part(other, types, amount) for other, amount in ahead.items())
+        size = size_of(gpu_milli)
+        theirs = sum(self._part(other, types, amount) for (other, of), amount in ahead.items() if of <= size)
         # All that is free must do for those ahead too; and what it needs itself must come free in one region.
         missing = max(theirs + gpu_milli - supply.free, gpu_milli - supply.free_in_one)
         span = span_until(missing if gpu_milli else 0, supply.rate, supply.capacity)
@@ -258,15 +270,17 @@ def amounts_of(spec: WorkloadSpec) -> Iterable[tuple[Types, int]]:
 
 
 def _shares_of(row: WorkloadRow, level: int, region: RegionName) -> tuple[Share, ...]:
-    tenant = row.spec.tenant
-    return tuple(Share(types, gpu_milli, level, tenant, region) for types, gpu_milli in amounts_of(row.spec))
+    tenant, size = row.spec.tenant, size_of(gpu_milli_of(row.spec.jobs))
+    return tuple(
+        Share(types, gpu_milli, level, tenant, size, region) for types, gpu_milli in amounts_of(row.spec)
+    )
 
 
-def _from(sums: Mapping[Wanted, int], level: int) -> dict[Types, int]:
-    found: dict[Types, int] = {}
-    for (types, of), gpu_milli in sums.items():
+def _from(sums: Mapping[Wanted, int], level: int) -> Ahead:
+    found: dict[tuple[Types, Size], int] = {}
+    for (types, of, size), gpu_milli in sums.items():
         if of >= level:
-            found[types] = found.get(types, 0) + gpu_milli
+            found[types, size] = found.get((types, size), 0) + gpu_milli
     return found
 
 

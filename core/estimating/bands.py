@@ -1,12 +1,12 @@
 """How far off estimates of starts are, learnt from what came: the band within which four of five starts are to lie.
 
-An estimate begins as a span that a model says (core/estimating/waits.py). Spans of like length make a group. In each group
+An estimate begins as a span that a model says (core/estimating/waits.py). Spans of like length make a group. Of each group the
+newest starts are remembered, by what they came to by what the model had said. Their middle is what is told, and the band reaches
+as far as four of five of them did.
 
-1. the span is multiplied by what the newest starts came to, in the middle, by what the model had said: the model's own error;
-2. around that middle the band reaches as far as starts came from middles that were said before, in four of five cases.
-
-Errors come in crowds: of a thousand workloads that one tenant submits within a minute all start later than said, or none. So one
-sample in some minutes counts for the band, for it to remember many crowds instead of the last. And the share of either side
+Errors come in crowds: of a thousand workloads that one tenant submits within a minute all start later than said, or none. So of
+those that are submitted within a minute one is remembered, for the band to know many crowds instead of the last. Which one is said
+at the submission: of a crowd that came, the first to start are those that waited least. And the share of either side
 that the band leaves out is not fixed: it shrinks with each start that was missed there, and grows a little with each other one
 (adaptive conformal inference), so that a tenth lies on either side in the long run whatever the errors are like.
 
@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from core.estimating.scores import THOUSAND, log_ratio
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, seconds
-from core.nouns.limits import BAND_RATIOS_MAX, BAND_SAMPLE_INTERVAL, BAND_SAMPLES_MAX
+from core.nouns.limits import BAND_RATIOS_MAX, BAND_SAMPLE_INTERVAL
 
 MILLION = 1_000_000
 ASIDE = 100_000
@@ -34,7 +34,8 @@ ASIDE_BOUNDS = (1_000, 400_000)
 STEP = 1_000
 """By how many millionths of itself a miss moves the share that is left out, less those of a hit."""
 RATIOS_FEW = 8
-SAMPLES_FEW = 20
+"""Of fewer there is no middle."""
+RATIOS_FOR_A_BAND = 20
 """Of fewer a group asks the others; the middle of 20 leaves one on either side of nine tenths."""
 AT_FIRST = 3 * THOUSAND
 """With nothing known: an eighth to eightfold."""
@@ -43,14 +44,7 @@ BEYOND = THOUSAND
 FLOOR = 10 * MILLISECOND
 """Added to spans before they are compared: a start within a moment is a matter of milliseconds."""
 NOW = "now"
-LENGTHS: tuple[tuple[Nanoseconds, str], ...] = (
-    (seconds(60), "1m"),
-    (seconds(240), "4m"),
-    (seconds(960), "16m"),
-    (seconds(3_840), "1h"),
-    (seconds(15_360), "4h"),
-    (seconds(61_440), "17h"),
-)
+LENGTHS: tuple[tuple[Nanoseconds, str], ...] = ((seconds(60), "1m"), (seconds(960), "16m"))
 WIDE_GPU_MILLI = 8_000
 """More than this is wide: it needs several nodes where a node has 8 GPUs, and narrow work passes it."""
 
@@ -72,10 +66,9 @@ class Group(Struct):
     """Estimates that are alike, and what came of them."""
 
     ratios: list[int] = field(default_factory=list)
-    """What came by what the model had said, as a thousand times its logarithm to the base 2, the newest last."""
-    samples: list[int] = field(default_factory=list)
-    """What came by the middle that was said, the same way: one in some minutes, the newest last."""
+    """What came by what the model had said, as a thousand times its logarithm to the base 2: one in a minute, the newest last."""
     sampled_at: Instant = Instant(0)
+    """When the newest was submitted that is to be remembered."""
     below: int = ASIDE_AT_FIRST
     """Millionths that the band leaves out below."""
     above: int = ASIDE_AT_FIRST
@@ -102,37 +95,42 @@ class Bands(Struct):
     def reach(self, name: str) -> "Reach":
         """Of a group's bands, now."""
         group = self.groups.get(name) or Group()
-        ratios = self._enough(name, group.ratios, RATIOS_FEW, is_of_model=True)
-        samples = self._enough(name, group.samples, SAMPLES_FEW, is_of_model=False)
+        ratios = self._enough(name, group.ratios)
         middle = ratios[(len(ratios) - 1) // 2] if len(ratios) >= RATIOS_FEW else 0
         low, high = -AT_FIRST, AT_FIRST
-        if len(samples) >= SAMPLES_FEW:
-            low, high = _quantiles(samples, group.below, group.above)
-        return Reach(middle, min(middle, middle + low), max(middle, middle + high))
+        if len(ratios) >= RATIOS_FOR_A_BAND:
+            low, high = _quantiles(ratios, group.below, group.above)
+        return Reach(middle, min(middle, low), max(middle, high))
 
-    def came(self, estimate: StartEstimate, waited: Nanoseconds, said_at: Instant) -> int:
+    def said(self, estimate: StartEstimate, at: Instant) -> bool:
+        """It was told to whoever submitted. Returns whether what comes of it is to be remembered."""
+        group = self.groups.setdefault(estimate.group, Group())
+        is_sampled = not group.sampled_at or at - group.sampled_at >= BAND_SAMPLE_INTERVAL
+        if is_sampled:
+            group.sampled_at = at
+        return is_sampled
+
+    def came(self, estimate: StartEstimate, waited: Nanoseconds, *, is_sampled: bool) -> int:
         """It started after so long. Returns -1 for sooner than the band, 1 for later, and 0 for inside."""
         group = self.groups.setdefault(estimate.group, Group())
         is_below, is_above = waited < estimate.low, waited > estimate.high
         group.below = _moved(group.below, has_missed=is_below)
         group.above = _moved(group.above, has_missed=is_above)
-        group.ratios.append(log_ratio(waited + FLOOR, estimate.span + FLOOR))
-        del group.ratios[:-BAND_RATIOS_MAX]
-        if not group.samples or said_at - group.sampled_at >= BAND_SAMPLE_INTERVAL:
-            group.sampled_at = said_at
-            group.samples.append(log_ratio(waited + FLOOR, estimate.middle + FLOOR))
-            del group.samples[:-BAND_SAMPLES_MAX]
+        if is_sampled:
+            group.ratios.append(log_ratio(waited + FLOOR, estimate.span + FLOOR))
+            del group.ratios[:-BAND_RATIOS_MAX]
         return is_above - is_below
 
-    def _enough(self, name: str, mine: list[int], few: int, *, is_of_model: bool) -> list[int]:
+    def _enough(self, name: str, mine: list[int]) -> list[int]:
         """A group's own, in order; of too few, those of all groups that have to wait, or of all that have not."""
-        if len(mine) >= few:
+        if len(mine) >= RATIOS_FOR_A_BAND:
             return sorted(mine)
+        is_now = name.startswith(NOW)
         return sorted(
             one
             for other, group in self.groups.items()
-            if other.startswith(NOW) == name.startswith(NOW)
-            for one in (group.ratios if is_of_model else group.samples)
+            if other.startswith(NOW) == is_now
+            for one in group.ratios
         )
 
 

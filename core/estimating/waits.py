@@ -1,11 +1,10 @@
 """When something that is submitted now would start: in no more steps than there are GPU types and levels.
 
 What it waits for is counted in GPUs: those that others are to have before it, and its own, less those that are free. They come
-free at a rate, and the wait is the quotient. Two rates are known: how many GPUs came free of late, which lags behind what
-changes; and how many are expected to, from what runs and how long such work runs (core/estimating/prediction.py), which is wrong
-where work lasts longer than that of its family did. Their geometric mean was never farther from what came than the worse of them,
-mostly nearer than both, and nearer than a walk through all that runs and waits (docs/decisions/0025-when-it-will-start.md). How far
-off it still is, bands tell.
+free at a rate, and the wait is the quotient. The rate is that of late. What runs, and how long such work runs
+(core/estimating/prediction.py), would say another; but what runs at a moment is mostly what lasts, so that rate is four to ten times
+too high, and where it was taken into account starts were off by more (docs/decisions/0025-when-it-will-start.md). It stands in only
+as long as nothing has come free. How far off the quotient still is, bands tell.
 """
 
 import math
@@ -14,8 +13,8 @@ from msgspec import Struct
 
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 
-HALF_LIFE: Nanoseconds = seconds(2_400)
-"""Of what came free: with it, it is as if the last hour counted."""
+HALF_LIFE: Nanoseconds = seconds(4_800)
+"""Of what came free: with it, it is as if the last two hours counted."""
 LN2 = math.log(2)
 HOUR = 3_600 * SECOND
 MILLIONTHS = 1_000
@@ -42,10 +41,7 @@ class Flow(Struct):
 
     def rate(self, now: Instant) -> int:
         """Millionths of a GPU an hour; 0: nothing is known of it."""
-        lately = round(self._faded(now) * LN2 * HOUR / HALF_LIFE)
-        if lately and self.expected:
-            return math.isqrt(lately * self.expected)
-        return lately or self.expected
+        return round(self._faded(now) * LN2 * HOUR / HALF_LIFE) or self.expected
 
     def _faded(self, now: Instant) -> int:
         return round(self.freed * math.exp(-LN2 * (max(0, now - self.at) / HALF_LIFE)))

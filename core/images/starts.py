@@ -29,6 +29,8 @@ class Awaited(Struct, array_like=True):
 
     said_at: Instant
     estimate: StartEstimate
+    is_sampled: bool = False
+    """Whether bands are drawn by what comes of it."""
 
 
 class Starts(Section):
@@ -62,7 +64,8 @@ class Starts(Section):
         event = fact.event
         assert isinstance(event, WorkloadSubmitted)
         if event.start is not None:
-            self.awaited[event.workload] = Awaited(fact.at, event.start)
+            is_sampled = self.bands.said(event.start, fact.at)
+            self.awaited[event.workload] = Awaited(fact.at, event.start, is_sampled)
 
     def _bound(self, fact: Fact) -> None:
         event = fact.event
@@ -71,7 +74,7 @@ class Starts(Section):
         if awaited is None:
             return
         waited = Nanoseconds(fact.at - awaited.said_at)
-        outcome = self.bands.came(awaited.estimate, waited, awaited.said_at)
+        outcome = self.bands.came(awaited.estimate, waited, is_sampled=awaited.is_sampled)
         self.outcomes.append(outcome)
         del self.outcomes[:-STARTS_JUDGED_MAX]
         self.judged += 1

@@ -326,12 +326,11 @@ ERRORS_KEPT_MAX = 256
 """Predictions of one sort of which it is remembered how far they were off."""
 RUN_TIME_DEFAULT: Nanoseconds = seconds(1200)
 """Predicted while nothing has ended yet: the median of the published fleet (spec/mast-twine.md §4)."""
-BAND_RATIOS_MAX = 128
-"""Starts of one group of estimates by which the model's own error is set right (chosen on a public trace, as is what follows)."""
-BAND_SAMPLES_MAX = 512
-"""Of one group, by which the width of its band is known; each is 3 bytes of the image, and there are 16 groups."""
-BAND_SAMPLE_INTERVAL: Nanoseconds = seconds(300)
-"""Between workloads whose starts are sampled for that: what is submitted together errs together."""
+BAND_RATIOS_MAX = 512
+"""Starts of one group of estimates by which the next are set right, and their bands drawn (chosen on a public trace, as is what
+follows); each is 3 bytes of the image, and there are 8 groups."""
+BAND_SAMPLE_INTERVAL: Nanoseconds = seconds(60)
+"""Between submissions that are sampled for that: what is submitted together errs together."""
 STARTS_JUDGED_MAX = 500
 """Starts of which it is remembered whether they were inside their band."""
 FLOWS_MAX = 64

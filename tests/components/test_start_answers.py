@@ -77,12 +77,26 @@ def test_what_finds_room_starts_now(start: Start) -> None:
 
 
 def test_what_finds_none_waits_for_those_ahead_and_for_itself(start: Start) -> None:
-    """Room for what waits at its level or a higher one comes free first; nothing is known of how fast, so all in a day."""
+    """Room for what waits at its level or a higher one and is no wider comes free first; nothing is known of how fast, so all in a day."""
     machine = full(start)
     assert 6 == pytest.approx(submitted(machine, a_spec(a_job(2, 8), priority=4)).span / HOUR)
     assert 12 == pytest.approx(submitted(machine, a_spec(a_job(2, 8), priority=3)).span / HOUR)
-    assert 9 == pytest.approx(submitted(machine, a_spec(a_job(1, 8), priority=4)).span / HOUR)
+    # What is wider waits for more to come free at once, and lets it pass.
+    assert 3 == pytest.approx(submitted(machine, a_spec(a_job(1, 8), priority=4)).span / HOUR)
+    assert 6 == pytest.approx(submitted(machine, a_spec(a_job(1, 8), priority=4)).span / HOUR)
     assert 3 == pytest.approx(submitted(machine, a_spec(a_job(1, 8), priority=5)).span / HOUR)
+    assert 21 == pytest.approx(submitted(machine, a_spec(a_job(2, 8), priority=4)).span / HOUR)
+
+
+def test_what_is_free_is_for_whoever_fits_it(start: Start) -> None:
+    """A gang waits for more than there is; what is less than that starts now, and what is as wide does not."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(3, 8), regions=(EU,)))
+    awarded(machine, EU)
+    submit(machine, a_spec(REGION, regions=(EU,)))
+    assert 0 == submitted(machine, a_spec(a_job(1, 8), regions=(EU,))).span
+    assert 0 < submitted(machine, a_spec(a_job(2, 8), regions=(EU,))).span
+    assert 0 < submitted(machine, a_spec(REGION, regions=(EU,))).span
 
 
 def test_what_runs_says_how_fast_room_comes_free(start: Start) -> None:
@@ -137,12 +151,12 @@ def test_types_that_do_as_well_count_as_far_as_they_are_of_use() -> None:
     estimator = Estimator(GlobalImage.empty(), {EU: eu}, WaitIndex(), START)
     either = of_types(a_job(), "H100", "A100").node_types
     one = a_spec(a_job(4, 8))
-    ahead = {either: 16_000}
+    ahead = {(either, 1): 16_000}
     estimate = estimator.of(one, (EU,), ahead)
     assert estimate is not None
     # 8 of 16 are ahead of it, its 32 are free, and all 32 would come free in a day.
     assert 8 / 32 * 24 == pytest.approx(estimate.span / HOUR)
-    assert estimator.of(one, (EU,), {("A100",): 64_000}) == estimator.of(one, (EU,), {})
+    assert estimator.of(one, (EU,), {(("A100",), 1): 64_000}) == estimator.of(one, (EU,), {})
 
 
 @pytest.mark.parametrize("seed", range(4))

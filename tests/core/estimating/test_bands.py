@@ -1,14 +1,14 @@
 """Bands around estimates hold what they say, also when errors come in crowds and when all becomes otherwise."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from core.codec import encode
 from core.estimating.bands import Bands, StartEstimate, group_of
-from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
-from core.nouns.limits import BAND_RATIOS_MAX, BAND_SAMPLE_INTERVAL, BAND_SAMPLES_MAX
+from core.nouns.instant import SECOND, Instant, Nanoseconds, after, seconds
+from core.nouns.limits import BAND_RATIOS_MAX, BAND_SAMPLE_INTERVAL
 from tests.builders import START
 
 Error = Callable[[random.Random, int], float]
@@ -18,15 +18,17 @@ Error = Callable[[random.Random, int], float]
 def judged(count: int, error: Error, *, every: float = 400, late: int = 0) -> list[int]:
     """What came of so many estimates, one after the other or each known only when so many later ones were said."""
     dice, bands = random.Random(1), Bands()
-    said: list[tuple[StartEstimate, Nanoseconds, Instant]] = []
+    said: list[tuple[StartEstimate, Nanoseconds, bool]] = []
     outcomes = []
     for number in range(count):
         at = Instant(START + seconds(every * number))
         span = seconds(dice.choice((20, 200, 2_000)))
         estimate = bands.around(span, 1_000)
-        said.append((estimate, seconds(span / SECOND * 2 ** error(dice, number)), at))
+        waited = seconds(span / SECOND * 2 ** error(dice, number))
+        said.append((estimate, waited, bands.said(estimate, at)))
         if len(said) > late:
-            outcomes.append(bands.came(*said.pop(0)))
+            first, waited, is_sampled = said.pop(0)
+            outcomes.append(bands.came(first, waited, is_sampled=is_sampled))
     return outcomes
 
 
@@ -61,7 +63,8 @@ def test_band_is_no_wider_than_it_must_be() -> None:
     for number in range(400):
         estimate = bands.around(seconds(100), 1_000)
         waited = seconds(300 * 2 ** dice.uniform(-0.15, 0.15))
-        bands.came(estimate, waited, Instant(START + seconds(400 * number)))
+        is_sampled = bands.said(estimate, Instant(START + seconds(400 * number)))
+        bands.came(estimate, waited, is_sampled=is_sampled)
     estimate = bands.around(seconds(100), 1_000)
     assert 290 <= estimate.middle / SECOND <= 310
     assert estimate.low < estimate.middle < estimate.high
@@ -81,18 +84,38 @@ def test_new_group_asks_those_that_wait_too() -> None:
     bands = Bands()
     for number in range(40):
         at = Instant(START + number * BAND_SAMPLE_INTERVAL)
-        bands.came(bands.around(Nanoseconds(0), 1_000), seconds(1), at)
-        bands.came(bands.around(seconds(100), 1_000), seconds(403), at)
+        for span, waited in ((0, 1), (100, 403)):
+            estimate = bands.around(seconds(span), 1_000)
+            bands.came(estimate, seconds(waited), is_sampled=bands.said(estimate, at))
     assert 4 == pytest.approx(bands.around(seconds(10_000), 1_000).middle / seconds(10_000), rel=0.01)
     assert seconds(1) == pytest.approx(bands.around(Nanoseconds(0), 64_000).middle, rel=0.01)
 
 
 def test_groups_are_by_length_and_width() -> None:
     """Spans of like length, and whether it needs more than a node."""
-    spans = (0, 1, 60, 61, 240, 961, 10**6)
+    spans = (0, 1, 60, 61, 960, 961, 10**6)
     groups = [group_of(seconds(span), 8_000) for span in spans]
-    assert ["now", "1m", "1m", "4m", "4m", "1h", "longer"] == groups
-    assert "4m, wide" == group_of(seconds(61), 8_001)
+    assert ["now", "1m", "1m", "16m", "16m", "longer", "longer"] == groups
+    assert "16m, wide" == group_of(seconds(61), 8_001)
+
+
+def test_of_a_crowd_it_is_not_who_waits_least_that_counts() -> None:
+    """Of each hundred that are submitted within a minute one starts at once, and is the first whose wait is known; all others wait."""
+    dice, bands = random.Random(3), Bands()
+    for crowd in range(100):
+        at = Instant(START + seconds(600 * crowd))
+        estimates = [bands.around(seconds(100), 1_000) for _ in range(100)]
+        sampled = [
+            bands.said(estimate, after(at, seconds(number / 2))) for number, estimate in enumerate(estimates)
+        ]
+        assert 1 == sampled.count(True)
+        quick = dice.randrange(100)
+        came = sorted((0 if number == quick else 400, number) for number in range(100))
+        for waited, number in came:
+            bands.came(estimates[number], seconds(waited), is_sampled=sampled[number])
+    estimate = bands.around(seconds(100), 1_000)
+    assert 400 == pytest.approx(estimate.middle / SECOND, rel=0.01)
+    assert estimate.low > seconds(300)
 
 
 def test_equal_states_make_equal_bands_and_asking_changes_nothing() -> None:
@@ -102,28 +125,20 @@ def test_equal_states_make_equal_bands_and_asking_changes_nothing() -> None:
         for bands in (one, other):
             bands.around(seconds(5_000), 64_000)
             estimate = bands.around(seconds(100 + number), 1_000)
-            bands.came(estimate, seconds(number), Instant(START + seconds(number * 100)))
+            is_sampled = bands.said(estimate, Instant(START + seconds(number * 100)))
+            bands.came(estimate, seconds(number), is_sampled=is_sampled)
     assert encode(one) == encode(other)
     assert one.around(seconds(77), 1_000) == other.around(seconds(77), 1_000)
-    assert ["4m"] == list(one.groups)
-
-
-def waits() -> Iterator[int]:
-    """More than any group remembers."""
-    return iter(range(2 * BAND_SAMPLES_MAX))
+    assert ["16m"] == list(one.groups)
 
 
 def test_memory_is_bounded() -> None:
     """Of a group the newest count, and of a crowd one."""
-    bands = Bands()
-    for number in waits():
-        bands.came(
-            bands.around(seconds(100), 1_000), seconds(number), Instant(START + number * BAND_SAMPLE_INTERVAL)
-        )
-    (group,) = bands.groups.values()
-    assert (BAND_RATIOS_MAX, BAND_SAMPLES_MAX) == (len(group.ratios), len(group.samples))
-    crowd = Bands()
-    for number in waits():
-        crowd.came(crowd.around(seconds(100), 1_000), seconds(number), Instant(START + number))
-    (group,) = crowd.groups.values()
-    assert (BAND_RATIOS_MAX, 1) == (len(group.ratios), len(group.samples))
+    for every, remembered in ((BAND_SAMPLE_INTERVAL, BAND_RATIOS_MAX), (1, 1)):
+        bands = Bands()
+        for number in range(2 * BAND_RATIOS_MAX):
+            estimate = bands.around(seconds(100), 1_000)
+            is_sampled = bands.said(estimate, Instant(START + number * every))
+            bands.came(estimate, seconds(number), is_sampled=is_sampled)
+        (group,) = bands.groups.values()
+        assert remembered == len(group.ratios)

@@ -33,8 +33,8 @@ def test_what_runs_frees_its_gpus_once_in_its_time() -> None:
     assert 3_600 * GPU == expected_rate(1_000, Nanoseconds(1))
 
 
-def test_rate_is_between_what_came_free_and_what_is_to() -> None:
-    """Their geometric mean; of one alone that one; and what came free long ago fades."""
+def test_rate_is_what_came_free_of_late() -> None:
+    """What is expected to stands in for it as long as nothing has; and what came free long ago fades."""
     flow = Flow()
     assert 0 == flow.rate(START)
     flow.expected = 4 * GPU
@@ -43,9 +43,7 @@ def test_rate_is_between_what_came_free_and_what_is_to() -> None:
     for _ in range(6_000):
         now = Instant(now + 10 * SECOND)
         flow.free(50, now)  # 18 GPUs an hour.
-    lately = Flow(flow.freed, flow.at)
-    assert 18 * GPU == pytest.approx(lately.rate(now), rel=0.01)
-    assert (18 * 4) ** 0.5 * GPU == pytest.approx(flow.rate(now), rel=0.01)
+    assert 18 * GPU == pytest.approx(flow.rate(now), rel=0.01)
     later = Instant(now + HALF_LIFE)
-    assert 9 * GPU == pytest.approx(lately.rate(later), rel=0.01)
+    assert 9 * GPU == pytest.approx(flow.rate(later), rel=0.01)
     assert LN2 * GPU == pytest.approx(Flow(GPU, now).rate(now) * HALF_LIFE / HOUR, rel=0.01)
