@@ -147,6 +147,8 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
         ("max duration", span_text(spec.max_duration) if spec.max_duration != NEVER else "none"),
         ("grace", span_text(spec.grace) if spec.grace != NEVER else "as the plane has it"),
     ]
+    if spec.data:
+        lines.insert(5, ("reads", ", ".join(spec.data)))
     if spec.control != ControlSpec():
         lines.append(("control", control_text(spec)))
     if spec.is_incremental:

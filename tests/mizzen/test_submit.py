@@ -142,15 +142,15 @@ def test_dry_run_needs_no_plane(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(PROGRAM)
     words = ["submit", str(path), "--dry-run", "--name", "b", "--tenant", "t", "--region", "eu", "--region", "us",
-             "--priority", "6", "--set", "tasks=2", "--set", "env.A=x"]  # fmt: skip
+             "--priority", "6", "--set", "tasks=2", "--set", "env.A=x", "--set", "data=[clicks, users]"]  # fmt: skip
     assert 0 == main([*words, "--json", "--", "a b"])
     lines = json.loads(capsys.readouterr().out)
     assert 0 == main([*words, "--", "a b"])
     out, err = capsys.readouterr()
     assert "" == err
-    assert ["name b", "tenant t", "priority 6", "kind training", "regions eu, us"] == [
-        " ".join(line.split()) for line in out.splitlines()[:5]
-    ]
+    assert [
+        "name b", "tenant t", "priority 6", "kind training", "regions eu, us", "reads clicks, users"
+    ] == [" ".join(line.split()) for line in out.splitlines()[:6]]  # fmt: skip
     assert "tasks         2 of cpu:1\nrun           set -- 'a b' (and 1 more lines)\n" in out
     assert f"directory     {tmp_path}\nenv           A=x\n" in out
     assert ("b", "set -- 'a b'\necho hello $1") == (lines["name"], lines["jobs"][0]["program"]["run"])
