@@ -92,6 +92,8 @@ def drawn(
 
 def ticks(low: float, high: float) -> list[float]:
     """Round numbers from one end of an axis to the other."""
+    if high <= low:
+        return [low]
     least = (high - low) / TICKS_MAX
     power = 10.0 ** math.floor(math.log10(least))
     step = power * next(one for one in ROUND if power * one >= least * (1 - 1e-9))

@@ -1,8 +1,10 @@
 """When workloads will start, as the queue estimates it: how many GPUs others are to have first, and how fast they come free.
 
 First come those ahead in the order that are no wider: a wide gang that waits keeps nobody from what is free and too little for it,
-and nodes that are kept for it are few (components/start_promises.py). Sums by GPU type and size are kept from fact to fact, so that an estimate takes as many steps as there are types and levels, however much
-waits. What is missing becomes a span in core/estimating/waits.py, and gets its band from what came of earlier ones
+and nodes that are kept for it are few (components/start_promises.py).
+
+Sums by GPU type, level and width are kept from fact to fact, so that an estimate takes as many steps as there are of these, however
+much waits. What is missing becomes a span in core/estimating/waits.py, and gets its band from what came of earlier ones
 (core/estimating/bands.py). A start that was promised is no estimate: whoever shows both shows the promise.
 """
 
@@ -13,7 +15,7 @@ from msgspec import Struct
 
 from core.estimating.bands import Reach, StartEstimate, estimate_of, group_of
 from core.estimating.run_times import size_of
-from core.estimating.waits import span_until
+from core.estimating.waits import rate_of, span_until
 from core.images import GlobalImage, RegionImage
 from core.images.queue import WorkloadRow
 from core.nouns.fleet import gpu_type_of, will_do
@@ -56,7 +58,7 @@ class WaitIndex:
     def __init__(self) -> None:
         self._noted: dict[WorkloadId, tuple[Asked | None, tuple[Share, ...]]] = {}
         self.waiting: dict[Wanted, int] = {}
-        """GPU milli."""
+        """GPU milli that waits, by what was asked for, level and width."""
         self.by_tenant: dict[TenantName, dict[Wanted, int]] = {}
         """The same of each tenant."""
         self.standing: dict[tuple[RegionName, Types, bool], int] = {}
@@ -97,7 +99,8 @@ class WaitIndex:
         return _from(self.waiting, level)
 
     def capped_from(self, level: int, most: Callable[[TenantName, int, Types], int]) -> Ahead:
-        """The same without what is over a tenant's quota, its widest first. Costs a step for each that was renewed since.
+        """The same without what is over a tenant's quota; of that the widest is left out first, for narrow work fills a quota sooner than
+        wide work finds room. Costs a step for each that was renewed since.
 
         most   of a tenant's work at a level: what can be ahead, for its quota has no more room; the same until it is renewed
         """
@@ -199,7 +202,7 @@ class Estimator:
         theirs = sum(self._part(other, types, amount) for (other, of), amount in ahead.items() if of <= size)
         # All that is free must do for those ahead too; and what it needs itself must come free in one region.
         missing = max(theirs + gpu_milli - supply.free, gpu_milli - supply.free_in_one)
-        span = span_until(missing if gpu_milli else 0, supply.rate, supply.capacity)
+        span = span_until(missing if gpu_milli else 0, supply.rate)
         name = group_of(span, gpu_milli)
         reach = self._reaches.get(name)
         if reach is None:
@@ -220,11 +223,14 @@ class Estimator:
             free.append(max(0, here - held[name]))
         everywhere = sum(self._hardware[node_type] for node_type in sorted(mine))
         flows = self._image.history.flows
-        rate = sum(
-            self._part(tuple(key.split("|")), types, flow.rate(self._now)) for key, flow in flows.items()
-        )
+        lately = expected = 0
+        for key, flow in flows.items():
+            others = tuple(key.split("|"))
+            lately += self._part(others, types, flow.lately(self._now))
+            expected += self._part(others, types, flow.expected)
         # Of what comes free in the whole fleet, the regions in which it may run have their part.
-        return _Supply(capacity, sum(free), max(free), rate * capacity // max(1, everywhere))
+        rate = rate_of(lately, expected, everywhere) * capacity // max(1, everywhere)
+        return _Supply(sum(free), max(free), max(1, rate))
 
     def _types(self, types: Types) -> frozenset[str]:
         """Node types of this fleet that are meant."""
@@ -250,7 +256,6 @@ class Estimator:
 class _Supply(Struct, frozen=True):
     """GPU milli of some types in some regions."""
 
-    capacity: int
     free: int
     free_in_one: int
     """In the region that has most."""

@@ -141,9 +141,10 @@ class LiveRun:
             users.begin(self._keep_looking(), "look")
             await run.strike()
             await run.calm_down()
-            await self._look()
-            self.tenants_in_calm = self._tenants_now
-            self.audit = await self._audited()
+            with run.unless_failed():
+                await self._look()
+                self.tenants_in_calm = self._tenants_now
+                self.audit = await self._audited()
             await run.conclude()
         finally:
             await run.stop()

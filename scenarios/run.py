@@ -92,7 +92,7 @@ class Run:
     async def _set_up(self) -> None:
         """What operators set before anybody has submitted anything."""
         operators = Operators(self.users)
-        with self._unless_failed():
+        with self.unless_failed():
             if self.spec.ranking is not None:
                 refused = await operators.rank_by(self.spec.ranking.settings)
                 self.outcome.problems += [refused] * bool(refused)
@@ -108,7 +108,7 @@ class Run:
         # 2. While the plane runs, and then with all that it left.
         async with self._nodes_looked_after():
             for check in self._checks:
-                with self._unless_failed():
+                with self.unless_failed():
                     outcome.problems += await check.in_calm(self)
         await self.world.close_plane()
         for check in self._checks:
@@ -148,7 +148,7 @@ class Run:
         await self._end_misfortune()
         for task in self._faults:
             failure = None if task.cancelled() else task.exception()
-            if failure is not None:
+            if failure is not None and not isinstance(failure, PlaneFailed):
                 self.outcome.problems.append(f"{task.get_name()} failed: {failure!r}")
 
     async def _end_misfortune(self) -> None:
@@ -180,7 +180,7 @@ class Run:
         return bool(self.witness.violations or self.world.failures)
 
     @contextmanager
-    def _unless_failed(self) -> Iterator[None]:
+    def unless_failed(self) -> Iterator[None]:
         """Of a plane that has failed nothing more is asked, and the outcome says what it died of."""
         try:
             yield
@@ -211,7 +211,7 @@ class Run:
     async def _look_after_nodes(self) -> None:
         """Operators let nodes out of quarantine: what made them fail is over, or was never their fault."""
         operators = Operators(self.users)
-        with self._unless_failed():
+        with self.unless_failed():
             while True:
                 await self.world.sleep(QUARANTINE_LOOK[self.world.world])
                 for region in self.world.plan.region_names():

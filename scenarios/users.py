@@ -29,6 +29,8 @@ from scenarios.workload import Arrival
 from scenarios.worlds.misfortune import PlaneFailed, World
 
 ASK: Nanoseconds = seconds(2)
+PATIENCE_SECONDS = 30.0
+"""For an answer from a plane of which a process has died of a mistake: where somebody starts it again, it may come yet."""
 AGAIN_SECONDS = 0.5
 """Before a request that nobody answered is made again, as any client does."""
 NO_ROOM_SECONDS = 1.0
@@ -166,7 +168,7 @@ class Users:
     async def insist(self, message: Message) -> Message:
         """Ask until there is an answer, and again where there was no room for it, as any client does.
 
-        Raises PlaneFailed when nobody answers and a process has died of a mistake, for then nobody may ever.
+        Raises PlaneFailed when nobody answers for long and a process has died of a mistake, for then nobody may ever.
         """
         self._requests += 1
         request = self._requests
@@ -177,11 +179,12 @@ class Users:
             del self._unanswered[request]
 
     async def _answer_to(self, message: Message) -> Message:
+        asked_at = self.world.now()
         while True:
             try:
                 answer = await self.bus.ask(message, ASK)
             except BusError:
-                if self.world.failures:
+                if self.world.failures and self.world.now() >= asked_at + PATIENCE_SECONDS:
                     raise PlaneFailed("; ".join(self.world.mistakes())) from None
                 await self.world.sleep(AGAIN_SECONDS)
                 continue

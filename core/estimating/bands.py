@@ -16,6 +16,7 @@ source    Gibbs & Candès, Adaptive Conformal Inference Under Distribution Shift
           figures were tried on 40,000 jobs of a public trace (docs/decisions/0025-when-it-will-start.md)
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -43,6 +44,8 @@ BEYOND = THOUSAND
 """What lies outside of all samples is taken to be twice as far."""
 FLOOR = 10 * MILLISECOND
 """Added to spans before they are compared: a start within a moment is a matter of milliseconds."""
+FARTHEST: Nanoseconds = seconds(366 * 86_400)
+"""Neither a middle nor the end of a band is told to be later: what is a year away nobody knows, and 64 bits hold it."""
 NOW = "now"
 LENGTHS: tuple[tuple[Nanoseconds, str], ...] = ((seconds(60), "1m"), (seconds(960), "16m"))
 WIDE_GPU_MILLI = 8_000
@@ -97,7 +100,7 @@ class Bands(Struct):
         group = self.groups.get(name) or Group()
         ratios = self._enough(name, group.ratios)
         middle = ratios[(len(ratios) - 1) // 2] if len(ratios) >= RATIOS_FEW else 0
-        low, high = -AT_FIRST, AT_FIRST
+        low, high = middle - AT_FIRST, middle + AT_FIRST
         if len(ratios) >= RATIOS_FOR_A_BAND:
             low, high = _quantiles(ratios, group.below, group.above)
         return Reach(middle, min(middle, low), max(middle, high))
@@ -109,6 +112,10 @@ class Bands(Struct):
         if is_sampled:
             group.sampled_at = at
         return is_sampled
+
+    def unsaid(self, estimate: StartEstimate) -> None:
+        """Nothing will come of one that was to be remembered: the next is, in its place."""
+        self.groups.setdefault(estimate.group, Group()).sampled_at = Instant(0)
 
     def came(self, estimate: StartEstimate, waited: Nanoseconds, *, is_sampled: bool) -> int:
         """It started after so long. Returns -1 for sooner than the band, 1 for later, and 0 for inside."""
@@ -157,7 +164,10 @@ def _quantiles(ordered: Sequence[int], below: int, above: int) -> tuple[int, int
 
 
 def _times(span: Nanoseconds, octaves: int) -> Nanoseconds:
-    """A span so many thousandths of an octave longer."""
+    """A span so many thousandths of an octave longer, but never longer than anything is told to take."""
+    longest = math.log2(FARTHEST / (span + FLOOR))
+    if octaves >= THOUSAND * longest:
+        return FARTHEST
     return Nanoseconds(max(0, round((span + FLOOR) * 2.0 ** (octaves / THOUSAND)) - FLOOR))
 
 

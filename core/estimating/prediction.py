@@ -6,7 +6,6 @@ the workload may run. On what it runs and which datasets it reads is predicted o
 can be known before it is submitted.
 """
 
-from collections import Counter
 from enum import StrEnum
 
 from msgspec import Struct
@@ -56,7 +55,7 @@ def predicted(runs: KnownRuns, spec: WorkloadSpec, name: str) -> Prediction:
     family = tenant.families.get(name) if tenant is not None else None
     if family is not None and (span := family.typical()) is not None:
         gpu_milli, gpu_type = _hardware(family)
-        return Prediction(_capped(span, spec), PredictedBy.FAMILY, gpu_milli, gpu_type, _data(family))
+        return Prediction(_capped(span, spec), PredictedBy.FAMILY, gpu_milli, gpu_type, family.usual_data())
     if tenant is not None and (span := tenant.typical()) is not None:
         return Prediction(_capped(span, spec), PredictedBy.TENANT)
     alike = runs.sizes.get(size_of(gpu_milli_of(spec.jobs)))
@@ -71,11 +70,6 @@ def _hardware(family: Family) -> tuple[int, str]:
     """The commonest of the newest runs; of equally common ones that which was asked for last."""
     asked = [(run.gpu_milli, run.gpu_type) for run in family.runs]
     return max(dict.fromkeys(reversed(asked)), key=asked.count)
-
-
-def _data(family: Family) -> tuple[DatasetName, ...]:
-    counts = Counter(name for run in family.runs for name in run.data)
-    return tuple(sorted(name for name, count in counts.items() if 2 * count >= len(family.runs)))
 
 
 def _capped(span: Nanoseconds, spec: WorkloadSpec) -> Nanoseconds:

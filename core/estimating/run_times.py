@@ -12,6 +12,7 @@ from core.nouns.ids import DatasetName, TenantName
 from core.nouns.instant import MILLISECOND, Nanoseconds
 from core.nouns.limits import (
     FAMILIES_OF_TENANT_MAX,
+    FAMILY_DATASETS_MAX,
     FAMILY_RUNS_MAX,
     HISTORY_TENANTS_MAX,
     RUN_TIMES_COUNTED_MAX,
@@ -29,8 +30,6 @@ class PastRun(Struct, frozen=True, array_like=True):
     """As it was asked for."""
     is_whole: bool
     """Whether it completed, or ran as long as it was allowed to: how long it runs is known. If not, it failed or was cancelled."""
-    data: tuple[DatasetName, ...] = ()
-    """What it read."""
 
 
 class RunTimes(Struct):
@@ -95,12 +94,30 @@ class Family(Struct):
     """The newest last."""
     ended: int = 0
     """How many ever."""
+    read: dict[DatasetName, int] = field(default_factory=dict)
+    """By dataset, which of the newest runs read it: a bit for each, the lowest for the newest."""
 
-    def add(self, run: PastRun) -> None:
-        """One more."""
+    def add(self, run: PastRun, data: Iterable[DatasetName] = ()) -> None:
+        """One more, and the datasets that it read."""
         self.ended += 1
         self.runs.append(run)
         del self.runs[:-FAMILY_RUNS_MAX]
+        now = dict.fromkeys(data)
+        kept = (1 << FAMILY_RUNS_MAX) - 1
+        for name in (*self.read, *(one for one in now if one not in self.read)):
+            bits = (self.read.get(name, 0) << 1 | (name in now)) & kept
+            if bits:
+                self.read[name] = bits
+            else:
+                del self.read[name]
+        for name in sorted(self.read, key=lambda one: self.read[one].bit_count())[:-FAMILY_DATASETS_MAX]:
+            del self.read[name]
+
+    def usual_data(self) -> tuple[DatasetName, ...]:
+        """What half of the newest runs read, or more of them; by name."""
+        return tuple(
+            sorted(name for name, bits in self.read.items() if 2 * bits.bit_count() >= len(self.runs))
+        )
 
     def typical(self) -> Nanoseconds | None:
         """The median of those that came to their end; of all, where none did; None when there are none."""
@@ -130,13 +147,13 @@ class KnownRuns(Struct):
     """By how many GPUs (`size_of`)."""
     everything: RunTimes = field(default_factory=RunTimes)
 
-    def add(self, tenant: TenantName, family: str, run: PastRun) -> None:
-        """Something has ended."""
+    def add(self, tenant: TenantName, family: str, run: PastRun, data: Iterable[DatasetName] = ()) -> None:
+        """Something has ended that read these."""
         mine = self.tenants.pop(tenant, None) or TenantRuns()
         self.tenants[tenant] = mine
         alike = mine.families.pop(family, None) or Family()
         mine.families[family] = alike
-        alike.add(run)
+        alike.add(run, data)
         step = step_of(run.ran)
         mine.times.add(step)
         self.sizes.setdefault(size_of(run.gpu_milli), RunTimes()).add(step)

@@ -10,6 +10,7 @@ somebody says so, and are not predicted.
 """
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.estimating.family import family_of
 from core.estimating.prediction import PredictedBy, Prediction, predicted
@@ -27,7 +28,7 @@ from core.fact import Fact
 from core.images.base import Section
 from core.nouns.ids import DatasetName, TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
-from core.nouns.limits import FLOWS_MAX
+from core.nouns.limits import FAMILY_DATASETS_MAX, FLOWS_MAX
 from core.nouns.placement import gpu_milli_of
 from core.nouns.workload import EndCause, Kind, Phase, WorkloadSpec
 
@@ -51,6 +52,7 @@ class LiveRun(Struct):
     """Millionths of a GPU an hour that it adds to what is expected to come free."""
     is_service: bool = False
     data: tuple[DatasetName, ...] = ()
+    """What it reads, as far as that is remembered of a family."""
 
 
 class Told(Struct):
@@ -101,7 +103,7 @@ class History(Section):
         family = family_of(spec.name)
         prediction = predicted(self.runs, spec, family)
         gpu_milli, gpu_type = gpu_milli_of(spec.jobs), spec.jobs[0].type_text
-        if prediction.gpu_type:
+        if prediction.gpu_type and spec.kind != Kind.SERVICE:
             self.hardware.count += 1
             self.hardware.right += (prediction.gpu_milli, prediction.gpu_type) == (gpu_milli, gpu_type)
             self.data.read += len(spec.data)
@@ -112,10 +114,10 @@ class History(Section):
             family,
             gpu_milli,
             gpu_type,
-            prediction,
+            replace(prediction, data=()),
             flow_key(spec),
             is_service=spec.kind == Kind.SERVICE,
-            data=spec.data,
+            data=spec.data[:FAMILY_DATASETS_MAX],
         )
 
     def _changed(self, fact: Fact) -> None:
@@ -132,7 +134,7 @@ class History(Section):
         row.up_at = fact.at
         if not row.is_service:
             row.freeing = expected_rate(row.gpu_milli, row.prediction.duration)
-            self._flow(row.flow).expected += row.freeing
+            self._flow(row.flow).begin(row.freeing, fact.at)
 
     def _closed(self, fact: Fact) -> None:
         event = fact.event
@@ -166,7 +168,7 @@ class History(Section):
             kind = row.prediction.by
             self.errors.setdefault(kind, Errors()).add(row.prediction.duration, row.ran)
         self.runs.add(
-            row.tenant, row.family, PastRun(row.ran, row.gpu_milli, row.gpu_type, is_whole, row.data)
+            row.tenant, row.family, PastRun(row.ran, row.gpu_milli, row.gpu_type, is_whole), row.data
         )
 
     def _cancelled(self, fact: Fact) -> None:

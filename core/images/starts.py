@@ -84,11 +84,16 @@ class Starts(Section):
         event = fact.event
         assert isinstance(event, AttemptClosed)
         if event.phase.is_terminal:
-            self.awaited.pop(event.workload, None)
+            self._leave_out(event.workload)
 
     def _left_out(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(
             event, WorkloadHeld | WorkloadChanged | PrioritySet | CancelRequested | WorkloadCancelled
         )
-        self.awaited.pop(event.workload, None)
+        self._leave_out(event.workload)
+
+    def _leave_out(self, workload: WorkloadId) -> None:
+        awaited = self.awaited.pop(workload, None)
+        if awaited is not None and awaited.is_sampled:
+            self.bands.unsaid(awaited.estimate)

@@ -316,6 +316,8 @@ FORGOTTEN_AT_ONCE_MAX = 1_000
 # History and estimates.
 FAMILY_RUNS_MAX = 16
 """Runs that are remembered of one family: a median of them is within a tenth or two of the family's, and work changes."""
+FAMILY_DATASETS_MAX = 16
+"""That are remembered of one family, those that most of its runs read."""
 FAMILIES_OF_TENANT_MAX = 64
 """Families of one tenant; the one of which nothing has ended for longest makes room."""
 HISTORY_TENANTS_MAX = 1_000

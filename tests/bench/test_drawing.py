@@ -21,6 +21,7 @@ def test_axes_begin_where_they_are_told() -> None:
         pytest.param(3, 103, [20, 40, 60, 80, 100], id="begins between two"),
         pytest.param(0.5, 1, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0], id="ends on one"),
         pytest.param(0, 0.0003, [0, 0.00005, 0.0001, 0.00015, 0.0002, 0.00025, 0.0003], id="small"),
+        pytest.param(5, 5, [5], id="no longer than a point"),
         pytest.param(0, 9, list(range(10)), id="as many as there may be"),
         pytest.param(0, 9.1, [0, 2, 4, 6, 8], id="one more would be too many"),
     ],

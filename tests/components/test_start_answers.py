@@ -111,6 +111,16 @@ def test_what_runs_says_how_fast_room_comes_free(start: Start) -> None:
     assert 16 / rate == pytest.approx(submitted(machine, a_spec(a_job(2, 8), priority=5)).span / HOUR)
 
 
+def test_width_is_of_all_jobs_together(start: Start) -> None:
+    """Two jobs of 8 GPUs are as wide as one of 16, when they are estimated and when they wait."""
+    two = a_spec(a_job(1, 8, name="a"), a_job(1, 8, name="b"))
+    machine = full(start)
+    assert 6 == pytest.approx(submitted(machine, two).span / HOUR)
+    assert 12 == pytest.approx(submitted(machine, two).span / HOUR)
+    assert 3 == pytest.approx(submitted(machine, a_spec(a_job(1, 8))).span / HOUR)
+    assert {"w-3": 6, "w-4": 12, "w-5": 3} == {one: round(span) for one, span in spans(machine).items()}
+
+
 def test_room_must_be_in_one_region(start: Start) -> None:
     """Half of each is free, and all of one is asked for."""
     machine = a_job_queue(start)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from core.codec import encode
-from core.estimating.bands import Bands, StartEstimate, group_of
+from core.estimating.bands import FARTHEST, Bands, Group, StartEstimate, group_of
+from core.estimating.waits import LONGEST
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after, seconds
 from core.nouns.limits import BAND_RATIOS_MAX, BAND_SAMPLE_INTERVAL
 from tests.builders import START
@@ -142,3 +143,37 @@ def test_memory_is_bounded() -> None:
             bands.came(estimate, seconds(number), is_sampled=is_sampled)
         (group,) = bands.groups.values()
         assert remembered == len(group.ratios)
+
+
+@pytest.mark.parametrize("count", [8, 15, 19])
+def test_band_of_a_few_starts_is_around_their_middle(count: int) -> None:
+    """An eighth to eightfold of it, wherever the model is off."""
+    bands = Bands()
+    for number in range(count):
+        estimate = bands.around(seconds(100), 1_000)
+        is_sampled = bands.said(estimate, Instant(START + number * BAND_SAMPLE_INTERVAL))
+        bands.came(estimate, seconds(3_200), is_sampled=is_sampled)
+    estimate = bands.around(seconds(100), 1_000)
+    spans = [span / SECOND for span in (estimate.low, estimate.middle, estimate.high)]
+    assert [400, 3_200, 25_600] == pytest.approx(spans, rel=0.01)
+
+
+def test_nothing_is_told_to_be_farther_than_a_year() -> None:
+    """However late the starts were that are known: the longest span of the model, and one start of which came days after a moment."""
+    bands = Bands({"1m": Group([0] * 19 + [14_800]), "longer": Group([62_000] * 30)})
+    for span in (0, 30, 86_400, 30 * 86_400):
+        for wide in (1_000, 64_000):
+            estimate = bands.around(seconds(span), wide)
+            assert 0 <= estimate.low <= estimate.middle <= estimate.high <= FARTHEST
+            encode(estimate)
+    assert FARTHEST == bands.around(LONGEST, 1_000).middle
+
+
+def test_who_leaves_the_queue_leaves_its_place_in_the_sample() -> None:
+    """The next that is submitted is remembered instead of it."""
+    bands = Bands()
+    estimate = bands.around(seconds(100), 1_000)
+    assert bands.said(estimate, START)
+    assert not bands.said(estimate, after(START, seconds(1)))
+    bands.unsaid(estimate)
+    assert bands.said(estimate, after(START, seconds(2)))

@@ -22,7 +22,13 @@ from core.images import GlobalImage, Image, decode_image
 from core.images.history import History
 from core.nouns.ids import GLOBAL_LOG, DatasetName, TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
-from core.nouns.limits import ERRORS_KEPT_MAX, RUN_TIME_DEFAULT
+from core.nouns.limits import (
+    DATASETS_READ_MAX,
+    ERRORS_KEPT_MAX,
+    FAMILY_DATASETS_MAX,
+    FAMILY_RUNS_MAX,
+    RUN_TIME_DEFAULT,
+)
 from core.nouns.workload import EndCause, Kind, Phase
 from tests.builders import EU, START, a_fact, a_job, a_spec
 
@@ -136,6 +142,30 @@ def test_data_is_what_half_of_its_runs_read() -> None:
     assert (clicks,) == past.prediction().data
     past.ran(10)
     assert () == past.prediction().data
+
+
+def test_of_a_family_few_datasets_are_remembered() -> None:
+    """Those that most of its newest runs read; and none that no run read of late."""
+    past = Past()
+    names = [DatasetName(f"part-{number:02}") for number in range(DATASETS_READ_MAX)]
+    past.ran(10, data=tuple(names))
+    family = past.history.runs.family(ML, "train")
+    assert family is not None
+    assert FAMILY_DATASETS_MAX == len(family.read) == len(past.prediction().data)
+    past.ran(10, data=("always", names[0]))
+    past.ran(10, data=("always", "seldom"))
+    assert FAMILY_DATASETS_MAX == len(family.read)
+    assert ("always",) == past.prediction().data[:1]
+    past.ran(*([10] * FAMILY_RUNS_MAX), data=("always",))
+    assert {"always": (1 << FAMILY_RUNS_MAX) - 1} == family.read
+
+
+def test_services_are_not_predicted() -> None:
+    """Nor is it told how often their hardware was foreseen, though other work has their name."""
+    past = Past()
+    past.ran(10)
+    past.submit(kind=Kind.SERVICE)
+    assert (0, 0) == (past.history.hardware.count, past.history.data.read)
 
 
 def test_first_time_work_has_the_median_of_families() -> None:

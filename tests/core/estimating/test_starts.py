@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from core.estimating.bands import StartEstimate
+from core.estimating.bands import FLOOR, StartEstimate
+from core.estimating.scores import log_ratio
 from core.events.queue import (
     AttemptClosed,
     CancelRequested,
@@ -92,3 +93,17 @@ def test_share_of_hits_is_of_the_newest() -> None:
     assert (0.5, 20, 10) == (few.held_share(), few.judged, few.inside)
     assert (0.0, STARTS_JUDGED_MAX, 10) == (many.held_share(), len(many.outcomes), many.inside)
     assert 0.0 == Starts().held_share()
+
+
+def test_of_a_crowd_the_first_that_is_submitted_is_remembered() -> None:
+    """Not the first to start; and whoever leaves makes way for the next."""
+    crowd = [replace(submitted(number), start=BAND) for number in (1, 2, 3)]
+    second = (WorkloadAwarded(WorkloadId("w-2"), 1, EU, 0, ()), WorkloadBound(WorkloadId("w-2"), 1, EU, 1))
+    first = (AWARDED, BOUND)
+    image = a_queue(*crowd, *second)
+    assert [] == image.starts.bands.groups["1m"].ratios
+    image = a_queue(*crowd, *second, *first)
+    (ratio,) = image.starts.bands.groups["1m"].ratios
+    assert log_ratio(seconds(6) + FLOOR, BAND.span + FLOOR) == ratio
+    image = a_queue(*crowd[:2], WorkloadCancelled(W1), crowd[2])
+    assert [False, True] == [one.is_sampled for one in image.starts.awaited.values()]
