@@ -9,7 +9,9 @@ from components.queue_state import (
     OpeningsSeen,
     QueueState,
     RefusalPassed,
+    away_for,
     eligible,
+    has_data,
 )
 from components.standings import award_of
 from components.start_promises import StartPromising
@@ -41,8 +43,8 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     has_awarded = False
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
-        bids = state.house.open[workload].ranked()
-        best = bids[0] if bids else None
+        bids = state.house.open[workload].ranked(away_for(state, workload))
+        best = next((bid for bid in bids if has_data(state, workload, bid.region)), None)
         if best is not None and state.book.quota:
             borrows = state.house.open[workload].level == OVER_LEVEL
             if tenant in served or (borrows and has_awarded):

@@ -17,6 +17,7 @@ from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
+from core.nouns.placement import VICTIM_PARTS
 from core.nouns.reasons import Reason
 from core.rules.standing import Narrowing, narrowed
 
@@ -78,9 +79,18 @@ class Auction(Struct):
         """Whether all that were asked have answered."""
         return all(region in self.bids or region in self.abstained for region in self.asked)
 
-    def ranked(self) -> list[Bid]:
-        """Bids, best first; ties by region."""
-        return sorted(self.bids.values(), key=lambda bid: (bid.score, bid.region))
+    def ranked(self, away: Callable[[RegionName], int] = lambda _: 0) -> list[Bid]:
+        """Bids, best first; ties by region.
+
+        away   of a region, how many datasets that the workload reads have their home elsewhere
+        source DESIGN §5.4: no preemption first, then data at home, then how tight and how full
+        """
+
+        def place(bid: Bid) -> tuple[object, ...]:
+            of_victims, of_room = bid.score[:VICTIM_PARTS], bid.score[VICTIM_PARTS:]
+            return of_victims, away(bid.region), of_room, bid.region
+
+        return sorted(self.bids.values(), key=place)
 
 
 class AuctionHouse:

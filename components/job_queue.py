@@ -11,6 +11,7 @@ from collections.abc import Callable
 from components.answering import refused
 from components.auctioneer import close_auctions, open_auctions, pass_refusals
 from components.auctions import settled
+from components.data_records import HEARD_OF_DATA, DataRecords
 from components.fair_shares import index_shares, note_lacking, record_shares, watch_shares
 from components.queue_order import (
     begin_pass,
@@ -44,6 +45,7 @@ from components.tenant_records import HEARD_OF_TENANTS, TenantRecords
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
 from core.events.control import AttemptChanged, ClaimRevised, NodesOpened
+from core.events.data import DatasetSet
 from core.events.pools import PoolChanged
 from core.events.queue import (
     AttemptClosed,
@@ -124,6 +126,7 @@ class JobQueue:
         ExplainWorkload,
         *HEARD_OF_STARTS,
         *HEARD_OF_TENANTS,
+        *HEARD_OF_DATA,
         Bid,
         Abstention,
     )
@@ -139,6 +142,7 @@ class JobQueue:
             Woken: self._woken,
             **UserRequests(self.regions).deciders,
             **TenantRecords().deciders,
+            **DataRecords().deciders,
             Bid: self._bid,
             Abstention: self._abstention,
             LogSilent: self._log_silent,
@@ -221,7 +225,8 @@ class JobQueue:
             if isinstance(event, WorkloadsForgotten):
                 for gone in event.workloads:
                     state.ended.drop(gone)
-            elif isinstance(event, RegionAdded):
+            elif isinstance(event, RegionAdded | DatasetSet):
+                state.house.willing_memo.clear()
                 state.open_at = fact.at
             return
         row = state.image.workloads.rows[workload]

@@ -41,6 +41,7 @@ from core.nouns.workload import Phase
 from core.ranking.scan import Ranked, Standing
 from core.rules.ownership import owned
 from core.rules.standing import level_asked, narrowed
+from core.rules.submission import could_fit
 
 Waiting = tuple[Reason, dict[RegionName, str]]
 """Why a pending workload waits, and the reason of each region that refuses it."""
@@ -218,6 +219,8 @@ class UserAnswers:
         reasons = [refusals[region] for region in asked]
         if reasons:
             return Reason(Reason.NO_CAPACITY if Reason.NO_CAPACITY in reasons else reasons[0]), refusals
+        if Reason.NO_DATA in refusals.values():
+            return Reason.NO_DATA, refusals
         is_heard = all(not state.silent.get(region, True) for region in against)
         return (Reason.NO_SUCH_HARDWARE if is_heard else Reason.REGION_UNREACHABLE), refusals
 
@@ -230,8 +233,10 @@ class UserAnswers:
         if region in asked:
             said = state.house.refused_by(shape).get(region)
             return Reason(said.reason) if said is not None else None
-        is_heard = state.regions.get(region) is not None and not state.silent.get(region, True)
-        return Reason.NO_SUCH_HARDWARE if is_heard else Reason.REGION_UNREACHABLE
+        image = state.regions.get(region)
+        if image is None or state.silent.get(region, True):
+            return Reason.REGION_UNREACHABLE
+        return Reason.NO_DATA if could_fit(row.spec, image.hardware) else Reason.NO_SUCH_HARDWARE
 
     # Explanations.
 
@@ -321,6 +326,7 @@ class UserAnswers:
             reason=against or "",
             sentence=sentence(against) if against else "",
             hardware=_hardware(image, row),
+            missing_data=state.image.datasets.missing_in(region, row.spec.data),
             is_asked=auction is not None and region in auction.asked,
             score=bid.score if bid is not None else (),
             refused=said.workload if said is not None else WorkloadId(""),

@@ -3,6 +3,7 @@ what; and the notes that change it.
 """
 
 from collections import Counter
+from collections.abc import Callable
 
 from components.auctions import Auction, AuctionHouse
 from components.start_desk import StartDesk
@@ -152,10 +153,24 @@ class QueueState:
 
 
 def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:
-    """Regions that are known, are heard, and have the hardware."""
+    """Regions that are known, are heard, and have the hardware and the data."""
     found = []
     for region in spec.regions or state.regions:
         image = state.regions[region]
-        if image is not None and not state.silent.get(region, True) and could_fit(spec, image.hardware):
+        is_heard = image is not None and not state.silent.get(region, True)
+        if not is_heard or state.image.datasets.missing_in(region, spec.data):
+            continue
+        if image is not None and could_fit(spec, image.hardware):
             found.append(region)
     return tuple(found)
+
+
+def away_for(state: QueueState, workload: WorkloadId) -> Callable[[RegionName], int]:
+    """Of a region, how many datasets that a workload reads have their home elsewhere."""
+    data, datasets = state.image.workloads.rows[workload].spec.data, state.image.datasets
+    return lambda region: datasets.away_from(region, data)
+
+
+def has_data(state: QueueState, workload: WorkloadId, region: RegionName) -> bool:
+    """Whether a region holds all that a workload reads: it may have been told otherwise since it was asked."""
+    return not state.image.datasets.missing_in(region, state.image.workloads.rows[workload].spec.data)

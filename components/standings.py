@@ -17,7 +17,7 @@ from components.queue_order import (
     refresh_tenant,
     settle_award,
 )
-from components.queue_state import BudgetTurned, PassBegun, QueueState, StoodAnew
+from components.queue_state import BudgetTurned, PassBegun, QueueState, StoodAnew, away_for
 from core.component import NOTHING, Decision
 from core.events.queue import (
     AttemptClosed,
@@ -290,12 +290,13 @@ def award_of(
         room = state.book.room(spec.tenant, auction.level, tenants)
         if any(count > room[kind] for kind, count in charge.items() if kind in state.book.quota):
             return ()
+    away = away_for(state, workload)
     award = WorkloadAwarded(
         workload=workload,
         epoch=row.epoch + 1,
         region=best.region,
         rank=state.order.rank(workload),
-        bids=tuple(RankedBid(bid.region, bid.score) for bid in bids),
+        bids=tuple(RankedBid(bid.region, bid.score, away(bid.region)) for bid in bids),
         resume_epoch=row.resume_epoch,
         resume_step=row.resume_step,
         tenant=spec.tenant,

@@ -14,6 +14,8 @@ class RankedBid(Struct, frozen=True):
     region: RegionName
     score: tuple[int, ...]
     """Compared from the left; lower is better."""
+    away: int = 0
+    """How many of the datasets that it reads are newer elsewhere: compared behind whom it pushes out, and before all else."""
 
 
 class RegionAdded(Event, frozen=True, tag="region-added"):

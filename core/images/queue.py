@@ -24,6 +24,7 @@ from core.events.queue import (
 from core.events.starts import StartPromised, StartPromiseEnded
 from core.fact import Fact
 from core.images.base import Image, Section
+from core.images.datasets import Datasets
 from core.images.demand import Demand
 from core.images.history import History
 from core.images.start_promises import StartPromises
@@ -398,6 +399,8 @@ class GlobalImage(Image):
     """What ran, how long, and how right predictions from it were."""
     starts: Starts
     """When workloads were estimated to start, and when they did."""
+    datasets: Datasets
+    """Which regions hold which data."""
     tenants: Tenants
     """What operators set of tenants."""
     usage: Usage

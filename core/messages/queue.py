@@ -5,7 +5,7 @@ from msgspec import Struct
 from core.estimating.bands import StartEstimate
 from core.estimating.prediction import PredictedBy
 from core.messages.base import Answer, Message, Refused
-from core.nouns.ids import AgentName, RegionName, WorkloadId
+from core.nouns.ids import AgentName, DatasetName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
 from core.nouns.placement import Shortage, Spread, View
@@ -268,6 +268,8 @@ class RegionOutlook(Struct, frozen=True):
     unbounded_gpu_milli: int = 0
     """What work holds there of which nobody can say when it ends, where for that reason no start could be promised when it was asked
     for last."""
+    missing_data: tuple[DatasetName, ...] = ()
+    """Datasets that it reads, and that are not there."""
 
 
 class RunTimeTold(Struct, frozen=True):

@@ -353,6 +353,8 @@ LAG_PATIENCE: Nanoseconds = seconds(4 * 3_600)
 """So long at most a tenant holds others back without getting anything: chosen, as most work ends in that time and leaves room."""
 LAGGING_LOOKED_AT = 8
 """Of a tenant's work over quota at each level, to see whether room is missing for it."""
+DATASETS_MAX = 100_000
+"""Of which it is known where they are, each some 60 bytes of the queue's image."""
 TENANTS_MAX = 2_000
 """Tenants that operators made: ten times the 200 that the benchmark of the queue has."""
 ENTITLEMENTS_MAX = 64

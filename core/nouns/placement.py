@@ -86,6 +86,8 @@ SCORE_PARTS = (
     "GPU permille held",
 )
 """What each part of a bid's score counts (core/placing/bids.py, `score`): compared from the left, lower is better."""
+VICTIM_PARTS = 3
+"""Of these, how many are about whom it pushes out: between these and the others the queue compares where the data is."""
 
 
 class NodeRow(Struct, frozen=True):

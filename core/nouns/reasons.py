@@ -23,6 +23,7 @@ class Reason(StrEnum):
     # A region's answer to a request for bids, and the reason of a pending workload.
     NO_CAPACITY = "no_capacity"
     NO_SUCH_HARDWARE = "no_such_hardware"
+    NO_DATA = "no_data"
     OPEN_BIDS = "open_bids"
     HELD = "held"
     WAITING_TURN = "waiting_turn"
@@ -90,6 +91,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.OPERATORS_ONLY: "Only the plane's operators may ask for this, and these are a tenant's credentials.",
     Reason.NO_CAPACITY: "Not enough capacity is free, and nothing of lower priority could make room.",
     Reason.NO_SUCH_HARDWARE: "There is no hardware of this type that could hold it.",
+    Reason.NO_DATA: "A dataset that it reads is not there; once it is, the workload is asked for by itself.",
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; it is asked again at once.",
     Reason.HELD: "The workload is held; release it to let it run.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",

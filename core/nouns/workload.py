@@ -200,7 +200,8 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
             + _asked_of_places(job, self.tenant)
             for job in self.jobs
         )
-        return f"{self.kind}|{','.join(self.regions)}|{jobs}"
+        reads = f"|reads {','.join(sorted(self.data))}" if self.data else ""
+        return f"{self.kind}|{','.join(self.regions)}|{jobs}{reads}"
 
 
 def _asked_of_places(job: JobSpec, tenant: TenantName) -> str:

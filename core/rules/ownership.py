@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from core.images.queue import WorkloadRow
 from core.messages.base import Message
+from core.messages.data import ListDatasets
 from core.messages.output import FindOutput, ReadOutput
 from core.messages.queue import (
     CancelWorkload,
@@ -43,8 +44,8 @@ ABOUT_ONE: tuple[type[Message], ...] = (
 """These name one in their field `workload`."""
 ON_ACCOUNT: tuple[type[Message], ...] = (SubmitWorkload, TestSubmission)
 """These have a `spec`, which says on whose account it is to be."""
-OF_ALL: tuple[type[Message], ...] = (ListWorkloads, ListTenants, ShowRanking, ListStarts)
-"""These name none, and whoever answers tells what may be told: of workloads those that the asker owns, of tenants all."""
+OF_ALL: tuple[type[Message], ...] = (ListWorkloads, ListTenants, ShowRanking, ListStarts, ListDatasets)
+"""These name none, and whoever answers tells what may be told: of workloads those that the asker owns, of tenants and data all."""
 TENANTS_MAY: frozenset[type[Message]] = frozenset((*ABOUT_ONE, *ON_ACCOUNT, *OF_ALL))
 """All that a tenant's credentials may say."""
 

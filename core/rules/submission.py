@@ -29,6 +29,7 @@ from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, Topology, WorkloadSpec
+from core.rules.datasets import is_dataset_name
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -137,7 +138,7 @@ def _problems_of_data(data: Sequence[str]) -> list[str]:
         found.append(f"data: {DATASETS_READ_MAX} datasets are the most")
     if len(set(data)) != len(data):
         found.append("data: one is named twice")
-    if not all(_NAME.fullmatch(name) and len(name) <= NAME_LENGTH_MAX for name in data):
+    if not all(is_dataset_name(name) for name in data):
         found.append(f"data: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-' for each")
     return found
 

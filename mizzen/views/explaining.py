@@ -267,6 +267,8 @@ def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSp
         parts.append(outlook.sentence.rstrip("."))
     if outlook.reason == "no_such_hardware":
         parts.append(_hardware_text(outlook, spec))
+    if outlook.reason == Reason.NO_DATA:
+        parts.append(f"it lacks {', '.join(outlook.missing_data)}")
     if outlook.missing_gpu_milli > 1:
         parts.append(
             f"{gpus_text(outlook.missing_gpu_milli)} more GPUs must be freed before it is asked again"

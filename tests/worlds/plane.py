@@ -1,7 +1,7 @@
 """A plane in one real process, what a user does with it, and what must be so of it in the end."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from bus.errors import BusError
@@ -10,7 +10,7 @@ from core.images import GlobalImage, RegionImage
 from core.invariants import check_ledger
 from core.messages.base import Message
 from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
-from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import MILLISECOND, Nanoseconds, seconds
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Phase, RetryLimits, WorkloadSpec
@@ -49,6 +49,7 @@ def work(
     fails_after: int = 0,
     exit_code: int = 1,
     retries: int = 0,
+    data: Sequence[str] = (),
 ) -> WorkloadSpec:
     """A workload of one job; its spans are in milliseconds."""
     emulation = Emulation(
@@ -60,7 +61,8 @@ def work(
     need = Amount(1000 * gpus, 1000 * gpus, gpus << 30)
     regions = (RegionName(region),) if region else ()
     job = JobSpec("main", tasks, need, "H100", emulation)
-    return WorkloadSpec(name, (job,), regions=regions, retry=RetryLimits(task_failed=retries))
+    limits = RetryLimits(task_failed=retries)
+    return WorkloadSpec(name, (job,), regions=regions, retry=limits, data=tuple(map(DatasetName, data)))
 
 
 async def insist(user: Bus, message: Message) -> Message:

@@ -1,0 +1,30 @@
+"""Whether what somebody says of a dataset is well formed: every problem at once, each with its field."""
+
+import re
+from collections.abc import Sequence
+
+from core.nouns.ids import RegionName
+from core.nouns.limits import NAME_LENGTH_MAX
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def is_dataset_name(name: str) -> bool:
+    """As a job file may have it."""
+    return bool(_NAME.fullmatch(name)) and len(name) <= NAME_LENGTH_MAX
+
+
+def problems_of_dataset(
+    name: str, regions: Sequence[RegionName], home: RegionName | None, by: str
+) -> list[str]:
+    """Of its name, and of where it is to be."""
+    found = []
+    if not is_dataset_name(name):
+        found.append(f"dataset: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")
+    if len(set(regions)) != len(regions):
+        found.append("regions: one is named twice")
+    if home is not None and home not in regions:
+        found.append("home: it is none of the regions that hold it")
+    if len(by) > NAME_LENGTH_MAX:
+        found.append(f"by: {NAME_LENGTH_MAX} characters are the most")
+    return found
