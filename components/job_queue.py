@@ -20,7 +20,7 @@ from components.queue_order import (
     refresh_fleet,
     refresh_tenant,
 )
-from components.queue_requests import UserRequests
+from components.queue_requests import HEARD_OF_USERS, UserRequests
 from components.queue_state import (
     AbstentionHeard,
     AuctionClosed,
@@ -76,16 +76,6 @@ from core.messages.base import Envelope, LogHeard, LogSilent, Message, Woken
 from core.messages.queue import (
     Abstention,
     Bid,
-    CancelWorkload,
-    ChangeWorkload,
-    ExplainWorkload,
-    HoldWorkload,
-    ListWorkloads,
-    ReleaseWorkload,
-    RequeueWorkload,
-    SetPriority,
-    ShowWorkload,
-    SubmitWorkload,
 )
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log, region_of
 from core.nouns.instant import Instant, after, earliest
@@ -114,16 +104,7 @@ class JobQueue:
     scope: tuple[str, ...] = ()
     keeps = GLOBAL_LOG
     hears: tuple[type[Message], ...] = (
-        SubmitWorkload,
-        CancelWorkload,
-        HoldWorkload,
-        ReleaseWorkload,
-        RequeueWorkload,
-        ChangeWorkload,
-        SetPriority,
-        ShowWorkload,
-        ListWorkloads,
-        ExplainWorkload,
+        *HEARD_OF_USERS,
         *HEARD_OF_STARTS,
         *HEARD_OF_TENANTS,
         *HEARD_OF_DATA,

@@ -33,10 +33,13 @@ from core.messages.queue import (
     Acknowledged,
     CancelWorkload,
     ChangeWorkload,
+    ExplainWorkload,
     HoldWorkload,
+    ListWorkloads,
     ReleaseWorkload,
     RequeueWorkload,
     SetPriority,
+    ShowWorkload,
     Submitted,
     SubmitWorkload,
 )
@@ -52,6 +55,19 @@ from core.rules.submission import (
     problems_of_change,
     problems_of_priority,
     problems_of_sender,
+)
+
+HEARD_OF_USERS: tuple[type[Message], ...] = (
+    SubmitWorkload,
+    CancelWorkload,
+    HoldWorkload,
+    ReleaseWorkload,
+    RequeueWorkload,
+    ChangeWorkload,
+    SetPriority,
+    ShowWorkload,
+    ListWorkloads,
+    ExplainWorkload,
 )
 
 

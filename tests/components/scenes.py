@@ -21,6 +21,7 @@ from core.messages.auditor import ShowAudit
 from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.control import PlaceTasks, RevisionAnswered, ShowControllers
+from core.messages.data import ListDatasets, SetDataset
 from core.messages.nodes import PlanMaintenance
 from core.messages.prices import SetPrices
 from core.messages.queue import (
@@ -54,7 +55,7 @@ from core.messages.workers import (
     TasksPhase,
     WorkerInventory,
 )
-from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, AgentName, DatasetName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
     AUCTION_SPAN,
@@ -144,6 +145,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(SetEntitlement(TenantName("ml"), "H100", Entitlement(8), 1))
     machine.hear(SetBudget(TenantName("ml"), Budget(1_000, seconds(86_400)), 2))
     machine.hear(ListTenants())
+    machine.hear(SetDataset(DatasetName("clicks"), (EU,), None, 0))
+    machine.hear(ListDatasets())
     machine.hear(SetRanking(RankingSettings(counts_borrowed=True), 0))
     machine.hear(ShowRanking())
     machine.hear(SetPriority(WorkloadId("w-1"), 0, 1))

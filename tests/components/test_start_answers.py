@@ -13,6 +13,7 @@ from core.estimating.prediction import PredictedBy, Prediction
 from core.events.queue import WorkloadSubmitted
 from core.images import GlobalImage
 from core.messages.base import Message, Refused
+from core.messages.data import SetDataset
 from core.messages.queue import (
     CancelWorkload,
     ChangeWorkload,
@@ -302,6 +303,8 @@ def test_it_is_told_how_often_data_and_hardware_were_foreseen(start: Start) -> N
     """M36: of recurring work, in the list and before a submission."""
     machine = a_job_queue(start)
     reads = a_spec(a_job(4, 8), name="nightly-1", tenant="ml", data=["clicks"])
+    for name in ("clicks", "users"):
+        machine.hear(SetDataset(DatasetName(name), (EU, US), None, 0))
     assert W1 == submit(machine, reads)
     assert (PredictionTally(0, 0, 0),) * 2 == (listed(machine).hardware, listed(machine).data)
     awarded(machine, EU, W1)

@@ -43,7 +43,17 @@ def test_event_comes_back_equal(kind: type[Event], *, is_full: bool) -> None:
     assert event == decode_event_shared(data)
 
 
-SUBJECTS = ("workload", "worker", "region", "maintenance", "source", "domain", "requester", "tenant")
+SUBJECTS = (
+    "workload",
+    "worker",
+    "region",
+    "maintenance",
+    "source",
+    "domain",
+    "requester",
+    "tenant",
+    "dataset",
+)
 """What an event may be about; one that names none of them is about its log."""
 
 

@@ -26,6 +26,7 @@ from core.events.control import (
     TasksGone,
     TasksUp,
 )
+from core.events.data import DatasetSet
 from core.events.log import LogOpened
 from core.events.pools import PoolChanged
 from core.events.prices import PricesSet
@@ -69,6 +70,7 @@ from core.nouns.ids import (
     GLOBAL_LOG,
     AgentName,
     ClaimId,
+    DatasetName,
     LogName,
     RegionName,
     TenantName,
@@ -314,6 +316,8 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
     (GLOBAL_LOG, RankingSet(1, RankingSettings(CreditSettings(2), counts_borrowed=True), "olga")),
     (GLOBAL_LOG, SharesDue({ML: Due(48_000, 64_000)}, ("H100",), is_more=True)),
+    # Where data is, is said.
+    (GLOBAL_LOG, DatasetSet(DatasetName("clicks"), 1, (EU,), EU, "olga")),
     # A start is promised, reserved and displaced; the promise ends, and says why.
     (GLOBAL_LOG, WorkloadSubmitted(STUCK, 4, _SPEC, "ada", "stuck")),
     (

@@ -5,9 +5,15 @@ import pytest
 from core.nouns.workload import Phase
 from tests.mizzen.asking import Captured, ask, ask_json, refused
 from tests.mizzen.running import RunningPlane
-from tests.worlds.plane import work
+from tests.worlds.plane import PATIENCE_SECONDS, work
 
 pytestmark = pytest.mark.processes
+
+
+def all_are_heard(plane: RunningPlane) -> bool:
+    """Whether the queue knows what every region has."""
+    state = plane.world.unit("job_queue").state
+    return all(image is not None and image.hardware.rows for image in state.regions.values())
 
 
 def test_data_is_placed_listed_and_waited_for(plane: RunningPlane, capsys: Captured) -> None:
@@ -18,12 +24,13 @@ def test_data_is_placed_listed_and_waited_for(plane: RunningPlane, capsys: Captu
         capsys, "data place clicks r0 --home r1", 2
     )
     workload = plane.submit(work("reads", milliseconds=10, data=["clicks"]))
-    assert f"{workload} waits" in ask(capsys, f"explain {workload}")
-    assert ask(capsys, f"explain {workload}").count("it lacks clicks") == 2
+    plane.call(plane.world.until(lambda: all_are_heard(plane), PATIENCE_SECONDS, "regions are heard"))
+    told = ask(capsys, f"explain {workload}")
+    assert told.startswith(f"{workload} is PENDING (no_data): A dataset that it reads is not there")
+    assert 2 == told.count("it lacks clicks")
     (line,) = [line.split() for line in ask(capsys, "data").splitlines() if line.startswith("clicks")]
     assert ["clicks", "-", "-", "1"] == line
-    said = ask(capsys, "data place clicks r1 --home r1").splitlines()
-    assert ["clicks", "r1", "r1", "1"] == said[1].split()
+    assert ["clicks", "r1", "r1", "1"] == ask(capsys, "data place clicks r1 --home r1").split()[4:]
     plane.until(workload, Phase.COMPLETED)
     (shown,) = ask_json(capsys, f"show {workload}")["attempts"]
     assert "r1" == shown["region"]
