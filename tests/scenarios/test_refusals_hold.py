@@ -1,0 +1,124 @@
+"""What the queue remembers as refused is not asked for again before that could change, and nothing is lost by that.
+
+In crowded runs, again and again: every refusal that the queue holds is asked of an agent of that region as if nothing were
+remembered, on all that the region's log has by then. It is said again, or the queue has not yet what makes the difference.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+import structlog
+
+from components.agent_state import AgentState
+from components.allocation_agent import AllocationAgent
+from components.auctions import Auction, solicited
+from components.queue_order import asked_now
+from components.queue_state import QueueState
+from components.start_promises import StartPromising
+from core.messages.agents import FindBid
+from core.messages.base import Envelope
+from core.messages.queue import Abstention
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import Instant
+from core.nouns.reasons import Reason
+from core.nouns.workload import Phase
+from runtime.virtual_loop import VirtualLoop
+from scenarios.run import Run
+from scenarios.scenario import load_scenario
+from scenarios.simulate import simulated_run
+from scenarios.worlds.simulated import START, SimulatedWorld
+
+QUIET_SECONDS = 0.5
+"""In which everybody has heard what a region's log has."""
+BY_THEMSELVES = (Reason.OPEN_BIDS,)
+"""These pass within moments, whatever the log says."""
+
+
+class Looking:
+    """Looks at the refusals of a run while it is played."""
+
+    def __init__(self, run: Run, every: float) -> None:
+        assert isinstance(run.world, SimulatedWorld)
+        self.world = run.world
+        self.every = every
+        """Seconds between two looks."""
+        self.asked: Counter[str] = Counter()
+        """Refusals that were asked for again, by reason."""
+        self.wrong: list[str] = []
+        self._sequences: dict[RegionName, int] = {}
+        """Of each region's log, at the look before."""
+
+    async def go_on(self) -> None:
+        """As long as the run does."""
+        while True:
+            await self.world.sleep(self.every)
+            self._quiet()
+            await self.world.sleep(QUIET_SECONDS)
+            queue = self.world.unit("job_queue").state
+            if queue is not None:
+                self._look(queue, self._quiet())
+
+    def _quiet(self) -> dict[RegionName, AgentState]:
+        """An agent of each region of whose log everybody knows all."""
+        found = {}
+        for region in self.world.plan.region_names():
+            store = self.world.unit("placement_store", region).state
+            agent = self.world.unit("allocation_agent", region).state
+            sequence = store.sequence if store is not None else -1
+            if agent is not None and agent.sequence == sequence == self._sequences.get(region):
+                found[region] = agent
+            self._sequences[region] = sequence
+        return found
+
+    def _look(self, queue: QueueState, agents: Mapping[RegionName, AgentState]) -> None:
+        waiting: dict[str, WorkloadId] = {}
+        now = Instant(self.world.loop.now_ns())
+        for workload, row in queue.image.workloads.rows.items():
+            if row.phase is Phase.PENDING and workload in queue.order:
+                waiting.setdefault(asked_now(queue, workload, now)[1].shape, workload)
+        for shape, regions in queue.house.refusals.items():
+            example = waiting.get(shape)
+            if example is None:
+                continue
+            for region, said in regions.items():
+                passes = said.reason in BY_THEMSELVES or (shape, region) in queue.house.refusals_due
+                if region in agents and not passes:
+                    self._ask(queue, agents[region], example, said, now)
+
+    def _ask(
+        self, queue: QueueState, agent: AgentState, workload: WorkloadId, said: Abstention, now: Instant
+    ) -> None:
+        """As the queue would, if it remembered nothing."""
+        _, asked = asked_now(queue, workload, now)
+        auction = Auction("again", asked.shape, (said.region,), level=asked.level, types=asked.types)
+        how = StartPromising().how_asked(queue, workload, now)
+        request = solicited(said.region, workload, auction, queue.image.workloads.rows[workload], how)
+        component = AllocationAgent(said.region, said.agent)
+        envelope = Envelope(FindBid(said.region, said.agent, request), "test", "again", now)
+        (answer,) = component.decide(agent, envelope).messages
+        self.asked[said.reason] += 1
+        if not isinstance(answer, Abstention):
+            self.wrong.append(f"at {now}: {workload} was refused for {said.reason}, and now {answer}")
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "every"),
+    [("tenant_floods_queue", 1, 1.0), ("wide_gang_among_narrow", 1, 30.0), ("preemption_storm", 2, 1.0)],
+)
+def test_what_is_refused_would_be_refused_again(name: str, seed: int, every: float) -> None:
+    """M20: of the same shape, at the same level; larger ones are asked for themselves."""
+    loop = VirtualLoop(START)
+    try:
+        run = simulated_run(load_scenario(name), seed, loop)
+        looking = Looking(run, every)
+        task = loop.create_task(looking.go_on(), name="looking")
+        with structlog.testing.capture_logs():
+            outcome = loop.run_until_complete(run.play())
+        task.cancel()
+    finally:
+        loop.cancel_all()
+        loop.close()
+    assert outcome.is_good, outcome.problems
+    assert [] == looking.wrong
+    assert looking.asked.total() >= 50, looking.asked
