@@ -107,6 +107,7 @@ def test_state_of_a_log(plane: RunningPlane, running: WorkloadId, capsys: Captur
         "history",
         "starts",
         "start_promises",
+        "datasets",
     }
     assert known == set(told["sections"])
     assert "RUNNING" == told["sections"]["workloads"]["rows"][running]["phase"]

@@ -384,8 +384,8 @@ MUTANTS = (
         (
             Edit(
                 "components/auctioneer.py",
-                "        best = bids[0] if bids else None",
-                "        best = bids[-1] if bids else None",
+                "        best = next((bid for bid in bids if ",
+                "        best = next((bid for bid in reversed(bids) if ",
             ),
         ),
     ),

@@ -49,6 +49,7 @@ LONG = (
     "everything_at_once",
     "preemption_storm",
     "plane_dies_for_ten_minutes",
+    "region_lost_mid_auction",
 )
 """Scenarios of several seconds: `make test` plays one seed of them, and two of the others; `make soak` plays three of all."""
 PLAYED = [
