@@ -44,19 +44,20 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
         bids = state.house.open[workload].ranked(away_for(state, workload))
-        best = next((bid for bid in bids if has_data(state, workload, bid.region)), None)
+        compared = [one for one in bids if has_data(state, workload, one[0].region)]
+        best = compared[0][0] if compared else None
         if best is not None and state.book.quota:
             borrows = state.house.open[workload].level == OVER_LEVEL
             if tenant in served or (borrows and has_awarded):
                 continue
             served.add(tenant)
-        award = award_of(state, workload, best, bids, now) if best is not None else ()
+        award = award_of(state, workload, best, [one for _, one in compared], now) if best is not None else ()
         won = best if award else None
         has_awarded = has_awarded or bool(award)
         events += [AuctionClosed(workload, won, is_void=best is not None and won is None), *award]
         if best is None:
             events.extend(PROMISING.closed(state, workload, now))
-        messages.extend(settled(bid, has_won=bid is won) for bid in bids)
+        messages.extend(settled(bid, has_won=bid is won) for bid, _ in bids)
     return Decision(tuple(events), tuple(messages))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from core.agenda import Agenda
+from core.events.queue import RankedBid
 from core.images.queue import WorkloadRow
 from core.messages.agents import BidSettled
 from core.messages.broker import SolicitBid
@@ -17,7 +18,6 @@ from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
-from core.nouns.placement import VICTIM_PARTS
 from core.nouns.reasons import Reason
 from core.rules.standing import Narrowing, narrowed
 
@@ -79,18 +79,13 @@ class Auction(Struct):
         """Whether all that were asked have answered."""
         return all(region in self.bids or region in self.abstained for region in self.asked)
 
-    def ranked(self, away: Callable[[RegionName], int] = lambda _: 0) -> list[Bid]:
-        """Bids, best first; ties by region.
+    def ranked(self, away: Callable[[RegionName], int] = lambda _: 0) -> list[tuple[Bid, RankedBid]]:
+        """Bids, best first, and how each was compared.
 
         away   of a region, how many datasets that the workload reads have their home elsewhere
-        source DESIGN §5.4: no preemption first, then data at home, then how tight and how full
         """
-
-        def place(bid: Bid) -> tuple[object, ...]:
-            of_victims, of_room = bid.score[:VICTIM_PARTS], bid.score[VICTIM_PARTS:]
-            return of_victims, away(bid.region), of_room, bid.region
-
-        return sorted(self.bids.values(), key=place)
+        compared = [(bid, RankedBid(bid.region, bid.score, away(bid.region))) for bid in self.bids.values()]
+        return sorted(compared, key=lambda one: one[1].place)
 
 
 class AuctionHouse:

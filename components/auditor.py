@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.control_invariants import check_control
+from core.data_invariants import check_data
 from core.events.region import ClaimGranted
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, Image, RegionImage
@@ -33,7 +34,7 @@ from core.placing.owners import Owners
 from core.quota_invariants import check_quota
 from core.touched import touched_by
 
-OF_THE_QUEUE = ("workloads", "awards", "regions", "tenants", "usage", "start_promises")
+OF_THE_QUEUE = ("workloads", "awards", "regions", "datasets", "tenants", "usage", "start_promises")
 """What is checked reads of the queue's image; what estimates and prices are made from, nobody checks."""
 
 
@@ -175,6 +176,8 @@ class Auditor:
     def _check_global(self, state: AuditorState, fact: Fact, image: GlobalImage) -> None:
         for text in check_global_fact(fact, image, {} if state.rests_on else state.regions):
             self._keep(state, Violation(3, fact.log, fact.sequence, text))
+        for text in check_data(fact, image):
+            self._keep(state, Violation(2, fact.log, fact.sequence, text))
         for text in check_quota(fact, image):
             self._keep(state, Violation(4, fact.log, fact.sequence, text))
         image.fold(fact)

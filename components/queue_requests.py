@@ -177,7 +177,7 @@ class UserRequests:
         auction = state.house.open.get(workload)
         if auction is None:
             return Decision(events, (answer,))
-        told = tuple(settled(bid, has_won=False) for bid in auction.ranked())
+        told = tuple(settled(bid, has_won=False) for bid in auction.bids.values())
         return Decision((*events, AuctionClosed(workload, None)), (answer, *told))
 
     def _requeue(self, state: QueueState, envelope: Envelope) -> Decision:

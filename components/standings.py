@@ -17,7 +17,7 @@ from components.queue_order import (
     refresh_tenant,
     settle_award,
 )
-from components.queue_state import BudgetTurned, PassBegun, QueueState, StoodAnew, away_for
+from components.queue_state import BudgetTurned, PassBegun, QueueState, StoodAnew
 from core.component import NOTHING, Decision
 from core.events.queue import (
     AttemptClosed,
@@ -272,7 +272,7 @@ def against_growth(
 
 
 def award_of(
-    state: QueueState, workload: WorkloadId, best: Bid, bids: list[Bid], now: Instant
+    state: QueueState, workload: WorkloadId, best: Bid, bids: list[RankedBid], now: Instant
 ) -> tuple[Event, ...]:
     """The award, behind what of its tenant is over quota from then on; none if what was bid is more than it may hold by now."""
     row = state.image.workloads.rows[workload]
@@ -290,13 +290,12 @@ def award_of(
         room = state.book.room(spec.tenant, auction.level, tenants)
         if any(count > room[kind] for kind, count in charge.items() if kind in state.book.quota):
             return ()
-    away = away_for(state, workload)
     award = WorkloadAwarded(
         workload=workload,
         epoch=row.epoch + 1,
         region=best.region,
         rank=state.order.rank(workload),
-        bids=tuple(RankedBid(bid.region, bid.score, away(bid.region)) for bid in bids),
+        bids=tuple(bids),
         resume_epoch=row.resume_epoch,
         resume_step=row.resume_step,
         tenant=spec.tenant,

@@ -256,7 +256,7 @@ def _unwanted_award(event: WorkloadAwarded, row: WorkloadRow) -> list[str]:
         found.append(f"{event.workload}: awarded while it is held")
     if row.is_cancel_requested:
         found.append(f"{event.workload}: awarded while it is to be cancelled")
-    if event.bids and event.region != min(event.bids, key=lambda bid: (bid.score, bid.region)).region:
+    if event.bids and event.region != min(event.bids, key=lambda bid: bid.place).region:
         found.append(f"{event.workload}: awarded to {event.region}, which did not make the best bid")
     resume, newest = (event.resume_epoch, event.resume_step), (row.resume_epoch, row.resume_step)
     if resume != newest:

@@ -9,6 +9,7 @@ from functools import partial
 from core.images import RegionImage, decode_image
 from core.messages.base import Message, Refused
 from core.messages.control import OperateTasks
+from core.messages.data import DatasetAnswered, DatasetsListed, ListDatasets, SetDataset
 from core.messages.logs import FetchImage, ImagePage
 from core.messages.nodes import (
     CancelMaintenance,
@@ -31,7 +32,7 @@ from core.messages.tenants import (
     TenantsListed,
 )
 from core.nouns.defragmentation import Freeing, Plan
-from core.nouns.ids import AttemptKey, RegionName, TenantName, region_log
+from core.nouns.ids import AttemptKey, DatasetName, RegionName, TenantName, region_log
 from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind
@@ -214,6 +215,23 @@ class Operators:
 
     async def _revision_of(self, tenant: TenantName) -> int:
         return next((row.revision for row in await self.tenants() if row.tenant == tenant), 0)
+
+    async def place_dataset(
+        self, dataset: DatasetName, regions: tuple[RegionName, ...], home: RegionName | None
+    ) -> str:
+        """It is in these regions from now on. Returns why that was refused; empty: it was not."""
+        answer: Message | None = None
+        for _ in range(TRIES_MAX):
+            listed = await self._users.insist(ListDatasets())
+            assert isinstance(listed, DatasetsListed), listed
+            revision = next((row.revision for row in listed.rows if row.dataset == dataset), 0)
+            answer = await self._users.insist(SetDataset(dataset, regions, home, revision, OPERATOR))
+            if isinstance(answer, DatasetAnswered):
+                return ""
+            assert isinstance(answer, Refused), answer
+            if answer.reason != Reason.SUPERSEDED:
+                break
+        return f"{dataset} was not placed: {answer}"
 
     async def tenants(self) -> list[ListedTenant]:
         """All of them, by name, with what they may hold and hold."""

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from core.nouns.ids import TenantName
+from core.nouns.ids import DatasetName, TenantName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI, Amount
@@ -99,6 +99,8 @@ class Workload(Part, frozen=True):
     """Who may run only for so long, drawn around as long as they work: some are ended before they are through."""
     pinned_share: Share = 0.0
     """Who run in one region alone."""
+    data: tuple[str, ...] = ()
+    """Datasets of which each reads one, drawn; nobody reads any, if this is not said."""
     alone_share: Share = 0.0
     """Who share their nodes with no other tenant."""
     kind: Kind | None = None
@@ -184,6 +186,7 @@ class Workload(Part, frozen=True):
             tenant=self.draw_tenant(dice),
             priority=self.draw_priority(dice),
             retry=draw_retry(dice),
+            data=(DatasetName(dice.choice(self.data)),) if self.data else (),
         )
         return self._controlled(self._varied(spec, fleet, region, gpus, dice))
 

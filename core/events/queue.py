@@ -5,6 +5,7 @@ from msgspec import Struct
 from core.estimating.bands import StartEstimate
 from core.fact import Event
 from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.placement import VICTIM_PARTS
 from core.nouns.workload import EndCause, JobSpec, Phase, WorkloadSpec
 
 
@@ -16,6 +17,11 @@ class RankedBid(Struct, frozen=True):
     """Compared from the left; lower is better."""
     away: int = 0
     """How many of the datasets that it reads are newer elsewhere: compared behind whom it pushes out, and before all else."""
+
+    @property
+    def place(self) -> tuple[tuple[int, ...], int, tuple[int, ...], RegionName]:
+        """Among bids for the same: the smallest wins. Ties fall by the region's name (DESIGN §5.4)."""
+        return self.score[:VICTIM_PARTS], self.away, self.score[VICTIM_PARTS:], self.region
 
 
 class RegionAdded(Event, frozen=True, tag="region-added"):

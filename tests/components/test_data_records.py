@@ -133,8 +133,8 @@ def test_what_is_nowhere_is_waited_for(start: Start) -> None:
     assert [(W1, EU)] == asked(queue.wake())
 
 
-def test_data_is_where_the_hardware_is_not(start: Start) -> None:
-    """What could run there if it were is told to lack data; what could not, hardware."""
+def test_data_is_elsewhere_than_where_it_may_run(start: Start) -> None:
+    """The region that it names lacks the data, and the one that has it is none that it names."""
     queue = a_job_queue(start)
     place(queue, CLICKS, EU)
     submit(queue, a_spec(a_job(1, 8), data=[CLICKS], regions=[US]))

@@ -83,6 +83,18 @@ def test_award_that_passes_over_the_best_bid() -> None:
 SAVED = AttemptClosed(W1, 1, EndCause.PREEMPTED, Phase.PENDING, EU, 7, 1, 400)
 
 
+def test_award_away_from_home() -> None:
+    """Whom a bid pushes out counts first, then how much of the data is at home elsewhere, then all else."""
+    home = RankedBid(US, (0, 0, 0, 4, 4, 900))
+    away = RankedBid(EU, (0, 0, 0, 1, 1, 0), 1)
+    over_others = RankedBid(US, (1, 1, 50, 1, 1, 0))
+    assert [] == told(WorkloadAwarded(W1, 1, US, 0, (home, away)))
+    assert ["w-1: awarded to eu, which did not make the best bid"] == told(
+        WorkloadAwarded(W1, 1, EU, 0, (home, away))
+    )
+    assert [] == told(WorkloadAwarded(W1, 1, EU, 0, (away, over_others)))
+
+
 def test_award_that_resumes_another_checkpoint() -> None:
     """The newest, or nothing where there is none."""
     assert [] == told(WorkloadAwarded(W1, 2, EU, 0, (), 1, 400), standing(), SAVED)

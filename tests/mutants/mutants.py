@@ -384,8 +384,8 @@ MUTANTS = (
         (
             Edit(
                 "components/auctioneer.py",
-                "        best = next((bid for bid in bids if ",
-                "        best = next((bid for bid in reversed(bids) if ",
+                "        best = compared[0][0] if compared else None",
+                "        best = compared[-1][0] if compared else None",
             ),
         ),
     ),

@@ -1,0 +1,37 @@
+"""The rule of data, by the queue's own log: at every award, and that it tells what breaks it."""
+
+from core.data_invariants import check_data
+from core.events.data import DatasetSet
+from core.events.queue import WorkloadAwarded, WorkloadHeld
+from core.fact import Event
+from core.images import GlobalImage
+from core.nouns.ids import GLOBAL_LOG, DatasetName, RegionName, WorkloadId
+from tests.builders import EU, US, a_fact, a_queue, a_spec, submitted
+
+CLICKS, USERS = DatasetName("clicks"), DatasetName("users")
+
+
+def queue(*events: Event) -> GlobalImage:
+    """Of which the first workload reads both datasets, and the second none."""
+    return a_queue(submitted(1, a_spec(data=[CLICKS, USERS])), submitted(2), *events)
+
+
+def told(image: GlobalImage, region: RegionName, workload: str = "w-1") -> list[str]:
+    """Of an award that is to be folded next."""
+    award = WorkloadAwarded(WorkloadId(workload), 1, region, 0, ())
+    return check_data(a_fact(award, 99, log=GLOBAL_LOG), image)
+
+
+def test_award_where_some_of_it_is_not() -> None:
+    """All of it must be there; of who reads nothing, and of who is not known, nothing is asked."""
+    image = queue(DatasetSet(CLICKS, 1, (EU, US)), DatasetSet(USERS, 1, (US,)))
+    assert [] == told(image, US) == told(image, EU, "w-2") == told(image, EU, "w-3")
+    assert ["w-1 reads users, and is awarded to eu, where that is not"] == told(image, EU)
+    assert ["w-1 reads clicks, users, and is awarded to eu, where that is not"] == told(queue(), EU)
+
+
+def test_what_was_dropped_is_nowhere() -> None:
+    """From then on; and no other fact is asked where data is."""
+    image = queue(DatasetSet(CLICKS, 1, (EU,)), DatasetSet(USERS, 1, (EU,)), DatasetSet(USERS, 2, ()))
+    assert ["w-1 reads users, and is awarded to eu, where that is not"] == told(image, EU)
+    assert [] == check_data(a_fact(WorkloadHeld(WorkloadId("w-1"), 1), 99, log=GLOBAL_LOG), image)
