@@ -1,5 +1,6 @@
 """Why a workload waits, runs where it runs, or ended: one explanation, for people and as JSON."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from core.events.queue import RankedBid
 from core.messages.queue import RegionOutlook, RunTimeTold, WorkloadExplained
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.placement import SCORE_PARTS, Shortage
+from core.nouns.placement import SCORE_PARTS, VICTIM_PARTS, Shortage
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import JobSpec, Phase, WorkloadSpec
@@ -131,7 +132,7 @@ def _award(attempt: Attempt) -> Award:
         rank=attempt.rank,
         awarded_at=attempt.awarded_at,
         award_sequence=attempt.award_sequence,
-        bids=tuple(_offer(bid, best) for bid in attempt.bids),
+        bids=tuple(offer_of(bid, attempt.bids, best) for bid in attempt.bids),
         agent=placed.agent if placed else "",
         claim=placed.claim if placed else "",
         claim_sequence=placed.sequence if placed else 0,
@@ -142,17 +143,31 @@ def _award(attempt: Attempt) -> Award:
     )
 
 
+AWAY = "datasets newer elsewhere"
+"""Between whom a bid pushes out and all else: the queue adds it, for agents do not know where data is."""
+
+
 def score_of(score: tuple[int, ...]) -> dict[str, int]:
     """A score's parts by name; those that this build has no name for, by their place."""
     names = [*SCORE_PARTS, *(f"part {place}" for place in range(len(SCORE_PARTS), len(score)))]
     return dict(zip(names, score, strict=False))
 
 
-def _offer(bid: RankedBid, best: RankedBid | None) -> RankedOffer:
+def compared(bid: RankedBid, bids: Sequence[RankedBid]) -> dict[str, int]:
+    """All by which the queue compared a bid, in its order: also where data is, if that is elsewhere for one of them."""
     parts = score_of(bid.score)
+    if not any(one.away for one in bids):
+        return parts
+    named = list(parts.items())
+    return dict([*named[:VICTIM_PARTS], (AWAY, bid.away), *named[VICTIM_PARTS:]])
+
+
+def offer_of(bid: RankedBid, bids: Sequence[RankedBid], best: RankedBid | None) -> RankedOffer:
+    """As it is shown, with what it lost on."""
+    parts = compared(bid, bids)
     if best is None or bid is best:
         return RankedOffer(bid.region, parts)
-    for name, mine, theirs in zip(parts, bid.score, best.score, strict=False):
+    for (name, mine), theirs in zip(parts.items(), compared(best, bids).values(), strict=False):
         if mine != theirs:
             return RankedOffer(bid.region, parts, f"{name}: {mine} against {theirs}")
     return RankedOffer(bid.region, parts, f"its name: alike in all, and {best.region} comes first")

@@ -144,31 +144,29 @@ def test_data_is_elsewhere_than_where_it_may_run(start: Start) -> None:
     assert {EU: Reason.REGION_EXCLUDED, US: Reason.NO_DATA} == told
 
 
-def test_region_at_home_wins_where_nobody_is_pushed_out(start: Start) -> None:
+@pytest.mark.parametrize(
+    ("at_home", "away", "winner"),
+    [
+        pytest.param((0, 0, 0, 4, 4, 900), (0, 0, 0, 1, 1, 0), US, id="however it lies there"),
+        pytest.param(
+            (2, 1, 10, 1, 1, 0), (0, 0, 0, 4, 4, 900), EU, id="not if somebody were pushed out for it"
+        ),
+    ],
+)
+def test_region_at_home_wins_where_nobody_is_pushed_out(
+    start: Start, at_home: tuple[int, ...], away: tuple[int, ...], winner: RegionName
+) -> None:
     """DESIGN §5.4: behind whom it would push out, and before how well it lies; the award tells what was compared."""
     queue = a_job_queue(start)
     place(queue, CLICKS, EU, US, home=US)
     submit(queue, a_spec(data=[CLICKS]))
     auction = auction_of(queue.wake())
-    bid(queue, auction, EU, score=(0, 0, 0, 1, 1, 0))
-    bid(queue, auction, US, score=(0, 0, 0, 4, 4, 900))
+    bid(queue, auction, EU, score=away)
+    bid(queue, auction, US, score=at_home)
     (award,) = facts(queue.hear_due_once())
     assert isinstance(award, WorkloadAwarded)
-    assert US == award.region
-    assert (RankedBid(US, (0, 0, 0, 4, 4, 900)), RankedBid(EU, (0, 0, 0, 1, 1, 0), 1)) == award.bids
-
-
-def test_nobody_is_pushed_out_to_be_at_home(start: Start) -> None:
-    """The other way round."""
-    queue = a_job_queue(start)
-    place(queue, CLICKS, EU, US, home=US)
-    submit(queue, a_spec(data=[CLICKS]))
-    auction = auction_of(queue.wake())
-    bid(queue, auction, US, score=(2, 1, 10, 1, 1, 0))
-    bid(queue, auction, EU, score=(0, 0, 0, 4, 4, 900))
-    (award,) = facts(queue.hear_due_once())
-    assert isinstance(award, WorkloadAwarded)
-    assert EU == award.region
+    assert winner == award.region == award.bids[0].region
+    assert {RankedBid(US, at_home), RankedBid(EU, away, 1)} == set(award.bids)
 
 
 def test_data_that_goes_while_its_auction_is_open(start: Start) -> None:

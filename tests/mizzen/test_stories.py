@@ -39,7 +39,7 @@ from core.messages.queue import (
 )
 from core.nouns.ids import GLOBAL_LOG, LogName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
-from core.nouns.placement import SEARCH, Shortage, View
+from core.nouns.placement import SCORE_PARTS, SEARCH, VICTIM_PARTS, Shortage, View
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import EndCause, Phase
 from core.placing.overlay import Overlay
@@ -50,7 +50,7 @@ from core.placing.retracing import Outcome
 from mizzen.answers import CommandError
 from mizzen.plane import refusal_text
 from mizzen.views import explaining, show_text
-from mizzen.views.explaining import Explanation, explained
+from mizzen.views.explaining import AWAY, Explanation, compared, explained, offer_of
 from mizzen.views.knowing import Known
 from mizzen.views.story import story_of
 from runtime.reader import Reader
@@ -287,6 +287,16 @@ async def test_award_that_was_given_back(place: Place) -> None:
     assert ["declined", "running"] == [one.state for one in found.known.telling.story.attempts]
     lines = explaining.lines_of(found.explanation, found.known.telling.story)
     assert any("merged: the view was old, and it still fitted" in line for line in lines)
+
+
+def test_bid_that_lost_because_its_data_is_newer_elsewhere() -> None:
+    """It is told so where it was compared, behind whom bids push out; of awards at which that made no difference it is not told."""
+    home, away = RankedBid(US, (0, 0, 0, 4, 4, 900)), RankedBid(EU, (0, 0, 0, 1, 1, 0), 1)
+    told = compared(away, (home, away))
+    assert [*SCORE_PARTS[:VICTIM_PARTS], AWAY, *SCORE_PARTS[VICTIM_PARTS:]] == list(told)
+    assert 1 == told[AWAY]
+    assert f"{AWAY}: 1 against 0" == offer_of(away, (home, away), home).lost_on
+    assert list(SCORE_PARTS) == list(compared(home, (home,)))
 
 
 @virtual
