@@ -129,7 +129,7 @@ class _Gang:
     def care(self, now: Instant) -> Care:
         again = after(now, COMMAND_SAY_AGAIN)
         saved = max((share.saved_step for share in self.shares.values()), default=0)
-        if saved > self.row.saved_step:
+        if saved > self.row.saved_step and self.row.stop_cause != EndCause.ABANDONED:
             # Whatever else is to be said waits until the log shows it: a checkpoint written in the last moment counts.
             words: tuple[Message, ...] = (RecordCheckpoint(self.region, *self.key, saved),)
             if self.row.stop_cause or self._is(TaskPhase.DOWN):

@@ -31,6 +31,7 @@ from core.nouns.ids import AttemptKey, RegionName, WorkloadId
 from core.nouns.limits import CONFLICT_NODES_MAX
 from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
+from core.nouns.workload import EndCause
 from core.rules.claim import fits_promised
 from core.rules.destruction import budget_of, is_free, may_order
 from core.rules.ends import may_end
@@ -114,7 +115,7 @@ class AttemptRecords:
         message = envelope.message
         assert isinstance(message, RecordCheckpoint)
         row = _live(state, message.workload, message.epoch)
-        if row is None or message.step <= row.saved_step:
+        if row is None or message.step <= row.saved_step or row.stop_cause == EndCause.ABANDONED:
             return NOTHING
         return Decision(events=(CheckpointCommitted(message.workload, message.epoch, message.step),))
 

@@ -11,16 +11,19 @@ from components.queue_state import (
     RefusalPassed,
     away_for,
     eligible,
-    has_data,
+    may_place,
 )
 from components.standings import award_of
 from components.start_promises import StartPromising
 from core.component import NOTHING, Decision
 from core.fact import Event, Note
+from core.messages.agents import BidSettled
 from core.messages.base import Message
+from core.messages.queue import Bid
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
+from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
 from core.rules.standing import Amounts
@@ -44,7 +47,7 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
         bids = state.house.open[workload].ranked(away_for(state, workload))
-        compared = [one for one in bids if has_data(state, workload, one[0].region)]
+        compared = [one for one in bids if may_place(state, workload, one[0].region)]
         best = compared[0][0] if compared else None
         if best is not None and state.book.quota:
             borrows = state.house.open[workload].level == OVER_LEVEL
@@ -57,8 +60,13 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
         events += [AuctionClosed(workload, won, is_void=best is not None and won is None), *award]
         if best is None:
             events.extend(PROMISING.closed(state, workload, now))
-        messages.extend(settled(bid, has_won=bid is won) for bid, _ in bids)
+        messages.extend(_settled(state, bid, has_won=bid is won) for bid, _ in bids)
     return Decision(tuple(events), tuple(messages))
+
+
+def _settled(state: QueueState, bid: Bid, *, has_won: bool) -> BidSettled:
+    is_abandoned = bid.region in state.image.regions.abandoned
+    return settled(bid, has_won=has_won, reason=Reason.REGION_ABANDONED if is_abandoned else "")
 
 
 def pass_refusals(state: QueueState, now: Instant) -> Decision:

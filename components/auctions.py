@@ -235,9 +235,9 @@ class AuctionHouse:
         return found
 
 
-def settled(bid: Bid, *, has_won: bool) -> BidSettled:
+def settled(bid: Bid, *, has_won: bool, reason: str = "") -> BidSettled:
     """What the agent that bid is told."""
-    return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won)
+    return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won, reason)
 
 
 def solicited(

@@ -193,7 +193,7 @@ class Auditor:
         for text in (*check_nodes_balance(image.capacity, nodes), *check_devices(image.capacity, nodes)):
             self._keep(state, Violation(1, fact.log, fact.sequence, text))
         if isinstance(fact.event, ClaimGranted) and not state.rests_on:
-            for text in check_one_live(fact.event.workload, state.regions):
+            for text in check_one_live(fact.event.workload, state.regions, state.queue):
                 self._keep(state, Violation(3, fact.log, fact.sequence, text))
 
     def _audit(self, state: AuditorState) -> list[Violation]:

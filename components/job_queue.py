@@ -8,11 +8,22 @@ tenant's quota as well, and may come to stand otherwise (components/standings.py
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from components.answering import refused
 from components.auctioneer import close_auctions, open_auctions, pass_refusals
 from components.auctions import settled
 from components.data_records import HEARD_OF_DATA, DataRecords
 from components.fair_shares import index_shares, note_lacking, record_shares, watch_shares
+from components.lost_regions import (
+    HEARD_OF_REGIONS,
+    RegionRecords,
+    consent_of,
+    index_regions,
+    is_remembered,
+    note_bus,
+    note_silence,
+)
 from components.queue_order import (
     begin_pass,
     order_anew,
@@ -27,6 +38,7 @@ from components.queue_state import (
     AuctionOpened,
     BidHeard,
     BudgetTurned,
+    BusHeard,
     OpeningsSeen,
     PassBegun,
     QueueState,
@@ -72,7 +84,7 @@ from core.events.region import (
 )
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import GlobalImage, RegionImage
-from core.messages.base import Envelope, LogHeard, LogSilent, Message, Woken
+from core.messages.base import BusBack, BusLost, Envelope, Message, Woken
 from core.messages.queue import (
     Abstention,
     Bid,
@@ -85,6 +97,7 @@ from core.nouns.limits import (
     FORGOTTEN_AT_ONCE_MAX,
     RETENTION,
 )
+from core.nouns.reasons import Reason
 from core.nouns.workload import Phase
 from core.rules.ownership import against
 from core.rules.standing import settings_of
@@ -108,6 +121,9 @@ class JobQueue:
         *HEARD_OF_STARTS,
         *HEARD_OF_TENANTS,
         *HEARD_OF_DATA,
+        *HEARD_OF_REGIONS,
+        BusLost,
+        BusBack,
         Bid,
         Abstention,
     )
@@ -126,8 +142,7 @@ class JobQueue:
             **DataRecords().deciders,
             Bid: self._bid,
             Abstention: self._abstention,
-            LogSilent: self._log_silent,
-            LogHeard: self._log_heard,
+            **RegionRecords().deciders,
         }
 
     def initial(self, images: Images) -> QueueState:
@@ -193,6 +208,7 @@ class JobQueue:
             index_standing(state, fact)
             self._starts.hear(state, fact)
             index_shares(state, fact)
+            index_regions(state, fact)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:
@@ -281,7 +297,7 @@ class JobQueue:
         self, state: QueueState, region: RegionName, image: RegionImage, sequence: int, at: Instant
     ) -> None:
         state.regions[region] = image
-        state.silent[region] = False
+        note_silence(state, region, at, is_silent=False)
         state.house.forget_region(region, sequence)
         state.open_at = at
         self._starts.adopt(state, region, at)
@@ -318,9 +334,11 @@ class JobQueue:
                 else:
                     state.awards_due.put(workload, again_at)
             case RegionSilent(region, is_silent):
-                state.silent[region] = is_silent
+                note_silence(state, region, fact.at, is_silent=is_silent)
                 house.willing_memo.clear()
                 state.open_at = fact.at
+            case BusHeard(is_back):
+                note_bus(state, fact.at, is_back=is_back)
             case PassBegun():
                 begin_pass(state, fact.at)
             case SharesSeen(lacking):
@@ -349,6 +367,8 @@ class JobQueue:
     def _bid(self, state: QueueState, envelope: Envelope) -> Decision:
         bid = envelope.message
         assert isinstance(bid, Bid)
+        if bid.region in state.image.regions.abandoned:
+            return Decision(messages=(settled(bid, has_won=False, reason=Reason.REGION_ABANDONED),))
         auction = state.house.open.get(bid.workload)
         if auction is None or auction.auction != bid.auction or bid.region not in auction.asked:
             return Decision(messages=(settled(bid, has_won=False),))  # Too late: its room is not needed.
@@ -367,16 +387,6 @@ class JobQueue:
         if said.region in auction.abstained or said.region in auction.bids:
             return NOTHING  # A repeat, or another agent's word on a request that the bus repeated.
         return Decision(events=(AbstentionHeard(said),))
-
-    def _log_silent(self, state: QueueState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, LogSilent)
-        return Decision(events=(RegionSilent(region_of(message.log), is_silent=True),))
-
-    def _log_heard(self, state: QueueState, envelope: Envelope) -> Decision:
-        message = envelope.message
-        assert isinstance(message, LogHeard)
-        return Decision(events=(RegionSilent(region_of(message.log), is_silent=False),))
 
     # Time.
 
@@ -422,18 +432,16 @@ class JobQueue:
         bid = state.won.get(workload)
         settings = settings_of(state.image.tenants, row.spec.tenant)
         awarded_at = state.awarded_at.get(workload, now)
-        return settle(workload, row, attempt, bid, awarded_at, now, settings.run_min)
+        consent, again_at = consent_of(state, row, now)
+        step = settle(workload, row, attempt, bid, awarded_at, now, settings.run_min, consent)
+        return replace(step, again_at=earliest(step.again_at, again_at)) if row.is_standing else step
 
     def _sweep(self, state: QueueState, now: Instant) -> Decision:
         """Ended workloads leave the image, but not before their regions forgot their attempts."""
         old = state.ended.passed(now, FORGOTTEN_AT_ONCE_MAX)
-        gone = tuple(workload for workload in old if not self._is_remembered(state, workload))
+        gone = tuple(workload for workload in old if not is_remembered(state, workload))
         swept = Swept(tuple(workload for workload in old if workload not in set(gone)))
         return Decision(events=(WorkloadsForgotten(gone), swept) if gone else (swept,))
-
-    def _is_remembered(self, state: QueueState, workload: WorkloadId) -> bool:
-        images = [state.regions[region] for region in self.regions]
-        return any(image is None or workload in image.attempts.rows for image in images)
 
 
 def _makes_room(event: object) -> bool:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from components.attempt_records import HEARD_OF_ATTEMPTS, AttemptRecords
 from components.claim_disputes import NodesDisputed, Refused
+from components.given_up import ended_given_up, index_given_up, note_given_up
 from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
 from components.price_records import HEARD_OF_PRICES, PriceRecords
@@ -128,7 +129,10 @@ class PlacementStore:
     def due(self, state: StoreState) -> Instant | None:
         """Claims that can be judged now, the next sweep, nodes that open again, attempts and starts whose time has come."""
         sweep_at = state.sweep_at if state.superseded else None
-        return earliest(state.ready_at, sweep_at, state.disputes.opens_at, self._starts.due(state))
+        given_up_at = Instant(0) if state.given_up else None
+        return earliest(
+            state.ready_at, sweep_at, given_up_at, state.disputes.opens_at, self._starts.due(state)
+        )
 
     def decide(self, state: StoreState, envelope: Envelope) -> Decision:
         """Judge a claim, or record what the broker reports."""
@@ -198,7 +202,7 @@ class PlacementStore:
     def _adopt(self, state: StoreState, image: GlobalImage, sequence: int) -> None:
         state.awards = image
         state.global_sequence = sequence
-        state.superseded = {}
+        state.superseded, state.given_up = {}, {}
         if state.image.starts.rows:
             state.starts_due = Instant(0)
         for workload, epochs in state.image.attempts.rows.items():
@@ -208,6 +212,7 @@ class PlacementStore:
     def _index(self, state: StoreState, event: Event | Note) -> None:
         if isinstance(event, OF_OWNERS):
             state.owners.settle(state.image.capacity, event.workload, event.epoch)
+        index_given_up(state, event)
         match event:
             case AttemptEnded(workload=workload, epoch=epoch) | AwardDeclined(workload=workload, epoch=epoch):
                 row = state.image.attempts.row(workload, epoch)
@@ -241,6 +246,7 @@ class PlacementStore:
 
     def _note_superseded(self, state: StoreState, workload: WorkloadId, epoch: int, row: AttemptRow) -> None:
         """Never by age alone: only when the queue's log, read past the award, shows that nothing can come of it."""
+        note_given_up(state, workload, epoch, row)
         is_over = row.phase in (AttemptPhase.ENDED, AttemptPhase.DECLINED)
         if not is_over or state.global_sequence < row.award_sequence:
             return
@@ -274,9 +280,9 @@ class PlacementStore:
         reopened = state.disputes.reopened(state.image.capacity, now)
         if reopened is not None:
             return reopened
-        of_starts = self._starts.woken(state, now)
-        if of_starts is not None:
-            return of_starts
+        other = ended_given_up(state) or self._starts.woken(state, now)
+        if other is not None:
+            return other
         keys = tuple(sorted(state.superseded))[:FORGOTTEN_AT_ONCE_MAX]
         if keys and state.sweep_at <= now:
             return Decision(events=(AttemptsForgotten(keys, state.global_sequence), Swept()))

@@ -221,6 +221,8 @@ class UserAnswers:
             return Reason(Reason.NO_CAPACITY if Reason.NO_CAPACITY in reasons else reasons[0]), refusals
         if Reason.NO_DATA in refusals.values():
             return Reason.NO_DATA, refusals
+        if all(reason == Reason.REGION_ABANDONED for reason in refusals.values()):
+            return Reason.REGION_ABANDONED, refusals
         is_heard = all(not state.silent.get(region, True) for region in against)
         return (Reason.NO_SUCH_HARDWARE if is_heard else Reason.REGION_UNREACHABLE), refusals
 
@@ -233,6 +235,8 @@ class UserAnswers:
         if region in asked:
             said = state.house.refused_by(shape).get(region)
             return Reason(said.reason) if said is not None else None
+        if region in state.image.regions.abandoned:
+            return Reason.REGION_ABANDONED
         image = state.regions.get(region)
         if image is None or state.silent.get(region, True):
             return Reason.REGION_UNREACHABLE

@@ -77,6 +77,12 @@ class RegionSilent(Note, frozen=True):
     is_silent: bool
 
 
+class BusHeard(Note, frozen=True):
+    """Whether anybody at all can be heard."""
+
+    is_back: bool
+
+
 class PassBegun(Note, frozen=True):
     """The order is kept in passes, and it is time for one."""
 
@@ -115,6 +121,9 @@ class QueueState:
         self.regions: dict[RegionName, RegionImage | None] = dict.fromkeys(regions)
         """None until the region's log is known."""
         self.silent: dict[RegionName, bool] = {}
+        self.silent_since: dict[RegionName, Instant] = dict.fromkeys(regions, at)
+        """As far as it counts: since this queue started, or the bus came back."""
+        self.hears_bus = True
         self.order = RankedQueue(CreditSettings(), at)
         self.ranked_at = Instant(-1)
         """Of the pass whose uses the order has: filled by `bring_up`."""
@@ -153,12 +162,12 @@ class QueueState:
 
 
 def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:
-    """Regions that are known, are heard, and have the hardware and the data."""
+    """Regions that are known, are heard and not given up, and have the hardware and the data."""
     found = []
     for region in spec.regions or state.regions:
         image = state.regions[region]
         is_heard = image is not None and not state.silent.get(region, True)
-        if not is_heard or state.image.datasets.missing_in(region, spec.data):
+        if not is_heard or not _may_place(state, region, spec):
             continue
         if image is not None and could_fit(spec, image.hardware):
             found.append(region)
@@ -171,6 +180,11 @@ def away_for(state: QueueState, workload: WorkloadId) -> Callable[[RegionName], 
     return lambda region: datasets.away_from(region, data)
 
 
-def has_data(state: QueueState, workload: WorkloadId, region: RegionName) -> bool:
-    """Whether a region holds all that a workload reads: it may have been told otherwise since it was asked."""
-    return not state.image.datasets.missing_in(region, state.image.workloads.rows[workload].spec.data)
+def may_place(state: QueueState, workload: WorkloadId, region: RegionName) -> bool:
+    """Whether a region is not given up, and holds all that a workload reads: it may be otherwise since it was asked."""
+    return _may_place(state, region, state.image.workloads.rows[workload].spec)
+
+
+def _may_place(state: QueueState, region: RegionName, spec: WorkloadSpec) -> bool:
+    image = state.image
+    return region not in image.regions.abandoned and not image.datasets.missing_in(region, spec.data)

@@ -6,8 +6,9 @@
     started                   records WorkloadBound; says the level that it has since
     declined                  records AwardReturned: the workload is pending again
     ended                     records AttemptClosed: pending again, or terminal
+    anything else, and it is agreed that two may run (components/lost_regions.py): AttemptClosed as abandoned
 
-Silence never frees an award: only the region's own log does.
+Silence alone never frees an award: only the region's own log does, or recorded consent.
 """
 
 from msgspec import Struct
@@ -24,7 +25,7 @@ from core.nouns.ids import AgentName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN
 from core.nouns.placement import View
-from core.nouns.workload import NEVER, EndCause, Kind, Phase
+from core.nouns.workload import NEVER, Consent, EndCause, Kind, Phase
 from core.rules.standing import narrowed
 
 
@@ -44,16 +45,21 @@ def settle(
     awarded_at: Instant,
     now: Instant,
     run_min: Nanoseconds = NEVER,
+    consent: Consent = Consent.NOBODY,
 ) -> Step:
     """One workload's next step.
 
     attempt   what the awarded region's log shows of the newest epoch
     run_min   how long its tenant's work runs at least before it may be a victim
+    consent   who agreed that it goes on elsewhere, whatever its region does with it
     """
     if not row.is_standing:
         if row.phase == Phase.PENDING and row.is_cancel_requested:
             return Step(events=(WorkloadCancelled(workload),))
         return Step()
+    is_over = attempt is not None and attempt.phase in (AttemptPhase.DECLINED, AttemptPhase.ENDED)
+    if consent is not Consent.NOBODY and not is_over:
+        return Step(events=(_abandoned(workload, row, attempt, consent),))
     if attempt is None:
         return _unheard(workload, row, bid, awarded_at, now, run_min)
     if attempt.phase == AttemptPhase.DECLINED:
@@ -164,6 +170,24 @@ def closed(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow) -> Attem
         region_sequence=attempt.sequence,
         saved_epoch=row.epoch if has_saved else row.resume_epoch,
         saved_step=attempt.saved_step if has_saved else row.resume_step,
+    )
+
+
+def _abandoned(
+    workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow | None, consent: Consent
+) -> AttemptClosed:
+    """What its region last showed of it counts, and nothing that it does from now on."""
+    saved = attempt.saved_step if attempt is not None else 0
+    return AttemptClosed(
+        workload=workload,
+        epoch=row.epoch,
+        cause=EndCause.ABANDONED,
+        phase=Phase.CANCELLED if row.is_cancel_requested else Phase.PENDING,
+        region=row.region,
+        region_sequence=attempt.sequence if attempt is not None else 0,
+        saved_epoch=row.epoch if saved else row.resume_epoch,
+        saved_step=saved or row.resume_step,
+        consent=consent,
     )
 
 

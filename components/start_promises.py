@@ -204,6 +204,8 @@ class StartPromising:
             return _end(workload, promise, StartOver.GIVEN_UP)  # Its turn will not come as things stand.
         if row.phase == Phase.PENDING and _stands_lower(state, workload, promise, now):
             return _end(workload, promise, StartOver.NO_TURN)
+        if promise.region in state.image.regions.abandoned:
+            return _end(workload, promise, StartOver.UNREACHABLE)
         again = after(now, AWARD_SAY_AGAIN)
         if image is None or state.silent.get(promise.region, True):
             return self._wait_for_region(workload, row, promise, now)

@@ -125,7 +125,8 @@ class _Tasks:
     def care(self) -> TasksCare:
         # 1. A step that was saved is recorded before anything that would make its worker forget it.
         leader = self._share(LEADER)
-        self.has_unsaved = leader is not None and leader.saved_step > self.row.saved_step
+        counts = self.row.stop_cause != EndCause.ABANDONED
+        self.has_unsaved = counts and leader is not None and leader.saved_step > self.row.saved_step
         if leader is not None and self.has_unsaved:
             self._say_once(
                 f"saved {leader.saved_step}", RecordCheckpoint(self.region, *self.key, leader.saved_step)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from core.abandonment_invariants import check_abandoned, check_given_up, was_abandoned
 from core.control_invariants import Finding, check_control_fact
 from core.events.prices import PricesSet
 from core.events.queue import (
@@ -67,6 +68,8 @@ def citation_of(event: Event | Note) -> tuple[LogName, int] | None:
             return GLOBAL_LOG, event.award_sequence
         case AttemptsForgotten() | StartReserved():
             return GLOBAL_LOG, event.global_sequence
+        case StopOrdered(global_sequence=sequence) if sequence:
+            return GLOBAL_LOG, sequence
     return None
 
 
@@ -199,13 +202,15 @@ def _not_apart(claim: Claim, capacity: Capacity, owners: Owners | None) -> list[
     ]
 
 
-def check_one_live(workload: WorkloadId, regions: dict[RegionName, RegionImage]) -> list[str]:
-    """Rule 3: no two live attempts of one workload."""
+def check_one_live(
+    workload: WorkloadId, regions: dict[RegionName, RegionImage], queue: GlobalImage | None = None
+) -> list[str]:
+    """Rule 3: no two live attempts of one workload without its recorded consent."""
     live = [
         f"{region}:{epoch}"
         for region, image in sorted(regions.items())
         for epoch, row in sorted(image.attempts.rows.get(workload, {}).items())
-        if row.phase.is_live
+        if row.phase.is_live and not was_abandoned(queue, workload, epoch)
     ]
     return [f"{workload}: live attempts {', '.join(live)}"] if len(live) > 1 else []
 
@@ -234,6 +239,8 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
                 found.append(
                     f"{workload}: {type(event).__name__} of epoch {event.epoch}, standing is {row.epoch}"
                 )
+            elif isinstance(event, AttemptClosed) and event.cause == EndCause.ABANDONED:
+                found.extend(check_abandoned(event, row, before, regions))
             else:
                 found.extend(_unfounded(event, regions))
                 if isinstance(event, AttemptClosed):
@@ -245,7 +252,8 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
         isinstance(event, AttemptClosed) and event.phase.is_terminal
     )
     if ends:
-        found.extend(_still_live(workload, regions))
+        is_given_up = isinstance(event, AttemptClosed) and event.cause == EndCause.ABANDONED
+        found.extend(_still_live(workload, regions, before, row.epoch if is_given_up else 0))
     return found
 
 
@@ -337,12 +345,15 @@ def _unfounded(
     return [f"{event.workload}: {name}, and {event.region} shows it {shown or 'nowhere'}"]
 
 
-def _still_live(workload: WorkloadId, regions: dict[RegionName, RegionImage]) -> list[str]:
+def _still_live(
+    workload: WorkloadId, regions: dict[RegionName, RegionImage], queue: GlobalImage, given_up: int
+) -> list[str]:
+    """`given_up` is the attempt that this very fact gives up; 0: none."""
     return [
         f"{workload}: ended, and {region} still has attempt {epoch} {row.phase}"
         for region, image in sorted(regions.items())
         for epoch, row in sorted(image.attempts.rows.get(workload, {}).items())
-        if row.phase.is_live
+        if row.phase.is_live and epoch != given_up and not was_abandoned(queue, workload, epoch)
     ]
 
 
@@ -359,6 +370,7 @@ def check_region_fact(
     """
     return [
         *_check_attempt_fact(region, fact, before, queue, owners),
+        *check_given_up(fact.event, before, queue),
         *check_control_fact(fact, before),
         *check_start_fact(fact, before),
     ]
@@ -380,6 +392,8 @@ def _check_attempt_fact(
             row = before.attempts.row(event.workload, event.epoch)
             if row is not None and row.phase.value != "promised":
                 found.append((3, f"{event.workload}.{event.epoch}: granted again after {row.phase}"))
+            if was_abandoned(queue, event.workload, event.epoch):
+                return found  # It was agreed to before the region had read of it.
             if queue is not None and not queue.awards.stands(event.workload, event.epoch, region):
                 text = f"{event.workload}.{event.epoch}: granted in {region} without a standing award"
                 found.append((3, text))

@@ -54,7 +54,7 @@ def check_stop(event: StopOrdered, at: int, before: RegionImage) -> list[str]:
         return []
     if event.requester:
         return list(over_budget(event.requester, 1, at, before))
-    is_so = True  # Of what was cancelled the queue's log tells; of who is pushed out, rule 5.
+    is_so = True  # Of what was cancelled or given up the queue's log tells; of who is pushed out, rule 5.
     if event.cause is EndCause.TIMEOUT:
         limit = held.claim.max_duration
         is_over = at - held.started_at >= limit or _is_unstarted_for_long(at, held)
@@ -66,7 +66,7 @@ def check_stop(event: StopOrdered, at: int, before: RegionImage) -> list[str]:
         is_so = any(before.capacity.is_lost[node] or before.capacity.closed[node] for node in nodes)
     elif event.cause in BY_OPERATION:
         is_so = _has_begun(before, event.workload, event.epoch)
-    elif event.cause not in (EndCause.CANCELLED, EndCause.PREEMPTED):
+    elif event.cause not in (EndCause.CANCELLED, EndCause.PREEMPTED, EndCause.ABANDONED):
         is_so = False
     return [] if is_so else [f"{event.workload}.{event.epoch}: stopped by {event.cause} at nobody's charge"]
 

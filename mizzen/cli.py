@@ -85,6 +85,9 @@ app.command(
     "mizzen.commands.quota:quota", name="quota", help="Show and set what tenants may hold, and how is ranked."
 )
 app.command("mizzen.commands.data:data", name="data", help="List which regions hold which data, and set it.")
+app.command(
+    "mizzen.commands.region:region", name="region", help="List regions, and give up one that does not answer."
+)
 app.command("mizzen.commands.drain:drain", name="drain", help="Empty nodes, and see how far that is.")
 app.command("mizzen.commands.undrain:undrain", name="undrain", help="Let drained nodes take work again.")
 app.command(

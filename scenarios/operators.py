@@ -19,6 +19,7 @@ from core.messages.nodes import (
     ReleaseNodes,
     UndrainNodes,
 )
+from core.messages.regions import AbandonRegion, ListRegions, ReadmitRegion, RegionAnswered, RegionsListed
 from core.messages.tenants import (
     ListedTenant,
     ListTenants,
@@ -216,9 +217,15 @@ class Operators:
     async def _revision_of(self, tenant: TenantName) -> int:
         return next((row.revision for row in await self.tenants() if row.tenant == tenant), 0)
 
+    async def datasets(self) -> list[DatasetName]:
+        """All of which somebody said something, or which somebody waits for."""
+        listed = await self._users.insist(ListDatasets())
+        assert isinstance(listed, DatasetsListed), listed
+        return [row.dataset for row in listed.rows]
+
     async def place_dataset(
         self, dataset: DatasetName, regions: tuple[RegionName, ...], home: RegionName | None
-    ) -> str:
+    ) -> list[str]:
         """It is in these regions from now on. Returns why that was refused; empty: it was not."""
         answer: Message | None = None
         for _ in range(TRIES_MAX):
@@ -227,11 +234,35 @@ class Operators:
             revision = next((row.revision for row in listed.rows if row.dataset == dataset), 0)
             answer = await self._users.insist(SetDataset(dataset, regions, home, revision, OPERATOR))
             if isinstance(answer, DatasetAnswered):
-                return ""
+                return []
             assert isinstance(answer, Refused), answer
             if answer.reason != Reason.SUPERSEDED:
                 break
-        return f"{dataset} was not placed: {answer}"
+        return [f"{dataset} was not placed: {answer}"]
+
+    async def abandon(self, region: RegionName) -> list[str]:
+        """Give it up, whether it answers or not. Returns why that was refused; empty: it was not."""
+        return await self._set_region(
+            region, lambda revision: AbandonRegion(region, revision, is_forced=True, by=OPERATOR)
+        )
+
+    async def readmit(self, region: RegionName) -> list[str]:
+        """Have work placed there again. Returns why that was refused; empty: it was not."""
+        return await self._set_region(region, lambda revision: ReadmitRegion(region, revision, OPERATOR))
+
+    async def _set_region(self, region: RegionName, made: Callable[[int], Message]) -> list[str]:
+        answer: Message | None = None
+        for _ in range(TRIES_MAX):
+            listed = await self._users.insist(ListRegions())
+            assert isinstance(listed, RegionsListed), listed
+            revision = next((row.revision for row in listed.rows if row.region == region), 0)
+            answer = await self._users.insist(made(revision))
+            if isinstance(answer, RegionAnswered):
+                return []
+            assert isinstance(answer, Refused), answer
+            if answer.reason != Reason.SUPERSEDED:
+                break
+        return [f"{region} was not set: {answer}"]
 
     async def tenants(self) -> list[ListedTenant]:
         """All of them, by name, with what they may hold and hold."""

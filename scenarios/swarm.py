@@ -19,8 +19,10 @@ from runtime.fleet_file import RegionSpec
 from runtime.wiring import Unit, bus_name_of, units_of
 from scenarios.fault import Fault, LinkFault, UnitFault
 from scenarios.faults.crash import Crash
+from scenarios.faults.dataset_set import DatasetSet
 from scenarios.faults.partition import Partition
 from scenarios.faults.quota_set import QuotaSet
+from scenarios.faults.region_abandoned import RegionAbandoned
 from scenarios.faults.submission_storm import SubmissionStorm
 from scenarios.fleet import FleetSpec, plan_of, regions_of
 from scenarios.parts import parts_in
@@ -51,6 +53,13 @@ LINK_SHARE = 0.5
 TENANTS_EVERY, TENANTS_AT = 5, 3
 """Seeds of which one has tenants, and which."""
 TENANTS_MAX = 4
+DATA_EVERY, DATA_AT = 10, 7
+"""Seeds of which one has work that reads data, and which."""
+DATA = ("clicks", "users")
+LOST_EVERY, LOST_AT = 10, 5
+"""Seeds of which in one a region is given up, and which."""
+OF_OPERATORS = (QuotaSet, DatasetSet, RegionAbandoned)
+"""What needs a load of its own, or changes what becomes of all others: drawn for some seeds, by dice of their own."""
 TIGHT_SHARE = 0.7
 """Of the scenarios with tenants, those whose quotas are smaller than what is asked for."""
 SHARES = (0.02, 0.3)
@@ -71,8 +80,7 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     dice = random.Random(f"swarm/{seed}")
     fleet = _draw_fleet(dice)
     units = units_of(plan_of(fleet, "swarm"))
-    # What needs tenants is drawn where there are some, by dice of its own: so the other seeds are as they were without.
-    kinds = {name: kind for name, kind in parts_in("faults", Fault).items() if kind is not QuotaSet}
+    kinds = {name: kind for name, kind in parts_in("faults", Fault).items() if kind not in OF_OPERATORS}
     names = dice.sample(sorted(kinds), dice.randint(1, FAULTS_MAX))
     late = dice.choice(LATE)
     if dice.random() < LATE_SHARE and late not in names:
@@ -89,6 +97,10 @@ def draw_scenario(seed: int) -> ScenarioSpec:
     )
     if seed % TENANTS_EVERY == TENANTS_AT:
         return _with_tenants(spec, random.Random(f"swarm/{seed}/tenants"))
+    if seed % DATA_EVERY == DATA_AT:
+        return _with_data(spec, random.Random(f"swarm/{seed}/data"))
+    if seed % LOST_EVERY == LOST_AT:
+        return _with_a_lost_region(spec, random.Random(f"swarm/{seed}/lost"))
     return spec
 
 
@@ -176,6 +188,20 @@ def _with_tenants(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
     load = replace(load, tenants=whose, other_kinds_share=0.0 if is_tight else load.other_kinds_share)
     faults = (*spec.faults, QuotaSet(times=dice.randint(1, 4))) if is_tight else spec.faults
     return replace(spec, workload=(load,), faults=faults, tenants=tenants)
+
+
+def _with_data(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
+    """The same as work that reads data, which comes and goes and is everywhere in the end."""
+    (load,) = spec.workload
+    faults = (DatasetSet(dataset=name, times=dice.randint(1, 4)) for name in DATA)
+    return replace(spec, workload=(replace(load, data=DATA),), faults=(*spec.faults, *faults))
+
+
+def _with_a_lost_region(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
+    """The same with a region that is cut off, given up and taken back; the load may have said beforehand that it moves."""
+    (load,) = spec.workload
+    load = replace(load, move_after_seconds=dice.choice((0.0, 10.0, 40.0)))
+    return replace(spec, workload=(load,), faults=(*spec.faults, RegionAbandoned(times=dice.randint(1, 2))))
 
 
 def _draw_endpoints(units: list[Unit], dice: random.Random) -> str:

@@ -26,6 +26,7 @@ from scenarios.parts import (
     FieldError,
     Hours,
     Minutes,
+    NotNegative,
     Part,
     Positive,
     Share,
@@ -111,6 +112,8 @@ class Workload(Part, frozen=True):
     """Tasks of one of their jobs that may be unavailable while more are released; 0: a tenth."""
     is_strict: bool = False
     """They stop by themselves when their region has not been heard for a while."""
+    move_after_seconds: NotNegative = 0.0
+    """How long their region may be silent before they go on elsewhere, compressed already; 0: they wait for it."""
     two_jobs_share: Share = 0.0
     """Who are two jobs, which are placed together, and of which one ends before the other. Of two GPUs or more."""
     change_minutes: Minutes = 120.0
@@ -187,6 +190,7 @@ class Workload(Part, frozen=True):
             priority=self.draw_priority(dice),
             retry=draw_retry(dice),
             data=(DatasetName(dice.choice(self.data)),) if self.data else (),
+            move_after=seconds(self.move_after_seconds),
         )
         return self._controlled(self._varied(spec, fleet, region, gpus, dice))
 

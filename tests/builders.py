@@ -81,6 +81,7 @@ def a_spec(
     retry: RetryLimits | None = None,
     tenant: str = "default",
     data: Iterable[str] = (),
+    move_after: int = 0,
 ) -> WorkloadSpec:
     """A workload of these jobs, or of one task of one GPU."""
     return WorkloadSpec(
@@ -92,6 +93,7 @@ def a_spec(
         retry=retry or RetryLimits(),
         tenant=TenantName(tenant),
         data=tuple(map(DatasetName, data)),
+        move_after=Nanoseconds(move_after),
     )
 
 

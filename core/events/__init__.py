@@ -1,6 +1,6 @@
 """Every event that a log may hold, by log. A new event is one struct, one line here, and a sample in tests/golden/."""
 
-from core.events import control, data, log, pools, prices, queue, region, starts, tenants
+from core.events import control, data, log, pools, prices, queue, region, regions, starts, tenants
 from core.fact import Event
 
 EVENTS: tuple[type[Event], ...] = (
@@ -11,6 +11,7 @@ EVENTS: tuple[type[Event], ...] = (
     *pools.EVENTS,
     *tenants.EVENTS,
     *data.EVENTS,
+    *regions.EVENTS,
     *prices.EVENTS,
     *starts.EVENTS,
 )

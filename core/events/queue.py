@@ -6,7 +6,7 @@ from core.estimating.bands import StartEstimate
 from core.fact import Event
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.placement import VICTIM_PARTS
-from core.nouns.workload import EndCause, JobSpec, Phase, WorkloadSpec
+from core.nouns.workload import Consent, EndCause, JobSpec, Phase, WorkloadSpec
 
 
 class RankedBid(Struct, frozen=True):
@@ -132,7 +132,9 @@ class WorkloadBound(Event, frozen=True, tag="workload-bound"):
 
 
 class AttemptClosed(Event, frozen=True, tag="attempt-closed"):
-    """The region's log shows the attempt's end. The workload keeps its place in the queue unless `phase` is terminal."""
+    """The region's log shows the attempt's end, or it was given up. The workload keeps its place in the queue unless `phase` is
+    terminal.
+    """
 
     about_field = "workload"
     workload: WorkloadId
@@ -145,6 +147,8 @@ class AttemptClosed(Event, frozen=True, tag="attempt-closed"):
     saved_epoch: int = 0
     """Whose checkpoint the next attempt resumes; 0: none."""
     saved_step: int = 0
+    consent: Consent = Consent.NOBODY
+    """Of an attempt that was given up, who agreed that two may run."""
 
 
 class StandingChanged(Event, frozen=True, tag="standing-changed"):

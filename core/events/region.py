@@ -98,6 +98,8 @@ class StopOrdered(Event, frozen=True, tag="stop-ordered"):
     """For whom, if it is preempted."""
     requester: str = ""
     """Whose budget of destruction it counts against; empty: nobody's, because something else allows it."""
+    global_sequence: int = 0
+    """Up to which the queue's log was read that shows it given up; 0: that is not why."""
 
 
 class AttemptEnded(Event, frozen=True, tag="attempt-ended"):

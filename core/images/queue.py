@@ -3,13 +3,11 @@
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from core.events.log import LogOpened
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
     CancelRequested,
     PrioritySet,
-    RegionAdded,
     RequeueRequested,
     StandingChanged,
     WorkloadAwarded,
@@ -27,12 +25,13 @@ from core.images.base import Image, Section
 from core.images.datasets import Datasets
 from core.images.demand import Demand
 from core.images.history import History
+from core.images.regions import Regions
 from core.images.start_promises import StartPromises
 from core.images.starts import Starts
 from core.images.tenants import Tenants
 from core.images.usage import Usage
 from core.nouns.ids import RegionName, TenantName, WorkloadId
-from core.nouns.workload import EndCause, Phase, WorkloadSpec
+from core.nouns.workload import Consent, EndCause, Phase, WorkloadSpec
 
 
 class WorkloadRow(Struct):
@@ -279,6 +278,8 @@ class AwardRow(Struct):
     """Whether its workload has ended for good."""
     is_cancel_requested: bool = False
     """Whether its user wants it ended: a store stops it then without counting that against anybody's budget."""
+    abandoned: dict[int, RegionName] = field(default_factory=dict)
+    """Attempts that were given up, and where: they may run beside newer ones until their regions' logs show their end."""
 
 
 class Awards(Section):
@@ -306,10 +307,19 @@ class Awards(Section):
         row = self.rows.get(workload)
         return row is None or row.epoch > epoch or (row.epoch == epoch and not row.is_standing)
 
+    def was_abandoned(self, workload: WorkloadId, epoch: int) -> bool:
+        """Whether it was agreed that this attempt may run beside newer ones."""
+        row = self.rows.get(workload)
+        return row is not None and epoch in row.abandoned
+
     def _awarded(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, WorkloadAwarded)
-        self.rows[event.workload] = AwardRow(event.epoch, event.region, fact.sequence, is_standing=True)
+        before = self.rows.get(event.workload)
+        abandoned = before.abandoned if before is not None else {}
+        self.rows[event.workload] = AwardRow(
+            event.epoch, event.region, fact.sequence, is_standing=True, abandoned=abandoned
+        )
 
     def _returned(self, fact: Fact) -> None:
         event = fact.event
@@ -322,6 +332,8 @@ class Awards(Section):
         row = self.rows[event.workload]
         row.is_standing = False
         row.is_over = event.phase.is_terminal
+        if event.consent is not Consent.NOBODY:
+            row.abandoned[event.epoch] = event.region
 
     def _bound(self, fact: Fact) -> None:
         event = fact.event
@@ -349,39 +361,6 @@ class Awards(Section):
         assert isinstance(event, WorkloadsForgotten)
         for workload in event.workloads:
             self.rows.pop(workload, None)
-
-
-class Regions(Section):
-    """The fleet's regions, and how far each one's log is known to have come."""
-
-    FOLDS = {
-        RegionAdded: "_added",
-        AwardReturned: "_cited",
-        WorkloadBound: "_cited",
-        AttemptClosed: "_cited",
-        LogOpened: "_opened",
-    }
-
-    sequences: dict[RegionName, int] = field(default_factory=dict)
-    """Of the newest fact of each region's log that a fact here rests on: a shorter log there is not the one we knew."""
-    fleet: str = ""
-    log_id: str = ""
-    term: int = 0
-
-    def _added(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, RegionAdded)
-        self.sequences.setdefault(event.region, 0)
-
-    def _cited(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, AwardReturned | WorkloadBound | AttemptClosed)
-        self.sequences[event.region] = max(self.sequences[event.region], event.region_sequence)
-
-    def _opened(self, fact: Fact) -> None:
-        event = fact.event
-        assert isinstance(event, LogOpened)
-        self.fleet, self.log_id, self.term = event.fleet, event.log_id, event.term
 
 
 class GlobalImage(Image):

@@ -171,6 +171,7 @@ class Attempts(Section):
         row = self.rows[event.workload][event.epoch]
         row.stop_cause = event.cause
         row.sequence = fact.sequence
+        self.global_sequence = max(self.global_sequence, event.global_sequence)
 
     def _ended(self, fact: Fact) -> None:
         event = fact.event

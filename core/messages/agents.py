@@ -53,6 +53,8 @@ class BidSettled(Message, frozen=True, tag="bid-settled"):
     workload: WorkloadId
     auction: str
     has_won: bool
+    reason: str = ""
+    """Why it could not win, whatever it was; empty: another was better, or it came too late."""
 
 
 class ClaimAnswered(Message, frozen=True, tag="claim-answered"):

@@ -36,6 +36,8 @@ class Reason(StrEnum):
     BUDGET_SPENT = "budget_spent"
     REGION_UNREACHABLE = "region_unreachable"
     REGION_EXCLUDED = "region_excluded"
+    REGION_ABANDONED = "region_abandoned"
+    REGION_ANSWERS = "region_answers"
     # A store's answer to a claim.
     AWARD_NOT_STANDING = "award_not_standing"
     CONFLICT = "conflict"
@@ -104,6 +106,8 @@ SENTENCES: dict[Reason, str] = {
     Reason.BUDGET_SPENT: "Its tenant has used its GPU-hours of this period; it waits for the next, or for a larger budget.",
     Reason.REGION_UNREACHABLE: "The region does not answer; nothing moves there before it does.",
     Reason.REGION_EXCLUDED: "The workload names the regions in which it may run, and this is none of them.",
+    Reason.REGION_ABANDONED: "An operator gave the region up; nothing is placed there before it is readmitted (`mizzen region`).",
+    Reason.REGION_ANSWERS: "The region answers, so it can be emptied without anything running twice; drain it, or insist with --force.",
     Reason.AWARD_NOT_STANDING: "The queue's log does not show this award standing.",
     Reason.CONFLICT: "Another claim took the capacity first; the current rows are in the answer.",
     Reason.CONFLICTS_EXHAUSTED: "Other claims took the capacity each time it was tried.",

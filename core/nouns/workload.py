@@ -175,6 +175,8 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     placement: PlacementMode = PlacementMode.GANG
     data: tuple[DatasetName, ...] = ()
     """The datasets that its tasks read."""
+    move_after: Nanoseconds = NEVER
+    """How long its region may be silent before it goes on elsewhere, though it may still run there; zero: it waits for ever."""
 
     @property
     def is_incremental(self) -> bool:
@@ -254,6 +256,8 @@ class EndCause(StrEnum):
     """Its user changed it, and it starts again as it is now."""
     NODE_FAILED = "node_failed"
     """A node that answers, but on which nothing runs any more: its hardware is ill."""
+    ABANDONED = "abandoned"
+    """Its region did not answer, and it was agreed that it goes on elsewhere, though it may still run there."""
 
     @property
     def accuses_node(self) -> bool:
@@ -264,6 +268,16 @@ class EndCause(StrEnum):
     def blame(self) -> "Blame":
         """Whose doing it was."""
         return BLAME[self]
+
+
+class Consent(StrEnum):
+    """Who agreed that two attempts of a workload may run, the older one in a region that does not answer."""
+
+    NOBODY = ""
+    OPERATOR = "operator"
+    """The region was given up."""
+    WORKLOAD = "workload"
+    """It said so when it was submitted, and its region was silent for so long."""
 
 
 MAY_BE_THE_NODES = (EndCause.TASK_FAILED, EndCause.START_FAILED, EndCause.NODE_FAILED)
@@ -294,6 +308,7 @@ BLAME: dict[EndCause, Blame] = {
     EndCause.START_FAILED: Blame.UNPLANNED,
     EndCause.NODE_LOST: Blame.UNPLANNED,
     EndCause.NODE_FAILED: Blame.UNPLANNED,
+    EndCause.ABANDONED: Blame.UNPLANNED,
 }
 """Only a user's own failures count against the retries that the user allows (DESIGN §5, 7)."""
 

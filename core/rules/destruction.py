@@ -27,7 +27,7 @@ BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause
 def may_order(capacity: Capacity, order: OrderStop, now: Instant) -> bool:
     """Whether a bare order may stop an attempt for this cause, as far as the region's own log can tell."""
     held = capacity.holding(order.workload, order.epoch)
-    if held is None or order.cause in (EndCause.COMPLETED, *BY_OPERATION):
+    if held is None or order.cause in (EndCause.COMPLETED, EndCause.ABANDONED, *BY_OPERATION):
         return False
     if order.cause is EndCause.PREEMPTED:
         # When the promise was withdrawn meanwhile, who was not yet told to stop is spared.

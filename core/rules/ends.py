@@ -15,6 +15,8 @@ def may_end(image: RegionImage, message: RecordEnd) -> bool:
     attempt, held, control = image.attempts.row(*key), image.capacity.holding(*key), image.control.row(*key)
     if attempt is None or not attempt.phase.is_live or held is None:
         return False
+    if message.cause is EndCause.ABANDONED and attempt.stop_cause != EndCause.ABANDONED:
+        return False  # What is given up the store stops by itself.
     whole = control.tasks.get(WHOLE) if control is not None else None
     if message.run != (whole.run if whole is not None else 0):
         return False

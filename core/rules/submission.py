@@ -70,7 +70,11 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
     if len(set(spec.regions)) != len(spec.regions):
         found.append("regions: one is named twice")
     found.extend(_problems_of_data(spec.data))
-    spans = {"max_duration": spec.max_duration, "grace": spec.grace}
+    spans = {
+        "max_duration": spec.max_duration,
+        "grace": spec.grace,
+        "on_region_loss.move_after": spec.move_after,
+    }
     found.extend(f"{field}: it must not be negative" for field, span in spans.items() if span < 0)
     fewest = -1 if spec.kind == Kind.SERVICE else 0  # -1: for ever, for tasks that stand alone
     if spec.retry.task_failed < fewest or spec.retry.start_failed < 0:

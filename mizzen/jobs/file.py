@@ -44,8 +44,9 @@ __all__ = ["Job", "JobFileError", "load_job", "read_job"]
 
 OF_WORKLOAD = (
     "name", "jobs", "tenant", "priority", "kind", "regions", "max_duration", "retry", "checkpoint", "control",
-    "placement", "data",
+    "placement", "data", "on_region_loss",
 )  # fmt: skip
+OF_REGION_LOSS = ("move_after",)
 OF_RETRY = ("task_failed", "start_failed")
 OF_CHECKPOINT = ("dir", "every", "grace")
 OF_CONTROL = ("controller", "max_unavailable", "strict", "isolation")
@@ -115,6 +116,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
     checkpoint, retry = top.section("checkpoint"), top.section("retry", OF_RETRY)
     if checkpoint is not None and any(job.emulation is not None for job in jobs):
         tell_of_no_use(checkpoint, ("dir", "every"))
+    loss = top.section("on_region_loss", OF_REGION_LOSS)
     kind = top.read("kind", one(_kind), _DEFAULTS.kind)
     return WorkloadSpec(
         name=top.read("name", one(str), STAND_IN.name),
@@ -129,6 +131,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
         control=_control(top.section("control", OF_CONTROL), kind),
         placement=top.read("placement", one(_placement), _DEFAULTS.placement),
         data=tuple(DatasetName(name) for name in top.items("data", one(name_of))),
+        move_after=NEVER if loss is None else loss.read("move_after", one(longer_than_zero), NEVER),
     )
 
 

@@ -34,7 +34,7 @@ from core.images.capacity import Capacity
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkerName, WorkloadId, region_log
 from core.nouns.operation import CHANGE
 from core.nouns.placement import runs_of
-from core.nouns.workload import USER_EXIT_START_AGAIN, EndCause, Kind, Phase
+from core.nouns.workload import USER_EXIT_START_AGAIN, Consent, EndCause, Kind, Phase
 from mizzen.answers import CommandError
 from mizzen.plane import fetch_image
 from mizzen.views.fact_lines import tag_of
@@ -42,7 +42,7 @@ from mizzen.views.reading import facts_about
 from mizzen.views.sentences import sentence_of
 from mizzen.views.standing_text import level_text
 from mizzen.views.story import Attempt, Story, Telling
-from mizzen.views.texts import cause_text, conflict_text, nodes_text
+from mizzen.views.texts import cause_text, conflict_text, nodes_text, time_text
 
 LATELY_MAX = 8
 """Facts that are told of what runs; `mizzen log` has them all."""
@@ -110,6 +110,8 @@ def _of_the_queue(story: Story, attempt: Attempt, facts: list[Fact]) -> list[Lin
     if closed is None or not isinstance(closed.event, AttemptClosed):
         return []
     event = closed.event
+    if event.consent is not Consent.NOBODY:
+        return [_link(closed, _given_up_text(story, event))]
     text = f"{event.phase}: attempt {event.epoch} ended, {cause_text(event.cause, attempt.asked_by)}"
     if event.phase == Phase.FAILED:
         text += f"; {_retries_text(story, event.cause)}"
@@ -118,6 +120,17 @@ def _of_the_queue(story: Story, attempt: Attempt, facts: list[Fact]) -> list[Lin
     if event.saved_step:
         text += f"; the checkpoint of attempt {event.saved_epoch} at step {event.saved_step} stays"
     return [_link(closed, text)]
+
+
+def _given_up_text(story: Story, event: AttemptClosed) -> str:
+    """Who agreed that it goes on elsewhere, and from where."""
+    agreed = {
+        Consent.OPERATOR: "an operator gave the region up",
+        Consent.WORKLOAD: f"it was to move after {time_text(story.spec.move_after)} of silence",
+    }[event.consent]
+    text = f"{event.phase}: attempt {event.epoch} was given up, and may still run in {event.region}: {agreed}"
+    saved = f"the checkpoint of attempt {event.saved_epoch} at step {event.saved_step}"
+    return f"{text}; it goes on from {saved}" if event.saved_step else f"{text}; nothing of it was saved"
 
 
 def _retries_text(story: Story, cause: EndCause) -> str:

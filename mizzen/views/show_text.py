@@ -113,6 +113,8 @@ def limits_of(spec: WorkloadSpec) -> list[tuple[str, str]]:
         fields.append(("max duration", time_text(spec.max_duration)))
     if spec.grace != NEVER:
         fields.append(("grace", time_text(spec.grace)))
+    if spec.move_after != NEVER:
+        fields.append(("region loss", f"it moves after {time_text(spec.move_after)} of silence"))
     if spec.control != ControlSpec():
         fields.append(("control", control_text(spec)))
     return fields

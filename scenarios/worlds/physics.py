@@ -1,4 +1,4 @@
-"""What no log can hide: tasks that run twice, or on devices that are not there.
+"""What no log can hide: tasks that run twice, though nobody agreed to that, or on devices that are not there.
 
 Watched at every start of a share, in the spools themselves. A share whose region has given its nodes up for lost may still
 run: that is promised to nobody but strict workloads, and its attempt has ended by the log's word.
@@ -17,6 +17,10 @@ Regions = Callable[[RegionName], RegionImage | None]
 """A region's image as its store has it now; None while there is none."""
 
 
+Agreed = Callable[[RegionName, WorkloadId, int], bool]
+"""Whether a region's store has read that this attempt was given up: it may run beside newer ones."""
+
+
 WORKLOADS_MIN = 1000
 """How many are remembered before those that run no more are looked for among all; then twice as many as are left."""
 
@@ -24,9 +28,10 @@ WORKLOADS_MIN = 1000
 class Physics:
     """Watches the spools of a world."""
 
-    def __init__(self, regions: Regions) -> None:
+    def __init__(self, regions: Regions, agreed: Agreed) -> None:
         self.problems: list[str] = []
         self._regions = regions
+        self._agreed = agreed
         self._running: dict[WorkloadId, list[_Running]] = {}
         """Who runs no more leaves when the workload is next looked at, or all are."""
         self._workloads_max = WORKLOADS_MIN
@@ -47,7 +52,10 @@ class Physics:
         others = _live(self._running.get(key.workload, ()))
         for other in others:
             excludes = _excludes(key, other.key, other.region == region)
-            if excludes and not self._may_still_run(other.region, region, other.spool, other.share):
+            if excludes and not (
+                self._was_agreed(region, key, other)
+                or self._may_still_run(other.region, region, other.spool, other.share)
+            ):
                 self.problems.append(
                     f"{_text(key)} starts in {region} while {_text(other.key)} runs in {other.spool.name}"
                 )
@@ -55,6 +63,11 @@ class Physics:
         if len(self._running) > self._workloads_max:
             self._running = {name: live for name, every in self._running.items() if (live := _live(every))}
             self._workloads_max = max(WORKLOADS_MIN, 2 * len(self._running))
+
+    def _was_agreed(self, region: RegionName, key: ShareKey, other: "_Running") -> bool:
+        """The older attempt was given up: whoever granted the newer one had read that."""
+        older = min(key.epoch, other.key.epoch)
+        return any(self._agreed(one, key.workload, older) for one in (region, other.region))
 
     def _may_still_run(
         self, other_region: RegionName, region: RegionName, spool: EmulatedSpool, share: Share

@@ -13,7 +13,7 @@ from bus.port import Bus
 from bus.simulated import SimulatedNetwork
 from core.images import RegionImage
 from core.messages.base import Message
-from core.nouns.ids import GLOBAL_LOG, LogName, RegionName
+from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId
 from core.nouns.instant import Instant
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
@@ -62,7 +62,7 @@ class SimulatedWorld(SimulatedDeeds, World):
         self.all = [SimulatedUnit(self, unit) for unit in units_of(plan)]
         self.units = [unit.unit for unit in self.all]
         self._by_unit = {unit.unit: unit for unit in self.all}
-        self.physics = Physics(self.region_image)
+        self.physics = Physics(self.region_image, self.was_agreed)
         for unit in self.all:
             if unit.spool is not None:
                 inventory = plan.inventory(unit.unit.region, unit.unit.member)
@@ -191,6 +191,11 @@ class SimulatedWorld(SimulatedDeeds, World):
         """A region's image as its store has it; None while the store is dead."""
         state = self.unit("placement_store", region).state
         return state.image if state is not None else None
+
+    def was_agreed(self, region: RegionName, workload: WorkloadId, epoch: int) -> bool:
+        """Whether a region's store has read that an attempt was given up."""
+        state = self.unit("placement_store", region).state
+        return state is not None and state.awards.awards.was_abandoned(workload, epoch)
 
     def fail(self, unit: Unit, failure: BaseException) -> None:
         """A process died of something that must not happen."""

@@ -36,6 +36,7 @@ from core.messages.queue import (
     ShowWorkload,
     SubmitWorkload,
 )
+from core.messages.regions import AbandonRegion, ListRegions, ReadmitRegion
 from core.messages.reserved_starts import ReserveStart
 from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
@@ -82,6 +83,7 @@ from core.nouns.workload import EndCause, Kind
 from tests.builders import (
     EU,
     EU_LOG,
+    US,
     US_LOG,
     a_claim,
     a_job,
@@ -124,6 +126,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(ReleaseWorkload(WorkloadId("w-3"), 1))
     machine.hear(LogSilent(US_LOG))
     machine.hear(LogHeard(US_LOG))
+    machine.hear(BusLost())
+    machine.hear(BusBack())
     opened = machine.wake()
     for number in (1, 2, 3):
         workload = WorkloadId(f"w-{number}")
@@ -147,6 +151,9 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(ListTenants())
     machine.hear(SetDataset(DatasetName("clicks"), (EU,), None, 0))
     machine.hear(ListDatasets())
+    machine.hear(AbandonRegion(US, 0, is_forced=True))
+    machine.hear(ReadmitRegion(US, 1))
+    machine.hear(ListRegions())
     machine.hear(SetRanking(RankingSettings(counts_borrowed=True), 0))
     machine.hear(ShowRanking())
     machine.hear(SetPriority(WorkloadId("w-1"), 0, 1))

@@ -264,12 +264,14 @@ def test_declined_attempt_is_forgotten_once_it_is_superseded(start: Start, super
 
 
 def test_live_attempt_is_not_forgotten(start: Start) -> None:
-    """Though the queue's log should show another award: its capacity is held until it ends."""
+    """Though the queue's log should show another award: it is stopped, and its capacity is held until it has ended."""
     machine = a_store(start)
     place(machine)
-    award(machine, "w-1", 2, US)
+    sequence = award(machine, "w-1", 2, US)
+    given_up = StopOrdered(*attempt(), EndCause.ABANDONED, global_sequence=sequence)
+    assert [given_up] == facts(machine.wake())
     assert [] == facts(machine.wait(Nanoseconds(3 * RETENTION)))
-    end(machine)
+    end(machine, cause=EndCause.ABANDONED)
     assert [AttemptsForgotten((attempt(),), FIRST + 1)] == facts(machine.wait(FORGET_INTERVAL))
 
 

@@ -201,6 +201,17 @@ def test_checkpoint_of_the_last_moment_counts(start: Start, phase: str) -> None:
     assert (phase == "ended") == bool(words(broker.machine.wake(), RecordEnd))
 
 
+def test_checkpoint_of_what_was_given_up_does_not_count(start: Start) -> None:
+    """It is waited for by nobody: the attempt goes on elsewhere, and its store records nothing that this one saves."""
+    broker = running(start)
+    broker.machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.ABANDONED, global_sequence=9))
+    assert 2 == len(words(broker.machine.wake(), StopTasks))
+    for worker in (W0, W1):
+        broker.report(worker, replace(ENDED, exit_code=143, saved_step=90))
+    end = RecordEnd(EU, *attempt(), EndCause.ABANDONED, 143)
+    assert [end] == words(broker.machine.wake(), RecordCheckpoint, RecordEnd)
+
+
 def test_attempt_that_runs_longer_than_it_may(start: Start) -> None:
     """Counted from its start, not from its grant."""
     broker = running(start, granted(replace(GANG, max_duration=seconds(100))))

@@ -278,6 +278,15 @@ def test_checkpoint_of_the_last_moment_counts(start: Start) -> None:
     assert [RecordEnd(EU, *attempt(), EndCause.CANCELLED)] == service.look()
 
 
+def test_checkpoint_of_what_was_given_up_does_not_count(start: Start) -> None:
+    """Its store would not record it, so its end is not kept waiting for that."""
+    service = up(start)
+    service.fact(StopOrdered(*attempt(), EndCause.ABANDONED, global_sequence=9))
+    for rank in WORKER:
+        service.report(rank, TasksPhase.ENDED, exit_code=143, saved_step=70 if rank == 0 else 0)
+    assert [RecordEnd(EU, *attempt(), EndCause.ABANDONED)] == service.look()
+
+
 @pytest.mark.parametrize("phase", [TasksPhase.RUNNING, TasksPhase.ENDED])
 def test_checkpoint_of_the_first_task_is_the_attempts(start: Start, phase: TasksPhase) -> None:
     """Recorded before anything that would make its worker forget it."""

@@ -280,6 +280,7 @@ STOP_CAUSES: list[tuple[EndCause, bool]] = [
     (EndCause.COMPLETED, False),
     (EndCause.CANCELLED, True),
     (EndCause.PREEMPTED, True),
+    (EndCause.ABANDONED, True),
 ]
 
 

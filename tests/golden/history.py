@@ -62,6 +62,7 @@ from core.events.region import (
     NodesReturned,
     StopOrdered,
 )
+from core.events.regions import RegionAbandoned, RegionReadmitted
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, SharesDue, TenantSet
 from core.fact import Event
@@ -318,6 +319,9 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, SharesDue({ML: Due(48_000, 64_000)}, ("H100",), is_more=True)),
     # Where data is, is said.
     (GLOBAL_LOG, DatasetSet(DatasetName("clicks"), 1, (EU,), EU, "olga")),
+    # A region is lost, given up and taken back: what stood there goes on elsewhere.
+    (GLOBAL_LOG, RegionAbandoned(EU, 1, "olga")),
+    (GLOBAL_LOG, RegionReadmitted(EU, 2, "olga")),
     # A start is promised, reserved and displaced; the promise ends, and says why.
     (GLOBAL_LOG, WorkloadSubmitted(STUCK, 4, _SPEC, "ada", "stuck")),
     (

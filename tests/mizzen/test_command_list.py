@@ -15,7 +15,7 @@ Captured = pytest.CaptureFixture[str]
 READ_AND_STEER = (
     "queue", "show", "explain", "logs", "cancel", "hold", "priority", "release", "requeue", "nodes", "log", "replay", "state",
     "tasks", "restart", "move", "update", "resize", "controllers",
-    "drain", "undrain", "maintain", "pools", "prices", "tenants", "quota", "data",
+    "drain", "undrain", "maintain", "pools", "prices", "tenants", "quota", "data", "region",
 )  # fmt: skip
 DEAR = {"nats", "numpy", "structlog", "aiosqlite", "yaml", "rich.live", "core.codec", "runtime.wiring"}
 """What only some commands need, and none to show its help."""

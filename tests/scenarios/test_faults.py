@@ -31,6 +31,7 @@ WRITING = "role: job_queue, after_seconds: [0, 200]"
 FIELDS = {
     **SMALLER,
     "controller_dead": "down_seconds: 1",
+    "dataset_set": "dataset: clicks",
     "failed_sync": WRITING,
     "lost_tail": WRITING,
     "torn_write": WRITING,
@@ -39,6 +40,7 @@ NEED_USERS_ALONE = (
     "cancel_storm",
     "controller_dead",
     "controller_lies",
+    "dataset_set",
     "drain",
     "hold_storm",
     "maintenance_announced",

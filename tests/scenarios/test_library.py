@@ -66,6 +66,7 @@ DOCUMENTED = {
     "store_torn_tail", "disk_full", "clock_step", "black_hole_node", "zone_loss", "thundering_herd", "stale_views",
     "zombie_attempt_returns", "preemption_storm", "rolling_restart_under_load", "upgrade_old_log", "everything_at_once",
     "sixteen_agents_one_rack", "store_killed_mid_commit", "quota_shrinks", "tenant_floods_queue", "priority_inversion",
+    "region_abandoned_then_back", "region_lost_mid_auction", "queue_killed_mid_award",
 }  # fmt: skip
 """Names that are in the documentation and in people's fingers."""
 PROCESSES = (

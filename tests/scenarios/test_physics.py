@@ -31,12 +31,16 @@ class Watched:
         attempts = [granted(a_claim(epoch=epoch)) for epoch in (1, 2)]
         for fact in facts_of([joined("w0", 0, 2), joined("w1", 2, 2), *attempts, *events]):
             image.fold(fact)
-        self.physics = Physics({EU: image, US: image}.get)
+        self.physics = Physics({EU: image, US: image}.get, self._agreed)
+        self.agreed: set[tuple[RegionName, int]] = set()
         self.spools: dict[tuple[RegionName, WorkerName], TroubledNodes] = {}
         for region, worker in ((EU, W0), (EU, W1), (US, W0)):
             spool = TroubledNodes(f"worker.{region}.{worker}", place.clock(), range(4))
             self.spools[region, worker] = spool
             self.physics.watch(region, spool, dict.fromkeys(range(4), 8000))
+
+    def _agreed(self, region: RegionName, workload: WorkloadId, epoch: int) -> bool:
+        return (region, epoch) in self.agreed
 
     def start(
         self,
@@ -199,5 +203,22 @@ def test_devices_of_what_has_ended(end: str) -> None:
         assert [] == watched.start(W0, task=3, gpu_milli=6000)
         assert [] == watched.start(W0, task=4)
         assert 1 == len(watched.start(W0, task=5, gpu_milli=8000))
+
+    in_virtual_time(body)
+
+
+@pytest.mark.parametrize(("epoch", "region", "is_wrong"), [(1, US, False), (1, EU, False), (2, US, True)])
+def test_what_may_run_twice_because_it_was_given_up(
+    epoch: int, region: RegionName, *, is_wrong: bool
+) -> None:
+    """The older attempt alone, whichever of the two starts first; where nobody has read that, neither."""
+
+    async def body(place: Place) -> None:
+        for order in ((1, 2), (2, 1)):
+            watched = Watched(place)
+            watched.agreed.add((region, epoch))
+            for number, one in enumerate(order):
+                found = watched.start(W0, epoch=one, region=EU if one == 1 else US)
+                assert bool(found) == (is_wrong and number == 1)
 
     in_virtual_time(body)
