@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.nouns.ids import DatasetName, RegionName, TenantName
-from core.nouns.instant import MILLISECOND, SECOND
+from core.nouns.instant import MILLISECOND, SECOND, Nanoseconds
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, RetryLimits, Topology, WorkloadSpec
@@ -79,6 +79,7 @@ def test_every_field_of_a_program() -> None:
         kind: interactive
         regions: [eu, us]
         data: [clicks, users.daily]
+        on_region_loss: {move_after: 30m}
         max_duration: 1:30:00
         retry: {task_failed: 3, start_failed: 0}
         checkpoint: {dir: /shared, every: 5m, grace: 20}
@@ -101,7 +102,7 @@ def test_every_field_of_a_program() -> None:
     wanted = WorkloadSpec(
         "llama-2", (job,), TenantName("research"), 6, Kind.INTERACTIVE, (RegionName("eu"), RegionName("us")),
         RetryLimits(3, 0), 90 * MINUTE, 20 * SECOND,  # type: ignore[arg-type]  # spans
-        data=(DatasetName("clicks"), DatasetName("users.daily")),
+        data=(DatasetName("clicks"), DatasetName("users.daily")), move_after=Nanoseconds(30 * MINUTE),
     )  # fmt: skip
     assert wanted == spec
 
@@ -259,6 +260,9 @@ LINES = {
     "kind: service\ncontrol: {max_unavailable: 100001}": "control.max_unavailable: 100001 is not between 0 and 100000",
     "control: {isolation: 1m}": "control.isolation: only strict work stops by itself",
     "control: {strict: true, isolation: 1s}": "control.isolation: it is not between 10 s and 86400 s",
+    "on_region_loss: 30m": "on_region_loss: it must be a mapping of fields, and is 30m",
+    "on_region_loss: {move_after: 0s}": "on_region_loss.move_after: it must be longer than zero",
+    "on_region_loss: {wait: true}": "on_region_loss: unknown field 'wait'",
     "placement: incremental": "placement: the tasks of kind training start together, so they are placed together",
     "kind: service\nplacement: incremental\ntopology: {pack: rack}": "placement: tasks that must all lie in one place",
     "placement: partly": "placement: partly is no way to place it; there are gang, incremental",
@@ -496,6 +500,7 @@ def test_document_has_a_row_for_every_field() -> None:
         "retry": file.OF_RETRY,
         "checkpoint": file.OF_CHECKPOINT,
         "control": file.OF_CONTROL,
+        "on_region_loss": file.OF_REGION_LOSS,
         "emulate": parts.OF_EMULATE,
         "nodes": parts.OF_NODES,
         "resources": parts.OF_RESOURCES,
