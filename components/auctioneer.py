@@ -14,13 +14,14 @@ from components.queue_state import (
     may_place,
 )
 from components.standings import award_of
+from components.start_desk import FoundBlocked
 from components.start_promises import StartPromising
 from core.component import NOTHING, Decision
 from core.fact import Event, Note
 from core.messages.agents import BidSettled
 from core.messages.base import Message
 from core.messages.queue import Bid
-from core.nouns.ids import RegionName, TenantName
+from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
 from core.nouns.reasons import Reason
@@ -85,62 +86,91 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         return NOTHING
     if not len(state.order):
         return Decision(events=(OpeningsSeen(),))
-    house = state.house
-    room = AUCTIONS_MAX - len(house.open)
+    room = AUCTIONS_MAX - len(state.house.open)
     events: list[Event | Note] = [OpeningsSeen()]
     messages: list[Message] = []
     bring_up(state, now)
     rows = state.image.workloads.rows
-    lending = lending_now(state)
-    askable: dict[Group, tuple[Asked, tuple[RegionName, ...]]] = {}
-    kept: dict[Group, Amounts] = {}
-    """Of those that name several GPU types: what of them somebody ahead of the first of them keeps."""
-
-    def is_wanted(group: Group, example: PendingWork) -> bool:
-        (level, standing), _ = group
-        if standing is Standing.HELD:
-            return False
-        if standing is Standing.OVER and not any(lending.could_cover(need) for need in example.needs):
-            return False
-        if standing is Standing.WITHIN and len(example.needs) > 1:
-            kept[group] = kept_from(state, example, -level)
-        asked = asked_for(state, example, -level, standing)
-        willing = house.willing(asked.shape, lambda: eligible(state, rows[example.workload].spec))
-        askable[group] = asked, willing
-        return bool(willing)
-
-    chosen: dict[str, None] = {}
-    done: set[Group] = set()
-    """Of these nobody else is asked for now."""
-
-    def is_free(one: Ranked) -> bool:
-        shape = askable[one.group][0].shape
-        if shape in house.tight and (shape in chosen or shape in house.asking):
-            done.add(one.group)
-            return False
-        if one.standing is Standing.OVER and is_held_back(state, one.work):
-            if all_behind_held_back(state, one):
-                done.add(one.group)
-            return False
-        if one.group in kept and kept[one.group] != kept_from(state, one.work, one.level):
-            done.add(one.group)  # It is asked for on other types, once those before it are not asked for.
-            return False
-        may = house.may_ask(one.work.workload, shape)
-        if may and one.standing is Standing.OVER and not may_be_lent(state, one.work, lending):
-            return False
-        if may:
-            chosen[shape] = None
-        return may
-
-    found = state.order.first(room, is_wanted, is_free, done) if room > 0 else []
+    window = _Window(state)
+    found = state.order.first(room, window.is_wanted, window.is_free, window.done) if room > 0 else []
     for count, one in enumerate(found):
         workload = one.work.workload
-        asked, willing = askable[one.group]
-        name = f"{state.image.regions.term}.{house.opened + count}"
+        asked, willing = window.askable[one.group][0], window.regions[workload]
+        name = f"{state.image.regions.term}.{state.house.opened + count}"
         opened = Auction(
             name, asked.shape, willing, level=asked.level, types=asked.types, base=one.work.shape
         )
         events.append(AuctionOpened(workload, opened))
         how = PROMISING.how_asked(state, workload, now)
         messages.extend(solicited(region, workload, opened, rows[workload], how) for region in willing)
+    events.extend(FoundBlocked(workload) for workload in window.blocked)
     return Decision(tuple(events), tuple(messages))
+
+
+class _Window:
+    """Whom of the order regions are asked for now, and which regions."""
+
+    def __init__(self, state: QueueState) -> None:
+        self._state = state
+        self._lending = lending_now(state)
+        self.askable: dict[Group, tuple[Asked, tuple[RegionName, ...]]] = {}
+        self.regions: dict[WorkloadId, tuple[RegionName, ...]] = {}
+        """Of those that are worth asking for, which regions to ask."""
+        self._kept: dict[Group, Amounts] = {}
+        """Of those that name several GPU types: what of them somebody ahead of the first of them keeps."""
+        self._chosen: dict[str, None] = {}
+        self.done: set[Group] = set()
+        """Of these nobody else is asked for now."""
+        self.blocked: list[WorkloadId] = []
+        """The first of their shapes, refused everywhere because no more of the same was: nobody need be asked to know that."""
+
+    def is_wanted(self, group: Group, example: PendingWork) -> bool:
+        """Whether somebody does not refuse what is of this band and shape."""
+        state, (level, standing) = self._state, group[0]
+        if standing is Standing.HELD:
+            return False
+        if standing is Standing.OVER and not any(self._lending.could_cover(need) for need in example.needs):
+            return False
+        if standing is Standing.WITHIN and len(example.needs) > 1:
+            self._kept[group] = kept_from(state, example, -level)
+        asked = asked_for(state, example, -level, standing)
+        spec = state.image.workloads.rows[example.workload].spec
+        willing = state.house.willing(asked.shape, lambda: eligible(state, spec))
+        self.askable[group] = asked, willing
+        return bool(willing)
+
+    def is_free(self, one: Ranked) -> bool:
+        """Whether it is this one's turn. Of each band and shape they are looked at in their order."""
+        state, house = self._state, self._state.house
+        shape = self.askable[one.group][0].shape
+        if shape in house.tight and (shape in self._chosen or shape in house.asking):
+            self.done.add(one.group)
+            return False
+        if one.standing is Standing.OVER and is_held_back(state, one.work):
+            if all_behind_held_back(state, one):
+                self.done.add(one.group)
+            return False
+        if one.group in self._kept and self._kept[one.group] != kept_from(state, one.work, one.level):
+            self.done.add(
+                one.group
+            )  # It is asked for on other types, once those before it are not asked for.
+            return False
+        may = house.may_ask(one.work.workload, shape)
+        if may and one.standing is Standing.OVER and not may_be_lent(state, one.work, self._lending):
+            return False
+        if may and not self._is_worth_asking(one):
+            self.done.add(one.group)
+            return False
+        if may:
+            self._chosen[shape] = None
+        return may
+
+    def _is_worth_asking(self, one: Ranked) -> bool:
+        """Whether anybody is left who has not refused less of the same."""
+        state, workload = self._state, one.work.workload
+        asked, willing = self.askable[one.group]
+        left = PROMISING.worth_asking(state, workload, asked.shape, willing)
+        self.regions[workload] = left
+        if not left and PROMISING.is_newly_blocked(state, workload, asked.shape):
+            self.blocked.append(workload)
+        return bool(left)

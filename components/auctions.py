@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from msgspec import Struct, field
 
+from components.refused_widths import RefusedWidths
 from core.agenda import Agenda
 from core.events.queue import RankedBid
 from core.images.queue import WorkloadRow
@@ -109,6 +110,8 @@ class AuctionHouse:
         self.offered: dict[RegionName, dict[str, None]] = {}
         """By region, the shapes refused for open bids."""
         self.freed: dict[RegionName, Freed] = {}
+        self.widths = RefusedWidths()
+        """Which of the refusals hold for larger requests too."""
         self.willing_memo: dict[str, tuple[RegionName, ...]] = {}
         """By shape, the regions to ask: filled by `willing`, emptied by whatever could change it."""
 
@@ -158,6 +161,7 @@ class AuctionHouse:
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
+        self.widths.add(shape, said)
         self.willing_memo.pop(shape, None)
 
     def end(self, workload: WorkloadId, won: Bid | None) -> None:
@@ -191,6 +195,7 @@ class AuctionHouse:
         self.refusals_due.drop((shape, region))
         self.offered.get(region, {}).pop(shape, None)
         self.willing_memo.pop(shape, None)
+        self.widths.drop(shape, region)
         if region in self.freed:
             self.freed[region].held.drop(shape)
         regions = self.refusals.get(shape, {})
@@ -222,11 +227,11 @@ class AuctionHouse:
                 self.forget_refusal(shape, region)
 
     def refused_by(self, shape: str) -> dict[RegionName, Abstention]:
-        """Who refuses this shape, and why."""
-        return self.refusals.get(shape, {})
+        """Who refuses this shape, or as much of it as makes asking useless, and why."""
+        return self.widths.of_smaller(shape) | self.refusals.get(shape, {})
 
     def willing(self, shape: str, eligible: Callable[[], tuple[RegionName, ...]]) -> tuple[RegionName, ...]:
-        """Those of the eligible regions that do not refuse this shape."""
+        """Those of the eligible regions that do not refuse this very shape."""
         found = self.willing_memo.get(shape)
         if found is None:
             refused = self.refusals.get(shape, {})

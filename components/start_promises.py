@@ -193,6 +193,23 @@ class StartPromising:
         prospects = [one.prospect for one in said if one.prospect is not None]
         return [NoProspect(workload, is_barred=any(not one.unbounded_gpu_milli for one in prospects))]
 
+    def worth_asking(
+        self, state: QueueState, workload: WorkloadId, shape: str, willing: tuple[RegionName, ...]
+    ) -> tuple[RegionName, ...]:
+        """Of regions that do not refuse its shape, those that refuse no less of it either. Whoever is to say from when on it could
+        start is asked in any case.
+        """
+        if workload in state.starts.wanted:
+            return willing
+        refused = state.house.widths.of_smaller(shape)
+        return tuple(region for region in willing if region not in refused) if refused else willing
+
+    def is_newly_blocked(self, state: QueueState, workload: WorkloadId, shape: str) -> bool:
+        """Whether every region lacks the room for it, and it counts as blocked from now on, though nobody asked for it."""
+        is_known = workload in state.starts.blocked or state.image.workloads.rows[workload].is_start_promised
+        said = state.house.refused_by(shape).values()
+        return not is_known and any(one.reason in LACKS_ROOM for one in said)
+
     # One promise.
 
     def _step(self, state: QueueState, workload: WorkloadId, now: Instant) -> Step:

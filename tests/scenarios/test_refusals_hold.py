@@ -9,19 +9,23 @@ from collections.abc import Mapping
 
 import pytest
 import structlog
+from msgspec.structs import replace
 
 from components.agent_state import AgentState
 from components.allocation_agent import AllocationAgent
 from components.auctions import Auction, solicited
 from components.queue_order import asked_now
 from components.queue_state import QueueState
+from components.refused_widths import HOLD_FOR_LARGER, width_of
 from components.start_promises import StartPromising
+from core.images.queue import WorkloadRow
 from core.messages.agents import FindBid
 from core.messages.base import Envelope
 from core.messages.queue import Abstention
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.reasons import Reason
+from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Phase
 from runtime.virtual_loop import VirtualLoop
 from scenarios.run import Run
@@ -45,6 +49,8 @@ class Looking:
         """Seconds between two looks."""
         self.asked: Counter[str] = Counter()
         """Refusals that were asked for again, by reason."""
+        self.larger = 0
+        """For how many larger ones was asked."""
         self.wrong: list[str] = []
         self._sequences: dict[RegionName, int] = {}
         """Of each region's log, at the look before."""
@@ -89,17 +95,42 @@ class Looking:
     def _ask(
         self, queue: QueueState, agent: AgentState, workload: WorkloadId, said: Abstention, now: Instant
     ) -> None:
-        """As the queue would, if it remembered nothing."""
+        """As the queue would, if it remembered nothing: for the same, and for more of it at the same level and at a lower one."""
         _, asked = asked_now(queue, workload, now)
         auction = Auction("again", asked.shape, (said.region,), level=asked.level, types=asked.types)
+        row = queue.image.workloads.rows[workload]
+        self._ask_for(queue, agent, workload, row, auction, said, now)
+        width = width_of(asked.shape)
+        if width is None or said.reason not in HOLD_FOR_LARGER:
+            return
+        (job,) = row.spec.jobs
+        for more, level in ((1, width.level), (width.tasks, max(OVER_LEVEL, width.level - 1))):
+            spec = replace(row.spec, jobs=(replace(job, tasks=job.tasks + more),))
+            lower = replace(auction, level=level)
+            self.larger += 1
+            self._ask_for(queue, agent, workload, replace(row, spec=spec), lower, said, now)
+
+    def _ask_for(
+        self,
+        queue: QueueState,
+        agent: AgentState,
+        workload: WorkloadId,
+        row: WorkloadRow,
+        auction: Auction,
+        said: Abstention,
+        now: Instant,
+    ) -> None:
         how = StartPromising().how_asked(queue, workload, now)
-        request = solicited(said.region, workload, auction, queue.image.workloads.rows[workload], how)
+        request = solicited(said.region, workload, auction, row, how)
         component = AllocationAgent(said.region, said.agent)
         envelope = Envelope(FindBid(said.region, said.agent, request), "test", "again", now)
         (answer,) = component.decide(agent, envelope).messages
         self.asked[said.reason] += 1
         if not isinstance(answer, Abstention):
-            self.wrong.append(f"at {now}: {workload} was refused for {said.reason}, and now {answer}")
+            tasks = sum(job.tasks for job in row.spec.jobs)
+            self.wrong.append(
+                f"at {now}: {workload} was refused for {said.reason}, and {tasks} tasks at {auction.level} now {answer}"
+            )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +138,7 @@ class Looking:
     [("tenant_floods_queue", 1, 1.0), ("wide_gang_among_narrow", 1, 30.0), ("preemption_storm", 2, 1.0)],
 )
 def test_what_is_refused_would_be_refused_again(name: str, seed: int, every: float) -> None:
-    """M20: of the same shape, at the same level; larger ones are asked for themselves."""
+    """M20: of the same shape at the same level, and more of the same there and below."""
     loop = VirtualLoop(START)
     try:
         run = simulated_run(load_scenario(name), seed, loop)
@@ -122,3 +153,4 @@ def test_what_is_refused_would_be_refused_again(name: str, seed: int, every: flo
     assert outcome.is_good, outcome.problems
     assert [] == looking.wrong
     assert looking.asked.total() >= 50, looking.asked
+    assert looking.larger >= 50
