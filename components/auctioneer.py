@@ -9,9 +9,9 @@ from components.queue_state import (
     OpeningsSeen,
     QueueState,
     RefusalPassed,
+    against,
     away_for,
     eligible,
-    may_place,
 )
 from components.standings import award_of
 from components.start_desk import FoundBlocked
@@ -48,7 +48,8 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
         bids = state.house.open[workload].ranked(away_for(state, workload))
-        compared = [one for one in bids if may_place(state, workload, one[0].region)]
+        spec, level = state.image.workloads.rows[workload].spec, state.house.open[workload].level
+        compared = [one for one in bids if against(state, one[0].region, spec, level) is None]
         best = compared[0][0] if compared else None
         if best is not None and state.book.quota:
             borrows = state.house.open[workload].level == OVER_LEVEL
@@ -135,7 +136,7 @@ class _Window:
             self._kept[group] = kept_from(state, example, -level)
         asked = asked_for(state, example, -level, standing)
         spec = state.image.workloads.rows[example.workload].spec
-        willing = state.house.willing(asked.shape, lambda: eligible(state, spec))
+        willing = state.house.willing(asked.shape, lambda: eligible(state, spec, asked.level))
         self.askable[group] = asked, willing
         return bool(willing)
 

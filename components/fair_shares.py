@@ -133,5 +133,5 @@ def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:
         return work.tenant in state.lacking  # It is asked for once more.
     asked = asked_for(state, work, LOWEST, Standing.OVER)
     said = state.house.refused_by(asked.shape)
-    regions = eligible(state, state.image.workloads.rows[work.workload].spec)
+    regions = eligible(state, state.image.workloads.rows[work.workload].spec, asked.level)
     return bool(regions) and all(region in said and said[region].reason in LACKS_ROOM for region in regions)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
 from components.fair_shares import is_held_back
-from components.queue_order import asked_now, kept_why, lending_now, may_be_lent, pass_of
-from components.queue_state import QueueState, eligible
+from components.queue_order import Asked, asked_now, kept_why, lending_now, may_be_lent, pass_of
+from components.queue_state import QueueState, against, eligible
 from components.start_estimates import run_time_of, start_in_order
 from components.start_promises import promised_in, shown_start
 from core.codec import encode
@@ -183,7 +183,7 @@ class UserAnswers:
             return Reason.WAITING_TURN, {}  # It is to be cancelled.
         one, asked = asked_now(state, workload, now)
         if asked.shape not in known:
-            known[asked.shape] = self._waiting(state, row, asked.shape)
+            known[asked.shape] = self._waiting(state, row, asked)
         reason, refusals = known[asked.shape]
         return self._against_quota(state, one) or reason, refusals
 
@@ -204,30 +204,35 @@ class UserAnswers:
             return Reason.BUDGET_SPENT
         return kept_why(state, one.work) or Reason.BORROWED_ALL
 
-    def _waiting(self, state: QueueState, row: WorkloadRow, shape: str) -> Waiting:
+    def _waiting(self, state: QueueState, row: WorkloadRow, one: Asked) -> Waiting:
         """Equal for all pending workloads of a shape: it names their regions and all that they need."""
-        asked = eligible(state, row.spec)
-        against = {
-            region: self._against(state, row, shape, region, asked)
+        asked = eligible(state, row.spec, one.level)
+        said_by = {
+            region: self._against(state, row, one.shape, one.level, region, asked)
             for region in row.spec.regions or self.regions
         }
         refusals: dict[RegionName, str] = {
-            region: reason for region, reason in against.items() if reason is not None
+            region: reason for region, reason in said_by.items() if reason is not None
         }
         if any(region not in refusals for region in asked):
             return Reason.WAITING_TURN, refusals
         reasons = [refusals[region] for region in asked]
         if reasons:
             return Reason(Reason.NO_CAPACITY if Reason.NO_CAPACITY in reasons else reasons[0]), refusals
-        if Reason.NO_DATA in refusals.values():
-            return Reason.NO_DATA, refusals
-        if all(reason == Reason.REGION_ABANDONED for reason in refusals.values()):
-            return Reason.REGION_ABANDONED, refusals
-        is_heard = all(not state.silent.get(region, True) for region in against)
+        for reason in (Reason.NO_DATA, Reason.DATA_NOT_FRESH, Reason.REGION_ABANDONED):
+            if reason in refusals.values():
+                return reason, refusals
+        is_heard = all(not state.silent.get(region, True) for region in said_by)
         return (Reason.NO_SUCH_HARDWARE if is_heard else Reason.REGION_UNREACHABLE), refusals
 
     def _against(
-        self, state: QueueState, row: WorkloadRow, shape: str, region: RegionName, asked: Iterable[RegionName]
+        self,
+        state: QueueState,
+        row: WorkloadRow,
+        shape: str,
+        level: int,
+        region: RegionName,
+        asked: Iterable[RegionName],
     ) -> Reason | None:
         """Why this region does not bid for it; None when it is asked, or would be."""
         if row.spec.regions and region not in row.spec.regions:
@@ -240,7 +245,8 @@ class UserAnswers:
         image = state.regions.get(region)
         if image is None or state.silent.get(region, True):
             return Reason.REGION_UNREACHABLE
-        return Reason.NO_DATA if could_fit(row.spec, image.hardware) else Reason.NO_SUCH_HARDWARE
+        no = against(state, region, row.spec, level) if could_fit(row.spec, image.hardware) else None
+        return no or Reason.NO_SUCH_HARDWARE
 
     # Explanations.
 
@@ -272,7 +278,7 @@ class UserAnswers:
             rank=state.order.rank(workload) if is_ordered else -1,
             ahead=_ahead(state, workload) if is_ordered else (),
             asking=self._asking(state, workload, shape) if is_ordered else (),
-            regions=self._outlooks(state, workload, row, shape) if row.phase == Phase.PENDING else (),
+            regions=self._outlooks(state, workload, row, shape, level) if row.phase == Phase.PENDING else (),
             tenant=row.spec.tenant,
             standing=one.standing.name.lower() if one is not None else "",
             level=level,
@@ -298,12 +304,12 @@ class UserAnswers:
         return tuple(sorted(turns, key=lambda other: ranks[other])[:AHEAD_SHOWN_MAX])
 
     def _outlooks(
-        self, state: QueueState, workload: WorkloadId, row: WorkloadRow, shape: str
+        self, state: QueueState, workload: WorkloadId, row: WorkloadRow, shape: str, level: int
     ) -> tuple[RegionOutlook, ...]:
-        asked = eligible(state, row.spec)
+        asked = eligible(state, row.spec, level)
         return tuple(
             self._outlook(
-                state, workload, row, shape, region, self._against(state, row, shape, region, asked)
+                state, workload, row, shape, region, self._against(state, row, shape, level, region, asked)
             )
             for region in self.regions
         )

@@ -19,8 +19,11 @@ from core.messages.queue import (
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
+from core.nouns.reasons import Reason
 from core.nouns.workload import WorkloadSpec
 from core.ranking.incremental import RankedQueue
+from core.rules.datasets import against_data
+from core.rules.standing import level_asked
 from core.rules.submission import could_fit
 
 
@@ -161,13 +164,17 @@ class QueueState:
         """Whom a start might be promised."""
 
 
-def eligible(state: QueueState, spec: WorkloadSpec) -> tuple[RegionName, ...]:
-    """Regions that are known, are heard and not given up, and have the hardware and the data."""
+def eligible(state: QueueState, spec: WorkloadSpec, level: int | None = None) -> tuple[RegionName, ...]:
+    """Regions that are known, are heard and not given up, and have the hardware and the data.
+
+    level   at which it is asked for; None: at which it asks to run
+    """
+    level = level_asked(spec, state.image.tenants) if level is None else level
     found = []
     for region in spec.regions or state.regions:
         image = state.regions[region]
         is_heard = image is not None and not state.silent.get(region, True)
-        if not is_heard or not _may_place(state, region, spec):
+        if not is_heard or against(state, region, spec, level) is not None:
             continue
         if image is not None and could_fit(spec, image.hardware):
             found.append(region)
@@ -180,11 +187,8 @@ def away_for(state: QueueState, workload: WorkloadId) -> Callable[[RegionName], 
     return lambda region: datasets.away_from(region, data)
 
 
-def may_place(state: QueueState, workload: WorkloadId, region: RegionName) -> bool:
-    """Whether a region is not given up, and holds all that a workload reads: it may be otherwise since it was asked."""
-    return _may_place(state, region, state.image.workloads.rows[workload].spec)
-
-
-def _may_place(state: QueueState, region: RegionName, spec: WorkloadSpec) -> bool:
-    image = state.image
-    return region not in image.regions.abandoned and not image.datasets.missing_in(region, spec.data)
+def against(state: QueueState, region: RegionName, spec: WorkloadSpec, level: int) -> Reason | None:
+    """Why nothing like this is placed there, whatever room there is; None: it may be."""
+    if region in state.image.regions.abandoned:
+        return Reason.REGION_ABANDONED
+    return against_data(state.image.datasets, spec, region, level)

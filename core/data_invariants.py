@@ -6,6 +6,7 @@ By the queue's own log, at every award: what a region holds when the queue decid
 from core.events.queue import WorkloadAwarded
 from core.fact import Fact
 from core.images import GlobalImage
+from core.rules.datasets import against_data
 
 
 def check_data(fact: Fact, before: GlobalImage) -> list[str]:
@@ -14,9 +15,12 @@ def check_data(fact: Fact, before: GlobalImage) -> list[str]:
     if not isinstance(event, WorkloadAwarded):
         return []
     row = before.workloads.rows.get(event.workload)
-    missing = before.datasets.missing_in(event.region, row.spec.data) if row is not None else ()
-    if not missing:
+    if row is None:
         return []
-    return [
-        f"{event.workload} reads {', '.join(missing)}, and is awarded to {event.region}, where that is not"
-    ]
+    missing = before.datasets.missing_in(event.region, row.spec.data)
+    where = f"and is awarded to {event.region}, where that is not"
+    if missing:
+        return [f"{event.workload} reads {', '.join(missing)}, {where}"]
+    level = event.level if event.level is not None else row.spec.priority or 0
+    against = against_data(before.datasets, row.spec, event.region, level)
+    return [f"{event.workload} reads what is fresh, {where}"] if against is not None else []

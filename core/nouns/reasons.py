@@ -24,6 +24,7 @@ class Reason(StrEnum):
     NO_CAPACITY = "no_capacity"
     NO_SUCH_HARDWARE = "no_such_hardware"
     NO_DATA = "no_data"
+    DATA_NOT_FRESH = "data_not_fresh"
     OPEN_BIDS = "open_bids"
     HELD = "held"
     WAITING_TURN = "waiting_turn"
@@ -106,6 +107,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.BUDGET_SPENT: "Its tenant has used its GPU-hours of this period; it waits for the next, or for a larger budget.",
     Reason.REGION_UNREACHABLE: "The region does not answer; nothing moves there before it does.",
     Reason.REGION_EXCLUDED: "The workload names the regions in which it may run, and this is none of them.",
+    Reason.DATA_NOT_FRESH: "The region has a copy of its data, and it needs what is newest; it runs where that is at home.",
     Reason.REGION_ABANDONED: "An operator gave the region up; nothing is placed there before it is readmitted (`mizzen region`).",
     Reason.REGION_ANSWERS: "The region answers, so it can be emptied without anything running twice; drain it, or insist with --force.",
     Reason.AWARD_NOT_STANDING: "The queue's log does not show this award standing.",

@@ -7,6 +7,8 @@ from core.nouns.instant import Nanoseconds
 LEVEL_MIN, LEVEL_MAX = 0, 6
 """The lowest and the highest, as of a workload's priority."""
 UNLIMITED = -1
+FRESH_LEVEL = 5
+"""From this level on, work that needs fresh data has it; below, a copy will do where home has no room (MAST §3.1)."""
 OVER_LEVEL = LEVEL_MIN - 1
 """Of work that is over quota, in its region: whatever is within quota may push it out."""
 

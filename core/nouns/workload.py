@@ -175,6 +175,8 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     placement: PlacementMode = PlacementMode.GANG
     data: tuple[DatasetName, ...] = ()
     """The datasets that its tasks read."""
+    needs_fresh_data: bool = False
+    """Whether it should read what is newest: from `FRESH_LEVEL` on it runs only where all of that is at home."""
     move_after: Nanoseconds = NEVER
     """How long its region may be silent before it goes on elsewhere, though it may still run there; zero: it waits for ever."""
 
@@ -202,7 +204,8 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
             + _asked_of_places(job, self.tenant)
             for job in self.jobs
         )
-        reads = f"|reads {','.join(sorted(self.data))}" if self.data else ""
+        fresh = " fresh" if self.needs_fresh_data else ""
+        reads = f"|reads{fresh} {','.join(sorted(self.data))}" if self.data else ""
         return f"{self.kind}|{','.join(self.regions)}|{jobs}{reads}"
 
 

@@ -3,8 +3,12 @@
 import re
 from collections.abc import Sequence
 
+from core.images.datasets import Datasets
 from core.nouns.ids import RegionName
 from core.nouns.limits import NAME_LENGTH_MAX
+from core.nouns.reasons import Reason
+from core.nouns.tenant import FRESH_LEVEL
+from core.nouns.workload import WorkloadSpec
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -12,6 +16,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def is_dataset_name(name: str) -> bool:
     """As a job file may have it."""
     return bool(_NAME.fullmatch(name)) and len(name) <= NAME_LENGTH_MAX
+
+
+def against_data(datasets: Datasets, spec: WorkloadSpec, region: RegionName, level: int) -> Reason | None:
+    """What a region's data has against this work at this level; None: nothing.
+
+    source    MAST §3.1: training-at-home-region is a must for high priority, and preferred for low
+    """
+    if datasets.missing_in(region, spec.data):
+        return Reason.NO_DATA
+    is_strict = spec.needs_fresh_data and level >= FRESH_LEVEL
+    return Reason.DATA_NOT_FRESH if is_strict and datasets.away_from(region, spec.data) else None
 
 
 def problems_of_dataset(

@@ -44,7 +44,7 @@ __all__ = ["Job", "JobFileError", "load_job", "read_job"]
 
 OF_WORKLOAD = (
     "name", "jobs", "tenant", "priority", "kind", "regions", "max_duration", "retry", "checkpoint", "control",
-    "placement", "data", "on_region_loss",
+    "placement", "data", "fresh_data", "on_region_loss",
 )  # fmt: skip
 OF_REGION_LOSS = ("move_after",)
 OF_RETRY = ("task_failed", "start_failed")
@@ -131,6 +131,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
         control=_control(top.section("control", OF_CONTROL), kind),
         placement=top.read("placement", one(_placement), _DEFAULTS.placement),
         data=tuple(DatasetName(name) for name in top.items("data", one(name_of))),
+        needs_fresh_data=top.read("fresh_data", as_yes_or_no, _DEFAULTS.needs_fresh_data),
         move_after=NEVER if loss is None else loss.read("move_after", one(longer_than_zero), NEVER),
     )
 

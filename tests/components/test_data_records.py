@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.events.data import DatasetSet
 from core.events.queue import RankedBid, WorkloadAwarded
@@ -14,7 +15,7 @@ from core.nouns.limits import NAME_LENGTH_MAX
 from core.nouns.reasons import Reason
 from tests.builders import EU, EU_LOG, US, a_job, a_spec
 from tests.components.machine import Machine
-from tests.components.queueing import W1, W2, Start, a_job_queue, asked, auction_of, bid, submit
+from tests.components.queueing import W1, W2, Start, a_job_queue, abstain, asked, auction_of, bid, submit
 from tests.matching import facts, said_once
 
 CLICKS, USERS = DatasetName("clicks"), DatasetName("users")
@@ -118,6 +119,42 @@ def test_only_regions_that_hold_all_of_it_are_asked(start: Start) -> None:
     outlooks = {one.region: one for one in explained(queue).regions}
     assert (Reason.NO_DATA, (USERS,)) == (outlooks[EU].reason, outlooks[EU].missing_data)
     assert ("", ()) == (outlooks[US].reason, outlooks[US].missing_data)
+
+
+@pytest.mark.parametrize(
+    ("level", "needs_fresh", "regions"),
+    [(6, True, {EU}), (5, True, {EU}), (4, True, {EU, US}), (6, False, {EU, US})],
+)
+def test_high_priority_reads_what_is_fresh(
+    start: Start, level: int, regions: set[RegionName], *, needs_fresh: bool
+) -> None:
+    """M35: where its data is at home, and nowhere else; low priority may read a copy, and so may who does not ask for fresh data."""
+    queue = a_job_queue(start)
+    place(queue, CLICKS, EU, US, home=EU)
+    place(queue, USERS, EU, US)
+    spec = replace(a_spec(data=[CLICKS, USERS], priority=level), needs_fresh_data=needs_fresh)
+    submit(queue, spec)
+    opened = queue.wake()
+    assert regions == {region for _, region in asked(opened)}
+    against = {one.region: one.reason for one in explained(queue).regions}
+    assert {EU: "", US: "" if US in regions else Reason.DATA_NOT_FRESH} == against
+    for region in sorted(regions):
+        abstain(queue, auction_of(opened), region)
+    queue.wake()
+    assert Reason.NO_CAPACITY == explained(queue).reason
+
+
+def test_home_moves_while_an_auction_is_open(start: Start) -> None:
+    """M35: what was at home when it was asked for is a copy by now: that bid does not count."""
+    queue = a_job_queue(start)
+    place(queue, CLICKS, EU, US, home=EU)
+    submit(queue, replace(a_spec(data=[CLICKS], priority=6), needs_fresh_data=True))
+    auction = auction_of(queue.wake())
+    place(queue, CLICKS, EU, US, home=US)
+    bid(queue, auction, EU)
+    decision = queue.wake()
+    assert [] == [event for event in facts(decision) if isinstance(event, WorkloadAwarded)]
+    assert [(W1, US)] == asked(decision)
 
 
 def test_what_is_nowhere_is_waited_for(start: Start) -> None:

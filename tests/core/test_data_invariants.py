@@ -1,11 +1,14 @@
 """The rule of data, by the queue's own log: at every award, and that it tells what breaks it."""
 
+from msgspec.structs import replace
+
 from core.data_invariants import check_data
 from core.events.data import DatasetSet
 from core.events.queue import WorkloadAwarded, WorkloadHeld
 from core.fact import Event
 from core.images import GlobalImage
 from core.nouns.ids import GLOBAL_LOG, DatasetName, RegionName, WorkloadId
+from core.nouns.tenant import OVER_LEVEL
 from tests.builders import EU, US, a_fact, a_queue, a_spec, submitted
 
 CLICKS, USERS = DatasetName("clicks"), DatasetName("users")
@@ -35,3 +38,14 @@ def test_what_was_dropped_is_nowhere() -> None:
     image = queue(DatasetSet(CLICKS, 1, (EU,)), DatasetSet(USERS, 1, (EU,)), DatasetSet(USERS, 2, ()))
     assert ["w-1 reads users, and is awarded to eu, where that is not"] == told(image, EU)
     assert [] == check_data(a_fact(WorkloadHeld(WorkloadId("w-1"), 1), 99, log=GLOBAL_LOG), image)
+
+
+def test_award_of_what_needs_fresh_data_away_from_home() -> None:
+    """M35: at a high level, by that of its award; lower down, and over quota, a copy will do."""
+    spec = replace(a_spec(data=[CLICKS], priority=6), needs_fresh_data=True)
+    image = a_queue(submitted(1, spec), DatasetSet(CLICKS, 1, (EU, US), EU))
+    award = WorkloadAwarded(WorkloadId("w-1"), 1, US, 0, ())
+    assert [] == told(image, EU)
+    wrong = ["w-1 reads what is fresh, and is awarded to us, where that is not"]
+    for level, found in ((None, wrong), (6, wrong), (4, []), (OVER_LEVEL, [])):
+        assert found == check_data(a_fact(replace(award, level=level), 99, log=GLOBAL_LOG), image)

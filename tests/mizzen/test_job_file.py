@@ -79,6 +79,7 @@ def test_every_field_of_a_program() -> None:
         kind: interactive
         regions: [eu, us]
         data: [clicks, users.daily]
+        fresh_data: true
         on_region_loss: {move_after: 30m}
         max_duration: 1:30:00
         retry: {task_failed: 3, start_failed: 0}
@@ -102,7 +103,8 @@ def test_every_field_of_a_program() -> None:
     wanted = WorkloadSpec(
         "llama-2", (job,), TenantName("research"), 6, Kind.INTERACTIVE, (RegionName("eu"), RegionName("us")),
         RetryLimits(3, 0), 90 * MINUTE, 20 * SECOND,  # type: ignore[arg-type]  # spans
-        data=(DatasetName("clicks"), DatasetName("users.daily")), move_after=Nanoseconds(30 * MINUTE),
+        data=(DatasetName("clicks"), DatasetName("users.daily")), needs_fresh_data=True,
+        move_after=Nanoseconds(30 * MINUTE),
     )  # fmt: skip
     assert wanted == spec
 
