@@ -2,6 +2,7 @@
 
 from components.auctions import Auction, settled, solicited
 from components.fair_shares import all_behind_held_back, is_held_back
+from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
     AuctionClosed,
@@ -11,7 +12,6 @@ from components.queue_state import (
     RefusalPassed,
     against,
     away_for,
-    eligible,
 )
 from components.standings import award_of
 from components.start_desk import FoundBlocked
@@ -92,7 +92,7 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
     messages: list[Message] = []
     bring_up(state, now)
     rows = state.image.workloads.rows
-    window = _Window(state)
+    window = _Window(state, now)
     found = state.order.first(room, window.is_wanted, window.is_free, window.done) if room > 0 else []
     for count, one in enumerate(found):
         workload = one.work.workload
@@ -111,8 +111,8 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
 class _Window:
     """Whom of the order regions are asked for now, and which regions."""
 
-    def __init__(self, state: QueueState) -> None:
-        self._state = state
+    def __init__(self, state: QueueState, now: Instant) -> None:
+        self._state, self._now = state, now
         self._lending = lending_now(state)
         self.askable: dict[Group, tuple[Asked, tuple[RegionName, ...]]] = {}
         self.regions: dict[WorkloadId, tuple[RegionName, ...]] = {}
@@ -135,8 +135,8 @@ class _Window:
         if standing is Standing.WITHIN and len(example.needs) > 1:
             self._kept[group] = kept_from(state, example, -level)
         asked = asked_for(state, example, -level, standing)
-        spec = state.image.workloads.rows[example.workload].spec
-        willing = state.house.willing(asked.shape, lambda: eligible(state, spec, asked.level))
+        row = state.image.workloads.rows[example.workload]
+        willing = state.house.willing(asked.shape, lambda: regions_for(state, row, asked.level, self._now))
         self.askable[group] = asked, willing
         return bool(willing)
 

@@ -5,6 +5,7 @@
     its job was changed                                 update
     its job grew or shrank                              start, stop
     a gang was changed                                  update or resize, whole
+    a gang is to go on in another region                move, whole
 
 Each is wanted from state, so it is asked for again until the log has it, and once it has, it is not wanted any more.
 """
@@ -14,6 +15,7 @@ from msgspec import Struct
 from core.images import RegionImage
 from core.images.capacity import Closure, Holding
 from core.images.control import AttemptControl, OperationRow, TaskPhase, TaskRow
+from core.images.queue import AwardRow
 from core.messages.control import OperateTasks
 from core.nouns.ids import AttemptKey, RegionName
 from core.nouns.instant import Instant
@@ -21,13 +23,14 @@ from core.nouns.limits import FAILURE_DEADLINE, OPERATIONS_AT_ONCE_MAX
 from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import (
     CHANGE,
+    TRANSFER,
     WHOLE,
     OperationKind,
     job_and_rank,
 )
 from core.nouns.placement import numbers_in
 from core.nouns.workload import EndCause
-from core.rules.destruction import DEFRAGMENTATION, HEALTH
+from core.rules.destruction import DEFRAGMENTATION, HEALTH, MOVES
 from core.rules.operations import gives_way, is_called_for, missing_tasks
 
 
@@ -48,11 +51,13 @@ def operations_wanted(
     key: AttemptKey,
     row: AttemptControl,
     now: Instant,
+    award: AwardRow | None = None,
 ) -> tuple[OperateTasks, ...]:
     """What is to be asked for, on one live attempt.
 
     closing   what empties each closed node (`closing_of`)
     now       on the keeper's clock, as well as can be told
+    award     its newest, as the queue's log shows it
     """
     held = image.capacity.holding(*key)
     if held is None or held.is_ending:
@@ -64,6 +69,9 @@ def operations_wanted(
         _want_for_tasks(image, row, live, leave, wants)
     else:
         _want_for_gang(held, row, live.get(WHOLE), leave, wants)
+        if not wants and not live and award is not None and award.moving and award.epoch == key[1]:
+            why, deadline = "it moves to another region", award.move_deadline
+            wants[Wanted(OperationKind.MOVE, why, award.moving, deadline, MOVES)] = [WHOLE]
     return tuple(
         OperateTasks(
             region,
@@ -80,8 +88,18 @@ def operations_wanted(
     )
 
 
-def is_moot(image: RegionImage, key: AttemptKey, row: AttemptControl, operation: OperationRow) -> bool:
-    """Whether what called for an operation is gone: a drain was lifted, a maintenance is over, the job was changed again."""
+def is_moot(
+    image: RegionImage,
+    key: AttemptKey,
+    row: AttemptControl,
+    operation: OperationRow,
+    award: AwardRow | None = None,
+) -> bool:
+    """Whether what called for an operation is gone: a drain was lifted, a maintenance is over, the job was changed again, a move to
+    another region was called off.
+    """
+    if operation.source.startswith(TRANSFER):
+        return award is None or award.moving != operation.source
     return not is_called_for(image, key, row, operation.kind, operation.task, operation.source)
 
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from components.answering import refused
 from components.auctioneer import close_auctions, open_auctions, pass_refusals
-from components.auctions import settled
 from components.data_records import HEARD_OF_DATA, DataRecords
 from components.fair_shares import index_shares, note_lacking, record_shares, watch_shares
 from components.lost_regions import (
@@ -24,6 +23,7 @@ from components.lost_regions import (
     note_bus,
     note_silence,
 )
+from components.moves import HEARD_OF_MOVES, Moving
 from components.queue_order import (
     begin_pass,
     order_anew,
@@ -49,6 +49,7 @@ from components.queue_state import (
     StoodAnew,
     Swept,
 )
+from components.region_answers import RegionAnswers
 from components.settlement import Step, settle
 from components.standings import begun_pass, index_holding, index_standing, stand_anew, turned_budgets
 from components.start_answers import HEARD_OF_STARTS
@@ -97,7 +98,6 @@ from core.nouns.limits import (
     FORGOTTEN_AT_ONCE_MAX,
     RETENTION,
 )
-from core.nouns.reasons import Reason
 from core.nouns.workload import Phase
 from core.rules.ownership import against
 from core.rules.standing import settings_of
@@ -122,6 +122,7 @@ class JobQueue:
         *HEARD_OF_TENANTS,
         *HEARD_OF_DATA,
         *HEARD_OF_REGIONS,
+        *HEARD_OF_MOVES,
         BusLost,
         BusBack,
         Bid,
@@ -135,14 +136,15 @@ class JobQueue:
             for region in self.regions
         )
         self._starts = StartPromising()
+        self._moving = Moving()
         self._deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
             Woken: self._woken,
             **UserRequests(self.regions).deciders,
             **TenantRecords().deciders,
             **DataRecords().deciders,
-            Bid: self._bid,
-            Abstention: self._abstention,
+            **RegionAnswers(self._moving).deciders,
             **RegionRecords().deciders,
+            **self._moving.deciders,
         }
 
     def initial(self, images: Images) -> QueueState:
@@ -159,6 +161,7 @@ class JobQueue:
             if row.phase.is_terminal:
                 state.ended.put(workload, after(Instant(row.ended_at), RETENTION))
         self._starts.index_all(state, images.at)
+        self._moving.index_all(state, images.at)
         for log, (image, sequence) in images.followed.items():
             assert isinstance(image, RegionImage)
             self._adopt(state, region_of(log), image, sequence, images.at)
@@ -180,6 +183,7 @@ class JobQueue:
             state.awards_due.due(),
             state.starts.look_at,
             state.starts.due.due(),
+            state.moves_due.due(),
             None if sweep is None else max(sweep, state.sweep_at),
         )
 
@@ -210,6 +214,7 @@ class JobQueue:
             self._starts.hear(state, fact)
             index_shares(state, fact)
             index_regions(state, fact)
+            self._moving.hear(state, fact)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:
@@ -278,6 +283,7 @@ class JobQueue:
             state.open_at = fact.heard_at
         self._starts.hear_region(state, region, fact)
         image.fold(fact)
+        self._moving.hear_region(state, fact)
         workload = getattr(event, "workload", None)
         if isinstance(event, OF_HOLDINGS):
             index_holding(state, event.workload, fact.heard_at)
@@ -361,33 +367,8 @@ class JobQueue:
                 assert isinstance(image, RegionImage)
                 self._adopt(state, region_of(log), image, sequence, fact.at)
             case _:
-                self._starts.note(state, fact)
-
-    # Regions.
-
-    def _bid(self, state: QueueState, envelope: Envelope) -> Decision:
-        bid = envelope.message
-        assert isinstance(bid, Bid)
-        if bid.region in state.image.regions.abandoned:
-            return Decision(messages=(settled(bid, has_won=False, reason=Reason.REGION_ABANDONED),))
-        auction = state.house.open.get(bid.workload)
-        if auction is None or auction.auction != bid.auction or bid.region not in auction.asked:
-            return Decision(messages=(settled(bid, has_won=False),))  # Too late: its room is not needed.
-        first = auction.bids.get(bid.region)
-        if first is not None:
-            # The bus repeated the request, and another agent answered it too: its room is not needed.
-            return NOTHING if first.agent == bid.agent else Decision(messages=(settled(bid, has_won=False),))
-        return Decision(events=(BidHeard(bid),))
-
-    def _abstention(self, state: QueueState, envelope: Envelope) -> Decision:
-        said = envelope.message
-        assert isinstance(said, Abstention)
-        auction = state.house.open.get(said.workload)
-        if auction is None or auction.auction != said.auction or said.region not in auction.asked:
-            return NOTHING
-        if said.region in auction.abstained or said.region in auction.bids:
-            return NOTHING  # A repeat, or another agent's word on a request that the bus repeated.
-        return Decision(events=(AbstentionHeard(said),))
+                if not self._moving.note(state, fact):
+                    self._starts.note(state, fact)
 
     # Time.
 
@@ -406,6 +387,7 @@ class JobQueue:
             close_auctions,
             pass_refusals,
             self._starts.woken,
+            self._moving.woken,
             open_auctions,
         ):
             decision = work(state, now)

@@ -179,6 +179,8 @@ class UserAnswers:
             return None, {}
         if row.is_held:
             return Reason.HELD, {}
+        if row.move is not None:
+            return Reason.MOVING, {}
         if workload not in state.order:
             return Reason.WAITING_TURN, {}  # It is to be cancelled.
         one, asked = asked_now(state, workload, now)

@@ -5,6 +5,8 @@ what; and the notes that change it.
 from collections import Counter
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from components.auctions import Auction, AuctionHouse
 from components.start_desk import StartDesk
 from components.tenant_book import TenantBook
@@ -18,6 +20,7 @@ from core.messages.queue import (
 )
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.moving import MoveCost
 from core.nouns.ranking import CreditSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import WorkloadSpec
@@ -84,6 +87,49 @@ class BusHeard(Note, frozen=True):
     """Whether anybody at all can be heard."""
 
     is_back: bool
+
+
+class MoveAsked(Note, frozen=True):
+    """A region was asked for room for a workload that is to move there."""
+
+    workload: WorkloadId
+    region: RegionName
+    auction: str
+    epoch: int
+    cost: MoveCost
+    until: Instant
+    """After which it is asked again."""
+    by: str
+
+
+class MoveRefused(Struct, frozen=True):
+    """Why a region has no room for a move."""
+
+    region: RegionName
+    reason: Reason
+    problems: tuple[str, ...]
+    until: Instant
+    """After which it is asked again."""
+
+
+class MoveHeard(Note, frozen=True):
+    """The region has none."""
+
+    workload: WorkloadId
+    why: MoveRefused
+
+
+class MoveLooked(Note, frozen=True):
+    """A move's next step was taken; it is looked at again then, if nothing changes before."""
+
+    workload: WorkloadId
+    again_at: Instant | None
+
+
+class MoveArrived(Note, frozen=True):
+    """The checkpoint of one that moves is where it goes."""
+
+    workload: WorkloadId
 
 
 class PassBegun(Note, frozen=True):
@@ -160,6 +206,10 @@ class QueueState:
         self.awards_due: Agenda[WorkloadId] = Agenda()
         self.ended: Agenda[WorkloadId] = Agenda()
         self.sweep_at = at
+        self.moves_asked: dict[WorkloadId, MoveAsked] = {}
+        self.moves_refused: dict[WorkloadId, MoveRefused] = {}
+        """Of those that are not planned: what their regions said, until it is told."""
+        self.moves_due: Agenda[WorkloadId] = Agenda()
         self.starts = StartDesk()
         """Whom a start might be promised."""
 

@@ -217,6 +217,7 @@ class StartPromising:
         if promise is None:
             return Step()
         row, image = state.image.workloads.rows[workload], state.regions.get(promise.region)
+        is_awarded = row.is_standing and not (promise.is_move and row.region != promise.region)
         if row.phase == Phase.PENDING and workload not in state.order:
             return _end(workload, promise, StartOver.GIVEN_UP)  # Its turn will not come as things stand.
         if row.phase == Phase.PENDING and _stands_lower(state, workload, promise, now):
@@ -225,35 +226,41 @@ class StartPromising:
             return _end(workload, promise, StartOver.UNREACHABLE)
         again = after(now, AWARD_SAY_AGAIN)
         if image is None or state.silent.get(promise.region, True):
-            return self._wait_for_region(workload, row, promise, now)
+            return self._wait_for_region(workload, promise, now, is_awarded=is_awarded)
         kept, over = image.starts.rows.get(workload), image.starts.over.get(workload)
         if kept is not None and kept.revision == promise.revision:
-            return self._wait(state, workload, row, promise, now)
+            return self._wait(state, workload, promise, now, is_awarded=is_awarded)
         if over is not None and over.revision >= promise.revision:
-            if over.reason is StartOver.USED or row.is_standing:
+            if over.reason is StartOver.USED or is_awarded:
                 return Step(again_at=after(now, START_PATIENCE))  # It is about to start.
             return _end(workload, promise, over.reason)
-        if row.is_standing:
+        if is_awarded:
             return Step(again_at=again)
         if after(Instant(promise.promised_at), RESERVE_SPAN) <= now:
             return _end(workload, promise, StartOver.UNREACHABLE)
         return Step(messages=(_reserve(workload, row, promise, now),), again_at=again)
 
     def _wait_for_region(
-        self, workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now: Instant
+        self, workload: WorkloadId, promise: PromisedStart, now: Instant, *, is_awarded: bool
     ) -> Step:
         """Nobody knows whether it is reserved. As long as the region may say so in time, it is believed to keep it."""
-        if _is_past(promise, now) and not row.is_standing:
+        if _is_past(promise, now) and not is_awarded:
             return _end(workload, promise, StartOver.UNREACHABLE)
         return Step(again_at=after(now, AWARD_SAY_AGAIN))
 
     def _wait(
-        self, state: QueueState, workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now: Instant
+        self,
+        state: QueueState,
+        workload: WorkloadId,
+        promise: PromisedStart,
+        now: Instant,
+        *,
+        is_awarded: bool,
     ) -> Step:
         """It is reserved. When its nodes are free, no refusal said before counts any more."""
         if now < promise.free_at:
             return Step(again_at=min(Instant(promise.free_at), after(now, PROSPECT_LOOK)))
-        if row.phase != Phase.PENDING:
+        if is_awarded:
             return Step(again_at=after(now, AWARD_SAY_AGAIN))
         if _is_past(promise, now):
             return _end(workload, promise, StartOver.UNREACHABLE)  # Its region would have said so.

@@ -28,6 +28,7 @@ from core.events.control import (
     NodesOpened,
     ScopeJoined,
 )
+from core.events.moves import MoveBegun
 from core.events.region import AttemptEnded, NodesReturned
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, RegionImage
@@ -48,7 +49,7 @@ from core.messages.control import (
     TaskControlResponse,
 )
 from core.messages.nodes import LiftDrain, MoveMaintenance
-from core.nouns.ids import GLOBAL_LOG, AttemptKey, LogName, RegionName, TenantName, region_log
+from core.nouns.ids import GLOBAL_LOG, AttemptKey, LogName, RegionName, TenantName, WorkloadId, region_log
 from core.nouns.instant import Instant, Nanoseconds, after, earliest
 from core.nouns.limits import (
     ACK_LEASE,
@@ -183,10 +184,10 @@ class TaskControl:
         """Fold a fact of the region or of the queue, or a note."""
         if fact.log == GLOBAL_LOG:
             state.awards.fold(fact)
-            workload = getattr(fact.event, "workload", None)
-            if workload is not None:
-                for epoch in state.image.control.rows.get(workload, ()):
-                    state.attempts_due.put((workload, epoch), fact.heard_at)
+            event, workload = fact.event, getattr(fact.event, "workload", WorkloadId(""))
+            known = state.image.control.rows.get(workload, ())
+            for epoch in (event.epoch,) if isinstance(event, MoveBegun) else known:
+                state.attempts_due.put((workload, epoch), fact.heard_at)
         elif fact.log != NO_LOG:
             self._fold_region(state, fact)
         else:
@@ -403,17 +404,17 @@ class TaskControl:
         if row.is_ended:
             messages.extend(self._after_the_end(state, key, row, keepers))
         else:
-            messages.extend(operations_wanted(self.region, state.image, state.closing, key, row, keepers))
+            image, award = state.image, state.awards.awards.rows.get(key[0])
+            messages.extend(operations_wanted(self.region, image, state.closing, key, row, keepers, award))
             messages.extend(self._next_steps(state, key, row, keepers))
         asked, ask_again_at = self._ask(state, key, row, now)
         again_at = earliest(ask_again_at, self._next_time(row, keepers, now))
         if messages:
             again_at = earliest(again_at, after(now, COMMAND_SAY_AGAIN))
-        notes: list[Note] = []
-        if asked:
-            messages.append(request_of(self.region, state.image, state.closing, key, row, keepers))
-            notes.append(Asked(key, row.changed))
-        return messages, notes, again_at
+        if not asked:
+            return messages, [], again_at
+        messages.append(request_of(self.region, state.image, state.closing, key, row, keepers))
+        return messages, [Asked(key, row.changed)], again_at
 
     def _after_the_end(
         self, state: ControlState, key: AttemptKey, row: AttemptControl, keepers: Instant
@@ -437,7 +438,7 @@ class TaskControl:
         held = state.image.capacity.holding(*key)
         if held is None or held.is_ending:
             return []
-        maintenance = state.image.maintenance
+        maintenance, award = state.image.maintenance, state.awards.awards.rows.get(key[0])
         begins: dict[BegunBy, list[int]] = {by: [] for by in (BegunBy.DEADLINE, BegunBy.ACK, BegunBy.LIMITS)}
         stale: list[int] = []
         stuck: list[int] = []
@@ -449,7 +450,7 @@ class TaskControl:
                     stuck.append(number)
             elif not operation.is_live:
                 continue
-            elif is_moot(state.image, key, row, operation):
+            elif is_moot(state.image, key, row, operation, award):
                 (ignored if operation.answer is Answer.IGNORE else moot).append(number)
             elif is_stale(operation, keepers) and not is_overdue(operation, keepers):
                 stale.append(number)

@@ -45,7 +45,7 @@ from core.nouns.limits import (
     OPERATIONS_AT_ONCE_MAX,
     REASON_LENGTH_MAX,
 )
-from core.nouns.operation import CHANGE, Ack, BegunBy, OperationKind, Outcome
+from core.nouns.operation import CHANGE, TRANSFER, Ack, BegunBy, OperationKind, Outcome
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
@@ -168,6 +168,9 @@ class TaskRecords:
         """What state calls for must still be called for; what somebody wants was asked for on this state, and not on an older one."""
         if message.source.startswith(CHANGE):
             is_so = message.source == f"{CHANGE}{row.revision}"
+        elif message.source.startswith(TRANSFER):
+            award = state.awards.awards.rows.get(message.workload)
+            is_so = award is not None and (award.epoch, award.moving) == (message.epoch, message.source)
         elif message.source:
             is_so = message.source in state.image.capacity.closures
         elif message.requester == HEALTH:

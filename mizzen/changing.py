@@ -18,7 +18,7 @@ from mizzen.steering import TRIES_MAX, before_try
 Jobs = tuple[JobSpec, ...]
 STAY = (
     "name", "tenant", "priority", "kind", "regions", "retry", "max_duration", "grace", "control",
-    "placement", "data", "needs_fresh_data", "move_after",
+    "placement", "data", "checkpoint_bytes", "needs_fresh_data", "move_after",
 )  # fmt: skip
 """Parts of a workload that a change leaves as they are."""
 

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator
 from msgspec import Struct
 
 from core.events.control import ClaimRevised
+from core.events.moves import MoveEnded, MovePlanned
 from core.events.prices import PricesSet
-from core.events.queue import AttemptClosed, WorkloadCancelled, WorkloadSubmitted
+from core.events.queue import AttemptClosed, WorkloadBound, WorkloadCancelled, WorkloadSubmitted
 from core.events.region import AttemptEnded, AwardDeclined, CheckpointCommitted, ClaimGranted, GangStarted
 from core.fact import Fact
 from core.nouns.ids import RegionName, TenantName, WorkloadId, region_of
@@ -94,6 +95,8 @@ class Accounts:
         """Its tenant, and the priority for which it was submitted."""
         self._claims = self._conflicts = 0
         self._prices = 0
+        self._moves = self._moved = 0
+        self._moving: dict[WorkloadId, RegionName] = {}
         self._tries_max = self._given_up = 0
 
     def take(self, fact: Fact, at: float) -> None:
@@ -127,6 +130,14 @@ class Accounts:
                 self._close(workload, phase, cause, at)
             case WorkloadCancelled(workload=workload):
                 self._close(workload, Phase.CANCELLED, EndCause.CANCELLED, at)
+            case MovePlanned(workload=workload, region=region):
+                self._moves += 1
+                self._moving[workload] = region
+            case MoveEnded(workload=workload):
+                self._moving.pop(workload, None)
+            case WorkloadBound(workload=workload, region=region) if region == self._moving.get(workload):
+                self._moved += 1
+                del self._moving[workload]
             case PricesSet():
                 self._prices += 1
             case AwardDeclined(reason=Reason.CONFLICTS_EXHAUSTED, tries=tries):
@@ -159,6 +170,8 @@ class Accounts:
             "preemptions": float(self._preempted.total()),
             "conflicts_share": self._conflicts / self._claims if self._claims else 0.0,
             "prices": float(self._prices),
+            "moves": float(self._moves),
+            "moved_share": self._moved / self._moves if self._moves else 0.0,
             "claim_tries_max": float(self._tries_max),
             "claims_given_up": float(self._given_up),
         }

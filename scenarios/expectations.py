@@ -55,6 +55,8 @@ FIGURES = {
     "pushed_out_over": "attempts over quota that were told to leave for others",
     "pushed_out_within": "the same, of attempts within quota",
     "borrowed_gpu_seconds": "that were held over quota",
+    "moves": "moves of workloads that ran to other regions, which were planned",
+    "moved_share": "of them, those that came to run where they were to go",
     "prices": "times that the prices of a region were set",
     "kills": "processes killed",
     "strikes": "times that a fault struck",

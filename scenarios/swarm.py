@@ -20,6 +20,7 @@ from runtime.wiring import Unit, bus_name_of, units_of
 from scenarios.fault import Fault, LinkFault, UnitFault
 from scenarios.faults.crash import Crash
 from scenarios.faults.dataset_set import DatasetSet
+from scenarios.faults.move_storm import MoveStorm
 from scenarios.faults.partition import Partition
 from scenarios.faults.quota_set import QuotaSet
 from scenarios.faults.region_abandoned import RegionAbandoned
@@ -58,7 +59,7 @@ DATA_EVERY, DATA_AT = 10, 7
 DATA = ("clicks", "users")
 LOST_EVERY, LOST_AT = 10, 5
 """Seeds of which in one a region is given up, and which."""
-OF_OPERATORS = (QuotaSet, DatasetSet, RegionAbandoned)
+OF_OPERATORS = (QuotaSet, DatasetSet, RegionAbandoned, MoveStorm)
 """What needs a load of its own, or changes what becomes of all others: drawn for some seeds, by dice of their own."""
 TIGHT_SHARE = 0.7
 """Of the scenarios with tenants, those whose quotas are smaller than what is asked for."""
@@ -198,10 +199,14 @@ def _with_data(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
 
 
 def _with_a_lost_region(spec: ScenarioSpec, dice: random.Random) -> ScenarioSpec:
-    """The same with a region that is cut off, given up and taken back; the load may have said beforehand that it moves."""
+    """The same with a region that is cut off, given up and taken back, and work that is moved from one to another; the load may have
+    said beforehand that it moves by itself.
+    """
     (load,) = spec.workload
     load = replace(load, move_after_seconds=dice.choice((0.0, 10.0, 40.0)))
-    return replace(spec, workload=(load,), faults=(*spec.faults, RegionAbandoned(times=dice.randint(1, 2))))
+    lost = RegionAbandoned(times=dice.randint(1, 2))
+    moves = MoveStorm(share=round(dice.uniform(0.1, 0.6), 2), times=dice.randint(1, 4))
+    return replace(spec, workload=(load,), faults=(*spec.faults, lost, moves))
 
 
 def _draw_endpoints(units: list[Unit], dice: random.Random) -> str:

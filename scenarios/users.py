@@ -10,6 +10,7 @@ from typing import Any
 from bus.errors import BusError
 from bus.port import Bus
 from core.messages.base import Message, Refused
+from core.messages.moves import MoveAnswered, MoveWorkload
 from core.messages.queue import (
     Acknowledged,
     CancelWorkload,
@@ -21,7 +22,7 @@ from core.messages.queue import (
     SubmitWorkload,
     WorkloadShown,
 )
-from core.nouns.ids import WorkloadId
+from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.reasons import Reason
 from core.nouns.workload import Phase, WorkloadSpec
@@ -33,6 +34,8 @@ PATIENCE_SECONDS = 30.0
 """For an answer from a plane of which a process has died of a mistake: where somebody starts it again, it may come yet."""
 AGAIN_SECONDS = 0.5
 """Before a request that nobody answered is made again, as any client does."""
+MOVE_ASKS_MAX = 20
+"""Times that somebody asks whether a move is planned by now."""
 NO_ROOM_SECONDS = 1.0
 """The same, when the log had no room for it."""
 
@@ -148,6 +151,19 @@ class Users:
         shown = await self.show(workload)
         if shown is not None and shown.epoch:
             await self._ask_for(RequeueWorkload(workload, shown.epoch))
+
+    async def move(self, workload: WorkloadId, region: RegionName) -> None:
+        """Have whatever attempt it is in go on in another region, if that has room."""
+        shown = await self.show(workload)
+        if shown is None or not shown.epoch:
+            return
+        for _ in range(MOVE_ASKS_MAX):
+            answer = await self.insist(MoveWorkload(workload, shown.epoch, region, is_forced=True))
+            if not isinstance(answer, MoveAnswered | Refused):
+                self.problems.append(f"MoveWorkload was answered with {answer}")
+            if not isinstance(answer, MoveAnswered) or answer.revision:
+                return
+            await self.world.sleep(AGAIN_SECONDS)
 
     async def set_hold(self, workload: WorkloadId, *, is_held: bool) -> None:
         """Hold or release it, and try again as long as somebody else was faster."""

@@ -114,6 +114,8 @@ class Workload(Part, frozen=True):
     """They stop by themselves when their region has not been heard for a while."""
     move_after_seconds: NotNegative = 0.0
     """How long their region may be silent before they go on elsewhere, compressed already; 0: they wait for it."""
+    checkpoint_gib: NotNegative = 0.0
+    """Of each: what comes along when one of them moves to another region."""
     two_jobs_share: Share = 0.0
     """Who are two jobs, which are placed together, and of which one ends before the other. Of two GPUs or more."""
     change_minutes: Minutes = 120.0
@@ -191,6 +193,7 @@ class Workload(Part, frozen=True):
             retry=draw_retry(dice),
             data=(DatasetName(dice.choice(self.data)),) if self.data else (),
             move_after=seconds(self.move_after_seconds),
+            checkpoint_bytes=round(self.checkpoint_gib * (1 << 30)),
         )
         return self._controlled(self._varied(spec, fleet, region, gpus, dice))
 

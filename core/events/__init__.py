@@ -1,6 +1,6 @@
 """Every event that a log may hold, by log. A new event is one struct, one line here, and a sample in tests/golden/."""
 
-from core.events import control, data, log, pools, prices, queue, region, regions, starts, tenants
+from core.events import control, data, log, moves, pools, prices, queue, region, regions, starts, tenants
 from core.fact import Event
 
 EVENTS: tuple[type[Event], ...] = (
@@ -12,6 +12,7 @@ EVENTS: tuple[type[Event], ...] = (
     *tenants.EVENTS,
     *data.EVENTS,
     *regions.EVENTS,
+    *moves.EVENTS,
     *prices.EVENTS,
     *starts.EVENTS,
 )

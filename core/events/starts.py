@@ -25,6 +25,8 @@ class StartPromised(Event, frozen=True, tag="start-promised"):
     """Of the workload: only what is of a higher one may take the room."""
     why: str = ""
     """Why the promise before was not kept (`StartOver`); empty: there was none, or it was taken back by its user."""
+    is_move: bool = False
+    """Whether it runs elsewhere, and is to go on here: the end of that attempt does not end the promise."""
 
 
 class StartPromiseEnded(Event, frozen=True, tag="start-promise-ended"):

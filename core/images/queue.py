@@ -3,6 +3,7 @@
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,
@@ -31,6 +32,9 @@ from core.images.starts import Starts
 from core.images.tenants import Tenants
 from core.images.usage import Usage
 from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.instant import Nanoseconds
+from core.nouns.moving import PlannedMove
+from core.nouns.operation import TRANSFER
 from core.nouns.workload import Consent, EndCause, Phase, WorkloadSpec
 
 
@@ -82,6 +86,9 @@ class WorkloadRow(Struct):
     """Of the newest start that it was promised."""
     is_start_promised: bool = False
     """Whether that promise stands."""
+    move_revision: int = 0
+    move: PlannedMove | None = None
+    """To another region, while it is under way."""
 
     @property
     def is_healing(self) -> bool:
@@ -124,6 +131,9 @@ class Workloads(Section):
         WorkloadsForgotten: "_forgotten",
         StartPromised: "_start_promised",
         StartPromiseEnded: "_start_promise_ended",
+        MovePlanned: "_move_planned",
+        MoveBegun: "_move_begun",
+        MoveEnded: "_move_ended",
     }
 
     submitted: int = 0
@@ -206,13 +216,20 @@ class Workloads(Section):
         row.phase = Phase.RUNNING
         row.started_at = fact.at
         row.is_start_promised = False
+        if row.move is not None and row.move.region == event.region:
+            row.move = None
 
     def _attempt_closed(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, AttemptClosed)
         row = self.rows[event.workload]
         row.phase = event.phase
-        row.is_start_promised = False
+        goes_on = row.move is not None and event.region != row.move.region and not event.phase.is_terminal
+        row.is_start_promised = row.is_start_promised and goes_on
+        if row.move is not None and goes_on:
+            row.move.stopped_at = fact.at
+        elif event.phase.is_terminal:
+            row.move = None
         row.region = RegionName("")
         row.last_cause = event.cause
         row.resume_epoch = event.saved_epoch
@@ -242,7 +259,7 @@ class Workloads(Section):
         assert isinstance(event, WorkloadCancelled)
         row = self.rows[event.workload]
         row.phase = Phase.CANCELLED
-        row.is_start_promised = False
+        row.is_start_promised, row.move = False, None
         row.ended_at = fact.at
 
     def _forgotten(self, fact: Fact) -> None:
@@ -264,6 +281,25 @@ class Workloads(Section):
         assert isinstance(event, StartPromiseEnded)
         self.rows[event.workload].is_start_promised = False
 
+    def _move_planned(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, MovePlanned)
+        row = self.rows[event.workload]
+        row.move_revision = event.revision
+        row.move = PlannedMove(event.revision, event.region, event.epoch, fact.at, event.cost)
+
+    def _move_begun(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, MoveBegun)
+        move = self.rows[event.workload].move
+        if move is not None:
+            move.is_begun = True
+
+    def _move_ended(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, MoveEnded)
+        self.rows[event.workload].move = None
+
 
 class AwardRow(Struct):
     """The newest award of a workload."""
@@ -280,6 +316,10 @@ class AwardRow(Struct):
     """Whether its user wants it ended: a store stops it then without counting that against anybody's budget."""
     abandoned: dict[int, RegionName] = field(default_factory=dict)
     """Attempts that were given up, and where: they may run beside newer ones until their regions' logs show their end."""
+    moving: str = ""
+    """The source of the operation by which it is to make way for its next attempt, in another region; empty: it stays."""
+    move_deadline: Nanoseconds = Nanoseconds(0)
+    """From the request on, after which it is stopped unasked."""
 
 
 class Awards(Section):
@@ -293,6 +333,8 @@ class Awards(Section):
         CancelRequested: "_cancel_requested",
         WorkloadCancelled: "_cancelled",
         WorkloadsForgotten: "_forgotten",
+        MoveBegun: "_move_begun",
+        MoveEnded: "_move_ended",
     }
 
     rows: dict[WorkloadId, AwardRow] = field(default_factory=dict)
@@ -355,6 +397,20 @@ class Awards(Section):
         row = self.rows.get(event.workload)
         if row is not None:
             row.is_over = True
+
+    def _move_begun(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, MoveBegun)
+        row = self.rows.get(event.workload)
+        if row is not None and row.epoch == event.epoch:
+            row.moving, row.move_deadline = f"{TRANSFER}{event.revision}", event.deadline
+
+    def _move_ended(self, fact: Fact) -> None:
+        event = fact.event
+        assert isinstance(event, MoveEnded)
+        row = self.rows.get(event.workload)
+        if row is not None:
+            row.moving = ""
 
     def _forgotten(self, fact: Fact) -> None:
         event = fact.event

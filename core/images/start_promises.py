@@ -45,6 +45,8 @@ class PromisedStart(Struct):
     spreads: tuple[Spread, ...]
     why: str = ""
     """Why the promise before was not kept."""
+    is_move: bool = False
+    """Whether its workload runs elsewhere, and is to go on there."""
 
 
 class StartPromises(Section):
@@ -76,12 +78,22 @@ class StartPromises(Section):
             event.level,
             event.spreads,
             event.why,
+            event.is_move,
         )
 
     def _ended(self, fact: Fact) -> None:
         event = fact.event
         workload: WorkloadId = getattr(event, "workload")  # noqa: B009  # each of these events has one
+        row = self.rows.get(workload)
+        if row is not None and row.is_move and _goes_on(event, row.region):
+            return
         self.rows.pop(workload, None)
         self.broken.pop(workload, None)
         if isinstance(event, StartPromiseEnded):
             self.broken[workload] = event.reason
+
+
+def _goes_on(event: object, region: RegionName) -> bool:
+    """Whether an attempt elsewhere has made way for the one that is to start in this region."""
+    is_elsewhere = isinstance(event, AttemptClosed | WorkloadBound) and event.region != region
+    return is_elsewhere and not (isinstance(event, AttemptClosed) and event.phase.is_terminal)

@@ -173,6 +173,12 @@ keep time by the network are milliseconds apart)."""
 START_ALLOWANCE: Nanoseconds = seconds(15)
 """From when its nodes are surely free until a workload that was promised them holds them: refusals that pass, an auction, an award
 and a claim, each of which may have to be said again. The promised start lies so much later."""
+MOVE_DEADLINE: Nanoseconds = seconds(120)
+"""How long a workload that moves to another region may take to agree, before it is stopped unasked."""
+MOVE_ANSWER_HOLDS: Nanoseconds = seconds(5)
+"""How long a region that had no room for a move is not asked again: whoever asked hears of it meanwhile."""
+SHIP_BYTES_PER_SECOND = 1 << 30
+"""Of a checkpoint on its way between regions: a share of such a link, of a tenth of what a region has within (MAST §2). Chosen."""
 START_PATIENCE: Nanoseconds = seconds(60)
 """For so long after a promised start its nodes are still kept."""
 RESERVE_SPAN: Nanoseconds = seconds(20)

@@ -12,8 +12,8 @@ from core.nouns.instant import Nanoseconds
 
 WHOLE = -1
 """The number under which a gang, which is touched whole, counts as one task."""
-CHANGE, DRAIN, MAINTENANCE = "r-", "d-", "m-"
-"""What the name of an operation's source begins with: a revision of its workload, a drain, a maintenance."""
+CHANGE, DRAIN, MAINTENANCE, TRANSFER = "r-", "d-", "m-", "t-"
+"""What the name of an operation's source begins with: a revision of its workload, a drain, a maintenance, its move to another region."""
 _RANK_BITS = 20
 """A job has fewer than a million tasks (TASKS_MAX)."""
 

@@ -39,6 +39,10 @@ class Reason(StrEnum):
     REGION_EXCLUDED = "region_excluded"
     REGION_ABANDONED = "region_abandoned"
     REGION_ANSWERS = "region_answers"
+    MOVING = "moving"
+    MOVES_ALREADY = "moves_already"
+    ALREADY_THERE = "already_there"
+    MOVE_DOES_NOT_PAY = "move_does_not_pay"
     # A store's answer to a claim.
     AWARD_NOT_STANDING = "award_not_standing"
     CONFLICT = "conflict"
@@ -110,6 +114,10 @@ SENTENCES: dict[Reason, str] = {
     Reason.DATA_NOT_FRESH: "The region has a copy of its data, and it needs what is newest; it runs where that is at home.",
     Reason.REGION_ABANDONED: "An operator gave the region up; nothing is placed there before it is readmitted (`mizzen region`).",
     Reason.REGION_ANSWERS: "The region answers, so it can be emptied without anything running twice; drain it, or insist with --force.",
+    Reason.MOVING: "It moves to another region; it goes on as soon as its checkpoint is there.",
+    Reason.MOVES_ALREADY: "It is on its way to another region; call that off first by moving it to where it runs.",
+    Reason.ALREADY_THERE: "It runs in this region.",
+    Reason.MOVE_DOES_NOT_PAY: "It would have ended before it ran again; insist with --force.",
     Reason.AWARD_NOT_STANDING: "The queue's log does not show this award standing.",
     Reason.CONFLICT: "Another claim took the capacity first; the current rows are in the answer.",
     Reason.CONFLICTS_EXHAUSTED: "Other claims took the capacity each time it was tried.",

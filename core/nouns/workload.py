@@ -175,6 +175,8 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     placement: PlacementMode = PlacementMode.GANG
     data: tuple[DatasetName, ...] = ()
     """The datasets that its tasks read."""
+    checkpoint_bytes: int = 0
+    """About how large one is: what has to come along when it moves to another region."""
     needs_fresh_data: bool = False
     """Whether it should read what is newest: from `FRESH_LEVEL` on it runs only where all of that is at home."""
     move_after: Nanoseconds = NEVER

@@ -20,6 +20,8 @@ DEFRAGMENTATION = "defragmentation"
 """The requester of moves that free whole nodes or racks: it has one budget, however many people ask for them."""
 
 
+MOVES = "moves"
+"""The requester of stops by which gangs make way for their next attempts in other regions."""
 BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED)
 """Why an attempt stops by an operation, which its controller acknowledged or whose deadline came: never by a bare order."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from core.images.queue import WorkloadRow
 from core.messages.base import Message
 from core.messages.data import ListDatasets
+from core.messages.moves import MoveWorkload
 from core.messages.output import FindOutput, ReadOutput
 from core.messages.queue import (
     CancelWorkload,
@@ -36,6 +37,7 @@ ABOUT_ONE: tuple[type[Message], ...] = (
     RequeueWorkload,
     ChangeWorkload,
     SetPriority,
+    MoveWorkload,
     ShowWorkload,
     ExplainWorkload,
     FindOutput,

@@ -37,7 +37,7 @@ from mizzen.jobs.parts import (
 from mizzen.jobs.script import with_arguments
 from mizzen.jobs.section import JobFileError, Section, as_fields, as_items, as_yes_or_no, nearest, one
 from mizzen.jobs.source import Sheet, read_source, sheet_of
-from mizzen.jobs.values import Unreadable, name_of, span_of, whole_of
+from mizzen.jobs.values import Unreadable, bytes_of, name_of, span_of, whole_of
 from runtime.yaml_tree import Fields, Place, Problem, Tree, shown, within
 
 __all__ = ["Job", "JobFileError", "load_job", "read_job"]
@@ -48,7 +48,7 @@ OF_WORKLOAD = (
 )  # fmt: skip
 OF_REGION_LOSS = ("move_after",)
 OF_RETRY = ("task_failed", "start_failed")
-OF_CHECKPOINT = ("dir", "every", "grace")
+OF_CHECKPOINT = ("dir", "every", "grace", "size")
 OF_CONTROL = ("controller", "max_unavailable", "strict", "isolation")
 
 ONLY_JOB = "main"
@@ -131,6 +131,7 @@ def _workload(top: Section, jobs: tuple[JobSpec, ...]) -> WorkloadSpec:
         control=_control(top.section("control", OF_CONTROL), kind),
         placement=top.read("placement", one(_placement), _DEFAULTS.placement),
         data=tuple(DatasetName(name) for name in top.items("data", one(name_of))),
+        checkpoint_bytes=0 if checkpoint is None else checkpoint.read("size", one(bytes_of), 0),
         needs_fresh_data=top.read("fresh_data", as_yes_or_no, _DEFAULTS.needs_fresh_data),
         move_after=NEVER if loss is None else loss.read("move_after", one(longer_than_zero), NEVER),
     )

@@ -24,17 +24,19 @@ from core.events.control import (
     TasksGone,
     TasksUp,
 )
+from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
 from core.events.region import AttemptRanked
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.fact import Event
 from core.nouns.operation import WHOLE, BegunBy, Outcome, TaskMove, job_and_rank
 from core.nouns.placement import runs_of
+from core.nouns.starts import SENTENCES as START_OVER
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause
 from mizzen.views.moments import short_text
 from mizzen.views.start_text import over_sentence, promised_sentence, reserved_sentence
-from mizzen.views.texts import gpus_text, numbers_text
+from mizzen.views.texts import gpus_text, numbers_text, time_text
 
 Names = Sequence[str]
 """Of a workload's jobs, by their places; empty where they are not known."""
@@ -244,6 +246,15 @@ def _count(runs: Sequence[tuple[int, int]]) -> int:
     return sum(last - first + 1 for first, last in runs)
 
 
+def planned_move_sentence(event: MovePlanned) -> str:
+    """Where it goes, and what that costs."""
+    pause, hours = time_text(event.cost.pause), event.cost.gpu_seconds / 3600
+    by = f", asked for by {event.by}" if event.by else ""
+    return (
+        f"attempt {event.epoch} is to go on in {event.region}{by}: a pause of {pause} ({hours:.1f} GPU-hours)"
+    )
+
+
 def _domain(event: DomainLost, _: Names) -> str:
     return f"workers {', '.join(event.workers)} of {event.domain} fell silent together, and {_nodes(event.nodes)} with them"
 
@@ -272,6 +283,11 @@ SENTENCES: dict[type[Event], Callable[[Any, Names], str]] = {  # Any: the event 
     NodesOpened: _opened,
     ScopeJoined: _scope_joined,
     DomainLost: _domain,
+    MovePlanned: lambda event, _: planned_move_sentence(event),
+    MoveBegun: lambda event, _: (
+        f"the other region keeps its room: attempt {event.epoch} is to stop for move {event.revision}"
+    ),
+    MoveEnded: lambda event, _: f"move {event.revision} came to nothing: {START_OVER[event.reason]}",
     StartPromised: lambda event, _: promised_sentence(event),
     StartPromiseEnded: lambda event, _: over_sentence(event),
     StartReserved: lambda event, _: reserved_sentence(event),

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from components import (
     AllocationAgent,
     Auditor,
@@ -15,13 +17,14 @@ from components import (
 )
 from core.events.queue import CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
-from core.events.starts import StartPromised
+from core.events.starts import StartPromised, StartReserved, StartUnreserved
 from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
 from core.messages.auditor import ShowAudit
 from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.control import PlaceTasks, RevisionAnswered, ShowControllers
 from core.messages.data import ListDatasets, SetDataset
+from core.messages.moves import MoveWorkload
 from core.messages.nodes import PlanMaintenance
 from core.messages.prices import SetPrices
 from core.messages.queue import (
@@ -64,6 +67,7 @@ from core.nouns.limits import (
     CLAIM_SAY_AGAIN,
     COMMAND_SAY_AGAIN,
     FORGET_INTERVAL,
+    MOVE_ANSWER_HOLDS,
     OPEN_BIDS_RETRY,
     PRESENCE_INTERVAL,
     PRESENCE_SILENCE_MAX,
@@ -71,13 +75,14 @@ from core.nouns.limits import (
     PRICES_RETRY,
     PROSPECT_LOOK,
     PROSPECT_RETRY,
+    SHIP_BYTES_PER_SECOND,
 )
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind, TaskMove
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.solved_from import SolvedFrom
-from core.nouns.starts import Prospect
+from core.nouns.starts import Prospect, StartOver
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause, Kind
 from tests.builders import (
@@ -151,6 +156,7 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(ListTenants())
     machine.hear(SetDataset(DatasetName("clicks"), (EU,), None, 0))
     machine.hear(ListDatasets())
+    a_workload_moves(machine)
     machine.hear(AbandonRegion(US, 0, is_forced=True))
     machine.hear(ReadmitRegion(US, 1))
     machine.hear(ListRegions())
@@ -169,6 +175,35 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(SetRanking(RankingSettings(is_in_passes=True), 1))
     machine.wake()
     return machine
+
+
+def a_workload_moves(machine: Machine[Any]) -> None:
+    """It runs in one region: the other has no room, and then has; it stops, its checkpoint arrives, and the room is gone."""
+    spec = replace(a_spec(regions=(EU, US)), checkpoint_bytes=SHIP_BYTES_PER_SECOND)
+    workload = queueing.submit(machine, spec, key="moves")
+    auction = queueing.auction_of(machine.wake(), workload)
+    queueing.bid(machine, auction, workload=workload)
+    queueing.bid(machine, auction, US, workload=workload, score=(0, 0, 0, 9, 9, 9))
+    machine.wake()
+    queueing.running(machine, workload=workload)
+    for has_room in (False, True):
+        (request,) = said(machine.hear(MoveWorkload(workload, 1, US)), SolicitBid)
+        if has_room:
+            queueing.bid(machine, request.auction, US, workload=workload)
+        else:
+            queueing.abstain(machine, request.auction, US, workload=workload)
+            machine.wait(MOVE_ANSWER_HOLDS)
+    spread = (a_spread({0: 1}),)
+    machine.fact(
+        US_LOG, StartReserved(workload, 1, seconds(120), 3, "training", spec.tenant, spec.jobs, spread, 9)
+    )
+    machine.wake()
+    machine.fact(EU_LOG, queueing.ended(EndCause.MOVED, workload=workload))
+    machine.wait(seconds(2))
+    machine.fact(US_LOG, StartUnreserved(workload, 1, StartOver.NODE_CLOSED))
+    machine.wake()
+    machine.hear(CancelWorkload(workload))
+    machine.wake()
 
 
 def a_start_is_promised(machine: Machine[Any]) -> None:

@@ -28,6 +28,7 @@ from core.events.control import (
 )
 from core.events.data import DatasetSet
 from core.events.log import LogOpened
+from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.pools import PoolChanged
 from core.events.prices import PricesSet
 from core.events.queue import (
@@ -83,6 +84,7 @@ from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import ACK_LEASE, SETTINGS
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.mix import Mix, TypicalShape
+from core.nouns.moving import MoveCost
 from core.nouns.operation import Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
 from core.nouns.placement import Claim, NodeRow, Spread, View
 from core.nouns.pool import PoolSettings
@@ -105,7 +107,7 @@ from core.ranking.lag import Due
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)
-LOW, HIGH, WEB, STUCK = (WorkloadId(f"w-{number}") for number in range(1, 5))
+LOW, HIGH, WEB, STUCK, MOVING = (WorkloadId(f"w-{number}") for number in range(1, 6))
 WORKER = WorkerName("w0")
 ML = TenantName("ml")
 
@@ -202,6 +204,7 @@ PAUSES: dict[type[Event], int] = {
     ControlForgotten: 3_600 * SECOND,
 }
 """How long nothing happens before each event of this sort; elsewhere a second."""
+_COST = MoveCost(Nanoseconds(85 * SECOND), Nanoseconds(40 * SECOND), 85, 5)
 HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, LogOpened("log-of-the-queue", 1, "fleet", "0.1.0", {"AUCTION_SPAN": SECOND})),
     (GLOBAL_LOG, RegionAdded(EU)),
@@ -335,6 +338,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
             (Spread((0, 1), (1, 1)),),
             4,
             "no_room",
+            is_move=True,
         ),
     ),
     (
@@ -347,4 +351,15 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, StartPromiseEnded(STUCK, 2, StartOver.DISPLACED)),
     (GLOBAL_LOG, WorkloadCancelled(STUCK)),
     (GLOBAL_LOG, WorkloadsForgotten((STUCK,))),
+    # A workload is to move, and stays; its award comes back, and it is cancelled.
+    (GLOBAL_LOG, WorkloadSubmitted(MOVING, 5, _SPEC, "ada", "moving")),
+    (GLOBAL_LOG, WorkloadAwarded(MOVING, 1, EU, 0, ())),
+    (GLOBAL_LOG, MovePlanned(MOVING, 1, 1, EU, _COST, "ada")),
+    (GLOBAL_LOG, MoveBegun(MOVING, 1, 1, Nanoseconds(120 * SECOND))),
+    (GLOBAL_LOG, MoveEnded(MOVING, 1, StartOver.DISPLACED)),
+    (EU_LOG, AwardDeclined(MOVING, 1, "withdrawn", 1)),
+    (GLOBAL_LOG, AwardReturned(MOVING, 1, "withdrawn", EU, 1)),
+    (GLOBAL_LOG, WorkloadCancelled(MOVING)),
+    (EU_LOG, AttemptsForgotten(((MOVING, 1),), 1)),
+    (GLOBAL_LOG, WorkloadsForgotten((MOVING,))),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.codec import decode_event
-from core.events import EVENTS, control, data, pools, prices, regions, starts, tenants
+from core.events import EVENTS, control, data, moves, pools, prices, regions, starts, tenants
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged, WorkloadsForgotten
 from core.events.region import AttemptRanked
 from core.images import empty_image
@@ -31,6 +31,7 @@ SINCE = {
         *tenants.EVENTS,
         *data.EVENTS,
         *regions.EVENTS,
+        *moves.EVENTS,
         *starts.EVENTS,
         *NEW,
     }

@@ -83,7 +83,7 @@ def test_every_field_of_a_program() -> None:
         on_region_loss: {move_after: 30m}
         max_duration: 1:30:00
         retry: {task_failed: 3, start_failed: 0}
-        checkpoint: {dir: /shared, every: 5m, grace: 20}
+        checkpoint: {dir: /shared, every: 5m, grace: 20, size: 40GiB}
         run: |
           a
           b
@@ -103,7 +103,7 @@ def test_every_field_of_a_program() -> None:
     wanted = WorkloadSpec(
         "llama-2", (job,), TenantName("research"), 6, Kind.INTERACTIVE, (RegionName("eu"), RegionName("us")),
         RetryLimits(3, 0), 90 * MINUTE, 20 * SECOND,  # type: ignore[arg-type]  # spans
-        data=(DatasetName("clicks"), DatasetName("users.daily")), needs_fresh_data=True,
+        data=(DatasetName("clicks"), DatasetName("users.daily")), needs_fresh_data=True, checkpoint_bytes=40 << 30,
         move_after=Nanoseconds(30 * MINUTE),
     )  # fmt: skip
     assert wanted == spec

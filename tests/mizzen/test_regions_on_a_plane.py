@@ -37,3 +37,28 @@ def test_region_is_given_up_and_taken_back(plane: RunningPlane, capsys: Captured
     plane.until(pinned, Phase.COMPLETED)
     rows = {row["region"]: row for row in ask_json(capsys, "region")}
     assert (False, 2, 0) == tuple(rows[lost][name] for name in ("is_abandoned", "revision", "left_behind"))
+
+
+def test_gang_is_moved_to_another_region(plane: RunningPlane, capsys: Captured) -> None:
+    """It is told what that costs; the other region keeps room before it stops, and it goes on there from what it saved."""
+    workload = plane.submit(work("travels", milliseconds=120_000, save_every=200))
+    plane.until(workload, Phase.RUNNING)
+    (shown,) = ask_json(capsys, f"show {workload}")["attempts"]
+    here, there = shown["region"], {"r0": "r1", "r1": "r0"}[shown["region"]]
+    assert "it runs in this region" in refused(capsys, f"move {workload} --to {here}").lower()
+    assert "mars is not in the fleet" in refused(capsys, f"move {workload} --to mars")
+    assert "--force is for a move" in refused(capsys, f"move {workload} --force", 2)
+    assert "leave out" in refused(capsys, f"move {workload} --to {there} --tasks 3", 2)
+    told = ask(capsys, f"move {workload} --to {there}")
+    assert told.startswith(f"{workload} moves from {here} to {there}: it stops as its controller agrees")
+
+    def has_moved() -> bool:
+        row = plane.world.unit("job_queue").state.image.workloads.rows[workload]
+        return bool(row.region == there and row.phase == Phase.RUNNING and row.move is None)
+
+    plane.call(plane.world.until(has_moved, PATIENCE_SECONDS, f"{workload} runs in {there}"))
+    first, second = ask_json(capsys, f"show {workload}")["attempts"]
+    assert (here, EndCause.MOVED, there) == (first["region"], first["end_cause"], second["region"])
+    assert (1, first["saved_step"]) == (second["resume_epoch"], second["resume_step"])
+    log = ask(capsys, f"log global --about {workload}")
+    assert f"attempt 1 is to go on in {there}" in log

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.events import starts
+from core.events import moves, starts
 from core.events.control import (
     EVENTS,
     AcksExpired,
@@ -25,13 +25,15 @@ from core.events.control import (
     TasksGone,
     TasksUp,
 )
+from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
 from core.events.region import AttemptRanked, GangStarted
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.fact import Event
-from core.nouns.ids import TenantName, WorkerName, WorkloadId
+from core.nouns.ids import RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, seconds
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
+from core.nouns.moving import MoveCost
 from core.nouns.operation import (
     WHOLE,
     Ack,
@@ -55,6 +57,18 @@ JOBS = ("main", "eval")
 EVAL = task_number(1, 0)
 
 TOLD: list[tuple[Event, str]] = [
+    (
+        MovePlanned(W1, 2, 1, RegionName("us"), MoveCost(seconds(85), seconds(40), 5_400), "ada"),
+        "attempt 1 is to go on in us, asked for by ada: a pause of 1:25 (1.5 GPU-hours)",
+    ),
+    (
+        MoveBegun(W1, 2, 1, seconds(120)),
+        "the other region keeps its room: attempt 1 is to stop for move 2",
+    ),
+    (
+        MoveEnded(W1, 2, StartOver.NODE_CLOSED),
+        "move 2 came to nothing: a node on which it was to start was lost or closed",
+    ),
     (TasksDown(*AT, (3,), "task_failed", 7), "main/3 is down: task_failed with exit code 7"),
     (
         TasksDown(*AT, (2, 3), "node_failed", -1, failed_nodes=(4, 5)),
@@ -172,7 +186,11 @@ def test_sentence(event: Event, sentence: str) -> None:
 def test_every_event_of_task_control_of_standing_and_of_promised_starts_has_a_sentence() -> None:
     """And each of them is tried above."""
     standing = {WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked}
-    assert {*EVENTS, *starts.EVENTS, *standing} == set(SENTENCES) == {type(event) for event, _ in TOLD}
+    assert (
+        {*EVENTS, *starts.EVENTS, *moves.EVENTS, *standing}
+        == set(SENTENCES)
+        == {type(event) for event, _ in TOLD}
+    )
 
 
 def test_zeros_of_moves_and_acks_are_told() -> None:

@@ -45,6 +45,7 @@ NEED_USERS_ALONE = (
     "hold_storm",
     "maintenance_announced",
     "move_everything",
+    "move_storm",
     "quota_set",
     "requeue_storm",
     "submission_storm",
