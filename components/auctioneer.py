@@ -21,6 +21,7 @@ from core.messages.base import Message
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
+from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
 from core.rules.standing import Amounts
@@ -31,9 +32,10 @@ PROMISING = StartPromising()
 
 def close_auctions(state: QueueState, now: Instant) -> Decision:
     """Of each tenant one at a time, and who borrows before anybody else is awarded: what the next may hold depends on what this one
-    gets.
+    gets. The first in the queue first: when one is awarded, nobody ahead of it that wants no more still waits for an answer.
     """
-    workloads = state.house.due.passed(now)
+    house = state.house
+    workloads = sorted(house.due.passed(now), key=lambda workload: house.open[workload].rank)
     if not workloads:
         return NOTHING
     bring_up(state, now)
@@ -130,7 +132,13 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         asked, willing = askable[one.group]
         name = f"{state.image.regions.term}.{house.opened + count}"
         opened = Auction(
-            name, asked.shape, willing, level=asked.level, types=asked.types, base=one.work.shape
+            name,
+            asked.shape,
+            willing,
+            level=asked.level,
+            types=asked.types,
+            base=one.work.shape,
+            gpu_milli=gpu_milli_of(rows[workload].spec.jobs),
         )
         events.append(AuctionOpened(workload, opened))
         how = PROMISING.how_asked(state, workload, now)

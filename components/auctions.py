@@ -4,6 +4,7 @@ Kept by the job queue as notes: an auction lost with its queue is simply held ag
 the same shape until a fact of that region's log could change it.
 """
 
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable
 
@@ -58,6 +59,10 @@ class Freed:
         return True
 
 
+Rank = tuple[int, int]
+"""0 - level, and how many auctions were opened before: they are opened in the order of the queue."""
+
+
 class Auction(Struct):
     """One workload's, from the asking to the award."""
 
@@ -71,6 +76,9 @@ class Auction(Struct):
     """For each job, to which GPU types its tenant's quota holds it."""
     base: str = ""
     """The shape, whatever the level."""
+    gpu_milli: int = 0
+    """That all its tasks want."""
+    rank: Rank = (0, 0)
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
@@ -102,6 +110,9 @@ class AuctionHouse:
         """Shapes that were refused since one was last awarded: one of each is asked for at a time, for if it cannot be
         placed, none of them can."""
         self.due: Agenda[WorkloadId] = Agenda()
+        """When each is to be closed."""
+        self.ranked: list[tuple[Rank, WorkloadId]] = []
+        """Open auctions, the first in the queue first."""
         self.refusals: dict[str, dict[RegionName, Abstention]] = {}
         """By shape and region, as last said."""
         self.refusals_due: Agenda[tuple[str, RegionName]] = Agenda()
@@ -114,8 +125,10 @@ class AuctionHouse:
 
     def begin(self, workload: WorkloadId, auction: Auction, at: Instant) -> None:
         """An auction was opened."""
+        auction.rank = -auction.level, self.opened
         self.opened += 1
         self.open[workload] = auction
+        insort(self.ranked, (auction.rank, workload))
         self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
         self.shapes.setdefault(auction.base, {})[auction.shape] = None
         self.due.put(workload, after(at, AUCTION_SPAN))
@@ -125,7 +138,7 @@ class AuctionHouse:
         auction = self.open[bid.workload]
         auction.bids.setdefault(bid.region, bid)
         if auction.is_complete:
-            self.due.put(bid.workload, at)
+            self._call(at)
 
     def may_ask(self, workload: WorkloadId, shape: str) -> bool:
         """Whether an auction may be opened for it now."""
@@ -154,18 +167,37 @@ class AuctionHouse:
         if said.again_in and (shape, said.region) not in self.refusals_due:
             self.refusals_due.put((shape, said.region), after(at, said.again_in))
         if auction.is_complete:
-            self.due.put(said.workload, at)
+            self._call(at)
+
+    def _call(self, at: Instant) -> None:
+        """Those that have heard everybody are to be closed, in the order of their ranks: one that is ahead and still waits for a region
+        keeps back all behind it that ask there too and want as much, until their own time is over.
+        """
+        least: dict[RegionName, int] = {}
+        """By region, the least that somebody ahead still waits for."""
+        for _, workload in self.ranked:
+            auction = self.open[workload]
+            if not auction.is_complete:
+                for region in auction.asked:
+                    least[region] = min(auction.gpu_milli, least.get(region, auction.gpu_milli))
+            elif not any(region in least and least[region] <= auction.gpu_milli for region in auction.bids):
+                due = self.due.at(workload)
+                if due is not None and due > at:
+                    self.due.put(workload, at)
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
         self.willing_memo.pop(shape, None)
 
-    def end(self, workload: WorkloadId, won: Bid | None) -> None:
+    def end(self, workload: WorkloadId, won: Bid | None, at: Instant) -> None:
         """An auction is over. Regions whose bids lost have their room back to offer."""
         auction = self.open.pop(workload, None)
         if auction is None:
             return
         self.due.drop(workload)
+        del self.ranked[bisect_left(self.ranked, (auction.rank, workload))]
+        if not auction.is_complete:
+            self._call(at)
         self.asking[auction.shape] -= 1
         if not self.asking[auction.shape]:
             del self.asking[auction.shape]

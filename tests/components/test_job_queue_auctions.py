@@ -253,6 +253,72 @@ def test_rank_counts_who_stands_ahead(start: Start) -> None:
     assert [1] == [event.rank for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
 
 
+def test_awards_go_by_rank_whoever_answers_first(start: Start) -> None:
+    """A bid for who is ahead is waited for, and then all are awarded together, the first in the queue first."""
+    machine = a_job_queue(start)
+    for priority in (4, 3, 6):
+        submit(machine, small(priority))
+    decision = machine.wake()
+    for workload in (W2, W1):
+        bid(machine, auction_of(decision, workload), workload=workload)
+        assert [] == facts(machine.wake())
+    bid(machine, auction_of(decision, W3), workload=W3)
+    awards = [event for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+    assert [(W3, 0), (W1, 1), (W2, 2)] == [(event.workload, event.rank) for event in awards]
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [
+        pytest.param(large(6), id="who wants more"),
+        pytest.param(a_spec(a_job(1, 1), priority=6, regions=(US,)), id="who is asked for elsewhere"),
+    ],
+)
+def test_nobody_waits_for_an_answer_that_takes_nothing_from_it(start: Start, ahead: WorkloadSpec) -> None:
+    """It is awarded though somebody ahead waits."""
+    machine = a_job_queue(start)
+    submit(machine, ahead)
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2] == [event.workload for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+
+
+def test_who_is_ahead_and_refused_is_not_waited_for(start: Start) -> None:
+    """Its auction is over by that, and the next is awarded."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [] == facts(machine.wake())
+    abstain(machine, auction_of(decision, W1))
+    assert [W2] == [event.workload for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+
+
+def test_who_is_ahead_and_cancelled_is_not_waited_for(start: Start) -> None:
+    """Nor until its auction's time is over."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    machine.hear(CancelWorkload(W1))
+    awards = [event for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+    assert [W2] == [event.workload for event in awards]
+
+
+def test_silence_ahead_keeps_nobody_back_for_longer_than_an_auction(start: Start) -> None:
+    """Who waits for it is closed when its own time is over."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    awards = [event for event in facts(machine.wait(AUCTION_SPAN)) if isinstance(event, WorkloadAwarded)]
+    assert [W2] == [event.workload for event in awards]
+
+
 # Answers that do not count.
 
 
