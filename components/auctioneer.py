@@ -17,6 +17,7 @@ from components.standings import award_of
 from components.start_promises import StartPromising
 from core.component import NOTHING, Decision
 from core.fact import Event, Note
+from core.images.queue import WorkloadRow
 from core.messages.base import Message
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant
@@ -131,16 +132,17 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         workload = one.work.workload
         asked, willing = askable[one.group]
         name = f"{state.image.regions.term}.{house.opened + count}"
-        opened = Auction(
-            name,
-            asked.shape,
-            willing,
-            level=asked.level,
-            types=asked.types,
-            base=one.work.shape,
-            gpu_milli=gpu_milli_of(rows[workload].spec.jobs),
-        )
+        opened = _opened(name, asked, willing, one.work, rows[workload])
         events.append(AuctionOpened(workload, opened))
         how = PROMISING.how_asked(state, workload, now)
         messages.extend(solicited(region, workload, opened, rows[workload], how) for region in willing)
     return Decision(tuple(events), tuple(messages))
+
+
+def _opened(
+    name: str, asked: Asked, willing: tuple[RegionName, ...], work: PendingWork, row: WorkloadRow
+) -> Auction:
+    wants = gpu_milli_of(row.spec.jobs)
+    return Auction(
+        name, asked.shape, willing, level=asked.level, types=asked.types, base=work.shape, gpu_milli=wants
+    )

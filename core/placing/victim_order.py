@@ -11,7 +11,7 @@ minute (`counted_until`), and a level is sorted anew when that has moved on: at 
 import heapq
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from msgspec import Struct
@@ -30,12 +30,13 @@ from core.events.region import (
 from core.images.capacity import Capacity, Holding
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import Instant
-from core.nouns.placement import Claim, gpu_milli_of
+from core.nouns.placement import Claim, Spread, gpu_milli_of
 from core.nouns.tenant import OVER_LEVEL
-from core.nouns.workload import Kind
-from core.placing.layout import NO_NODE
-from core.placing.pool_set import PoolSet
+from core.nouns.workload import JobSpec, Kind
+from core.placing.layout import NO_NODE, Layout
+from core.placing.pool_set import Asker, PoolSet, request_of
 from core.rules.placement.eviction_cost import counted_until, eviction_cost, told_until
+from core.rules.placement.rule import Numbers
 
 OF_VICTIMS = (
     ClaimPromised,
@@ -148,6 +149,14 @@ class VictimOrder:
             if not where.isdisjoint(clusters)
         )
 
+    def claims_under(self, priority: int, where: Where) -> Iterator[Claim]:
+        """What all of these hold, in no order that means anything."""
+        for number in sorted(number for number in self._levels if number < priority):
+            for clusters, entries in self._levels[number].lists.items():
+                if not where.isdisjoint(clusters):
+                    for _, workload, epoch in entries:
+                        yield self._listed[workload, epoch].held.claim
+
     # Keeping it.
 
     def _counted(self) -> int:
@@ -227,16 +236,32 @@ def clusters_of(pools: PoolSet, claim: Claim) -> Where:
     """Those in which it holds something."""
     found: set[tuple[str, int]] = set()
     for spread in claim.spreads:
-        nodes = np.asarray(spread.nodes, dtype=np.int64)
         for name, pool in pools.by_name.items():
-            layout = pool.layout
-            known = nodes[nodes < len(layout.slot_of)]
-            slots = layout.slot_of[known]
-            slots = slots[slots != NO_NODE]
+            slots, _ = slots_in(pool.layout, spread)
             if len(slots):
-                clusters = layout.cluster_of_pod[slots // layout.pod_slots]
+                clusters = pool.layout.cluster_of_pod[slots // pool.layout.pod_slots]
                 found.update((name, number) for number in np.unique(clusters).tolist())
     return frozenset(found)
+
+
+def clusters_for(pools: PoolSet, jobs: Iterable[JobSpec], asker: Asker) -> Where:
+    """Those in which one of these jobs could ever run."""
+    requests = [request_of(job, asker) for job in jobs]
+    return frozenset(
+        (pool.name, number)
+        for request in requests
+        for pool in pools.pools_for(request)
+        for number in pool.clusters_for(request)
+    )
+
+
+def slots_in(layout: Layout, spread: Spread) -> tuple[Numbers, Numbers]:
+    """Of a spread's nodes, where those of this pool stand, and how many tasks each has."""
+    nodes, tasks = np.asarray(spread.nodes, dtype=np.int64), np.asarray(spread.tasks, dtype=np.int64)
+    is_known = nodes < len(layout.slot_of)
+    slots, tasks = layout.slot_of[nodes[is_known]], tasks[is_known]
+    is_mine = slots != NO_NODE
+    return slots[is_mine], tasks[is_mine]
 
 
 def _entry(key: AttemptKey, held: Holding, counted: int) -> Entry:

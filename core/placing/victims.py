@@ -112,7 +112,8 @@ def spared_for(capacity: Capacity, priority: int, at: Instant) -> Nanoseconds:
     """How long until the next may be pushed out that only has not run long enough; 0: there is none."""
     waits = [
         held.spared_until - at
-        for _, _, held in capacity.live()
+        for epochs in capacity.holdings.values()
+        for held in epochs.values()
         if held.claim.run_min and held.claim.priority < priority and held.claim.kind != Kind.INTERACTIVE
     ]
     # Who is not up yet is looked at again when it must be, at the latest.

@@ -16,10 +16,12 @@ from core.nouns.pool import UNSET, PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
 from core.placing import vacated
+from core.placing.bids import missing_over_all
 from core.placing.overlay import Overlay
 from core.placing.owners import Owners
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker, PoolSet, request_of
+from core.placing.shortages import missing_gpu_milli
 from core.placing.victim_order import OF_VICTIMS, Victim, VictimOrder, clusters_of
 from core.placing.victims import candidates_under, find_with_victims, freed_by, left_by, shared_without
 from core.rules.placement.rule_sets import PLAIN
@@ -202,6 +204,23 @@ def rows_of(pools: PoolSet) -> list[object]:
         found.append((table.empty[:], table.open_gpu[:], table.clusters.free[:], table.gpu_free))
         found.append([table.shared_at(slot) for slot in range(pool.layout.slots)])
     return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_missing_equals_what_a_copy_without_them_lacks(seed: int) -> None:
+    """A refusal's figure: beyond all that are below, those too that have not run long enough yet."""
+    region = Crowded(seed)
+    region.live_on(60)
+    seen = set()
+    for _ in range(40):
+        region.live_on(2)
+        placer, capacity, job, asker = region.placer, region.capacity, region.job(), region.asker()
+        placer.refresh()
+        everybody = candidates_under(capacity, asker.priority, FAR)
+        expected = missing_gpu_milli(placer.pools.released(freed_by(capacity, everybody)), (job,), asker)
+        assert expected == missing_over_all(placer.pools, (job,), asker, placer.victims)
+        seen.add(expected)
+    assert len(seen) > 2
 
 
 def test_who_holds_what_another_job_needs_is_spared() -> None:
