@@ -8,7 +8,7 @@ source    MAST §4.3.1: 20 dynamic clusters, 64,000 CPU machines, 20,000 GPUs; s
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from core.messages.queue import Bid
 from core.nouns.fleet import CPU_TYPE, Inventory, NodeGroup
 from core.nouns.ids import AgentName, ClaimId, RegionName, WorkerName, WorkloadId, region_log
 from core.nouns.instant import SECOND, Instant
+from core.nouns.limits import CLASSES_FRESH
 from core.nouns.placement import Claim, Spread, View, gpu_milli_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause, JobSpec, Kind
@@ -78,6 +79,8 @@ class FullRegion:
         self.dice = random.Random(seed)
         self.scale = scale
         self._sequence, self._requests, self._now = 0, 0, 1_000 * SECOND
+        self.on_end: Callable[[int, int], object] = lambda *_: None
+        """Told of each attempt's end: the sequence of its fact, and the GPU milli that came free."""
         self._running: list[WorkloadId] = []
         self._place: dict[WorkloadId, int] = {}
         image = RegionImage.empty(SECTIONS)
@@ -186,9 +189,14 @@ class FullRegion:
 
     def request(self) -> tuple[Envelope, tuple[JobSpec, ...], int]:
         """The next that comes, as the agent hears it."""
-        name, jobs, level = self.next_name(), self.workload(), self.level()
+        jobs, level = self.workload(), self.level()
+        return self.asked(jobs, level), jobs, level
+
+    def asked(self, jobs: tuple[JobSpec, ...], level: int) -> Envelope:
+        """These jobs at this level, for a workload of its own."""
+        name = self.next_name()
         asked = SolicitBid(EAST, name, f"auction-{name}", jobs, level, Kind.TRAINING)
-        return self.envelope(FindBid(EAST, self.agent.agent, asked)), jobs, level
+        return self.envelope(FindBid(EAST, self.agent.agent, asked))
 
     def envelope(self, message: Message) -> Envelope:
         """As the host hands it in."""
@@ -220,6 +228,10 @@ class FullRegion:
         for _ in range(int(due) + (self.dice.random() < due % 1)):
             self.happen(CheckpointCommitted(self.dice.choice(self._running), 1, 7))
         self.empty_to(FULL_PERMILLE)
+
+    def beat(self) -> None:
+        """The agent's, at which it brings up to date what it will be asked for next."""
+        self.state.placer.refresh_classes(CLASSES_FRESH)
 
     def empty_to(self, permille: int) -> None:
         """Work ends, whichever, until no more than this is held of GPU machines, and of the others."""
@@ -273,7 +285,9 @@ class FullRegion:
             self._running[index], self._place[last] = last, index
         if cause is EndCause.PREEMPTED:
             self.happen(StopOrdered(workload, 1, cause))
+        gpu_milli = gpu_milli_of(self.state.image.capacity.holdings[workload][1].claim.jobs)
         self.happen(AttemptEnded(workload, 1, cause))
+        self.on_end(self._sequence, gpu_milli)
 
     def happen(self, event: Event) -> None:
         """One fact, and the rows that are told beside it."""

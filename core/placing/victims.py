@@ -9,6 +9,7 @@ from itertools import islice
 
 from core.images.capacity import NOT_UP, Capacity
 from core.images.reserving import leaving_of
+from core.nouns.ids import AttemptKey
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import START_SPAN
 from core.nouns.placement import Spread, gpu_milli_of, needs_of
@@ -52,7 +53,15 @@ def find_with_victims(
     if outlook.is_in_vain(order.gpu_milli_under(asker.priority, outlook.where)):
         return Reason.NO_CAPACITY
 
-    def tried(victims: Sequence[Victim], watch: Callable[[JobFound], None] = unwatched) -> Spreads | Reason:
+    known: dict[frozenset[AttemptKey], Spreads | Reason] = {}
+
+    def tried(victims: Sequence[Victim]) -> Spreads | Reason:
+        who = frozenset((workload, epoch) for workload, epoch, _ in victims)
+        if who not in known:
+            known[who] = looked_for(victims, unwatched)
+        return known[who]
+
+    def looked_for(victims: Sequence[Victim], watch: Callable[[JobFound], None]) -> Spreads | Reason:
         left = {} if owners is None else left_by(owners, victims)
         freed = sum_of(freed_by(capacity, victims))
         with vacated(pools, freed, left, shared_without(capacity, victims)) as shown:
@@ -68,7 +77,7 @@ def find_with_victims(
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
     enough = _first_enough(outlook, iter(chosen), tried)
     assert not isinstance(enough, Reason), enough
-    spreads = tried(enough, watch)
+    spreads = tried(enough) if watch is unwatched else looked_for(enough, watch)
     assert not isinstance(spreads, Reason), spreads
     short = _short_of_room(pools, jobs, spreads)
     if owners is not None:
