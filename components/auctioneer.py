@@ -1,6 +1,6 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
-from components.auctions import Auction, settled, solicited
+from components.auctions import Auction, Waiting, settled, solicited
 from components.fair_shares import all_behind_held_back, is_held_back
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
@@ -17,7 +17,6 @@ from components.standings import award_of
 from components.start_promises import StartPromising
 from core.component import NOTHING, Decision
 from core.fact import Event, Note
-from core.images.queue import WorkloadRow
 from core.messages.base import Message
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant
@@ -49,6 +48,10 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
         bids = state.house.open[workload].ranked(away_for(state, workload))
         compared = [one for one in bids if has_data(state, workload, one[0].region)]
         best = compared[0][0] if compared else None
+        if best is not None and state.house.is_behind(workload, best.region):
+            events.append(AuctionClosed(workload, None))  # Those ahead are asked for first, and it once more.
+            messages.extend(settled(bid, has_won=False) for bid, _ in bids)
+            continue
         if best is not None and state.book.quota:
             borrows = state.house.open[workload].level == OVER_LEVEL
             if tenant in served or (borrows and has_awarded):
@@ -105,6 +108,7 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         return bool(willing)
 
     chosen: dict[str, None] = {}
+    waiting = Waiting()
     done: set[Group] = set()
     """Of these nobody else is asked for now."""
 
@@ -112,6 +116,7 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         shape = askable[one.group][0].shape
         if shape in house.tight and (shape in chosen or shape in house.asking):
             done.add(one.group)
+            waiting.wait(shape, gpu_milli_of(rows[one.work.workload].spec.jobs))
             return False
         if one.standing is Standing.OVER and is_held_back(state, one.work):
             if all_behind_held_back(state, one):
@@ -125,6 +130,7 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
             return False
         if may:
             chosen[shape] = None
+            waiting.pass_by(one.work.workload, gpu_milli_of(rows[one.work.workload].spec.jobs))
         return may
 
     found = state.order.first(room, is_wanted, is_free, done) if room > 0 else []
@@ -132,17 +138,9 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         workload = one.work.workload
         asked, willing = askable[one.group]
         name = f"{state.image.regions.term}.{house.opened + count}"
-        opened = _opened(name, asked, willing, one.work, rows[workload])
+        opened = Auction(name, asked.shape, willing, asked.level, asked.types, one.work.shape)
+        opened.gpu_milli, opened.behind = waiting.passed[workload]
         events.append(AuctionOpened(workload, opened))
         how = PROMISING.how_asked(state, workload, now)
         messages.extend(solicited(region, workload, opened, rows[workload], how) for region in willing)
     return Decision(tuple(events), tuple(messages))
-
-
-def _opened(
-    name: str, asked: Asked, willing: tuple[RegionName, ...], work: PendingWork, row: WorkloadRow
-) -> Auction:
-    wants = gpu_milli_of(row.spec.jobs)
-    return Auction(
-        name, asked.shape, willing, level=asked.level, types=asked.types, base=work.shape, gpu_milli=wants
-    )

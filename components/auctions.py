@@ -5,7 +5,7 @@ the same shape until a fact of that region's log could change it.
 """
 
 from bisect import bisect_left, insort
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from msgspec import Struct, field
@@ -60,7 +60,9 @@ class Freed:
 
 
 Rank = tuple[int, int]
-"""0 - level, and how many auctions were opened before: they are opened in the order of the queue."""
+"""0 - level, and how many auctions were opened before its first: they are opened in the order of the queue."""
+FIRST_ASKED_MAX = 4_096
+"""Workloads of which that is remembered; of others it counts from when they are asked for again."""
 
 
 class Auction(Struct):
@@ -79,6 +81,8 @@ class Auction(Struct):
     gpu_milli: int = 0
     """That all its tasks want."""
     rank: Rank = (0, 0)
+    behind: tuple[str, ...] = ()
+    """Shapes of which others, ahead of it, want no more and wait for the first of them to be answered."""
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
@@ -96,6 +100,24 @@ class Auction(Struct):
         return sorted(compared, key=lambda one: one[1].place)
 
 
+class Waiting:
+    """While auctions are opened in the order of the queue: who is passed by, because one of its shape is asked for at a time."""
+
+    def __init__(self) -> None:
+        self._wants: dict[str, int] = {}
+        self.passed: dict[WorkloadId, tuple[int, tuple[str, ...]]] = {}
+        """By workload that is asked for: GPU milli that it wants, and the shapes of those that wait ahead of it and want no more."""
+
+    def wait(self, shape: str, gpu_milli: int) -> None:
+        """Somebody waits until another of its shape is answered."""
+        self._wants[shape] = gpu_milli
+
+    def pass_by(self, workload: WorkloadId, gpu_milli: int) -> None:
+        """This one, which is behind them, is asked for."""
+        ahead = tuple(shape for shape, wants in self._wants.items() if wants <= gpu_milli)
+        self.passed[workload] = gpu_milli, ahead
+
+
 class AuctionHouse:
     """All open auctions, and the refusals that keep others from being opened."""
 
@@ -111,6 +133,8 @@ class AuctionHouse:
         placed, none of them can."""
         self.due: Agenda[WorkloadId] = Agenda()
         """When each is to be closed."""
+        self._first_asked: OrderedDict[WorkloadId, int] = OrderedDict()
+        """Of those asked for lately, how many auctions were opened before their first: in that order they stand, asked again or not."""
         self.ranked: list[tuple[Rank, WorkloadId]] = []
         """Open auctions, the first in the queue first."""
         self.refusals: dict[str, dict[RegionName, Abstention]] = {}
@@ -125,7 +149,9 @@ class AuctionHouse:
 
     def begin(self, workload: WorkloadId, auction: Auction, at: Instant) -> None:
         """An auction was opened."""
-        auction.rank = -auction.level, self.opened
+        auction.rank = -auction.level, self._first_asked.setdefault(workload, self.opened)
+        if len(self._first_asked) > FIRST_ASKED_MAX:
+            self._first_asked.popitem(last=False)
         self.opened += 1
         self.open[workload] = auction
         insort(self.ranked, (auction.rank, workload))
@@ -185,6 +211,11 @@ class AuctionHouse:
                 if due is not None and due > at:
                     self.due.put(workload, at)
 
+    def is_behind(self, workload: WorkloadId, region: RegionName) -> bool:
+        """Whether others ahead of it want no more, wait, and are not refused by this region: it may not be given its room before them."""
+        behind = self.open[workload].behind
+        return any(region not in self.refusals.get(shape, {}) for shape in behind)
+
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
         self.willing_memo.pop(shape, None)
@@ -203,6 +234,7 @@ class AuctionHouse:
             del self.asking[auction.shape]
         if won is not None:
             self.tight.pop(auction.shape, None)
+            self._first_asked.pop(workload, None)
         for region in auction.bids:
             if won is None or region != won.region:
                 self.forget_open_bids(region)
