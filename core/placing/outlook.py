@@ -10,6 +10,7 @@ from core.images.capacity import Capacity, Holding
 from core.nouns.quantities import Amount
 from core.nouns.workload import JobSpec
 from core.placing.classes import CAP_MAX
+from core.placing.layout import NO_NODE
 from core.placing.pool_set import Asker, PoolSet, request_of
 from core.placing.pools import PoolIndex
 from core.placing.victim_order import Where
@@ -23,26 +24,26 @@ class Target:
         self.pool, self.request, self.need = pool, request, request.need
         self.clusters = frozenset(pool.clusters_for(request))
         self.most = request.tasks_per_node or int(CAP_MAX)
+        table = pool.table
+        # One value is read much faster through these than through the arrays, whose memory they share.
+        self._gpu, self._cpu, self._memory = table.gpu.data, table.cpu.data, table.memory.data
         self.look()
 
     def look(self) -> None:
         """Its class as it is now: a search in thought leaves it as it was then."""
         one = self.pool.class_of(self.request)
-        self.cap, self.tasks = one.cap, int(one.pod_cap.sum())
+        self.cap, self.tasks = one.cap.data, int(one.pod_cap.sum())
 
     def gained(self, slot: int, freed: Amount) -> int:
         """Tasks that would fit there at most, beyond those that do."""
-        table, need = self.pool.table, self.need
-        rooms = [
-            (int(column[slot]) + amount) // wanted
-            for column, amount, wanted in (
-                (table.gpu, freed.gpu_milli, need.gpu_milli),
-                (table.cpu, freed.cpu_milli, need.cpu_milli),
-                (table.memory, freed.memory_bytes, need.memory_bytes),
-            )
-            if wanted
-        ]
-        return min(self.most, *rooms) - int(self.cap[slot])
+        need, most = self.need, self.most
+        if need.gpu_milli:
+            most = min(most, (self._gpu[slot] + freed.gpu_milli) // need.gpu_milli)
+        if need.cpu_milli:
+            most = min(most, (self._cpu[slot] + freed.cpu_milli) // need.cpu_milli)
+        if need.memory_bytes:
+            most = min(most, (self._memory[slot] + freed.memory_bytes) // need.memory_bytes)
+        return most - self.cap[slot]
 
 
 class Outlook:
@@ -103,6 +104,12 @@ class Tally:
         self._fits = [[target.tasks for target in targets] for _, targets in outlook.targets]
         self._gained: dict[tuple[int, int, int], int] = {}
         """By job, target and node."""
+        by_pool: dict[str, tuple[PoolIndex, list[tuple[int, int, Target]]]] = {}
+        for position, (_, targets) in enumerate(outlook.targets):
+            for number, target in enumerate(targets):
+                mine = by_pool.setdefault(target.pool.name, (target.pool, []))
+                mine[1].append((position, number, target))
+        self._by_pool = list(by_pool.values())
 
     def add(self, held: Holding) -> None:
         """One more has ended."""
@@ -118,18 +125,19 @@ class Tally:
             self._count(node, freed[node])
 
     def _count(self, node: int, freed: Amount) -> None:
-        place = self._outlook.pools.place_of(node)
-        if place is None:
-            return
-        pool, slot = place
-        cluster = int(pool.layout.cluster_of_pod[slot // pool.layout.pod_slots])
-        for position, (_, targets) in enumerate(self._outlook.targets):
-            for number, target in enumerate(targets):
-                if target.pool is pool and cluster in target.clusters:
+        for pool, targets in self._by_pool:
+            layout = pool.layout
+            slot = layout.slot(node)
+            if slot == NO_NODE:
+                continue
+            cluster = layout.cluster_of_pod[slot // layout.pod_slots]
+            for position, number, target in targets:
+                if cluster in target.clusters:
                     key = (position, number, node)
                     gained = target.gained(slot, freed)
                     self._fits[position][number] += gained - self._gained.get(key, 0)
                     self._gained[key] = gained
+            return
 
     @property
     def could_fit(self) -> bool:
