@@ -33,6 +33,7 @@ from core.placing.never import EmptyRegion
 from core.placing.overlay import Overlay
 from core.placing.owners import OF_OWNERS, Entries, code_of, entries_of
 from core.placing.placer import SECTIONS, Placer
+from core.placing.victim_order import OF_VICTIMS
 from core.rows import unpack_rows
 from core.touched import touched_by
 
@@ -161,6 +162,8 @@ class AgentState:
         self.placer.touch(touched, joined=isinstance(fact.event, NodesJoined))
         if isinstance(fact.event, OF_OWNERS):
             self.placer.settle(fact.event.workload, fact.event.epoch)
+        if isinstance(fact.event, OF_VICTIMS):
+            self.placer.victims.settle(fact.event.workload, fact.event.epoch)
         if isinstance(fact.event, (MaintenancePlanned, MaintenanceMoved, ScopeJoined)):
             self.placer.touch_plans()
         elif isinstance(fact.event, PoolChanged):

@@ -1,6 +1,6 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
-from components.auctions import Auction, settled, solicited
+from components.auctions import Auction, Waiting, settled, solicited
 from components.fair_shares import all_behind_held_back, is_held_back
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
@@ -24,6 +24,7 @@ from core.messages.queue import Bid
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
+from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
@@ -35,9 +36,10 @@ PROMISING = StartPromising()
 
 def close_auctions(state: QueueState, now: Instant) -> Decision:
     """Of each tenant one at a time, and who borrows before anybody else is awarded: what the next may hold depends on what this one
-    gets.
+    gets. The first in the queue first: when one is awarded, nobody ahead of it that wants no more still waits for an answer.
     """
-    workloads = state.house.due.passed(now)
+    house = state.house
+    workloads = sorted(house.due.passed(now), key=lambda workload: house.open[workload].rank)
     if not workloads:
         return NOTHING
     bring_up(state, now)
@@ -51,6 +53,10 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
         spec, level = state.image.workloads.rows[workload].spec, state.house.open[workload].level
         compared = [one for one in bids if against(state, one[0].region, spec, level) is None]
         best = compared[0][0] if compared else None
+        if best is not None and state.house.is_behind(workload, best.region):
+            events.append(AuctionClosed(workload, None))  # Those ahead are asked for first, and it once more.
+            messages.extend(_settled(state, bid, has_won=False) for bid, _ in bids)
+            continue
         if best is not None and state.book.quota:
             borrows = state.house.open[workload].level == OVER_LEVEL
             if tenant in served or (borrows and has_awarded):
@@ -98,9 +104,8 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         workload = one.work.workload
         asked, willing = window.askable[one.group][0], window.regions[workload]
         name = f"{state.image.regions.term}.{state.house.opened + count}"
-        opened = Auction(
-            name, asked.shape, willing, level=asked.level, types=asked.types, base=one.work.shape
-        )
+        opened = Auction(name, asked.shape, willing, asked.level, asked.types, one.work.shape)
+        opened.gpu_milli, opened.behind = window.waiting.passed[workload]
         events.append(AuctionOpened(workload, opened))
         how = PROMISING.how_asked(state, workload, now)
         messages.extend(solicited(region, workload, opened, rows[workload], how) for region in willing)
@@ -120,6 +125,7 @@ class _Window:
         self._kept: dict[Group, Amounts] = {}
         """Of those that name several GPU types: what of them somebody ahead of the first of them keeps."""
         self._chosen: dict[str, None] = {}
+        self.waiting = Waiting()
         self.done: set[Group] = set()
         """Of these nobody else is asked for now."""
         self.blocked: list[WorkloadId] = []
@@ -146,6 +152,7 @@ class _Window:
         shape = self.askable[one.group][0].shape
         if shape in house.tight and (shape in self._chosen or shape in house.asking):
             self.done.add(one.group)
+            self.waiting.wait(shape, gpu_milli_of(state.image.workloads.rows[one.work.workload].spec.jobs))
             return False
         if one.standing is Standing.OVER and is_held_back(state, one.work):
             if all_behind_held_back(state, one):
@@ -164,6 +171,8 @@ class _Window:
             return False
         if may:
             self._chosen[shape] = None
+            workload = one.work.workload
+            self.waiting.pass_by(workload, gpu_milli_of(state.image.workloads.rows[workload].spec.jobs))
         return may
 
     def _is_worth_asking(self, one: Ranked) -> bool:

@@ -4,7 +4,8 @@ Kept by the job queue as notes: an auction lost with its queue is simply held ag
 the same shape until a fact of that region's log could change it.
 """
 
-from collections import deque
+from bisect import bisect_left, insort
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from msgspec import Struct, field
@@ -59,6 +60,12 @@ class Freed:
         return True
 
 
+Rank = tuple[int, int]
+"""0 - level, and how many auctions were opened before its first: they are opened in the order of the queue."""
+FIRST_ASKED_MAX = 4_096
+"""Workloads of which that is remembered; of others it counts from when they are asked for again."""
+
+
 class Auction(Struct):
     """One workload's, from the asking to the award."""
 
@@ -72,6 +79,11 @@ class Auction(Struct):
     """For each job, to which GPU types its tenant's quota holds it."""
     base: str = ""
     """The shape, whatever the level."""
+    gpu_milli: int = 0
+    """That all its tasks want."""
+    rank: Rank = (0, 0)
+    behind: tuple[str, ...] = ()
+    """Shapes of which others, ahead of it, want no more and wait for the first of them to be answered."""
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
@@ -89,6 +101,24 @@ class Auction(Struct):
         return sorted(compared, key=lambda one: one[1].place)
 
 
+class Waiting:
+    """While auctions are opened in the order of the queue: who is passed by, because one of its shape is asked for at a time."""
+
+    def __init__(self) -> None:
+        self._wants: dict[str, int] = {}
+        self.passed: dict[WorkloadId, tuple[int, tuple[str, ...]]] = {}
+        """By workload that is asked for: GPU milli that it wants, and the shapes of those that wait ahead of it and want no more."""
+
+    def wait(self, shape: str, gpu_milli: int) -> None:
+        """Somebody waits until another of its shape is answered."""
+        self._wants[shape] = gpu_milli
+
+    def pass_by(self, workload: WorkloadId, gpu_milli: int) -> None:
+        """This one, which is behind them, is asked for."""
+        ahead = tuple(shape for shape, wants in self._wants.items() if wants <= gpu_milli)
+        self.passed[workload] = gpu_milli, ahead
+
+
 class AuctionHouse:
     """All open auctions, and the refusals that keep others from being opened."""
 
@@ -103,6 +133,11 @@ class AuctionHouse:
         """Shapes that were refused since one was last awarded: one of each is asked for at a time, for if it cannot be
         placed, none of them can."""
         self.due: Agenda[WorkloadId] = Agenda()
+        """When each is to be closed."""
+        self._first_asked: OrderedDict[WorkloadId, int] = OrderedDict()
+        """Of those asked for lately, how many auctions were opened before their first: in that order they stand, asked again or not."""
+        self.ranked: list[tuple[Rank, WorkloadId]] = []
+        """Open auctions, the first in the queue first."""
         self.refusals: dict[str, dict[RegionName, Abstention]] = {}
         """By shape and region, as last said."""
         self.refusals_due: Agenda[tuple[str, RegionName]] = Agenda()
@@ -117,8 +152,12 @@ class AuctionHouse:
 
     def begin(self, workload: WorkloadId, auction: Auction, at: Instant) -> None:
         """An auction was opened."""
+        auction.rank = -auction.level, self._first_asked.setdefault(workload, self.opened)
+        if len(self._first_asked) > FIRST_ASKED_MAX:
+            self._first_asked.popitem(last=False)
         self.opened += 1
         self.open[workload] = auction
+        insort(self.ranked, (auction.rank, workload))
         self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
         self.shapes.setdefault(auction.base, {})[auction.shape] = None
         self.due.put(workload, after(at, AUCTION_SPAN))
@@ -128,7 +167,7 @@ class AuctionHouse:
         auction = self.open[bid.workload]
         auction.bids.setdefault(bid.region, bid)
         if auction.is_complete:
-            self.due.put(bid.workload, at)
+            self._call(at)
 
     def may_ask(self, workload: WorkloadId, shape: str) -> bool:
         """Whether an auction may be opened for it now."""
@@ -157,24 +196,49 @@ class AuctionHouse:
         if said.again_in and (shape, said.region) not in self.refusals_due:
             self.refusals_due.put((shape, said.region), after(at, said.again_in))
         if auction.is_complete:
-            self.due.put(said.workload, at)
+            self._call(at)
+
+    def _call(self, at: Instant) -> None:
+        """Those that have heard everybody are to be closed, in the order of their ranks: one that is ahead and still waits for a region
+        keeps back all behind it that ask there too and want as much, until their own time is over.
+        """
+        least: dict[RegionName, int] = {}
+        """By region, the least that somebody ahead still waits for."""
+        for _, workload in self.ranked:
+            auction = self.open[workload]
+            if not auction.is_complete:
+                for region in auction.asked:
+                    least[region] = min(auction.gpu_milli, least.get(region, auction.gpu_milli))
+            elif not any(region in least and least[region] <= auction.gpu_milli for region in auction.bids):
+                due = self.due.at(workload)
+                if due is not None and due > at:
+                    self.due.put(workload, at)
+
+    def is_behind(self, workload: WorkloadId, region: RegionName) -> bool:
+        """Whether others ahead of it want no more, wait, and are not refused by this region: it may not be given its room before them."""
+        behind = self.open[workload].behind
+        return any(region not in self.refusals.get(shape, {}) for shape in behind)
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
         self.widths.add(shape, said)
         self.willing_memo.pop(shape, None)
 
-    def end(self, workload: WorkloadId, won: Bid | None) -> None:
+    def end(self, workload: WorkloadId, won: Bid | None, at: Instant) -> None:
         """An auction is over. Regions whose bids lost have their room back to offer."""
         auction = self.open.pop(workload, None)
         if auction is None:
             return
         self.due.drop(workload)
+        del self.ranked[bisect_left(self.ranked, (auction.rank, workload))]
+        if not auction.is_complete:
+            self._call(at)
         self.asking[auction.shape] -= 1
         if not self.asking[auction.shape]:
             del self.asking[auction.shape]
         if won is not None:
             self.tight.pop(auction.shape, None)
+            self._first_asked.pop(workload, None)
         for region in auction.bids:
             if won is None or region != won.region:
                 self.forget_open_bids(region)

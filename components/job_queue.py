@@ -328,7 +328,7 @@ class JobQueue:
             case AuctionClosed(workload, won, is_void):
                 if is_void:
                     state.order.pass_over(workload)
-                house.end(workload, won)
+                house.end(workload, won, fact.at)
                 state.open_at = fact.at
                 if won is not None:
                     state.won[workload] = won

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
-from core.images.capacity import Capacity
 from core.nouns.instant import Instant
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
@@ -12,7 +12,8 @@ from core.placing.picking import Choice
 from core.placing.placer import Found
 from core.placing.pool_set import Asker, PoolSet
 from core.placing.shortages import missing_gpu_milli
-from core.placing.victims import candidates_under, destroyed_gpu_seconds, freed_by
+from core.placing.victim_order import VictimOrder, clusters_for, slots_in
+from core.placing.victims import destroyed_gpu_seconds
 
 
 def score(pools: PoolSet, found: Found, now: Instant) -> tuple[int, ...]:
@@ -28,10 +29,27 @@ def score(pools: PoolSet, found: Found, now: Instant) -> tuple[int, ...]:
     return (priority, len(found.victims), destroyed, pools.racks_of(nodes), len(nodes), pools.held_permille)
 
 
-def missing_over_all(pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec], asker: Asker) -> int:
-    """How much GPU milli must be freed beside all that could be pushed out: what a refusal's shortage is counted from."""
-    everybody = candidates_under(capacity, asker.priority, asker.at)
-    return missing_gpu_milli(pools.released(freed_by(capacity, everybody)), jobs, asker)
+def missing_over_all(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, order: VictimOrder) -> int:
+    """How much GPU milli must be freed beside all that could be pushed out: what a refusal's shortage is counted from.
+
+    Who has not run long enough yet counts as if it had: that it has needs nothing freed either.
+    """
+    where = clusters_for(pools, jobs, asker)
+    order.refresh(pools)
+    held = {
+        name: np.zeros(pool.layout.slots, dtype=np.int32)
+        for name, pool in pools.by_name.items()
+        if any(name == one for one, _ in where)
+    }
+    for claim in order.claims_under(asker.priority, where):
+        for job, spread in zip(claim.jobs, claim.spreads, strict=True):
+            for name, column in held.items():
+                slots, tasks = slots_in(pools.by_name[name].layout, spread)
+                if len(slots):
+                    column[slots] += np.asarray(tasks * job.need.gpu_milli, dtype=np.int32)
+    for name, column in held.items():
+        column[pools.by_name[name].table.is_open == 0] = 0
+    return missing_gpu_milli(pools, jobs, asker, held)
 
 
 def why_kept(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: Choice) -> Reason:

@@ -70,7 +70,7 @@ class EmptyRegion:
         key = tuple((job.name, job.tasks, request_of(job, asker)) for job in jobs)
         known = self._known.get(key)
         if known is None:
-            is_never = never_fits(self._pools, capacity, jobs, asker)
+            is_never = never_fits(self._pools, jobs, asker)
             known = Outlook(is_never, changes_for(self._pools, jobs, asker) if is_never else ())
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
@@ -111,7 +111,7 @@ def _totals(capacity: Capacity, nodes: Numbers) -> tuple[Numbers, ...]:
 # Whether it never could.
 
 
-def never_fits(empty: PoolSet, capacity: Capacity, jobs: Jobs, asker: Asker) -> bool:
+def never_fits(empty: PoolSet, jobs: Jobs, asker: Asker) -> bool:
     """Whether no way of placing could hold these in empty pools.
 
     For a job by itself the room is counted. Several are only held against totals: that the search finds no places for them
@@ -120,7 +120,7 @@ def never_fits(empty: PoolSet, capacity: Capacity, jobs: Jobs, asker: Asker) -> 
     if any(_room(empty, job, asker) < job.tasks for job in jobs):
         return True
     mine = [_clusters_for(empty, job, asker) for job in jobs]
-    totals = _totals_by_cluster(empty, capacity) if len(jobs) > 1 else {}
+    totals = _totals_by_cluster(empty) if len(jobs) > 1 else {}
     for where in set(mine) if len(jobs) > 1 else ():
         inside = [job for job, its in zip(jobs, mine, strict=True) if its <= where]
         wanted = _sum(job.need.times(job.tasks) for job in inside)
@@ -139,12 +139,13 @@ def _clusters_for(pools: PoolSet, job: JobSpec, asker: Asker) -> frozenset[tuple
     )
 
 
-def _totals_by_cluster(pools: PoolSet, capacity: Capacity) -> dict[tuple[str, int], Amount]:
+def _totals_by_cluster(empty: PoolSet) -> dict[tuple[str, int], Amount]:
     totals = {}
-    for pool in pools.by_name.values():
+    for pool in empty.by_name.values():
+        table, size = pool.table, pool.layout.pod_slots
         for number, (first, last) in enumerate(pool.layout.pods_of):
-            nodes = pool.layout.node[first * pool.layout.pod_slots : last * pool.layout.pod_slots]
-            sums = [int(column.sum()) for column in _totals(capacity, nodes[nodes != NO_NODE])]
+            at = slice(first * size, last * size)
+            sums = [int(column[at].sum()) for column in (table.gpu, table.cpu, table.memory)]
             totals[pool.name, number] = Amount(*sums)
     return totals
 

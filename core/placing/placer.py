@@ -26,7 +26,8 @@ from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 from core.placing.pools import PoolIndex
 from core.placing.prospects import prospect_of
-from core.placing.victims import Victim, find_with_victims
+from core.placing.victim_order import Victim, VictimOrder
+from core.placing.victims import find_with_victims
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set
@@ -77,6 +78,8 @@ class Placer:
         self.pools = PoolSet({})
         self.owners = Owners.of(capacity) if owners is None else owners
         """Who is on each node; what the overlay takes is put here under the same key, if it is to keep others away."""
+        self.victims = VictimOrder(capacity)
+        """Who could be pushed out, in the order in which they go."""
         self._knows_owners = False
         """Nobody reads them until somebody is, or wants to be, alone on a node."""
         self._dirty: set[int] = set()
@@ -149,6 +152,7 @@ class Placer:
     def forget(self) -> None:
         """Everything is worked out anew."""
         self.owners.settle_all(self._capacity)
+        self.victims = VictimOrder(self._capacity)
         self._is_laid_out = False
 
     def refresh(self) -> None:
@@ -182,6 +186,7 @@ class Placer:
             pool.bounds = Bounds(pool.layout, self._settings_of(name))
             pool.fill(self._capacity, self.overlay)
         self.pools = PoolSet(pools)
+        self.victims = VictimOrder(self._capacity)
         self._is_laid_out = True
         self._dirty.clear()
         self._worked_on, self._kept = set(), {}
@@ -227,6 +232,7 @@ class Placer:
     def refresh_classes(self, most: int) -> None:
         """Bring the classes asked for last up to date, so that whoever asks next need not wait."""
         self.refresh()
+        self.victims.refresh(self.pools, is_asked=False)
         for pool in self.pools.by_name.values():
             pool.refresh_classes(most)
 
@@ -270,7 +276,7 @@ class Placer:
             return spreads
         owners = self.owners if self._knows_owners else None
         try:
-            over = find_with_victims(pools, self._capacity, jobs, asker, choice, owners, watch)
+            over = find_with_victims(pools, self._capacity, jobs, asker, choice, owners, watch, self.victims)
         except RuleFailed:
             return Reason.RULE_FAILED
         return over if isinstance(over, Reason) else Found(*over)

@@ -53,14 +53,14 @@ class PoolIndex:
         self.counts = Counts()
         self._classes: OrderedDict[object, RequestClass] = OrderedDict()
         self._shared: WeakValueDictionary[tuple[object, ...], SharedCodes] = WeakValueDictionary()
-        self._types: dict[object, tuple[str, ...]] = {}
+        self._clusters: dict[object, tuple[int, ...]] = {}
         self._bytes = 0
         self._asked = 0
         self._largest_gpu_milli = max((cluster.gpu_milli for cluster in layout.clusters), default=0)
 
     def admits(self, request: Request) -> bool:
         """Whether some of its nodes could ever run it, whatever else runs there."""
-        return bool(self._types_for(request))
+        return bool(self.clusters_for(request))
 
     def by_type(self, request: Request) -> list[Request]:
         """The same on each node type of the pool that will do, and on no other: all tasks of a job are on one."""
@@ -73,21 +73,25 @@ class PoolIndex:
         layout = self.layout
         return layout.clusters[int(layout.cluster_of_pod[slot // layout.pod_slots])].node_type
 
+    def clusters_for(self, request: Request) -> tuple[int, ...]:
+        """The clusters of nodes that could ever run it, ascending."""
+        traits = self.plan.class_of(request)
+        known = self._clusters.get(traits)
+        if known is None:
+            if len(self._clusters) >= CLASSES_MAX:
+                self._clusters.clear()
+            rules = self.plan.cluster_validators
+            known = self._clusters[traits] = tuple(
+                number
+                for number, cluster in enumerate(self.layout.clusters)
+                if all(rule.admits(cluster, request) for rule in rules)
+            )
+        return known
+
     def _types_for(self, request: Request) -> tuple[str, ...]:
         """Of nodes that could ever run it, ascending."""
-        traits = self.plan.class_of(request)
-        known = self._types.get(traits)
-        if known is None:
-            if len(self._types) >= CLASSES_MAX:
-                self._types.clear()
-            rules = self.plan.cluster_validators
-            admitted = {
-                cluster.node_type
-                for cluster in self.layout.clusters
-                if all(rule.admits(cluster, request) for rule in rules)
-            }
-            known = self._types[traits] = tuple(sorted(admitted))
-        return known
+        clusters = self.layout.clusters
+        return tuple(sorted({clusters[number].node_type for number in self.clusters_for(request)}))
 
     def class_of(self, request: Request) -> RequestClass:
         """Its class, up to date. Raises RuleFailed."""

@@ -19,7 +19,8 @@ from core.nouns.workload import JobSpec
 from core.placing.owners import Owners
 from core.placing.picking import Choice
 from core.placing.pool_set import Asker, PoolSet, request_of
-from core.placing.victims import Victim, freed_by, left_by, shared_without
+from core.placing.victim_order import Victim
+from core.placing.victims import freed_by, left_by, shared_without
 from core.rules.sure_ends import ends_by
 
 Ending = tuple[Instant, Victim]

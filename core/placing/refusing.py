@@ -68,5 +68,5 @@ def _no_bid(
         return NoBid(Reason.NO_SUCH_HARDWARE, 0, shortage)
     with placer.as_if(every) as pools:
         kept = why_kept(pools, jobs, asker, choice)
-        missing = missing_over_all(pools, capacity, jobs, asker)
+        missing = missing_over_all(pools, jobs, asker, placer.victims)
         return NoBid(kept, missing, shortage if kept is Reason.NO_CAPACITY else None)

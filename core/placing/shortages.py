@@ -1,6 +1,6 @@
 """Why there is no room now: what is there for the first job that finds none, and how much must be freed at least."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -48,16 +48,20 @@ def _shortage(pools: PoolSet, job: JobSpec, request: Request) -> Shortage:
     return Shortage(job.name, job.tasks, fits, nodes, Amount(*sums), Amount(*most))
 
 
-def missing_gpu_milli(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker) -> int:
+def missing_gpu_milli(
+    pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, held: Mapping[str, Numbers] = {}
+) -> int:
     """How much must be freed, at least, before these jobs could fit: 1 when nothing better is known.
 
     A job that lacks m tasks needs, for each, at least the smallest gap between what a node has left over and one task.
+
+    held   by pool: (slots,) GPU milli that come free without anything being freed
     """
     most = 1
     for job in jobs:
         need = job.need.gpu_milli
         request = request_of(job, asker)
-        columns = [pool.table.gpu[_slots_for(pool, request)] for pool in pools.pools_for(request)]
+        columns = [_had(pool, _slots_for(pool, request), held) for pool in pools.pools_for(request)]
         if not need or not columns:
             continue
         gpu = np.concatenate(columns)
@@ -65,6 +69,11 @@ def missing_gpu_milli(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker) -> 
         if lacking > 0:
             most = max(most, lacking * (need - int((gpu % need).max(initial=0))))
     return most
+
+
+def _had(pool: PoolIndex, slots: Numbers, held: Mapping[str, Numbers]) -> Numbers:
+    gpu = pool.table.gpu[slots]
+    return gpu + held[pool.name][slots] if pool.name in held else gpu
 
 
 def _slots_for(pool: PoolIndex, request: Request) -> Numbers:

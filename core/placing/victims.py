@@ -4,11 +4,12 @@ source    MAST §4.3: lowest priority first, among those the cheapest (core/rule
           then the largest of the chosen first, and those not needed are spared
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 
-from core.images.capacity import NOT_UP, Capacity, Holding
+from core.images.capacity import NOT_UP, Capacity
 from core.images.reserving import leaving_of
-from core.nouns.ids import WorkloadId
+from core.nouns.ids import AttemptKey
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import START_SPAN
 from core.nouns.placement import Spread, gpu_milli_of, needs_of
@@ -16,14 +17,16 @@ from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import JobSpec, Kind
+from core.placing.outlook import Outlook
 from core.placing.owners import Now, Owners, key_of
 from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, request_of, unwatched
+from core.placing.vacated import sum_of, vacated
+from core.placing.victim_order import Victim, VictimOrder, may_go
 from core.rules.devices import part_of, shared_in
-from core.rules.placement.eviction_cost import destroyed, eviction_cost, told_until
+from core.rules.placement.eviction_cost import counted_until, destroyed, eviction_cost, told_until
 from core.rules.placement.rule_sets import PASSING
 
-Victim = tuple[WorkloadId, int, Holding]
 Spreads = tuple[Spread, ...]
 
 
@@ -35,27 +38,46 @@ def find_with_victims(
     choice: Choice,
     owners: Owners | None = None,
     watch: Callable[[JobFound], None] = unwatched,
+    order: VictimOrder | None = None,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
     """Places for all tasks once some attempts of lower priority have ended, and which. Raises RuleFailed.
 
     owners    who is where, if anybody shares a node with nobody
     watch     is told of each job's place among those that were chosen
+    order     of all who may go; None: it is made anew
     """
-    candidates = candidates_under(capacity, asker.priority, asker.at)
+    if order is None:
+        order = VictimOrder(capacity)
+    order.refresh(pools)
+    outlook = Outlook(pools, capacity, jobs, asker)
+    if outlook.is_in_vain(order.gpu_milli_under(asker.priority, outlook.where)):
+        return Reason.NO_CAPACITY
 
-    def tried(victims: Sequence[Victim], watch: Callable[[JobFound], None] = unwatched) -> Spreads | Reason:
+    known: dict[frozenset[AttemptKey], Spreads | Reason] = {}
+
+    def tried(victims: Sequence[Victim]) -> Spreads | Reason:
+        who = frozenset((workload, epoch) for workload, epoch, _ in victims)
+        if who not in known:
+            known[who] = looked_for(victims, unwatched)
+        return known[who]
+
+    def looked_for(victims: Sequence[Victim], watch: Callable[[JobFound], None]) -> Spreads | Reason:
         left = {} if owners is None else left_by(owners, victims)
-        shared = shared_without(capacity, victims)
-        freed = pools.released(freed_by(capacity, victims), left, shared)
-        return freed.find(jobs, asker, choice, watch=watch)
+        freed = sum_of(freed_by(capacity, victims))
+        with vacated(pools, freed, left, shared_without(capacity, victims)) as shown:
+            return shown.find(jobs, asker, choice, watch=watch)
 
-    over_all = tried(candidates) if candidates else Reason.NO_CAPACITY
-    if isinstance(over_all, Reason):
-        return over_all
-    chosen = _shortest_prefix(candidates, tried)
+    chosen: list[Victim] | Reason = Reason.NO_CAPACITY
+    for where in outlook.wheres():
+        chosen = _first_enough(outlook, order.under(asker.priority, asker.at, where), tried)
+        if chosen is not Reason.NO_CAPACITY:
+            break
+    if isinstance(chosen, Reason):
+        return chosen
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
-    chosen = _shortest_prefix(chosen, tried)
-    spreads = tried(chosen, watch)
+    enough = _first_enough(outlook, iter(chosen), tried)
+    assert not isinstance(enough, Reason), enough
+    spreads = tried(enough) if watch is unwatched else looked_for(enough, watch)
     assert not isinstance(spreads, Reason), spreads
     short = _short_of_room(pools, jobs, spreads)
     if owners is not None:
@@ -68,14 +90,14 @@ def find_with_victims(
                 if not all(rule.allows_at(now, node, request) for rule in PASSING)
             }
             short |= forbidden
-    return spreads, tuple(victim for victim in chosen if not short.isdisjoint(needs_of(victim[2].claim)))
+    return spreads, tuple(victim for victim in enough if not short.isdisjoint(needs_of(victim[2].claim)))
 
 
 def candidates_under(capacity: Capacity, priority: int, at: Instant) -> list[Victim]:
     """All that may be pushed out by this priority at a time, the first to go first.
 
-    What would be destroyed is counted up to the newest time that the log tells of one of them: the same log gives the same
-    order, whoever reads it and when.
+    What would be destroyed is counted up to the minute of the newest that the log tells of an attempt: the same log gives the same
+    order, whoever reads it and when. A search reads the same of core/placing/victim_order.py, which keeps it.
     """
     if priority <= OVER_LEVEL:
         return []  # Nobody is below it, and nobody need be looked at.
@@ -86,13 +108,12 @@ def candidates_under(capacity: Capacity, priority: int, at: Instant) -> list[Vic
         (workload, epoch, held)
         for workload, epoch, held in capacity.live()
         if held.claim.priority < priority
-        and held.claim.kind != Kind.INTERACTIVE
-        and not held.is_ending
+        and may_go(held)
         and held.spared_until <= at
         and (workload, epoch) not in promised
     ]
-    now = max((told_until(held) for _, _, held in found), default=0)
-    found.sort(key=lambda victim: (eviction_cost(victim[2], now), victim[0], victim[1]))
+    counted = counted_until(max((told_until(held) for _, _, held in capacity.live()), default=0))
+    found.sort(key=lambda victim: (eviction_cost(victim[2], counted), victim[0], victim[1]))
     return found
 
 
@@ -100,7 +121,8 @@ def spared_for(capacity: Capacity, priority: int, at: Instant) -> Nanoseconds:
     """How long until the next may be pushed out that only has not run long enough; 0: there is none."""
     waits = [
         held.spared_until - at
-        for _, _, held in capacity.live()
+        for epochs in capacity.holdings.values()
+        for held in epochs.values()
         if held.claim.run_min and held.claim.priority < priority and held.claim.kind != Kind.INTERACTIVE
     ]
     # Who is not up yet is looked at again when it must be, at the latest.
@@ -143,22 +165,43 @@ def left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
     return {node: owners.at(node, keys) for node in owners.nodes_of(keys)}
 
 
-def _shortest_prefix(
-    victims: list[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
-) -> list[Victim]:
-    """The first so many as are enough, by halving; all of them are.
+def _first_enough(
+    outlook: Outlook, candidates: Iterator[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
+) -> list[Victim] | Reason:
+    """The first so many as are enough, or why all of them are not.
 
-    More room almost never makes it fit worse: jobs of unlike tasks may be placed differently. Then the halving ends
-    elsewhere, and what it ends with is still a prefix with which it fits.
+    Fewer than those with which it could fit at most are not tried. From there on the steps double, and the last is halved: more
+    room almost never makes it fit worse. Jobs of unlike tasks may be placed differently; then it ends elsewhere, and what it ends
+    with is still a prefix with which it fits.
     """
-    low, high = 1, len(victims)
+    taken: list[Victim] = []
+    tally = outlook.tally()
+    for victim in candidates:
+        taken.append(victim)
+        tally.add(victim[2])
+        if tally.could_fit:
+            break
+    if not tally.could_fit:
+        return Reason.NO_CAPACITY
+    low, step = len(taken), 1
+    found = tried(taken)
+    while isinstance(found, Reason):
+        if found is Reason.RULE_FAILED:
+            return found
+        low = len(taken) + 1
+        taken.extend(islice(candidates, step))
+        if len(taken) < low:
+            return found
+        step *= 2
+        found = tried(taken)
+    high = len(taken)
     while low < high:
         middle = (low + high) // 2
-        if isinstance(tried(victims[:middle]), Reason):
+        if isinstance(tried(taken[:middle]), Reason):
             low = middle + 1
         else:
             high = middle
-    return victims[:high]
+    return taken[:high]
 
 
 def _short_of_room(pools: PoolSet, jobs: Sequence[JobSpec], spreads: Spreads) -> set[int]:

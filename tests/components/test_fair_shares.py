@@ -33,6 +33,7 @@ from tests.components.quota_scene import (
     award,
     ends,
     explained,
+    refuse,
     runs,
     tenant,
     up,
@@ -261,6 +262,8 @@ def test_award_over_quota_begins_patience_anew(start: Start, monkeypatch: pytest
     queue, gang, narrow = behind(start)
     refusing(queue, Nanoseconds(2 * MOMENTS))
     assert narrow in queue.state.house.open
+    refuse(queue, narrow, EU)
+    refuse(queue, narrow, US)
     runs(queue, 2, region=US, node=2)
     refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
     assert gang not in queue.state.book.awards

@@ -3,6 +3,7 @@
 import pytest
 
 from components.job_queue import JobQueue
+from core.component import Decision
 from core.events.control import ClaimRevised, NodesClosed, NodesOpened
 from core.events.pools import PoolChanged
 from core.events.queue import RankedBid, WorkloadAwarded
@@ -72,6 +73,11 @@ def small(priority: int = 3) -> WorkloadSpec:
 def large(priority: int = 3) -> WorkloadSpec:
     """The same of another shape."""
     return a_spec(a_job(4, 8), priority=priority, regions=ONLY_EU)
+
+
+def awards(decision: Decision) -> list[WorkloadId]:
+    """Who is awarded, in order."""
+    return [event.workload for event in facts(decision) if isinstance(event, WorkloadAwarded)]
 
 
 # Opening.
@@ -251,6 +257,70 @@ def test_rank_counts_who_stands_ahead(start: Start) -> None:
     decision = machine.wake()
     bid(machine, auction_of(decision, W2), workload=W2)
     assert [1] == [event.rank for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+
+
+def test_awards_go_by_rank_whoever_answers_first(start: Start) -> None:
+    """A bid for who is ahead is waited for, and then all are awarded together, the first in the queue first."""
+    machine = a_job_queue(start)
+    for priority in (4, 3, 6):
+        submit(machine, small(priority))
+    decision = machine.wake()
+    for workload in (W2, W1):
+        bid(machine, auction_of(decision, workload), workload=workload)
+        assert [] == facts(machine.wake())
+    bid(machine, auction_of(decision, W3), workload=W3)
+    found = [event for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+    assert [(W3, 0), (W1, 1), (W2, 2)] == [(event.workload, event.rank) for event in found]
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [
+        pytest.param(large(6), id="who wants more"),
+        pytest.param(a_spec(a_job(1, 1), priority=6, regions=(US,)), id="who is asked for elsewhere"),
+    ],
+)
+def test_nobody_waits_for_an_answer_that_takes_nothing_from_it(start: Start, ahead: WorkloadSpec) -> None:
+    """It is awarded though somebody ahead waits."""
+    machine = a_job_queue(start)
+    submit(machine, ahead)
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2] == awards(machine.wake())
+
+
+def test_who_is_ahead_and_refused_is_not_waited_for(start: Start) -> None:
+    """Its auction is over by that, and the next is awarded."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [] == facts(machine.wake())
+    abstain(machine, auction_of(decision, W1))
+    assert [W2] == awards(machine.wake())
+
+
+def test_who_is_ahead_and_cancelled_is_not_waited_for(start: Start) -> None:
+    """Nor until its auction's time is over."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    machine.hear(CancelWorkload(W1))
+    assert [W2] == awards(machine.wake())
+
+
+def test_silence_ahead_keeps_nobody_back_for_longer_than_an_auction(start: Start) -> None:
+    """Who waits for it is closed when its own time is over."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2] == awards(machine.wait(AUCTION_SPAN))
 
 
 # Answers that do not count.
@@ -505,7 +575,7 @@ def test_head_of_the_queue_that_fits_nowhere_is_passed_over(start: Start) -> Non
     decision = machine.wake()
     abstain(machine, auction_of(decision, W1), missing=32_000)
     bid(machine, auction_of(decision, W2), workload=W2)
-    assert [W2] == [event.workload for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+    assert [W2] == awards(machine.wake())
     machine.fact(EU_LOG, grant(1, W2), ended(EndCause.COMPLETED, 1, W2, gpu_milli=32_000))
     assert [(W1, EU)] == asked(machine.wake())
 
@@ -593,6 +663,55 @@ def test_one_of_a_tight_shape_is_asked_about_at_a_time(start: Start) -> None:
     assert [(W2, EU), (W3, EU)] == asked(machine.wake())
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_who_wants_more_is_not_awarded_before_those_of_a_tight_shape_ahead_of_it(
+    start: Start, *, is_refused: bool
+) -> None:
+    """Both are asked for at once; if the first of the shape is bid for, the next of it come first, and who wants more after them.
+    If it is refused, so are they, and nobody waits for them.
+    """
+    machine = a_job_queue(start)
+    for spec in (small(6), small(6), large()):
+        submit(machine, spec)
+    decision = machine.wake()
+    for workload in (W1, W2, W3):
+        abstain(machine, auction_of(decision, workload), workload=workload)
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    decision = machine.wake()
+    assert [W1, W3] == [workload for workload, _ in asked(decision)]
+    bid(machine, auction_of(decision, W3), workload=W3)
+    if is_refused:
+        abstain(machine, auction_of(decision, W1))
+        assert [W3] == awards(machine.wake())
+        return
+    bid(machine, auction_of(decision, W1))
+    decision = machine.wake()
+    assert [W1] == awards(decision)
+    assert [False, True] == sorted(one.has_won for one in said(decision, BidSettled))
+    assert [W2, W3] == [workload for workload, _ in asked(decision)]
+    bid(machine, auction_of(decision, W3), workload=W3)
+    assert [] == awards(machine.wake())
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2, W3] == awards(machine.wake())
+
+
+def test_who_is_asked_for_again_stands_where_it_stood(start: Start) -> None:
+    """Its first auction came to nothing: who was asked for after that waits for its second."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    first = auction_of(machine.wake())
+    submit(machine, large())
+    late = auction_of(machine.wake(), W2)
+    abstain(machine, first, missing=1)
+    machine.wake()
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    again = auction_of(machine.wake(), W1)
+    bid(machine, late, workload=W2)
+    assert [] == awards(machine.wake())
+    bid(machine, again)
+    assert [W1, W2] == awards(machine.wake())
+
+
 def test_shape_of_which_nobody_is_left(start: Start) -> None:
     """Only its refusals are remembered, until they pass; so shapes that never come back fill no memory."""
     machine = a_job_queue(start)
@@ -630,7 +749,7 @@ def test_workload_that_is_held_while_others_are_auctioned(start: Start) -> None:
     decision = machine.wake()
     machine.hear(HoldWorkload(W1, 0))
     bid(machine, auction_of(decision, W2), workload=W2)
-    assert [W2] == [event.workload for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+    assert [W2] == awards(machine.wake())
 
 
 def test_nothing_is_due_when_nothing_can_happen(start: Start) -> None:

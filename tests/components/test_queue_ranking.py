@@ -19,7 +19,7 @@ from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Kind
-from tests.builders import joined
+from tests.builders import EU, US, joined
 from tests.components.queueing import W1, W2, W3, W4, Start, a_job_queue
 from tests.components.quota_scene import (
     ART,
@@ -33,6 +33,7 @@ from tests.components.quota_scene import (
     explained,
     levels,
     listed,
+    refuse,
     runs,
     tenant,
     waits,
@@ -56,6 +57,8 @@ def test_over_quota_has_the_room_that_is_left(start: Start) -> None:
     tenant(queue, ART, 0)
     assert [W1, W2] == [waits(queue, of=ART), waits(queue)]
     assert [(W2, 3), (W1, OVER)] == list(asked(queue.wake()).items())
+    refuse(queue, W2, EU)
+    refuse(queue, W2, US)
     (event,) = award(queue, W1)
     assert isinstance(event, WorkloadAwarded)
     assert (OVER, {"H100": 8_000}) == (event.level, event.charge)

@@ -5,7 +5,7 @@ source    MAST §4.3 takes the longest-running first; here it is what would be l
 """
 
 from core.images.capacity import Holding
-from core.nouns.instant import SECOND
+from core.nouns.instant import SECOND, seconds
 from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI
 
@@ -28,3 +28,12 @@ def eviction_cost(held: Holding, now: int) -> tuple[int, int, int, int]:
 def told_until(held: Holding) -> int:
     """When the newest happened to it that the log tells of."""
     return max(held.granted_at, held.started_at, held.saved_at)
+
+
+COUNTED_SPAN = seconds(60)
+"""What would be lost is counted up to a whole one of these, so that an order of victims holds for a while."""
+
+
+def counted_until(newest: int) -> int:
+    """Up to when what attempts would lose is counted, where this is the newest that the log tells of one of them."""
+    return -(-newest // COUNTED_SPAN) * COUNTED_SPAN

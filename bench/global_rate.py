@@ -1,0 +1,156 @@
+"""Ten thousand small workloads wait for six regions: how fast they are bound, durably, and by rank.
+
+Every component is a process of its own, and so is the NATS server; logs are SQLite files, synced. The fleet holds all workloads
+at once, and none ends meanwhile. All are submitted while no region has nodes; then the workers are let in. What is counted runs
+from the first award to the last binding, as the logs tell it: the queue has bound a workload once its region's log shows that
+all its tasks run.
+
+source    spec/peer-baselines.md: HyperQueue, Slurm and Ray on two such cores; Kueue's and KAI's published throughput
+"""
+
+import asyncio
+import random
+import statistics
+import time
+from pathlib import Path
+
+from bench.global_rate_logs import Told, told_by
+from bench.on_a_plane import PATIENCE, Client, until
+from bench.processor_time import ProcessorTime
+from bench.report import Bar, Findings, Yardstick, at_least, at_most
+from bus.nats import NatsConnection
+from bus.port import Address
+from core.codec import Parcel, decode_event
+from core.events.queue import WorkloadBound
+from core.messages.logs import FactsTold
+from core.messages.queue import ListWorkloads, WorkloadsListed
+from core.nouns.ids import GLOBAL_LOG, RegionName
+from core.nouns.instant import seconds
+from core.nouns.quantities import MILLI, Amount
+from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
+from runtime.fleet_file import load_plan
+from runtime.plane import PlaneProcesses
+from runtime.wiring import units_of
+
+REGIONS = tuple(RegionName(name) for name in ("asia", "eu", "latam", "oceania", "us-east", "us-west"))
+WORKLOADS, QUICK_WORKLOADS = 10_000, 120
+GPUS = ((1, 2, 4), (60, 25, 15))
+"""Of a workload's one task, and how many in a hundred."""
+FULL = 0.85
+"""Of the fleet's GPUs, that all workloads hold together."""
+PRIORITIES = 7
+LONG = seconds(36_000)
+UP_SECONDS_MAX, BOUND_SECONDS_MAX = 60.0, 900.0
+LIMIT = (
+    "a workload is some thirty messages between processes and the server, and seven facts in three commits, of which every agent, "
+    "broker and reader hears its region's: all of it on two cores"
+)
+
+
+async def run(directory: Path, *, is_quick: bool) -> Findings:
+    """One burst on a plane of its own."""
+    specs = workloads(QUICK_WORKLOADS if is_quick else WORKLOADS)
+    file, place = directory / "fleet.yaml", directory / "plane"
+    file.write_text(fleet_for(specs, is_quick=is_quick))
+    plane = PlaneProcesses(load_plan(file), file, place)
+    await plane.start()
+    try:
+        figures = await _bound(plane, specs)
+    finally:
+        await plane.stop()
+    told = told_by(place, REGIONS)
+    assert told.submitted == len(specs), told.submitted
+    figures |= _figures(told)
+    return Findings(figures, _bars(figures), YARDSTICKS)
+
+
+def workloads(count: int) -> list[WorkloadSpec]:
+    """Single tasks of one to four GPUs, at all levels."""
+    dice = random.Random(9)
+    found = []
+    for _ in range(count):
+        gpus = dice.choices(*GPUS)[0]
+        need = Amount(gpus * MILLI, gpus * MILLI, gpus << 30)
+        job = JobSpec("main", 1, need, "H100", Emulation(work=LONG))
+        found.append(WorkloadSpec("bench", (job,), priority=dice.randrange(PRIORITIES)))
+    return found
+
+
+def fleet_for(specs: list[WorkloadSpec], *, is_quick: bool) -> str:
+    """Regions that are alike, and hold all; each does where they are so small that the first to come up would be full."""
+    gpus = sum(spec.jobs[0].need.gpu_milli for spec in specs) / MILLI
+    nodes = int(gpus / FULL / 8 / (1 if is_quick else len(REGIONS))) + 1
+    lines = [f"  {region}: {{nodes: {nodes}, gpu_type: H100, agents: 1}}" for region in REGIONS]
+    return "\n".join(["fleet: bench", "planner: false", "regions:", *lines, ""])
+
+
+async def _bound(plane: PlaneProcesses, specs: list[WorkloadSpec]) -> dict[str, float]:
+    """Until the last is bound: what the submissions took, and how much of the processors each role."""
+    workers = [unit.name for unit in units_of(plane.plan) if unit.role == "worker"]
+    for name in workers:
+        await plane.supervisor.hold(name)
+    connection = await NatsConnection.connect(plane.url, "bench", "client", timeout=PATIENCE)
+    try:
+        client = Client(connection.endpoint("client"), REGIONS)
+        await _ready(client)
+        begun = time.perf_counter()
+        await client.submit(specs)
+        submitted = time.perf_counter() - begun
+        bound = 0
+
+        def hear(parcel: Parcel, _: str) -> None:
+            nonlocal bound
+            if isinstance(parcel.message, FactsTold):
+                bound += sum(
+                    isinstance(decode_event(fact.event), WorkloadBound) for fact in parcel.message.facts
+                )
+
+        await client.bus.listen(Address("log", (GLOBAL_LOG,)), hear)
+        times = ProcessorTime(plane)
+        for name in workers:
+            plane.supervisor.release(name)
+        await until(lambda: bound >= len(specs), BOUND_SECONDS_MAX, "not all are bound")
+        return {"submitted_per_s": len(specs) / submitted, **times.figures(len(specs))}
+    finally:
+        await connection.close()
+
+
+async def _ready(client: Client) -> None:
+    """Until the queue answers."""
+    deadline = time.monotonic() + UP_SECONDS_MAX
+    while time.monotonic() < deadline:
+        listed = await client.ask(ListWorkloads())
+        if isinstance(listed, WorkloadsListed):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("the plane does not come up")
+
+
+YARDSTICKS = [
+    Yardstick("Kueue workloads_per_s", 43, "its published throughput test; one cluster"),
+    Yardstick("KAI jobs_per_s", 10, "its published figure; one cluster"),
+    Yardstick("Slurm jobs_per_s", 90, "tuned, 1,000 fake nodes, on two such cores; one cluster"),
+    Yardstick("HyperQueue tasks_per_s", 224, "16 workers on two such cores; one cluster, no durable log"),
+]
+
+
+def _figures(told: Told) -> dict[str, float]:
+    waits = sorted(wait / 1e6 for wait in told.waits)
+    return {
+        "bound": float(len(told.bound)),
+        "bound_seconds": told.seconds,
+        "bound_per_s": len(told.bound) / told.seconds,
+        "award_to_bound_p50_ms": statistics.median(waits),
+        "award_to_bound_p99_ms": waits[len(waits) * 99 // 100],
+        "awards_returned": float(told.returned),
+        "not_durable": float(told.submitted - len(told.bound) + told.lacking),
+        "rank_inversions": float(told.inversions),
+    }
+
+
+def _bars(figures: dict[str, float]) -> list[Bar]:
+    return [
+        at_least("bound_per_s", figures["bound_per_s"], 150, LIMIT),
+        at_most("not_durable", figures["not_durable"], 0, "a binding that a region's log does not show"),
+        at_most("rank_inversions", figures["rank_inversions"], 0, "auctions that close out of order"),
+    ]

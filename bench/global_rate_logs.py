@@ -1,0 +1,151 @@
+"""What the logs of a plane tell of a burst: how fast work was bound, whether all of it is durable, and whether anybody came too late.
+
+Nothing else is read: the files are those that the keepers synced, and their chains are checked on the way.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from core.events.queue import (
+    AttemptClosed,
+    AwardReturned,
+    WorkloadAwarded,
+    WorkloadBound,
+    WorkloadSubmitted,
+)
+from core.events.region import AwardDeclined, ClaimGranted, GangStarted
+from core.fact import Fact
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
+from core.nouns.instant import SECOND
+from core.nouns.workload import WorkloadSpec
+from store.sqlite import facts_in
+
+Shape = tuple[int, int, int, int]
+"""GPU milli, CPU milli and bytes of a task, and how many tasks there are."""
+
+
+class Pending:
+    """Workloads that wait, by shape and by rank: of one tenant, by level and then in the order of their submission."""
+
+    def __init__(self) -> None:
+        self._shape: dict[WorkloadId, Shape] = {}
+        self._place: dict[WorkloadId, tuple[int, int]] = {}
+        """By workload: 0 - level, and its submission's sequence."""
+        self._waiting: dict[Shape, dict[int, dict[int, WorkloadId]]] = {}
+        """By shape and level, by sequence: dictionaries keep the order in which they were filled, and the first waits longest."""
+
+    def submit(self, workload: WorkloadId, spec: WorkloadSpec, sequence: int) -> None:
+        """It waits from now on."""
+        (job,) = spec.jobs
+        need = job.need
+        self._shape[workload] = need.gpu_milli, need.cpu_milli, need.memory_bytes, job.tasks
+        self._place[workload] = -(spec.priority or 0), sequence
+        self.put(workload)
+
+    def put(self, workload: WorkloadId) -> None:
+        """It waits, again perhaps."""
+        level, sequence = self._place[workload]
+        waiting = self._waiting.setdefault(self._shape[workload], {}).setdefault(level, {})
+        if waiting and next(reversed(waiting)) > sequence:
+            waiting[sequence] = workload
+            ordered = sorted(waiting.items())
+            waiting.clear()
+            waiting.update(ordered)
+        waiting[sequence] = workload
+
+    def drop(self, workload: WorkloadId) -> None:
+        """It does not wait any more. No harm if it did not."""
+        level, sequence = self._place[workload]
+        self._waiting[self._shape[workload]].get(level, {}).pop(sequence, None)
+
+    def is_passed(self, workload: WorkloadId) -> bool:
+        """Whether somebody of higher rank waits who wants the same or less."""
+        mine, place = self._shape[workload], self._place[workload]
+        for shape, levels in self._waiting.items():
+            if all(one <= other for one, other in zip(shape, mine, strict=True)):
+                for level, waiting in levels.items():
+                    first = next(iter(waiting), None)
+                    if first is not None and (level, first) < place:
+                        return True
+        return False
+
+
+class Told(Struct):
+    """What the logs tell."""
+
+    submitted: int = 0
+    first_award: int = 0
+    last_bound: int = 0
+    bound: dict[WorkloadId, int] = field(default_factory=dict)
+    inversions: int = 0
+    """Workloads that were awarded or bound while somebody of higher rank waited who wants the same or less."""
+    returned: int = 0
+    granted: dict[WorkloadId, int] = field(default_factory=dict)
+    started: dict[WorkloadId, int] = field(default_factory=dict)
+    declined: int = 0
+    waits: list[int] = field(default_factory=list)
+    """From the award to the binding, nanoseconds."""
+
+    @property
+    def seconds(self) -> float:
+        """From the first award to the last binding."""
+        return (self.last_bound - self.first_award) / SECOND
+
+    @property
+    def lacking(self) -> int:
+        """Workloads bound by the queue that their region's log does not show granted and started, once each."""
+        return sum(
+            self.granted.get(one, 0) != self.started.get(one, 0) or not self.granted.get(one, 0)
+            for one in self.bound
+        )
+
+
+def told_by(directory: Path, regions: Iterable[RegionName]) -> Told:
+    """Every fact of a plane's logs."""
+    told, pending = Told(), Pending()
+    awarded: dict[WorkloadId, int] = {}
+    passed: dict[WorkloadId, None] = {}
+    for fact in facts_in(directory, GLOBAL_LOG):
+        _global(fact, told, pending, awarded, passed)
+    told.inversions = len(passed)
+    for region in regions:
+        for fact in facts_in(directory, region_log(region)):
+            match fact.event:
+                case ClaimGranted(workload=workload):
+                    told.granted[workload] = told.granted.get(workload, 0) + 1
+                case GangStarted(workload=workload):
+                    told.started[workload] = told.started.get(workload, 0) + 1
+                case AwardDeclined():
+                    told.declined += 1
+    return told
+
+
+def _global(
+    fact: Fact,
+    told: Told,
+    pending: Pending,
+    awarded: dict[WorkloadId, int],
+    passed: dict[WorkloadId, None],
+) -> None:
+    match fact.event:
+        case WorkloadSubmitted(workload=workload, spec=spec):
+            told.submitted += 1
+            pending.submit(workload, spec, fact.sequence)
+        case WorkloadAwarded(workload=workload):
+            told.first_award = told.first_award or fact.at
+            awarded[workload] = fact.at
+            pending.drop(workload)
+            if pending.is_passed(workload):
+                passed[workload] = None
+        case WorkloadBound(workload=workload):
+            told.bound[workload] = told.last_bound = fact.at
+            told.waits.append(fact.at - awarded[workload])
+            if pending.is_passed(workload):
+                passed[workload] = None
+        case AwardReturned(workload=workload):
+            told.returned += 1
+            pending.put(workload)
+        case AttemptClosed(workload=workload):
+            told.returned += 1
