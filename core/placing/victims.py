@@ -76,7 +76,8 @@ def find_with_victims(
         return chosen
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
     enough = _first_enough(bound, iter(chosen), tried)
-    assert not isinstance(enough, Reason), enough
+    if isinstance(enough, Reason):
+        return enough  # A rule raised for fewer of them; all of them would do.
     spreads = tried(enough) if watch is unwatched else looked_for(enough, watch)
     assert not isinstance(spreads, Reason), spreads
     short = _short_of_room(pools, jobs, spreads)
