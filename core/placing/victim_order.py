@@ -61,6 +61,8 @@ class Listed(Struct):
     """One that may be pushed out, and where it stands."""
 
     held: Holding
+    claim: Claim
+    """As it was when it was listed."""
     level: int
     where: Where
     entry: Entry
@@ -182,17 +184,19 @@ class VictimOrder:
     def _settle(self, key: AttemptKey, pools: PoolSet) -> None:
         held = self._capacity.holding(*key)
         self._tell(key, held)
-        self._drop(key)
+        before = self._drop(key)
         if held is None or not may_go(held) or key in self._promised:
             return
         number = held.claim.priority
         level = self._levels.setdefault(number, Level())
         if level.counted < 0:
             level.counted = self._counted()
-        where = clusters_of(pools, held.claim)
-        entry = _entry(key, held, level.counted)
-        gpu_milli = gpu_milli_of(held.claim.jobs)
-        self._listed[key] = Listed(held, number, where, entry, gpu_milli)
+        claim, entry = held.claim, _entry(key, held, level.counted)
+        if before is not None and before.claim is claim:
+            where, gpu_milli = before.where, before.gpu_milli
+        else:
+            where, gpu_milli = clusters_of(pools, claim), gpu_milli_of(claim.jobs)
+        self._listed[key] = Listed(held, claim, number, where, entry, gpu_milli)
         insort(level.lists.setdefault(where, []), entry)
         level.gpu_milli[where] = level.gpu_milli.get(where, 0) + gpu_milli
 
@@ -205,16 +209,18 @@ class VictimOrder:
             self._told[key] = told
             heapq.heappush(self._newest, (-told, key))
 
-    def _drop(self, key: AttemptKey) -> None:
+    def _drop(self, key: AttemptKey) -> Listed | None:
+        """It is listed no more; how it was."""
         listed = self._listed.pop(key, None)
         if listed is None:
-            return
+            return None
         level = self._levels[listed.level]
         entries = level.lists[listed.where]
         del entries[bisect_left(entries, listed.entry)]
         level.gpu_milli[listed.where] -= listed.gpu_milli
         if not entries:
             del level.lists[listed.where], level.gpu_milli[listed.where]
+        return listed
 
     def _sort(self, level: Level, counted: int) -> None:
         if level.counted == counted:

@@ -17,10 +17,10 @@ from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import JobSpec, Kind
-from core.placing.outlook import Outlook
 from core.placing.owners import Now, Owners, key_of
 from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, request_of, unwatched
+from core.placing.room_bound import RoomBound
 from core.placing.vacated import sum_of, vacated
 from core.placing.victim_order import Victim, VictimOrder, may_go
 from core.rules.devices import part_of, shared_in
@@ -49,8 +49,8 @@ def find_with_victims(
     if order is None:
         order = VictimOrder(capacity)
     order.refresh(pools)
-    outlook = Outlook(pools, capacity, jobs, asker)
-    if outlook.is_in_vain(order.gpu_milli_under(asker.priority, outlook.where)):
+    bound = RoomBound(pools, capacity, jobs, asker)
+    if bound.is_in_vain(order.gpu_milli_under(asker.priority, bound.where)):
         return Reason.NO_CAPACITY
 
     known: dict[frozenset[AttemptKey], Spreads | Reason] = {}
@@ -68,15 +68,16 @@ def find_with_victims(
             return shown.find(jobs, asker, choice, watch=watch)
 
     chosen: list[Victim] | Reason = Reason.NO_CAPACITY
-    for where in outlook.wheres():
-        chosen = _first_enough(outlook, order.under(asker.priority, asker.at, where), tried)
+    for where in bound.wheres():
+        chosen = _first_enough(bound, order.under(asker.priority, asker.at, where), tried)
         if chosen is not Reason.NO_CAPACITY:
             break
     if isinstance(chosen, Reason):
         return chosen
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
-    enough = _first_enough(outlook, iter(chosen), tried)
-    assert not isinstance(enough, Reason), enough
+    enough = _first_enough(bound, iter(chosen), tried)
+    if isinstance(enough, Reason):
+        return enough  # A rule raised for fewer of them; all of them would do.
     spreads = tried(enough) if watch is unwatched else looked_for(enough, watch)
     assert not isinstance(spreads, Reason), spreads
     short = _short_of_room(pools, jobs, spreads)
@@ -166,7 +167,7 @@ def left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
 
 
 def _first_enough(
-    outlook: Outlook, candidates: Iterator[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
+    bound: RoomBound, candidates: Iterator[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
 ) -> list[Victim] | Reason:
     """The first so many as are enough, or why all of them are not.
 
@@ -175,7 +176,7 @@ def _first_enough(
     with is still a prefix with which it fits.
     """
     taken: list[Victim] = []
-    tally = outlook.tally()
+    tally = bound.tally()
     for victim in candidates:
         taken.append(victim)
         tally.add(victim[2])

@@ -19,11 +19,15 @@ from core.placing import vacated
 from core.placing.bids import missing_over_all
 from core.placing.overlay import Overlay
 from core.placing.owners import Owners
+from core.placing.picking import Choice, Placed
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker, PoolSet, request_of
+from core.placing.pools import PoolIndex
 from core.placing.shortages import missing_gpu_milli
 from core.placing.victim_order import OF_VICTIMS, Victim, VictimOrder, clusters_of
 from core.placing.victims import candidates_under, find_with_victims, freed_by, left_by, shared_without
+from core.rules.placement.errors import RuleFailed
+from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import PLAIN
 from core.touched import touched_by
 from tests.builders import a_claim, a_job, a_region, attempt, granted, joined
@@ -249,6 +253,31 @@ def test_what_cannot_fit_is_not_searched_for(monkeypatch: pytest.MonkeyPatch) ->
     for tasks, gpus in ((5, 4), (1, 8)):
         found = find_with_victims(placer.pools, capacity, (a_job(tasks, gpus),), Asker(priority=5), CHOICE)
         assert Reason.NO_CAPACITY == found
+
+
+def test_rule_that_raises_for_fewer_victims_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that were chosen would do; one of them alone might, and a rule raises when that is tried."""
+    claims = [
+        a_claim("w-1", placed={0: 1}, priority=1),
+        a_claim("w-2", placed={1: 8}, priority=2),
+        a_claim("w-3", placed={0: 7}, priority=6),
+    ]
+    capacity = a_region(joined("w0", 0, 2), *map(granted, claims)).capacity
+    placer = Placer(capacity, Overlay(), lambda _: PLAIN)
+    placer.refresh()
+    place = PoolIndex.place
+
+    def fails_once_it_fitted(pool: PoolIndex, request: Request, tasks: int, choice: Choice) -> Placed | None:
+        if tried:
+            raise RuleFailed("fails", "of fewer")
+        found = place(pool, request, tasks, choice)
+        tried.extend(found or [])
+        return found
+
+    tried: Placed = []
+    monkeypatch.setattr(PoolIndex, "place", fails_once_it_fitted)
+    found = find_with_victims(placer.pools, capacity, (a_job(1, 8),), Asker(priority=5), CHOICE)
+    assert Reason.RULE_FAILED == found
 
 
 def test_nobody_is_known_before_somebody_asks() -> None:

@@ -46,7 +46,7 @@ class Target:
         return most - self.cap[slot]
 
 
-class Outlook:
+class RoomBound:
     """Of one workload's jobs in one region. Raises RuleFailed."""
 
     def __init__(self, pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec], asker: Asker) -> None:
@@ -98,14 +98,14 @@ class Outlook:
 class Tally:
     """Tasks that could fit once those have ended that were added."""
 
-    def __init__(self, outlook: Outlook) -> None:
-        self._outlook = outlook
+    def __init__(self, bound: RoomBound) -> None:
+        self._bound = bound
         self._freed: dict[int, Amount] = {}
-        self._fits = [[target.tasks for target in targets] for _, targets in outlook.targets]
+        self._fits = [[target.tasks for target in targets] for _, targets in bound.targets]
         self._gained: dict[tuple[int, int, int], int] = {}
         """By job, target and node."""
         by_pool: dict[str, tuple[PoolIndex, list[tuple[int, int, Target]]]] = {}
-        for position, (_, targets) in enumerate(outlook.targets):
+        for position, (_, targets) in enumerate(bound.targets):
             for number, target in enumerate(targets):
                 mine = by_pool.setdefault(target.pool.name, (target.pool, []))
                 mine[1].append((position, number, target))
@@ -113,11 +113,11 @@ class Tally:
 
     def add(self, held: Holding) -> None:
         """One more has ended."""
-        outlook, freed = self._outlook, self._freed
+        bound, freed = self._bound, self._freed
         touched: dict[int, None] = {}
         for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
             for node, count in zip(spread.nodes, spread.tasks, strict=True):
-                if outlook.capacity.is_open(node):
+                if bound.capacity.is_open(node):
                     amount = job.need if count == 1 else job.need.times(count)
                     freed[node] = freed[node].plus(amount) if node in freed else amount
                     touched[node] = None
@@ -144,5 +144,5 @@ class Tally:
         """Whether every job could find room for all its tasks somewhere."""
         return all(
             max(fits, default=0) >= tasks
-            for fits, (tasks, _) in zip(self._fits, self._outlook.targets, strict=True)
+            for fits, (tasks, _) in zip(self._fits, self._bound.targets, strict=True)
         )
