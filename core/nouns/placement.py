@@ -18,7 +18,7 @@ class Spread(Struct, frozen=True):
     tasks: tuple[int, ...]
 
 
-SEARCH = 2
+SEARCH = 3
 """Grows when the search changes so that it would choose otherwise from the same view."""
 
 

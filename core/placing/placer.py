@@ -8,6 +8,7 @@ from msgspec import Struct
 from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
+from core.images.preemption import Preemption
 from core.images.reserved_starts import Starts
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkloadId
@@ -31,7 +32,7 @@ from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set
 
-SECTIONS = ("capacity", "maintenance", "pools", "prices", "starts")
+SECTIONS = ("capacity", "maintenance", "pools", "preemption", "prices", "starts")
 """Of a region's image: what is read of it."""
 
 
@@ -63,6 +64,7 @@ class Placer:
         settings_of: Callable[[str], PoolSettings] = lambda _: UNSET,
         owners: Owners | None = None,
         starts: Starts | None = None,
+        preemption: Preemption | None = None,
     ) -> None:
         """
         plan_of, settings_of   of a pool, by its name; asked again once `touch_pool` says so
@@ -71,6 +73,7 @@ class Placer:
         self._capacity = capacity
         self._maintenance = maintenance or Maintenance()
         self.starts = starts or Starts()
+        self.preemption = preemption or Preemption()
         self.overlay = overlay
         self._plan_of = plan_of
         self._settings_of = settings_of
@@ -99,7 +102,16 @@ class Placer:
         """Of a region, as its settings say it is searched, or by other rules. The image has the sections `SECTIONS`."""
         pools, known = image.pools, image.prices
         plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules, known.prices))
-        return cls(image.capacity, overlay, plan_of, image.maintenance, pools.of, owners, image.starts)
+        return cls(
+            image.capacity,
+            overlay,
+            plan_of,
+            image.maintenance,
+            pools.of,
+            owners,
+            image.starts,
+            image.preemption,
+        )
 
     # What changed.
 
@@ -270,7 +282,9 @@ class Placer:
             return spreads
         owners = self.owners if self._knows_owners else None
         try:
-            over = find_with_victims(pools, self._capacity, jobs, asker, choice, owners, watch)
+            over = find_with_victims(
+                pools, self._capacity, jobs, asker, choice, owners, watch, self.preemption
+            )
         except RuleFailed:
             return Reason.RULE_FAILED
         return over if isinstance(over, Reason) else Found(*over)

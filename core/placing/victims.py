@@ -1,5 +1,7 @@
 """Whom a workload could push out: lower priority alone, the cheapest first, and nobody who need not go.
 
+Nobody is proposed whose end would destroy more work than the region's caps allow (core/images/preemption.py).
+
 source    MAST §4.3: lowest priority first, among those the cheapest (core/rules/placement/eviction_cost.py), until it fits;
           then the largest of the chosen first, and those not needed are spared
 """
@@ -7,11 +9,13 @@ source    MAST §4.3: lowest priority first, among those the cheapest (core/rule
 from collections.abc import Callable, Mapping, Sequence
 
 from core.images.capacity import NOT_UP, Capacity, Holding
+from core.images.preemption import Preemption
 from core.images.reserving import leaving_of
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import START_SPAN
 from core.nouns.placement import Spread, gpu_milli_of, needs_of
+from core.nouns.preemption import VictimOrder
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
@@ -21,7 +25,9 @@ from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, request_of, unwatched
 from core.rules.devices import part_of, shared_in
 from core.rules.placement.eviction_cost import destroyed, eviction_cost, told_until
+from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import PASSING
+from core.rules.preemption import pledged
 
 Victim = tuple[WorkloadId, int, Holding]
 Spreads = tuple[Spread, ...]
@@ -35,13 +41,18 @@ def find_with_victims(
     choice: Choice,
     owners: Owners | None = None,
     watch: Callable[[JobFound], None] = unwatched,
+    preemption: Preemption | None = None,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
     """Places for all tasks once some attempts of lower priority have ended, and which. Raises RuleFailed.
 
-    owners    who is where, if anybody shares a node with nobody
-    watch     is told of each job's place among those that were chosen
+    owners      who is where, if anybody shares a node with nobody
+    watch       is told of each job's place among those that were chosen
+    preemption  the region's caps, and its order of victims; None: as of a region in which nothing was set or destroyed
     """
-    candidates = candidates_under(capacity, asker.priority, asker.at)
+    terms = preemption or Preemption()
+    everybody = candidates_under(capacity, asker.priority, asker.at, terms.settings.order)
+    most, span = terms.left(asker.at), terms.settings.ask_span
+    candidates = [victim for victim in everybody if pledged(victim[2], asker.at, span) <= most]
 
     def tried(victims: Sequence[Victim], watch: Callable[[JobFound], None] = unwatched) -> Spreads | Reason:
         left = {} if owners is None else left_by(owners, victims)
@@ -51,27 +62,22 @@ def find_with_victims(
 
     over_all = tried(candidates) if candidates else Reason.NO_CAPACITY
     if isinstance(over_all, Reason):
-        return over_all
+        is_capped = len(candidates) < len(everybody) and not isinstance(tried(everybody), Reason)
+        return Reason.DESTROYS_TOO_MUCH if is_capped else over_all
     chosen = _shortest_prefix(candidates, tried)
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
     chosen = _shortest_prefix(chosen, tried)
     spreads = tried(chosen, watch)
     assert not isinstance(spreads, Reason), spreads
-    short = _short_of_room(pools, jobs, spreads)
-    if owners is not None:
-        now = Now(capacity, owners)
-        for job, spread in zip(jobs, spreads, strict=True):
-            request = request_of(job, asker)
-            forbidden = {
-                node
-                for node in spread.nodes
-                if not all(rule.allows_at(now, node, request) for rule in PASSING)
-            }
-            short |= forbidden
-    return spreads, tuple(victim for victim in chosen if not short.isdisjoint(needs_of(victim[2].claim)))
+    needed = _Needed(pools, capacity, jobs, spreads, asker, owners).of(chosen, terms.settings.order)
+    if sum(pledged(held, asker.at, span) for _, _, held in needed) > most:
+        return Reason.DESTROYS_TOO_MUCH
+    return spreads, needed
 
 
-def candidates_under(capacity: Capacity, priority: int, at: Instant) -> list[Victim]:
+def candidates_under(
+    capacity: Capacity, priority: int, at: Instant, order: VictimOrder = VictimOrder.COST
+) -> list[Victim]:
     """All that may be pushed out by this priority at a time, the first to go first.
 
     What would be destroyed is counted up to the newest time that the log tells of one of them: the same log gives the same
@@ -91,9 +97,13 @@ def candidates_under(capacity: Capacity, priority: int, at: Instant) -> list[Vic
         and held.spared_until <= at
         and (workload, epoch) not in promised
     ]
-    now = max((told_until(held) for _, _, held in found), default=0)
-    found.sort(key=lambda victim: (eviction_cost(victim[2], now), victim[0], victim[1]))
+    now = _told_of(found)
+    found.sort(key=lambda victim: (eviction_cost(victim[2], now, order), victim[0], victim[1]))
     return found
+
+
+def _told_of(victims: Sequence[Victim]) -> int:
+    return max((told_until(held) for _, _, held in victims), default=0)
 
 
 def spared_for(capacity: Capacity, priority: int, at: Instant) -> Nanoseconds:
@@ -161,13 +171,70 @@ def _shortest_prefix(
     return victims[:high]
 
 
-def _short_of_room(pools: PoolSet, jobs: Sequence[JobSpec], spreads: Spreads) -> set[int]:
-    """Nodes where the claim needs more than is available: who holds nothing there need not end for it."""
-    wanted: dict[int, Amount] = {}
-    parts: dict[int, list[int]] = {}
-    for job, spread in zip(jobs, spreads, strict=True):
-        for node, count in zip(spread.nodes, spread.tasks, strict=True):
-            wanted[node] = wanted.get(node, Amount()).plus(job.need.times(count))
-            if part_of(job.need.gpu_milli):
-                parts.setdefault(node, []).extend([part_of(job.need.gpu_milli)] * count)
-    return {node for node, amount in wanted.items() if not pools.has_room(node, amount, parts.get(node, ()))}
+class _Needed:
+    """Which of those that were chosen a claim cannot do without where it is to be: no one of them can be left out."""
+
+    def __init__(
+        self,
+        pools: PoolSet,
+        capacity: Capacity,
+        jobs: Sequence[JobSpec],
+        spreads: Spreads,
+        asker: Asker,
+        owners: Owners | None,
+    ) -> None:
+        self._pools, self._capacity, self._owners = pools, capacity, owners
+        self._requests: dict[int, list[Request]] = {}
+        self._wanted: dict[int, Amount] = {}
+        self._parts: dict[int, list[int]] = {}
+        for job, spread in zip(jobs, spreads, strict=True):
+            request = request_of(job, asker)
+            for node, count in zip(spread.nodes, spread.tasks, strict=True):
+                self._requests.setdefault(node, []).append(request)
+                self._wanted[node] = self._wanted.get(node, Amount()).plus(job.need.times(count))
+                if part_of(job.need.gpu_milli):
+                    self._parts.setdefault(node, []).extend([part_of(job.need.gpu_milli)] * count)
+
+    def of(self, chosen: Sequence[Victim], order: VictimOrder) -> tuple[Victim, ...]:
+        """In their order. Whoever is dearest is let off first."""
+        short = {node for node in self._wanted if not self._is_well(node, ())}
+        rest = {victim[:2]: victim for victim in chosen if not short.isdisjoint(needs_of(victim[2].claim))}
+        there: dict[int, list[Victim]] = {}
+        for victim in rest.values():
+            for node in self._wanted.keys() & needs_of(victim[2].claim).keys():
+                there.setdefault(node, []).append(victim)
+        now = _told_of([*rest.values()])
+        dearest_first = sorted(rest.values(), key=lambda one: (eviction_cost(one[2], now, order), *one[:2]))
+        for victim in reversed(dearest_first):
+            nodes = sorted(self._wanted.keys() & needs_of(victim[2].claim).keys())
+            if all(
+                self._is_well(node, [one for one in there[node] if one[:2] in rest and one is not victim])
+                for node in nodes
+            ):
+                del rest[victim[:2]]
+        return tuple(rest.values())
+
+    def _is_well(self, node: int, gone: Sequence[Victim]) -> bool:
+        """Whether there is room for the claim on a node, and it may be there, once these, who are there, have ended."""
+        if not self._is_allowed(node, gone):
+            return False
+        freed = freed_by(self._capacity, gone)
+        mine = [amount for at, amount in freed if at == node]
+        room = self._pools.available(node)
+        for amount in mine:
+            room = room.plus(amount)
+        if not room.covers(self._wanted[node]):
+            return False
+        parts = self._parts.get(node, ())
+        if parts or node in self._capacity.devices.by_node:
+            shared = {at: of for at, of in shared_without(self._capacity, gone).items() if at == node}
+            after = self._pools.released([(node, amount) for amount in mine], None, shared)
+            if not after.has_room(node, self._wanted[node], parts):
+                return False
+        return True
+
+    def _is_allowed(self, node: int, gone: Sequence[Victim]) -> bool:
+        if self._owners is None:
+            return True
+        now = Now(self._capacity, self._owners, [(workload, epoch) for workload, epoch, _ in gone])
+        return all(rule.allows_at(now, node, request) for request in self._requests[node] for rule in PASSING)
