@@ -69,7 +69,7 @@ def find_with_victims(
     chosen = _shortest_prefix(chosen, tried)
     spreads = tried(chosen, watch)
     assert not isinstance(spreads, Reason), spreads
-    needed = _Needed(pools, capacity, jobs, spreads, asker, owners).of(chosen, terms.settings.order)
+    needed = Needed(pools, capacity, jobs, spreads, asker, owners).of(chosen, terms.settings.order)
     if sum(pledged(held, asker.at, span) for _, _, held in needed) > most:
         return Reason.DESTROYS_TOO_MUCH
     return spreads, needed
@@ -171,7 +171,7 @@ def _shortest_prefix(
     return victims[:high]
 
 
-class _Needed:
+class Needed:
     """Which of those that were chosen a claim cannot do without where it is to be: no one of them can be left out."""
 
     def __init__(

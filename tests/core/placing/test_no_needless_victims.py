@@ -29,7 +29,7 @@ from core.placing.bids import score
 from core.placing.overlay import Overlay
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
-from core.placing.victims import candidates_under
+from core.placing.victims import Needed, candidates_under
 from core.rules.claim import nodes_without_room, victims_needed
 from core.rules.placement.eviction_cost import destroyed, eviction_cost
 from core.rules.placement.rule_sets import PLAIN
@@ -143,6 +143,17 @@ def test_no_victim_of_an_ask_can_be_left_out(image: RegionImage, jobs: tuple[Job
         needed = [here[key] for key in here if node in witnesses[key]]
         if needed:
             assert sum(here.values()) - min(needed) < need.gpu_milli - capacity.available(node).gpu_milli
+
+
+def test_dearest_is_let_off_first() -> None:
+    """Of two on one node, each of whom makes room enough, whoever is of lower priority ends, in whatever order they were chosen."""
+    image = a_region(joined("w0", 0, 1), placed("w-1", 4, priority=1), placed("w-2", 4, priority=3))
+    capacity, job = image.capacity, a_job(1, 4)
+    needed = Needed(
+        placer_of(capacity).pools, capacity, (job,), (Spread((0,), (1,)),), Asker(priority=LEVEL), None
+    )
+    for chosen in (capacity.live(), capacity.live()[::-1]):
+        assert ["w-1"] == [workload for workload, _, _ in needed.of(chosen, VictimOrder.COST)]
 
 
 @settings(deadline=None, max_examples=50)
