@@ -50,9 +50,41 @@ def find_with_victims(
     preemption  the region's caps, and its order of victims; None: as of a region in which nothing was set or destroyed
     """
     terms = preemption or Preemption()
-    everybody = candidates_under(capacity, asker.priority, asker.at, terms.settings.order)
-    most, span = terms.left(asker.at), terms.settings.ask_span
-    candidates = [victim for victim in everybody if pledged(victim[2], asker.at, span) <= most]
+    most, span, order = terms.left(asker.at), terms.settings.ask_span, terms.settings.order
+
+    def may_be(victim: Victim) -> bool:
+        return pledged(victim[2], asker.at, span) <= most
+
+    def over(candidates: Sequence[Victim]) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
+        return _over(pools, capacity, jobs, asker, choice, owners, watch, candidates, order)
+
+    everybody = candidates_under(capacity, asker.priority, asker.at, order)
+    found = over(everybody)
+    if not isinstance(found, Reason) and _destroy(found[1], asker.at, span) > most:
+        # Seldom: then those are left out who are too dear each by itself, and the rest is looked through once more.
+        cheaper = [*filter(may_be, everybody)]
+        found = over(cheaper) if len(cheaper) < len(everybody) else Reason.DESTROYS_TOO_MUCH
+        if isinstance(found, Reason) or _destroy(found[1], asker.at, span) > most:
+            return Reason.DESTROYS_TOO_MUCH
+    return found
+
+
+def _destroy(victims: Sequence[Victim], at: Instant, span: int) -> int:
+    return sum(pledged(held, at, span) for _, _, held in victims)
+
+
+def _over(
+    pools: PoolSet,
+    capacity: Capacity,
+    jobs: Sequence[JobSpec],
+    asker: Asker,
+    choice: Choice,
+    owners: Owners | None,
+    watch: Callable[[JobFound], None],
+    candidates: Sequence[Victim],
+    order: VictimOrder,
+) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
+    """Over some of these, the first to go first, whatever that destroys."""
 
     def tried(victims: Sequence[Victim], watch: Callable[[JobFound], None] = unwatched) -> Spreads | Reason:
         left = {} if owners is None else left_by(owners, victims)
@@ -62,17 +94,13 @@ def find_with_victims(
 
     over_all = tried(candidates) if candidates else Reason.NO_CAPACITY
     if isinstance(over_all, Reason):
-        is_capped = len(candidates) < len(everybody) and not isinstance(tried(everybody), Reason)
-        return Reason.DESTROYS_TOO_MUCH if is_capped else over_all
+        return over_all
     chosen = _shortest_prefix(candidates, tried)
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
     chosen = _shortest_prefix(chosen, tried)
     spreads = tried(chosen, watch)
     assert not isinstance(spreads, Reason), spreads
-    needed = Needed(pools, capacity, jobs, spreads, asker, owners).of(chosen, terms.settings.order)
-    if sum(pledged(held, asker.at, span) for _, _, held in needed) > most:
-        return Reason.DESTROYS_TOO_MUCH
-    return spreads, needed
+    return spreads, Needed(pools, capacity, jobs, spreads, asker, owners).of(chosen, order)
 
 
 def candidates_under(
@@ -154,7 +182,7 @@ def left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
 
 
 def _shortest_prefix(
-    victims: list[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
+    victims: Sequence[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
 ) -> list[Victim]:
     """The first so many as are enough, by halving; all of them are.
 
@@ -168,7 +196,7 @@ def _shortest_prefix(
             low = middle + 1
         else:
             high = middle
-    return victims[:high]
+    return [*victims[:high]]
 
 
 class Needed:
