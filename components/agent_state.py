@@ -33,7 +33,7 @@ from core.placing.never import EmptyRegion
 from core.placing.overlay import Overlay
 from core.placing.owners import OF_OWNERS, Entries, code_of, entries_of
 from core.placing.placer import SECTIONS, Placer
-from core.placing.victim_order import OF_VICTIMS
+from core.placing.victim_index import OF_VICTIMS
 from core.rows import unpack_rows
 from core.touched import touched_by
 

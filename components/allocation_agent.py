@@ -44,6 +44,7 @@ from core.nouns.limits import (
     CLAIM_TRIES_MAX,
     CLASSES_FRESH,
     CONFLICT_NODES_MAX,
+    PREEMPTION_RETRY,
     VIEW_ROWS_MAX,
 )
 from core.nouns.placement import SEARCH, Claim, Spread, View, takings_of
@@ -142,7 +143,7 @@ class AllocationAgent:
             self.agent,
             request.workload,
             request.auction,
-            score(state.placer.pools, found, envelope.at),
+            score(state.placer.pools, found, envelope.at, state.image.preemption.settings.score),
             found.spreads,
             found.victim_keys,
             view,
@@ -162,8 +163,12 @@ class AllocationAgent:
     ) -> Decision:
         told = no_bid(state.placer, state.image.capacity, state.empty, request.jobs, asker, choice, reason)
         prospect = None
-        if request.wants_prospect and told.reason in (Reason.NO_CAPACITY, Reason.START_RESERVED):
+        lacks_room = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
+        if request.wants_prospect and told.reason in lacks_room:
             prospect = prospect_for(state, request, asker, choice, now)
+        again_in = spared_for(state.image.capacity, asker.priority, asker.at)
+        if told.reason is Reason.DESTROYS_TOO_MUCH:
+            again_in = min(again_in or PREEMPTION_RETRY, PREEMPTION_RETRY)
         said = Abstention(
             self.region,
             self.agent,
@@ -173,7 +178,7 @@ class AllocationAgent:
             state.sequence,
             told.missing_gpu_milli,
             told.shortage,
-            again_in=spared_for(state.image.capacity, asker.priority, asker.at),
+            again_in=again_in,
             prospect=prospect,
         )
         return Decision(messages=(said,))

@@ -1,6 +1,7 @@
 """What one gang calls for, found in the region's image and in what workers report of it: the words a broker says.
 
-    promised          order its victims to stop; give it up when a node is lost or its time has passed
+    promised          order its victims to stop, those that have a controller once their time to answer has passed; give it up when
+                      a node is lost or its own time has passed
     granted           prepare every share; when all are ready, start them; when all run, record it
     a step was saved  record it, before anything else: also one saved in the grace, or told with the end
     any share failed  order the rest to stop
@@ -40,6 +41,7 @@ from core.nouns.workload import USER_EXIT_START_AGAIN, EndCause
 from core.rules.operations import cause_of as end_cause_of
 from core.rules.operations import returns_here
 from core.rules.places import is_drained, keeps_away
+from core.rules.preemption import has_begun, is_asked
 
 HERE = TaskMove(WHOLE, -1, -1)
 """A gang's new run, on the nodes that it has."""
@@ -94,10 +96,16 @@ def _words_for_promise(
     if not nodes_open or after(seen, PROMISE_SPAN) <= now:
         reason = Reason.PROMISE_BROKEN
         return (DeclineAward(region, claim.workload, claim.epoch, claim.award_sequence, reason),)
+    promise = image.preemption.promise(claim.workload, claim.epoch)
+    span = promise.ask_span if promise is not None else 0
     words: list[Message] = []
     for victim, epoch in claim.victims:
-        row = image.attempts.row(victim, epoch)
-        if row is not None and row.phase.is_live and not row.stop_cause:
+        row, held = image.attempts.row(victim, epoch), image.capacity.holding(victim, epoch)
+        if row is None or held is None or row.stop_cause:
+            continue
+        # Its controller says when, and task control that it did (components/task_control.py); not for ever.
+        is_left_to_it = is_asked(held) and not has_begun(image.control.row(victim, epoch))
+        if not is_left_to_it or after(seen, Nanoseconds(span)) <= now:
             words.append(OrderStop(region, victim, epoch, EndCause.PREEMPTED, by=claim.workload))
     return tuple(words)
 

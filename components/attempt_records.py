@@ -21,7 +21,7 @@ from core.events.region import (
     StopOrdered,
 )
 from core.fact import Event
-from core.images.capacity import Capacity
+from core.images.capacity import Capacity, Holding
 from core.images.control import TaskPhase
 from core.images.region import AttemptPhase, AttemptRow
 from core.messages.base import Envelope, Message
@@ -29,12 +29,14 @@ from core.messages.broker import RankAttempt
 from core.messages.store import DeclineAward, OrderStop, RecordCheckpoint, RecordEnd, RecordStarted
 from core.nouns.ids import AttemptKey, RegionName, WorkloadId
 from core.nouns.limits import CONFLICT_NODES_MAX
+from core.nouns.operation import WHOLE
 from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause
 from core.rules.claim import fits_promised
 from core.rules.destruction import budget_of, is_free, may_order
 from core.rules.ends import may_end
+from core.rules.placement.eviction_cost import destroyed_by_stop
 
 HEARD_OF_ATTEMPTS: tuple[type[Message], ...] = (
     DeclineAward,
@@ -88,7 +90,7 @@ class AttemptRecords:
         assert isinstance(message, OrderStop)
         row = _live(state, message.workload, message.epoch)
         image, sender, now = state.image, envelope.sender, envelope.at
-        if row is None or row.stop_cause or not may_order(image.capacity, message, now):
+        if row is None or row.stop_cause or not may_order(image, message, now):
             return NOTHING
         requester = "" if is_free(image.capacity, state.awards.awards, message) else sender
         budget = budget_of(image.hardware)
@@ -140,8 +142,19 @@ class AttemptRecords:
             return NOTHING
         freed = gpu_milli_of(held.claim.jobs)
         about = (message.workload, message.epoch)
-        ended = AttemptEnded(*about, message.cause, message.exit_code, freed, message.failed_nodes)
+        lost = _destroyed(state, held, about) if message.cause is EndCause.PREEMPTED else 0
+        ended = AttemptEnded(*about, message.cause, message.exit_code, freed, message.failed_nodes, lost)
         return Decision(events=(ended, *_grants_after(state.image.capacity, about)))
+
+
+def _destroyed(state: StoreState, held: Holding, key: AttemptKey) -> int:
+    """GPU-seconds: of a gang that was down already, until then."""
+    control = state.image.control.row(*key)
+    whole = control.tasks.get(WHOLE) if control is not None else None
+    is_down = whole is not None and whole.phase is TaskPhase.GONE
+    return destroyed_by_stop(
+        held, min(held.stopped_at, whole.since) if whole and is_down else held.stopped_at
+    )
 
 
 def _live(state: StoreState, workload: WorkloadId, epoch: int) -> AttemptRow | None:

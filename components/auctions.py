@@ -23,7 +23,7 @@ from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_R
 from core.nouns.reasons import Reason
 from core.rules.standing import Narrowing, narrowed
 
-LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED)
+LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
 """Of regions that could take it if nobody else were there."""
 
 

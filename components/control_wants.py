@@ -1,5 +1,6 @@
 """Which operations an attempt calls for, found in the region's image: what is to leave, to be replaced, to be brought up to date.
 
+    a promise waits for its end                         preempt, whole
     its nodes are closed by a drain or a maintenance    move
     a task has no run, or its node is lost              start where it was, or move
     its job was changed                                 update
@@ -29,9 +30,11 @@ from core.nouns.operation import (
     job_and_rank,
 )
 from core.nouns.placement import numbers_in
+from core.nouns.preemption import PREEMPTION_REQUESTER, source_of
 from core.nouns.workload import EndCause
 from core.rules.destruction import DEFRAGMENTATION, HEALTH, MOVES
 from core.rules.operations import gives_way, is_called_for, missing_tasks
+from core.rules.preemption import promises_over
 
 
 class Wanted(Struct, frozen=True):
@@ -65,10 +68,13 @@ def operations_wanted(
     wants: dict[Wanted, list[int]] = {}
     live = {task: row.operations[number] for task, number in row.busy().items()}
     leave = _Leaving(image, closing, row, now)
+    preempt = _preempted(image, key, row, now)
     if row.stands_alone:
         _want_for_tasks(image, row, live, leave, wants)
+        if preempt is not None and _is_new(live.get(WHOLE), preempt, now):
+            wants[preempt] = [WHOLE]
     else:
-        _want_for_gang(held, row, live.get(WHOLE), leave, wants)
+        _want_for_gang(held, row, live.get(WHOLE), leave, preempt, wants)
         if not wants and not live and award is not None and award.moving and award.epoch == key[1]:
             why, deadline = "it moves to another region", award.move_deadline
             wants[Wanted(OperationKind.MOVE, why, award.moving, deadline, MOVES)] = [WHOLE]
@@ -86,6 +92,17 @@ def operations_wanted(
         for wanted, tasks in wants.items()
         for part in _parts(sorted(tasks))
     )
+
+
+def _preempted(image: RegionImage, key: AttemptKey, row: AttemptControl, now: Instant) -> Wanted | None:
+    """The operation that makes room for a promise, where its controller is to be asked for that."""
+    by = promises_over(image, key) if row.spec.controller and image.capacity.promises else None
+    promise = image.preemption.promise(*by) if by is not None else None
+    if by is None or promise is None:
+        return None
+    deadline = max(1, promise.asked_until - now)
+    reason = f"to make room for {by[0]}, which is of higher priority"
+    return Wanted(OperationKind.PREEMPT, reason, source_of(*by), deadline, PREEMPTION_REQUESTER)
 
 
 def is_moot(
@@ -168,10 +185,13 @@ def _want_for_gang(
     row: AttemptControl,
     live: OperationRow | None,
     leave: _Leaving,
+    preempt: Wanted | None,
     wants: dict[Wanted, list[int]],
 ) -> None:
     nodes = [node for spread in held.claim.spreads for node in spread.nodes]
     leaving = [wanted for node in nodes if (wanted := leave.at(node, WHOLE)) is not None]
+    if preempt is not None:
+        leaving.append(preempt)
     if leaving:
         # Nearest deadline first; without any, the first that was asked for.
         first = min(leaving, key=lambda wanted: (wanted.deadline == 0, wanted.deadline, wanted.source))

@@ -18,6 +18,7 @@ from components.claim_disputes import NodesDisputed, Refused
 from components.given_up import ended_given_up, index_given_up, note_given_up
 from components.node_records import HEARD_OF_NODES, NodeRecords
 from components.pool_records import HEARD_OF_POOLS, PoolRecords, broken_setting
+from components.preemption_records import HEARD_OF_PREEMPTION, PreemptionRecords, promise_of
 from components.price_records import HEARD_OF_PRICES, PriceRecords
 from components.run_records import HEARD_OF_RUNS, RunRecords
 from components.start_records import HEARD_OF_STARTS, StartRecords
@@ -40,7 +41,6 @@ from core.events.region import (
     AttemptsForgotten,
     AwardDeclined,
     ClaimGranted,
-    ClaimPromised,
     NodesJoined,
 )
 from core.fact import NO_LOG, Event, Fact, Note
@@ -86,6 +86,7 @@ class PlacementStore:
         *HEARD_OF_ATTEMPTS,
         *HEARD_OF_NODES,
         *HEARD_OF_POOLS,
+        *HEARD_OF_PREEMPTION,
         *HEARD_OF_PRICES,
         *HEARD_OF_TASKS,
         *HEARD_OF_RUNS,
@@ -106,6 +107,7 @@ class PlacementStore:
             **AttemptRecords(region).deciders,
             **NodeRecords().deciders,
             **PoolRecords().deciders,
+            **PreemptionRecords().deciders,
             **PriceRecords().deciders,
             **TaskRecords().deciders,
             **RunRecords(region).deciders,
@@ -347,7 +349,9 @@ class PlacementStore:
         victims = victims_needed(claim, capacity, state.owners)
         displaced = self._starts.displaced(state, claim, nodes_of(claim), now)
         if victims:
-            promised = ClaimPromised(claim.workload, claim.epoch, replace(claim, victims=victims))
+            promised = promise_of(state.image, replace(claim, victims=victims), now)
+            if isinstance(promised, Reason):
+                return self._refuse(state, claim, promised)
             return self._also(self._answer(state, claim, "promised"), promised, *displaced)
         is_merged = any(
             capacity.changed[node] > claim.view.sequence for spread in claim.spreads for node in spread.nodes

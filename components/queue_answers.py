@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
+from components.auctions import LACKS_ROOM
 from components.fair_shares import is_held_back
 from components.queue_order import Asked, asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.queue_state import QueueState, against, eligible
@@ -331,7 +332,7 @@ class UserAnswers:
         said = state.house.refused_by(shape).get(region)
         if auction is not None and said is None:
             said = auction.abstained.get(region)  # It did not hold: the region is asked again.
-        is_full = against in (Reason.NO_CAPACITY, Reason.OPEN_BIDS, Reason.START_RESERVED)
+        is_full = against is Reason.OPEN_BIDS or against in LACKS_ROOM
         prospect = said.prospect if said is not None else None
         return RegionOutlook(
             region=region,

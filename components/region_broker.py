@@ -55,7 +55,7 @@ from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import HEAD_INTERVAL, PRESENCE_SILENCE_MAX, STRIPE_SPAN
 from core.nouns.reasons import Reason
 
-SECTIONS = ("attempts", "capacity", "control", "maintenance")
+SECTIONS = ("attempts", "capacity", "control", "maintenance", "preemption")
 
 
 class AgentSeen(Note, frozen=True):

@@ -9,14 +9,23 @@ too early or out of date changes nothing. Carrying out what has begun is the bro
     acked       begun, once its window or checkpoint has come; asked again if that takes longer than the word is good for
     overdue     begun unasked, if it is involuntary
     begun       the alarm is raised when it takes too long
-    moot        withdrawn: the drain was lifted, the maintenance cancelled
+    moot        withdrawn: the drain was lifted, the maintenance cancelled, the promise is no more
 """
 
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from components.control_requests import request_of, says_something
+from components.control_state import (
+    SECTIONS,
+    Asked,
+    AskedRow,
+    Attended,
+    ControllerHeard,
+    ControllerKey,
+    ControllerRow,
+    ControlState,
+    Watched,
+)
 from components.control_wants import closing_of, is_moot, operations_wanted
 from core.agenda import Agenda
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
@@ -29,7 +38,7 @@ from core.events.control import (
     ScopeJoined,
 )
 from core.events.moves import MoveBegun
-from core.events.region import AttemptEnded, NodesReturned
+from core.events.region import AttemptEnded, AwardDeclined, ClaimPromised, NodesReturned, PromiseRevised
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, RegionImage
 from core.images.capacity import Capacity
@@ -64,81 +73,7 @@ from core.nouns.operation import Answer, BegunBy, OperationPhase, Outcome
 from core.nouns.placement import numbers_in
 from core.rules.operations import counts, is_overdue, is_stale, may_begin, within_limits
 from core.rules.places import lifts_itself
-
-ControllerKey = tuple[TenantName, str]
-
-
-class Attended(Note, frozen=True):
-    """An attempt was looked at; it is looked at again then, if at all."""
-
-    key: AttemptKey
-    again_at: Instant | None
-
-
-class Asked(Note, frozen=True):
-    """Its controller was asked, with this request."""
-
-    key: AttemptKey
-    sequence: int
-
-
-class ControllerHeard(Note, frozen=True):
-    """A controller answered."""
-
-    controller: ControllerKey
-    key: AttemptKey
-    sequence: int
-    """0: of no request that is known here."""
-    ignored: int
-    """Of what it said, what counted for nothing."""
-    why: str = ""
-    is_another: bool = False
-    """Somebody else spoke for its work: it was not heard itself."""
-
-
-class Watched(Note, frozen=True):
-    """A maintenance, or a drain that lifts itself, was looked at; it is looked at again then, if at all."""
-
-    maintenance: str
-    again_at: Instant | None
-
-
-class ControllerRow(Struct):
-    """What is known of one controller."""
-
-    heard_at: Instant | None = None
-    ignored: int = 0
-    why: str = ""
-    """What was wrong with the newest of these."""
-
-
-class AskedRow(Struct):
-    """What one attempt's controller was asked, and what it answered."""
-
-    sequence: int = 0
-    asked_at: Instant = Instant(0)
-    first_at: Instant = Instant(0)
-    """When this request was first made."""
-    answered: int = 0
-
-
-class ControlState:
-    """The region's image, the queue's awards, and whom it asked what."""
-
-    def __init__(self, at: Instant) -> None:
-        self.image = RegionImage.empty(SECTIONS)
-        self.awards = GlobalImage.empty(("awards",))
-        self.closing: dict[int, tuple[str, ...]] = {}
-        """By which drains and maintenances each node is to be emptied, the nearest first."""
-        self.ahead: Nanoseconds = Nanoseconds(0)
-        """How far the keeper's clock is ahead of ours, at least: deadlines are on its clock."""
-        self.attempts_due: Agenda[AttemptKey] = Agenda()
-        self.maintenance_due: Agenda[str] = Agenda()
-        self.asked: dict[AttemptKey, AskedRow] = {}
-        self.controllers: dict[ControllerKey, ControllerRow] = {}
-
-
-SECTIONS = ("attempts", "capacity", "control", "maintenance")
+from core.rules.preemption import why_no_offer
 
 
 class TaskControl:
@@ -203,6 +138,13 @@ class TaskControl:
                 state.maintenance_due.put(name, now)
             case AttemptEnded() | ClaimRevised() | NodesReturned():
                 self._look_at_drains(state, now)
+            case ClaimPromised() | PromiseRevised():
+                claim = state.image.capacity.promise(event.workload, event.epoch)
+                for victim in claim.victims if claim is not None else ():
+                    state.attempts_due.put(victim, now)
+                self._look_at_all_rows(state, now)
+            case AwardDeclined():
+                self._look_at_all_rows(state, now)
             case NodesClosed(nodes=nodes) | NodesOpened(nodes=nodes) | ScopeJoined(nodes=nodes):
                 self._look_at_drains(state, now)
                 state.closing = closing_of(state.image)
@@ -304,9 +246,16 @@ class TaskControl:
             why = f"it answers request {said.sequence}, and the newest is {row.changed}"
             return Decision(events=(ControllerHeard(controller, key, 0, max(1, len(said.acks)), why),))
         maintenance = state.image.maintenance
-        acks = tuple({ack.operation: ack for ack in said.acks if counts(row, ack, maintenance)}.values())
+        known = {ack.operation: ack for ack in said.acks if counts(row, ack, maintenance)}
+        why = "it acknowledges what does not wait for it" if len(known) < len(said.acks) else ""
+        keepers = self._keepers(state, envelope.at)
+        for ack in [ack for ack in known.values() if ack.answer is Answer.INSTEAD]:
+            problem = why_no_offer(state.image, key, ack, keepers)
+            if problem:
+                del known[ack.operation]
+                why = problem
+        acks = tuple(known.values())
         ignored = len(said.acks) - len(acks)
-        why = "it acknowledges what does not wait for it" if ignored else ""
         heard = ControllerHeard(controller, key, said.sequence, ignored, why)
         has_heard = any(not operation.is_live for operation in row.operations.values())
         messages: list[Message] = []
@@ -315,7 +264,7 @@ class TaskControl:
         at_once = [
             ack.operation
             for ack in acks
-            if ack.answer in (Answer.PROCEED, Answer.MOVE) and not ack.after_checkpoint
+            if ack.answer in (Answer.PROCEED, Answer.MOVE) and not ack.after_checkpoint and not ack.within
         ]
         begin = tuple(within_limits(row, at_once))
         if begin:
@@ -482,7 +431,7 @@ class TaskControl:
             if operation.phase is OperationPhase.BEGUN and not operation.is_stuck:
                 times.append(operation.begun_at + STUCK_SPAN)
             if operation.phase is OperationPhase.ACKED:
-                times.append(operation.acked_at + ACK_LEASE)
+                times += [operation.acked_at + ACK_LEASE, operation.acked_at + operation.within]
             if operation.deadline and operation.phase in (OperationPhase.ASKED, OperationPhase.ACKED):
                 times.append(operation.requested_at + operation.deadline)
         ahead = [at for at in times if at > keepers]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from components.answering import answered, refused
+from components.preemption_records import offer_taken
 from components.run_records import leaves
 from components.store_state import StoreState
 from core.component import NOTHING, Decision
@@ -38,6 +39,7 @@ from core.messages.control import (
     OperationsAccepted,
     RecordAnswer,
 )
+from core.nouns.ids import WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.limits import (
     CONTROL_RETENTION,
@@ -45,10 +47,11 @@ from core.nouns.limits import (
     OPERATIONS_AT_ONCE_MAX,
     REASON_LENGTH_MAX,
 )
-from core.nouns.operation import CHANGE, TRANSFER, Ack, BegunBy, OperationKind, Outcome
+from core.nouns.operation import CHANGE, TRANSFER, WHOLE, Ack, Answer, BegunBy, OperationKind, Outcome
+from core.nouns.preemption import PREEMPTION, PREEMPTION_REQUESTER, promised_to
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
-from core.nouns.workload import JobSpec
+from core.nouns.workload import JobSpec, Kind
 from core.rules.destruction import HEALTH, USER, budget_of, is_limited
 from core.rules.operations import (
     cause_of,
@@ -64,6 +67,7 @@ from core.rules.operations import (
     tasks_meant,
     within_limits,
 )
+from core.rules.preemption import is_called_for as is_victim
 
 HEARD_OF_TASKS: tuple[type[Message], ...] = (
     OperateTasks,
@@ -109,6 +113,9 @@ class TaskRecords:
         if tasks is None:
             kind = "tasks that stand alone" if row.stands_alone else "a gang, which is touched whole"
             return refused(Reason.NOT_ALLOWED, (f"{message.kind}: it has {kind}",))
+        held = state.image.capacity.holding(message.workload, message.epoch)
+        if message.kind is OperationKind.PREEMPT and held is not None and held.claim.kind == Kind.INTERACTIVE:
+            return refused(Reason.NOT_ALLOWED, ("preempt: interactive work is never preempted; requeue it",))
         refusal = self._is_called_for(state, row, message, tasks)
         if refusal is not None:
             return refusal
@@ -135,6 +142,8 @@ class TaskRecords:
             events.append(OperationsDone(*about, tuple(replaced), Outcome.WITHDRAWN))
         first = row.next_operation
         requester = message.requester or envelope.sender
+        if message.source.startswith(PREEMPTION) or requester == PREEMPTION_REQUESTER:
+            requester = PREEMPTION_REQUESTER if message.source.startswith(PREEMPTION) else envelope.sender
         events.append(
             OperationsRequested(
                 *about,
@@ -158,8 +167,13 @@ class TaskRecords:
         closure = state.image.capacity.closures.get(message.source)
         if closure is not None:
             return max(1, closure.at + closure.deadline - now) if closure.deadline else 0
+        by = promised_to(message.source)
+        promise = state.image.preemption.promise(*by) if by is not None else None
+        if promise is not None:
+            return max(1, promise.asked_until - now)
         # Nobody else forces what an application does not want: its own user does, within its own limits.
-        may_force = message.requester == HEALTH or message.requester.startswith(USER)
+        is_preempted = message.kind is OperationKind.PREEMPT
+        may_force = is_preempted or message.requester == HEALTH or message.requester.startswith(USER)
         return message.deadline if may_force else 0
 
     def _is_called_for(
@@ -171,6 +185,11 @@ class TaskRecords:
         elif message.source.startswith(TRANSFER):
             award = state.awards.awards.rows.get(message.workload)
             is_so = award is not None and (award.epoch, award.moving) == (message.epoch, message.source)
+        elif message.source.startswith(PREEMPTION):
+            key = (message.workload, message.epoch)
+            is_so = message.kind is OperationKind.PREEMPT and is_victim(
+                state.image.capacity, key, message.source
+            )
         elif message.source:
             is_so = message.source in state.image.capacity.closures
         elif message.requester == HEALTH:
@@ -205,8 +224,15 @@ class TaskRecords:
         has_heard = any(not operation.is_live for operation in row.operations.values())
         if not acks and not has_heard:
             return NOTHING
-        about = (message.workload, message.epoch, message.sequence)
-        return Decision(events=tuple(ControlAnswered(*about, part) for part in _parts(acks.values()) or [()]))
+        key = (message.workload, message.epoch)
+        offers = [ack for ack in acks.values() if ack.answer is Answer.INSTEAD]
+        taken = offer_taken(state.image, key, offers, envelope.at)
+        for ack in offers if not taken else ():
+            del acks[ack.operation]
+        if not acks and not has_heard:
+            return NOTHING
+        parts = _parts(acks.values()) or [()]
+        return Decision(events=(*(ControlAnswered(*key, message.sequence, part) for part in parts), *taken))
 
     def _expire(self, state: StoreState, envelope: Envelope) -> Decision:
         message = envelope.message
@@ -246,9 +272,10 @@ class TaskRecords:
             has_budget = message.by is not BegunBy.DEADLINE and is_limited(requester)
             charged = sum(destroys(row, row.operations[number]) for number in mine) if has_budget else 0
             events.append(OperationsBegun(*about, tuple(mine), message.by, requester, charged))
-        whole = next((row.operations[number] for number in numbers if not row.stands_alone), None)
+        whole = next((one for one in map(row.operations.__getitem__, numbers) if one.task == WHOLE), None)
         if whole is not None and whole.kind.ends_gang and not returns_here(whole):
-            events.append(StopOrdered(*about, cause_of(whole)))
+            by = promised_to(whole.source)
+            events.append(StopOrdered(*about, cause_of(whole), by[0] if by is not None else WorkloadId("")))
         stops = [number for number in numbers if row.operations[number].kind is OperationKind.STOP]
         gone = {row.operations[n].task: n for n in stops if _is_gone(row, row.operations[n].task)}
         events.extend(leaves(row, *about, gone))

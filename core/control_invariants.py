@@ -39,6 +39,7 @@ from core.nouns.operation import (
     TaskMove,
     job_and_rank,
 )
+from core.nouns.preemption import PREEMPTION_REQUESTER, promised_to
 from core.nouns.quantities import Amount
 from core.rules.claim import has_room, mixed_by
 from core.rules.devices import part_of
@@ -171,7 +172,7 @@ class _Attempt:
         for task in event.tasks:
             if task in busy:
                 yield f"{event.kind} of task {task}, which has an operation"
-            if (task == WHOLE) == row.stands_alone:
+            if (task == WHOLE) == (row.stands_alone and event.kind is not OperationKind.PREEMPT):
                 yield f"{event.kind} of task {task}, which is not touched like that"
         if event.deadline < 0:
             yield f"{event.kind} with a deadline of {event.deadline}"
@@ -190,6 +191,9 @@ class _Attempt:
     def _knows(self, ack: Ack, operation: OperationRow) -> bool:
         if ack.after_checkpoint and self.row.stands_alone:
             return False
+        if operation.kind is OperationKind.PREEMPT:
+            is_for_promise = promised_to(operation.source) is not None
+            return ack.answer is Answer.PROCEED or (ack.answer is Answer.INSTEAD and is_for_promise)
         if ack.answer is Answer.PROCEED:
             return True
         planned = self.before.maintenance.rows.get(operation.source)
@@ -211,6 +215,7 @@ class _Attempt:
     def _is_stale(self, operation: OperationRow) -> bool:
         lease = self.before.destruction.settings.get("ack_lease", 0)
         keeps = operation.answer in (Answer.IGNORE, Answer.STOP_AND_RETURN) or operation.after_step >= 0
+        keeps = keeps or operation.within > 0
         return not keeps and self.at - operation.acked_at >= lease > 0
 
     def begun(self, event: OperationsBegun) -> Texts:
@@ -223,16 +228,22 @@ class _Attempt:
         for number in event.operations:
             operation = row.operations.get(number)
             task = row.tasks.get(operation.task) if operation is not None else None
-            if operation is None or task is None:
+            if operation is None or (task is None and operation.task != WHOLE):
                 yield f"operation {number} begins, and was not asked for"
                 continue
             yield from (f"operation {number} {text}" for text in self._too_soon(event.by, operation))
-            if operation.kind is not OperationKind.START and task.phase in (TaskPhase.UP, TaskPhase.STARTING):
+            if task is None:
+                ended += 1  # Of a service, all of them at once.
+            elif operation.kind is not OperationKind.START and task.phase in (
+                TaskPhase.UP,
+                TaskPhase.STARTING,
+            ):
                 ended += 1
                 stopped[job_and_rank(operation.task)[0]] += task.phase is TaskPhase.UP
         if event.by is not BegunBy.DEADLINE:
             yield from self._over_limit(stopped)
-        is_charged = event.by is not BegunBy.DEADLINE and not event.requester.startswith("user:")
+        has_budget = not event.requester.startswith("user:") and event.requester != PREEMPTION_REQUESTER
+        is_charged = event.by is not BegunBy.DEADLINE and has_budget
         if event.charged != (ended if is_charged else 0):
             yield f"{event.charged} charged to {event.requester}, and {ended} runs end"
         elif event.charged:
@@ -255,14 +266,23 @@ class _Attempt:
         source = operation.source
         if source.startswith((DRAIN, MAINTENANCE)) and source not in self.before.capacity.closures:
             yield f"begins for {source}, which closes nothing"
+        promised = promised_to(source)
+        promise = self.before.capacity.promise(*promised) if promised is not None else None
+        if promised is not None and (promise is None or self.key not in promise.victims):
+            yield f"begins for {source}, and no promise waits for it"
         if source.startswith(CHANGE) and source != f"{CHANGE}{self.row.revision}":
             yield f"begins for {source}, and it was changed since"
 
     def _not_acked(self, operation: OperationRow) -> Texts:
         if self._is_stale(operation):
             yield "begins by an ack that is stale"
-        if operation.after_step >= 0 and self.row.saved_step <= operation.after_step:
+        is_early = not operation.within or self.at < operation.acked_at + operation.within
+        if operation.after_step >= 0 and self.row.saved_step <= operation.after_step and is_early:
             yield "begins before the checkpoint that it waits for"
+        if operation.after_step < 0 and operation.within and is_early:
+            yield "begins before the time that its controller said"
+        if operation.answer is Answer.INSTEAD:
+            yield "begins, and another was offered in its place"
         planned = self.before.maintenance.rows.get(operation.source)
         is_open = planned is not None and planned.phase is MaintenancePhase.OPEN
         if operation.answer is Answer.STOP_AND_RETURN and not is_open:

@@ -42,6 +42,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, Phase
 from core.placing.owners import Now, Owners, wants_alone
+from core.preemption_invariants import check_preemption_fact
 from core.rules.claim import check_nodes, check_now, has_room, is_well_formed
 from core.rules.partial import may_be_partial
 from core.start_invariants import check_start_fact
@@ -371,6 +372,7 @@ def check_region_fact(
     return [
         *_check_attempt_fact(region, fact, before, queue, owners),
         *check_given_up(fact.event, before, queue),
+        *check_preemption_fact(fact, before),
         *check_control_fact(fact, before),
         *check_start_fact(fact, before),
     ]
@@ -409,8 +411,6 @@ def _check_attempt_fact(
             return (
                 [] if stands else [(3, f"{workload}: a start is reserved in {region} that is not promised")]
             )
-        case StopOrdered(cause=EndCause.PREEMPTED):
-            return [(5, text) for text in _check_preemption(event, before)]
         case PricesSet():
             return [(7, text) for text in _check_prices(event, fact.sequence, before)]
     return []
@@ -434,24 +434,6 @@ def _resumes_another(claim: Claim, queue: GlobalImage) -> list[str]:
         return []
     awarded = _point((row.resume_epoch, row.resume_step))
     return [f"{claim.workload}.{claim.epoch}: granted to resume {_point(resume)}, and awarded with {awarded}"]
-
-
-def _check_preemption(event: StopOrdered, before: RegionImage) -> list[str]:
-    held = before.capacity.holding(event.workload, event.epoch)
-    claims = [
-        claim
-        for claim in before.capacity.promises.get(event.by, {}).values()
-        if (event.workload, event.epoch) in claim.victims
-    ]
-    if held is None or not claims:
-        return [
-            f"{event.workload}.{event.epoch}: preempted for {event.by or 'nobody'}, which has no promise over it"
-        ]
-    if held.claim.priority >= claims[0].priority:
-        return [f"{event.workload}.{event.epoch}: preempted by equal or lower priority {claims[0].priority}"]
-    if held.claim.kind == Kind.INTERACTIVE:
-        return [f"{event.workload}.{event.epoch}: preempted, and it is interactive"]
-    return []
 
 
 def check_workloads(queue: GlobalImage) -> list[str]:

@@ -11,6 +11,7 @@ from core.events.region import (
     NodesJoined,
     NodesLost,
     NodesReturned,
+    PromiseRevised,
     StopOrdered,
 )
 from core.fact import Fact
@@ -27,7 +28,7 @@ def touched_by(capacity: Capacity, fact: Fact) -> Sequence[int]:
         case AttemptEnded() | StopOrdered():
             held = capacity.holding(event.workload, event.epoch)
             return nodes_of(held.claim) if held else ()
-        case AwardDeclined():
+        case AwardDeclined() | PromiseRevised():
             claim = capacity.promise(event.workload, event.epoch)
             return nodes_of(claim) if claim else ()
         case NodesJoined():

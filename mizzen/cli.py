@@ -60,6 +60,16 @@ app.command("mizzen.commands.release:release", name="release", help="Lift the ho
 app.command("mizzen.commands.priority:priority", name="priority", help="Set which level workloads ask for.")
 app.command("mizzen.commands.requeue:requeue", name="requeue", help="Stop workloads and place them anew.")
 app.command(
+    "mizzen.commands.preempt:preempt",
+    name="preempt",
+    help="Have a workload that runs make room, and wait in its place again.",
+)
+app.command(
+    "mizzen.commands.preemption:preemption",
+    name="preemption",
+    help="Show who is pushed out first, and how much work may be lost by that; or set it.",
+)
+app.command(
     "mizzen.commands.tasks:tasks", name="tasks", help="List the tasks of a workload: where, and what is next."
 )
 app.command("mizzen.commands.restart:restart", name="restart", help="Start tasks again where they are.")

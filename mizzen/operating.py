@@ -22,6 +22,8 @@ from mizzen.views.task_table import TaskShown, ranks_text
 from mizzen.views.tasks import WallClock, look_at
 from runtime.clock import wall_now
 
+OPERATOR = "operator:"
+"""What the name of a requester begins with who is one."""
 LOOKS_MAX = 20
 """Times that it is looked whether the log's image shows what was accepted. It is durable by then: a look or two will do."""
 LOOK: Nanoseconds = Nanoseconds(50 * MILLISECOND)
@@ -90,8 +92,10 @@ async def _accepted(
     bus: Bus, region: RegionName, key: AttemptKey, wish: Wish, tasks: tuple[int, ...], first: int
 ) -> tuple[tuple[int, ...], int]:
     """The numbers under which it is recorded, and the number that was the next one before. Raises CommandError."""
-    reason = wish.reason or "its user asked for it"
-    by = f"{USER}{submitter()}"
+    # What a user asks for is paced by the work's own limits; whoever takes its room away has a budget.
+    is_preempted = wish.kind is OperationKind.PREEMPT
+    reason = wish.reason or ("an operator wants its room" if is_preempted else "its user asked for it")
+    by = f"{OPERATOR if is_preempted else USER}{submitter()}"
     for number in range(TRIES_MAX):
         await before_try(number)
         asked = OperateTasks(region, *key, wish.kind, tasks, reason, "", wish.deadline, by, first)
@@ -134,6 +138,8 @@ def ranks_of(text: str) -> tuple[int, ...]:
 
 def tasks_meant(row: AttemptControl, wish: Wish) -> tuple[int, ...]:
     """The numbers of the tasks that are meant. Raises CommandError when there is one that the workload does not have."""
+    if wish.kind is OperationKind.PREEMPT:
+        return (WHOLE,)
     if not row.stands_alone:
         if wish.ranks or wish.job:
             raise CommandError(
@@ -190,6 +196,8 @@ def lines_of(done: Operated) -> list[str]:
 def _called(done: Operated) -> str:
     if any(row.task == WHOLE for row in done.tasks):
         return "its gang"
+    if done.kind is OperationKind.PREEMPT:
+        return "all of it"
     if len(done.operations) > 1:
         return f"{len(done.operations)} tasks"
     return f"task {ranks_text(done.tasks[0])}" if done.tasks else "a task"

@@ -13,7 +13,9 @@ from core.events.control import (
     MaintenanceMoved,
     OperationsBegun,
     OperationsDone,
+    OperationsRequested,
 )
+from core.events.region import AttemptEnded, ClaimPromised, PromiseRevised
 from core.fact import Fact
 from core.images import Image, RegionImage
 from core.images.control import TaskPhase
@@ -21,7 +23,7 @@ from core.nouns.ids import LogName
 from core.nouns.instant import SECOND
 from core.nouns.limits import GRACE
 from core.nouns.maintenance import MaintenancePhase
-from core.nouns.operation import BegunBy, OperationPhase, Outcome
+from core.nouns.operation import BegunBy, OperationKind, OperationPhase, Outcome
 from core.nouns.placement import numbers_in
 
 STOP_SECONDS = GRACE / SECOND + 30.0
@@ -49,6 +51,13 @@ class Consent:
         self.missed = 0
         self.windows = 0
         self.halted = 0
+        self.preempt_asked = 0
+        self.preempt_acked = 0
+        self.preempt_forced = 0
+        self.preempt_withdrawn = 0
+        self.offers_taken = 0
+        self.destroyed = 0
+        self.claim_destroyed_max = 0
         self._open: list[Window] = []
 
     def take(self, fact: Fact, at: float, before: Image, images: dict[LogName, Image]) -> None:
@@ -60,6 +69,17 @@ class Consent:
         match event:
             case OperationsBegun():
                 self._count_begun(fact, event, before)
+            case OperationsRequested(kind=OperationKind.PREEMPT):
+                self.preempt_asked += 1
+            case ClaimPromised() | PromiseRevised():
+                self.offers_taken += isinstance(event, PromiseRevised)
+                self.claim_destroyed_max = max(self.claim_destroyed_max, sum(event.destroyed))
+            case AttemptEnded(destroyed=destroyed):
+                self.destroyed += destroyed
+            case OperationsDone(outcome=Outcome.WITHDRAWN):
+                known = before.control.row(event.workload, event.epoch)
+                kinds = [known.operations[number].kind for number in event.operations] if known else []
+                self.preempt_withdrawn += kinds.count(OperationKind.PREEMPT)
             case OperationsDone(outcome=Outcome.HEALTHY):
                 self.healthy += len(event.operations)
             case DestructionHalted():
@@ -84,6 +104,13 @@ class Consent:
             "windows": float(self.windows),
             "missed_windows": float(self.missed),
             "halts": float(self.halted),
+            "victims_asked": float(self.preempt_asked),
+            "victims_agreed": float(self.preempt_acked),
+            "victims_forced": float(self.preempt_forced),
+            "victims_spared": float(self.preempt_withdrawn),
+            "offers_taken": float(self.offers_taken),
+            "destroyed_gpu_seconds": float(self.destroyed),
+            "destroyed_by_claim_max": float(self.claim_destroyed_max),
         }
 
     def _count_begun(self, fact: Fact, event: OperationsBegun, before: RegionImage) -> None:
@@ -92,6 +119,9 @@ class Consent:
         self.begun[event.by] += len(event.operations)
         for number in event.operations:
             operation = row.operations[number]
+            if operation.kind is OperationKind.PREEMPT:
+                self.preempt_acked += event.by is BegunBy.ACK
+                self.preempt_forced += event.by is BegunBy.DEADLINE
             if event.by is BegunBy.DEADLINE:
                 self.early += operation.deadline == 0 or fact.at < operation.requested_at + operation.deadline
             elif event.by is BegunBy.ACK:

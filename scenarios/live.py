@@ -154,6 +154,9 @@ class LiveRun:
     async def _run_job(self, key: str, job: Job) -> None:
         await asyncio.sleep(max(0.0, self._begun + job.when.after_seconds - time.monotonic()))
         users, spec = self.users, job.spec
+        if job.when.pushes_out_after_seconds:
+            await self._until_first_may_go(job.when.pushes_out_after_seconds)
+            self.look.kills.append(f"{spec.name} submitted, at a higher priority")
         if job.when.controller:
             spec = replace(spec, tenant=CONTROLLED, control=ControlSpec(job.when.controller))
         workload = await users.submit(key, spec)
@@ -167,13 +170,31 @@ class LiveRun:
             row = await self._until_it_ran(workload, job.when.drain_after_seconds)
             await self._drain(spec.name, row)
 
-    async def _until_it_ran(self, workload: WorkloadId, seconds_: float) -> ListedWorkload:
+    async def _until_first_may_go(self, seconds_: float) -> None:
+        """The first job runs, and, if it has to leave a drain, runs again."""
+        when, users = self.jobs[0].when, self.users
+        while "job-0" not in users.accepted:
+            await asyncio.sleep(AGAIN_SECONDS)
+        epoch = 2 if when.drain_after_seconds or when.requeue_after_seconds else 1
+        row = await self._until_it_ran(users.accepted["job-0"], seconds_, epoch)
+        while (await self._saved(row)) <= row.saved_step:
+            await asyncio.sleep(AGAIN_SECONDS)  # What it saved in this attempt counts.
+
+    async def _saved(self, row: ListedWorkload) -> int:
+        image = await self._operators.image(RegionName(row.region), "attempts")
+        attempt = image.attempts.row(row.workload, row.epoch)
+        return attempt.saved_step if attempt is not None else row.saved_step + 1
+
+    async def _until_it_ran(
+        self, workload: WorkloadId, seconds_: float, epoch_min: int = 1
+    ) -> ListedWorkload:
         """For so long in one attempt, and until a checkpoint counts."""
         while True:
             listed = await self.users.insist(ListWorkloads((Phase.RUNNING,)))
             assert isinstance(listed, WorkloadsListed), listed
             row = next((row for row in listed.rows if row.workload == workload), None)
-            if row is not None and row.ran >= seconds_ * SECOND and row.saved_step:
+            is_there = row is not None and row.epoch >= epoch_min
+            if row is not None and is_there and row.ran >= seconds_ * SECOND and row.saved_step:
                 return row
             await asyncio.sleep(AGAIN_SECONDS)
 

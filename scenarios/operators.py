@@ -19,6 +19,7 @@ from core.messages.nodes import (
     ReleaseNodes,
     UndrainNodes,
 )
+from core.messages.preemption import PreemptionAnswered, SetPreemption
 from core.messages.regions import AbandonRegion, ListRegions, ReadmitRegion, RegionAnswered, RegionsListed
 from core.messages.tenants import (
     ListedTenant,
@@ -38,6 +39,7 @@ from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import OperationKind
 from core.nouns.placement import numbers_in
+from core.nouns.preemption import PreemptionSettings
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Entitlement
@@ -288,6 +290,19 @@ class Operators:
             if answer.reason != Reason.SUPERSEDED:
                 return f"the rules were not set: {answer}"
         return "the rules were not set: somebody else was always quicker"
+
+    async def preempt_by(self, region: RegionName, settings: PreemptionSettings) -> str:
+        """Choose victims by these rules from now on. Returns why that was refused; empty: it was not."""
+        for _ in range(TRIES_MAX):
+            known = (await self.image(region, "preemption")).preemption
+            answer = await self._users.insist(SetPreemption(region, settings, known.revision, OPERATOR))
+            if isinstance(answer, PreemptionAnswered):
+                return ""
+            assert isinstance(answer, Refused), answer
+            if answer.reason != Reason.SUPERSEDED:
+                return f"preemption was not set: {answer}"
+            await self._users.world.sleep(LOOK_AGAIN_SECONDS)
+        return "preemption was not set: somebody else was always quicker"
 
     async def _ask(self, region: RegionName, made: Callable[[RegionImage], Message]) -> str:
         for _ in range(TRIES_MAX):

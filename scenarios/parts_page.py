@@ -21,6 +21,7 @@ from scenarios.expectations import FIGURES, OF_TENANTS
 from scenarios.fault import Fault, KeeperFault, LinkFault, RegionFault, UnitFault, WorkerFault
 from scenarios.fleet import FleetSpec, fleets
 from scenarios.parts import Part, parts_in
+from scenarios.preempting import PreemptionSpec
 from scenarios.scenario import CalmSpec, JobSpec
 from scenarios.tenants import BudgetSpec, EntitlementSpec, RankingSpec, TenantSpec
 from scenarios.trace import Trace
@@ -55,6 +56,7 @@ def page() -> str:
         *_section("An entitlement", "Under `entitled`, by GPU type.", EntitlementSpec),
         *_section("A budget", "", BudgetSpec),
         *_section("Ranking", "", RankingSpec),
+        *_section("Preemption", "", PreemptionSpec),
         "## Checks\n",
         "None takes a field. All are asked, if a file names none.\n",
         *_rows(("check", "what must be so"), _described(parts_in("checks", Check))),

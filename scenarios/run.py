@@ -96,6 +96,10 @@ class Run:
             if self.spec.ranking is not None:
                 refused = await operators.rank_by(self.spec.ranking.settings)
                 self.outcome.problems += [refused] * bool(refused)
+            if self.spec.preemption is not None:
+                for region in self.spec.plan.regions:
+                    refused = await operators.preempt_by(region.region, self.spec.preemption.settings)
+                    self.outcome.problems += [refused] * bool(refused)
             self.outcome.problems += await operators.set_tenants(self.spec.tenants)
 
     async def conclude(self) -> None:

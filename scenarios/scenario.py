@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -40,9 +40,12 @@ from scenarios.parts import (
     unknown,
     written,
 )
+from scenarios.preempting import PreemptionSpec
 from scenarios.tenants import RankingSpec, TenantSpec, problems_of_tenants, read_tenants
 from scenarios.values import values_of
 from scenarios.workload import Arrival, Workload
+
+S = TypeVar("S", bound=Struct)
 
 LIBRARY = Path(__file__).parent / "library"
 FLEET = "scenario"
@@ -76,6 +79,9 @@ class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tru
     """Who must agree before it is touched: one of the scenario's `controllers`."""
     drain_after_seconds: NotNegative = 0.0
     """After it began to run, and once a checkpoint counts, its nodes are drained, and given back once it has left; 0: never."""
+    pushes_out_after_seconds: NotNegative = 0.0
+    """It is submitted only once the first job has run for so long in its newest attempt and has a checkpoint of that, and after it
+    has left a drain, if it is to: to push that one out. 0: as `after_seconds` says."""
 
 
 class CalmSpec(Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,6 +107,8 @@ class ScenarioSpec(Struct, frozen=True):
     """What operators set of them at the start, by their names."""
     ranking: RankingSpec | None = None
     """By which rules the queue ranks, if not by its own."""
+    preemption: PreemptionSpec | None = None
+    """How regions choose whom they push out, if not by their own rules."""
     checks: tuple[Check, ...] = ()
     calm: CalmSpec = CalmSpec(CALM_MINUTES)
     expectations: tuple[Expectation, ...] = ()
@@ -213,7 +221,6 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
     tenants = read_tenants(given, errors)
     expectations = _each(given, "expectations", errors, read_expectation)
     errors += problems_of_tenants(tenants, fleet, _tenants_named(loads, faults, expectations))
-    ranking = given.get("ranking")
     calm = tried(errors, lambda: read_struct(CalmSpec, given["calm"], ("calm",))) if "calm" in given else None
     history = _text(given, "history", errors) if "history" in given else ""
     if history:
@@ -224,9 +231,8 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
         "jobs": jobs,
         "expectations": expectations,
         "tenants": tenants,
-        "ranking": None
-        if ranking is None
-        else tried(errors, lambda: read_struct(RankingSpec, ranking, ("ranking",))),
+        "ranking": _struct(given, "ranking", RankingSpec, errors),
+        "preemption": _struct(given, "preemption", PreemptionSpec, errors),
     }
     if errors or fleet is None:
         raise FieldErrors(errors)
@@ -242,6 +248,12 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
     )
 
 
+def _struct(given: Any, name: str, kind: type[S], errors: list[FieldError]) -> S | None:
+    """A field that is a mapping, if it is there."""  # Any: as YAML gives it
+    found = given.get(name)
+    return None if found is None else tried(errors, lambda: read_struct(kind, found, (name,)))
+
+
 def scenario_written(spec: ScenarioSpec) -> str:
     """The scenario as a file; `parse_scenario` reads the same from it."""
     every = all_checks()
@@ -255,6 +267,7 @@ def scenario_written(spec: ScenarioSpec) -> str:
         "controllers": [written(part) for part in spec.controllers],
         "tenants": msgspec.to_builtins(spec.tenants),
         "ranking": msgspec.to_builtins(spec.ranking),
+        "preemption": msgspec.to_builtins(spec.preemption),
         "checks": [] if spec.checks == every else [written(part) for part in spec.checks],
         "calm": msgspec.to_builtins(spec.calm),
         "expectations": [str(expectation) for expectation in spec.expectations],

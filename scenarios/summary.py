@@ -12,6 +12,7 @@ from core.nouns.ids import LogName, WorkloadId
 from core.nouns.workload import Phase
 from scenarios.expectations import Met
 from scenarios.live import LiveRun, TenantsAt
+from scenarios.negotiated import Negotiated, lines_of_negotiated, negotiated_in
 from store.sqlite import facts_in
 
 
@@ -56,6 +57,8 @@ class Summary(Struct, frozen=True):
     directory: str
     tenants: list[TenantsAt] = []
     """When most was held, and when everything had ended; empty: the scenario has none."""
+    negotiated: list[Negotiated] = []
+    """Attempts that were pushed out."""
 
     @property
     def is_good(self) -> bool:
@@ -75,7 +78,8 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         if workload not in witness.ended and (workload not in rows or not rows[workload].phase.is_terminal)
     ]
     gang = _gang(run, directory)
-    problems = [*outcome.problems, *_missing(run, gang)]
+    negotiated = negotiated_in(directory, witness.logs)
+    problems = [*outcome.problems, *_missing(run, gang), *_not_pushed_out(run, negotiated)]
     online = run.audit.count if run.audit is not None else 0
     if online > len(outcome.violations):
         problems.append(f"the auditor found {online} violations while it ran, and the logs show fewer")
@@ -99,6 +103,7 @@ def summary_of(run: LiveRun, seed: int, seconds: float, directory: Path) -> Summ
         expectations=outcome.expectations,
         directory=str(directory),
         tenants=[at for at in (run.most_held, run.tenants_in_calm) if at is not None],
+        negotiated=negotiated,
     )
 
 
@@ -128,6 +133,25 @@ def _missing(run: LiveRun, gang: Gang | None) -> list[str]:
     restarts = run.world.plane.supervisor.restarts
     if restarts < outcome.kills:
         problems.append(f"{outcome.kills} processes were killed, and {restarts} came back")
+    return problems
+
+
+def _not_pushed_out(run: LiveRun, negotiated: Sequence[Negotiated]) -> list[str]:
+    """What a job that was to push out the first did not do, or not as it should be."""
+    first = run.users.accepted.get("job-0")
+    problems = []
+    for number, job in enumerate(run.jobs):
+        by = run.users.accepted.get(f"job-{number}")
+        if not job.when.pushes_out_after_seconds or by is None:
+            continue
+        mine = [one for one in negotiated if (one.workload, one.by) == (first, by)]
+        if not mine:
+            problems.append(f"{job.spec.name} ({by}) never pushed {first} out")
+        for one in mine:
+            if one.number and not one.answer:
+                problems.append(f"{first} was asked to make room for {by}, and its controller said nothing")
+            if one.saved_step != one.resumed_step:
+                problems.append(f"{first} saved step {one.saved_step}, and went on at {one.resumed_step}")
     return problems
 
 
@@ -165,6 +189,7 @@ def lines_of(summary: Summary) -> Sequence[tuple[str, str]]:
         ("workloads", f"{summary.workloads_submitted} submitted, {ended}"),
         ("gang", _trained(gang)),
         *((("drain", _left(gang)),) if gang is not None and gang.drain_waited_seconds else ()),
+        *lines_of_negotiated(summary.negotiated),
         ("kills", f"{summary.kills} by kill -9, {summary.restarts} processes started again"),
         ("conflicts", f"{100 * summary.conflict_share:.1f} % of claims"),
         ("violations", str(summary.invariant_violations)),

@@ -4,6 +4,7 @@ from core.fact import Event
 from core.nouns.fleet import Inventory
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.placement import Claim
+from core.nouns.preemption import PreemptionSettings
 from core.nouns.workload import EndCause
 
 
@@ -38,6 +39,23 @@ class ClaimPromised(Event, frozen=True, tag="claim-promised"):
     workload: WorkloadId
     epoch: int
     claim: Claim
+    destroyed: tuple[int, ...] = ()
+    """GPU-seconds of work that the end of each victim destroys at most, in their order."""
+    ask_span: int = 0
+    """Nanoseconds from now until victims with a controller are stopped without its word."""
+
+
+class PromiseRevised(Event, frozen=True, tag="promise-revised"):
+    """A promise waits for others from now on: a victim's controller offered another workload of its tenant in its place."""
+
+    about_field = "workload"
+    workload: WorkloadId
+    epoch: int
+    victims: tuple[tuple[WorkloadId, int], ...]
+    destroyed: tuple[int, ...]
+    """As when it was promised."""
+    spared: tuple[WorkloadId, int]
+    """Who offered; once an attempt."""
 
 
 class ClaimGranted(Event, frozen=True, tag="claim-granted"):
@@ -114,6 +132,8 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
     """What that frees."""
     failed_nodes: tuple[int, ...] = ()
     """Where tasks failed first, if they did."""
+    destroyed: int = 0
+    """GPU-seconds of work that a preemption destroyed: from its newest checkpoint, or its start, until it was told to stop."""
 
 
 class AttemptRanked(Event, frozen=True, tag="attempt-ranked"):
@@ -135,11 +155,20 @@ class AttemptsForgotten(Event, frozen=True, tag="attempts-forgotten"):
     """Of the queue's log, as far as it was folded: it shows every one of them superseded."""
 
 
+class PreemptionSet(Event, frozen=True, tag="preemption-set"):
+    """An operator set how this region chooses whom it pushes out, and how much work may be lost by that."""
+
+    revision: int
+    settings: PreemptionSettings
+    by: str = ""
+
+
 EVENTS: tuple[type[Event], ...] = (
     NodesJoined,
     NodesLost,
     NodesReturned,
     ClaimPromised,
+    PromiseRevised,
     ClaimGranted,
     AwardDeclined,
     GangStarted,
@@ -148,4 +177,5 @@ EVENTS: tuple[type[Event], ...] = (
     AttemptEnded,
     AttemptRanked,
     AttemptsForgotten,
+    PreemptionSet,
 )

@@ -23,6 +23,7 @@ from core.events.region import (
     NodesJoined,
     NodesLost,
     NodesReturned,
+    PromiseRevised,
     StopOrdered,
 )
 from core.fact import Fact
@@ -143,6 +144,7 @@ class Capacity(Section):
         ClaimRevised: "_revised",
         TasksDown: "_tasks_down",
         ClaimPromised: "_promised",
+        PromiseRevised: "_promised",
         ClaimGranted: "_granted",
         AwardDeclined: "_declined",
         GangStarted: "_started",
@@ -198,9 +200,8 @@ class Capacity(Section):
 
     def room(self, node: int) -> Room:
         """What is free on its devices, and not promised."""
-        shared = self.devices.free(node)
-        available = max(0, self.gpu.free[node] - self.gpu.reserved[node])
-        return Room((available - sum(shared.values())) // MILLI, shared)
+        shared, available = self.devices.free(node), self.available(node)
+        return Room((available.gpu_milli - sum(shared.values())) // MILLI, shared)
 
     def devices_if_kept(self, node: int) -> Room:
         """The same, with what is promised."""
@@ -381,9 +382,13 @@ class Capacity(Section):
 
     def _promised(self, fact: Fact) -> None:
         event = fact.event
-        assert isinstance(event, ClaimPromised)
-        self.promises.setdefault(event.workload, {})[event.epoch] = event.claim
-        reserve(self, nodes_of(event.claim), fact.sequence)
+        assert isinstance(event, ClaimPromised | PromiseRevised)
+        epochs = self.promises.setdefault(event.workload, {})
+        if isinstance(event, ClaimPromised):
+            epochs[event.epoch] = event.claim
+        else:
+            epochs[event.epoch] = replace(epochs[event.epoch], victims=event.victims)
+        reserve(self, nodes_of(epochs[event.epoch]), fact.sequence)
 
     def _granted(self, fact: Fact) -> None:
         event = fact.event

@@ -117,6 +117,8 @@ class OperationRow(Struct):
     begun_at: int = 0
     outcome: str = ""
     is_stuck: bool = False
+    within: int = 0
+    """Nanoseconds from its acknowledgement after which it may begin; 0: at once, or with the checkpoint alone."""
 
     @property
     def is_left_alone(self) -> bool:
@@ -289,7 +291,7 @@ class Control(Section):
         row.tasks = {}
         for operation in row.operations.values():
             has_begun = operation.phase is OperationPhase.BEGUN
-            has_ended_it = has_begun and operation.kind.ends_gang and not row.stands_alone
+            has_ended_it = has_begun and operation.kind.ends_gang and operation.task == WHOLE
             if operation.is_live and not has_ended_it:
                 # One that ended the gang is done once that is healthy again, wherever it is.
                 operation.phase, operation.outcome = OperationPhase.DONE, Outcome.GONE
@@ -444,6 +446,7 @@ class Control(Section):
             # It is in the name of this one that a checkpoint is written first, whatever its controller said.
             waits = ack.after_checkpoint or operation.kind is OperationKind.CHECKPOINT_AND_STOP
             operation.after_step = row.saved_step if waits else -1
+            operation.within = ack.within
         if row.is_ended and not row.operations:
             _drop(self.rows, event.workload, event.epoch)
 
@@ -455,6 +458,7 @@ class Control(Section):
         for number in event.operations:
             row.operations[number].phase = OperationPhase.ASKED
             row.operations[number].after_step = -1
+            row.operations[number].within = 0
 
     def _begun(self, fact: Fact) -> None:
         event = fact.event
@@ -464,8 +468,8 @@ class Control(Section):
         for number in event.operations:
             operation = row.operations[number]
             operation.phase, operation.by, operation.begun_at = OperationPhase.BEGUN, event.by, fact.at
-            task = row.tasks[operation.task]
-            if operation.kind.stops and task.phase in (TaskPhase.UP, TaskPhase.STARTING):
+            task = row.tasks.get(operation.task)
+            if task is not None and operation.kind.stops and task.phase in (TaskPhase.UP, TaskPhase.STARTING):
                 _enter(row, task, TaskPhase.DOWN, fact, operation.kind)
 
     def _stuck(self, fact: Fact) -> None:

@@ -26,6 +26,7 @@ from core.images.capacity import Capacity
 from core.images.control import Control
 from core.images.maintenance import Destruction, Maintenance
 from core.images.pools import Pools
+from core.images.preemption import Preemption
 from core.images.prices import PriceList
 from core.images.reserved_starts import Starts
 from core.nouns.ids import AttemptKey, WorkloadId
@@ -268,3 +269,5 @@ class RegionImage(Image):
     """What room in it is worth."""
     starts: Starts
     """What is kept for starts that were promised."""
+    preemption: Preemption
+    """Who is promised what over whom, and how much work that destroys."""

@@ -122,6 +122,24 @@ CONFLICTS_MANY = 4
 CLAIM_SAY_AGAIN: Nanoseconds = seconds(1)
 PROMISE_SPAN: Nanoseconds = seconds(120)
 """How long a claim over victims may wait for them to stop."""
+PREEMPTION_ASK_SPAN: Nanoseconds = seconds(60)
+"""From a promise until victims with a controller are stopped unasked (a setting): half of what the promise stands, so that their
+grace and words that are said again have room in the rest."""
+PREEMPTION_ASK_SPAN_MAX: Nanoseconds = seconds(75)
+PREEMPTION_RETRY: Nanoseconds = seconds(60)
+"""After a refusal because too much work would be destroyed: by then there may be a checkpoint, or a minute less in the hour."""
+RESTART_SECONDS_MIN = 30
+"""What a start costs at least when victims are compared, however soon its gang was up: a tenth of the fleet's p90 (278 s, MAST §5.5).
+Chosen, so that who has just saved is not for nothing."""
+RESTARTS_DEARER_MAX = 16
+"""Starts that each double what an eviction counts. After so many nobody has more to lose."""
+CLAIM_DESTROYS_MIN = 360_000
+"""GPU-seconds that one claim may destroy however small the region (a setting): a hundred GPU-hours."""
+CLAIM_DESTROYS_SECONDS = 180
+"""And for each GPU of the region: of 20,000 a thousand GPU-hours, a twentieth of an hour of all of them."""
+HOUR_DESTROYS_MIN = 1_800_000
+HOUR_DESTROYS_SECONDS = 360
+"""The same of all claims of an hour together: a tenth of it. All four are chosen, not measured."""
 
 # Prices.
 DEMAND_SHAPES_MAX = 512
@@ -427,6 +445,8 @@ NODE_NUMBERS_MAX = 1 << 24
 WORKER_NODES_MAX = 50_000
 """Nodes that one worker serves: its loss and its return name each of them in one fact, whatever their numbers."""
 
+assert PREEMPTION_ASK_SPAN <= PREEMPTION_ASK_SPAN_MAX
+assert PREEMPTION_ASK_SPAN_MAX + GRACE + STOP_SLACK < PROMISE_SPAN
 assert HEAD_SILENCE_MAX > 2 * HEAD_INTERVAL
 assert PRESENCE_SILENCE_MAX > 5 * PRESENCE_INTERVAL
 assert OPEN_BID_SPAN > AUCTION_SPAN
@@ -453,13 +473,18 @@ SETTINGS: dict[str, int] = {
     "auction_span": AUCTION_SPAN,
     "award_span": AWARD_SPAN,
     "ack_lease": ACK_LEASE,
+    "claim_destroys_min": CLAIM_DESTROYS_MIN,
+    "claim_destroys_seconds": CLAIM_DESTROYS_SECONDS,
     "claim_span": CLAIM_SPAN,
     "claim_tries_max": CLAIM_TRIES_MAX,
     "destruction_min": DESTRUCTION_MIN,
     "destruction_share": DESTRUCTION_SHARE,
     "grace": GRACE,
+    "hour_destroys_min": HOUR_DESTROYS_MIN,
+    "hour_destroys_seconds": HOUR_DESTROYS_SECONDS,
     "move_patience": MOVE_PATIENCE,
     "open_bid_span": OPEN_BID_SPAN,
+    "preemption_ask_span": PREEMPTION_ASK_SPAN,
     "presence_silence_max": PRESENCE_SILENCE_MAX,
     "promise_span": PROMISE_SPAN,
     "promised_part": PROMISED_PART,

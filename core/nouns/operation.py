@@ -45,6 +45,8 @@ class OperationKind(StrEnum):
     """A gang writes a checkpoint and goes back to the queue."""
     RESIZE = "resize"
     """A gang stops and goes back to the queue, to come back with as many tasks as its changed job says."""
+    PREEMPT = "preempt"
+    """All of it stops for somebody else, and goes back into its place in the queue: a gang, or a service with all its tasks."""
 
     @property
     def stops(self) -> bool:
@@ -58,7 +60,7 @@ class OperationKind(StrEnum):
 
 
 class Answer(StrEnum):
-    """What a controller says to an operation. All but the first are for operations that make room for maintenance."""
+    """What a controller says to an operation. The first is for all; the last for a preemption, the others where maintenance needs room."""
 
     PROCEED = "proceed"
     """Do it, in the way it was asked for."""
@@ -68,6 +70,8 @@ class Answer(StrEnum):
     """Stop when the maintenance begins, and start again on the same node when it is over."""
     IGNORE = "ignore"
     """Do nothing: a few minutes without network are cheaper than a replica built anew. Not where nodes must be empty."""
+    INSTEAD = "instead"
+    """Of a preemption for somebody else's promise: take another workload of the same tenant, which the word names."""
 
 
 class OperationPhase(StrEnum):
@@ -111,6 +115,11 @@ class Ack(Struct, frozen=True):
     answer: Answer = Answer.PROCEED
     after_checkpoint: bool = False
     """Not before the gang has committed a checkpoint that is newer than this word."""
+    within: int = 0
+    """Of a preemption: nanoseconds from this word after which it may begin, though no checkpoint came if one is waited for; 0: at once,
+    or only with the checkpoint."""
+    instead: str = ""
+    """With `Answer.INSTEAD`: the workload that should end in its place."""
 
 
 class TaskMove(Struct, frozen=True):

@@ -61,6 +61,7 @@ class Reason(StrEnum):
     TOPOLOGY_BROKEN = "topology_broken"
     CROWDED = "crowded"
     VICTIM_NOT_LOWER = "victim_not_lower"
+    DESTROYS_TOO_MUCH = "destroys_too_much"
     WITHDRAWN = "withdrawn"
     PROMISE_BROKEN = "promise_broken"
     RESERVED = "reserved"
@@ -135,6 +136,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.TOPOLOGY_BROKEN: "The claim does not lie as the job's topology asks.",
     Reason.CROWDED: "Tasks that are to be spread lie together, and one of them has room in a rack, pod or zone without any.",
     Reason.VICTIM_NOT_LOWER: "A victim must be of lower priority, alive, and not interactive.",
+    Reason.DESTROYS_TOO_MUCH: "To make room would destroy more work than one claim, or an hour, may; after a checkpoint of what runs there it may do.",
     Reason.WITHDRAWN: "The queue asked for its award back.",
     Reason.PROMISE_BROKEN: "The capacity promised to it did not come free in time.",
     Reason.RESERVED: "What is free there is kept for work that a failure ended: the pool has a reserve of empty nodes.",

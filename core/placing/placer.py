@@ -8,6 +8,7 @@ from msgspec import Struct
 from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
+from core.images.preemption import Preemption
 from core.images.reserved_starts import Starts
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkloadId
@@ -26,13 +27,13 @@ from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 from core.placing.pools import PoolIndex
 from core.placing.prospects import prospect_of
-from core.placing.victim_order import Victim, VictimOrder
+from core.placing.victim_index import Victim, VictimIndex
 from core.placing.victims import find_with_victims
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set
 
-SECTIONS = ("capacity", "maintenance", "pools", "prices", "starts")
+SECTIONS = ("capacity", "maintenance", "pools", "preemption", "prices", "starts")
 """Of a region's image: what is read of it."""
 
 
@@ -64,6 +65,7 @@ class Placer:
         settings_of: Callable[[str], PoolSettings] = lambda _: UNSET,
         owners: Owners | None = None,
         starts: Starts | None = None,
+        preemption: Preemption | None = None,
     ) -> None:
         """
         plan_of, settings_of   of a pool, by its name; asked again once `touch_pool` says so
@@ -72,13 +74,14 @@ class Placer:
         self._capacity = capacity
         self._maintenance = maintenance or Maintenance()
         self.starts = starts or Starts()
+        self.preemption = preemption or Preemption()
         self.overlay = overlay
         self._plan_of = plan_of
         self._settings_of = settings_of
         self.pools = PoolSet({})
         self.owners = Owners.of(capacity) if owners is None else owners
         """Who is on each node; what the overlay takes is put here under the same key, if it is to keep others away."""
-        self.victims = VictimOrder(capacity)
+        self.victims = VictimIndex(capacity, self.preemption)
         """Who could be pushed out, in the order in which they go."""
         self._knows_owners = False
         """Nobody reads them until somebody is, or wants to be, alone on a node."""
@@ -102,7 +105,16 @@ class Placer:
         """Of a region, as its settings say it is searched, or by other rules. The image has the sections `SECTIONS`."""
         pools, known = image.pools, image.prices
         plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules, known.prices))
-        return cls(image.capacity, overlay, plan_of, image.maintenance, pools.of, owners, image.starts)
+        return cls(
+            image.capacity,
+            overlay,
+            plan_of,
+            image.maintenance,
+            pools.of,
+            owners,
+            image.starts,
+            image.preemption,
+        )
 
     # What changed.
 
@@ -152,7 +164,7 @@ class Placer:
     def forget(self) -> None:
         """Everything is worked out anew."""
         self.owners.settle_all(self._capacity)
-        self.victims = VictimOrder(self._capacity)
+        self.victims = VictimIndex(self._capacity, self.preemption)
         self._is_laid_out = False
 
     def refresh(self) -> None:
@@ -186,7 +198,7 @@ class Placer:
             pool.bounds = Bounds(pool.layout, self._settings_of(name))
             pool.fill(self._capacity, self.overlay)
         self.pools = PoolSet(pools)
-        self.victims = VictimOrder(self._capacity)
+        self.victims = VictimIndex(self._capacity, self.preemption)
         self._is_laid_out = True
         self._dirty.clear()
         self._worked_on, self._kept = set(), {}
@@ -276,7 +288,17 @@ class Placer:
             return spreads
         owners = self.owners if self._knows_owners else None
         try:
-            over = find_with_victims(pools, self._capacity, jobs, asker, choice, owners, watch, self.victims)
+            over = find_with_victims(
+                pools,
+                self._capacity,
+                jobs,
+                asker,
+                choice,
+                owners,
+                watch,
+                self.victims,
+                self.preemption,
+            )
         except RuleFailed:
             return Reason.RULE_FAILED
         return over if isinstance(over, Reason) else Found(*over)

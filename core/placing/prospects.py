@@ -19,7 +19,7 @@ from core.nouns.workload import JobSpec
 from core.placing.owners import Owners
 from core.placing.picking import Choice
 from core.placing.pool_set import Asker, PoolSet, request_of
-from core.placing.victim_order import Victim
+from core.placing.victim_index import Victim
 from core.placing.victims import freed_by, left_by, shared_without
 from core.rules.sure_ends import ends_by
 

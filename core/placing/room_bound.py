@@ -13,7 +13,7 @@ from core.placing.classes import CAP_MAX
 from core.placing.layout import NO_NODE
 from core.placing.pool_set import Asker, PoolSet, request_of
 from core.placing.pools import PoolIndex
-from core.placing.victim_order import Where
+from core.placing.victim_index import Where
 from core.rules.placement.rule import Request
 
 

@@ -1,5 +1,7 @@
 """Whom a workload could push out: lower priority alone, the cheapest first, and nobody who need not go.
 
+Nobody is proposed whose end would destroy more work than the region's caps allow (core/images/preemption.py).
+
 source    MAST §4.3: lowest priority first, among those the cheapest (core/rules/placement/eviction_cost.py), until it fits;
           then the largest of the chosen first, and those not needed are spared
 """
@@ -8,11 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from core.images.capacity import NOT_UP, Capacity
+from core.images.preemption import Preemption
 from core.images.reserving import leaving_of
 from core.nouns.ids import AttemptKey
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import START_SPAN
 from core.nouns.placement import Spread, gpu_milli_of, needs_of
+from core.nouns.preemption import VictimOrder
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
@@ -22,10 +26,12 @@ from core.placing.picking import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, request_of, unwatched
 from core.placing.room_bound import RoomBound
 from core.placing.vacated import sum_of, vacated
-from core.placing.victim_order import Victim, VictimOrder, may_go
+from core.placing.victim_index import Victim, VictimIndex, may_go
 from core.rules.devices import part_of, shared_in
 from core.rules.placement.eviction_cost import counted_until, destroyed, eviction_cost, told_until
+from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import PASSING
+from core.rules.preemption import pledged
 
 Spreads = tuple[Spread, ...]
 
@@ -38,21 +44,61 @@ def find_with_victims(
     choice: Choice,
     owners: Owners | None = None,
     watch: Callable[[JobFound], None] = unwatched,
-    order: VictimOrder | None = None,
+    index: VictimIndex | None = None,
+    preemption: Preemption | None = None,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
     """Places for all tasks once some attempts of lower priority have ended, and which. Raises RuleFailed.
 
-    owners    who is where, if anybody shares a node with nobody
-    watch     is told of each job's place among those that were chosen
-    order     of all who may go; None: it is made anew
+    owners      who is where, if anybody shares a node with nobody
+    watch       is told of each job's place among those that were chosen
+    index       of all who may go; None: it is made anew
+    preemption  the region's caps, and its order of victims; None: as of a region in which nothing was set or destroyed
     """
-    if order is None:
-        order = VictimOrder(capacity)
-    order.refresh(pools)
+    terms = preemption or Preemption()
+    most, span, order = terms.left(asker.at), terms.settings.ask_span, terms.settings.order
+    if index is None:
+        index = VictimIndex(capacity, terms)
+    index.refresh(pools)
     bound = RoomBound(pools, capacity, jobs, asker)
-    if bound.is_in_vain(order.gpu_milli_under(asker.priority, bound.where)):
+    if bound.is_in_vain(index.gpu_milli_under(asker.priority, bound.where)):
         return Reason.NO_CAPACITY
 
+    def may_be(victim: Victim) -> bool:
+        return pledged(victim[2], asker.at, span) <= most
+
+    def over(may: Callable[[Victim], bool] | None) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
+        return _over(pools, capacity, jobs, asker, choice, owners, watch, index, bound, may, order)
+
+    found = over(None)
+    if not isinstance(found, Reason) and _destroy(found[1], asker.at, span) > most:
+        # Seldom: then those are left out who are too dear each by itself, and the rest is looked through once more.
+        found = over(may_be)
+        if isinstance(found, Reason) or _destroy(found[1], asker.at, span) > most:
+            return Reason.DESTROYS_TOO_MUCH
+    return found
+
+
+def _destroy(victims: Sequence[Victim], at: Instant, span: int) -> int:
+    return sum(pledged(held, at, span) for _, _, held in victims)
+
+
+def _over(
+    pools: PoolSet,
+    capacity: Capacity,
+    jobs: Sequence[JobSpec],
+    asker: Asker,
+    choice: Choice,
+    owners: Owners | None,
+    watch: Callable[[JobFound], None],
+    index: VictimIndex,
+    bound: RoomBound,
+    may: Callable[[Victim], bool] | None,
+    order: VictimOrder,
+) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
+    """Over some of those who may be pushed out, the first to go first, whatever that destroys.
+
+    may   who may be among them; None: anybody
+    """
     known: dict[frozenset[AttemptKey], Spreads | Reason] = {}
 
     def tried(victims: Sequence[Victim]) -> Spreads | Reason:
@@ -69,7 +115,8 @@ def find_with_victims(
 
     chosen: list[Victim] | Reason = Reason.NO_CAPACITY
     for where in bound.wheres():
-        chosen = _first_enough(bound, order.under(asker.priority, asker.at, where), tried)
+        candidates = index.under(asker.priority, asker.at, where)
+        chosen = _first_enough(bound, candidates if may is None else filter(may, candidates), tried)
         if chosen is not Reason.NO_CAPACITY:
             break
     if isinstance(chosen, Reason):
@@ -80,25 +127,16 @@ def find_with_victims(
         return enough  # A rule raised for fewer of them; all of them would do.
     spreads = tried(enough) if watch is unwatched else looked_for(enough, watch)
     assert not isinstance(spreads, Reason), spreads
-    short = _short_of_room(pools, jobs, spreads)
-    if owners is not None:
-        now = Now(capacity, owners)
-        for job, spread in zip(jobs, spreads, strict=True):
-            request = request_of(job, asker)
-            forbidden = {
-                node
-                for node in spread.nodes
-                if not all(rule.allows_at(now, node, request) for rule in PASSING)
-            }
-            short |= forbidden
-    return spreads, tuple(victim for victim in enough if not short.isdisjoint(needs_of(victim[2].claim)))
+    return spreads, Needed(pools, capacity, jobs, spreads, asker, owners).of(enough, order)
 
 
-def candidates_under(capacity: Capacity, priority: int, at: Instant) -> list[Victim]:
+def candidates_under(
+    capacity: Capacity, priority: int, at: Instant, order: VictimOrder = VictimOrder.COST
+) -> list[Victim]:
     """All that may be pushed out by this priority at a time, the first to go first.
 
     What would be destroyed is counted up to the minute of the newest that the log tells of an attempt: the same log gives the same
-    order, whoever reads it and when. A search reads the same of core/placing/victim_order.py, which keeps it.
+    order, whoever reads it and when. A search reads the same of core/placing/victim_index.py, which keeps it.
     """
     if priority <= OVER_LEVEL:
         return []  # Nobody is below it, and nobody need be looked at.
@@ -114,8 +152,12 @@ def candidates_under(capacity: Capacity, priority: int, at: Instant) -> list[Vic
         and (workload, epoch) not in promised
     ]
     counted = counted_until(max((told_until(held) for _, _, held in capacity.live()), default=0))
-    found.sort(key=lambda victim: (eviction_cost(victim[2], counted), victim[0], victim[1]))
+    found.sort(key=lambda victim: (eviction_cost(victim[2], counted, order), victim[0], victim[1]))
     return found
+
+
+def _told_of(victims: Sequence[Victim]) -> int:
+    return max((told_until(held) for _, _, held in victims), default=0)
 
 
 def spared_for(capacity: Capacity, priority: int, at: Instant) -> Nanoseconds:
@@ -205,13 +247,70 @@ def _first_enough(
     return taken[:high]
 
 
-def _short_of_room(pools: PoolSet, jobs: Sequence[JobSpec], spreads: Spreads) -> set[int]:
-    """Nodes where the claim needs more than is available: who holds nothing there need not end for it."""
-    wanted: dict[int, Amount] = {}
-    parts: dict[int, list[int]] = {}
-    for job, spread in zip(jobs, spreads, strict=True):
-        for node, count in zip(spread.nodes, spread.tasks, strict=True):
-            wanted[node] = wanted.get(node, Amount()).plus(job.need.times(count))
-            if part_of(job.need.gpu_milli):
-                parts.setdefault(node, []).extend([part_of(job.need.gpu_milli)] * count)
-    return {node for node, amount in wanted.items() if not pools.has_room(node, amount, parts.get(node, ()))}
+class Needed:
+    """Which of those that were chosen a claim cannot do without where it is to be: no one of them can be left out."""
+
+    def __init__(
+        self,
+        pools: PoolSet,
+        capacity: Capacity,
+        jobs: Sequence[JobSpec],
+        spreads: Spreads,
+        asker: Asker,
+        owners: Owners | None,
+    ) -> None:
+        self._pools, self._capacity, self._owners = pools, capacity, owners
+        self._requests: dict[int, list[Request]] = {}
+        self._wanted: dict[int, Amount] = {}
+        self._parts: dict[int, list[int]] = {}
+        for job, spread in zip(jobs, spreads, strict=True):
+            request = request_of(job, asker)
+            for node, count in zip(spread.nodes, spread.tasks, strict=True):
+                self._requests.setdefault(node, []).append(request)
+                self._wanted[node] = self._wanted.get(node, Amount()).plus(job.need.times(count))
+                if part_of(job.need.gpu_milli):
+                    self._parts.setdefault(node, []).extend([part_of(job.need.gpu_milli)] * count)
+
+    def of(self, chosen: Sequence[Victim], order: VictimOrder) -> tuple[Victim, ...]:
+        """In their order. Whoever is dearest is let off first."""
+        short = {node for node in self._wanted if not self._is_well(node, ())}
+        rest = {victim[:2]: victim for victim in chosen if not short.isdisjoint(needs_of(victim[2].claim))}
+        there: dict[int, list[Victim]] = {}
+        for victim in rest.values():
+            for node in self._wanted.keys() & needs_of(victim[2].claim).keys():
+                there.setdefault(node, []).append(victim)
+        now = _told_of([*rest.values()])
+        dearest_first = sorted(rest.values(), key=lambda one: (eviction_cost(one[2], now, order), *one[:2]))
+        for victim in reversed(dearest_first):
+            nodes = sorted(self._wanted.keys() & needs_of(victim[2].claim).keys())
+            if all(
+                self._is_well(node, [one for one in there[node] if one[:2] in rest and one is not victim])
+                for node in nodes
+            ):
+                del rest[victim[:2]]
+        return tuple(rest.values())
+
+    def _is_well(self, node: int, gone: Sequence[Victim]) -> bool:
+        """Whether there is room for the claim on a node, and it may be there, once these, who are there, have ended."""
+        if not self._is_allowed(node, gone):
+            return False
+        freed = freed_by(self._capacity, gone)
+        mine = [amount for at, amount in freed if at == node]
+        room = self._pools.available(node)
+        for amount in mine:
+            room = room.plus(amount)
+        if not room.covers(self._wanted[node]):
+            return False
+        parts = self._parts.get(node, ())
+        if parts or node in self._capacity.devices.by_node:
+            shared = {at: of for at, of in shared_without(self._capacity, gone).items() if at == node}
+            after = self._pools.released([(node, amount) for amount in mine], None, shared)
+            if not after.has_room(node, self._wanted[node], parts):
+                return False
+        return True
+
+    def _is_allowed(self, node: int, gone: Sequence[Victim]) -> bool:
+        if self._owners is None:
+            return True
+        now = Now(self._capacity, self._owners, [(workload, epoch) for workload, epoch, _ in gone])
+        return all(rule.allows_at(now, node, request) for request in self._requests[node] for rule in PASSING)

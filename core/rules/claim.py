@@ -18,6 +18,7 @@ from core.placing.layout import Cluster, cluster_of
 from core.placing.owners import Now, Owners
 from core.placing.pool_set import Asker, request_of
 from core.rules.devices import Leaving
+from core.rules.placement.eviction_cost import eviction_cost, told_until
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import LASTING, PASSING
 
@@ -142,30 +143,61 @@ def check_victims(claim: Claim, capacity: Capacity, now: Instant) -> Reason | No
 
 
 def victims_needed(claim: Claim, capacity: Capacity, owners: Owners | None = None) -> tuple[AttemptKey, ...]:
-    """Victims that are alive and hold something on a node where the claim does not fit, or may not be, with them there.
+    """Victims that are alive and without which the claim would not fit, or may not be, where it is to be: none can be left out.
 
-    Nobody ends for nothing.
+    Nobody ends for nothing. Whoever is of the highest priority and has most to lose is let off first.
     """
-    parts = parts_of(claim)
+    judged = owners if owners is not None and claim.victims else None
+    nodes = [*needs_of(claim)]
+    short = _nodes_not_well(claim, capacity, judged, (), nodes)
+    held = {key: one for key in claim.victims if (one := capacity.holding(*key)) is not None}
+    needed = [key for key, one in held.items() if not short.isdisjoint(needs_of(one.claim))]
+    now = max((told_until(held[key]) for key in needed), default=0)
+    for key in sorted(needed, key=lambda key: (eviction_cost(held[key], now), key), reverse=True):
+        rest = tuple(other for other in needed if other != key)
+        mine = [node for node in needs_of(held[key].claim) if node in needs_of(claim)]
+        there = tuple(other for other in rest if not needs_of(held[other].claim).keys().isdisjoint(mine))
+        if not _nodes_not_well(claim, capacity, judged, there, mine):
+            needed.remove(key)
+    return tuple(needed)
+
+
+def _nodes_not_well(
+    claim: Claim,
+    capacity: Capacity,
+    owners: Owners | None,
+    gone: tuple[AttemptKey, ...],
+    nodes: Sequence[int],
+) -> set[int]:
+    """Of these nodes, those where the claim does not fit, or may not be, once these victims have ended.
+
+    owners   who is on each node; None: of no matter
+    """
+    parts, needs = parts_of(claim), needs_of(claim)
+    theirs, leaving = _held_by(capacity, gone), leaving_of(capacity, gone)
     short = {
         node
-        for node, need in needs_of(claim).items()
-        if not has_room(capacity, node, need, parts.get(node, ()))
+        for node in nodes
+        if not has_room(capacity, node, needs[node], parts.get(node, ()), theirs.get(node), leaving.get(node))
     }
-    if owners is not None and claim.victims:
-        short |= check_now(claim, Now(capacity, owners)).keys()
-    held = [(key, capacity.holding(*key)) for key in claim.victims]
-    return tuple(key for key, one in held if one is not None and not short.isdisjoint(needs_of(one.claim)))
+    if owners is not None:
+        short |= check_now(claim, Now(capacity, owners, gone)).keys() & set(nodes)
+    return short
 
 
-def nodes_without_room(claim: Claim, capacity: Capacity) -> tuple[int, ...]:
-    """Nodes on which the claim does not fit now, counting what its victims hold as its own."""
+def _held_by(capacity: Capacity, victims: Sequence[AttemptKey]) -> dict[int, Amount]:
     theirs: dict[int, Amount] = {}
-    for workload, epoch in claim.victims:
+    for workload, epoch in victims:
         held = capacity.holding(workload, epoch)
         if held is not None:
             for node, amount in needs_of(held.claim).items():
                 theirs[node] = theirs.get(node, Amount()).plus(amount)
+    return theirs
+
+
+def nodes_without_room(claim: Claim, capacity: Capacity) -> tuple[int, ...]:
+    """Nodes on which the claim does not fit now, counting what its victims hold as its own."""
+    theirs = _held_by(capacity, claim.victims)
     leaving, parts = leaving_of(capacity, claim.victims), parts_of(claim)
     short = []
     for node, need in needs_of(claim).items():

@@ -3,6 +3,7 @@
 source    Twine §4: destructive operations are rate-limited in every component, and the limit once saved the fleet
 """
 
+from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.queue import Awards
 from core.images.region import Hardware
@@ -10,7 +11,9 @@ from core.messages.store import OrderStop
 from core.nouns.instant import Instant
 from core.nouns.limits import DESTRUCTION_MIN, DESTRUCTION_SHARE
 from core.nouns.maintenance import ClosureKind
+from core.nouns.preemption import PREEMPTION_REQUESTER
 from core.nouns.workload import EndCause
+from core.rules.preemption import may_stop_unasked
 
 USER = "user:"
 """What a user asks for its own work is for the work's own limits to pace."""
@@ -26,15 +29,17 @@ BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause
 """Why an attempt stops by an operation, which its controller acknowledged or whose deadline came: never by a bare order."""
 
 
-def may_order(capacity: Capacity, order: OrderStop, now: Instant) -> bool:
+def may_order(image: RegionImage, order: OrderStop, now: Instant) -> bool:
     """Whether a bare order may stop an attempt for this cause, as far as the region's own log can tell."""
-    held = capacity.holding(order.workload, order.epoch)
+    capacity, key = image.capacity, (order.workload, order.epoch)
+    held = capacity.holding(*key)
     if held is None or order.cause in (EndCause.COMPLETED, EndCause.ABANDONED, *BY_OPERATION):
         return False
     if order.cause is EndCause.PREEMPTED:
-        # When the promise was withdrawn meanwhile, who was not yet told to stop is spared.
-        promises = capacity.promises.get(order.by, {}).values()
-        return any((order.workload, order.epoch) in claim.victims for claim in promises)
+        # When the promise was withdrawn meanwhile, who was not yet told to stop is spared; and who is asked has its time.
+        promises = capacity.promises.get(order.by, {}).items()
+        over = [(order.by, epoch) for epoch, claim in promises if key in claim.victims]
+        return any(may_stop_unasked(image, key, by, now) for by in over)
     if order.cause is EndCause.TIMEOUT:
         limit = held.claim.max_duration
         return bool(limit and held.started_at) and held.started_at + limit <= now
@@ -73,5 +78,5 @@ def budget_of(hardware: Hardware) -> int:
 
 
 def is_limited(requester: str) -> bool:
-    """Whether whoever asks has a budget."""
-    return not requester.startswith(USER)
+    """Whether whoever asks has a budget of stops. What a promise may destroy has caps of its own."""
+    return not requester.startswith(USER) and requester != PREEMPTION_REQUESTER

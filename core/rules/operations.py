@@ -29,7 +29,9 @@ from core.nouns.operation import (
     job_and_rank,
     task_number,
 )
+from core.nouns.preemption import PREEMPTION
 from core.nouns.workload import EndCause
+from core.rules import preemption
 from core.rules.destruction import DEFRAGMENTATION, HEALTH
 from core.rules.places import drains_of
 
@@ -39,6 +41,7 @@ OF_GANGS = (
     OperationKind.MOVE,
     OperationKind.CHECKPOINT_AND_STOP,
     OperationKind.RESIZE,
+    OperationKind.PREEMPT,
 )
 """To stop a gang for good is to cancel its workload."""
 RUNNING = (TaskPhase.UP, TaskPhase.STARTING)
@@ -47,6 +50,8 @@ RUNNING = (TaskPhase.UP, TaskPhase.STARTING)
 
 def tasks_meant(row: AttemptControl, kind: OperationKind, tasks: tuple[int, ...]) -> tuple[int, ...] | None:
     """The tasks that an operation of this kind touches; None when it is none that such work can have."""
+    if kind is OperationKind.PREEMPT:
+        return (WHOLE,) if tasks in ((), (WHOLE,)) else None
     if not row.stands_alone:
         return (WHOLE,) if kind in OF_GANGS and tasks in ((), (WHOLE,)) else None
     if kind in (OperationKind.CHECKPOINT_AND_STOP, OperationKind.RESIZE):
@@ -80,6 +85,8 @@ def is_called_for(
     """Whether what an operation is for is still so. It falls away with the drain, the maintenance or the change."""
     if kind is OperationKind.START and task in row.tasks and row.tasks[task].phase in RUNNING:
         return False
+    if source.startswith(PREEMPTION):
+        return preemption.is_called_for(image.capacity, key, source)
     if source.startswith(CHANGE):
         return source == f"{CHANGE}{row.revision}" and _is_behind(row, kind, task)
     if not source.startswith((DRAIN, MAINTENANCE)):
@@ -100,6 +107,8 @@ def _is_behind(row: AttemptControl, kind: OperationKind, task: int) -> bool:
 
 def destroys(row: AttemptControl, operation: OperationRow) -> bool:
     """Whether a run ends by it. What is down or gone already loses nothing."""
+    if operation.task not in row.tasks:
+        return operation.task == WHOLE  # Of a service all tasks at once.
     return operation.kind.stops and row.tasks[operation.task].phase in RUNNING
 
 
@@ -124,6 +133,10 @@ def counts(row: AttemptControl, ack: Ack, maintenance: Maintenance) -> bool:
     if operation is None or operation.phase is not OperationPhase.ASKED:
         return False
     if ack.after_checkpoint and row.stands_alone:
+        return False
+    if operation.kind is OperationKind.PREEMPT:
+        return preemption.counts_for(operation.kind, operation.source, ack)
+    if ack.within or ack.instead:
         return False
     if ack.answer is Answer.PROCEED:
         return True
@@ -162,6 +175,7 @@ def is_stuck(operation: OperationRow, now: Instant) -> bool:
 def is_stale(operation: OperationRow, now: Instant) -> bool:
     """Whether an acknowledgement was not followed while it was fresh. One that waits for a window or a checkpoint stays."""
     waits = operation.answer in (Answer.IGNORE, Answer.STOP_AND_RETURN) or operation.after_step >= 0
+    waits = waits or operation.within > 0
     is_acked = operation.phase is OperationPhase.ACKED
     return is_acked and not waits and operation.acked_at + ACK_LEASE <= now
 
@@ -169,7 +183,7 @@ def is_stale(operation: OperationRow, now: Instant) -> bool:
 def may_begin(row: AttemptControl, number: int, by: BegunBy, maintenance: Maintenance, now: Instant) -> bool:
     """Whether one operation may begin, for the reason given. How many at once is `within_limits`."""
     operation = row.operations.get(number)
-    if operation is None or operation.task not in row.tasks or row.is_ended:
+    if operation is None or row.is_ended or (operation.task != WHOLE and operation.task not in row.tasks):
         return False
     if by is BegunBy.DEADLINE:
         waits = operation.phase in (OperationPhase.ASKED, OperationPhase.ACKED)
@@ -179,13 +193,20 @@ def may_begin(row: AttemptControl, number: int, by: BegunBy, maintenance: Mainte
         return operation.phase is OperationPhase.ASKED and not row.spec.controller
     if operation.phase is not OperationPhase.ACKED or is_stale(operation, now):
         return False
-    waits_for_checkpoint = operation.after_step >= 0 and row.saved_step <= operation.after_step
-    if operation.answer is Answer.IGNORE or waits_for_checkpoint:
+    if operation.answer in (Answer.IGNORE, Answer.INSTEAD) or _still_waits(row, operation, now):
         return False
     if operation.answer is Answer.STOP_AND_RETURN:
         planned = maintenance.rows.get(operation.source)
         return planned is not None and planned.phase is MaintenancePhase.OPEN
     return True
+
+
+def _still_waits(row: AttemptControl, operation: OperationRow, now: Instant) -> bool:
+    """For its checkpoint, or for as long as its controller said; of both for what comes first."""
+    has_time = not operation.within or now < operation.acked_at + operation.within
+    if operation.after_step >= 0:
+        return has_time and row.saved_step <= operation.after_step
+    return operation.within > 0 and has_time
 
 
 def may_move_back(operation: OperationRow, now: Instant) -> bool:
@@ -241,6 +262,9 @@ def within_limits(row: AttemptControl, numbers: list[int]) -> list[int]:
     allowed = []
     for number in numbers:
         operation = row.operations[number]
+        if operation.task == WHOLE:
+            allowed.append(number)
+            continue
         job, _ = job_and_rank(operation.task)
         is_up = row.tasks[operation.task].phase is TaskPhase.UP
         if operation.kind.stops and is_up:
@@ -253,6 +277,8 @@ def within_limits(row: AttemptControl, numbers: list[int]) -> list[int]:
 
 def cause_of(operation: OperationRow) -> EndCause:
     """Why a gang ends by this operation."""
+    if operation.kind is OperationKind.PREEMPT:
+        return EndCause.PREEMPTED
     if operation.requester == DEFRAGMENTATION:
         return EndCause.MOVED
     if operation.source.startswith(DRAIN):

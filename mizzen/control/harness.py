@@ -36,7 +36,15 @@ from core.nouns.ids import TenantName
 from core.nouns.instant import SECOND, Instant, after, earliest, seconds
 from core.nouns.limits import CONTROLLER_SPAN, MAINTENANCE_LEAD_MAX, OPERATIONS_AT_ONCE_MAX
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
-from core.nouns.operation import Ack, ControlSpec, OperationKind, OperationPhase, job_and_rank, task_number
+from core.nouns.operation import (
+    WHOLE,
+    Ack,
+    ControlSpec,
+    OperationKind,
+    OperationPhase,
+    job_and_rank,
+    task_number,
+)
 from core.nouns.workload import EndCause, JobSpec, Program
 from mizzen.control.crew_in_memory import GPU_TYPE, NODE, CrewInMemory, Shape
 from mizzen.control.region_in_memory import REGION, START, STEPS_MAX, WORKLOAD, RegionInMemory
@@ -138,7 +146,8 @@ class ControllerHarness:
         wanted = tuple(tasks)
         numbers: list[int] = []
         row = self._row()
-        known = wanted or (tuple(sorted(row.tasks)) if row.stands_alone else (-1,))
+        is_whole = kind is OperationKind.PREEMPT or not row.stands_alone
+        known = wanted or ((WHOLE,) if is_whole else tuple(sorted(row.tasks)))
         for first in range(0, len(known), OPERATIONS_AT_ONCE_MAX):
             answer = self._region.command(
                 OperateTasks(

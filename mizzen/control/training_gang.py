@@ -127,7 +127,8 @@ class TrainingGang(TaskController):
         return left
 
     def _needs_checkpoint(self, request: TaskControlRequest, asked: OperationAsked) -> bool:
-        is_near = 0 < asked.deadline <= self._margin
+        # A preemption has little time from the first, and its deadline, and grace, are there if a checkpoint takes longer.
+        is_near = 0 < asked.deadline <= self._margin and asked.kind is not OperationKind.PREEMPT
         runs = asked.task == WHOLE and WHOLE not in request.unhealthy
         return runs and asked.kind.stops and not is_near
 

@@ -34,6 +34,7 @@ from core.images.capacity import Capacity
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkerName, WorkloadId, region_log
 from core.nouns.operation import CHANGE
 from core.nouns.placement import runs_of
+from core.nouns.preemption import PREEMPTION
 from core.nouns.workload import USER_EXIT_START_AGAIN, Consent, EndCause, Kind, Phase
 from mizzen.answers import CommandError
 from mizzen.plane import fetch_image
@@ -46,7 +47,13 @@ from mizzen.views.texts import cause_text, conflict_text, nodes_text, time_text
 
 LATELY_MAX = 8
 """Facts that are told of what runs; `mizzen log` has them all."""
-BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED)
+BY_OPERATION = (
+    EndCause.DRAINED,
+    EndCause.MAINTENANCE,
+    EndCause.MOVED,
+    EndCause.CHANGED,
+    EndCause.PREEMPTED,
+)
 
 
 class Link(Struct, frozen=True):
@@ -153,7 +160,8 @@ def _of_the_region(attempt: Attempt, facts: list[Fact]) -> list[Link]:
         where = ""
         if isinstance(ended.event, AttemptEnded) and ended.event.failed_nodes:
             where = f" on {nodes_text(attempt.region, runs_of(ended.event.failed_nodes))}"
-        text = f"nothing of it runs any more in {attempt.region}: {attempt.end_cause}{code}{where}"
+        lost = f", and {attempt.destroyed} GPU-seconds of its work are lost" if attempt.destroyed else ""
+        text = f"nothing of it runs any more in {attempt.region}: {attempt.end_cause}{code}{where}{lost}"
         links.append(_link(ended, text))
     declined = _last(facts, AwardDeclined)
     if declined is not None:
@@ -187,7 +195,13 @@ async def _reasons(bus: Bus, story: Story, attempt: Attempt, facts: list[Fact]) 
         return []
     try:
         if cause == EndCause.PREEMPTED and attempt.stopped_for:
-            return await _promise(bus, attempt.region, attempt.stopped_for, stop.sequence)
+            promise = await _promise(bus, attempt.region, attempt.stopped_for, stop.sequence)
+            is_asked = any(
+                isinstance(fact.event, OperationsBegun) and fact.sequence == stop.sequence - 1
+                for fact in facts
+                if fact.log == stop.log
+            )
+            return [*(await _operation(bus, story, attempt, facts, stop) if is_asked else ()), *promise]
         if cause == EndCause.NODE_LOST:
             return await _loss(bus, attempt, stop.sequence)
         if cause in BY_OPERATION:
@@ -226,7 +240,7 @@ async def _source(bus: Bus, region: RegionName, source: str, facts: list[Fact]) 
             for fact in facts
             if isinstance(fact.event, WorkloadChanged) and str(fact.event.revision) == revision
         ]
-    if not source:
+    if not source or source.startswith(PREEMPTION):
         return []
     told = await facts_about(bus, region_log(region), source)
     return [fact for fact in told if isinstance(fact.event, NodesClosed | MaintenancePlanned)][::-1]

@@ -26,7 +26,7 @@ from core.events.control import (
 )
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
-from core.events.region import AttemptRanked
+from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.fact import Event
 from core.nouns.operation import WHOLE, BegunBy, Outcome, TaskMove, job_and_rank
@@ -35,6 +35,7 @@ from core.nouns.starts import SENTENCES as START_OVER
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause
 from mizzen.views.moments import short_text
+from mizzen.views.preemption_table import preemption_text
 from mizzen.views.start_text import over_sentence, promised_sentence, reserved_sentence
 from mizzen.views.texts import gpus_text, numbers_text, time_text
 
@@ -175,10 +176,23 @@ def _requested(event: OperationsRequested, jobs: Names) -> str:
 def _answered(event: ControlAnswered, _: Names) -> str:
     answers: dict[str, list[int]] = {}
     for ack in event.acks:
-        word = f"{ack.answer} after a checkpoint" if ack.after_checkpoint else str(ack.answer)
+        word = f"take {ack.instead} instead" if ack.instead else str(ack.answer)
+        word += " after a checkpoint" if ack.after_checkpoint else ""
+        if ack.within:
+            word += f"{', or' if ack.after_checkpoint else ''} in {short_text(ack.within)}"
         answers.setdefault(word, []).append(ack.operation)
     said = ", ".join(f"{word} for {_operations(numbers)}" for word, numbers in answers.items())
     return f"its controller answers {said}" if said else "its controller has heard what is over"
+
+
+def _promise_revised(event: PromiseRevised, _: Names) -> str:
+    now = ", ".join(workload for workload, _ in event.victims) or "nobody"
+    return f"the controller of {event.spared[0]} offered another: its promise waits for {now} from now on"
+
+
+def _preemption_set(event: PreemptionSet, _: Names) -> str:
+    by = f" by {event.by}" if event.by else ""
+    return f"how victims are chosen, and what may be destroyed, is set{by}: {preemption_text(event.settings)}"
 
 
 def _expired(event: AcksExpired, _: Names) -> str:
@@ -271,6 +285,8 @@ SENTENCES: dict[type[Event], Callable[[Any, Names], str]] = {  # Any: the event 
     AttemptChanged: _attempt_changed,
     OperationsRequested: _requested,
     ControlAnswered: _answered,
+    PromiseRevised: _promise_revised,
+    PreemptionSet: _preemption_set,
     AcksExpired: _expired,
     OperationsBegun: _begun,
     OperationsStuck: _stuck,

@@ -139,6 +139,9 @@ def _touched(attempt: Attempt) -> str:
     if attempt.operations_asked:
         operations = f"operations asked for {attempt.operations_asked}, over {attempt.operations_done}"
         told = f"{told}; {operations}" if told else operations
+    if attempt.destroyed:
+        lost = f"{attempt.destroyed} GPU-seconds of its work were lost"
+        told = f"{told}; {lost}" if told else lost
     return f"attempt {attempt.epoch}: {told}" if told else ""
 
 

@@ -26,6 +26,7 @@ from core.events.region import (
     ClaimGranted,
     ClaimPromised,
     GangStarted,
+    PromiseRevised,
     StopOrdered,
 )
 from core.fact import Fact
@@ -33,6 +34,7 @@ from core.images import GlobalImage
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
 from core.nouns.operation import WHOLE
 from core.nouns.placement import Spread, moved_spreads, runs_of
+from core.nouns.preemption import PREEMPTION_REQUESTER
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
 from mizzen.answers import CommandError
 from mizzen.views.reading import facts_about
@@ -84,6 +86,8 @@ class Attempt(Struct):
     asked_by: str = ""
     """Who asked for the operation that began last on it."""
     end_cause: str = ""
+    destroyed: int = 0
+    """GPU-seconds of its work that were lost when it was preempted."""
     exit_code: int = 0
     ended_at: int = 0
     declined: str = ""
@@ -285,8 +289,11 @@ def _add(attempt: Attempt, fact: Fact) -> None:
             attempt.saved_step, attempt.saved_at = step, fact.at
         case StopOrdered(cause=cause, by=by):
             attempt.stop_cause, attempt.stopped_for, attempt.stop_at = cause, by, fact.at
-        case AttemptEnded(cause=cause, exit_code=exit_code):
+        case AttemptEnded(cause=cause, exit_code=exit_code, destroyed=destroyed):
             attempt.end_cause, attempt.exit_code, attempt.ended_at = cause, exit_code, fact.at
+            attempt.destroyed = destroyed
+        case PromiseRevised(victims=victims) if attempt.placement is not None:
+            attempt.placement.victims = victims
         case TasksDown(tasks=tasks, cause=cause):
             attempt.tasks_down += len(tasks) if cause != EndCause.COMPLETED else 0
         case ClaimRevised(moves=moves):
@@ -300,6 +307,6 @@ def _add(attempt: Attempt, fact: Fact) -> None:
         case OperationsRequested(tasks=tasks):
             attempt.operations_asked += len(tasks)
         case OperationsBegun(requester=requester):
-            attempt.asked_by = requester
+            attempt.asked_by = "" if requester == PREEMPTION_REQUESTER else requester
         case OperationsDone(operations=operations):
             attempt.operations_done += len(operations)

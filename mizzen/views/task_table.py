@@ -92,7 +92,8 @@ def rows_of(
     }
     if not row.stands_alone:
         return _of_gang(attempt, row, now, up_for, shown.get(WHOLE))
-    return [_of_task(attempt, row, number, now, shown.get(number)) for number in sorted(row.tasks)]
+    of_all = shown.get(WHOLE)
+    return [_of_task(attempt, row, number, now, shown.get(number, of_all)) for number in sorted(row.tasks)]
 
 
 def _operation(number: int, operation: OperationRow, waits: Waits, now: Instant) -> OperationShown:

@@ -82,8 +82,12 @@ class Waits:
     def _acked(self, operation: OperationRow) -> Wait | None:
         if operation.answer is Answer.IGNORE:
             return Wait("stays", "nothing: its controller wants it to be left alone")
+        left = operation.acked_at + operation.within - self._now if operation.within else 0
         if operation.after_step >= 0 and self._row.saved_step <= operation.after_step:
-            return Wait("checkpoint", f"a checkpoint after step {operation.after_step}")
+            more = f", or {short_text(left)} to pass" if left > 0 else ""
+            return Wait("checkpoint", f"a checkpoint after step {operation.after_step}{more}")
+        if left > 0:
+            return Wait("time", f"{short_text(left)} to pass, which its controller asked for")
         planned = self._image.maintenance.rows.get(operation.source)
         if operation.answer is not Answer.STOP_AND_RETURN or planned is None:
             return None
@@ -108,6 +112,8 @@ class Waits:
     def _begun(self, operation: OperationRow) -> Wait:
         task = self._row.tasks.get(operation.task)
         is_gang = operation.task == WHOLE
+        if is_gang and self._row.stands_alone:
+            return Wait("stopping", "all its tasks to stop")
         if task is None or task.phase in (TaskPhase.DOWN, TaskPhase.UP):
             return Wait("stopping", "its gang to stop" if is_gang else "its run to stop")
         if task.phase is TaskPhase.STARTING:

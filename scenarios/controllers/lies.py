@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable
 
 from core.messages.control import TaskControlRequest
+from core.nouns.instant import SECOND
 from core.nouns.operation import Ack, Answer
 from runtime.control.controller import TaskController
 from scenarios.controller import Controller
@@ -29,7 +30,14 @@ class _Lying(TaskController):
         numbers = [*known, *(dice.randrange(-5, 1 << 40) for _ in range(dice.randrange(20)))]
         dice.shuffle(numbers)
         answers = list(Answer)
+        named = ("", request.job.workload, f"w-{dice.randrange(1, 100)}")
         return [
-            Ack(number, dice.choice(answers), after_checkpoint=dice.random() < 0.5)
+            Ack(
+                number,
+                dice.choice(answers),
+                after_checkpoint=dice.random() < 0.5,
+                within=dice.choice((0, 0, -1, 5 * SECOND, 1 << 62)),
+                instead=dice.choice(named),
+            )
             for number in numbers[: dice.randint(0, len(numbers))]
         ] * dice.randint(1, 3)

@@ -24,6 +24,7 @@ from core.messages.nodes import (
     UndrainNodes,
 )
 from core.messages.pools import SetPool
+from core.messages.preemption import SetPreemption
 from core.messages.store import RecordJoin, RecordReturn
 from core.nouns.ids import WorkerName
 from core.nouns.instant import Nanoseconds, seconds
@@ -31,6 +32,7 @@ from core.nouns.limits import ACK_LEASE, CONTROL_RETENTION, STUCK_SPAN
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.operation import OperationKind, Outcome
 from core.nouns.pool import PoolSettings
+from core.nouns.preemption import PreemptionSettings
 from core.nouns.workload import EndCause
 from tests.builders import EU, EU_LOG, an_inventory, attempt
 from tests.components.machine import Machine
@@ -45,6 +47,8 @@ def nodes_are_worked_on(machine: Machine[Any]) -> None:
     machine.hear(RecordJoin(EU, an_inventory("w9", 8, 2)))
     machine.hear(SetPool(EU, "training", PoolSettings("plain", reserve=1, limit=900), 0, "olga"))
     machine.hear(SetPool(EU, "training", PoolSettings(), 1, "olga"))
+    machine.hear(SetPreemption(EU, PreemptionSettings(claim_max=9), 0, "olga"))
+    machine.hear(SetPreemption(EU, PreemptionSettings(), 1, "olga"))
     machine.hear(DrainNodes(EU, NODE_0, "its fan rattles", 0, 0, "olga"))
     machine.hear(UndrainNodes(EU, NODE_0, 1, "olga"))
     free = Scope(ScopeKind.NODE, ("9",))

@@ -1,7 +1,7 @@
 """What the controller of the largest service is asked: the whole of what is down, in a message that may be said."""
 
 from components.control_requests import request_of
-from components.task_control import SECTIONS
+from components.control_state import SECTIONS
 from core.codec import Parcel, encode
 from core.images import RegionImage
 from core.images.capacity import Closure

@@ -12,7 +12,7 @@ from core.messages.agents import ClaimAnswered
 from core.messages.store import RecordEnd, RecordJoin, RecordLoss, RecordReturn, SubmitClaim
 from core.nouns.ids import GLOBAL_LOG, ClaimId, WorkerName
 from core.nouns.instant import Nanoseconds
-from core.nouns.limits import FACT_BYTES_MAX, HEAD_SILENCE_MAX
+from core.nouns.limits import FACT_BYTES_MAX, HEAD_SILENCE_MAX, PREEMPTION_ASK_SPAN
 from core.nouns.placement import Claim, NodeRow
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
@@ -313,7 +313,7 @@ def test_claim_over_victims_is_promised(start: Start) -> None:
         "w-1", placed={0: 8, 1: 2}, priority=5, victims=(attempt("w-9"),), award_sequence=award(machine)
     )
     decision = claim(machine, made)
-    assert [ClaimPromised(W1, 1, made)] == facts(decision)
+    assert [ClaimPromised(W1, 1, made, (0,), PREEMPTION_ASK_SPAN)] == facts(decision)
     assert "promised" == verdict(decision)
     other = a_claim("w-2", placed={1: 7}, award_sequence=award(machine, "w-2"))
     told = answer(claim(machine, other))

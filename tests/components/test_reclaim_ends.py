@@ -32,7 +32,7 @@ from core.placing.bids import missing_over_all, score
 from core.placing.picking import Choice
 from core.placing.placer import Found
 from core.placing.pool_set import Asker
-from core.placing.victim_order import VictimOrder
+from core.placing.victim_index import VictimIndex
 from core.placing.victims import spared_for
 from core.ranking.scan import Standing
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spec, granted, joined, promised
@@ -122,7 +122,7 @@ class Scene:
         found, sequence = self.found(asked), self.told + len(self.untold)
         if isinstance(found, Reason):
             capacity, asker = self.region.capacity, Asker(priority=asked.priority, at=self.now)
-            missing = missing_over_all(placer_of(capacity).pools, asked.jobs, asker, VictimOrder(capacity))
+            missing = missing_over_all(placer_of(capacity).pools, asked.jobs, asker, VictimIndex(capacity))
             again_in = spared_for(capacity, asked.priority, self.now)
             said = Abstention(
                 EU, AGENT, asked.workload, asked.auction, found, sequence, missing, again_in=again_in

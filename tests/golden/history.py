@@ -61,6 +61,8 @@ from core.events.region import (
     NodesJoined,
     NodesLost,
     NodesReturned,
+    PreemptionSet,
+    PromiseRevised,
     StopOrdered,
 )
 from core.events.regions import RegionAbandoned, RegionReadmitted
@@ -88,6 +90,7 @@ from core.nouns.moving import MoveCost
 from core.nouns.operation import Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
 from core.nouns.placement import Claim, NodeRow, Spread, View
 from core.nouns.pool import PoolSettings
+from core.nouns.preemption import BidScore, PreemptionSettings, VictimOrder
 from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
 from core.nouns.ranking import CreditSettings, RankingSettings
@@ -107,7 +110,7 @@ from core.ranking.lag import Due
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)
-LOW, HIGH, WEB, STUCK, MOVING = (WorkloadId(f"w-{number}") for number in range(1, 6))
+LOW, HIGH, WEB, STUCK, MINE, SPARE, URGENT, MOVING = (WorkloadId(f"w-{number}") for number in range(1, 9))
 WORKER = WorkerName("w0")
 ML = TenantName("ml")
 
@@ -175,7 +178,7 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) 
         jobs=(_JOB,),
         spreads=(Spread((node,), (2,)),),
         view=_VIEW,
-        victims=((LOW, 1),) if workload == HIGH else (),
+        victims={HIGH: ((LOW, 1),), URGENT: ((MINE, 1),)}.get(workload, ()),
         revision=0,
         resume_epoch=0,
         resume_step=0,
@@ -205,6 +208,7 @@ PAUSES: dict[type[Event], int] = {
 }
 """How long nothing happens before each event of this sort; elsewhere a second."""
 _COST = MoveCost(Nanoseconds(85 * SECOND), Nanoseconds(40 * SECOND), 85, 5)
+_ASKED = Nanoseconds(30 * SECOND)
 HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, LogOpened("log-of-the-queue", 1, "fleet", "0.1.0", {"AUCTION_SPAN": SECOND})),
     (GLOBAL_LOG, RegionAdded(EU)),
@@ -226,7 +230,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     # A workload of higher priority is promised what the first one holds, and gives it back.
     (GLOBAL_LOG, WorkloadSubmitted(HIGH, 2, _SPEC, "bob")),
     (GLOBAL_LOG, WorkloadAwarded(HIGH, 1, EU, 0, (RankedBid(EU, (2, 1, 40, 1, 1, 500)),))),
-    (EU_LOG, ClaimPromised(HIGH, 1, _claim(HIGH, 9, 5, 0))),
+    (EU_LOG, ClaimPromised(HIGH, 1, _claim(HIGH, 9, 5, 0), (32,), SECOND)),
     (EU_LOG, StopOrdered(LOW, 1, EndCause.PREEMPTED, HIGH, "broker.eu")),
     (EU_LOG, AwardDeclined(HIGH, 1, "withdrawn", 9)),
     (GLOBAL_LOG, AwardReturned(HIGH, 1, "withdrawn", EU, 8)),
@@ -235,7 +239,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, NodesLost(WORKER, (0, 1))),
     (GLOBAL_LOG, RequeueRequested(LOW, 1)),
     (GLOBAL_LOG, CancelRequested(LOW)),
-    (EU_LOG, AttemptEnded(LOW, 1, EndCause.PREEMPTED, 143, 8_000, (0,))),
+    (EU_LOG, AttemptEnded(LOW, 1, EndCause.PREEMPTED, 143, 8_000, (0,), 32)),
     (GLOBAL_LOG, AttemptClosed(LOW, 1, EndCause.PREEMPTED, Phase.CANCELLED, EU, 10, 1, 60_000)),
     (EU_LOG, NodesReturned(WORKER, (0, 1))),
     (EU_LOG, AttemptsForgotten(((LOW, 1), (HIGH, 1)), 14)),
@@ -264,7 +268,10 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
             WEB, 1, 1, OperationKind.MOVE, (0, 1), "its fan rattles", "d-1", 7_200 * SECOND, "operator:olga"
         ),
     ),
-    (EU_LOG, ControlAnswered(WEB, 1, 16, (Ack(1, Answer.MOVE), Ack(2)))),
+    (
+        EU_LOG,
+        ControlAnswered(WEB, 1, 16, (Ack(1, Answer.MOVE), Ack(2))),
+    ),
     (EU_LOG, OperationsBegun(WEB, 1, (1,), BegunBy.ACK, "operator:olga", 1)),
     (EU_LOG, DestructionHalted("rebalancer", 90, 60)),
     (EU_LOG, AcksExpired(WEB, 1, (2,))),
@@ -311,6 +318,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     ),
     (EU_LOG, ScopeJoined("d-2", ClosureKind.DRAIN, ((1, 1),))),
     (EU_LOG, NodesOpened("d-2", ClosureKind.DRAIN, ((0, 1),), "undrained", "olga")),
+    (EU_LOG, PreemptionSet(1, PreemptionSettings(VictimOrder.PAPER, BidScore.PAPER, _ASKED, 9, 90), "olga")),
     (EU_LOG, PoolChanged("shared", PoolSettings("plain", reserve=1, limit=950), "olga")),
     (EU_LOG, PricesSet(_PRICES, SolvedFrom(120, 1, 1, 16_000), "planner")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
@@ -351,6 +359,26 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, StartPromiseEnded(STUCK, 2, StartOver.DISPLACED)),
     (GLOBAL_LOG, WorkloadCancelled(STUCK)),
     (GLOBAL_LOG, WorkloadsForgotten((STUCK,))),
+    # Somebody is promised room over one of two workloads, and is offered the other; it is not needed any more.
+    (GLOBAL_LOG, WorkloadSubmitted(MINE, 5, _SPEC, "ada")),
+    (GLOBAL_LOG, WorkloadAwarded(MINE, 1, EU, 0, ())),
+    (EU_LOG, ClaimGranted(MINE, 1, _claim(MINE, 36, 1, 0), is_merged=True)),
+    (GLOBAL_LOG, WorkloadSubmitted(SPARE, 6, _SPEC, "ada")),
+    (GLOBAL_LOG, WorkloadAwarded(SPARE, 1, EU, 0, ())),
+    (EU_LOG, ClaimGranted(SPARE, 1, _claim(SPARE, 38, 1, 1), is_merged=True)),
+    (GLOBAL_LOG, WorkloadSubmitted(URGENT, 7, _SPEC, "bob")),
+    (GLOBAL_LOG, WorkloadAwarded(URGENT, 1, EU, 0, ())),
+    (EU_LOG, ClaimPromised(URGENT, 1, _claim(URGENT, 40, 5, 0), (0,), 60 * SECOND)),
+    (EU_LOG, PromiseRevised(URGENT, 1, ((SPARE, 1),), (0,), (MINE, 1))),
+    (EU_LOG, AwardDeclined(URGENT, 1, "withdrawn", 40)),
+    (GLOBAL_LOG, AwardReturned(URGENT, 1, "withdrawn", EU, 50)),
+    (GLOBAL_LOG, WorkloadCancelled(URGENT)),
+    (EU_LOG, AttemptEnded(MINE, 1, EndCause.COMPLETED)),
+    (GLOBAL_LOG, AttemptClosed(MINE, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 51)),
+    (EU_LOG, AttemptEnded(SPARE, 1, EndCause.COMPLETED)),
+    (GLOBAL_LOG, AttemptClosed(SPARE, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 52)),
+    (EU_LOG, AttemptsForgotten(((MINE, 1), (SPARE, 1), (URGENT, 1)), 44)),
+    (GLOBAL_LOG, WorkloadsForgotten((MINE, SPARE, URGENT))),
     # A workload is to move, and stays; its award comes back, and it is cancelled.
     (GLOBAL_LOG, WorkloadSubmitted(MOVING, 5, _SPEC, "ada", "moving")),
     (GLOBAL_LOG, WorkloadAwarded(MOVING, 1, EU, 0, ())),

@@ -3,6 +3,7 @@ who was not told yet.
 """
 
 import pytest
+from msgspec.structs import replace
 
 from core.codec import decode_event
 from core.events.region import AttemptEnded, ClaimGranted, ClaimPromised
@@ -11,7 +12,8 @@ from core.messages.agents import ClaimAnswered
 from core.messages.store import DeclineAward, OrderStop
 from core.messages.workers import StopTasks
 from core.nouns.ids import WorkloadId, region_log
-from core.nouns.workload import EndCause, Phase
+from core.nouns.operation import ControlSpec
+from core.nouns.workload import EndCause, Phase, WorkloadSpec
 from store.memory_disk import Fate
 from tests.interleavings.stage import ONE_NODE, R0, SMALL, Stage, a_job, ended, play, staged
 
@@ -249,3 +251,53 @@ async def test_victim_is_cut_off_before_it_was_told(stage: Stage) -> None:
     stops.end()
     await stage.finish(2000)
     assert Phase.COMPLETED == stage.row(victim).phase
+
+
+def a_controlled_job(span: float) -> WorkloadSpec:
+    """Of low priority; its controller is nobody who answers."""
+    return replace(a_job(span, priority=1, checkpoint_every=5), control=ControlSpec("nobody"))
+
+
+@staged(ONE_NODE)
+async def test_controller_that_says_nothing_has_its_time(stage: Stage) -> None:
+    """N4: who is promised its room waits until the deadline, and no longer; then it is told, and is back afterwards."""
+    victim = await stage.run_to(STARTED, a_controlled_job(200))
+    workload = await stage.run_to(PROMISED, a_job(20, priority=5))
+    await stage.until_recorded("OperationsRequested", victim)
+    await stage.sleep(50)
+    assert "StopOrdered" not in stage.events(LOG, victim)
+    await stage.until_in(GRANTED, workload)
+    assert_one_batch(stage, victim, workload)
+    await stage.finish()
+    assert (Phase.COMPLETED, 1) == ended(stage, workload)
+    assert (Phase.COMPLETED, 2) == ended(stage, victim)
+
+
+@staged(ONE_NODE)
+async def test_promise_is_withdrawn_while_its_victim_is_asked(stage: Stage) -> None:
+    """N4: nobody has told the victim: it runs on to its end, and its controller's operation is over."""
+    victim = await stage.run_to(STARTED, a_controlled_job(150))
+    workload = await stage.run_to(PROMISED, a_job(20, priority=5))
+    await stage.until_recorded("OperationsRequested", victim)
+    await stage.cancel(workload)
+    await stage.until_recorded("OperationsDone", victim)
+    await stage.finish()
+    assert (Phase.COMPLETED, 1) == ended(stage, victim)
+    assert [EndCause.COMPLETED] == stage.causes(victim)
+
+
+@staged(ONE_NODE)
+async def test_store_and_broker_start_anew_while_a_victim_is_asked(stage: Stage) -> None:
+    """N4: the promise, its deadline and who is asked are in the log; a lengthened wait is all that comes of it."""
+    victim = await stage.run_to(STARTED, a_controlled_job(300))
+    workload = await stage.run_to(PROMISED, a_job(20, priority=5))
+    await stage.until_recorded("OperationsRequested", victim)
+    for name in ("store.r0", "broker.r0", "control.r0"):
+        stage.kill(name)
+        await stage.sleep(3)
+        await stage.start(name)
+    await stage.finish()
+    assert 1 == stage.events(LOG, victim).count("OperationsRequested")
+    assert 1 == stage.events(LOG, workload).count("ClaimPromised")
+    assert (Phase.COMPLETED, 1) == ended(stage, workload)
+    assert (Phase.COMPLETED, 2) == ended(stage, victim)

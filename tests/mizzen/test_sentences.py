@@ -27,7 +27,7 @@ from core.events.control import (
 )
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
-from core.events.region import AttemptRanked, GangStarted
+from core.events.region import AttemptRanked, GangStarted, PreemptionSet, PromiseRevised
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.fact import Event
 from core.nouns.ids import RegionName, TenantName, WorkerName, WorkloadId
@@ -44,6 +44,7 @@ from core.nouns.operation import (
     TaskMove,
     task_number,
 )
+from core.nouns.preemption import PreemptionSettings
 from core.nouns.starts import StartOver
 from core.nouns.workload import Kind
 from mizzen.views.fact_lines import rest_of
@@ -173,6 +174,8 @@ TOLD: list[tuple[Event, str]] = [
         StartUnreserved(W1, 1, StartOver.DISPLACED),
         "what was kept for its start is over: work of a higher level took the room",
     ),
+    (PromiseRevised(W1, 1, ((WorkloadId("w-8"), 2),), (90,), (WorkloadId("w-7"), 1)), "the controller of w-7 offered another: its promise waits for w-8 from now on"),
+    (PreemptionSet(1, PreemptionSettings(claim_max=7_200), "ada@desk"), "how victims are chosen, and what may be destroyed, is set by ada@desk: order cost, score vector, controllers are asked for 1m, at most 2.0 GPU-hours a claim, an hour by its size"),
     (StartPromiseEnded(W1, 1, StartOver.LAPSED), "its promised start is over: its time passed, and the room had not come free"),
 ]  # fmt: skip
 
@@ -186,8 +189,9 @@ def test_sentence(event: Event, sentence: str) -> None:
 def test_every_event_of_task_control_of_standing_and_of_promised_starts_has_a_sentence() -> None:
     """And each of them is tried above."""
     standing = {WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked}
+    preemption = {PromiseRevised, PreemptionSet}
     assert (
-        {*EVENTS, *starts.EVENTS, *moves.EVENTS, *standing}
+        {*EVENTS, *starts.EVENTS, *moves.EVENTS, *standing, *preemption}
         == set(SENTENCES)
         == {type(event) for event, _ in TOLD}
     )

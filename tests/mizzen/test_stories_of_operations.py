@@ -16,9 +16,16 @@ from core.events.control import (
     TasksUp,
 )
 from core.events.queue import WorkloadBound, WorkloadChanged
-from core.events.region import AttemptEnded, ClaimGranted, GangStarted, NodesJoined, StopOrdered
+from core.events.region import (
+    AttemptEnded,
+    ClaimGranted,
+    ClaimPromised,
+    GangStarted,
+    NodesJoined,
+    StopOrdered,
+)
 from core.fact import Event
-from core.nouns.ids import WorkerName
+from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, Scope, ScopeKind
 from core.nouns.operation import (
@@ -87,6 +94,48 @@ async def test_drained_as_its_controller_allowed(place: Place) -> None:
         "nodes 0-1 are closed (drain d-1) by ops: new fans",
     ] == [text for _, _, text in found.chain]
     assert [7, 10, 9, 8, 7, 6, 5] == [sequence for _, sequence, _ in found.chain]
+
+
+@virtual
+async def test_preempted_as_its_controller_allowed(place: Place) -> None:
+    """Down to the promise that needed its room, with what its controller answered, and what of its work was lost."""
+    promised = a_claim("w-9", placed={1: 1}, priority=5, victims=(attempt(),))
+    found = await told(
+        place,
+        [awarded(), WorkloadBound(W1, 1, EU, 4), closed(EndCause.PREEMPTED, Phase.PENDING, 1, 10)],
+        [
+            granted(a_claim(placed={1: 1})),
+            GangStarted(*attempt()),
+            ClaimPromised(WorkloadId("w-9"), 1, promised, (90,), 60 * SECOND),
+            OperationsRequested(
+                *attempt(),
+                1,
+                OperationKind.PREEMPT,
+                (WHOLE,),
+                "to make room for w-9",
+                "p-w-9.1",
+                60 * SECOND,
+                "preemption",
+            ),
+            ControlAnswered(*attempt(), 6, (Ack(1, after_checkpoint=True, within=20 * SECOND),)),
+            OperationsBegun(*attempt(), (1,), BegunBy.ACK, "preemption"),
+            StopOrdered(*attempt(), EndCause.PREEMPTED, WorkloadId("w-9")),
+            AttemptEnded(*attempt(), EndCause.PREEMPTED, 143, 1_000, destroyed=87),
+        ],
+    )
+    texts = [text for _, _, text in found.chain]
+    assert [
+        "nothing of it runs any more in eu: preempted with exit code 143 (signal 15), and 87 GPU-seconds of its work are lost",
+        "it was ordered to stop: preempted for w-9",
+        "operation 1 begins as its controller allowed",
+        "its controller answers proceed after a checkpoint, or in 20s for operation 1",
+    ] == texts[1:5]
+    assert texts[5].startswith(
+        "preempt of its gang is asked for by preemption for p-w-9.1, in 1m at the latest"
+    )
+    assert "its capacity was promised to w-9 (attempt 1, priority 5)" == texts[6]
+    shown = show_text.lines_of(found.known.telling.story, None, Instant(START + 100 * SECOND))
+    assert any("87 GPU-seconds of its work were lost" in line for line in shown)
 
 
 @virtual

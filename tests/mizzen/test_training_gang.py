@@ -88,6 +88,18 @@ async def test_what_cannot_wait_for_a_checkpoint_does_not() -> None:
     assert [Ack(1)] == list(await gang.process(asked(1, task=3)))
 
 
+async def test_who_is_to_make_room_saves_first() -> None:
+    """M18: it has a minute, which is as much as there ever is; and its deadline does the rest."""
+    wanted = asked(1, kind=OperationKind.PREEMPT, deadline_seconds=60)
+    assert [Ack(1, after_checkpoint=True)] == list(await TrainingGang().process(wanted))
+    harness = ControllerHarness(TrainingGang(), tasks=4, is_gang=True)
+    await harness.operate(OperationKind.PREEMPT, deadline_seconds=60)
+    await harness.pass_seconds(59)
+    assert [] == harness.unavailable()
+    await harness.pass_seconds(2)
+    assert harness.unavailable() == [WHOLE]
+
+
 async def test_the_application_is_made_to_save_first() -> None:
     """T21: one checkpoint for all that was asked for before it began; the word is given when it is complete."""
     application = Application()

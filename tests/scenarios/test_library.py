@@ -64,7 +64,7 @@ GROUPS = 12
 DOCUMENTED = {
     "first_light", "quiet_day", "lossy_day", "lossy_hour", "kill_each_component", "region_cut_off_and_healed", "nats_outage",
     "store_torn_tail", "disk_full", "clock_step", "black_hole_node", "zone_loss", "thundering_herd", "stale_views",
-    "zombie_attempt_returns", "preemption_storm", "rolling_restart_under_load", "upgrade_old_log", "everything_at_once",
+    "zombie_attempt_returns", "preemption_storm", "preemption_unheeded", "rolling_restart_under_load", "upgrade_old_log", "everything_at_once",
     "sixteen_agents_one_rack", "store_killed_mid_commit", "quota_shrinks", "tenant_floods_queue", "priority_inversion",
     "region_abandoned_then_back", "region_lost_mid_auction", "queue_killed_mid_award",
 }  # fmt: skip

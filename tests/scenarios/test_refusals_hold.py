@@ -135,7 +135,7 @@ class Looking:
 
 @pytest.mark.parametrize(
     ("name", "seed", "every"),
-    [("tenant_floods_queue", 1, 1.0), ("wide_gang_among_narrow", 1, 30.0), ("preemption_storm", 2, 1.0)],
+    [("tenant_floods_queue", 1, 0.8), ("wide_gang_among_narrow", 1, 30.0), ("preemption_storm", 2, 1.0)],
 )
 def test_what_is_refused_would_be_refused_again(name: str, seed: int, every: float) -> None:
     """M20: of the same shape at the same level, and more of the same there and below."""

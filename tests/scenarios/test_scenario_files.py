@@ -131,7 +131,7 @@ ERRORS = {
     ),
     ("survives:", "weather: fine\nsurvives:"): (
         "2:1: weather: there is no field `weather`; there are calm, checks, controllers, expectations, faults, fleet, history, "
-        "jobs, name, ranking, survives, tenants, workload"
+        "jobs, name, preemption, ranking, survives, tenants, workload"
     ),
     ("role: worker", "rle: worker"): (
         f"12:7: faults[1].crash.rle: there is no field `rle` (did you mean `role`?); there are {OF_CRASH}"
@@ -285,7 +285,7 @@ ERRORS = {
     ("name: an_hour", "name: 2026-13-45"): "1:1: name: 2026-13-45 is no value: month must be in 1..12",
     ("name: an_hour", "name: an_hour\non: 3"): (
         "2:1: on: there is no field `on`; there are calm, checks, controllers, expectations, faults, fleet, history, jobs, name, "
-        "ranking, survives, tenants, workload"
+        "preemption, ranking, survives, tenants, workload"
     ),
     ("role: worker", "no: worker"): (
         f"12:7: faults[1].crash.no: there is no field `no`; there are {OF_CRASH}"

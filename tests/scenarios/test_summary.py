@@ -1,8 +1,16 @@
 """What a run in real processes tells people."""
 
+import pytest
 from msgspec.structs import replace
 
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import SECOND
+from core.nouns.operation import Ack, Answer
+from scenarios.controllers.yields import Way, Yields
+from scenarios.negotiated import Negotiated, answer_text, lines_of_negotiated
+from scenarios.scenario import load_scenario
 from scenarios.summary import Gang, Summary, lines_of
+from tests.scenarios.runs import run_quietly
 
 GANG = Gang(loss_first=4.2, loss_last=1.5, saved_step=400, resumed_step=400)
 SUMMARY = Summary(
@@ -38,3 +46,65 @@ def test_run_without_a_drain() -> None:
     """Or without a gang: nothing is said of what was not."""
     assert "drain" not in dict(lines_of(SUMMARY))
     assert "none" == dict(lines_of(replace(SUMMARY, gang=None)))["gang"]
+
+
+ASKED = Negotiated(
+    WorkloadId("w-1"),
+    2,
+    WorkloadId("w-9"),
+    "after a checkpoint",
+    False,
+    4.5,
+    700,
+    12,
+    700,
+    asked_at=1,
+    number=3,
+)
+
+
+def test_gang_that_was_asked_to_make_room() -> None:
+    """N4, N8: who was asked, what it answered, what it lost and where it went on has a line; all others together have one."""
+    others = [replace(ASKED, number=0, destroyed=lost) for lost in (5, 7)]
+    told = dict(lines_of(replace(SUMMARY, negotiated=[ASKED, *others])))
+    assert (
+        'w-1 was asked to make room for w-9: its controller said "after a checkpoint", stopped 4.5 s later at step 700, '
+        "12 GPU-seconds of work lost, resumed at step 700"
+    ) == told["preempted"]
+    assert "2 without a controller, 12 GPU-seconds of work lost" == told["unasked"]
+
+
+def test_gang_that_did_not_answer() -> None:
+    """And has not come back yet."""
+    ((_, text),) = lines_of_negotiated([replace(ASKED, answer="", is_forced=True, resumed_step=0)])
+    assert "its controller said nothing, stopped 4.5 s later, at the deadline at step 700" in text
+    assert text.endswith("has not come back")
+    assert [] == lines_of_negotiated([])
+
+
+@pytest.mark.parametrize(
+    ("ack", "text"),
+    [
+        (Ack(1), "yes"),
+        (Ack(1, within=5 * SECOND), "yes, in 5 s"),
+        (Ack(1, after_checkpoint=True), "after a checkpoint"),
+        (Ack(1, after_checkpoint=True, within=90 * SECOND), "after a checkpoint, or in 90 s"),
+        (Ack(1, Answer.INSTEAD, instead="w-7"), "take w-7 instead"),
+    ],
+)
+def test_answers_in_words(ack: Ack, text: str) -> None:
+    """As controllers give them."""
+    assert text == answer_text(ack)
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_log_of_a_preemption_tells_of_it(way: Way) -> None:
+    """N4: a storm over gangs whose controller answers in each way: what was asked, agreed to and destroyed is in the log."""
+    spec = load_scenario("preemption_storm")
+    quick = replace(spec, workload=spec.workload[1:2], faults=spec.faults[:1], expectations=())
+    quick = replace(quick, controllers=(Yields("saves", way, 5.0),), fleet=replace(quick.fleet, regions=1))
+    outcome = run_quietly(quick, 1)
+    assert outcome.is_good, (outcome.problems, outcome.violations)
+    assert outcome.figures["victims_asked"] >= 1
+    assert outcome.figures["victims_agreed"] + outcome.figures["victims_forced"] >= 1
+    assert 0 == outcome.figures["operations_unasked"]

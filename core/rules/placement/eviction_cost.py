@@ -1,13 +1,18 @@
 """Whose end costs least: the order in which victims are chosen among those of equal priority.
 
 source    MAST §4.3 takes the longest-running first; here it is what would be lost that counts, for a checkpoint may have
-          saved all but a little of a long run
+          saved all but a little of a long run. The paper's order is a setting (core/nouns/preemption.py)
 """
 
-from core.images.capacity import Holding
+from core.images.capacity import NOT_UP, Holding
 from core.nouns.instant import SECOND, seconds
+from core.nouns.limits import RESTART_SECONDS_MIN, RESTARTS_DEARER_MAX
 from core.nouns.placement import gpu_milli_of
+from core.nouns.preemption import VictimOrder
 from core.nouns.quantities import MILLI
+
+Cost = tuple[int, int, int]
+"""A priority, what counts among those of one, and since when it is in its place."""
 
 
 def destroyed(held: Holding, now: int) -> int:
@@ -16,13 +21,35 @@ def destroyed(held: Holding, now: int) -> int:
     return gpu_milli_of(held.claim.jobs) * max(0, now - since) // (MILLI * SECOND)
 
 
-def eviction_cost(held: Holding, now: int) -> tuple[int, int, int, int]:
-    """Lower goes first: lower priority, then fewer starts so far, then less work destroyed, then the longest in its place.
+def destroyed_by_stop(held: Holding, until: int) -> int:
+    """GPU-seconds that its end did destroy: what it had not saved when it was told to stop, unless it did so in its grace.
 
-    The newest attempt has least to lose. If that alone counted, whoever was pushed out would be the first to be pushed out
-    again as soon as it is back, and would never end; so who was started most often is spared.
+    until   when it was told, or when nothing of it ran any more
     """
-    return held.claim.priority, held.claim.epoch, destroyed(held, now), held.granted_at
+    is_saved = held.saved_at >= until
+    return 0 if is_saved else destroyed(held, until)
+
+
+def restart_seconds(held: Holding) -> int:
+    """What another start of it is likely to take: as long as this one took until all of it was up."""
+    took = (held.started_at - held.granted_at) // SECOND if held.started_at else 0
+    return max(RESTART_SECONDS_MIN, took)
+
+
+def eviction_cost(held: Holding, now: int, order: VictimOrder = VictimOrder.COST) -> Cost:
+    """Lower goes first: lower priority, then less work destroyed times the cost of a restart, then the longest in its place.
+
+    What a start holds without working is lost work too, so it counts beside what was not saved: a checkpoint a moment ago does
+    not make a wide gang cheaper than a narrow one. And each start so far doubles it. The newest attempt has least to lose; if
+    that alone counted, whoever was pushed out would be the first to be pushed out again as soon as it is back, and would never
+    end. So it is pushed out again only when all others have so much more to lose, and less and less often.
+    """
+    priority = held.claim.priority
+    if order is VictimOrder.PAPER:
+        return priority, held.started_at or NOT_UP, held.granted_at
+    start = gpu_milli_of(held.claim.jobs) * restart_seconds(held) // MILLI
+    dearer = min(max(0, held.claim.epoch - 1), RESTARTS_DEARER_MAX)
+    return priority, (destroyed(held, now) + start) << dearer, held.granted_at
 
 
 def told_until(held: Holding) -> int:

@@ -23,7 +23,7 @@ from core.nouns.workload import EndCause, Extent, JobSpec, Kind, Topology
 from core.placing.overlay import Overlay
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker
-from core.placing.victim_order import OF_VICTIMS
+from core.placing.victim_index import OF_VICTIMS
 from core.rules.claim import nodes_without_room
 from core.rules.placement.rule_sets import PLAIN
 from core.touched import touched_by

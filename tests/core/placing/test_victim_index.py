@@ -24,7 +24,7 @@ from core.placing.placer import Placer
 from core.placing.pool_set import Asker, PoolSet, request_of
 from core.placing.pools import PoolIndex
 from core.placing.shortages import missing_gpu_milli
-from core.placing.victim_order import OF_VICTIMS, Victim, VictimOrder, clusters_of
+from core.placing.victim_index import OF_VICTIMS, Victim, VictimIndex, clusters_of
 from core.placing.victims import candidates_under, find_with_victims, freed_by, left_by, shared_without
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Request
@@ -185,7 +185,7 @@ def test_search_in_place_equals_one_in_copies(
         expected = from_scratch(placer, capacity, job, asker)
         rows = rows_of(placer.pools)
         kept = find_with_victims(
-            placer.pools, capacity, (job,), asker, CHOICE, placer.owners, order=placer.victims
+            placer.pools, capacity, (job,), asker, CHOICE, placer.owners, index=placer.victims
         )
         assert rows == rows_of(placer.pools)
         if isinstance(expected, Reason):
@@ -236,8 +236,8 @@ def test_who_holds_what_another_job_needs_is_spared() -> None:
     jobs = a_job(1, 8), a_job(1, 8, name="eval", gpu_type="A100")
     placer = Placer(capacity, Overlay(), lambda _: PLAIN)
     placer.refresh()
-    order = VictimOrder(capacity)
-    found = find_with_victims(placer.pools, capacity, jobs, Asker(priority=5), CHOICE, order=order)
+    order = VictimIndex(capacity)
+    found = find_with_victims(placer.pools, capacity, jobs, Asker(priority=5), CHOICE, index=order)
     assert not isinstance(found, Reason)
     assert [attempt("w-2")] == [victim[:2] for victim in found[1]]
 

@@ -25,9 +25,11 @@ from core.events.region import (
     ClaimGranted,
     ClaimPromised,
     GangStarted,
+    PromiseRevised,
     StopOrdered,
 )
 from core.images.capacity import Capacity, Holding
+from core.images.preemption import Preemption
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.placement import Claim, Spread, gpu_milli_of
@@ -48,6 +50,7 @@ OF_VICTIMS = (
     StopOrdered,
     GangStarted,
     CheckpointCommitted,
+    PromiseRevised,
 )
 """Facts that change who may be pushed out, or what that costs: `settle` their attempt after each."""
 Victim = tuple[WorkloadId, int, Holding]
@@ -80,11 +83,18 @@ class Level:
         """That those of each list hold."""
 
 
-class VictimOrder:
+class VictimIndex:
     """An index of one region's attempts. Nothing is known until it is asked for, and then whatever is settled is followed."""
 
-    def __init__(self, capacity: Capacity) -> None:
+    def __init__(self, capacity: Capacity, preemption: Preemption | None = None) -> None:
         self._capacity = capacity
+        self._preemption = preemption or Preemption()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Nothing is known."""
+        self._order = self._preemption.settings.order
+        """By which it is kept now."""
         self._is_known = False
         self._levels: dict[int, Level] = {}
         self._listed: dict[AttemptKey, Listed] = {}
@@ -106,6 +116,9 @@ class VictimOrder:
 
         is_asked   whether somebody needs it now; else only what is known already is kept up, while nobody waits
         """
+        order = self._preemption.settings.order
+        if order is not self._order:
+            self._forget()
         if not self._is_known:
             if not is_asked:
                 return
@@ -191,7 +204,7 @@ class VictimOrder:
         level = self._levels.setdefault(number, Level())
         if level.counted < 0:
             level.counted = self._counted()
-        claim, entry = held.claim, _entry(key, held, level.counted)
+        claim, entry = held.claim, self._entry(key, held, level.counted)
         if before is not None and before.claim is claim:
             where, gpu_milli = before.where, before.gpu_milli
         else:
@@ -222,6 +235,9 @@ class VictimOrder:
             del level.lists[listed.where], level.gpu_milli[listed.where]
         return listed
 
+    def _entry(self, key: AttemptKey, held: Holding, counted: int) -> Entry:
+        return eviction_cost(held, counted, self._order), *key
+
     def _sort(self, level: Level, counted: int) -> None:
         if level.counted == counted:
             return
@@ -229,7 +245,7 @@ class VictimOrder:
         for entries in level.lists.values():
             for index, (_, workload, epoch) in enumerate(entries):
                 listed = self._listed[workload, epoch]
-                entries[index] = listed.entry = _entry((workload, epoch), listed.held, counted)
+                entries[index] = listed.entry = self._entry((workload, epoch), listed.held, counted)
             entries.sort()
 
 
@@ -268,7 +284,3 @@ def slots_in(layout: Layout, spread: Spread) -> tuple[Numbers, Numbers]:
     slots, tasks = layout.slot_of[nodes[is_known]], tasks[is_known]
     is_mine = slots != NO_NODE
     return slots[is_mine], tasks[is_mine]
-
-
-def _entry(key: AttemptKey, held: Holding, counted: int) -> Entry:
-    return eviction_cost(held, counted), *key

@@ -1,0 +1,178 @@
+"""What must always hold of preemption (DESIGN §11.5), given the region's image before a fact.
+
+Each rule is written here anew, and not by calling what the store decides with: a mistake there is found here. Promises of builds
+that knew neither caps nor controllers say so, by what they leave out, and are not held to these.
+"""
+
+from collections.abc import Iterable
+
+from core.events.region import AttemptEnded, ClaimPromised, PromiseRevised, StopOrdered
+from core.fact import Fact
+from core.images import RegionImage
+from core.images.capacity import Capacity, Holding
+from core.nouns.ids import AttemptKey
+from core.nouns.instant import SECOND
+from core.nouns.operation import WHOLE, OperationKind, OperationPhase
+from core.nouns.placement import Claim, gpu_milli_of, needs_of, parts_of
+from core.nouns.preemption import promised_to
+from core.nouns.quantities import MILLI, Amount
+from core.nouns.workload import EndCause, Kind
+
+Texts = Iterable[str]
+
+
+def check_preemption_fact(fact: Fact, before: RegionImage) -> list[tuple[int, str]]:
+    """Rule 5 at a fact of a region: nobody is pushed out by an equal, unasked, for nothing, or beyond what may be destroyed."""
+    event = fact.event
+    found: Texts = ()
+    match event:
+        case StopOrdered(cause=EndCause.PREEMPTED):
+            found = _stopped(event, fact.at, before)
+        case ClaimPromised() if event.destroyed:
+            key = (event.workload, event.epoch)
+            found = _promised(key, event.claim, event.destroyed, fact.at, event.ask_span, before)
+        case PromiseRevised():
+            found = _revised(event, fact.at, before)
+        case AttemptEnded(destroyed=destroyed) if destroyed:
+            found = _ended(event, before)
+    return [(5, text) for text in found]
+
+
+def _lost(held: Holding, until: int) -> int:
+    since = max(held.started_at, held.saved_at)
+    seconds = max(0, until - since) if since else 0
+    return gpu_milli_of(held.claim.jobs) * seconds // (MILLI * SECOND)
+
+
+def _stopped(event: StopOrdered, at: int, before: RegionImage) -> Texts:
+    key, name = (event.workload, event.epoch), f"{event.workload}.{event.epoch}"
+    held, row = before.capacity.holding(*key), before.control.row(*key)
+    begun = [
+        one
+        for one in (row.operations.values() if row is not None else ())
+        if one.task == WHOLE and one.phase is OperationPhase.BEGUN
+    ]
+    if held is not None and held.claim.kind == Kind.INTERACTIVE:
+        yield f"{name}: preempted, and it is interactive"
+    if (
+        held is not None
+        and not event.by
+        and any(_is_wanted_by_somebody(one.kind, one.source) for one in begun)
+    ):
+        return  # Somebody asked for it, and its controller agreed, or its deadline came (rule 6).
+    over = [
+        ((event.by, epoch), claim)
+        for epoch, claim in before.capacity.promises.get(event.by, {}).items()
+        if key in claim.victims
+    ]
+    if held is None or not over:
+        yield f"{name}: preempted for {event.by or 'nobody'}, which has no promise over it"
+        return
+    by, claim = over[0]
+    if held.claim.priority >= claim.priority:
+        yield f"{name}: preempted by equal or lower priority {claim.priority}"
+    promise = before.preemption.promise(*by)
+    if (
+        promise is not None
+        and held.claim.control.controller
+        and not begun
+        and at < promise.at + promise.ask_span
+    ):
+        yield f"{name}: preempted, and its controller has not been asked for long enough"
+
+
+def _is_wanted_by_somebody(kind: OperationKind, source: str) -> bool:
+    return kind is OperationKind.PREEMPT and promised_to(source) is None
+
+
+def _promised(
+    by: AttemptKey, claim: Claim, destroyed: tuple[int, ...], at: int, span: int, before: RegionImage
+) -> Texts:
+    """Over whom it needs, at what that may cost."""
+    name = f"{by[0]}.{by[1]}"
+    if len(destroyed) != len(claim.victims):
+        yield f"{name}: {len(destroyed)} figures of {len(claim.victims)} victims"
+    for key, amount in zip(claim.victims, destroyed, strict=False):
+        held = before.capacity.holding(*key)
+        if held is None:
+            yield f"{name}: promised over {key[0]}.{key[1]}, which holds nothing"
+            continue
+        if held.claim.priority >= claim.priority or held.claim.kind == Kind.INTERACTIVE:
+            yield f"{name}: promised over {key[0]}.{key[1]}, which is not of lower priority, or interactive"
+        least, most = _lost(held, at), _lost(held, at + span)
+        if not least <= amount <= most:
+            yield f"{name}: {amount} GPU-seconds of {key[0]}.{key[1]}, which has from {least} to {most} to lose"
+        if not _is_needed(before.capacity, claim, key):
+            yield f"{name}: promised over {key[0]}.{key[1]}, and fits without its end"
+    yield from _over_caps(by, sum(destroyed), 0, at, before)
+
+
+def _over_caps(by: AttemptKey, total: int, pledged: int, at: int, before: RegionImage) -> Texts:
+    """`pledged`: of what is metered, what it was promised before and is not any more."""
+    preemption, name = before.preemption, f"{by[0]}.{by[1]}"
+    if total > preemption.claim_cap:
+        yield f"{name}: destroys {total} GPU-seconds, and {preemption.claim_cap} is the most for one claim"
+    metered = preemption.metered(at) - pledged + total
+    if metered > preemption.hour_cap:
+        yield f"{name}: {metered} GPU-seconds are destroyed in an hour, and {preemption.hour_cap} is the most"
+
+
+def _is_needed(capacity: Capacity, claim: Claim, key: AttemptKey) -> bool:
+    """Whether there is a node of the claim on which it does not fit without this victim's end, counted in whole devices.
+
+    Where somebody is alone, or parts of devices are at stake, there may be more to it.
+    """
+    held = capacity.holding(*key)
+    assert held is not None, key
+    claims = [one.claim for _, _, one in capacity.live()]
+    if parts_of(claim) or any(job.is_alone for one in (claim, *claims) for job in one.jobs):
+        return True
+    others = [capacity.holding(*other) for other in claim.victims if other != key]
+    theirs = [needs_of(one.claim) for one in others if one is not None]
+    needs = needs_of(claim)
+    for node in needs.keys() & needs_of(held.claim).keys():
+        if node in capacity.devices.by_node:
+            return True
+        room = capacity.available(node)
+        for one in theirs:
+            room = room.plus(one.get(node, Amount()))
+        if not room.covers(needs[node]):
+            return True
+    return False
+
+
+def _revised(event: PromiseRevised, at: int, before: RegionImage) -> Texts:
+    """One victim for another, of the same tenant and no higher; and what holds of a promise holds of it still."""
+    by, name = (event.workload, event.epoch), f"{event.workload}.{event.epoch}"
+    claim = before.capacity.promise(*by)
+    promise = before.preemption.promise(*by)
+    if claim is None or promise is None:
+        yield f"{name}: its promise is revised, and there is none"
+        return
+    spared = before.capacity.holding(*event.spared)
+    fresh = [key for key in event.victims if key not in claim.victims]
+    gone = [key for key in claim.victims if key not in event.victims]
+    if gone != [event.spared] or len(fresh) > 1 or spared is None:
+        yield f"{name}: {fresh} are promised in the place of {gone}"
+        return
+    if before.preemption.offered.get(event.spared[0]) == event.spared[1]:
+        yield f"{name}: {event.spared[0]} offers another for the second time"
+    for key in fresh:
+        held = before.capacity.holding(*key)
+        if held is None or held.is_ending or held.claim.tenant != spared.claim.tenant:
+            yield f"{name}: promised over {key[0]}.{key[1]}, which is not for {event.spared[0]} to give"
+        elif held.claim.priority > spared.claim.priority:
+            yield f"{name}: promised over {key[0]}.{key[1]}, which is of higher priority than {event.spared[0]}"
+    if len(event.destroyed) != len(event.victims):
+        yield f"{name}: {len(event.destroyed)} figures of {len(event.victims)} victims"
+    known = [before.preemption.pledge(*key) for key in claim.victims]
+    pledged = sum(one.gpu_seconds for one in known if one is not None)
+    yield from _over_caps(by, sum(event.destroyed), pledged, at, before)
+
+
+def _ended(event: AttemptEnded, before: RegionImage) -> Texts:
+    """What is said to be destroyed is no more than it had not saved when it was told to stop."""
+    held = before.capacity.holding(event.workload, event.epoch)
+    most = _lost(held, held.stopped_at) if held is not None and held.stopped_at else 0
+    if event.destroyed < 0 or event.destroyed > most:
+        yield f"{event.workload}.{event.epoch}: {event.destroyed} GPU-seconds are destroyed, and it had {most} to lose"

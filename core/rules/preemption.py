@@ -1,0 +1,195 @@
+"""Who is asked before it is pushed out, what that may destroy, and which other victim may be offered in its place."""
+
+from collections.abc import Iterable
+
+from core.images import RegionImage
+from core.images.capacity import Capacity, Holding
+from core.images.control import AttemptControl
+from core.images.preemption import Preemption
+from core.nouns.ids import AttemptKey, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds, after
+from core.nouns.operation import WHOLE, Ack, Answer, OperationKind, OperationPhase
+from core.nouns.placement import Claim, needs_of, nodes_of, parts_of
+from core.nouns.preemption import promised_to
+from core.nouns.quantities import Amount
+from core.nouns.workload import Kind
+from core.rules.placement.eviction_cost import destroyed
+
+
+def is_asked(held: Holding) -> bool:
+    """Whether its application decides when it stops, as long as there is time for that."""
+    return bool(held.claim.control.controller)
+
+
+def pledged(held: Holding, now: Instant, ask_span: int) -> int:
+    """GPU-seconds that its end destroys at most, if that is decided now: who is asked may go on until the deadline."""
+    until = after(now, Nanoseconds(ask_span)) if is_asked(held) else now
+    return destroyed(held, until)
+
+
+def pledges_of(capacity: Capacity, victims: Iterable[AttemptKey], now: Instant, span: int) -> tuple[int, ...]:
+    """The same of each of these, in their order; of who has ended nothing."""
+    held = [capacity.holding(*key) for key in victims]
+    return tuple(pledged(one, now, span) if one is not None else 0 for one in held)
+
+
+def promises_over(image: RegionImage, key: AttemptKey) -> AttemptKey | None:
+    """The promise that waits for the end of an attempt, if one does."""
+    for workload, epochs in image.capacity.promises.items():
+        for epoch, claim in epochs.items():
+            if key in claim.victims:
+                return workload, epoch
+    return None
+
+
+def is_called_for(capacity: Capacity, key: AttemptKey, source: str) -> bool:
+    """Whether the promise for which a victim is asked still stands over it."""
+    by = promised_to(source)
+    claim = capacity.promise(*by) if by is not None else None
+    return claim is not None and key in claim.victims
+
+
+def may_stop_unasked(image: RegionImage, key: AttemptKey, by: AttemptKey, now: Instant) -> bool:
+    """Whether a victim may be told to stop for this promise without another word.
+
+    One that names no controller; one on which something has begun that its controller agreed to, or whose deadline had come; and
+    whoever has been asked for as long as is asked.
+    """
+    held, promise = image.capacity.holding(*key), image.preemption.promise(*by)
+    if held is None or promise is None:
+        return False
+    return not is_asked(held) or has_begun(image.control.row(*key)) or promise.asked_until <= now
+
+
+def has_begun(row: AttemptControl | None) -> bool:
+    """Whether something that stops all of an attempt has begun on it."""
+    operation = row.on(WHOLE) if row is not None else None
+    return operation is not None and operation.phase is OperationPhase.BEGUN
+
+
+def why_no_offer(image: RegionImage, key: AttemptKey, ack: Ack, now: Instant) -> str:
+    """Why another workload is not taken in place of a victim that offers it; empty: it is, and `revised_victims` names them all."""
+    row = image.control.row(*key)
+    operation = row.operations.get(ack.operation) if row is not None else None
+    by = promised_to(operation.source) if operation is not None else None
+    claim = image.capacity.promise(*by) if by is not None else None
+    held = image.capacity.holding(*key)
+    if claim is None or held is None or by is None or key not in claim.victims:
+        return "it was not asked to make room for anybody"
+    if image.preemption.offered.get(key[0]) == key[1]:
+        return "it offered another before"
+    other = live_attempt(image.capacity, ack.instead)
+    if other is None or other in (key, by):
+        return f"{ack.instead or 'what it offers'} does not run here"
+    problem = _why_no_victim(image, held, other, now)
+    if problem:
+        return f"{ack.instead} {problem}"
+    victims = revised_victims(claim, key, other)
+    if not fits_over(image.capacity, claim, victims):
+        return f"{ack.instead} does not make room where it is needed"
+    return (
+        ""
+        if _keeps_cap(image, claim, victims, by, now)
+        else f"{ack.instead} has more to lose than may be lost"
+    )
+
+
+def _why_no_victim(image: RegionImage, asked: Holding, key: AttemptKey, now: Instant) -> str:
+    """It is the same tenant's own to give, and whoever promised could have chosen it."""
+    other = image.capacity.holding(*key)
+    assert other is not None, key
+    if other.claim.tenant != asked.claim.tenant:
+        return "is another tenant's"
+    if other.claim.priority > asked.claim.priority or other.claim.kind == Kind.INTERACTIVE:
+        return "is of higher priority, or interactive"
+    if other.is_ending or promises_over(image, key) is not None:
+        return "makes room for somebody already"
+    return "has not run as long as it may" if now < other.spared_until else ""
+
+
+def live_attempt(capacity: Capacity, workload: str) -> AttemptKey | None:
+    """The attempt of a workload that holds something here; of several the newest."""
+    epochs = capacity.holdings.get(WorkloadId(workload), {})
+    return (WorkloadId(workload), max(epochs)) if epochs else None
+
+
+def revised_victims(claim: Claim, spared: AttemptKey, other: AttemptKey) -> tuple[AttemptKey, ...]:
+    """One in another's place."""
+    victims = tuple(other if key == spared else key for key in claim.victims)
+    return tuple(dict.fromkeys(victims))
+
+
+def fits_over(capacity: Capacity, claim: Claim, victims: tuple[AttemptKey, ...]) -> bool:
+    """Whether what a claim was promised fits on its nodes once these have ended, instead of those that it was promised over.
+
+    Not where parts of devices are at stake, which may lie otherwise by then: there nobody is taken in another's place.
+    """
+    nodes = nodes_of(claim)
+    if parts_of(claim) or any(node in capacity.devices.by_node for node in nodes):
+        return False
+    before, then = _held_by(capacity, claim.victims), _held_by(capacity, victims)
+    for node, need in needs_of(claim).items():
+        mine = need.minus(before.get(node, Amount()))
+        room = _room_beside(capacity, node, mine).plus(then.get(node, Amount()))
+        if not capacity.is_open(node) or not room.covers(need):
+            return False
+    return True
+
+
+def _room_beside(capacity: Capacity, node: int, mine: Amount) -> Amount:
+    """What would be available there if so much of what is reserved were not."""
+    gpu, cpu, memory = capacity.gpu, capacity.cpu, capacity.memory
+    return Amount(
+        gpu.free[node] - gpu.reserved[node] + max(0, mine.gpu_milli),
+        cpu.free[node] - cpu.reserved[node] + max(0, mine.cpu_milli),
+        memory.free[node] - memory.reserved[node] + max(0, mine.memory_bytes),
+    )
+
+
+def _held_by(capacity: Capacity, victims: Iterable[AttemptKey]) -> dict[int, Amount]:
+    held: dict[int, Amount] = {}
+    for key in victims:
+        one = capacity.holding(*key)
+        for node, amount in needs_of(one.claim).items() if one is not None else ():
+            held[node] = held.get(node, Amount()).plus(amount)
+    return held
+
+
+def _keeps_cap(
+    image: RegionImage, claim: Claim, victims: tuple[AttemptKey, ...], by: AttemptKey, now: Instant
+) -> bool:
+    """Whether a promise that waits for these destroys no more than it may."""
+    preemption, promise = image.preemption, image.preemption.promise(*by)
+    assert promise is not None, by
+    total = sum(revised_pledges(image, victims, by, now))
+    known = [preemption.pledge(*key) for key in claim.victims]
+    before = sum(one.gpu_seconds for one in known if one is not None)
+    return total <= preemption.claim_cap and preemption.metered(now) - before + total <= preemption.hour_cap
+
+
+def revised_pledges(
+    image: RegionImage, victims: tuple[AttemptKey, ...], by: AttemptKey, now: Instant
+) -> tuple[int, ...]:
+    """What was pledged of those who were promised before; of others what they destroy at most in the time that is left."""
+    promise = image.preemption.promise(*by)
+    left = max(0, promise.asked_until - now) if promise is not None else 0
+    found = []
+    for key in victims:
+        known, held = image.preemption.pledge(*key), image.capacity.holding(*key)
+        fresh = pledged(held, now, left) if held is not None else 0
+        found.append(known.gpu_seconds if known is not None else fresh)
+    return tuple(found)
+
+
+def claims_too_much(preemption: Preemption, pledges: Iterable[int], now: Instant) -> bool:
+    """Whether a new promise with these pledges would go over the cap of one claim, or of the hour."""
+    return sum(pledges) > preemption.left(now)
+
+
+def counts_for(operation_kind: OperationKind, source: str, ack: Ack) -> bool:
+    """Whether such a word is one that a preemption knows; who is offered is judged beside it."""
+    if operation_kind is not OperationKind.PREEMPT or ack.within < 0:
+        return False
+    if ack.answer is Answer.INSTEAD:
+        return bool(ack.instead) and promised_to(source) is not None
+    return ack.answer is Answer.PROCEED

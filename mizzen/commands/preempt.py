@@ -1,0 +1,39 @@
+"""`mizzen preempt`: stop a running attempt for others, by negotiation with its controller, back into its place in the queue."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from mizzen.options import Json, OneWorkload
+
+Patience = Annotated[
+    str, Parameter(help="Stop it after this span, as in 90s, though its controller has not agreed.")
+]
+Reason = Annotated[str, Parameter(help="Told to its controller, and kept in the log.")]
+
+
+def preempt(
+    workload: OneWorkload,
+    /,
+    *,
+    deadline: Patience = "60s",
+    now: Annotated[bool, Parameter(negative=(), help="Ask nobody: stop it at once.")] = False,
+    reason: Reason = "",
+    json: Json = False,
+) -> None:
+    """Stop a workload that runs, all of its tasks, back into its place in the queue.
+
+    Its controller is asked, and may have it write a checkpoint first; without one it is stopped at once, and writes one in its
+    grace. It uses up no retry. Interactive work is never preempted: requeue it.
+    """
+    from mizzen.on_tasks import on_tasks
+
+    on_tasks(
+        workload,
+        "preempt",
+        ranks="",
+        job="",
+        deadline="1ms" if now else deadline,
+        reason=reason,
+        is_json=json,
+    )
