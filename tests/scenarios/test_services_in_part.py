@@ -58,7 +58,7 @@ def test_services_in_part_through_a_whole_plane() -> None:
     """L1: some are granted in part, and the auditor finds nothing wrong; each task has had room before its service completed, and
     of those that were cancelled first everything is free again; each choice is told as it was.
     """
-    outcome, logs = played(1)
+    outcome, logs = played(2)
     assert ([], []) == (outcome.violations, outcome.problems)
     grants = {
         (fact.event.workload, fact.event.epoch): fact.event
