@@ -10,10 +10,11 @@ source    MAST (OSDI'24) fig. 2 for the regions, whose GPUs are in proportion 1.
           power a tenth as often is a guess
 """
 
+import argparse
 import math
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import structlog
 from msgspec import Struct
@@ -24,6 +25,7 @@ from core.figures.plane import PlaneFigures
 from core.nouns.instant import SECOND, Instant
 from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI
+from core.nouns.tenant import LEVEL_MAX
 from runtime.fleet_file import RegionSpec
 from runtime.garbage import settle_down
 from runtime.virtual_loop import VirtualLoop
@@ -51,9 +53,12 @@ DOWN_SECONDS = (300.0, 3_600.0)
 ENTITLED_SHARE = 0.8
 """Of the planet's GPUs, what all tenants together are entitled to: the offered load of the published E1. Chosen to be what can be kept
 while nodes fail and gangs need their room in one region."""
-STANDING = 1.2
-"""Times the planet's GPUs, what is asked for in the first minutes."""
+STANDING = 1.4
+"""Times the planet's GPUs, what is asked for in the first minutes: with no end of room, the same load would have so much running at
+any time."""
 LOOK_HOURS = 1.0
+TENANT_NAMES = tuple(f"tenant-{number}" for number in range(TENANTS))
+"""Whose the load is."""
 
 
 class Size(Struct, frozen=True):
@@ -87,6 +92,7 @@ class Played(Struct):
     figures: dict[str, float]
     hours: list[float]
     """Of each hour that counts, what share was allocated."""
+    seed: int = 0
 
 
 def fleet_of(size: Size) -> FleetSpec:
@@ -111,12 +117,12 @@ def gpus_in(fleet: FleetSpec) -> int:
     return sum(gpus_of(region) for region in regions_of(fleet).values())
 
 
-def tenants_of(fleet: FleetSpec, share: float = ENTITLED_SHARE) -> dict[str, TenantSpec]:
-    """Twenty, of whom all may ask for every level, each entitled to a twentieth of this share of the fleet."""
-    entitled = EntitlementSpec(round(gpus_in(fleet) * share / TENANTS))
-    return {
-        f"tenant-{number}": TenantSpec(level=6, entitled={GPU_TYPE: entitled}) for number in range(TENANTS)
-    }
+def tenants_of(
+    fleet: FleetSpec, share: float = ENTITLED_SHARE, names: Sequence[str] = TENANT_NAMES
+) -> dict[str, TenantSpec]:
+    """All may ask for every level, and all are entitled to as much: to this share of the fleet together."""
+    entitled = EntitlementSpec(round(gpus_in(fleet) * share / len(names)))
+    return {name: TenantSpec(level=LEVEL_MAX, entitled={GPU_TYPE: entitled}) for name in names}
 
 
 def load_of(size: Size, fleet: FleetSpec, seed: int, like: Mast) -> Mast:
@@ -161,6 +167,23 @@ def spec_of(name: str, size: Size, seed: int, like: Mast) -> ScenarioSpec:
         faults=failures_of(fleet, size.warm_hours + size.hours),
         tenants=tenants_of(fleet),
     )
+
+
+def seeds_option(parser: argparse.ArgumentParser, seeds: Sequence[int]) -> None:
+    """`--seeds`."""
+    text = ",".join(map(str, seeds))
+    parser.add_argument("--seeds", default=text, help="by comma (default: %(default)s)")
+    parser.add_argument("--hours", type=float, help="that count, for a shorter play")
+
+
+def seeds_of(chosen: argparse.Namespace | None, seeds: Sequence[int]) -> tuple[int, ...]:
+    """Those that were chosen."""
+    return tuple(seeds) if chosen is None else tuple(int(one) for one in chosen.seeds.split(","))
+
+
+def sized(size: Size, chosen: argparse.Namespace | None) -> Size:
+    """As long as was chosen."""
+    return size if chosen is None or not chosen.hours else replace(size, hours=chosen.hours)
 
 
 def play(spec: ScenarioSpec, seed: int, warm_hours: float, *, tells: bool = False) -> Played:
@@ -212,7 +235,7 @@ class _Playing:
             "cpu_seconds": time.process_time() - cpu,
             "wall_seconds": time.perf_counter() - wall,
         }
-        return Played(found, figures.hours(until))
+        return Played(found, figures.hours(until), self.run.seed)
 
     def _take(self, fact: Fact) -> None:
         """What comes before the first arrival is kept until it is known since when things count."""

@@ -46,6 +46,7 @@ OfOne = (
     | WorkloadReleased
     | PrioritySet
 )
+RAN = (EndCause.COMPLETED, EndCause.TASK_FAILED)
 HIGH_LEVEL = 4
 """The lowest level that is called high: it and those above it have 39 % of the work in MAST's paper (§4.2)."""
 
@@ -219,8 +220,8 @@ class Waits:
                 self._wait_again(row, at)
             case AttemptClosed(phase=phase):
                 self.preempted += event.cause is EndCause.PREEMPTED
-                if phase is Phase.COMPLETED:
-                    self._start(row, at) if row.wait is not None else None
+                if event.cause in RAN and row.wait is not None:
+                    self._start(row, at)  # It was over before the queue had heard that it was up.
                 self._ran(row, at)
                 self._end(row, phase, at) if phase.is_terminal else self._wait_again(row, at)
             case WorkloadCancelled():
@@ -230,10 +231,9 @@ class Waits:
                 row.is_held = True
                 row.is_counted = row.award is not None
             case WorkloadReleased():
-                row.is_held = False
-                if row.award is None:
-                    row.is_counted = True
-                    self._join(row, at)
+                self._count(row, at)
+                row.is_held, row.is_counted = False, True
+                self._join(row, at)
             case PrioritySet(priority=priority):
                 self._leave(row, at)
                 row.spec = replace(row.spec, priority=priority)

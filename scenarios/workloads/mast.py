@@ -23,7 +23,7 @@ from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
 from runtime.fleet_file import RegionSpec
 from scenarios.fleet import FleetSpec, emulated_regions
-from scenarios.parts import Minutes, NotNegative
+from scenarios.parts import Count, Minutes, NotNegative
 from scenarios.workload import Arrival, gpus_of
 from scenarios.workloads.calibrated import Calibrated, scaled
 
@@ -42,6 +42,10 @@ class Mast(Calibrated, frozen=True):
     and through with some of that, as whatever runs at any time is."""
     standing_minutes: Minutes = 10.0
     """Within which they come."""
+    bursts: Count = 0
+    """In which all come that do not recur, at times that are drawn; 0: they come at any time."""
+    burst_minutes: Minutes = 5.0
+    """How long each lasts."""
 
     def arrivals(self, fleet: FleetSpec, dice: random.Random) -> list[Arrival]:
         """Those of the start, and the others."""
@@ -57,6 +61,14 @@ class Mast(Calibrated, frozen=True):
             at = 60 * self.standing_minutes / self.compression * dice.random()
             found.append(self.arrival(spec, at, dice))
         return sorted([*found, *super().arrivals(fleet, dice)], key=lambda arrival: arrival.at)
+
+    def times(self, dice: random.Random) -> list[float]:
+        """A burst is drawn for each, and a time within it."""
+        if not self.bursts:
+            return super().times(dice)
+        length = min(1.0, self.burst_minutes / (60 * self.hours))
+        begins = [dice.uniform(0.0, 1.0 - length) for _ in range(self.bursts)]
+        return [dice.choice(begins) + dice.uniform(0.0, length) for _ in super().times(dice)]
 
     def draw(self, fleet: FleetSpec, dice: random.Random, number: int) -> WorkloadSpec:
         """What one of them is; all runs of a series set up alike."""
