@@ -14,6 +14,8 @@ the mean over the seeds. Allocation and waits are told beside it.
 `on_demand_data` is no design of the table: all is as in 6, but work runs where its tenant's data was made.
 """
 
+# rows: E16
+
 import argparse
 import statistics
 from itertools import pairwise
@@ -32,7 +34,7 @@ from scenarios.variants.regional_queues_over_clusters import RegionalQueuesOverC
 
 CLUSTER_NODES = 16
 FULL = Size(hours=8.0, gpus=512, load=1.2, warm_hours=1.0, gpus_max=64)
-QUICK = Size(hours=0.3, gpus=64, load=1.2, warm_hours=0.1, gpus_max=32)
+QUICK = Size(hours=0.15, gpus=32, load=1.2, warm_hours=0.05, gpus_max=16)
 SEEDS = (1, 2, 3)
 DESIGNS: dict[str, Variant] = {
     "6": Exhaustive(),

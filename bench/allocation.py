@@ -12,6 +12,8 @@ A seed takes hours. `--seeds 1` plays one, `--hours 24` a day of it, and `--reco
 as it is through, from which `--from FILE` tells all of them later.
 """
 
+# rows: E2
+
 import argparse
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from bench.report import Findings, at_least
 from scenarios.workloads.mast import Mast
 
 FULL = Size(hours=14 * 24.0, gpus=2000, load=1.4, warm_hours=2.0)
-QUICK = Size(hours=1.0, gpus=64, load=1.4, warm_hours=0.5, gpus_max=16)
+QUICK = Size(hours=1.0, gpus=32, load=1.4, warm_hours=0.1, gpus_max=16)
 SEEDS = (1, 2, 3, 4, 5)
 LIMIT = "whole nodes wait, in several regions at once, for gangs wider than what is left in any of them"
 
@@ -48,7 +50,7 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
             runs.append(one)
             if chosen is not None and chosen.record:
                 with chosen.record.open("ab") as file:
-                    file.write(msgspec.json.encode(one) + b"\n")
+                    file.write(recorded(one))
     if chosen is not None and chosen.figure:
         chosen.figure.write_text(figure_of(runs), encoding="utf-8")
     worst = min(runs, key=lambda one: one.figures["allocation_mean"])
@@ -70,6 +72,11 @@ def played(size: Size, seed: int, *, tells: bool = False) -> Played:
     like = Mast(workloads=1, hours=1, standing=STANDING)
     spec = spec_of("allocation", size, seed, like)
     return play(spec, seed, size.warm_hours, tells=tells)
+
+
+def recorded(one: Played) -> bytes:
+    """A line for each seed, which `--from` reads."""
+    return msgspec.json.encode(one) + b"\n"
 
 
 def figure_of(runs: list[Played]) -> str:

@@ -56,6 +56,8 @@ while nodes fail and gangs need their room in one region."""
 STANDING = 1.4
 """Times the planet's GPUs, what is asked for in the first minutes: with no end of room, the same load would have so much running at
 any time."""
+TRIES, CLOSE = 12, 0.02
+"""How often another number of workloads is tried, and how near to the load it may be: of another number all are drawn anew."""
 LOOK_HOURS = 1.0
 TENANT_NAMES = tuple(f"tenant-{number}" for number in range(TENANTS))
 """Whose the load is."""
@@ -129,11 +131,15 @@ def load_of(size: Size, fleet: FleetSpec, seed: int, like: Mast) -> Mast:
     """As many workloads of this sort as make their work the load, by what this seed draws."""
     hours = size.warm_hours + size.hours
     wanted = size.load * gpus_in(fleet) * hours
-    load = replace(like, hours=hours, gpus_max=size.gpus_max, workloads=round(wanted / 100))
-    for _ in range(3):
+    load = replace(like, hours=hours, gpus_max=size.gpus_max, workloads=max(1, round(wanted / 100)))
+    found: list[tuple[float, Mast]] = []
+    for _ in range(TRIES):
         works = gpu_hours_of(replace(load, standing=0.0), fleet, seed)
+        found.append((abs(works / wanted - 1), load))
+        if found[-1][0] <= CLOSE:
+            break
         load = replace(load, workloads=max(1, round(load.workloads * wanted / works)))
-    return load
+    return min(found, key=lambda one: one[0])[1]
 
 
 def gpu_hours_of(load: Workload, fleet: FleetSpec, seed: int) -> float:

@@ -10,6 +10,8 @@ federated_violations        the same of the federation
 federated_over_exhaustive   the one over the other; of none over nothing, as if one wait more had been late
 """
 
+# rows: E3
+
 import argparse
 import statistics
 from pathlib import Path
@@ -35,7 +37,7 @@ from scenarios.variants.regional_queues import RegionalQueues
 from scenarios.workloads.mast import Mast
 
 FULL = Size(hours=8.0, gpus=600, load=1.2, warm_hours=1.0)
-QUICK = Size(hours=0.4, gpus=64, load=1.2, warm_hours=0.1, gpus_max=32)
+QUICK = Size(hours=0.3, gpus=32, load=1.2, warm_hours=0.05, gpus_max=16)
 SEEDS = (1, 2, 3)
 BASE_ENTITLED, BURST_ENTITLED = 0.7, 0.2
 """Of the planet, what the tenants of each sort are entitled to together."""

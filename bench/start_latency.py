@@ -7,6 +7,8 @@ it. Figures are folded from the queue's log alone (core/figures/waits.py).
 source    MAST (OSDI'24) §5.5, fig. 11: within quota mean 2 to 8 minutes and P95 0 to 9; over quota mean 4 to 28, P95 beyond 60
 """
 
+# rows: E6
+
 import argparse
 from pathlib import Path
 

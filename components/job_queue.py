@@ -323,8 +323,8 @@ class JobQueue:
                 state.open_at = fact.at
             case PassBegun():
                 begin_pass(state, fact.at)
-            case SharesSeen(lacking):
-                note_lacking(state, lacking, fact.at)
+            case SharesSeen(lacking, nearest):
+                note_lacking(state, lacking, fact.at, nearest)
             case BudgetTurned(tenant):
                 refresh_tenant(state, tenant, fact.at)
                 state.restand[tenant] = True

@@ -31,7 +31,7 @@ from core.figures.plane import PlaneFigures, violations
 from core.figures.rates import Rates, Use
 from core.figures.spans import Spans
 from core.figures.waits import Wait, Waits
-from core.nouns.ids import DatasetName, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, DatasetName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.maintenance import ClosureKind
 from core.nouns.tenant import OVER_LEVEL, Entitlement, TenantSettings
@@ -39,7 +39,6 @@ from core.nouns.workload import Emulation, EndCause, JobSpec, Phase
 from tests.builders import (
     EU,
     EU_LOG,
-    GLOBAL_LOG,
     START,
     a_claim,
     a_fact,
@@ -94,7 +93,7 @@ def test_spans_are_added_up_by_the_hour() -> None:
 
 
 def test_allocated_is_what_somebody_holds() -> None:
-    """[M40] From the grant to the end, also while it is told to stop; a promise is none. Lost nodes are not there, and of closed ones
+    """M40: From the grant to the end, also while it is told to stop; a promise is none. Lost nodes are not there, and of closed ones
     only what is held.
     """
     claim = a_claim("w-1", 1, {0: 1, 1: 1}, jobs=(a_gang(),))
@@ -114,7 +113,7 @@ def test_allocated_is_what_somebody_holds() -> None:
 
 
 def test_what_became_of_gpu_time() -> None:
-    """[M40] Until all ranks are up, until they work, work that is safe, work that is not, and leaving: they add up to what was held."""
+    """M40: Until all ranks are up, until they work, work that is safe, work that is not, and leaving: they add up to what was held."""
     claim = a_claim("w-1", 1, {0: 1, 1: 1}, jobs=(a_gang(set_up=100),))
     story = [
         (0.0, granted(claim)),
@@ -166,7 +165,7 @@ def ours(work: float = 600, priority: int = 3, **more: object) -> object:
 
 
 def test_wait_ends_when_it_is_set_up() -> None:
-    """[M40] From the submission until all ranks are up and set up; what is pushed out begins another wait."""
+    """M40: From the submission until all ranks are up and set up; what is pushed out begins another wait."""
     waits = waits_of(
         *entitled(16),
         (10, submitted(1, ours())),  # type: ignore[arg-type]
@@ -187,7 +186,7 @@ def test_wait_ends_when_it_is_set_up() -> None:
 
 
 def test_time_is_within_quota_while_there_is_room() -> None:
-    """[M40] The second of two that want all of a quota waits over it until the first is through, and within it from then on."""
+    """M40: The second of two that want all of a quota waits over it until the first is through, and within it from then on."""
     waits = waits_of(
         *entitled(16),
         (0, submitted(1, ours())),  # type: ignore[arg-type]
@@ -204,7 +203,7 @@ def test_time_is_within_quota_while_there_is_room() -> None:
 
 
 def test_what_is_lent_waits_over_quota() -> None:
-    """[M40] Awarded over quota, it is; moved up while it starts, it is not any more. A higher level takes the quota first."""
+    """M40: Awarded over quota, it is; moved up while it starts, it is not any more. A higher level takes the quota first."""
     waits = waits_of(
         *entitled(16),
         (0, submitted(1, ours(priority=2))),  # type: ignore[arg-type]
@@ -218,7 +217,7 @@ def test_what_is_lent_waits_over_quota() -> None:
 
 
 def test_time_on_hold_is_nobodys() -> None:
-    """[M40] And who is cancelled has not started."""
+    """M40: And who is cancelled has not started."""
     waits = waits_of(
         (0, submitted(1, ours())),  # type: ignore[arg-type]
         (10, WorkloadHeld(W1, 1)),
@@ -231,14 +230,14 @@ def test_time_on_hold_is_nobodys() -> None:
 
 
 def test_without_quotas_all_is_within() -> None:
-    """[M40] Nobody is entitled to anything, and so nobody borrows."""
+    """M40: Nobody is entitled to anything, and so nobody borrows."""
     waits = waits_of((0, submitted(1, ours())), (0, submitted(2, ours())))  # type: ignore[arg-type]
     waits.until(at(60))
     assert [(True, 60), (True, 60)] == [(one.is_within, one.within / SECOND) for one in waits.waits]
 
 
 def test_violations_count_what_still_waits() -> None:
-    """[M40] Once it has waited too long; before, nobody can say."""
+    """M40: Once it has waited too long; before, nobody can say."""
 
     def wait(minutes: float, *, has_started: bool) -> Wait:
         return Wait(
@@ -252,7 +251,7 @@ def test_violations_count_what_still_waits() -> None:
 
 
 def test_work_away_from_its_data_is_told() -> None:
-    """[M40] Of the GPU-time of high-priority work that reads any."""
+    """M40: Of the GPU-time of high-priority work that reads any."""
     reading = ours(priority=5, data=(DatasetName("logs"),))
     waits = waits_of(
         (0, submitted(1, reading)),  # type: ignore[arg-type]
@@ -268,7 +267,7 @@ def test_work_away_from_its_data_is_told() -> None:
 
 
 def test_logs_may_be_told_in_any_order() -> None:
-    """[M40] Each in its own; the figures are the same, and before `since` nothing counts."""
+    """M40: Each in its own; the figures are the same, and before `since` nothing counts."""
     claim = a_claim("w-1", 1, {0: 1, 1: 1}, jobs=(a_gang(),))
     queue = [
         (10.0, submitted(1, ours())),  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ def figures_of(run: Run) -> tuple[PlaneFigures, Instant]:
 
 
 def test_logs_tell_what_the_witness_counted(run: Run) -> None:
-    """[M40] GPU-seconds held, what was of use, who was pushed out, how work ended and when it first ran: by nobody's word but the logs'."""
+    """M40: GPU-seconds held, what was of use, who was pushed out, how work ended and when it first ran: by nobody's word but the logs'."""
     assert not run.witness.violations
     figures, until = figures_of(run)
     found, counted = figures.figures(until), run.witness.figures(run.world.facts_now())
@@ -103,7 +103,7 @@ def test_logs_tell_what_the_witness_counted(run: Run) -> None:
 
 
 def test_simulator_runs_what_a_plane_runs(run: Run) -> None:
-    """[M38] Every role's own component, as `runtime/wiring.py` makes it for real processes; and nothing stands in for one."""
+    """M38: Every role's own component, as `runtime/wiring.py` makes it for real processes; and nothing stands in for one."""
     units = units_of(SPEC.plan)
     made = {unit.name: type(build(SPEC.plan, unit)) for unit in units if (build := ROLES[unit.role])}
     played = {
@@ -116,7 +116,7 @@ def test_simulator_runs_what_a_plane_runs(run: Run) -> None:
 
 
 def test_work_takes_what_was_recorded(run: Run) -> None:
-    """[M38] An attempt that completes ran for its set-up and for what was left of its work, to the tenth of a second."""
+    """M38: An attempt that completes ran for its set-up and for what was left of its work, to the tenth of a second."""
     seen = 0
     begun: dict[tuple[str, int], float] = {}
     accounts = {
