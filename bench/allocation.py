@@ -42,7 +42,7 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     """Each seed."""
     size = QUICK if is_quick else sized(FULL, chosen)
     if chosen is not None and chosen.told:
-        runs = [msgspec.json.decode(line, type=Played) for line in chosen.told.read_bytes().splitlines()]
+        runs = kept_in(chosen.told)
     else:
         runs = []
         for seed in SEEDS[:1] if is_quick else seeds_of(chosen, SEEDS):
@@ -72,6 +72,11 @@ def played(size: Size, seed: int, *, tells: bool = False) -> Played:
     like = Mast(workloads=1, hours=1, standing=STANDING)
     spec = spec_of("allocation", size, seed, like)
     return play(spec, seed, size.warm_hours, tells=tells)
+
+
+def kept_in(path: Path) -> list[Played]:
+    """Of each seed that was recorded there."""
+    return [msgspec.json.decode(line, type=Played) for line in path.read_bytes().splitlines()]
 
 
 def recorded(one: Played) -> bytes:

@@ -1,7 +1,7 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
 from components.auctions import Auction, settled, solicited
-from components.fair_shares import all_behind_held_back, elsewhere, is_held_back
+from components.fair_shares import all_behind_held_back, where_asked
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
     AuctionClosed,
@@ -18,7 +18,7 @@ from components.start_promises import StartPromising
 from core.component import NOTHING, Decision
 from core.fact import Event, Note
 from core.messages.base import Message
-from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
 from core.nouns.tenant import OVER_LEVEL
@@ -104,16 +104,13 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
     chosen: dict[str, None] = {}
     done: set[Group] = set()
     """Of these nobody else is asked for now."""
-    narrowed: dict[WorkloadId, tuple[RegionName, ...]] = {}
-    """Of those that are held back, where they may be lent something."""
 
     def is_free(one: Ranked) -> bool:
         shape = askable[one.group][0].shape
         if shape in house.tight and (shape in chosen or shape in house.asking):
             done.add(one.group)
             return False
-        is_behind = one.standing is Standing.OVER and is_held_back(state, one.work)
-        if is_behind and not elsewhere(state, askable[one.group][1]):
+        if not where_asked(state, one, askable[one.group][1]):
             if all_behind_held_back(state, one):
                 done.add(one.group)
             return False
@@ -125,15 +122,13 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
             return False
         if may:
             chosen[shape] = None
-            if is_behind:
-                narrowed[one.work.workload] = elsewhere(state, askable[one.group][1])
         return may
 
     found = state.order.first(room, is_wanted, is_free, done) if room > 0 else []
     for count, one in enumerate(found):
         workload = one.work.workload
         asked, willing = askable[one.group]
-        willing = narrowed.get(workload, willing)
+        willing = where_asked(state, one, willing)
         name = f"{state.image.regions.term}.{house.opened + count}"
         opened = Auction(
             name, asked.shape, willing, level=asked.level, types=asked.types, base=one.work.shape

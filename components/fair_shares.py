@@ -114,8 +114,10 @@ def is_held_back(state: QueueState, work: PendingWork) -> bool:
     return state.lends_from is not None and state.order.tenant(work.tenant).lag < state.lends_from
 
 
-def elsewhere(state: QueueState, willing: tuple[RegionName, ...]) -> tuple[RegionName, ...]:
-    """Regions, without the one in which room is gathered: where who is held back may be lent something."""
+def where_asked(state: QueueState, one: Ranked, willing: tuple[RegionName, ...]) -> tuple[RegionName, ...]:
+    """Of willing regions those that may be asked for it: who is held back is lent nothing where room is gathered."""
+    if one.standing is not Standing.OVER or not is_held_back(state, one.work):
+        return willing
     return tuple(region for region in willing if region != state.gathers_in)
 
 
