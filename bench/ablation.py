@@ -47,7 +47,7 @@ DESIGNS: dict[str, Variant] = {
 BESIDE: dict[str, Variant] = {"on_demand_data": OnDemandData()}
 KEPT = (
     "slo_violations",
-    "slo_violations_all_levels",
+    "slo_high_violations",
     "allocation_mean",
     "useful_rate",
     "within_quota_p95_minutes",

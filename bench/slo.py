@@ -1,11 +1,12 @@
 """Whom bursts of urgent work make late: exhaustive search against a federation that binds early, over the same eight hours.
 
-Six regions under the published load, of which nine tenths are entitled to somebody. Beside it four tenants, with a fifth of the planet
-that lies idle or is lent to others between their bursts, submit urgent work in bursts of an eighth of the planet each. Both are
+Six regions under the published load, of which nine tenths are entitled to somebody. Beside it four tenants, with a quarter of the planet
+that lies idle or is lent to others between their bursts, submit urgent work in bursts of a fifth of the planet each. Both are
 played by the same queue, stores and agents; the federation's work is bound, when it is submitted, to the region with the least demand
 over supply (docs/decisions/0033-designs-that-are-compared.md). Figures are folded from the logs alone (core/figures/plane.py).
 
-slo_violations              of waits of levels 4 to 6 that began within quota, those within it for more than ten minutes before they ran
+slo_violations              of waits that began within quota, those within it for more than ten minutes before they ran (the specification's
+                            guess at an SLO that the paper does not state); `slo_high_*`: of levels 4 to 6 alone
 federated_violations        the same of the federation
 federated_over_exhaustive   the one over the other; of none over nothing, as if one wait more had been late
 """
@@ -39,11 +40,11 @@ from scenarios.workloads.mast import Mast
 FULL = Size(hours=8.0, gpus=600, load=1.2, warm_hours=1.0)
 QUICK = Size(hours=0.3, gpus=32, load=1.2, warm_hours=0.05, gpus_max=16)
 SEEDS = (1, 2, 3)
-BASE_ENTITLED, BURST_ENTITLED = 0.7, 0.2
+BASE_ENTITLED, BURST_ENTITLED = 0.65, 0.25
 """Of the planet, what the tenants of each sort are entitled to together."""
 BURST_TENANTS = tuple(f"burst-{number}" for number in range(4))
 BURSTS = 8
-BURST_SHARE = 0.125
+BURST_SHARE = 0.2
 """Of the planet's GPUs, what one burst asks for."""
 BURST_LEVEL = 5
 GPUS_MEAN = 29.0
@@ -59,8 +60,11 @@ KEPT = (
     "slo_violations",
     "slo_violations_5",
     "slo_violations_20",
-    "slo_violations_all_levels",
+    "slo_violations_worst_hour",
     "slo_waits",
+    "slo_high_violations",
+    "slo_high_violations_worst_hour",
+    "slo_high_waits",
     "within_quota_p95_minutes",
     "allocation_mean",
     "cpu_seconds",
