@@ -13,7 +13,7 @@ HOUSE = Path(__file__).resolve().parents[2]
 Captured = pytest.CaptureFixture[str]
 
 READ_AND_STEER = (
-    "queue", "show", "explain", "logs", "cancel", "hold", "priority", "release", "requeue", "nodes", "log", "replay", "state",
+    "queue", "show", "explain", "logs", "cancel", "hold", "priority", "release", "requeue", "nodes", "log", "replay", "state", "report",
     "tasks", "restart", "move", "update", "resize", "controllers",
     "drain", "undrain", "maintain", "pools", "prices", "tenants", "quota", "data",
 )  # fmt: skip
