@@ -1,7 +1,7 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
 from components.auctions import Auction, Waiting, settled, solicited
-from components.fair_shares import all_behind_held_back, is_held_back
+from components.fair_shares import all_behind_held_back, where_asked
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
@@ -154,7 +154,7 @@ class _Window:
             self.done.add(one.group)
             self.waiting.wait(shape, gpu_milli_of(state.image.workloads.rows[one.work.workload].spec.jobs))
             return False
-        if one.standing is Standing.OVER and is_held_back(state, one.work):
+        if not where_asked(state, one, self.askable[one.group][1]):
             if all_behind_held_back(state, one):
                 self.done.add(one.group)
             return False
@@ -179,7 +179,7 @@ class _Window:
         """Whether anybody is left who has not refused less of the same."""
         state, workload = self._state, one.work.workload
         asked, willing = self.askable[one.group]
-        left = PROMISING.worth_asking(state, workload, asked.shape, willing)
+        left = PROMISING.worth_asking(state, workload, asked.shape, where_asked(state, one, willing))
         self.regions[workload] = left
         if not left and PROMISING.is_newly_blocked(state, workload, asked.shape):
             self.blocked.append(workload)

@@ -3,7 +3,9 @@
 somebody waits for what may be lent    what is due to each tenant is recorded when it is something else, so that the image knows
                                        each one's lag (core/ranking/lag.py), which orders what is over quota
 room is missing for whoever is         whoever had more than was due, and is ahead of it by more than `LAG_SLACK`, is lent
-furthest behind                        nothing: narrow work would take each GPU as it comes free, and wide work never start
+furthest behind                        nothing in the region in which the least is missing: narrow work would take each GPU as
+                                       it comes free, and wide work never start. Elsewhere room is lent as ever: a gang lies in
+                                       one region, and what drains in others for it is of use to nobody
 for longer than `LAG_PATIENCE`         it holds nobody back any more, and nothing more is due to it for that: its room may
                                        never come. An award over quota to the same tenant begins that anew
 """
@@ -16,7 +18,7 @@ from core.component import NOTHING, Decision
 from core.events.queue import WorkloadAwarded
 from core.events.tenants import SharesDue
 from core.fact import Event, Fact, Note
-from core.nouns.ids import TenantName
+from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import DUES_TOLD_MAX, LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
 from core.nouns.tenant import OVER_LEVEL
@@ -46,7 +48,8 @@ def record_shares(state: QueueState, now: Instant) -> Decision:
         return NOTHING
     due = _dues_now(state, now)
     bring_up(state, now)
-    events: list[Event | Note] = [SharesSeen(tuple(_lacking_room(state)))]
+    lacking = _lacking_room(state)
+    events: list[Event | Note] = [SharesSeen(tuple(lacking), tuple(lacking.values()))]
     if due != state.image.usage.dues():
         events += _told(due, tuple(sorted(state.book.quota)))
     return Decision(events=tuple(events))
@@ -79,7 +82,9 @@ def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, Due]:
 # Who is held back.
 
 
-def note_lacking(state: QueueState, tenants: tuple[TenantName, ...], now: Instant) -> None:
+def note_lacking(
+    state: QueueState, tenants: tuple[TenantName, ...], now: Instant, nearest: tuple[RegionName, ...]
+) -> None:
     """For these room was missing at the newest look. Whoever of them is furthest behind holds others back, and loses patience by it.
 
     Of those that lack nothing now that is remembered for a while: who submits anew begins nothing anew.
@@ -92,18 +97,28 @@ def note_lacking(state: QueueState, tenants: tuple[TenantName, ...], now: Instan
             del state.lacking[name]
     patient = [name for name in tenants if state.lacking[name][0] < LAG_PATIENCE]
     lags = {name: state.image.usage.lag(name, now) for name in patient}
-    state.lends_from = None
+    state.lends_from = state.gathers_in = None
     if lags:
         first = max(lags, key=lambda name: (lags[name], name))
         state.lacking[first] = Nanoseconds(state.lacking[first][0] + SHARES_INTERVAL), now
         state.lends_from = lags[first] - LAG_SLACK
+        state.gathers_in = dict(zip(tenants, nearest, strict=True))[first]
     state.shares_at, state.open_at = None, now
     watch_shares(state, now)
 
 
 def is_held_back(state: QueueState, work: PendingWork) -> bool:
-    """Whether a workload over quota is lent nothing, because its tenant had so much more than somebody who waits for room."""
+    """Whether a workload over quota is lent nothing where room is gathered, because its tenant had so much more than somebody who waits
+    for that.
+    """
     return state.lends_from is not None and state.order.tenant(work.tenant).lag < state.lends_from
+
+
+def where_asked(state: QueueState, one: Ranked, willing: tuple[RegionName, ...]) -> tuple[RegionName, ...]:
+    """Of willing regions those that may be asked for it: who is held back is lent nothing where room is gathered."""
+    if one.standing is not Standing.OVER or not is_held_back(state, one.work):
+        return willing
+    return tuple(region for region in willing if region != state.gathers_in)
 
 
 def all_behind_held_back(state: QueueState, one: Ranked) -> bool:
@@ -112,18 +127,28 @@ def all_behind_held_back(state: QueueState, one: Ranked) -> bool:
     return state.lends_from is not None and one.credit < lag_credit(settings, state.lends_from)
 
 
-def _lacking_room(state: QueueState) -> list[TenantName]:
-    """For whose work over quota nothing but room is missing, and that could be had from what is lent."""
+def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
+    """For whose work over quota nothing but room is missing, and that could be had from what is lent; and where the least is missing."""
     if not state.image.tenants.ranking.credit.lag_weight:
-        return []
+        return {}
     lending = lending_now(state)
     lent = state.book.lent_in_all(lending)
-    found: dict[TenantName, None] = {}
+    found: dict[TenantName, RegionName] = {}
     for work in state.order.heads(Standing.OVER, LAGGING_LOOKED_AT):
         is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
         if work.tenant not in found and is_possible and _is_blocked(state, work, lending):
-            found[work.tenant] = None
-    return list(found)
+            found[work.tenant] = _nearest(state, work)
+    return found
+
+
+def _nearest(state: QueueState, work: PendingWork) -> RegionName:
+    """Of those that could hold it, the one whose refusal names the least that is missing; where it was before, while it is asked for."""
+    said = state.house.refused_by(asked_for(state, work, LOWEST, Standing.OVER).shape)
+    regions = eligible(state, state.image.workloads.rows[work.workload].spec) or tuple(state.regions)
+    refused = [region for region in regions if region in said]
+    if not refused:
+        return state.gathers_in if state.gathers_in in regions else min(regions)
+    return min(refused, key=lambda one: (said[one].missing_gpu_milli, one))
 
 
 def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:

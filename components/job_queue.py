@@ -348,8 +348,8 @@ class JobQueue:
                 note_bus(state, fact.at, is_back=is_back)
             case PassBegun():
                 begin_pass(state, fact.at)
-            case SharesSeen(lacking):
-                note_lacking(state, lacking, fact.at)
+            case SharesSeen(lacking, nearest):
+                note_lacking(state, lacking, fact.at, nearest)
             case BudgetTurned(tenant):
                 refresh_tenant(state, tenant, fact.at)
                 state.restand[tenant] = True

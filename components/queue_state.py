@@ -141,6 +141,8 @@ class SharesSeen(Note, frozen=True):
 
     lacking: tuple[TenantName, ...] = ()
     """For whose work over quota nothing but room is missing."""
+    nearest: tuple[RegionName, ...] = ()
+    """For each of them the region in which the least is missing."""
 
 
 class BudgetTurned(Note, frozen=True):
@@ -197,6 +199,8 @@ class QueueState:
         lent anything, and when that was last so."""
         self.lends_from: int | None = None
         """Only to tenants with so much lag anything is lent; None: to all."""
+        self.gathers_in: RegionName | None = None
+        """Where they alone are lent it: there room is gathered for who is furthest behind. None: nowhere."""
         self.standings_at: Instant | None = None
         """Set when awards may have to stand otherwise."""
         self.open_at: Instant | None = at

@@ -111,6 +111,11 @@ app.command(
 app.command("mizzen.commands.log:log", name="log", help="Tell the facts of a log.")
 app.command("mizzen.commands.replay:replay", name="replay", help="Fold a log anew, and tell its digest.")
 app.command("mizzen.commands.state:state", name="state", help="Tell what a log came to, as JSON.")
+app.command(
+    "mizzen.commands.report:report",
+    name="report",
+    help="Tell what a plane came to: what was allocated, who waited.",
+)
 app.command("mizzen.commands.verify:verify", name="verify", help="Check that logs are whole.")
 app.command("mizzen.commands.version:version", name="version", help="Tell what this is and what it runs on.")
 app.command(scenario)

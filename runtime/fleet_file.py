@@ -20,8 +20,9 @@ from typing import Annotated
 import msgspec
 import yaml
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
-from core.nouns.fleet import Inventory, NodeGroup
+from core.nouns.fleet import CPU_TYPE, Inventory, NodeGroup
 from core.nouns.ids import RegionName, WorkerName
 from core.nouns.limits import NAME_LENGTH_MAX, WORKER_NODES_MAX
 from core.nouns.quantities import MILLI, Amount
@@ -72,6 +73,8 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """Bytes of one emulated GPU; 0: nobody knows, and who asks for some memory does not run there. Real ones tell it."""
     island: Count = 0
     """Emulated GPUs joined by NVLink; 0: nobody knows."""
+    cpu_nodes: Count = 0
+    """Emulated machines without GPUs beside them, in racks of their own, cut among the same workers: for tasks of the type `cpu`."""
 
     def problem(self) -> str:
         """What its type cannot say is wrong; empty when nothing is."""
@@ -81,14 +84,17 @@ class RegionSpec(Struct, frozen=True, forbid_unknown_fields=True):
         """All of that, by the field that it is about; by no name, about several."""
         if self.this_machine and self.nodes:
             return {"": "it is either `this_machine` or has emulated `nodes`"}
+        if self.this_machine and self.cpu_nodes:
+            return {"cpu_nodes": "`this_machine` is one node, and has the CPUs that it has"}
         if not self.this_machine and not (self.nodes and self.gpu_type):
             return {"": "it needs `nodes` and `gpu_type`, or `this_machine: true`"}
         workers = 1 if self.this_machine else min(self.workers, self.nodes)
         if self.zones > 1 and self.zones > workers:
             return {"zones": f"its {self.zones} `zones` need a worker each, and a node for each worker"}
-        needed = -(-self.nodes // WORKER_NODES_MAX)
+        every = self.nodes + self.cpu_nodes
+        needed = -(-every // WORKER_NODES_MAX)
         if needed > workers:
-            text = f"its {self.nodes} `nodes` need {needed} `workers`: one serves {WORKER_NODES_MAX} at most"
+            text = f"its {every} `nodes` need {needed} `workers`: one serves {WORKER_NODES_MAX} at most"
             return {"workers": text}
         largest = -(-workers // self.zones)
         if self.power_domains > largest:
@@ -158,9 +164,29 @@ def emulated_region(region: RegionName, spec: RegionSpec) -> RegionPlan:
             gpu_memory=spec.gpu_memory,
             island=spec.island,
         )
-        inventories.append(Inventory(WorkerName(f"w{number}"), (group,)))
+        inventories.append(Inventory(WorkerName(f"w{number}"), (group, *_cpu_nodes(spec, number, group))))
         first += count
     return RegionPlan(region, tuple(inventories), spec.agents)
+
+
+def _cpu_nodes(spec: RegionSpec, worker: int, beside: NodeGroup) -> tuple[NodeGroup, ...]:
+    """A worker's machines without GPUs, behind all nodes and racks that have some."""
+    each, more = divmod(spec.cpu_nodes, min(spec.workers, spec.nodes))
+    count = each + (worker < more)
+    if not count:
+        return ()
+    racks = spec.nodes // spec.nodes_per_rack + 1
+    group = replace(
+        beside,
+        first=spec.nodes + worker * each + min(worker, more),
+        count=count,
+        total=EMULATED_NODE,
+        gpu_type=CPU_TYPE,
+        rack_first=spec.workers * racks + worker * (spec.cpu_nodes // spec.nodes_per_rack + 1),
+        gpu_memory=0,
+        island=0,
+    )
+    return (group,)
 
 
 def _region(name: RegionName, spec: RegionSpec) -> RegionPlan:

@@ -5,7 +5,7 @@ worker. A share is one attempt's tasks on the worker's nodes, which run and end 
 alone. The highest sequence obeyed lives here too: it is the fence that a new worker starts behind.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 from msgspec import Struct
@@ -36,7 +36,7 @@ from core.messages.workers import (
 from core.nouns.ids import ShareKey
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
 from core.nouns.limits import GRACE
-from core.nouns.workload import Emulation
+from core.nouns.workload import Emulation, JobSpec
 from runtime.clock import Clock
 from runtime.effects import Done, tell_refused
 from runtime.wake import Wake
@@ -171,7 +171,7 @@ class EmulatedSpool:
             return
         share.started_at = now
         share.ends_at = after(now, self._fate_of(share))
-        share.saves_at = self._next_save(share, now)
+        share.saves_at = self._next_save(share, after(now, self._set_up_of(share)))
         self._schedule(key, share)
         self._change(share, TasksPhase.RUNNING)
         if self.on_start is not None:
@@ -181,6 +181,10 @@ class EmulatedSpool:
         """How long it will run; its exit code is set, and where it fails."""
         span, share.exit_code, share.failed_nodes = _span_and_exit(share.command)
         return span
+
+    def _set_up_of(self, share: Share) -> Nanoseconds:
+        """How long from its start until it works."""
+        return set_up_of(share.command.jobs)
 
     def isolate(self, key: ShareKey, grace: Nanoseconds, now: Instant) -> None:
         """Its region was not heard for too long: it stops by itself. One that is stopping may take no longer either."""
@@ -281,7 +285,7 @@ class EmulatedSpool:
         return after(now, min(every)) if every and share.command.is_leader else None
 
     def _step(self, share: Share, at: Instant) -> int:
-        return share.command.resume_step + (at - share.started_at) // STEP
+        return step_after(share.command, at - share.started_at)
 
     def _change(self, share: Share, phase: TasksPhase) -> None:
         share.state = replace(share.state, phase=phase)
@@ -290,6 +294,16 @@ class EmulatedSpool:
     def _tell(self, share: Share) -> None:
         if self._done is not None:
             self._done(TasksChanged(share.state))
+
+
+def set_up_of(jobs: Iterable[JobSpec]) -> Nanoseconds:
+    """How long after they were started the last of these works."""
+    return max((job.emulation.set_up for job in jobs if job.emulation), default=Nanoseconds(0))
+
+
+def step_after(command: PrepareTasks, ran: int) -> int:
+    """How far it is when it has run for so many nanoseconds."""
+    return command.resume_step + max(0, ran - set_up_of(command.jobs)) // STEP
 
 
 def _span_and_exit(command: PrepareTasks) -> tuple[Nanoseconds, int, tuple[int, ...]]:
@@ -303,8 +317,9 @@ def _span_and_exit(command: PrepareTasks) -> tuple[Nanoseconds, int, tuple[int, 
         if job.emulation and spread.nodes
     ]
     done = command.resume_step * STEP
-    span = max((max(1, emulation.work - done) for emulation, _ in mine), default=1)
-    failures = [(one.fails_after, one.exit_code, node) for one, node in mine if one.fails_after]
+    set_up = set_up_of(command.jobs)
+    span = max((set_up + max(1, emulation.work - done) for emulation, _ in mine), default=1)
+    failures = [(set_up + one.fails_after, one.exit_code, node) for one, node in mine if one.fails_after]
     first = min(failures, default=None)
     if first is not None and first[0] < span:
         return Nanoseconds(first[0]), first[1], (first[2],)

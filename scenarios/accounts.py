@@ -84,7 +84,8 @@ class Accounts:
         """All that were ever granted, by workload."""
         self.lost_seconds: dict[str, float] = {}
         """GPU-seconds that ran and do not count, by the cause of the attempt's end."""
-        self._start_seconds: dict[WorkloadId, float] = {}
+        self.start_seconds: dict[WorkloadId, float] = {}
+        """How long each waited until all its ranks were up for the first time."""
         self._held_seconds = 0.0
         self._useful_seconds = 0.0
         """Of workloads that have completed."""
@@ -213,10 +214,10 @@ class Accounts:
         Who was cancelled first did not want it any more; were all of them, nothing can be said of how long one waits.
         """
         waits = sorted(
-            self._start_seconds.get(workload, at - submitted_at)
+            self.start_seconds.get(workload, at - submitted_at)
             for workload, submitted_at in self.submitted_at.items()
             if workload in only
-            and (workload in self._start_seconds or self.ended.get(workload) != Phase.CANCELLED)
+            and (workload in self.start_seconds or self.ended.get(workload) != Phase.CANCELLED)
         )
         return waits or [math.inf] * bool(only)
 
@@ -236,7 +237,7 @@ class Accounts:
 
     def _start(self, workload: WorkloadId, at: float) -> None:
         if workload in self.submitted_at:
-            self._start_seconds.setdefault(workload, at - self.submitted_at[workload])
+            self.start_seconds.setdefault(workload, at - self.submitted_at[workload])
 
     def _end(self, account: AttemptAccount, ended: AttemptEnded, at: float) -> None:
         self._preempted[account.claim.workload] += ended.cause == EndCause.PREEMPTED

@@ -32,6 +32,7 @@ Island = Annotated[int, Meta(ge=0, le=NODES_MAX)]
 PowerDomains = Annotated[int, Meta(ge=0, le=ZONES_MAX)]
 MOST = {
     "nodes": NODES_MAX,
+    "cpu_nodes": NODES_MAX,
     "workers": PROCESSES_MAX,
     "agents": PROCESSES_MAX,
     "gpus_per_node": GPUS_PER_NODE_MAX,

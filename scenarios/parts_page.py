@@ -25,6 +25,7 @@ from scenarios.preempting import PreemptionSpec
 from scenarios.scenario import CalmSpec, JobSpec
 from scenarios.tenants import BudgetSpec, EntitlementSpec, RankingSpec, TenantSpec
 from scenarios.trace import Trace
+from scenarios.variant import Variant
 from scenarios.workload import Workload
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "scenario-parts.md"
@@ -52,6 +53,7 @@ def page() -> str:
         *_group("Workloads", "workloads", Workload),
         *_group("Faults", "faults", Fault),
         *_group("Controllers", "controllers", Controller),
+        *_group("Variants", "variants", Variant),
         *_section("Tenants", "By their names, under `tenants`.", TenantSpec),
         *_section("An entitlement", "Under `entitled`, by GPU type.", EntitlementSpec),
         *_section("A budget", "", BudgetSpec),

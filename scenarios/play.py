@@ -72,7 +72,9 @@ def make_run_directory(directory: Path, spec: ScenarioSpec) -> Path:
         except FileExistsError:
             number += 1
             continue
-        text = yaml.safe_dump(msgspec.to_builtins(fleet_file_of(spec.fleet, spec.plan.fleet)))
+        text = yaml.safe_dump(
+            msgspec.to_builtins(fleet_file_of(spec.variant.served(spec.fleet), spec.plan.fleet))
+        )
         (path / FLEET_FILE).write_text(text, encoding="utf-8")
         return path
 

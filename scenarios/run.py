@@ -54,7 +54,9 @@ class Run:
         self.world = world
         self.witness = witness
         self.outcome = Outcome(spec.name, seed, world.world)
-        self.users = Users(world, world.user("client.user"), spec.name)
+        self.binder = spec.variant.binder(spec.fleet)
+        witness.watchers.append(self.binder.take)
+        self.users = Users(world, world.user("client.user"), spec.name, self.binder)
         self.controllers = Controllers(spec.controllers, seed)
         self._checks = [check for check in spec.checks if world.can_be_seen_through or not check.sees_through]
         for check in spec.checks:

@@ -43,6 +43,8 @@ from scenarios.parts import (
 from scenarios.preempting import PreemptionSpec
 from scenarios.tenants import RankingSpec, TenantSpec, problems_of_tenants, read_tenants
 from scenarios.values import values_of
+from scenarios.variant import Variant
+from scenarios.variants.exhaustive import Exhaustive
 from scenarios.workload import Arrival, Workload
 
 S = TypeVar("S", bound=Struct)
@@ -54,6 +56,7 @@ HISTORIES = Path(__file__).parent / "histories"
 CALM_MINUTES = 720
 """Unless a scenario says another time: half a day."""
 SUFFIXES = (".yaml", ".yml")
+EXHAUSTIVE = Exhaustive()
 _MUST = ("name", "survives", "fleet", "workload")
 
 
@@ -112,6 +115,8 @@ class ScenarioSpec(Struct, frozen=True):
     checks: tuple[Check, ...] = ()
     calm: CalmSpec = CalmSpec(CALM_MINUTES)
     expectations: tuple[Expectation, ...] = ()
+    variant: Variant = EXHAUSTIVE
+    """By which design places are looked for."""
     history: str = ""
     """Of `scenarios/histories/`: logs that an older build wrote, from which the plane starts."""
 
@@ -123,7 +128,7 @@ class ScenarioSpec(Struct, frozen=True):
     @property
     def plan(self) -> Plan:
         """The plane that serves the fleet."""
-        return plan_of(self.fleet, FLEET)
+        return plan_of(self.variant.served(self.fleet), FLEET)
 
     @property
     def runs_programs(self) -> bool:
@@ -211,7 +216,12 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
     faults = _parts("faults", Fault, given, "faults", errors)
     controllers = _parts("controllers", Controller, given, "controllers", errors)
     checks = _parts("checks", Check, given, "checks", errors)
-    _check(fleet, loads, faults, errors)
+    variant = (
+        tried(errors, lambda: read_part("variants", Variant, given["variant"], ("variant",)))
+        if given.get("variant") is not None
+        else None
+    )
+    _check(fleet, loads, faults, variant or EXHAUSTIVE, errors)
     jobs = _each(given, "jobs", errors, partial(read_struct, JobSpec))
     named = {path: load.controller for path, load in loads.items()}
     named |= {("jobs", number): job.controller for number, job in enumerate(jobs)}
@@ -244,6 +254,7 @@ def read_scenario(given: Any) -> ScenarioSpec:  # Any: as YAML gives it
         controllers=tuple(controllers.values()),
         checks=tuple(checks.values()) or all_checks(),
         calm=calm or CalmSpec(CALM_MINUTES),
+        variant=variant or EXHAUSTIVE,
         history=history,
     )
 
@@ -271,6 +282,7 @@ def scenario_written(spec: ScenarioSpec) -> str:
         "checks": [] if spec.checks == every else [written(part) for part in spec.checks],
         "calm": msgspec.to_builtins(spec.calm),
         "expectations": [str(expectation) for expectation in spec.expectations],
+        "variant": {} if spec.variant == EXHAUSTIVE else written(spec.variant),
         "history": spec.history,
     }
     return yaml.safe_dump(
@@ -299,12 +311,13 @@ def _check(
     fleet: FleetSpec | None,
     loads: dict[Steps, Workload],
     faults: dict[Steps, Fault],
+    variant: Variant,
     errors: list[FieldError],
 ) -> None:
     """What fields cannot say each for itself, of those that could be read."""
     if fleet is None:
         return
-    units = units_of(plan_of(fleet, FLEET))
+    units = units_of(plan_of(variant.served(fleet), FLEET))
     span = max((load.span for load in loads.values()), default=None)
     found = [load.problem(fleet, path) for path, load in loads.items()]
     for path, fault in faults.items():

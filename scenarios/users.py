@@ -26,6 +26,7 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.reasons import Reason
 from core.nouns.workload import Phase, WorkloadSpec
+from scenarios.variant import Binder
 from scenarios.workload import Arrival
 from scenarios.worlds.misfortune import PlaneFailed, World
 
@@ -46,8 +47,10 @@ Heard = Callable[[Message, Message], None]
 class Users:
     """All users of one run."""
 
-    def __init__(self, world: World, bus: Bus, submitter: str) -> None:
+    def __init__(self, world: World, bus: Bus, submitter: str, binder: Binder | None = None) -> None:
+        """`binder`: who says where work may go, as it is submitted; nobody, if there is none."""
         self.world = world
+        self.binder = binder or Binder()
         self.submitter = submitter
         self.bus = bus
         self.wanted = 0
@@ -134,7 +137,7 @@ class Users:
 
     async def submit(self, key: str, spec: WorkloadSpec) -> WorkloadId | None:
         """Submit until it is accepted, or refused for good."""
-        answer = await self.insist(SubmitWorkload(spec, self.submitter, key=key))
+        answer = await self.insist(SubmitWorkload(self.binder.bound(spec), self.submitter, key=key))
         if isinstance(answer, Submitted):
             self.accepted[key] = answer.workload
             return answer.workload

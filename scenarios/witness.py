@@ -5,7 +5,7 @@ hold, whatever the keepers believe. Now and then it checks everything anew, as t
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from components.auditor import Auditor
 from core.component import Images
@@ -42,6 +42,8 @@ class Witness:
         self.consent = Consent()
         self.starts = KeptStarts()
         self.quotas = Quotas()
+        self.watchers: list[Callable[[Fact], None]] = []
+        """Who else is told of each fact, before anything is made of it."""
         self.known_before = 0
         """Workloads of a history from which the plane started."""
         self._now = Instant(0)
@@ -84,6 +86,8 @@ class Witness:
         for fact in facts:
             seen_at = fact.at / SECOND if at is None else at
             self.facts[fact.log] += 1
+            for tell in self.watchers:
+                tell(fact)
             self.accounts.take(fact, seen_at)
             self.starts.take(fact, seen_at)
             self.consent.take(fact, seen_at, self.images[fact.log], self.images)

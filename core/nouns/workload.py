@@ -42,6 +42,8 @@ class Emulation(Struct, frozen=True, forbid_unknown_fields=True):
     exit_code: int = 1
     stop_span: Nanoseconds = NEVER
     """How long it takes to write a checkpoint and leave when told to stop."""
+    set_up: Nanoseconds = NEVER
+    """How long after its start, in each attempt, it begins to work: containers, imports, data. It saves and fails later by as much."""
 
 
 class Program(Struct, frozen=True, forbid_unknown_fields=True):

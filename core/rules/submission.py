@@ -246,7 +246,7 @@ def _problems_of_zones(field: str, zones: Sequence[str]) -> list[str]:
 
 def _problems_of_emulation(emulation: Emulation) -> list[str]:
     found = [] if emulation.work > 0 else ["emulation.work: it must be positive"]
-    spans = ("checkpoint_every", "fails_after", "stop_span")
+    spans = ("checkpoint_every", "fails_after", "stop_span", "set_up")
     found.extend(
         f"emulation.{name}: it must not be negative" for name in spans if getattr(emulation, name) < 0
     )

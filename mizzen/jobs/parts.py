@@ -20,7 +20,7 @@ OF_JOB = (
 OF_RESOURCES = ("gpus", "cpus", "memory", "gpu_memory")
 OF_TOPOLOGY = ("pack", "spread", "tasks_per_node", "zones", "near")
 OF_NODES = ("min", "max")
-OF_EMULATE = ("work", "checkpoint_every", "fails_after", "exit_code", "stop_span")
+OF_EMULATE = ("work", "checkpoint_every", "fails_after", "exit_code", "stop_span", "set_up")
 OF_EACH = ("run", "emulate", "tasks", "nodes", "resources", "topology", "alone")
 """Of each job: above several jobs they would be nobody's."""
 OF_PROGRAMS = ("env", "secrets", "directory", "early_warning", "slurm_env")
@@ -227,6 +227,7 @@ def _emulation(section: Section) -> Emulation:
         fails_after=emulate.read("fails_after", one(span_of), NEVER),
         exit_code=emulate.read("exit_code", one(_exit_code), 1),
         stop_span=emulate.read("stop_span", one(span_of), NEVER),
+        set_up=emulate.read("set_up", one(span_of), NEVER),
     )
 
 

@@ -170,6 +170,8 @@ def _job(job: JobSpec) -> list[str]:
             spans.append(f"a checkpoint every {time_text(job.emulation.checkpoint_every)}")
         if job.emulation.fails_after != NEVER:
             spans.append(f"exit code {job.emulation.exit_code} after {time_text(job.emulation.fails_after)}")
+        if job.emulation.set_up != NEVER:
+            spans.append(f"{time_text(job.emulation.set_up)} to set up")
         lines.append(f"{INDENT}{'emulates':<13} {', '.join(spans)}")
     if job.program is not None:
         first, *more = job.program.run.strip().splitlines() or [""]

@@ -8,11 +8,22 @@ EXIT_CODES = (1, 134, 139)
 
 
 class GpuError(WorkerFault, frozen=True):
-    """All tasks on all nodes of one worker fail at once, and what is started next runs as ever."""
+    """All tasks on all nodes of one worker, or on one of them, fail at once, and what is started next runs as ever."""
+
+    one_node: bool = False
+    """Whether it strikes one node, drawn, and whoever has a task there."""
 
     exit_code: Positive | None = None
     """Drawn, if it is not said."""
 
     async def strike(self, stage: Stage) -> None:
         """One of those that are meant."""
-        await stage.world.fail_tasks(self.drawn(stage), self.exit_code or stage.dice.choice(EXIT_CODES))
+        worker = self.drawn(stage)
+        exit_code = self.exit_code or stage.dice.choice(EXIT_CODES)
+        node = None
+        if self.one_node:
+            groups = stage.world.plan.inventory(worker.region, worker.member).groups
+            node = stage.dice.choice(
+                [number for group in groups if group.total.gpu_milli for number in group.numbers()]
+            )
+        await stage.world.fail_tasks(worker, exit_code, node)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from core.nouns.instant import Nanoseconds
 from core.nouns.quantities import Amount
-from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
+from core.nouns.workload import JobSpec, WorkloadSpec
 from runtime.fleet_file import RegionSpec
 from scenarios.fleet import FleetSpec
 from scenarios.parts import Minutes, Share
@@ -102,13 +102,15 @@ class Calibrated(Workload, frozen=True):
 def _run_of(like: WorkloadSpec, dice: random.Random) -> WorkloadSpec:
     """The same once more, at times a little shorter."""
     factor = dice.uniform(RUN_SHARE_MIN, 1.0)
-    return replace(like, jobs=tuple(replace(job, emulation=_scaled(job, factor)) for job in like.jobs))
+    return replace(like, jobs=tuple(scaled(job, factor) for job in like.jobs))
 
 
-def _scaled(job: JobSpec, factor: float) -> Emulation:
+def scaled(job: JobSpec, factor: float) -> JobSpec:
+    """The same with so much of its work."""
     assert job.emulation is not None, "a drawn load is emulated"
-    return replace(
+    emulation = replace(
         job.emulation,
-        work=Nanoseconds(round(job.emulation.work * factor)),
+        work=Nanoseconds(max(1, round(job.emulation.work * factor))),
         fails_after=Nanoseconds(round(job.emulation.fails_after * factor)),
     )
+    return replace(job, emulation=emulation)

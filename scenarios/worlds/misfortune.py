@@ -181,7 +181,7 @@ class Misfortune:
         """What is started there takes so many times as long, until it is calmed."""
         self._cannot("slow a GPU")
 
-    async def fail_tasks(self, worker: Unit, exit_code: int) -> int:
+    async def fail_tasks(self, worker: Unit, exit_code: int, node: int | None = None) -> int:
         """All that runs there dies with this exit code. Returns how many shares that were."""
         self._cannot("fail tasks")
 

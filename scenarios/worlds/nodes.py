@@ -6,7 +6,7 @@ from core.messages.workers import NodesLooked, TasksPhase
 from core.nouns.ids import ShareKey
 from core.nouns.instant import Instant, Nanoseconds, after
 from runtime.clock import Clock
-from runtime.spool import STEP, EmulatedSpool, Share
+from runtime.spool import EmulatedSpool, Share, step_after
 from scenarios.worlds.lasting import Lasting
 
 
@@ -88,12 +88,13 @@ class TroubledNodes(EmulatedSpool):
                 share.saves_at = after(share.saves_at, lost)
             self._schedule(key, share)
 
-    def fail_all(self, exit_code: int) -> int:
-        """Every share that runs dies; how many those were."""
+    def fail_all(self, exit_code: int, node: int | None = None) -> int:
+        """Every share that runs dies, or every one that has a task on a node; how many those were."""
         failed = 0
         for key, share in list(self.shares.items()):
-            if share.state.phase == TasksPhase.RUNNING and self._frozen_at is None:
-                self._end(key, share, exit_code, share.nodes)
+            is_struck = node is None or node in share.nodes
+            if is_struck and share.state.phase == TasksPhase.RUNNING and self._frozen_at is None:
+                self._end(key, share, exit_code, share.nodes if node is None else (node,))
                 failed += 1
         return failed
 
@@ -110,6 +111,9 @@ class TroubledNodes(EmulatedSpool):
             return Nanoseconds(1)
         return Nanoseconds(round(span * self.factor))
 
+    def _set_up_of(self, share: Share) -> Nanoseconds:
+        return Nanoseconds(round(super()._set_up_of(share) * self._paces.get(share.state.key, 1.0)))
+
     def _step(self, share: Share, at: Instant) -> int:
         pace = self._paces.get(share.state.key, 1.0)
-        return share.command.resume_step + int((at - share.started_at) / pace) // STEP
+        return step_after(share.command, int((at - share.started_at) / pace))

@@ -239,9 +239,9 @@ class SimulatedDeeds(Misfortune, ABC):
         """The slowest of several counts."""
         return self._nodes(worker).slow.begin(factor)
 
-    async def fail_tasks(self, worker: Unit, exit_code: int) -> int:
+    async def fail_tasks(self, worker: Unit, exit_code: int, node: int | None = None) -> int:
         """All at once."""
-        return self._nodes(worker).fail_all(exit_code)
+        return self._nodes(worker).fail_all(exit_code, node)
 
     async def break_nodes(self, worker: Unit, exit_code: int) -> object:
         """With the exit code of whoever broke them last."""

@@ -8,7 +8,7 @@ from core.codec import encode
 from core.events.tenants import RankingSet, SharesDue
 from core.messages.queue import Abstention, CancelWorkload, HoldWorkload, ReleaseWorkload
 from core.messages.tenants import RankingAnswered, SetRanking
-from core.nouns.ids import AgentName, TenantName, WorkloadId, region_log
+from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId, region_log
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
     DUES_TOLD_MAX,
@@ -144,27 +144,55 @@ def behind(start: Start, reason: Reason = Reason.NO_CAPACITY) -> tuple[Queue, Wo
     return queue, gang, waits(queue, 1, of=ART)
 
 
-def test_who_is_ahead_is_lent_nothing_while_room_is_missing(start: Start) -> None:
+def asked_in(queue: Queue, workload: WorkloadId) -> tuple[RegionName, ...]:
+    """Which regions are being asked for it."""
+    auction = queue.state.house.open.get(workload)
+    return () if auction is None else auction.asked
+
+
+def test_who_is_ahead_is_lent_nothing_where_room_is_missing(start: Start) -> None:
     """ART had more than its due: its narrow work would take each GPU as it comes free. It is said why; and who is even is asked for."""
     queue, gang, narrow = behind(start)
     even = waits(queue, 1)
-    assert {even: OVER} == asked(queue.wake())
+    assert {even: OVER, narrow: OVER} == asked(queue.wake())
+    assert ((EU, US), (US,)) == (asked_in(queue, even), asked_in(queue, narrow))
+    refusing(queue, SHARES_INTERVAL)
+    assert () == asked_in(queue, narrow)
     assert Reason.AHEAD_OF_DUE == explained(queue, narrow).reason
     queue.hear(CancelWorkload(gang))
     queue.hear(CancelWorkload(even))
     queue.wait(SHARES_INTERVAL)
-    assert narrow in queue.state.house.open
+    assert EU in asked_in(queue, narrow)
+
+
+def test_room_is_gathered_where_the_least_is_missing(start: Start) -> None:
+    """A gang lies in one region: what others drained for it would be of use to nobody, and is lent."""
+    queue = lent_out(start)
+    waits(queue, 8)
+    queue.wake()
+    for workload, auction in list(queue.state.house.open.items()):
+        for region, missing in ((EU, 8_000), (US, 3_000)):
+            view, agent = queue.sequence(region_log(region)), AgentName(f"a-{region}")
+            no = Abstention(region, agent, workload, auction.auction, Reason.NO_CAPACITY, view, missing)
+            queue.hear(no)
+    queue.wake()
+    queue.wait(MOMENTS)
+    narrow = waits(queue, 1, of=ART)
+    queue.wake()
+    assert (US, (EU,)) == (queue.state.gathers_in, asked_in(queue, narrow))
 
 
 def test_within_quota_is_never_held_back(start: Start) -> None:
     """Whatever its tenant had."""
     queue, _, narrow = behind(start)
     queue.wake()
+    refusing(queue, SHARES_INTERVAL)
     (first, *_) = queue.state.book.by_tenant[ART]
     ends(queue, first)
     assert narrow not in queue.state.house.open
     for workload in list(queue.state.book.by_tenant[ART]):
         ends(queue, workload, queue.state.image.workloads.rows[workload].region)
+    refusing(queue, SHARES_INTERVAL)
     assert 3 == queue.state.house.open[narrow].level
 
 
@@ -173,10 +201,11 @@ def test_nobody_is_held_back_for_what_cannot_be(start: Start, monkeypatch: pytes
     queue, _, narrow = behind(start, Reason.NO_SUCH_HARDWARE)
     assert narrow in asked(queue.wake())
     queue, _, narrow = behind(start)
-    assert narrow not in asked(queue.wake())
+    queue.wake()
+    assert (US,) == asked_in(queue, narrow)
     monkeypatch.setattr("components.fair_shares.LAG_PATIENCE", MOMENTS)
     refusing(queue, SHARES_INTERVAL)
-    assert narrow in queue.state.house.open
+    assert EU in asked_in(queue, narrow)
 
 
 def test_ranking_by_credit_forgets_what_was_due(start: Start) -> None:
@@ -203,8 +232,8 @@ def test_who_is_held_back_hides_nobody_behind_it(start: Start) -> None:
     assert Reason.AHEAD_OF_DUE == explained(queue, early).reason
     assert explained(queue, early).rank < explained(queue, late[0]).rank
     queue.wake()
-    assert set(late) <= queue.state.house.open.keys()
-    assert early not in queue.state.house.open
+    assert {(EU, US)} == {asked_in(queue, workload) for workload in late}
+    assert (US,) == asked_in(queue, early)
 
 
 def test_lag_of_one_type_counts_no_more_of_another(start: Start) -> None:
@@ -311,5 +340,5 @@ def test_who_waits_without_holding_others_back_loses_no_patience(start: Start) -
     queue, _, _ = behind(start)
     state, before = queue.state, queue.state.lacking[ML][0]
     for _ in range(3):
-        note_lacking(state, (ART, ML), queue.now)
+        note_lacking(state, (ART, ML), queue.now, (EU, EU))
     assert (before + 3 * SHARES_INTERVAL, 0) == (state.lacking[ML][0], state.lacking[ART][0])

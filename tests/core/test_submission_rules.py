@@ -150,6 +150,7 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
         ),
         pytest.param(emulated(fails_after=-1), ["jobs[0].emulation.fails_after"], id="fails before"),
         pytest.param(emulated(stop_span=-1), ["jobs[0].emulation.stop_span"], id="stops before"),
+        pytest.param(emulated(set_up=-1), ["jobs[0].emulation.set_up"], id="works before"),
         pytest.param(replace(a_spec(), max_duration=-1), ["max_duration"], id="ends before"),
         pytest.param(replace(a_spec(), grace=-1), ["grace"], id="grace below zero"),
         pytest.param(a_spec(retry=RetryLimits(task_failed=-1)), ["retry"], id="retries below zero"),

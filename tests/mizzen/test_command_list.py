@@ -14,6 +14,7 @@ Captured = pytest.CaptureFixture[str]
 
 READ_AND_STEER = (
     "queue", "show", "explain", "logs", "cancel", "hold", "priority", "release", "requeue", "preempt", "preemption", "nodes", "log", "replay", "state",
+    "report",
     "tasks", "restart", "move", "update", "resize", "controllers",
     "drain", "undrain", "maintain", "pools", "prices", "tenants", "quota", "data", "region",
 )  # fmt: skip

@@ -144,9 +144,10 @@ def test_emulated_work() -> None:
     """In place of a program."""
     spec = read(
         "name: a\nresources: {gpus: H100:8}\nnodes: {min: 2, max: 2}\n"
-        "emulate: {work: 10m, checkpoint_every: 500ms, fails_after: 1.5m, exit_code: 85, stop_span: 1d}"
+        "emulate: {work: 10m, checkpoint_every: 500ms, fails_after: 1.5m, exit_code: 85, stop_span: 1d, set_up: 2m}"
     )
-    emulation = Emulation(10 * MINUTE, 500 * MILLISECOND, 90 * SECOND, 85, 86_400 * SECOND)  # type: ignore[arg-type]
+    spans = (10 * MINUTE, 500 * MILLISECOND, 90 * SECOND, 85, 86_400 * SECOND, 2 * MINUTE)
+    emulation = Emulation(*spans)  # type: ignore[arg-type]
     assert (JobSpec("main", 2, Amount(8_000), "H100", emulation),) == spec.jobs
 
 

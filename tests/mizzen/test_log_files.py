@@ -3,16 +3,19 @@
 import asyncio
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.events.queue import RegionAdded, WorkloadAwarded, WorkloadBound, WorkloadCancelled
 from core.events.region import AttemptEnded, GangStarted
 from core.fact import Event
 from core.images import Image, empty_image
 from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId
+from core.nouns.instant import SECOND, Instant
 from core.nouns.workload import EndCause
 from mizzen.cli import main
 from runtime.images import load_image
@@ -51,14 +54,20 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def write(directory: Path, log: LogName, events: tuple[Event, ...]) -> None:
-    """A whole log."""
+def write(
+    directory: Path, log: LogName, events: tuple[Event, ...], seconds: Sequence[int] | None = None
+) -> None:
+    """A whole log; all at one time, unless it is said at which."""
+    facts = [a_fact(event, number, log=log) for number, event in enumerate(events, 1)]
+    if seconds is not None:
+        facts = [
+            replace(fact, at=Instant(fact.at + second * SECOND))
+            for fact, second in zip(facts, seconds, strict=True)
+        ]
 
     async def fill() -> None:
         keeper = await SqliteStore(directory).open(log, "id")
-        await keeper.append(
-            [row_of(a_fact(event, number, log=log)) for number, event in enumerate(events, 1)], 1
-        )
+        await keeper.append([row_of(fact) for fact in facts], 1)
         await keeper.close()
 
     asyncio.run(fill())
@@ -82,6 +91,41 @@ def ask(capsys: Captured, *words: str, exit_code: int = 0) -> str:
 def ask_json(capsys: Captured, *words: str, exit_code: int = 0) -> Any:  # Any: whatever JSON can hold
     """The same, as JSON."""
     return json.loads(ask(capsys, *words, "--json", exit_code=exit_code))
+
+
+# Report.
+
+
+def test_report_is_of_the_logs_alone(logs: Path, tmp_path: Path, capsys: Captured) -> None:
+    """M40: an hour of a plane that has stopped: half of it one node of four was held, and work waited a minute for that."""
+    queue = [
+        (0, opened()),
+        (0, submitted()),
+        (60, WorkloadAwarded(W1, 1, EU, 0, ())),
+        (60, WorkloadBound(W1, 1, EU, 4)),
+    ]
+    region = [
+        (0, opened()),
+        (0, joined("w0", 0, 4)),
+        (60, granted(a_claim(placed={2: 8}, award_sequence=3))),
+        (60, GangStarted(*attempt())),
+        (1_860, AttemptEnded(*attempt(), EndCause.COMPLETED)),
+        (3_600, opened(2)),
+    ]
+    directory = tmp_path / "stopped"
+    for log, story in ((GLOBAL_LOG, queue), (EU_LOG, region)):
+        write(directory, log, tuple(event for _, event in story), [second for second, _ in story])
+    found = ask_json(capsys, "report", str(directory))
+    assert [0.125, 0.125, 1] == pytest.approx(
+        [found[name] for name in ("allocation_mean", "useful_rate", "within_quota_p95_minutes")], rel=0.05
+    )
+    assert "0.12" in ask(capsys, "report", str(directory))
+    later = ask_json(capsys, "report", str(directory), "--skip", "0.5")
+    assert 60 / 1_800 / 4 == pytest.approx(later["allocation_mean"], rel=0.1)
+    assert "within_quota_p95_minutes" not in later
+    write(tmp_path / "empty", GLOBAL_LOG, ())
+    assert 1 == main(["report", str(tmp_path / "empty")])
+    assert "are empty" in capsys.readouterr().err
 
 
 # Log.
@@ -252,6 +296,9 @@ def test_log_of_a_plane_that_has_stopped(
 MISTAKES = {
     "replay global": "no file of a log global is found from here; name its path, which ends in .sqlite",
     "replay nowhere.sqlite": "nowhere.sqlite is not there; name a log's file, which ends in .sqlite",
+    "report logs/none": "has no log of a queue in it",
+    "report logs/global.sqlite": "has no log of a queue in it",
+    "report logs --skip -1": "Must be >= 0",
     "log ./logs": "logs is no log; a log's file ends in .sqlite",
     "state global": "there is no plane here",
     "replay logs/global.sqlite --until 65": "has 64 facts, and not 65; ask for one of those",

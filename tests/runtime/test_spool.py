@@ -190,6 +190,23 @@ async def test_it_stops_within_its_grace(place: Place) -> None:
 
 
 @virtual
+async def test_it_sets_up_before_it_works(place: Place) -> None:
+    """Set-up is no work: it saves, fails and ends later by as much, and an attempt that stops within it got nowhere."""
+    nodes = Nodes(place)
+    nodes.start(lasting(100, checkpoint_every=60, set_up=20), resume_step=30_000)
+    await place.sleep(200)
+    assert [(0, "running", 0, 0), (80, "running", 90_000, 0), (90, "ended", 90_000, 0)] == nodes.words()[1:]
+    nodes.start(lasting(100, fails_after=5, set_up=20), epoch=2)
+    await place.sleep(200)
+    assert (225, "ended", 0, 1) == nodes.words()[-1]
+    nodes.start(lasting(100, checkpoint_every=60, stop_span=4, set_up=20), epoch=3, resume_step=7_000)
+    await place.sleep(10)
+    nodes.begin(StopShare(ShareKey(JOB, 3), 14, seconds(30)))
+    await place.sleep(10)
+    assert (414, "ended", 7_000, EXIT_STOPPED) == nodes.words()[-1]
+
+
+@virtual
 async def test_it_is_killed_past_its_grace(place: Place) -> None:
     """Whoever takes longer than the grace is killed at its end, and has saved nothing by it."""
     nodes = Nodes(place)

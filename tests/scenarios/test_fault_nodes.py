@@ -128,6 +128,23 @@ def test_gpu_error_fails_what_runs() -> None:
     struck(body)
 
 
+def test_gpu_error_of_one_node_leaves_the_others() -> None:
+    """Whatever has a task there dies, wherever else it has some, and that node is named."""
+
+    async def body(place: Struck) -> None:
+        await place.load()
+        worker = place.busiest()
+        shares = place.nodes(worker).shares
+        before = {key: share.nodes for key, share in shares.items() if share.is_live}
+        await place.begin(GpuError(region=worker.region, member=worker.member, exit_code=139, one_node=True))
+        ended = {key: share for key, share in shares.items() if share.state.phase == TasksPhase.ENDED}
+        struck_nodes = {node for share in ended.values() for node in share.state.failed_nodes}
+        assert len(struck_nodes) <= 1
+        assert set(ended) == {key for key, nodes in before.items() if struck_nodes & set(nodes)}
+
+    struck(body)
+
+
 @pytest.mark.parametrize("is_gone", [True, False], ids=["gpu_gone", "black_hole"])
 def test_broken_nodes_fail_at_once_what_is_started(is_gone: bool) -> None:
     """Attempt after attempt dies within the moment; what ran before dies too where the GPU is gone, and else goes on."""

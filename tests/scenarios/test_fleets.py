@@ -3,6 +3,7 @@
 import pytest
 
 from scenarios.fleet import fleets, plan_of, read_fleet, regions_of
+from scenarios.parts import FieldErrors
 from scenarios.workloads.steady import Steady
 
 
@@ -56,3 +57,19 @@ def test_switchboards_feed_parts_of_every_zone() -> None:
             for node in group.numbers():
                 rack = group.rack_of(node)
                 assert group.power_domain == power_of.setdefault(rack, group.power_domain)
+
+
+def test_machines_without_gpus_are_cut_among_the_workers() -> None:
+    """With numbers and racks of their own behind all others, of the type `cpu`; who has none has none."""
+    region = {"nodes": 7, "gpu_type": "H100", "workers": 3, "nodes_per_rack": 2, "cpu_nodes": 5}
+    plan = plan_of(read_fleet({"regions": {"eu": region}}, ("fleet",)), "fleet")
+    groups = [group for one in plan.regions[0].inventories for group in one.groups]
+    machines = [group for group in groups if group.gpu_type == "cpu"]
+    assert [2, 2, 1] == [group.count for group in machines]
+    assert {0} == {group.total.gpu_milli for group in machines}
+    numbers = [number for group in groups for number in group.numbers()]
+    assert list(range(12)) == sorted(numbers)
+    racks = [(group.gpu_type, group.rack_of(node)) for group in groups for node in group.numbers()]
+    assert len({rack for _, rack in racks}) == len(set(racks)), "no rack has both"
+    with pytest.raises(FieldErrors, match="this_machine"):
+        read_fleet({"regions": {"here": {"this_machine": True, "cpu_nodes": 1}}}, ("fleet",))

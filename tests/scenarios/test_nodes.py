@@ -192,6 +192,20 @@ async def test_broken_nodes_fail_what_is_started(place: Place) -> None:
 
 
 @virtual
+async def test_what_runs_on_one_node_fails(place: Place) -> None:
+    """And the node is named; who has no task there goes on."""
+    troubled = Troubled(place)
+    troubled.start("w-1", 60.0)
+    troubled.start("w-2", 60.0, nodes=3)
+    await troubled.sleep(2)
+    troubled.words()
+    assert 1 == troubled.nodes.fail_all(5, 2)
+    assert [(2.0, "w-2", ENDED, 0, 5)] == troubled.words()
+    failed = {key.workload: share.state.failed_nodes for key, share in troubled.nodes.shares.items()}
+    assert {"w-1": (), "w-2": (2,)} == failed
+
+
+@virtual
 async def test_all_that_runs_fails(place: Place) -> None:
     """Once, and not what has ended already; on frozen nodes nothing happens."""
     troubled = Troubled(place)

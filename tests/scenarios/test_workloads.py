@@ -19,6 +19,7 @@ from scenarios.workloads.bounded import Bounded
 from scenarios.workloads.bursts import Bursts
 from scenarios.workloads.calibrated import Calibrated
 from scenarios.workloads.diurnal import Diurnal
+from scenarios.workloads.mast import Mast
 from scenarios.workloads.openb import Openb
 from scenarios.workloads.philly import Philly
 from scenarios.workloads.services import Services
@@ -107,7 +108,7 @@ def test_as_many_as_are_wanted_within_the_hours(workload: Workload) -> None:
 
 def test_every_sort_is_tested() -> None:
     """A new sort is a new test; traces are tested in test_traces.py."""
-    known = {Steady, Bounded, Bursts, Diurnal, Services, Calibrated, Openb, Philly}
+    known = {Steady, Bounded, Bursts, Diurnal, Services, Calibrated, Mast, Openb, Philly}
     assert known == set(parts_in("workloads", Workload).values())
 
 
@@ -270,6 +271,33 @@ def test_three_in_ten_recur() -> None:
         assert max(spans) <= 1.12 * min(spans)
         gaps = [(late.at - early.at) / SECOND for early, late in pairwise(runs)]
         assert gaps == pytest.approx([max(gaps, default=0)] * len(gaps))
+
+
+def test_mast_load_sets_up_as_published() -> None:
+    """150 s, 278 s and 449 s at p50, p90 and p99, all else as calibrated; work without GPUs has machines of its own."""
+    arrivals = drawn(Mast(workloads=20_000, hours=24, recurring_share=0.0), LARGE)
+    emulations = [emulation for one in arrivals if (emulation := job_of(one).emulation) is not None]
+    spans = [one.set_up / SECOND for one in emulations]
+    assert [150, 278, 449] == pytest.approx(
+        [percentile(spans, share) for share in (0.5, 0.9, 0.99)], rel=0.05
+    )
+    sizes = [gpus_of_all(arrival) for arrival in arrivals if gpus_of_all(arrival)]
+    assert [16, 64, 128] == [percentile(sizes, share) for share in (0.5, 0.9, 0.99)]
+    fleet = FleetSpec({"r": RegionSpec(nodes=50, gpu_type="H100", cpu_nodes=50)})
+    types = {
+        (job_of(one).gpu_type, gpus_of_all(one) > 0) for one in drawn(Mast(workloads=100, hours=1), fleet)
+    }
+    assert {("H100", True), ("cpu", False)} == types
+
+
+def test_mast_load_finds_a_full_fleet() -> None:
+    """What stands at the start asks for as much as was said, and was drawn by its length: most of its GPUs run for hours yet."""
+    load = Mast(workloads=1, hours=24, standing=2.0, recurring_share=0.0)
+    arrivals = [one for one in drawn(load, LARGE) if "standing" in one.spec.name]
+    assert max(one.at for one in arrivals) <= 600 * SECOND
+    gpus = sum(gpus_of_all(one) for one in arrivals)
+    assert 8_000 <= gpus <= 8_400
+    assert 0.5 < sum(gpus_of_all(one) for one in arrivals if work_seconds(one) > 6 * 3600) / gpus
 
 
 # Loads that do not fit.

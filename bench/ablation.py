@@ -1,0 +1,77 @@
+"""Five designs of schedulers on the same load: how much late binding and a wide search are each worth.
+
+The designs of MAST's table 1, by their numbers there, played by the same queue, stores and agents
+(docs/decisions/0033-designs-that-are-compared.md):
+
+    6  global queue, regional allocation (ours)      3  global queue, cluster allocation
+    5  regional queues, regional allocation          2  regional queues, cluster allocation
+    1  cluster queues
+
+A small planet in clusters of 16 nodes, of which each workload fits half of one, under as much work as there is room for and bursts
+of urgent work. Designs are ordered by `slo_violations`, the share of high-priority waits within quota that took more than ten minutes:
+the mean over the seeds. Allocation and waits are told beside it.
+
+`on_demand_data` is no design of the table: all is as in 6, but work runs where its tenant's data was made.
+"""
+
+# rows: E16
+
+import argparse
+import statistics
+from itertools import pairwise
+from pathlib import Path
+
+from bench.planet import Size, play, seeds_of, seeds_option, sized
+from bench.report import Findings, at_least
+from bench.slo import spec_of
+from scenarios.variant import Variant
+from scenarios.variants.cluster_queues import ClusterQueues
+from scenarios.variants.exhaustive import Exhaustive
+from scenarios.variants.global_queue_over_clusters import GlobalQueueOverClusters
+from scenarios.variants.on_demand_data import OnDemandData
+from scenarios.variants.regional_queues import RegionalQueues
+from scenarios.variants.regional_queues_over_clusters import RegionalQueuesOverClusters
+
+CLUSTER_NODES = 16
+FULL = Size(hours=8.0, gpus=512, load=1.2, warm_hours=1.0, gpus_max=64)
+QUICK = Size(hours=0.15, gpus=32, load=1.2, warm_hours=0.05, gpus_max=16)
+SEEDS = (1, 2, 3)
+DESIGNS: dict[str, Variant] = {
+    "6": Exhaustive(),
+    "3": GlobalQueueOverClusters(cluster_nodes=CLUSTER_NODES),
+    "5": RegionalQueues(),
+    "2": RegionalQueuesOverClusters(cluster_nodes=CLUSTER_NODES),
+    "1": ClusterQueues(cluster_nodes=CLUSTER_NODES),
+}
+"""In the published order, best first."""
+BESIDE: dict[str, Variant] = {"on_demand_data": OnDemandData()}
+KEPT = (
+    "slo_violations",
+    "slo_high_violations",
+    "allocation_mean",
+    "useful_rate",
+    "within_quota_p95_minutes",
+    "over_quota_mean_minutes",
+)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which seeds."""
+    seeds_option(parser, SEEDS)
+
+
+def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
+    """Each design, over some seeds."""
+    size = QUICK if is_quick else sized(FULL, chosen)
+    seeds = SEEDS[:1] if is_quick else seeds_of(chosen, SEEDS)
+    figures = {"seeds": float(len(seeds))}
+    for name, variant in (DESIGNS | BESIDE).items():
+        runs = [play(spec_of(size, seed, variant), seed, size.warm_hours).figures for seed in seeds]
+        for figure in KEPT:
+            label = f"design_{name}" if name in DESIGNS else name
+            figures[f"{label}_{figure}"] = statistics.fmean(one.get(figure, 0.0) for one in runs)
+    late = [figures[f"design_{name}_slo_violations"] for name in DESIGNS]
+    holds = all(better < worse for better, worse in pairwise(late))
+    order = sorted(DESIGNS, key=lambda name: figures[f"design_{name}_slo_violations"])
+    limit = f"by violations the order is {' > '.join(order)}"
+    return Findings(figures, [at_least("order_holds", float(holds), 1, limit)])

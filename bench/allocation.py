@@ -1,0 +1,98 @@
+"""How much of a planet is given out over two weeks of more work than there is room for, while nodes fail: `python -m bench allocation`.
+
+Six regions of 2,000 GPUs at scale 1.0, the published load at 1.4 times what there is, twenty tenants who are entitled to four fifths of
+it; what is over their quotas borrows. The planet is full from the start: what stands then is drawn as an endless past would have left it,
+and two hours go by before anything counts. Figures are folded from the logs alone (core/figures/plane.py says what each is).
+
+    allocation_mean         over all seeds the worst one's; so is every bar
+    allocation_min_hourly   of all whole hours of all seeds
+    useful_rate             minus set-up, lost work, checkpoints on leaving and gangs that wait for their last rank
+
+A seed takes hours. `--seeds 1` plays one, `--hours 24` a day of it, and `--record FILE` adds each seed's figures to a file as soon
+as it is through, from which `--from FILE` tells all of them later.
+"""
+
+# rows: E2
+
+import argparse
+from pathlib import Path
+
+import msgspec
+
+from bench.drawing import Curve, drawn
+from bench.planet import STANDING, Played, Size, play, seeds_of, seeds_option, sized, spec_of
+from bench.report import Findings, at_least
+from scenarios.workloads.mast import Mast
+
+FULL = Size(hours=14 * 24.0, gpus=2000, load=1.4, warm_hours=2.0)
+QUICK = Size(hours=1.0, gpus=32, load=1.4, warm_hours=0.1, gpus_max=16)
+SEEDS = (1, 2, 3, 4, 5)
+LIMIT = "whole nodes wait, in several regions at once, for gangs wider than what is left in any of them"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Which seeds, for how long, and where they are kept."""
+    seeds_option(parser, SEEDS)
+    parser.add_argument("--record", type=Path, help="add each seed's figures to this file")
+    parser.add_argument("--from", dest="told", type=Path, help="play nothing, and tell what this file has")
+    parser.add_argument("--figure", type=Path, help="write one here")
+
+
+def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
+    """Each seed."""
+    size = QUICK if is_quick else sized(FULL, chosen)
+    if chosen is not None and chosen.told:
+        runs = kept_in(chosen.told)
+    else:
+        runs = []
+        for seed in SEEDS[:1] if is_quick else seeds_of(chosen, SEEDS):
+            one = played(size, seed, tells=not is_quick)
+            runs.append(one)
+            if chosen is not None and chosen.record:
+                with chosen.record.open("ab") as file:
+                    file.write(recorded(one))
+    if chosen is not None and chosen.figure:
+        chosen.figure.write_text(figure_of(runs), encoding="utf-8")
+    worst = min(runs, key=lambda one: one.figures["allocation_mean"])
+    figures = worst.figures | {"seeds": float(len(runs)), "hours": float(len(worst.hours))}
+    figures["allocation_min_hourly"] = min(one.figures["allocation_min_hourly"] for one in runs)
+    figures["allocation_mean_best_seed"] = max(one.figures["allocation_mean"] for one in runs)
+    figures["useful_rate_worst_seed"] = min(one.figures["useful_rate"] for one in runs)
+    return Findings(
+        figures,
+        [
+            at_least("allocation_mean", figures["allocation_mean"], 0.985, LIMIT),
+            at_least("allocation_min_hourly", figures["allocation_min_hourly"], 0.96, LIMIT),
+        ],
+    )
+
+
+def played(size: Size, seed: int, *, tells: bool = False) -> Played:
+    """One seed."""
+    like = Mast(workloads=1, hours=1, standing=STANDING)
+    spec = spec_of("allocation", size, seed, like)
+    return play(spec, seed, size.warm_hours, tells=tells)
+
+
+def kept_in(path: Path) -> list[Played]:
+    """Of each seed that was recorded there."""
+    return [msgspec.json.decode(line, type=Played) for line in path.read_bytes().splitlines()]
+
+
+def recorded(one: Played) -> bytes:
+    """A line for each seed, which `--from` reads."""
+    return msgspec.json.encode(one) + b"\n"
+
+
+def figure_of(runs: list[Played]) -> str:
+    """What was allocated, by the hour."""
+    curves = [
+        Curve(f"seed {one.seed}", [(float(hour), share) for hour, share in enumerate(one.hours)])
+        for one in runs
+    ]
+    hours = max(len(one.hours) for one in runs)
+    bars = [
+        Curve("0.985", [(0.0, 0.985), (float(hours), 0.985)]),
+        Curve("0.96", [(0.0, 0.96), (float(hours), 0.96)]),
+    ]
+    return drawn("GPU-hours held of those there were", "hours", "share", [*curves, *bars], begin=(0.0, 0.9))

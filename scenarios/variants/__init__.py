@@ -1,0 +1,1 @@
+"""Designs: one file each, found by its name (scenarios/parts.py)."""

@@ -1,0 +1,101 @@
+"""A planet in small: each benchmark is played to its end and tells its figures; a day of it, and eight hours, where there is time."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from bench import ablation, allocation, slo, start_latency
+from bench.allocation import figure_of
+from bench.planet import REGIONS, Played, Size, fleet_of, gpu_hours_of, gpus_in, load_of, seeds_of
+from bench.report import Findings
+from scenarios.fleet import regions_of
+from scenarios.workloads.mast import Mast
+
+
+def chosen(module: object, *words: str) -> argparse.Namespace:
+    """As if somebody had typed it."""
+    parser = argparse.ArgumentParser()
+    module.options(parser)  # type: ignore[attr-defined]
+    return parser.parse_args(words)
+
+
+def bars_of(found: Findings) -> dict[str, bool]:
+    """Which were met."""
+    return {bar.name: bar.met for bar in found.bars}
+
+
+def test_planet_is_in_proportion() -> None:
+    """2,000 GPUs in the largest region, and the others as published; the load is what was asked for."""
+    size = Size(hours=10, gpus=2000, load=1.4, warm_hours=2)
+    fleet = fleet_of(size)
+    gpus = [region.nodes * region.gpus_per_node for region in regions_of(fleet).values()]
+    assert 2_000 == gpus[0]
+    assert [2_000 * share for share in REGIONS] == pytest.approx(gpus, abs=8)
+    load = load_of(size, fleet, 1, Mast(workloads=1, hours=1))
+    assert 1.4 * gpus_in(fleet) * 12 == pytest.approx(gpu_hours_of(load, fleet, 1), rel=0.05)
+
+
+def test_allocation_in_small(tmp_path: Path) -> None:
+    """An hour of a few dozen GPUs; seeds are kept as they come, and told from there."""
+    found = allocation.run(tmp_path, is_quick=True)
+    assert ["allocation_mean", "allocation_min_hourly"] == list(bars_of(found))
+    figures = found.figures
+    assert 0.7 < figures["allocation_min_hourly"] <= figures["allocation_mean"] <= 1
+    assert 0 < figures["useful_rate"] < figures["allocation_mean"]
+    assert figures["submitted"] > 20
+    kept, drawn = tmp_path / "seeds.json", tmp_path / "allocation.svg"
+    one = Played(figures, [0.99, 0.97, 0.98], 1)
+    kept.write_bytes(allocation.recorded(one) * 2)
+    again = allocation.run(
+        tmp_path, is_quick=False, chosen=chosen(allocation, "--from", str(kept), "--figure", str(drawn))
+    )
+    assert 2 == again.figures["seeds"]
+    assert figures["allocation_mean"] == again.figures["allocation_mean"]
+    assert drawn.read_text() == figure_of([one, one])
+
+
+def test_slo_in_small(tmp_path: Path) -> None:
+    """Three designs over the same bursts, each with its violations."""
+    found = slo.run(tmp_path, is_quick=True)
+    assert ["slo_violations", "federated_over_exhaustive", "federated_violations"] == list(bars_of(found))
+    assert all(found.figures[f"allocation_mean_{name}"] > 0 for name in slo.VARIANTS)
+
+
+def test_start_latency_in_small(tmp_path: Path) -> None:
+    """Within quota and over it, by size and by length; set-up is part of it."""
+    figures = start_latency.run(tmp_path, is_quick=True).figures
+    assert figures["within_quota_p95_minutes"] > figures["within_quota_queued_p95_minutes"]
+    assert any(name.startswith("within_p95_minutes_gpus") for name in figures)
+    assert any(name.startswith("over_p95_minutes_runs") for name in figures)
+    assert figures["over_quota_max_hours"] > 0
+
+
+def test_ablation_in_small(tmp_path: Path) -> None:
+    """All five designs, and data on demand beside them."""
+    found = ablation.run(tmp_path, is_quick=True)
+    assert ["order_holds"] == list(bars_of(found))
+    for name in ("design_6", "design_3", "design_5", "design_2", "design_1", "on_demand_data"):
+        assert 0 < found.figures[f"{name}_allocation_mean"] <= 1
+
+
+def test_seeds_are_chosen() -> None:
+    """By comma, or all."""
+    assert (1, 2, 3, 4, 5) == seeds_of(chosen(allocation), allocation.SEEDS)
+    assert (7, 9) == seeds_of(chosen(allocation, "--seeds", "7,9"), allocation.SEEDS)
+
+
+@pytest.mark.slow
+def test_a_day_of_the_planet(tmp_path: Path) -> None:
+    """The two weeks of `allocation` take hours a seed; this is a day of one, and it meets the bar of the least hour too."""
+    found = allocation.run(
+        tmp_path, is_quick=False, chosen=chosen(allocation, "--seeds", "1", "--hours", "24")
+    )
+    assert {"allocation_mean": True, "allocation_min_hourly": True} == bars_of(found)
+
+
+@pytest.mark.slow
+def test_eight_hours_of_bursts(tmp_path: Path) -> None:
+    """One seed of `slo`, whole."""
+    found = slo.run(tmp_path, is_quick=False, chosen=chosen(slo, "--seeds", "1"))
+    assert all(bars_of(found).values()), found.bars
