@@ -6,6 +6,7 @@ becomes over quota. The region is told (components/settlement.py), and from then
 
 from collections.abc import Mapping
 
+from components.auctions import Auction
 from components.queue_order import (
     bring_up,
     drop_strangers,
@@ -39,7 +40,7 @@ from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
 from core.fact import Event, Fact, Note
 from core.images.queue import WorkloadRow
 from core.messages.queue import Bid
-from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI
@@ -302,6 +303,7 @@ def award_of(
         level=auction.level,
         charge=charge,
         types=auction.types,
+        refusals=_refusals(state, auction),
     )
     if auction.level == OVER_LEVEL or not state.book.quota:
         return (award,)
@@ -311,6 +313,12 @@ def award_of(
     # What makes room stands before what takes it.
     in_order = sorted(levels.items(), key=lambda one: one[1] != OVER_LEVEL)
     return (*(_changed(state, other, level) for other, level in in_order), award)
+
+
+def _refusals(state: QueueState, auction: Auction) -> dict[RegionName, str]:
+    """What regions said that did not bid; of one that may be given elsewhere only, nobody asked."""
+    said = state.house.refused_by(auction.shape) | auction.abstained
+    return {region: said[region].reason for region in sorted(said) if region not in auction.bids}
 
 
 def _beside(

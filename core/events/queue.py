@@ -107,6 +107,8 @@ class WorkloadAwarded(Event, frozen=True, tag="workload-awarded"):
     """GPU milli by type that it will hold."""
     types: tuple[tuple[str, ...], ...] = ()
     """For each job the GPU types to which its tenant's quota holds it; none: those that it names."""
+    refusals: dict[RegionName, str] = {}
+    """Why other regions did not bid, of those that were asked for it or for its like."""
 
 
 class AwardReturned(Event, frozen=True, tag="award-returned"):

@@ -253,11 +253,16 @@ def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
         lines.append(f"{INDENT}it is the turn of {', '.join(waiting.asking)}")
     if waiting.promised is not None:
         lines.append(f"{INDENT}its start is promised: {promised_text(waiting.promised)}")
-    rows = [
+    table = columns_text(("REGION", "OUTLOOK", "WHY"), outlook_rows(waiting, spec))
+    return [*lines, "", *(f"{INDENT}{line}" for line in table)]
+
+
+def outlook_rows(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[tuple[str, str, str]]:
+    """What each region says to it now, in a word and why."""
+    return [
         (one.region, _outlook_word(one, waiting), _outlook_text(one, waiting.workload, spec))
         for one in waiting.regions
     ]
-    return [*lines, "", *(f"{INDENT}{line}" for line in columns_text(("REGION", "OUTLOOK", "WHY"), rows))]
 
 
 def _outlook_word(outlook: RegionOutlook, waiting: WorkloadExplained) -> str:

@@ -9,6 +9,7 @@ from core.messages.queue import WorkloadExplained
 from core.nouns.instant import Instant
 from core.nouns.operation import ControlSpec
 from core.nouns.workload import NEVER, JobSpec, Kind, WorkloadSpec
+from mizzen.views.answers import answer_lines
 from mizzen.views.standing_text import priority_text, standing_text
 from mizzen.views.start_text import promised_text
 from mizzen.views.story import Attempt, Story
@@ -95,6 +96,9 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
     if story.attempts:
         table = columns_text(ATTEMPTS, [_attempt(one, now) for one in story.attempts], None, FIGURES)
         lines += ["", *(f"{INDENT}{line}" for line in table)]
+    answers = answer_lines(story, live)
+    if answers:
+        lines += ["", *(f"{INDENT}{line}" for line in answers)]
     touched = [text for attempt in story.attempts if (text := _touched(attempt))]
     if touched:
         lines += ["", *(f"{INDENT}{text}" for text in touched)]

@@ -109,6 +109,8 @@ class Attempt(Struct):
     """How often one was started again, or the gang where it was."""
     operations_asked: int = 0
     operations_done: int = 0
+    refusals: dict[RegionName, str] = {}
+    """Why other regions did not bid for it, of those of which that is known."""
 
     @property
     def state(self) -> str:
@@ -210,6 +212,7 @@ def story_of(facts: Iterable[Fact]) -> Story:
                     award.bids,
                     award.resume_epoch,
                     award.resume_step,
+                    refusals=award.refusals,
                 )
             case AwardReturned(epoch=epoch, reason=reason):
                 attempts[epoch].declined = attempts[epoch].declined or reason

@@ -764,3 +764,21 @@ def test_nothing_is_due_when_nothing_can_happen(start: Start) -> None:
     awarded(machine, workload=W2)
     machine.wake()
     assert after(machine.now, AWARD_SAY_AGAIN) == machine.component.due(machine.state)
+
+
+def test_award_says_who_did_not_bid(start: Start) -> None:
+    """M11: with the reason, whether it was said for this workload or holds for its like."""
+    queue = a_job_queue(start)
+    submit(queue)
+    auction = auction_of(queue.wake())
+    abstain(queue, auction, US, reason=Reason.OVER_LIMIT)
+    bid(queue, auction, EU)
+    (award,) = [event for event in facts(queue.hear_due_once()) if isinstance(event, WorkloadAwarded)]
+    assert {US: Reason.OVER_LIMIT} == award.refusals
+    queue.wake()
+    submit(queue)
+    opened = queue.wake()
+    assert [(W2, EU)] == asked(opened)
+    bid(queue, auction_of(opened, W2), EU, workload=W2)
+    (award,) = [event for event in facts(queue.hear_due_once()) if isinstance(event, WorkloadAwarded)]
+    assert {US: Reason.OVER_LIMIT} == award.refusals

@@ -218,7 +218,18 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (
         GLOBAL_LOG,
         WorkloadAwarded(
-            LOW, 1, EU, 0, (RankedBid(EU, (0, 0, 0, 1, 1, 250)),), 0, 0, ML, 4, {"H100": 16_000}, (("H100",),)
+            LOW,
+            1,
+            EU,
+            0,
+            (RankedBid(EU, (0, 0, 0, 1, 1, 250)),),
+            0,
+            0,
+            ML,
+            4,
+            {"H100": 16_000},
+            (("H100",),),
+            {RegionName("us"): "no_capacity"},
         ),
     ),
     (EU_LOG, LogOpened("log-of-eu", 1, "fleet", "0.1.0", SETTINGS)),

@@ -37,7 +37,7 @@ from core.messages.queue import (
     ShownStart,
     WorkloadExplained,
 )
-from core.nouns.ids import GLOBAL_LOG, LogName, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.placement import SCORE_PARTS, SEARCH, VICTIM_PARTS, Shortage, View
 from core.nouns.reasons import SENTENCES, Reason
@@ -385,13 +385,27 @@ async def test_show_draws_every_part(place: Place) -> None:
     story = found.known.telling.story
     lines = show_text.lines_of(story, None, Instant(START + 100 * SECOND))
     assert "  state         AWARDED in eu, attempt 2 stopping" in lines
-    first, second = (line.split() for line in lines[-2:])
+    first, second = (line.split() for line in lines[-5:-3])
     assert ["1", "eu", "ended", "preempted", "for", "w-9", "planned", "143"] == first[:8]
     assert "eu-[0-1,3]" == first[-1]
     assert ["2", "eu", "stopping", "timeout", "yours", "-"] == second[:6]
     told_json = show_text.builtins_of(story, None)
     assert [[0, 1], [3, 3]] == told_json["attempts"][0]["placement"]["node_runs"]
     assert ["planned", "yours"] == [one["blame"] for one in told_json["attempts"]]
+
+
+@virtual
+async def test_show_tells_what_each_region_answered(place: Place) -> None:
+    """Bids with what they were compared by, which of them won, and refusals with their reason."""
+    better, worse = RankedBid(EU, (0, 0, 0, 1, 1, 250)), RankedBid(RegionName("us"), (0, 0, 0, 2, 2, 250))
+    award = replace(awarded(), bids=(better, worse), refusals={RegionName("asia"): Reason.NO_CAPACITY})
+    found = await told(place, [award], [granted(a_claim())])
+    lines = show_text.lines_of(found.known.telling.story, None, Instant(START + 100 * SECOND))
+    head, *rows = (line.split(maxsplit=2) for line in lines[-4:])
+    assert ["REGION", "ANSWER", "WHY"] == head
+    assert [["eu", "won"], ["us", "bid"], ["asia", "no_capacity"]] == [row[:2] for row in rows]
+    assert "racks 2, nodes 2" in rows[1][2]
+    assert rows[2][2].startswith("Not enough capacity is free")
 
 
 # What the queue says.
