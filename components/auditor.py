@@ -27,6 +27,7 @@ from core.invariants import (
 )
 from core.messages.auditor import AuditShown, FoundViolation, ShowAudit
 from core.messages.base import Envelope, Message, Woken
+from core.move_invariants import check_move
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
@@ -175,6 +176,8 @@ class Auditor:
 
     def _check_global(self, state: AuditorState, fact: Fact, image: GlobalImage) -> None:
         for text in check_global_fact(fact, image, {} if state.rests_on else state.regions):
+            self._keep(state, Violation(3, fact.log, fact.sequence, text))
+        for text in check_move(fact, image, {} if state.rests_on else state.regions):
             self._keep(state, Violation(3, fact.log, fact.sequence, text))
         for text in check_data(fact, image):
             self._keep(state, Violation(2, fact.log, fact.sequence, text))

@@ -3,12 +3,15 @@
 They have been awarded elsewhere since, or will be. Nothing that they save from then on is recorded.
 """
 
+from itertools import islice
+
 from components.store_state import StoreState
 from core.component import Decision
 from core.events.region import AttemptEnded, AwardDeclined, StopOrdered
 from core.fact import Event, Note
 from core.images.region import AttemptPhase, AttemptRow
 from core.nouns.ids import WorkloadId
+from core.nouns.limits import FORGOTTEN_AT_ONCE_MAX
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause
 
@@ -31,7 +34,7 @@ def index_given_up(state: StoreState, event: Event | Note) -> None:
 def ended_given_up(state: StoreState) -> Decision | None:
     """What runs is stopped; who waits for victims waits no more, and they are spared."""
     events: list[Event] = []
-    for workload, epoch in state.given_up:
+    for workload, epoch in islice(state.given_up, FORGOTTEN_AT_ONCE_MAX):
         row = state.image.attempts.row(workload, epoch)
         assert row is not None, (workload, epoch)
         if row.phase is AttemptPhase.PROMISED:

@@ -26,7 +26,7 @@ from core.messages.regions import (
 )
 from core.nouns.ids import RegionName, WorkloadId, region_of
 from core.nouns.instant import Instant, Nanoseconds, after
-from core.nouns.limits import NAME_LENGTH_MAX
+from core.nouns.limits import HEAD_SILENCE_MAX, NAME_LENGTH_MAX
 from core.nouns.reasons import Reason
 from core.nouns.workload import Consent
 
@@ -54,7 +54,7 @@ class RegionRecords:
         refusal = self._against(state, message.region, message.revision, message.by, is_abandoned=True)
         if refusal is not None:
             return refusal
-        if not state.silent.get(message.region, True) and not message.is_forced:
+        if not message.is_forced and _may_answer(state, message.region, envelope.at):
             return refused(Reason.REGION_ANSWERS)
         event = RegionAbandoned(message.region, message.revision + 1, message.by)
         return answered(RegionAnswered(message.region, event.revision), event)
@@ -189,6 +189,14 @@ def look_at_awards(state: QueueState, region: RegionName, at: Instant) -> None:
     for workload in state.awarded_at:
         if rows[workload].region == region:
             state.awards_due.put(workload, at)
+
+
+def _may_answer(state: QueueState, region: RegionName, now: Instant) -> bool:
+    """Whether it is heard, or was not listened to for as long as a region that is well may be silent."""
+    is_silent = state.silent.get(region)
+    if is_silent is None:
+        return after(state.silent_since.get(region, now), HEAD_SILENCE_MAX) > now
+    return not is_silent
 
 
 def _silent_for(state: QueueState, region: RegionName, now: Instant) -> Nanoseconds:

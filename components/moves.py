@@ -17,6 +17,7 @@ from components.auctions import settled
 from components.queue_state import (
     MoveArrived,
     MoveAsked,
+    MoveDropped,
     MoveHeard,
     MoveLooked,
     MoveRefused,
@@ -36,9 +37,16 @@ from core.messages.broker import SolicitBid
 from core.messages.moves import MoveAnswered, MoveWorkload
 from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.instant import Instant, Nanoseconds, after
-from core.nouns.limits import AUCTION_SPAN, MOVE_ANSWER_HOLDS, MOVE_DEADLINE, NAME_LENGTH_MAX
-from core.nouns.moving import PlannedMove
+from core.nouns.instant import SECOND, Instant, Nanoseconds, after
+from core.nouns.limits import (
+    AUCTION_SPAN,
+    MOVE_ANSWER_HOLDS,
+    MOVE_DEADLINE,
+    MOVES_MAX,
+    NAME_LENGTH_MAX,
+    START_ALLOWANCE,
+)
+from core.nouns.moving import MoveCost, PlannedMove
 from core.nouns.reasons import Reason
 from core.nouns.starts import StartOver
 from core.nouns.workload import Kind, Phase
@@ -48,6 +56,8 @@ from core.rules.submission import could_fit
 
 HEARD_OF_MOVES: tuple[type[Message], ...] = (MoveWorkload,)
 Against = tuple[Reason, tuple[str, ...]]
+OF_A_MOVE = "move."
+"""What the name of an auction begins with that is a region's being asked for room for a move."""
 
 
 class Moving:
@@ -98,6 +108,8 @@ class Moving:
             case MoveHeard(workload, why):
                 state.moves_asked.pop(workload, None)
                 state.moves_refused[workload] = why
+            case MoveDropped(workload):
+                state.moves_asked.pop(workload, None)
             case MoveLooked(workload, again_at):
                 if again_at is None:
                     state.moves_due.drop(workload)
@@ -119,69 +131,64 @@ class Moving:
         row = state.image.workloads.rows.get(message.workload)
         if row is None:
             return refused(Reason.UNKNOWN_WORKLOAD)
-        move = row.move
-        if move is not None and move.epoch == message.epoch and move.region == message.region:
-            return answered(MoveAnswered(message.workload, move.region, move.revision, move.cost))
-        if row.is_standing and row.region == message.region and row.epoch > message.epoch:
-            # It is there by now: moves can be faster than whoever asks.
-            cost = cost_of(row.spec, None)
-            return answered(MoveAnswered(message.workload, row.region, max(1, row.move_revision), cost))
-        if move is not None and not move.is_begun and message.region == row.region:
-            ended = _ended(state, message.workload, move, StartOver.GIVEN_UP)
-            return Decision(ended, (MoveAnswered(message.workload, row.region, move.revision, move.cost),))
+        so = _so_already(row, message)
+        if so is not None:
+            return answered(so)
+        if message.revision != row.move_revision:
+            return refused(Reason.SUPERSEDED, (f"revision: it is {row.move_revision} now",))
+        if row.is_standing and message.region == row.region and message.epoch == row.epoch:
+            called_off = _called_off(state, message.workload, row)
+            if called_off is not None:
+                return called_off
         no = _why_not(state, message, row)
         if no is not None:
             return refused(*no)
         told = run_time_of(state, message.workload, envelope.at)
         cost = cost_of(row.spec, told.left if told is not None else None)
         if not cost.pays and not message.is_forced:
-            text = (
-                f"it would run for {cost.left // 10**9} s, and the move pauses it for {cost.pause // 10**9} s"
-            )
+            left, pause = cost.left // SECOND, cost.pause // SECOND
+            text = f"it would run for {left} s, and the move pauses it for {pause} s"
             return refused(Reason.MOVE_DOES_NOT_PAY, (text,))
+        return self._ask(state, message, row, cost, envelope.at)
+
+    def _ask(
+        self, state: QueueState, message: MoveWorkload, row: WorkloadRow, cost: MoveCost, now: Instant
+    ) -> Decision:
+        """The region for room, if it is not being asked, and has not refused a moment ago."""
         why = state.moves_refused.get(message.workload)
-        known = state.moves_asked.get(message.workload)
-        if why is not None and why.region == message.region and why.until > envelope.at:
+        if why is not None and why.region == message.region and why.until > now:
             return refused(why.reason, why.problems)
+        known = state.moves_asked.get(message.workload)
         answer = MoveAnswered(message.workload, message.region, 0, cost)
-        if known is not None and known.region == message.region and known.until > envelope.at:
+        if known is not None and known.region == message.region and known.until > now:
             return answered(answer)
-        auction = f"move.{state.image.regions.term}.{envelope.at}"
-        asked = MoveAsked(
-            message.workload,
-            message.region,
-            auction,
-            row.epoch,
-            cost,
-            after(envelope.at, AUCTION_SPAN),
-            message.by,
-        )
+        auction = f"{OF_A_MOVE}{state.image.regions.term}.{now}"
+        until = after(now, AUCTION_SPAN)
+        asked = MoveAsked(message.workload, message.region, auction, row.epoch, cost, until, message.by)
         return Decision((asked,), (answer, _solicited(message.region, message.workload, auction, row)))
 
     # What the region says.
 
-    def bid(self, state: QueueState, bid: Bid) -> Decision | None:
+    def bid(self, state: QueueState, bid: Bid, now: Instant) -> Decision | None:
         """It has room: the move is planned, and the room promised. None: that was no bid for a move."""
-        asked = state.moves_asked.get(bid.workload)
-        row = state.image.workloads.rows.get(bid.workload)
-        if not bid.auction.startswith("move."):
+        if not bid.auction.startswith(OF_A_MOVE):
             return None
         told = settled(bid, has_won=False)
-        is_meant = asked is not None and (asked.auction, asked.region) == (bid.auction, bid.region)
-        if asked is None or not is_meant or row is None or row.epoch != asked.epoch or bid.victims:
-            return Decision(messages=(told,))
-        if row.phase != Phase.RUNNING or row.is_cancel_requested or row.move is not None:
+        asked = state.moves_asked.get(bid.workload)
+        row = state.image.workloads.rows.get(bid.workload)
+        if asked is None or row is None or not _counts(asked, bid, row, now) or _are_too_many(state):
             return Decision(messages=(told,))
         planned = MovePlanned(
             bid.workload, row.move_revision + 1, row.epoch, bid.region, asked.cost, asked.by
         )
-        by = Nanoseconds(MOVE_DEADLINE + asked.cost.pause)
+        # As long as it may take until it has stopped and its checkpoint is there: the region keeps the room until then, and a while.
+        keeps = Nanoseconds(MOVE_DEADLINE + asked.cost.pause)
         promised = StartPromised(
             bid.workload,
             row.start_revision + 1,
             bid.region,
-            by,
-            MOVE_DEADLINE,
+            Nanoseconds(keeps + START_ALLOWANCE),
+            keeps,
             bid.spreads,
             row.level,
             is_move=True,
@@ -190,7 +197,7 @@ class Moving:
 
     def abstention(self, state: QueueState, said: Abstention, now: Instant) -> Decision | None:
         """It has none. None: that was no answer about a move."""
-        if not said.auction.startswith("move."):
+        if not said.auction.startswith(OF_A_MOVE):
             return None
         asked = state.moves_asked.get(said.workload)
         if asked is None or (asked.auction, asked.region) != (said.auction, said.region):
@@ -214,6 +221,43 @@ class Moving:
         return Decision(tuple(events))
 
 
+def _so_already(row: WorkloadRow, message: MoveWorkload) -> MoveAnswered | None:
+    """The answer to a repeat: the move is planned, or over because it is there, or because it was called off."""
+    move, workload = row.move, message.workload
+    is_newer = message.revision == row.move_revision - 1
+    if move is not None and is_newer and (move.epoch, move.region) == (message.epoch, message.region):
+        return MoveAnswered(workload, move.region, move.revision, move.cost)
+    is_there = row.is_standing and row.region == message.region
+    if is_there and move is None and row.epoch > message.epoch and is_newer:
+        return MoveAnswered(workload, row.region, row.move_revision, cost_of(row.spec, None))
+    if is_there and move is None and row.epoch == message.epoch and message.revision == row.move_revision > 0:
+        return MoveAnswered(workload, row.region, row.move_revision, cost_of(row.spec, None))
+    return None
+
+
+def _called_off(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Decision | None:
+    """It is to stay where it is. None: it was not to go anywhere, or it is too late."""
+    move, cost = row.move, cost_of(row.spec, None)
+    answer = MoveAnswered(workload, row.region, max(1, row.move_revision), cost)
+    if move is not None and not move.is_begun:
+        return Decision(_ended(state, workload, move, StartOver.GIVEN_UP), (answer,))
+    if move is None and workload in state.moves_asked:
+        return Decision((MoveDropped(workload),), (answer,))
+    return None
+
+
+def _counts(asked: MoveAsked, bid: Bid, row: WorkloadRow, now: Instant) -> bool:
+    """Whether a bid answers what is being asked, in time, for nobody's loss, and of a workload that still runs as it did."""
+    is_meant = (asked.auction, asked.region) == (bid.auction, bid.region) and asked.until > now
+    runs_on = row.phase == Phase.RUNNING and row.epoch == asked.epoch and not row.is_cancel_requested
+    return is_meant and runs_on and row.move is None and not bid.victims
+
+
+def _are_too_many(state: QueueState) -> bool:
+    """Whether as many are on their way as may be."""
+    return sum(row.is_move for row in state.image.start_promises.rows.values()) >= MOVES_MAX
+
+
 def _step(
     state: QueueState, workload: WorkloadId, now: Instant
 ) -> tuple[tuple[Event | Note, ...], Instant | None]:
@@ -230,7 +274,8 @@ def _step(
         image = state.regions.get(move.region)
         kept = image.starts.rows.get(workload) if image is not None else None
         if not move.is_begun and kept is not None and kept.revision == promise.revision:
-            return (MoveBegun(workload, move.revision, move.epoch, MOVE_DEADLINE),), None
+            begun = MoveBegun(workload, move.revision, move.epoch, MOVE_DEADLINE, move.region, kept.sequence)
+            return (begun,), None
         return (), None
     if move.arrives_at > now:
         return (), Instant(move.arrives_at)
@@ -261,6 +306,8 @@ def _why_not(state: QueueState, message: MoveWorkload, row: WorkloadRow) -> Agai
         return Reason.NOT_RUNNING, (f"it is {row.phase}, attempt {row.epoch}",)
     if row.region == region:
         return Reason.ALREADY_THERE, ()
+    if _are_too_many(state):
+        return Reason.MOVES_FULL, (f"{MOVES_MAX} are on their way",)
     if spec.kind == Kind.SERVICE:
         return Reason.NOT_ALLOWED, ("the tasks of a service stand alone, and are placed with their region",)
     if spec.regions and region not in spec.regions:

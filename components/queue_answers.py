@@ -81,6 +81,7 @@ class UserAnswers:
             spec=row.spec if message.wants_spec else None,
             up_for=_span(row.started_at, envelope.at) if row.phase == Phase.RUNNING else -1,
             last_cause=row.last_cause,
+            move_revision=row.move_revision,
         )
         return answered(shown)
 

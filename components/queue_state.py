@@ -119,6 +119,12 @@ class MoveHeard(Note, frozen=True):
     why: MoveRefused
 
 
+class MoveDropped(Note, frozen=True):
+    """It is not to move any more: what its region answers counts for nothing."""
+
+    workload: WorkloadId
+
+
 class MoveLooked(Note, frozen=True):
     """A move's next step was taken; it is looked at again then, if nothing changes before."""
 

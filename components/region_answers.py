@@ -28,7 +28,7 @@ class RegionAnswers:
         assert isinstance(bid, Bid)
         if bid.region in state.image.regions.abandoned:
             return Decision(messages=(settled(bid, has_won=False, reason=Reason.REGION_ABANDONED),))
-        of_move = self._moving.bid(state, bid)
+        of_move = self._moving.bid(state, bid, envelope.at)
         if of_move is not None:
             return of_move
         auction = state.house.open.get(bid.workload)

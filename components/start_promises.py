@@ -48,6 +48,7 @@ from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
 from core.ranking.scan import Ranked, Standing
 from core.rules.reserved_starts import waits_for_its_start
+from core.rules.standing import narrowed
 
 
 class Step(Struct, frozen=True):
@@ -87,7 +88,8 @@ class StartPromising:
             case StartPromiseEnded(workload=workload, revision=revision):
                 state.starts.due.drop(workload)
                 state.open_at = fact.at
-                state.starts.blocked_again(workload, revision, fact.at)
+                if state.image.workloads.rows[workload].phase == Phase.PENDING:
+                    state.starts.blocked_again(workload, revision, fact.at)
             case WorkloadAwarded(workload=workload):
                 state.starts.forget(workload)
             case WorkloadsForgotten(workloads=workloads):
@@ -96,7 +98,10 @@ class StartPromising:
             case event if isinstance(event, ENDS_A_PROMISE):
                 workload = getattr(event, "workload")  # noqa: B009  # each of these events has one
                 state.starts.forget(workload)
-                state.starts.due.drop(workload)
+                if workload in state.image.start_promises.rows:
+                    state.starts.due.put(workload, fact.at)  # It moves, and its room is kept all the same.
+                else:
+                    state.starts.due.drop(workload)
 
     def hear_region(self, state: QueueState, region: RegionName, fact: Fact) -> None:
         """Follow a fact of a region, before its image folds it."""
@@ -142,7 +147,7 @@ class StartPromising:
         promised anything, because work without an end is in the way, keeps nobody waiting.
         """
         desk = state.starts
-        room = self.most - len(state.image.start_promises.rows)
+        room = self.most - _kept_count(state)
         if room <= 0:
             return []
         bring_up(state, now)
@@ -171,7 +176,7 @@ class StartPromising:
     def how_asked(self, state: QueueState, workload: WorkloadId, now: Instant) -> tuple[bool, bool]:
         """Whether whoever abstains from bidding for it is to say from when on it could start; and whether it pushes nobody out."""
         promise = state.image.start_promises.rows.get(workload)
-        spares_all = promise is not None and waits_for_its_start(promise.starts_at, now)
+        spares_all = promise is not None and (promise.is_move or waits_for_its_start(promise.starts_at, now))
         return workload in state.starts.wanted, spares_all
 
     def closed(self, state: QueueState, workload: WorkloadId, now: Instant) -> list[Event | Note]:
@@ -185,7 +190,7 @@ class StartPromising:
             return [NoProspect(workload)] if is_wanted else []
         if not is_wanted:
             return [] if workload in state.starts.blocked else [FoundBlocked(workload)]
-        if len(state.image.start_promises.rows) >= self.most:
+        if _kept_count(state) >= self.most:
             return [NoProspect(workload, is_barred=True)]
         promised = _best(state, workload, row, said, now)
         if promised is not None:
@@ -300,6 +305,11 @@ def promised_in(state: QueueState, workload: WorkloadId, now: Instant) -> Nanose
     return shown.starts_in if shown is not None else None
 
 
+def _kept_count(state: QueueState) -> int:
+    """Starts that are promised to who waits; room for moves has a bound of its own."""
+    return sum(not row.is_move for row in state.image.start_promises.rows.values())
+
+
 def _best(
     state: QueueState, workload: WorkloadId, row: WorkloadRow, said: list[Abstention], now: Instant
 ) -> StartPromised | None:
@@ -354,6 +364,7 @@ def _nodes_by_type(hardware: Hardware, spreads: tuple[Spread, ...]) -> Counter[s
 
 def _reserve(workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now: Instant) -> ReserveStart:
     spec = row.spec
+    jobs = narrowed(spec.jobs, row.types) if promise.is_move else spec.jobs
     return ReserveStart(
         promise.region,
         workload,
@@ -362,7 +373,7 @@ def _reserve(workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now
         promise.level,
         spec.kind,
         spec.tenant,
-        spec.jobs,
+        jobs,
         promise.spreads,
         promise.sequence,
     )

@@ -164,7 +164,9 @@ class StartRecords:
         if is_read and not promises.stands(owner, row.revision, self.region):
             award = state.awards.awards.rows.get(owner)
             has_it = award is not None and award.is_standing and award.is_bound
-            return StartOver.USED if has_it else StartOver.GIVEN_UP
+            # Bound before it was promised, it was to move here, and stays where it is.
+            is_old = award is not None and award.sequence < row.global_sequence
+            return StartOver.USED if has_it and not is_old else StartOver.GIVEN_UP
         if not all(is_there(state.image.capacity, node) for node in row.nodes()):
             return StartOver.NODE_CLOSED
         return StartOver.LAPSED if after(Instant(row.starts_at), LAPSES_AFTER) <= now else None

@@ -214,6 +214,8 @@ class TaskControl:
     def _adopt(self, state: ControlState, image: object, at: Instant) -> None:
         if isinstance(image, GlobalImage):
             state.awards = image
+            for workload, epoch, _ in state.image.capacity.live():
+                state.attempts_due.put((workload, epoch), at)
         else:
             assert isinstance(image, RegionImage), image
             state.image = image

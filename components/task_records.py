@@ -171,6 +171,8 @@ class TaskRecords:
         promise = state.image.preemption.promise(*by) if by is not None else None
         if promise is not None:
             return max(1, promise.asked_until - now)
+        if message.source.startswith(TRANSFER):
+            return state.awards.awards.rows[message.workload].move_deadline
         # Nobody else forces what an application does not want: its own user does, within its own limits.
         is_preempted = message.kind is OperationKind.PREEMPT
         may_force = is_preempted or message.requester == HEALTH or message.requester.startswith(USER)

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from core.abandonment_invariants import check_abandoned, check_given_up, was_abandoned
 from core.control_invariants import Finding, check_control_fact
+from core.events.moves import MoveBegun
 from core.events.prices import PricesSet
 from core.events.queue import (
     AttemptClosed,
@@ -67,6 +68,8 @@ def citation_of(event: Event | Note) -> tuple[LogName, int] | None:
             return GLOBAL_LOG, event.claim.award_sequence
         case AwardDeclined():
             return GLOBAL_LOG, event.award_sequence
+        case MoveBegun():
+            return region_log(event.region), event.region_sequence
         case AttemptsForgotten() | StartReserved():
             return GLOBAL_LOG, event.global_sequence
         case StopOrdered(global_sequence=sequence) if sequence:

@@ -31,7 +31,7 @@ class Moved(Struct, frozen=True):
 async def move_to(bus: Bus, workload: WorkloadId, region: RegionName, *, is_forced: bool) -> Moved:
     """Have it go on there. Raises CommandError: refused, or the region does not answer."""
     shown = await ask(bus, ShowWorkload(workload), WorkloadShown)
-    asked = MoveWorkload(workload, shown.epoch, region, is_forced, submitter())
+    asked = MoveWorkload(workload, shown.epoch, region, shown.move_revision, is_forced, submitter())
     first = answer = await ask(bus, asked, MoveAnswered)
     for _ in range(LOOKS_MAX):
         if answer.revision:

@@ -161,7 +161,9 @@ class Users:
         if shown is None or not shown.epoch:
             return
         for _ in range(MOVE_ASKS_MAX):
-            answer = await self.insist(MoveWorkload(workload, shown.epoch, region, is_forced=True))
+            answer = await self.insist(
+                MoveWorkload(workload, shown.epoch, region, shown.move_revision, is_forced=True)
+            )
             if not isinstance(answer, MoveAnswered | Refused):
                 self.problems.append(f"MoveWorkload was answered with {answer}")
             if not isinstance(answer, MoveAnswered) or answer.revision:

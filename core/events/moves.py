@@ -29,6 +29,9 @@ class MoveBegun(Event, frozen=True, tag="move-begun"):
     revision: int
     epoch: int
     deadline: Nanoseconds
+    region: RegionName
+    region_sequence: int
+    """Of the fact there that keeps the room."""
 
 
 class MoveEnded(Event, frozen=True, tag="move-ended"):

@@ -315,7 +315,7 @@ class AwardRow(Struct):
     is_cancel_requested: bool = False
     """Whether its user wants it ended: a store stops it then without counting that against anybody's budget."""
     abandoned: dict[int, RegionName] = field(default_factory=dict)
-    """Attempts that were given up, and where: they may run beside newer ones until their regions' logs show their end."""
+    """Attempts that were given up, and where: it was agreed that they run beside newer ones, until their regions' logs show their end."""
     moving: str = ""
     """The source of the operation by which it is to make way for its next attempt, in another region; empty: it stays."""
     move_deadline: Nanoseconds = Nanoseconds(0)

@@ -14,6 +14,8 @@ class MoveWorkload(Message, frozen=True, tag="move-workload", forbid_unknown_fie
     epoch: int
     """The attempt meant; another one is left alone."""
     region: RegionName
+    revision: int
+    """Of the workload's moves, as whoever asks saw it; another one is refused as superseded."""
     is_forced: bool = False
     """Also if it does not pay."""
     by: str = ""

@@ -162,6 +162,8 @@ class WorkloadShown(Answer, frozen=True, tag="workload-shown"):
     """Nanoseconds since the tasks of its newest attempt were all up; -1: they are not, or not known to be."""
     last_cause: str = ""
     """What ended the newest attempt that has ended."""
+    move_revision: int = 0
+    """What a move of it to another region must name."""
 
 
 class ListedWorkload(Struct, frozen=True):

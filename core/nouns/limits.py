@@ -195,6 +195,12 @@ MOVE_DEADLINE: Nanoseconds = seconds(120)
 """How long a workload that moves to another region may take to agree, before it is stopped unasked."""
 MOVE_ANSWER_HOLDS: Nanoseconds = seconds(5)
 """How long a region that had no room for a move is not asked again: whoever asked hears of it meanwhile."""
+MOVES_MAX = 8
+"""Workloads that are on their way at a time: each keeps room in two regions."""
+CHECKPOINT_BYTES_MAX = 1 << 50
+"""Of a workload: it would be on its way for twelve days."""
+SPAN_MAX: Nanoseconds = seconds(100 * 366 * 86_400)
+"""That a user may ask for: instants in nanoseconds have room for it."""
 SHIP_BYTES_PER_SECOND = 1 << 30
 """Of a checkpoint on its way between regions: a share of such a link, of a tenth of what a region has within (MAST §2). Chosen."""
 START_PATIENCE: Nanoseconds = seconds(60)

@@ -42,6 +42,7 @@ class Reason(StrEnum):
     MOVING = "moving"
     MOVES_ALREADY = "moves_already"
     ALREADY_THERE = "already_there"
+    MOVES_FULL = "moves_full"
     MOVE_DOES_NOT_PAY = "move_does_not_pay"
     # A store's answer to a claim.
     AWARD_NOT_STANDING = "award_not_standing"
@@ -114,10 +115,11 @@ SENTENCES: dict[Reason, str] = {
     Reason.REGION_EXCLUDED: "The workload names the regions in which it may run, and this is none of them.",
     Reason.DATA_NOT_FRESH: "The region has a copy of its data, and it needs what is newest; it runs where that is at home.",
     Reason.REGION_ABANDONED: "An operator gave the region up; nothing is placed there before it is readmitted (`mizzen region`).",
-    Reason.REGION_ANSWERS: "The region answers, so it can be emptied without anything running twice; drain it, or insist with --force.",
+    Reason.REGION_ANSWERS: "The region answers, or may in a moment, so it can be emptied without anything running twice; drain it, or insist with --force.",
     Reason.MOVING: "It moves to another region; it goes on as soon as its checkpoint is there.",
     Reason.MOVES_ALREADY: "It is on its way to another region; call that off first by moving it to where it runs.",
     Reason.ALREADY_THERE: "It runs in this region.",
+    Reason.MOVES_FULL: "As many workloads are on their way between regions as may be; ask again when one of them is there.",
     Reason.MOVE_DOES_NOT_PAY: "It would have ended before it ran again; insist with --force.",
     Reason.AWARD_NOT_STANDING: "The queue's log does not show this award standing.",
     Reason.CONFLICT: "Another claim took the capacity first; the current rows are in the answer.",

@@ -10,6 +10,7 @@ from core.images.region import Hardware, HardwareRow
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE, will_do
 from core.nouns.instant import SECOND
 from core.nouns.limits import (
+    CHECKPOINT_BYTES_MAX,
     CONTROLLED_TASKS_MAX,
     DATASETS_READ_MAX,
     FACT_BYTES_MAX,
@@ -23,6 +24,7 @@ from core.nouns.limits import (
     PROGRAM_CPU_MILLI_MIN,
     PROGRAM_GPU_MILLI_MIN,
     SENDER_LENGTH_MAX,
+    SPAN_MAX,
     TASKS_MAX,
 )
 from core.nouns.operation import ControlSpec
@@ -76,6 +78,9 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         "on_region_loss.move_after": spec.move_after,
     }
     found.extend(f"{field}: it must not be negative" for field, span in spans.items() if span < 0)
+    found.extend(f"{field}: a hundred years are the most" for field, span in spans.items() if span > SPAN_MAX)
+    if not 0 <= spec.checkpoint_bytes <= CHECKPOINT_BYTES_MAX:
+        found.append(f"checkpoint.size: it is not between 0 and {CHECKPOINT_BYTES_MAX} bytes")
     fewest = -1 if spec.kind == Kind.SERVICE else 0  # -1: for ever, for tasks that stand alone
     if spec.retry.task_failed < fewest or spec.retry.start_failed < 0:
         found.append("retry: counts must not be negative")

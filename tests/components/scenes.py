@@ -186,8 +186,10 @@ def a_workload_moves(machine: Machine[Any]) -> None:
     queueing.bid(machine, auction, US, workload=workload, score=(0, 0, 0, 9, 9, 9))
     machine.wake()
     queueing.running(machine, workload=workload)
+    machine.hear(MoveWorkload(workload, 1, US, 0))
+    machine.hear(MoveWorkload(workload, 1, EU, 0))
     for has_room in (False, True):
-        (request,) = said(machine.hear(MoveWorkload(workload, 1, US)), SolicitBid)
+        (request,) = said(machine.hear(MoveWorkload(workload, 1, US, 0)), SolicitBid)
         if has_room:
             queueing.bid(machine, request.auction, US, workload=workload)
         else:

@@ -21,7 +21,7 @@ from core.messages.regions import (
 )
 from core.nouns.ids import RegionName
 from core.nouns.instant import Nanoseconds, seconds
-from core.nouns.limits import BLOCKED_INTERVAL, NAME_LENGTH_MAX, RETENTION
+from core.nouns.limits import BLOCKED_INTERVAL, HEAD_SILENCE_MAX, NAME_LENGTH_MAX, RETENTION
 from core.nouns.reasons import Reason
 from core.nouns.workload import Consent, EndCause, Phase
 from tests.builders import EU, EU_LOG, US, a_spec, attempt
@@ -181,6 +181,15 @@ def test_region_that_answers_is_not_given_up_by_mistake(start: Start) -> None:
     assert [] == facts(answer)
     assert Reason.REGION_ANSWERS == said_once(answer, Refused).reason
     assert [RegionAbandoned(EU, 1, "olga")] == abandon(queue, is_forced=True)
+
+
+def test_queue_that_has_just_started_has_not_listened_yet(start: Start) -> None:
+    """A region of which it knows nothing may answer in a moment."""
+    queue = runs_in_eu(start)
+    queue = Machine(queue.component, at=queue.now, unknown=(EU_LOG,), logs=queue.logs, crew=queue.crew)
+    assert Reason.REGION_ANSWERS == said_once(queue.hear(AbandonRegion(EU, 0)), Refused).reason
+    queue.wait(HEAD_SILENCE_MAX)
+    assert [RegionAbandoned(EU, 1, "olga")] == abandon(queue)
 
 
 def test_region_is_taken_back(start: Start) -> None:

@@ -15,12 +15,21 @@ from core.messages.base import LogSilent, Refused
 from core.messages.broker import SolicitBid
 from core.messages.data import SetDataset
 from core.messages.moves import MoveAnswered, MoveWorkload
-from core.messages.queue import CancelWorkload, HoldWorkload
+from core.messages.queue import Bid, CancelWorkload, HoldWorkload
 from core.messages.regions import AbandonRegion
-from core.nouns.ids import DatasetName, RegionName, WorkloadId
+from core.messages.reserved_starts import ReserveStart
+from core.nouns.ids import AgentName, DatasetName, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
-from core.nouns.limits import GRACE, MOVE_ANSWER_HOLDS, MOVE_DEADLINE, SHIP_BYTES_PER_SECOND, START_ALLOWANCE
+from core.nouns.limits import (
+    AUCTION_SPAN,
+    GRACE,
+    MOVE_ANSWER_HOLDS,
+    MOVE_DEADLINE,
+    SHIP_BYTES_PER_SECOND,
+    START_ALLOWANCE,
+)
 from core.nouns.moving import MoveCost
+from core.nouns.placement import View
 from core.nouns.reasons import Reason
 from core.nouns.starts import StartOver
 from core.nouns.workload import EndCause, Kind, WorkloadSpec
@@ -39,10 +48,13 @@ from tests.components.queueing import (
     shown,
     submit,
 )
-from tests.matching import facts, said, said_once
+from tests.matching import all_of, facts, said, said_once
 
 SHIP_SECONDS = 40
+BEGUN = MoveBegun(W1, 1, 1, MOVE_DEADLINE, US, 2)
+"""The first move of the first attempt, once its room is kept."""
 PAUSE = Nanoseconds(GRACE + seconds(SHIP_SECONDS) + START_ALLOWANCE)
+KEPT = Nanoseconds(MOVE_DEADLINE + PAUSE)
 SPEC = replace(a_spec(), checkpoint_bytes=SHIP_SECONDS * SHIP_BYTES_PER_SECOND)
 
 
@@ -62,9 +74,18 @@ def runs_in_eu(
     return queue
 
 
-def move(queue: Machine[Any], to: RegionName = US, epoch: int = 1, *, is_forced: bool = False) -> Decision:
-    """Somebody asks for it."""
-    return queue.hear(MoveWorkload(W1, epoch, to, is_forced, "ada"))
+def move(
+    queue: Machine[Any],
+    to: RegionName = US,
+    epoch: int = 1,
+    *,
+    is_forced: bool = False,
+    revision: int | None = None,
+) -> Decision:
+    """Somebody asks for it, who has just looked, or looked when it was at this revision."""
+    row = queue.state.image.workloads.rows.get(W1)
+    seen = row.move_revision if row is not None else 0
+    return queue.hear(MoveWorkload(W1, epoch, to, seen if revision is None else revision, is_forced, "ada"))
 
 
 def planned(queue: Machine[Any]) -> list[Event]:
@@ -111,10 +132,10 @@ def test_region_is_asked_for_room_before_anything_stops(start: Start) -> None:
     assert ([], []) == (facts(again), said(again, SolicitBid))
     found = facts(bid(queue, request.auction, US))
     promised = StartPromised(
-        W1, 1, US, Nanoseconds(MOVE_DEADLINE + PAUSE), MOVE_DEADLINE, (a_spread({0: 1}),), 3, is_move=True
+        W1, 1, US, Nanoseconds(KEPT + START_ALLOWANCE), KEPT, (a_spread({0: 1}),), 3, is_move=True
     )
     assert [MovePlanned(W1, 1, 1, US, cost, "ada"), promised] == found
-    assert MoveAnswered(W1, US, 1, cost) == said_once(move(queue), MoveAnswered)
+    assert MoveAnswered(W1, US, 1, cost) == said_once(move(queue, revision=0), MoveAnswered)
 
 
 def test_region_that_has_no_room(start: Start) -> None:
@@ -130,14 +151,67 @@ def test_region_that_has_no_room(start: Start) -> None:
     assert 1 == len(said(move(queue), SolicitBid))
 
 
-def test_bid_that_would_push_somebody_out_is_not_taken(start: Start) -> None:
-    """Nor one for an older asking, nor one after it has ended."""
+def offered(queue: Machine[Any], **changed: Any) -> list[Event]:  # Any: fields of the bid
+    """What follows from the other region's bid, or from one that differs from it in something."""
+    request = said_once(move(queue), SolicitBid)
+    offer = Bid(US, AgentName("a"), W1, request.auction, (0,) * 6, (a_spread({0: 1}),), (), View(1))
+    return facts(queue.hear(replace(offer, **changed)))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"victims": (attempt("w-9"),)}, id="over somebody else"),
+        pytest.param({"auction": "move.0.0"}, id="of an older asking"),
+        pytest.param({"region": EU}, id="of another region"),
+        pytest.param({"workload": WorkloadId("w-9")}, id="for another workload"),
+    ],
+)
+def test_bid_that_does_not_count(start: Start, changed: dict[str, Any]) -> None:
+    """Nothing is planned by it; as it was asked for it is."""
+    queue = runs_in_eu(start)
+    assert [] == offered(queue, **changed)
+    queue.wait(AUCTION_SPAN)
+    assert [MovePlanned, StartPromised] == [type(event) for event in offered(queue)]
+
+
+@pytest.mark.parametrize("meanwhile", ["cancelled", "late", "ended", "another attempt", "called off"])
+def test_bid_that_comes_too_late(start: Start, meanwhile: str) -> None:
+    """What it was asked for is not so any more."""
     queue = runs_in_eu(start)
     request = said_once(move(queue), SolicitBid)
-    assert [] == facts(bid(queue, "move.0.0", US))
-    assert [] == facts(bid(queue, request.auction, EU))
-    queue.hear(CancelWorkload(W1))
+    if meanwhile == "cancelled":
+        queue.hear(CancelWorkload(W1))
+    elif meanwhile == "late":
+        queue.wait(AUCTION_SPAN)
+    elif meanwhile == "called off":
+        assert 1 == said_once(move(queue, EU), MoveAnswered).revision
+    else:
+        queue.fact(EU_LOG, AttemptEnded(*attempt(), EndCause.NODE_LOST))
+        queue.wake()
+        if meanwhile == "another attempt":
+            bid(queue, queue.state.house.open[W1].auction, EU)
+            bid(queue, queue.state.house.open[W1].auction, US, score=(0, 0, 0, 9, 9, 9))
+            queue.wake()
+            queue.fact(EU_LOG, granted(a_claim(epoch=2)), GangStarted(*attempt(epoch=2)))
+            queue.wake()
     assert [] == facts(bid(queue, request.auction, US))
+
+
+def test_words_that_come_late_or_twice(start: Start) -> None:
+    """Each names the revision that it was given for: what another has undone since stays undone."""
+    queue = runs_in_eu(start)
+    planned(queue)
+    assert 2 == len(facts(move(queue, EU, revision=1)))
+    again = move(queue, EU, revision=1)
+    assert ([], 1) == (facts(again), said_once(again, MoveAnswered).revision)
+    late = move(queue, US, revision=0)
+    assert Reason.SUPERSEDED == said_once(late, Refused).reason
+    planned(queue)
+    assert ([], Reason.SUPERSEDED) == (
+        facts(late_word := move(queue, EU, revision=1)),
+        said_once(late_word, Refused).reason,
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +290,7 @@ def test_it_is_told_to_stop_once_its_room_is_kept(start: Start) -> None:
     queue = runs_in_eu(start)
     planned(queue)
     assert [] == facts(queue.wait(seconds(3)))
-    assert [MoveBegun(W1, 1, 1, MOVE_DEADLINE)] == reserved(queue)
+    assert [BEGUN] == reserved(queue)
     assert [] == facts(queue.wait(seconds(3)))
     award = queue.state.image.awards.rows[W1]
     assert ("t-1", MOVE_DEADLINE) == (award.moving, award.move_deadline)
@@ -236,7 +310,8 @@ def test_it_waits_while_its_checkpoint_is_on_its_way(start: Start) -> None:
     queue.wake()
     row = queue.state.image.workloads.rows[W1]
     assert (None, 1) == (row.move, row.move_revision)
-    assert 1 == said_once(move(queue), MoveAnswered).revision, "it is there, and whoever asked late is told"
+    late = said_once(move(queue, revision=0), MoveAnswered)
+    assert 1 == late.revision, "it is there, and whoever asks again is told"
     assert {} == queue.state.image.start_promises.rows
 
 
@@ -245,7 +320,7 @@ def test_it_goes_on_after_a_restart(start: Start) -> None:
     queue = runs_in_eu(start)
     planned(queue)
     queue = queue.restart()
-    assert [MoveBegun(W1, 1, 1, MOVE_DEADLINE)] == reserved(queue)
+    assert [BEGUN] == reserved(queue)
     stopped(queue)
     opened = queue.restart().wait(seconds(SHIP_SECONDS))
     assert [(W1, US)] == asked(opened)
@@ -279,6 +354,45 @@ def test_region_that_does_not_say_whether_it_has_the_room(start: Start) -> None:
     planned(queue)
     found = facts(queue.wait(seconds(60)))
     assert MoveEnded(W1, 1, StartOver.UNREACHABLE) in found
+
+
+def test_region_falls_silent_while_it_moves_there(start: Start) -> None:
+    """The move is over when its room must have lapsed, and it is asked for everywhere."""
+    queue = under_way(start)
+    queue.hear(LogSilent(US_LOG))
+    found = facts(queue.wait(Nanoseconds(KEPT + seconds(300))))
+    assert MoveEnded(W1, 1, StartOver.UNREACHABLE) in found
+    assert {(W1, EU)} == set(asked(queue.wake())) or W1 in queue.state.house.open
+
+
+def test_it_stops_by_itself_before_its_room_is_kept(start: Start) -> None:
+    """The region is told what to keep until its log shows it, or that it will not."""
+    queue = runs_in_eu(start)
+    planned(queue)
+    decision = stopped(queue, EndCause.NODE_LOST)
+    assert 1 <= len(said(all_of([decision, queue.wait(seconds(5))]), ReserveStart))
+    found = facts(queue.wait(seconds(60)))
+    assert MoveEnded(W1, 1, StartOver.UNREACHABLE) in found
+
+
+def test_who_is_on_its_way_pushes_nobody_out(start: Start) -> None:
+    """Nor when it is asked for at last; and once its move is over it may."""
+    queue = under_way(start)
+    opened = queue.wait(seconds(SHIP_SECONDS))
+    assert said_once(opened, SolicitBid).spares_all
+    queue.fact(US_LOG, StartUnreserved(W1, 1, StartOver.NODE_CLOSED))
+    queue.wait(seconds(2))
+    (row,) = [row for row in queue.state.image.workloads.rows.values() if row.move is None]
+    assert not row.is_start_promised
+
+
+def test_what_runs_is_not_blocked_by_a_move_that_failed(start: Start) -> None:
+    """Nobody looks for a start for it."""
+    queue = runs_in_eu(start)
+    planned(queue)
+    queue.fact(US_LOG, StartUnreserved(W1, 1, StartOver.NO_ROOM))
+    queue.wake()
+    assert {} == queue.state.starts.blocked
 
 
 def test_region_is_given_up_while_it_moves_there(start: Start) -> None:

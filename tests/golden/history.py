@@ -394,7 +394,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, WorkloadSubmitted(MOVING, 5, _SPEC, "ada", "moving")),
     (GLOBAL_LOG, WorkloadAwarded(MOVING, 1, EU, 0, ())),
     (GLOBAL_LOG, MovePlanned(MOVING, 1, 1, EU, _COST, "ada")),
-    (GLOBAL_LOG, MoveBegun(MOVING, 1, 1, Nanoseconds(120 * SECOND))),
+    (GLOBAL_LOG, MoveBegun(MOVING, 1, 1, Nanoseconds(120 * SECOND), EU, 1)),
     (GLOBAL_LOG, MoveEnded(MOVING, 1, StartOver.DISPLACED)),
     (EU_LOG, AwardDeclined(MOVING, 1, "withdrawn", 1)),
     (GLOBAL_LOG, AwardReturned(MOVING, 1, "withdrawn", EU, 1)),

@@ -63,7 +63,7 @@ TOLD: list[tuple[Event, str]] = [
         "attempt 1 is to go on in us, asked for by ada: a pause of 1:25 (1.5 GPU-hours)",
     ),
     (
-        MoveBegun(W1, 2, 1, seconds(120)),
+        MoveBegun(W1, 2, 1, seconds(120), RegionName("us"), 9),
         "the other region keeps its room: attempt 1 is to stop for move 2",
     ),
     (
