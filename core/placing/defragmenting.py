@@ -24,7 +24,7 @@ from core.placing.pool_set import request_of
 from core.placing.sketch import Mover, MoverId, Sketch, movers_of
 from core.placing.wholeness import is_unused, nodes_with_gpus, racks_of, wholeness_of
 
-SECTIONS = ("attempts", "capacity", "control", "maintenance", "pools", "prices", "starts")
+SECTIONS = ("attempts", "capacity", "control", "maintenance", "pools", "preemption", "prices", "starts")
 """Of a region's image: what a plan is made from."""
 Cost = tuple[int, int, int, int]
 """For each that comes free GPU-seconds destroyed and GPU milli moved; then moves, and which it is."""

@@ -61,4 +61,4 @@ def test_gang_is_moved_to_another_region(plane: RunningPlane, capsys: Captured) 
     assert (here, EndCause.MOVED, there) == (first["region"], first["end_cause"], second["region"])
     assert (1, first["saved_step"]) == (second["resume_epoch"], second["resume_step"])
     log = ask(capsys, f"log global --about {workload}")
-    assert f"attempt 1 is to go on in {there}" in log
+    assert {"move-planned", "move-begun"} <= set(log.split())

@@ -322,7 +322,7 @@ MUTANTS = (
         (
             Edit(
                 "components/attempt_care.py",
-                "        if saved > self.row.saved_step:\n",
+                "        if saved > self.row.saved_step and self.row.stop_cause != EndCause.ABANDONED:\n",
                 "        if saved < 0:\n",
             ),
         ),
