@@ -9,7 +9,7 @@ The designs of MAST's table 1, by their numbers there, played by the same queue,
 
 A small planet in clusters of 16 nodes, of which each workload fits half of one, under as much work as there is room for and bursts
 of urgent work. Designs are ordered by `slo_violations`, the share of waits within quota that took more than ten minutes, and of equals
-by `useful_rate`: means over the seeds. What was allocated and how long work waited are told beside it.
+by `allocation_mean`: means over the seeds. What was of use and how long work waited are told beside it.
 
 `on_demand_data` is no design of the table: all is as in 6, but work runs where its tenant's data was made.
 """
@@ -72,9 +72,9 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
             figures[f"{label}_{figure}"] = statistics.fmean(one.get(figure, 0.0) for one in runs)
 
     def place(name: str) -> tuple[float, float]:
-        return figures[f"design_{name}_slo_violations"], -figures[f"design_{name}_useful_rate"]
+        return figures[f"design_{name}_slo_violations"], -figures[f"design_{name}_allocation_mean"]
 
     holds = all(place(better) < place(worse) for better, worse in pairwise(DESIGNS))
     order = sorted(DESIGNS, key=place)
-    limit = f"by violations, then by use, the order is {' > '.join(order)}"
+    limit = f"by violations, then by allocation, the order is {' > '.join(order)}"
     return Findings(figures, [at_least("order_holds", float(holds), 1, limit)])

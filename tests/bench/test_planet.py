@@ -1,4 +1,4 @@
-"""A planet in small: each benchmark is played to its end and tells its figures; a day of it, and eight hours, where there is time."""
+"""A planet in small: each benchmark is played to its end and tells its figures; hours of it where there is time."""
 
 import argparse
 from pathlib import Path
@@ -11,8 +11,6 @@ from bench.planet import REGIONS, Played, Size, fleet_of, gpu_hours_of, gpus_in,
 from bench.report import Findings
 from scenarios.fleet import regions_of
 from scenarios.workloads.mast import Mast
-
-ROUNDING = 1e-9
 
 
 def chosen(module: object, *words: str) -> argparse.Namespace:
@@ -43,7 +41,10 @@ def test_allocation_in_small(tmp_path: Path) -> None:
     found = allocation.run(tmp_path, is_quick=True)
     assert ["allocation_mean", "allocation_min_hourly"] == list(bars_of(found))
     figures = found.figures
-    assert 0.7 < figures["allocation_min_hourly"] <= figures["allocation_mean"] + ROUNDING <= 1 + ROUNDING
+    assert 0.7 < figures["allocation_mean"] <= 1
+    assert figures["allocation_min_hourly"] == pytest.approx(figures["allocation_mean"], abs=0.01), (
+        "it is one hour"
+    )
     assert 0 < figures["useful_rate"] < figures["allocation_mean"]
     assert figures["submitted"] > 20
     kept, drawn = tmp_path / "seeds.json", tmp_path / "allocation.svg"
@@ -88,10 +89,10 @@ def test_seeds_are_chosen() -> None:
 
 
 @pytest.mark.slow
-def test_a_day_of_the_planet(tmp_path: Path) -> None:
-    """The two weeks of `allocation` take hours a seed; this is a day of one, and it meets the bar of the least hour too."""
+def test_hours_of_the_planet(tmp_path: Path) -> None:
+    """The two weeks of `allocation` take hours a seed; these are five of one, as docs/results/global.md has them."""
     found = allocation.run(
-        tmp_path, is_quick=False, chosen=chosen(allocation, "--seeds", "1", "--hours", "24")
+        tmp_path, is_quick=False, chosen=chosen(allocation, "--seeds", "1", "--hours", "5")
     )
     assert {"allocation_mean": True, "allocation_min_hourly": True} == bars_of(found)
 
