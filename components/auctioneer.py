@@ -24,7 +24,6 @@ from core.messages.queue import Bid
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
-from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
@@ -53,8 +52,10 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
         spec, level = state.image.workloads.rows[workload].spec, state.house.open[workload].level
         compared = [one for one in bids if against(state, one[0].region, spec, level) is None]
         best = compared[0][0] if compared else None
-        if best is not None and state.house.is_behind(workload, best.region):
-            events.append(AuctionClosed(workload, None))  # Those ahead are asked for first, and it once more.
+        if best is not None and state.house.is_behind(workload, best.region, now):
+            events.append(
+                AuctionClosed(workload, None, is_put_off=True)
+            )  # Those ahead are asked for first, and it once more.
             messages.extend(_settled(state, bid, has_won=False) for bid, _ in bids)
             continue
         if best is not None and state.book.quota:
@@ -152,7 +153,8 @@ class _Window:
         shape = self.askable[one.group][0].shape
         if shape in house.tight and (shape in self._chosen or shape in house.asking):
             self.done.add(one.group)
-            self.waiting.wait(shape, gpu_milli_of(state.image.workloads.rows[one.work.workload].spec.jobs))
+            jobs = state.image.workloads.rows[one.work.workload].spec.jobs
+            self.waiting.wait(shape, jobs, self.askable[one.group][1])
             return False
         if not where_asked(state, one, self.askable[one.group][1]):
             if all_behind_held_back(state, one):
@@ -172,7 +174,7 @@ class _Window:
         if may:
             self._chosen[shape] = None
             workload = one.work.workload
-            self.waiting.pass_by(workload, gpu_milli_of(state.image.workloads.rows[workload].spec.jobs))
+            self.waiting.pass_by(workload, state.image.workloads.rows[workload].spec.jobs)
         return may
 
     def _is_worth_asking(self, one: Ranked) -> bool:

@@ -6,7 +6,7 @@ the same shape until a fact of that region's log could change it.
 
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
 
@@ -17,10 +17,13 @@ from core.images.queue import WorkloadRow
 from core.messages.agents import BidSettled
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
+from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
+from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec
 from core.rules.standing import Narrowing, narrowed
 
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
@@ -66,6 +69,9 @@ FIRST_ASKED_MAX = 4_096
 """Workloads of which that is remembered; of others it counts from when they are asked for again."""
 
 
+Behind = tuple[tuple[str, frozenset[RegionName]], ...]
+
+
 class Auction(Struct):
     """One workload's, from the asking to the award."""
 
@@ -82,8 +88,8 @@ class Auction(Struct):
     gpu_milli: int = 0
     """That all its tasks want."""
     rank: Rank = (0, 0)
-    behind: tuple[str, ...] = ()
-    """Shapes of which others, ahead of it, want no more and wait for the first of them to be answered."""
+    behind: Behind = ()
+    """Shapes of which others, ahead of it, want no more and wait for the first of them to be answered, and in which regions."""
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
@@ -105,17 +111,25 @@ class Waiting:
     """While auctions are opened in the order of the queue: who is passed by, because one of its shape is asked for at a time."""
 
     def __init__(self) -> None:
-        self._wants: dict[str, int] = {}
-        self.passed: dict[WorkloadId, tuple[int, tuple[str, ...]]] = {}
-        """By workload that is asked for: GPU milli that it wants, and the shapes of those that wait ahead of it and want no more."""
+        self._wants: dict[str, tuple[int, frozenset[RegionName], frozenset[str]]] = {}
+        """By shape: GPU milli, the regions that may be asked, and the types of node that will do."""
+        self.passed: dict[WorkloadId, tuple[int, Behind]] = {}
+        """By workload that is asked for: GPU milli that it wants, and those that wait ahead of it, want no more and the same hardware."""
 
-    def wait(self, shape: str, gpu_milli: int) -> None:
-        """Somebody waits until another of its shape is answered."""
-        self._wants[shape] = gpu_milli
+    def wait(self, shape: str, jobs: tuple[JobSpec, ...], regions: Iterable[RegionName]) -> None:
+        """Somebody waits until another of its shape is answered. What wants no GPU takes none from anybody."""
+        gpu_milli = gpu_milli_of(jobs)
+        if gpu_milli:
+            self._wants[shape] = gpu_milli, frozenset(regions), _types_of(jobs)
 
-    def pass_by(self, workload: WorkloadId, gpu_milli: int) -> None:
+    def pass_by(self, workload: WorkloadId, jobs: tuple[JobSpec, ...]) -> None:
         """This one, which is behind them, is asked for."""
-        ahead = tuple(shape for shape, wants in self._wants.items() if wants <= gpu_milli)
+        gpu_milli, types = gpu_milli_of(jobs), _types_of(jobs)
+        ahead = tuple(
+            (shape, regions)
+            for shape, (wants, regions, theirs) in self._wants.items()
+            if wants <= gpu_milli and _overlap(types, theirs)
+        )
         self.passed[workload] = gpu_milli, ahead
 
 
@@ -134,6 +148,8 @@ class AuctionHouse:
         placed, none of them can."""
         self.due: Agenda[WorkloadId] = Agenda()
         """When each is to be closed."""
+        self.put_off: dict[WorkloadId, Instant] = {}
+        """Since when, of those whose bids were not taken because others are ahead: for so long they wait for those."""
         self._first_asked: OrderedDict[WorkloadId, int] = OrderedDict()
         """Of those asked for lately, how many auctions were opened before their first: in that order they stand, asked again or not."""
         self.ranked: list[tuple[Rank, WorkloadId]] = []
@@ -207,25 +223,36 @@ class AuctionHouse:
         for _, workload in self.ranked:
             auction = self.open[workload]
             if not auction.is_complete:
-                for region in auction.asked:
+                for region in auction.asked if auction.gpu_milli else ():
                     least[region] = min(auction.gpu_milli, least.get(region, auction.gpu_milli))
             elif not any(region in least and least[region] <= auction.gpu_milli for region in auction.bids):
                 due = self.due.at(workload)
                 if due is not None and due > at:
                     self.due.put(workload, at)
 
-    def is_behind(self, workload: WorkloadId, region: RegionName) -> bool:
-        """Whether others ahead of it want no more, wait, and are not refused by this region: it may not be given its room before them."""
+    def is_behind(self, workload: WorkloadId, region: RegionName, now: Instant) -> bool:
+        """Whether others ahead of it want no more, wait, and may still be given room by this region: it is not given its room before
+        them, for as long as an auction lasts.
+        """
+        first = self.put_off.get(workload)
+        if first is not None and after(first, AUCTION_SPAN) <= now:
+            return False
         behind = self.open[workload].behind
-        return any(region not in self.refusals.get(shape, {}) for shape in behind)
+        return any(
+            region in regions and region not in self.refusals.get(shape, {}) for shape, regions in behind
+        )
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
         self.widths.add(shape, said)
         self.willing_memo.pop(shape, None)
 
-    def end(self, workload: WorkloadId, won: Bid | None, at: Instant) -> None:
+    def end(self, workload: WorkloadId, won: Bid | None, at: Instant, *, is_put_off: bool = False) -> None:
         """An auction is over. Regions whose bids lost have their room back to offer."""
+        if is_put_off:
+            self.put_off.setdefault(workload, at)
+        else:
+            self.put_off.pop(workload, None)
         auction = self.open.pop(workload, None)
         if auction is None:
             return
@@ -327,3 +354,13 @@ def solicited(
         spec.grace,
         *how,
     )
+
+
+def _types_of(jobs: tuple[JobSpec, ...]) -> frozenset[str]:
+    return frozenset(kind for job in jobs if job.need.gpu_milli for kind in job.node_types)
+
+
+def _overlap(mine: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether there may be a node that is of a type of both."""
+    is_any = any(gpu_type_of(kind)[0] == ANY_TYPE for kind in mine | others)
+    return bool(mine and others) if is_any else not mine.isdisjoint(others)

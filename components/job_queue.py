@@ -325,10 +325,10 @@ class JobQueue:
                 house.hear_bid(bid, fact.at)
             case AbstentionHeard(said):
                 house.hear_abstention(said, fact.at)
-            case AuctionClosed(workload, won, is_void):
+            case AuctionClosed(workload, won, is_void, is_put_off):
                 if is_void:
                     state.order.pass_over(workload)
-                house.end(workload, won, fact.at)
+                house.end(workload, won, fact.at, is_put_off=is_put_off)
                 state.open_at = fact.at
                 if won is not None:
                     state.won[workload] = won

@@ -346,7 +346,8 @@ class PlacementStore:
     def _grant(self, state: StoreState, claim: Claim, now: Instant) -> Decision:
         """At once, or promised while a victim still holds what it needs."""
         capacity = state.image.capacity
-        victims = victims_needed(claim, capacity, state.owners)
+        order = state.image.preemption.settings.order
+        victims = victims_needed(claim, capacity, state.owners, order)
         displaced = self._starts.displaced(state, claim, nodes_of(claim), now)
         if victims:
             promised = promise_of(state.image, replace(claim, victims=victims), now)

@@ -60,6 +60,8 @@ class AuctionClosed(Note, frozen=True):
     won: Bid | None
     is_void: bool = False
     """Somebody bid, and it may not be awarded so."""
+    is_put_off: bool = False
+    """Somebody bid, and others who are ahead are asked for first."""
 
 
 class RefusalPassed(Note, frozen=True):

@@ -54,7 +54,8 @@ def found_for(
         if barred != asker.barred:
             asker = replace(asker, barred=barred)
             found = state.placer.find(asking.jobs, asker, choice, without=without)
-    if found is Reason.NO_CAPACITY and own is not None and own.jobs == asking.jobs:
+    lacks_room = found in (Reason.NO_CAPACITY, Reason.DESTROYS_TOO_MUCH)
+    if lacks_room and own is not None and own.jobs == asking.jobs:
         kept = _as_reserved(state, as_claim(asking.workload, own), tuple(without))
         return (kept, asker) if kept is not None else (found, asker)
     return found, asker

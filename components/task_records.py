@@ -52,7 +52,7 @@ from core.nouns.preemption import PREEMPTION, PREEMPTION_REQUESTER, promised_to
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
-from core.rules.destruction import HEALTH, USER, budget_of, is_limited
+from core.rules.destruction import HEALTH, USER, bears_budget, budget_of, is_limited
 from core.rules.operations import (
     cause_of,
     counts,
@@ -266,13 +266,17 @@ class TaskRecords:
             by_user = [n for n in numbers if row.operations[n].requester.startswith(USER)]
             held_back = set(by_user) - set(within_limits(row, by_user))
             numbers = [number for number in numbers if number not in held_back]
+            own = [n for n in numbers if bears_budget(row.operations[n], message.by)]
+            allowed, halted = self._within_budget(state, row, own, envelope.at)
+            events.extend(halted)
+            numbers = [number for number in numbers if number not in own or number in allowed]
         else:
             numbers = within_limits(row, numbers)
             numbers, halted = self._within_budget(state, row, numbers, envelope.at)
             events.extend(halted)
         for requester, mine in self._by_requester(row, numbers):
-            has_budget = message.by is not BegunBy.DEADLINE and is_limited(requester)
-            charged = sum(destroys(row, row.operations[number]) for number in mine) if has_budget else 0
+            bearing = [row.operations[n] for n in mine if bears_budget(row.operations[n], message.by)]
+            charged = sum(destroys(row, operation) for operation in bearing)
             events.append(OperationsBegun(*about, tuple(mine), message.by, requester, charged))
         whole = next((one for one in map(row.operations.__getitem__, numbers) if one.task == WHOLE), None)
         if whole is not None and whole.kind.ends_gang and not returns_here(whole):

@@ -224,7 +224,7 @@ class _Attempt:
         if not self.runs:
             yield "operations begin, and it does not run"
         stopped: Counter[int] = Counter()
-        ended = 0
+        ended = own = 0
         for number in event.operations:
             operation = row.operations.get(number)
             task = row.tasks.get(operation.task) if operation is not None else None
@@ -232,19 +232,23 @@ class _Attempt:
                 yield f"operation {number} begins, and was not asked for"
                 continue
             yield from (f"operation {number} {text}" for text in self._too_soon(event.by, operation))
+            is_own = operation.kind is OperationKind.PREEMPT and not operation.source
             if task is None:
                 ended += 1  # Of a service, all of them at once.
+                own += is_own
             elif operation.kind is not OperationKind.START and task.phase in (
                 TaskPhase.UP,
                 TaskPhase.STARTING,
             ):
                 ended += 1
+                own += is_own
                 stopped[job_and_rank(operation.task)[0]] += task.phase is TaskPhase.UP
         if event.by is not BegunBy.DEADLINE:
             yield from self._over_limit(stopped)
         has_budget = not event.requester.startswith("user:") and event.requester != PREEMPTION_REQUESTER
-        is_charged = event.by is not BegunBy.DEADLINE and has_budget
-        if event.charged != (ended if is_charged else 0):
+        # What had to be by its deadline bears no budget, but for what was asked for with a deadline of somebody's own.
+        bearing = ended if event.by is not BegunBy.DEADLINE else own
+        if event.charged != (bearing if has_budget else 0):
             yield f"{event.charged} charged to {event.requester}, and {ended} runs end"
         elif event.charged:
             yield from over_budget(event.requester, event.charged, self.at, self.before)

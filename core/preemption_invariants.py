@@ -6,6 +6,8 @@ that knew neither caps nor controllers say so, by what they leave out, and are n
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from core.events.region import AttemptEnded, ClaimPromised, PromiseRevised, StopOrdered
 from core.fact import Fact
 from core.images import RegionImage
@@ -17,6 +19,7 @@ from core.nouns.placement import Claim, gpu_milli_of, needs_of, parts_of
 from core.nouns.preemption import promised_to
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause, Kind
+from core.rules.preemption import fits_over, needless_of
 
 Texts = Iterable[str]
 
@@ -107,11 +110,16 @@ def _promised(
     yield from _over_caps(by, sum(destroyed), 0, at, before)
 
 
-def _over_caps(by: AttemptKey, total: int, pledged: int, at: int, before: RegionImage) -> Texts:
-    """`pledged`: of what is metered, what it was promised before and is not any more."""
+def _over_caps(
+    by: AttemptKey, total: int, pledged: int, at: int, before: RegionImage, spent: int = 0
+) -> Texts:
+    """
+    pledged   of what is metered, what it was promised before and is not any more
+    spent     what its victims that have ended did destroy
+    """
     preemption, name = before.preemption, f"{by[0]}.{by[1]}"
-    if total > preemption.claim_cap:
-        yield f"{name}: destroys {total} GPU-seconds, and {preemption.claim_cap} is the most for one claim"
+    if total + spent > preemption.claim_cap:
+        yield f"{name}: destroys {total + spent} GPU-seconds, and {preemption.claim_cap} is the most for one claim"
     metered = preemption.metered(at) - pledged + total
     if metered > preemption.hour_cap:
         yield f"{name}: {metered} GPU-seconds are destroyed in an hour, and {preemption.hour_cap} is the most"
@@ -157,6 +165,14 @@ def _revised(event: PromiseRevised, at: int, before: RegionImage) -> Texts:
         return
     if before.preemption.offered.get(event.spared[0]) == event.spared[1]:
         yield f"{name}: {event.spared[0]} offers another for the second time"
+    if spared.is_ending or promise.asked_until <= at:
+        yield f"{name}: {event.spared[0]} offers another, and it is too late for that"
+    now = replace(claim, victims=event.victims)
+    for key in needless_of(before.capacity, claim, event.victims):
+        if key in fresh or _is_needed(before.capacity, claim, key):
+            yield f"{name}: promised over {key[0]}.{key[1]}, and fits without its end"
+    if fresh and not fits_over(before.capacity, claim, now.victims):
+        yield f"{name}: {fresh[0][0]} makes no room for it"
     for key in fresh:
         held = before.capacity.holding(*key)
         if held is None or held.is_ending or held.claim.tenant != spared.claim.tenant:
@@ -167,7 +183,7 @@ def _revised(event: PromiseRevised, at: int, before: RegionImage) -> Texts:
         yield f"{name}: {len(event.destroyed)} figures of {len(event.victims)} victims"
     known = [before.preemption.pledge(*key) for key in claim.victims]
     pledged = sum(one.gpu_seconds for one in known if one is not None)
-    yield from _over_caps(by, sum(event.destroyed), pledged, at, before)
+    yield from _over_caps(by, sum(event.destroyed), pledged, at, before, promise.spent)
 
 
 def _ended(event: AttemptEnded, before: RegionImage) -> Texts:

@@ -46,6 +46,8 @@ class PromiseRow(Struct):
 
     at: int
     ask_span: int
+    spent: int = 0
+    """GPU-seconds that ends of its victims have destroyed so far."""
 
     @property
     def asked_until(self) -> Instant:
@@ -210,6 +212,10 @@ class Preemption(Section):
     def _ended(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, AttemptEnded)
+        pledge = self.pledge(event.workload, event.epoch)
+        promise = self.promise(pledge.by, pledge.by_epoch) if pledge is not None else None
+        if promise is not None:
+            promise.spent += event.destroyed
         self._drop(event.workload, event.epoch)
         if self.offered.get(event.workload) == event.epoch:
             del self.offered[event.workload]

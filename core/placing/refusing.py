@@ -55,12 +55,14 @@ def _no_bid(
     reason: Reason,
 ) -> NoBid:
     shortage = shortage_of(placer.pools, jobs, asker, choice)
-    if reason not in (Reason.NO_CAPACITY, Reason.NO_SUCH_HARDWARE):
+    if reason not in (Reason.NO_CAPACITY, Reason.NO_SUCH_HARDWARE, Reason.DESTROYS_TOO_MUCH):
         return NoBid(reason, 0, shortage)
     every = placer.overlay.keys()
-    may_be_offered = reason == Reason.NO_CAPACITY and bool(every)
+    may_be_offered = reason != Reason.NO_SUCH_HARDWARE and bool(every)
     if may_be_offered and isinstance(placer.find(jobs, asker, choice, without=every), Found):
         return NoBid(Reason.OPEN_BIDS, 0, shortage)
+    if reason == Reason.DESTROYS_TOO_MUCH:
+        return NoBid(reason, 0, shortage)
     outlook = empty.outlook(placer.pools, capacity, jobs, asker)
     if shortage is not None:
         shortage = replace(shortage, changes=outlook.changes)

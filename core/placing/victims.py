@@ -63,16 +63,24 @@ def find_with_victims(
     if bound.is_in_vain(index.gpu_milli_under(asker.priority, bound.where)):
         return Reason.NO_CAPACITY
 
-    def may_be(victim: Victim) -> bool:
-        return pledged(victim[2], asker.at, span) <= most
+    def affordable(candidates: Iterator[Victim]) -> Iterator[Victim]:
+        """In their order those that may go beside those before them."""
+        left = most
+        for victim in candidates:
+            cost = pledged(victim[2], asker.at, span)
+            if cost <= left:
+                left -= cost
+                yield victim
 
-    def over(may: Callable[[Victim], bool] | None) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
-        return _over(pools, capacity, jobs, asker, choice, owners, watch, index, bound, may, order)
+    def over(
+        of: Callable[[Iterator[Victim]], Iterator[Victim]],
+    ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
+        return _over(pools, capacity, jobs, asker, choice, owners, watch, index, bound, of, order)
 
-    found = over(None)
+    found = over(lambda candidates: candidates)
     if not isinstance(found, Reason) and _destroy(found[1], asker.at, span) > most:
-        # Seldom: then those are left out who are too dear each by itself, and the rest is looked through once more.
-        found = over(may_be)
+        # Seldom: then those are left out who are too dear beside those that go before them.
+        found = over(affordable)
         if isinstance(found, Reason) or _destroy(found[1], asker.at, span) > most:
             return Reason.DESTROYS_TOO_MUCH
     return found
@@ -92,12 +100,12 @@ def _over(
     watch: Callable[[JobFound], None],
     index: VictimIndex,
     bound: RoomBound,
-    may: Callable[[Victim], bool] | None,
+    of: Callable[[Iterator[Victim]], Iterator[Victim]],
     order: VictimOrder,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
     """Over some of those who may be pushed out, the first to go first, whatever that destroys.
 
-    may   who may be among them; None: anybody
+    of   whom of all candidates to look at, in their order
     """
     known: dict[frozenset[AttemptKey], Spreads | Reason] = {}
 
@@ -116,7 +124,7 @@ def _over(
     chosen: list[Victim] | Reason = Reason.NO_CAPACITY
     for where in bound.wheres():
         candidates = index.under(asker.priority, asker.at, where)
-        chosen = _first_enough(bound, candidates if may is None else filter(may, candidates), tried)
+        chosen = _first_enough(bound, of(candidates), tried)
         if chosen is not Reason.NO_CAPACITY:
             break
     if isinstance(chosen, Reason):

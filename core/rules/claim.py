@@ -10,6 +10,7 @@ from core.nouns.ids import AttemptKey, WorkerName
 from core.nouns.instant import Instant
 from core.nouns.operation import TaskMove
 from core.nouns.placement import Claim, Spread, moved_spreads, needs_of, parts_of
+from core.nouns.preemption import VictimOrder
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Kind
@@ -142,7 +143,12 @@ def check_victims(claim: Claim, capacity: Capacity, now: Instant) -> Reason | No
     return None
 
 
-def victims_needed(claim: Claim, capacity: Capacity, owners: Owners | None = None) -> tuple[AttemptKey, ...]:
+def victims_needed(
+    claim: Claim,
+    capacity: Capacity,
+    owners: Owners | None = None,
+    order: VictimOrder = VictimOrder.COST,
+) -> tuple[AttemptKey, ...]:
     """Victims that are alive and without which the claim would not fit, or may not be, where it is to be: none can be left out.
 
     Nobody ends for nothing. Whoever is of the highest priority and has most to lose is let off first.
@@ -153,7 +159,7 @@ def victims_needed(claim: Claim, capacity: Capacity, owners: Owners | None = Non
     held = {key: one for key in claim.victims if (one := capacity.holding(*key)) is not None}
     needed = [key for key, one in held.items() if not short.isdisjoint(needs_of(one.claim))]
     now = max((told_until(held[key]) for key in needed), default=0)
-    for key in sorted(needed, key=lambda key: (eviction_cost(held[key], now), key), reverse=True):
+    for key in sorted(needed, key=lambda key: (eviction_cost(held[key], now, order), key), reverse=True):
         rest = tuple(other for other in needed if other != key)
         mine = [node for node in needs_of(held[key].claim) if node in needs_of(claim)]
         there = tuple(other for other in rest if not needs_of(held[other].claim).keys().isdisjoint(mine))

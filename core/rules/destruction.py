@@ -5,12 +5,14 @@ source    Twine §4: destructive operations are rate-limited in every component,
 
 from core.images import RegionImage
 from core.images.capacity import Capacity
+from core.images.control import OperationRow
 from core.images.queue import Awards
 from core.images.region import Hardware
 from core.messages.store import OrderStop
 from core.nouns.instant import Instant
 from core.nouns.limits import DESTRUCTION_MIN, DESTRUCTION_SHARE
 from core.nouns.maintenance import ClosureKind
+from core.nouns.operation import BegunBy, OperationKind
 from core.nouns.preemption import PREEMPTION_REQUESTER
 from core.nouns.workload import EndCause
 from core.rules.preemption import may_stop_unasked
@@ -75,6 +77,14 @@ def _has_failed(capacity: Capacity, node: int) -> bool:
 def budget_of(hardware: Hardware) -> int:
     """Stops a minute that each requester may have in this region."""
     return max(DESTRUCTION_MIN, sum(row.nodes for row in hardware.rows.values()) // DESTRUCTION_SHARE)
+
+
+def bears_budget(operation: OperationRow, by: BegunBy) -> bool:
+    """Whether what ends by it counts against its requester's budget: all but what had to be by then, which the log shows. Of a
+    preemption that somebody asked for the deadline is that somebody's own word.
+    """
+    is_own = operation.kind is OperationKind.PREEMPT and not operation.source
+    return is_limited(operation.requester) and (by is not BegunBy.DEADLINE or is_own)
 
 
 def is_limited(requester: str) -> bool:

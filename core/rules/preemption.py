@@ -76,6 +76,9 @@ def why_no_offer(image: RegionImage, key: AttemptKey, ack: Ack, now: Instant) ->
     held = image.capacity.holding(*key)
     if claim is None or held is None or by is None or key not in claim.victims:
         return "it was not asked to make room for anybody"
+    promise = image.preemption.promise(*by)
+    if held.is_ending or promise is None or promise.asked_until <= now:
+        return "it is too late to offer another"
     if image.preemption.offered.get(key[0]) == key[1]:
         return "it offered another before"
     other = live_attempt(image.capacity, ack.instead)
@@ -87,6 +90,8 @@ def why_no_offer(image: RegionImage, key: AttemptKey, ack: Ack, now: Instant) ->
     victims = revised_victims(claim, key, other)
     if not fits_over(image.capacity, claim, victims):
         return f"{ack.instead} does not make room where it is needed"
+    if needless_of(image.capacity, claim, victims):
+        return f"with {ack.instead} somebody would go for nothing"
     return (
         ""
         if _keeps_cap(image, claim, victims, by, now)
@@ -122,10 +127,13 @@ def revised_victims(claim: Claim, spared: AttemptKey, other: AttemptKey) -> tupl
 def fits_over(capacity: Capacity, claim: Claim, victims: tuple[AttemptKey, ...]) -> bool:
     """Whether what a claim was promised fits on its nodes once these have ended, instead of those that it was promised over.
 
-    Not where parts of devices are at stake, which may lie otherwise by then: there nobody is taken in another's place.
+    Not where parts of devices are at stake, which may lie otherwise by then, nor where it matters who else is there: there nobody is
+    taken in another's place.
     """
     nodes = nodes_of(claim)
     if parts_of(claim) or any(node in capacity.devices.by_node for node in nodes):
+        return False
+    if _is_anybody_alone(capacity, claim):
         return False
     before, then = _held_by(capacity, claim.victims), _held_by(capacity, victims)
     for node, need in needs_of(claim).items():
@@ -134,6 +142,24 @@ def fits_over(capacity: Capacity, claim: Claim, victims: tuple[AttemptKey, ...])
         if not capacity.is_open(node) or not room.covers(need):
             return False
     return True
+
+
+def needless_of(capacity: Capacity, claim: Claim, victims: tuple[AttemptKey, ...]) -> tuple[AttemptKey, ...]:
+    """Of these, those that are alive, were not told to stop, and without whose end it would fit as well."""
+    return tuple(
+        key
+        for key in victims
+        if (held := capacity.holding(*key)) is not None
+        and not held.is_ending
+        and fits_over(capacity, claim, tuple(other for other in victims if other != key))
+    )
+
+
+def _is_anybody_alone(capacity: Capacity, claim: Claim) -> bool:
+    """Whether it, or somebody who is on its nodes, shares them with nobody."""
+    nodes = set(nodes_of(claim))
+    there = (held.claim for _, _, held in capacity.live() if not nodes.isdisjoint(nodes_of(held.claim)))
+    return any(job.is_alone for one in (claim, *there) for job in one.jobs)
 
 
 def _room_beside(capacity: Capacity, node: int, mine: Amount) -> Amount:
@@ -164,7 +190,8 @@ def _keeps_cap(
     total = sum(revised_pledges(image, victims, by, now))
     known = [preemption.pledge(*key) for key in claim.victims]
     before = sum(one.gpu_seconds for one in known if one is not None)
-    return total <= preemption.claim_cap and preemption.metered(now) - before + total <= preemption.hour_cap
+    within_claim = total + promise.spent <= preemption.claim_cap
+    return within_claim and preemption.metered(now) - before + total <= preemption.hour_cap
 
 
 def revised_pledges(

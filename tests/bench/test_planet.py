@@ -65,6 +65,7 @@ def test_slo_in_small(tmp_path: Path) -> None:
     assert all(found.figures[f"allocation_mean_{name}"] > 0 for name in slo.VARIANTS)
 
 
+@pytest.mark.slow
 def test_start_latency_in_small(tmp_path: Path) -> None:
     """Within quota and over it, by size and by length; set-up is part of it."""
     figures = start_latency.run(tmp_path, is_quick=True).figures
@@ -74,6 +75,7 @@ def test_start_latency_in_small(tmp_path: Path) -> None:
     assert figures["over_quota_max_hours"] > 0
 
 
+@pytest.mark.slow
 def test_ablation_in_small(tmp_path: Path) -> None:
     """All five designs, and data on demand beside them."""
     found = ablation.run(tmp_path, is_quick=True)

@@ -1,5 +1,7 @@
 """Who is put up for auction, who is asked, who wins, and how long a refusal holds."""
 
+from typing import Any
+
 import pytest
 
 from components.job_queue import JobQueue
@@ -13,7 +15,7 @@ from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.queue import Bid, CancelWorkload, HoldWorkload
-from core.nouns.ids import AgentName, RegionName, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import AgentName, LogName, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, after
 from core.nouns.limits import (
     AUCTION_SPAN,
@@ -44,6 +46,7 @@ from tests.builders import (
     joined,
     promised,
 )
+from tests.components.machine import Machine
 from tests.components.queueing import (
     W1,
     W2,
@@ -782,3 +785,54 @@ def test_award_says_who_did_not_bid(start: Start) -> None:
     bid(queue, auction_of(opened, W2), EU, workload=W2)
     (award,) = [event for event in facts(queue.hear_due_once()) if isinstance(event, WorkloadAwarded)]
     assert {US: Reason.OVER_LIMIT} == award.refusals
+
+
+def behind_two(start: Start, first: WorkloadSpec, log: LogName) -> Machine[Any]:
+    """Two of these were refused; nodes joined, one of them is asked for again, and a third workload, for which a region bids at once."""
+    machine = a_job_queue(start)
+    machine.fact(US_LOG, joined("wa", 64, 1, gpu_type="A100"))
+    for _ in range(2):
+        submit(machine, first)
+    decision = machine.wake()
+    for workload in (W1, W2):
+        for region in sorted({name for one, name in asked(decision) if one == workload}):
+            abstain(machine, auction_of(decision, workload), RegionName(region), workload=workload)
+    machine.wake()
+    submit(machine, a_spec(a_job(1, 4), regions=(EU,), priority=1))
+    machine.fact(log, joined("w9", 80, 1, gpu_type=first.jobs[0].gpu_type))
+    decision = machine.wake()
+    assert {W1, W3} <= {workload for workload, _ in asked(decision)}
+    return machine
+
+
+def award_of_third(machine: Machine[Any]) -> bool:
+    """Whether it is awarded once its region has bid."""
+    if W3 in machine.state.house.open:
+        bid(machine, machine.state.house.open[W3].auction, workload=W3)
+    found = facts(machine.wake())
+    return any(isinstance(event, WorkloadAwarded) and event.workload == W3 for event in found)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(a_spec(a_job(1, 1), priority=6, regions=(US,)), id="in another region"),
+        pytest.param(a_spec(a_job(1, 1, gpu_type="A100"), priority=6), id="on other hardware"),
+        pytest.param(a_spec(a_job(1, 0, cpus=1), priority=6, regions=(EU, US)), id="without GPUs"),
+    ],
+)
+def test_who_wants_something_else_is_not_waited_for(start: Start, first: WorkloadSpec) -> None:
+    """Whoever waits ahead for what this award takes nothing of."""
+    assert award_of_third(behind_two(start, first, US_LOG))
+
+
+def test_nobody_is_put_off_for_longer_than_an_auction_lasts(start: Start) -> None:
+    """Though whoever is ahead is asked for in that region too, and that never answers."""
+    first = a_spec(a_job(1, 1), priority=6, regions=(EU,))
+    machine = behind_two(start, first, EU_LOG)
+    begun, rounds = machine.now, 0
+    while not award_of_third(machine):
+        rounds += 1
+        machine.wait(Nanoseconds(AUCTION_SPAN // 4))
+        assert machine.now < begun + 3 * AUCTION_SPAN
+    assert rounds

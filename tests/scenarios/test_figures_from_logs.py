@@ -22,14 +22,14 @@ from store.rows import facts_of
 SPEC = parse_scenario(
     """
 name: counted
-survives: Two hours of more work than there is room for; nobody is entitled to much.
+survives: An hour of more work than there is room for; nobody is entitled to much.
 fleet: {regions: {eu: {nodes: 6, gpu_type: H100, workers: 3, cpu_nodes: 3}, us: {nodes: 4, gpu_type: H100, workers: 2}}}
 tenants:
   ours: {level: 6, entitled: {H100: {gpus: 24}}}
   theirs: {level: 6, entitled: {H100: {gpus: 24}}}
 workload:
-  - mast: {workloads: 160, hours: 2, compression: 10, gpus_max: 16, minutes_max: 240, priority: 2, tenants: {ours: 1, theirs: 2}}
-  - mast: {workloads: 12, hours: 2, compression: 10, gpus_max: 16, minutes_max: 60, priority: 5, tenant: ours}
+  - mast: {workloads: 80, hours: 1, compression: 10, gpus_max: 16, minutes_max: 120, priority: 2, tenants: {ours: 1, theirs: 2}}
+  - mast: {workloads: 8, hours: 1, compression: 10, gpus_max: 16, minutes_max: 60, priority: 5, tenant: ours}
 faults:
   - gpu_error: {times: 2, one_node: true}
 calm: {minutes: 600}
@@ -138,4 +138,4 @@ def test_work_takes_what_was_recorded(run: Run) -> None:
                 ran = fact.at / SECOND - begun[event.workload, event.epoch]
                 assert ran == pytest.approx(max(takes, job.emulation.set_up / SECOND), abs=0.1)
                 seen += 1
-    assert seen > 100
+    assert seen > 50

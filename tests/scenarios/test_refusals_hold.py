@@ -135,7 +135,11 @@ class Looking:
 
 @pytest.mark.parametrize(
     ("name", "seed", "every"),
-    [("tenant_floods_queue", 1, 0.8), ("wide_gang_among_narrow", 1, 30.0), ("preemption_storm", 2, 1.0)],
+    [
+        ("tenant_floods_queue", 1, 0.8),
+        ("wide_gang_among_narrow", 1, 60.0),
+        pytest.param("preemption_storm", 2, 1.0, marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_refused_would_be_refused_again(name: str, seed: int, every: float) -> None:
     """M20: of the same shape at the same level, and more of the same there and below."""
