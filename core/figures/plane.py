@@ -3,9 +3,10 @@
     allocation_mean, _min_hourly   GPU-hours that somebody held / GPU-hours that there were; of whole hours the least
     useful_rate                    GPU-hours of work that counts / GPU-hours that there were (core/figures/rates.py)
     within_quota_*_minutes         from the submission, or from the loss of an attempt, until work runs and is set up: of its wait the
-                                   time in which its tenant had room for it, of waits that began so (core/figures/waits.py)
+                                   time in which its tenant had room for it, of waits that began so and are over (core/figures/waits.py)
     within_quota_*_queued_minutes  the same without set-up
-    over_quota_*                   whole waits of those that began over quota; `_max_hours` also of those that still wait
+    over_quota_*                   whole waits of those that began over quota; `_max_hours`: the longest of all that were ever over quota,
+                                   began before the first hour that counts, or still wait
     slo_violations_N               of waits that began within quota, those that were over after more than N minutes within it, or are not
                                    yet; without a number: 10
     slo_high_violations_*          the same of high levels alone; `_worst_hour`: of those that began in one hour, 10 at least
@@ -109,7 +110,9 @@ class PlaneFigures:
         found = spread_of("within_quota", [one.within / MINUTE for one in within])
         found |= spread_of("within_quota_queued", [(one.within - one.set_up) / MINUTE for one in within])
         found |= spread_of("over_quota", [one.whole / MINUTE for one in begun])
-        found["over_quota_max_hours"] = max((one.over / HOUR for one in over), default=0.0)
+        seen = [one for one in self.queue.waits if not one.ended_at or one.ended_at >= self.since]
+        longest = [one.whole / HOUR for one in seen if one.over and one.gpu_milli]
+        found["over_quota_max_hours"] = max(longest, default=0.0)
         for name, bands, value in BANDS:
             for low, (high, band) in zip((-math.inf, *(one for one, _ in bands)), bands, strict=False):
                 for sort, some in (("within", within), ("over", begun)):

@@ -1,9 +1,9 @@
 """How long work waited for its start, within its tenant's quota and over it: from the queue's log.
 
 A wait begins with the submission, and again whenever an attempt that ran has ended and the workload waits once more. It ends when
-all ranks are up and, of emulated work, set up. Its time is within quota while the workload's tenant had room for it, by the queue's
-own reference of who takes a quota (core/ranking/scan.py), or while it stood awarded within quota; the rest is over quota, and time
-on hold is neither. By how it stood when it began a wait is of the class `within` or `over`.
+all ranks are up and, of emulated work, set up; an attempt that is lost before that ends no wait. Its time is within quota while the
+workload's tenant had room for it, by the queue's own reference of who takes a quota (core/ranking/scan.py), or while it stood awarded
+within quota; the rest is over quota, and time on hold is neither. By how it stood when it began a wait is of the class `within` or `over`.
 """
 
 from bisect import bisect_left, insort
@@ -101,6 +101,10 @@ class Row(Struct):
     away: int = 0
     """Datasets that it reads whose home is elsewhere than where it runs."""
     ran_from: int = 0
+    setting_up: Wait | None = None
+    """The wait that its set-up ended, or is to end."""
+    set_up_within: bool = False
+    """How that set-up was counted."""
 
 
 class Line(Struct):
@@ -203,7 +207,20 @@ class Waits:
             ready = Instant(at + row.set_up)
             self._count(row, ready)
             row.wait.ended_at, row.wait.has_started = ready, True
-            row.wait = None
+            row.setting_up, row.set_up_within, row.wait = row.wait, row.is_within, None
+
+    def _reopen(self, row: Row, at: Instant) -> None:
+        """Its attempt is over. Unless it had been set up by then, its wait was not, and goes on."""
+        wait, row.setting_up = row.setting_up, None
+        if wait is None or at >= wait.ended_at:
+            return
+        missing = wait.ended_at - at
+        if row.set_up_within:
+            wait.within -= missing
+        else:
+            wait.over -= missing
+        wait.ended_at, wait.has_started = 0, False
+        row.wait, row.since = wait, at
 
     def _change(self, row: Row, event: OfOne, at: Instant) -> None:
         match event:
@@ -222,6 +239,8 @@ class Waits:
                 self.preempted += event.cause is EndCause.PREEMPTED
                 if event.cause in RAN and row.wait is not None:
                     self._start(row, at)  # It was over before the queue had heard that it was up.
+                if event.cause not in RAN:
+                    self._reopen(row, at)
                 self._ran(row, at)
                 self._end(row, phase, at) if phase.is_terminal else self._wait_again(row, at)
             case WorkloadCancelled():

@@ -185,6 +185,49 @@ def test_wait_ends_when_it_is_set_up() -> None:
     assert (1, {Phase.COMPLETED: 1}, {}) == (waits.preempted, waits.phases, waits.wasted)
 
 
+def test_an_attempt_lost_in_its_set_up_ends_no_wait() -> None:
+    """M40: It waits on as it did; of whoever fails by itself meanwhile it is not so."""
+    story = (
+        *entitled(16),
+        (10, submitted(1, ours())),
+        (70, awarded(W1)),
+        (71, WorkloadBound(W1, 1, EU, 3)),
+    )
+    lost = waits_of(
+        *story,  # type: ignore[arg-type]
+        (100, closed(W1, EndCause.NODE_LOST, Phase.PENDING)),
+        (130, awarded(W1, 2)),
+        (131, WorkloadBound(W1, 2, EU, 7)),
+        (2_000, closed(W1, EndCause.PREEMPTED, Phase.PENDING, 2)),
+        (2_010, WorkloadCancelled(W1)),
+    )
+    first, again = lost.waits
+    assert (221, 0, True) == (first.within / SECOND, first.over, first.has_started)
+    assert (at(231), 10) == (first.ended_at, again.within / SECOND)
+    failed = waits_of(*story, (100, closed(W1, EndCause.TASK_FAILED, Phase.FAILED)))  # type: ignore[arg-type]
+    assert [(161, True)] == [(one.within / SECOND, one.has_started) for one in failed.waits]
+
+
+def test_longest_wait_over_quota_is_whole() -> None:
+    """M40: Also of one that began before the hours that count, and still waits; not of one that was over before them."""
+    story = (
+        *entitled(16),
+        (0, submitted(1, ours())),
+        (0, submitted(2, ours())),
+        (10, awarded(W1)),
+        (10, WorkloadBound(W1, 1, EU, 3)),
+    )
+    for since, hours in ((1_000, 2.0), (0, 2.0)):
+        plane = PlaneFigures(at(since))
+        for time, event in story:
+            plane.take(replace(a_fact(event, log=GLOBAL_LOG), at=at(time)))  # type: ignore[arg-type]
+        assert hours == plane.figures(at(2 * HOUR))["over_quota_max_hours"]
+        plane.take(replace(a_fact(WorkloadCancelled(W2), log=GLOBAL_LOG), at=at(2 * HOUR)))
+        late = PlaneFigures(at(3 * HOUR))
+        late.queue = plane.queue
+        assert 0 == late.figures(at(4 * HOUR))["over_quota_max_hours"]
+
+
 def test_time_is_within_quota_while_there_is_room() -> None:
     """M40: The second of two that want all of a quota waits over it until the first is through, and within it from then on."""
     waits = waits_of(
