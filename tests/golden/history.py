@@ -4,6 +4,8 @@ The first occurrence of an event is its sample. A new event, or a new field of a
 are not its defaults; `python -m tests.golden.make` then writes the sample that is missing.
 """
 
+from msgspec.structs import replace
+
 from core.estimating.bands import StartEstimate
 from core.events.control import (
     AcksExpired,
@@ -135,6 +137,9 @@ _SPEC = WorkloadSpec(
     grace=Nanoseconds(20 * SECOND),
     control=_CONTROL,
 )
+_HALF = replace(_JOB, tasks=1)
+"""Of a node's GPUs."""
+_NARROW = replace(_SPEC, jobs=(_HALF,))
 _GROUP = NodeGroup(
     0, 2, Amount(8_000, 96_000, 1 << 40), "H100", 0, 2, "zone-1", power_domain="power-1", pool="shared"
 )
@@ -165,7 +170,7 @@ _PRICES = Prices(
 )
 
 
-def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) -> Claim:
+def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int, job: JobSpec = _JOB) -> Claim:
     return Claim(
         claim=ClaimId(f"{workload}.1.a0.1"),
         region=EU,
@@ -175,8 +180,8 @@ def _claim(workload: WorkloadId, award_sequence: int, priority: int, node: int) 
         award_sequence=award_sequence,
         priority=priority,
         kind=Kind.SERVICE if workload == WEB else Kind.BATCH,
-        jobs=(_JOB,),
-        spreads=(Spread((node,), (2,)),),
+        jobs=(job,),
+        spreads=(Spread((node,), (job.tasks,)),),
         view=_VIEW,
         victims={HIGH: ((LOW, 1),), URGENT: ((MINE, 1),)}.get(workload, ()),
         revision=0,
@@ -371,15 +376,15 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, WorkloadCancelled(STUCK)),
     (GLOBAL_LOG, WorkloadsForgotten((STUCK,))),
     # Somebody is promised room over one of two workloads, and is offered the other; it is not needed any more.
-    (GLOBAL_LOG, WorkloadSubmitted(MINE, 5, _SPEC, "ada")),
+    (GLOBAL_LOG, WorkloadSubmitted(MINE, 5, _NARROW, "ada")),
     (GLOBAL_LOG, WorkloadAwarded(MINE, 1, EU, 0, ())),
-    (EU_LOG, ClaimGranted(MINE, 1, _claim(MINE, 36, 1, 0), is_merged=True)),
-    (GLOBAL_LOG, WorkloadSubmitted(SPARE, 6, _SPEC, "ada")),
+    (EU_LOG, ClaimGranted(MINE, 1, _claim(MINE, 36, 1, 0, _HALF), is_merged=True)),
+    (GLOBAL_LOG, WorkloadSubmitted(SPARE, 6, _NARROW, "ada")),
     (GLOBAL_LOG, WorkloadAwarded(SPARE, 1, EU, 0, ())),
-    (EU_LOG, ClaimGranted(SPARE, 1, _claim(SPARE, 38, 1, 1), is_merged=True)),
-    (GLOBAL_LOG, WorkloadSubmitted(URGENT, 7, _SPEC, "bob")),
+    (EU_LOG, ClaimGranted(SPARE, 1, _claim(SPARE, 38, 1, 0, _HALF), is_merged=True)),
+    (GLOBAL_LOG, WorkloadSubmitted(URGENT, 7, _NARROW, "bob")),
     (GLOBAL_LOG, WorkloadAwarded(URGENT, 1, EU, 0, ())),
-    (EU_LOG, ClaimPromised(URGENT, 1, _claim(URGENT, 40, 5, 0), (0,), 60 * SECOND)),
+    (EU_LOG, ClaimPromised(URGENT, 1, _claim(URGENT, 40, 5, 0, _HALF), (0,), 60 * SECOND)),
     (EU_LOG, PromiseRevised(URGENT, 1, ((SPARE, 1),), (0,), (MINE, 1))),
     (EU_LOG, AwardDeclined(URGENT, 1, "withdrawn", 40)),
     (GLOBAL_LOG, AwardReturned(URGENT, 1, "withdrawn", EU, 50)),
