@@ -35,7 +35,7 @@ from core.nouns.ids import GLOBAL_LOG, DatasetName, TenantName, WorkerName, Work
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.maintenance import ClosureKind
 from core.nouns.tenant import OVER_LEVEL, Entitlement, TenantSettings
-from core.nouns.workload import Emulation, EndCause, JobSpec, Phase
+from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, WorkloadSpec
 from tests.builders import (
     EU,
     EU_LOG,
@@ -159,16 +159,16 @@ def entitled(gpus: int) -> Iterable[tuple[float, Event]]:
     )
 
 
-def ours(work: float = 600, priority: int = 3, **more: object) -> object:
+def ours(work: float = 600, priority: int = 3) -> WorkloadSpec:
     """Sixteen GPUs."""
-    return a_spec(a_gang(work, 100), tenant=OURS, priority=priority, **more)  # type: ignore[arg-type]
+    return a_spec(a_gang(work, 100), tenant=OURS, priority=priority)
 
 
 def test_wait_ends_when_it_is_set_up() -> None:
     """M40: From the submission until all ranks are up and set up; what is pushed out begins another wait."""
     waits = waits_of(
         *entitled(16),
-        (10, submitted(1, ours())),  # type: ignore[arg-type]
+        (10, submitted(1, ours())),
         (70, awarded(W1)),
         (71, WorkloadBound(W1, 1, EU, 3)),
         (500, closed(W1, EndCause.PREEMPTED, Phase.PENDING)),
@@ -194,7 +194,7 @@ def test_an_attempt_lost_in_its_set_up_ends_no_wait() -> None:
         (71, WorkloadBound(W1, 1, EU, 3)),
     )
     lost = waits_of(
-        *story,  # type: ignore[arg-type]
+        *story,
         (100, closed(W1, EndCause.NODE_LOST, Phase.PENDING)),
         (130, awarded(W1, 2)),
         (131, WorkloadBound(W1, 2, EU, 7)),
@@ -204,7 +204,7 @@ def test_an_attempt_lost_in_its_set_up_ends_no_wait() -> None:
     first, again = lost.waits
     assert (221, 0, True) == (first.within / SECOND, first.over, first.has_started)
     assert (at(231), 10) == (first.ended_at, again.within / SECOND)
-    failed = waits_of(*story, (100, closed(W1, EndCause.TASK_FAILED, Phase.FAILED)))  # type: ignore[arg-type]
+    failed = waits_of(*story, (100, closed(W1, EndCause.TASK_FAILED, Phase.FAILED)))
     assert [(161, True)] == [(one.within / SECOND, one.has_started) for one in failed.waits]
 
 
@@ -220,7 +220,7 @@ def test_longest_wait_over_quota_is_whole() -> None:
     for since, hours in ((1_000, 2.0), (0, 2.0)):
         plane = PlaneFigures(at(since))
         for time, event in story:
-            plane.take(replace(a_fact(event, log=GLOBAL_LOG), at=at(time)))  # type: ignore[arg-type]
+            plane.take(replace(a_fact(event, log=GLOBAL_LOG), at=at(time)))
         assert hours == plane.figures(at(2 * HOUR))["over_quota_max_hours"]
         plane.take(replace(a_fact(WorkloadCancelled(W2), log=GLOBAL_LOG), at=at(2 * HOUR)))
         late = PlaneFigures(at(3 * HOUR))
@@ -232,8 +232,8 @@ def test_time_is_within_quota_while_there_is_room() -> None:
     """M40: The second of two that want all of a quota waits over it until the first is through, and within it from then on."""
     waits = waits_of(
         *entitled(16),
-        (0, submitted(1, ours())),  # type: ignore[arg-type]
-        (0, submitted(2, ours())),  # type: ignore[arg-type]
+        (0, submitted(1, ours())),
+        (0, submitted(2, ours())),
         (10, awarded(W1)),
         (10, WorkloadBound(W1, 1, EU, 3)),
         (1_000, closed(W1, EndCause.COMPLETED, Phase.COMPLETED)),
@@ -249,8 +249,8 @@ def test_what_is_lent_waits_over_quota() -> None:
     """M40: Awarded over quota, it is; moved up while it starts, it is not any more. A higher level takes the quota first."""
     waits = waits_of(
         *entitled(16),
-        (0, submitted(1, ours(priority=2))),  # type: ignore[arg-type]
-        (20, submitted(2, ours(priority=5))),  # type: ignore[arg-type]
+        (0, submitted(1, ours(priority=2))),
+        (20, submitted(2, ours(priority=5))),
         (50, awarded(W1, level=OVER_LEVEL)),
         (60, StandingChanged(W1, 1, 1, OURS, 2, {"H100": 16_000})),
         (70, WorkloadBound(W1, 1, EU, 3)),
@@ -262,7 +262,7 @@ def test_what_is_lent_waits_over_quota() -> None:
 def test_time_on_hold_is_nobodys() -> None:
     """M40: And who is cancelled has not started."""
     waits = waits_of(
-        (0, submitted(1, ours())),  # type: ignore[arg-type]
+        (0, submitted(1, ours())),
         (10, WorkloadHeld(W1, 1)),
         (100, WorkloadReleased(W1, 2)),
         (130, WorkloadCancelled(W1)),
@@ -274,7 +274,7 @@ def test_time_on_hold_is_nobodys() -> None:
 
 def test_without_quotas_all_is_within() -> None:
     """M40: Nobody is entitled to anything, and so nobody borrows."""
-    waits = waits_of((0, submitted(1, ours())), (0, submitted(2, ours())))  # type: ignore[arg-type]
+    waits = waits_of((0, submitted(1, ours())), (0, submitted(2, ours())))
     waits.until(at(60))
     assert [(True, 60), (True, 60)] == [(one.is_within, one.within / SECOND) for one in waits.waits]
 
@@ -295,10 +295,10 @@ def test_violations_count_what_still_waits() -> None:
 
 def test_work_away_from_its_data_is_told() -> None:
     """M40: Of the GPU-time of high-priority work that reads any."""
-    reading = ours(priority=5, data=(DatasetName("logs"),))
+    reading = replace(ours(priority=5), data=(DatasetName("logs"),))
     waits = waits_of(
-        (0, submitted(1, reading)),  # type: ignore[arg-type]
-        (0, submitted(2, reading)),  # type: ignore[arg-type]
+        (0, submitted(1, reading)),
+        (0, submitted(2, reading)),
         (0, awarded(W1, away=1)),
         (0, awarded(W2)),
         (0, WorkloadBound(W1, 1, EU, 3)),
@@ -313,7 +313,7 @@ def test_logs_may_be_told_in_any_order() -> None:
     """M40: Each in its own; the figures are the same, and before `since` nothing counts."""
     claim = a_claim("w-1", 1, {0: 1, 1: 1}, jobs=(a_gang(),))
     queue = [
-        (10.0, submitted(1, ours())),  # type: ignore[arg-type]
+        (10.0, submitted(1, ours())),
         (70.0, awarded(W1)),
         (71.0, WorkloadBound(W1, 1, EU, 3)),
         (5_000.0, closed(W1, EndCause.COMPLETED, Phase.COMPLETED)),
