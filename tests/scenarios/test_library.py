@@ -33,30 +33,12 @@ from tests.scenarios.runs import digests_elsewhere, outcome_of_library, run_quie
 SLOW = ("quiet_day", "lossy_day")
 """They take a minute or more: `make soak` plays them, and their like in small is played here."""
 SMALL = [name for name in library() if name not in SLOW and not load_scenario(name).runs_programs]
-LONG = (
-    "thundering_herd",
-    "rebalancer_gone_mad",
-    "upgrade_old_log",
-    "disk_full",
-    "controller_lies",
-    "black_hole_node",
-    "rack_loss",
-    "tenant_floods_queue",
-    "wide_gang_among_narrow",
-    "quota_shrinks",
-    "priority_inversion",
-    "priority_inversion_by_the_paper",
-    "everything_at_once",
-    "preemption_storm",
-    "plane_dies_for_ten_minutes",
-    "region_lost_mid_auction",
-)
-"""Scenarios of several seconds: `make test` plays one seed of them, and two of the others; `make soak` plays three of all."""
 PLAYED = [
-    pytest.param(name, seed, marks=[pytest.mark.slow] if seed > (1 if name in LONG else 2) else [])
+    pytest.param(name, seed, marks=[pytest.mark.slow] if seed > 1 else [])
     for name in SMALL
     for seed in (1, 2, 3)
 ]
+"""`make test` plays one seed of each, and `make soak` three."""
 QUICK = ("paused_keepers", "poison_messages", "quota_shrinks", "rolling_restart_under_load")
 """Scenarios of half a second each: `make test` tries these under two hash seeds, and `make soak` all."""
 GROUPS = 12

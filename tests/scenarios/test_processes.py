@@ -38,7 +38,7 @@ workload:
 calm: {minutes: 1}
 """
 LIBRARY = (
-    "kill_each_component",
+    pytest.param("kill_each_component", marks=pytest.mark.slow),
     pytest.param("quiet_minutes", marks=pytest.mark.slow),
     pytest.param("controller_dead", marks=pytest.mark.slow),
     pytest.param("drain_with_consent", marks=pytest.mark.slow),
@@ -48,7 +48,8 @@ LIBRARY = (
     pytest.param("sixteen_agents_one_rack", marks=pytest.mark.slow),
     pytest.param("store_killed_mid_commit", marks=pytest.mark.slow),
 )
-"""Scenarios whose spans are short enough for real processes. A second is a second here, so `make soak` plays most of them."""
+"""Scenarios whose spans are short enough for real processes. A second is a second here, so `make soak` plays them; kills in real
+processes are in every `make test` too (tests/mizzen/test_up.py)."""
 ROLES = (
     "job_queue",
     "placement_store",
