@@ -83,20 +83,21 @@ def survived(name: str, spec: ScenarioSpec, seed: int) -> Outcome:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_fault_is_survived_and_repeats(name: str) -> None:
-    """N3: nothing is wrong in the end, and from the same seed the run is the same to the byte."""
+def test_fault_is_survived(name: str) -> None:
+    """N3: Nothing is wrong in the end."""
     spec = struck_thrice(name)
     assert spec == parse_scenario(scenario_written(spec), "written.yaml")
-    first, again = (survived(name, spec, seed) for seed in (1, 1))
-    assert first.digest == again.digest
+    survived(name, spec, 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
-def test_fault_is_survived_from_more_seeds(name: str) -> None:
-    """N3: And every seed's run is its own."""
+def test_fault_repeats(name: str) -> None:
+    """N3: From the same seed the run is the same to the byte, and every seed's is its own."""
     spec = struck_thrice(name)
-    assert 3 == len({survived(name, spec, seed).digest for seed in (1, 2, 3)})
+    first, again, *others = (survived(name, spec, seed).digest for seed in (1, 1, 2, 3))
+    assert first == again
+    assert 3 == len({first, *others})
 
 
 @pytest.mark.parametrize("name", [name for name in FAULTS if name not in SMALLER])

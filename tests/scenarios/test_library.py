@@ -33,8 +33,10 @@ from tests.scenarios.runs import digests_elsewhere, outcome_of_library, run_quie
 SLOW = ("quiet_day", "lossy_day")
 """They take a minute or more: `make soak` plays them, and their like in small is played here."""
 SMALL = [name for name in library() if name not in SLOW and not load_scenario(name).runs_programs]
+ELSEWHERE = ("tenant_floods_queue", "wide_gang_among_narrow")
+"""Their first seeds are played by test_refusals_hold.py, which asks for the same and more."""
 PLAYED = [
-    pytest.param(name, seed, marks=[pytest.mark.slow] if seed > 1 else [])
+    pytest.param(name, seed, marks=[pytest.mark.slow] if seed > 1 or name in ELSEWHERE else [])
     for name in SMALL
     for seed in (1, 2, 3)
 ]
