@@ -1,6 +1,7 @@
 """A planet in small: each benchmark is played to its end and tells its figures; hours of it where there is time."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from scenarios.fleet import regions_of
 from scenarios.workloads.mast import Mast
 
 
-def chosen(module: object, *words: str) -> argparse.Namespace:
+def chosen(options: Callable[[argparse.ArgumentParser], None], *words: str) -> argparse.Namespace:
     """As if somebody had typed it."""
     parser = argparse.ArgumentParser()
-    module.options(parser)  # type: ignore[attr-defined]
+    options(parser)
     return parser.parse_args(words)
 
 
@@ -51,7 +52,9 @@ def test_allocation_in_small(tmp_path: Path) -> None:
     one = Played(figures, [0.99, 0.97, 0.98], 1)
     kept.write_bytes(allocation.recorded(one) * 2)
     again = allocation.run(
-        tmp_path, is_quick=False, chosen=chosen(allocation, "--from", str(kept), "--figure", str(drawn))
+        tmp_path,
+        is_quick=False,
+        chosen=chosen(allocation.options, "--from", str(kept), "--figure", str(drawn)),
     )
     assert 2 == again.figures["seeds"]
     assert figures["allocation_mean"] == again.figures["allocation_mean"]
@@ -86,15 +89,15 @@ def test_ablation_in_small(tmp_path: Path) -> None:
 
 def test_seeds_are_chosen() -> None:
     """By comma, or all."""
-    assert (1, 2, 3, 4, 5) == seeds_of(chosen(allocation), allocation.SEEDS)
-    assert (7, 9) == seeds_of(chosen(allocation, "--seeds", "7,9"), allocation.SEEDS)
+    assert (1, 2, 3, 4, 5) == seeds_of(chosen(allocation.options), allocation.SEEDS)
+    assert (7, 9) == seeds_of(chosen(allocation.options, "--seeds", "7,9"), allocation.SEEDS)
 
 
 @pytest.mark.slow
 def test_hours_of_the_planet(tmp_path: Path) -> None:
     """The two weeks of `allocation` take hours a seed; these are five of one, as docs/results/global.md has them."""
     found = allocation.run(
-        tmp_path, is_quick=False, chosen=chosen(allocation, "--seeds", "1", "--hours", "5")
+        tmp_path, is_quick=False, chosen=chosen(allocation.options, "--seeds", "1", "--hours", "5")
     )
     assert {"allocation_mean": True, "allocation_min_hourly": True} == bars_of(found)
 
@@ -102,5 +105,5 @@ def test_hours_of_the_planet(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_eight_hours_of_bursts(tmp_path: Path) -> None:
     """One seed of `slo`, whole."""
-    found = slo.run(tmp_path, is_quick=False, chosen=chosen(slo, "--seeds", "1"))
+    found = slo.run(tmp_path, is_quick=False, chosen=chosen(slo.options, "--seeds", "1"))
     assert all(bars_of(found).values()), found.bars

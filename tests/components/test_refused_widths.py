@@ -9,6 +9,7 @@ from components.refused_widths import Width, width_of
 from core.component import Decision
 from core.messages.broker import SolicitBid
 from core.messages.queue import ExplainWorkload, WorkloadExplained
+from core.nouns.ids import WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import PROSPECT_LOOK, RESERVE_AFTER
 from core.nouns.reasons import Reason
@@ -112,9 +113,9 @@ def happens(queue: Machine[Any], gpu_milli: int) -> Decision:
     return queue.wake()
 
 
-def explained(queue: Machine[Any], workload: str) -> WorkloadExplained:
+def explained(queue: Machine[Any], workload: WorkloadId) -> WorkloadExplained:
     """Why it waits."""
-    return said_once(queue.hear(ExplainWorkload(workload)), WorkloadExplained)  # type: ignore[arg-type]  # an id
+    return said_once(queue.hear(ExplainWorkload(workload)), WorkloadExplained)
 
 
 def prospects(decision: Decision) -> list[tuple[str, bool]]:

@@ -146,8 +146,14 @@ def test_emulated_work() -> None:
         "name: a\nresources: {gpus: H100:8}\nnodes: {min: 2, max: 2}\n"
         "emulate: {work: 10m, checkpoint_every: 500ms, fails_after: 1.5m, exit_code: 85, stop_span: 1d, set_up: 2m}"
     )
-    spans = (10 * MINUTE, 500 * MILLISECOND, 90 * SECOND, 85, 86_400 * SECOND, 2 * MINUTE)
-    emulation = Emulation(*spans)  # type: ignore[arg-type]
+    emulation = Emulation(
+        work=Nanoseconds(10 * MINUTE),
+        checkpoint_every=Nanoseconds(500 * MILLISECOND),
+        fails_after=Nanoseconds(90 * SECOND),
+        exit_code=85,
+        stop_span=Nanoseconds(86_400 * SECOND),
+        set_up=Nanoseconds(2 * MINUTE),
+    )
     assert (JobSpec("main", 2, Amount(8_000), "H100", emulation),) == spec.jobs
 
 

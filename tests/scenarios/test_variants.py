@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from core.events.queue import AttemptClosed, WorkloadSubmitted
 from core.fact import Fact
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, WorkloadSpec
 from runtime.fleet_file import RegionSpec
@@ -53,7 +53,7 @@ SPLIT = (ClusterQueues, RegionalQueuesOverClusters, GlobalQueueOverClusters)
 
 def asking(gpus: int, gpu_type: str = "H100", priority: int = 3) -> WorkloadSpec:
     """Work of so many tasks of one GPU."""
-    job = JobSpec("main", gpus, Amount(1000), gpu_type, Emulation(Instant(1)))  # type: ignore[arg-type]
+    job = JobSpec("main", gpus, Amount(1000), gpu_type, Emulation(Nanoseconds(1)))
     return WorkloadSpec("asking", (job,), priority=priority)
 
 
