@@ -8,13 +8,15 @@ and two hours go by before anything counts. Figures are folded from the logs alo
     allocation_min_hourly   of all whole hours of all seeds
     useful_rate             minus set-up, lost work, checkpoints on leaving and gangs that wait for their last rank
 
-A seed takes hours. `--seeds 1` plays one, `--hours 24` a day of it, and `--record FILE` adds each seed's figures to a file as soon
-as it is through, from which `--from FILE` tells all of them later.
+A seed takes hours. `--seeds 1` plays one, `--hours 24` a day of it, and `--record FILE` keeps the figures of each seed in a file, up
+to the last hour played, from which `--from FILE` tells all of them later.
 """
 
 # rows: E2
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -33,7 +35,7 @@ LIMIT = "whole nodes wait, in several regions at once, for gangs wider than what
 def options(parser: argparse.ArgumentParser) -> None:
     """Which seeds, for how long, and where they are kept."""
     seeds_option(parser, SEEDS)
-    parser.add_argument("--record", type=Path, help="add each seed's figures to this file")
+    parser.add_argument("--record", type=Path, help="keep each seed's figures in this file")
     parser.add_argument("--from", dest="told", type=Path, help="play nothing, and tell what this file has")
     parser.add_argument("--figure", type=Path, help="write one here")
 
@@ -46,11 +48,8 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     else:
         runs = []
         for seed in SEEDS[:1] if is_quick else seeds_of(chosen, SEEDS):
-            one = played(size, seed, tells=not is_quick)
-            runs.append(one)
-            if chosen is not None and chosen.record:
-                with chosen.record.open("ab") as file:
-                    file.write(recorded(one))
+            keep = partial(record, chosen.record) if chosen is not None and chosen.record else None
+            runs.append(played(size, seed, tells=not is_quick, watch=keep))
     if chosen is not None and chosen.figure:
         chosen.figure.write_text(figure_of(runs), encoding="utf-8")
     worst = min(runs, key=lambda one: one.figures["allocation_mean"])
@@ -67,11 +66,16 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     )
 
 
-def played(size: Size, seed: int, *, tells: bool = False) -> Played:
-    """One seed."""
+def played(
+    size: Size, seed: int, *, tells: bool = False, watch: Callable[[Played], None] | None = None
+) -> Played:
+    """One seed. `watch` is told what came of it so far, every hour and at the end."""
     like = Mast(workloads=1, hours=1, standing=STANDING)
     spec = spec_of("allocation", size, seed, like)
-    return play(spec, seed, size.warm_hours, tells=tells)
+    found = play(spec, seed, size.warm_hours, tells=tells, watch=watch)
+    if watch is not None:
+        watch(found)
+    return found
 
 
 def kept_in(path: Path) -> list[Played]:
@@ -79,9 +83,13 @@ def kept_in(path: Path) -> list[Played]:
     return [msgspec.json.decode(line, type=Played) for line in path.read_bytes().splitlines()]
 
 
-def recorded(one: Played) -> bytes:
-    """A line for each seed, which `--from` reads."""
-    return msgspec.json.encode(one) + b"\n"
+def record(path: Path, one: Played) -> None:
+    """Keep it there, a line for each seed, instead of what was kept of its seed before."""
+    others = [other for other in kept_in(path) if other.seed != one.seed] if path.exists() else []
+    lines = [msgspec.json.encode(other) + b"\n" for other in (*others, one)]
+    fresh = path.with_name(f"{path.name}.{one.seed}.new")
+    fresh.write_bytes(b"".join(lines))
+    fresh.replace(path)
 
 
 def figure_of(runs: list[Played]) -> str:

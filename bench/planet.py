@@ -14,7 +14,7 @@ import argparse
 import math
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 from msgspec import Struct
@@ -192,13 +192,25 @@ def sized(size: Size, chosen: argparse.Namespace | None) -> Size:
     return size if chosen is None or not chosen.hours else replace(size, hours=chosen.hours)
 
 
-def play(spec: ScenarioSpec, seed: int, warm_hours: float, *, tells: bool = False) -> Played:
-    """All of it, from one seed. `tells`: how far it is, now and then."""
+def play(
+    spec: ScenarioSpec,
+    seed: int,
+    warm_hours: float,
+    *,
+    tells: bool = False,
+    watch: Callable[[Played], None] | None = None,
+) -> Played:
+    """All of it, from one seed.
+
+    tells   how far it is, every hour of the play
+    watch   is told every hour what came of it so far
+    """
     settle_down()
     loop = VirtualLoop(START)
     try:
         with structlog.testing.capture_logs():
-            return loop.run_until_complete(_Playing(spec, seed, loop, warm_hours, tells=tells).play())
+            playing = _Playing(spec, seed, loop, warm_hours, tells=tells, watch=watch)
+            return loop.run_until_complete(playing.play())
     finally:
         loop.cancel_all()
         loop.close()
@@ -206,18 +218,25 @@ def play(spec: ScenarioSpec, seed: int, warm_hours: float, *, tells: bool = Fals
 
 class _Playing:
     def __init__(
-        self, spec: ScenarioSpec, seed: int, loop: VirtualLoop, warm_hours: float, *, tells: bool
+        self,
+        spec: ScenarioSpec,
+        seed: int,
+        loop: VirtualLoop,
+        warm_hours: float,
+        *,
+        tells: bool,
+        watch: Callable[[Played], None] | None,
     ) -> None:
-        self.spec, self.warm_hours, self.tells = spec, warm_hours, tells
+        self.spec, self.warm_hours, self.tells, self.watch = spec, warm_hours, tells, watch
         self.witness = Onlooker(spec.plan)
         self.world = SimulatedWorld(spec.plan, seed, loop, witness=self.witness)
         self.run = Run(spec, seed, self.world, self.witness)
         self.figures: PlaneFigures | None = None
         self.loop = loop
         self._before: list[Fact] = []
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
 
     async def play(self) -> Played:
-        cpu, wall = time.process_time(), time.perf_counter()
         self.witness.watchers.append(self._take)
         looking = None
         try:
@@ -226,7 +245,7 @@ class _Playing:
             figures = self.figures = PlaneFigures(since)
             for fact in self._before:
                 figures.take(fact)
-            looking = self.loop.create_task(self._look(cpu), name="look")
+            looking = self.loop.create_task(self._look(), name="look")
             await self.run.strike()
             looking.cancel()
             until = Instant(self.loop.now_ns())
@@ -235,11 +254,14 @@ class _Playing:
         assert not self.world.failures, self.world.failures
         auditor = self.world.unit("auditor").state
         assert auditor is None or not auditor.violations, auditor.violations
+        return self._played(figures, until)
+
+    def _played(self, figures: PlaneFigures, until: Instant) -> Played:
         found = figures.figures(until) | {
             "facts": float(sum(self.witness.facts.values())),
             "messages": float(self.world.messages()),
-            "cpu_seconds": time.process_time() - cpu,
-            "wall_seconds": time.perf_counter() - wall,
+            "cpu_seconds": time.process_time() - self._cpu,
+            "wall_seconds": time.perf_counter() - self._wall,
         }
         return Played(found, figures.hours(until), self.run.seed)
 
@@ -250,8 +272,8 @@ class _Playing:
         else:
             self.figures.take(fact)
 
-    async def _look(self, cpu: float) -> None:
-        """Operators release what is in quarantine, and how far it is is told."""
+    async def _look(self) -> None:
+        """Operators release what is in quarantine, and how far it is is told: up to a minute ago, of which all facts are durable."""
         operators = Operators(self.run.users)
         begun = self.world.now()
         while True:
@@ -259,7 +281,11 @@ class _Playing:
             for region in self.world.plan.region_names():
                 await operators.release_quarantined(region)
             if self.tells:
-                self._tell((self.world.now() - begun) / HOUR, time.process_time() - cpu)
+                self._tell((self.world.now() - begun) / HOUR, time.process_time() - self._cpu)
+            if self.watch is not None and self.figures is not None:
+                until = Instant(self.loop.now_ns() - 60 * SECOND)
+                if until > self.figures.since:
+                    self.watch(self._played(self.figures, until))
 
     def _tell(self, hour: float, cpu: float) -> None:
         figures = self.figures

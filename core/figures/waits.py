@@ -301,7 +301,7 @@ class Waits:
             row.wait.within += span
         elif row.wait is not None:
             row.wait.over += span
-        row.since = at
+        row.since = max(row.since, at)
 
     def _walk(self, tenant: TenantName, at: Instant) -> None:
         """Each that waits takes its tenant's quota in turn, until there is less left than any of them needs."""

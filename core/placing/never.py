@@ -132,10 +132,7 @@ def never_fits(empty: PoolSet, jobs: Jobs, asker: Asker) -> bool:
 def _clusters_for(pools: PoolSet, job: JobSpec, asker: Asker) -> frozenset[tuple[str, int]]:
     request = request_of(job, asker)
     return frozenset(
-        (pool.name, number)
-        for pool in pools.pools_for(request)
-        for number, cluster in enumerate(pool.layout.clusters)
-        if all(rule.admits(cluster, request) for rule in pool.plan.cluster_validators)
+        (pool.name, number) for pool in pools.pools_for(request) for number in pool.clusters_for(request)
     )
 
 
