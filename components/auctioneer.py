@@ -1,6 +1,7 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
-from components.auctions import Auction, Waiting, settled, solicited
+from components.auctions import Auction, settled, solicited
+from components.award_order import AwardOrder
 from components.fair_shares import all_behind_held_back, where_asked
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
@@ -24,6 +25,7 @@ from core.messages.queue import Bid
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.limits import AUCTIONS_MAX
+from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
@@ -37,35 +39,41 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     """Of each tenant one at a time, and who borrows before anybody else is awarded: what the next may hold depends on what this one
     gets. The first in the queue first: when one is awarded, nobody ahead of it that wants no more still waits for an answer.
     """
-    house = state.house
-    workloads = sorted(house.due.passed(now), key=lambda workload: house.open[workload].rank)
-    if not workloads:
+    house, due = state.house, state.house.due.passed(now)
+    if not due:
         return NOTHING
     bring_up(state, now)
+    workloads = sorted(due, key=lambda workload: state.order.one(workload).place)
     events: list[Event | Note] = []
     messages: list[Message] = []
     served: set[TenantName] = set()
     has_awarded = False
+    order = AwardOrder(state, now)
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
-        bids = state.house.open[workload].ranked(away_for(state, workload))
-        spec, level = state.image.workloads.rows[workload].spec, state.house.open[workload].level
+        bids = house.open[workload].ranked(away_for(state, workload))
+        spec, level = state.image.workloads.rows[workload].spec, house.open[workload].level
         compared = [one for one in bids if against(state, one[0].region, spec, level) is None]
         best = compared[0][0] if compared else None
-        if best is not None and state.house.is_behind(workload, best.region, now):
-            events.append(
-                AuctionClosed(workload, None, is_put_off=True)
-            )  # Those ahead are asked for first, and it once more.
+        if (
+            best is not None
+            and house.may_be_put_off(workload, now)
+            and order.would_pass(workload, best.region)
+        ):
+            # Those ahead are asked for first, and it once more.
+            events.append(AuctionClosed(workload, None, is_put_off=True))
             messages.extend(_settled(state, bid, has_won=False) for bid, _ in bids)
             continue
         if best is not None and state.book.quota:
-            borrows = state.house.open[workload].level == OVER_LEVEL
+            borrows = house.open[workload].level == OVER_LEVEL
             if tenant in served or (borrows and has_awarded):
                 continue
             served.add(tenant)
         award = award_of(state, workload, best, [one for _, one in compared], now) if best is not None else ()
         won = best if award else None
-        has_awarded = has_awarded or bool(award)
+        if award:
+            has_awarded = True
+            order.take(workload)
         events += [AuctionClosed(workload, won, is_void=best is not None and won is None), *award]
         if best is None:
             events.extend(PROMISING.closed(state, workload, now))
@@ -106,7 +114,7 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         asked, willing = window.askable[one.group][0], window.regions[workload]
         name = f"{state.image.regions.term}.{state.house.opened + count}"
         opened = Auction(name, asked.shape, willing, asked.level, asked.types, one.work.shape)
-        opened.gpu_milli, opened.behind = window.waiting.passed[workload]
+        opened.gpu_milli = gpu_milli_of(rows[workload].spec.jobs)
         events.append(AuctionOpened(workload, opened))
         how = PROMISING.how_asked(state, workload, now)
         messages.extend(solicited(region, workload, opened, rows[workload], how) for region in willing)
@@ -126,7 +134,6 @@ class _Window:
         self._kept: dict[Group, Amounts] = {}
         """Of those that name several GPU types: what of them somebody ahead of the first of them keeps."""
         self._chosen: dict[str, None] = {}
-        self.waiting = Waiting()
         self.done: set[Group] = set()
         """Of these nobody else is asked for now."""
         self.blocked: list[WorkloadId] = []
@@ -153,8 +160,6 @@ class _Window:
         shape = self.askable[one.group][0].shape
         if shape in house.tight and (shape in self._chosen or shape in house.asking):
             self.done.add(one.group)
-            jobs = state.image.workloads.rows[one.work.workload].spec.jobs
-            self.waiting.wait(shape, jobs, self.askable[one.group][1])
             return False
         if not where_asked(state, one, self.askable[one.group][1]):
             if all_behind_held_back(state, one):
@@ -173,8 +178,6 @@ class _Window:
             return False
         if may:
             self._chosen[shape] = None
-            workload = one.work.workload
-            self.waiting.pass_by(workload, state.image.workloads.rows[workload].spec.jobs)
         return may
 
     def _is_worth_asking(self, one: Ranked) -> bool:

@@ -6,7 +6,7 @@ the same shape until a fact of that region's log could change it.
 
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from msgspec import Struct, field
 
@@ -17,13 +17,10 @@ from core.images.queue import WorkloadRow
 from core.messages.agents import BidSettled
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
-from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
-from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
-from core.nouns.workload import JobSpec
 from core.rules.standing import Narrowing, narrowed
 
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
@@ -69,9 +66,6 @@ FIRST_ASKED_MAX = 4_096
 """Workloads of which that is remembered; of others it counts from when they are asked for again."""
 
 
-Behind = tuple[tuple[str, frozenset[RegionName]], ...]
-
-
 class Auction(Struct):
     """One workload's, from the asking to the award."""
 
@@ -88,8 +82,6 @@ class Auction(Struct):
     gpu_milli: int = 0
     """That all its tasks want."""
     rank: Rank = (0, 0)
-    behind: Behind = ()
-    """Shapes of which others, ahead of it, want no more and wait for the first of them to be answered, and in which regions."""
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
@@ -105,32 +97,6 @@ class Auction(Struct):
         """
         compared = [(bid, RankedBid(bid.region, bid.score, away(bid.region))) for bid in self.bids.values()]
         return sorted(compared, key=lambda one: one[1].place)
-
-
-class Waiting:
-    """While auctions are opened in the order of the queue: who is passed by, because one of its shape is asked for at a time."""
-
-    def __init__(self) -> None:
-        self._wants: dict[str, tuple[int, frozenset[RegionName], frozenset[str]]] = {}
-        """By shape: GPU milli, the regions that may be asked, and the types of node that will do."""
-        self.passed: dict[WorkloadId, tuple[int, Behind]] = {}
-        """By workload that is asked for: GPU milli that it wants, and those that wait ahead of it, want no more and the same hardware."""
-
-    def wait(self, shape: str, jobs: tuple[JobSpec, ...], regions: Iterable[RegionName]) -> None:
-        """Somebody waits until another of its shape is answered. What wants no GPU takes none from anybody."""
-        gpu_milli = gpu_milli_of(jobs)
-        if gpu_milli:
-            self._wants[shape] = gpu_milli, frozenset(regions), _types_of(jobs)
-
-    def pass_by(self, workload: WorkloadId, jobs: tuple[JobSpec, ...]) -> None:
-        """This one, which is behind them, is asked for."""
-        gpu_milli, types = gpu_milli_of(jobs), _types_of(jobs)
-        ahead = tuple(
-            (shape, regions)
-            for shape, (wants, regions, theirs) in self._wants.items()
-            if wants <= gpu_milli and _overlap(types, theirs)
-        )
-        self.passed[workload] = gpu_milli, ahead
 
 
 class AuctionHouse:
@@ -230,17 +196,10 @@ class AuctionHouse:
                 if due is not None and due > at:
                     self.due.put(workload, at)
 
-    def is_behind(self, workload: WorkloadId, region: RegionName, now: Instant) -> bool:
-        """Whether others ahead of it want no more, wait, and may still be given room by this region: it is not given its room before
-        them, for as long as an auction lasts.
-        """
+    def may_be_put_off(self, workload: WorkloadId, now: Instant) -> bool:
+        """Whether its bids may yet be given up for whoever is ahead of it: for as long as an auction lasts."""
         first = self.put_off.get(workload)
-        if first is not None and after(first, AUCTION_SPAN) <= now:
-            return False
-        behind = self.open[workload].behind
-        return any(
-            region in regions and region not in self.refusals.get(shape, {}) for shape, regions in behind
-        )
+        return first is None or now < after(first, AUCTION_SPAN)
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
@@ -354,13 +313,3 @@ def solicited(
         spec.grace,
         *how,
     )
-
-
-def _types_of(jobs: tuple[JobSpec, ...]) -> frozenset[str]:
-    return frozenset(kind for job in jobs if job.need.gpu_milli for kind in job.node_types)
-
-
-def _overlap(mine: frozenset[str], others: frozenset[str]) -> bool:
-    """Whether there may be a node that is of a type of both."""
-    is_any = any(gpu_type_of(kind)[0] == ANY_TYPE for kind in mine | others)
-    return bool(mine and others) if is_any else not mine.isdisjoint(others)
