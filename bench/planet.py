@@ -152,14 +152,16 @@ def gpu_hours_of(load: Workload, fleet: FleetSpec, seed: int) -> float:
     return total
 
 
-def failures_of(fleet: FleetSpec, hours: float) -> tuple[Fault, ...]:
+def errors_of(fleet: FleetSpec, hours: float) -> GpuError:
     """As many as are published of so many GPU-hours."""
-    errors = gpus_in(fleet) * hours / GPU_HOURS_PER_ERROR
-    outages = math.ceil(errors / ERRORS_PER_OUTAGE)
-    return (
-        GpuError(times=math.ceil(errors), one_node=True),
-        NodeCrash(times=outages, down_seconds=DOWN_SECONDS),
-    )
+    return GpuError(times=math.ceil(gpus_in(fleet) * hours / GPU_HOURS_PER_ERROR), one_node=True)
+
+
+def failures_of(fleet: FleetSpec, hours: float) -> tuple[Fault, ...]:
+    """These, and nodes that lose their power."""
+    errors = errors_of(fleet, hours)
+    outages = math.ceil(errors.times / ERRORS_PER_OUTAGE)
+    return errors, NodeCrash(times=outages, down_seconds=DOWN_SECONDS)
 
 
 def spec_of(name: str, size: Size, seed: int, like: Mast) -> ScenarioSpec:
