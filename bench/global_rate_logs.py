@@ -33,6 +33,8 @@ class Pending:
         self._shape: dict[WorkloadId, Shape] = {}
         self._place: dict[WorkloadId, tuple[int, int]] = {}
         """By workload: 0 - level, and its submission's sequence."""
+        self._returned: dict[WorkloadId, int] = {}
+        """By workload whose award a region declined: when, by the sequence of that."""
         self._waiting: dict[Shape, dict[int, dict[int, WorkloadId]]] = {}
         """By shape and level, by sequence: dictionaries keep the order in which they were filled, and the first waits longest."""
 
@@ -42,6 +44,11 @@ class Pending:
         need = job.need
         self._shape[workload] = need.gpu_milli, need.cpu_milli, need.memory_bytes, job.tasks
         self._place[workload] = -(spec.priority or 0), sequence
+        self.put(workload)
+
+    def give_back(self, workload: WorkloadId, sequence: int) -> None:
+        """A region declined it, and it waits again."""
+        self._returned[workload] = sequence
         self.put(workload)
 
     def put(self, workload: WorkloadId) -> None:
@@ -60,13 +67,21 @@ class Pending:
         level, sequence = self._place[workload]
         self._waiting[self._shape[workload]].get(level, {}).pop(sequence, None)
 
-    def is_passed(self, workload: WorkloadId) -> bool:
-        """Whether somebody of higher rank waits who wants the same or less."""
+    def is_passed(self, workload: WorkloadId, awarded: int) -> bool:
+        """Whether somebody of higher rank waits who wants the same or less, and not only since it was declined after this one's award.
+
+        awarded   the sequence of that
+        """
         mine, place = self._shape[workload], self._place[workload]
         for shape, levels in self._waiting.items():
             if all(one <= other for one, other in zip(shape, mine, strict=True)):
                 for level, waiting in levels.items():
-                    first = next(iter(waiting), None)
+                    held = (
+                        sequence
+                        for sequence, other in waiting.items()
+                        if self._returned.get(other, 0) <= awarded
+                    )
+                    first = next(held, None)
                     if first is not None and (level, first) < place:
                         return True
         return False
@@ -80,7 +95,8 @@ class Told(Struct):
     last_bound: int = 0
     bound: dict[WorkloadId, int] = field(default_factory=dict)
     inversions: int = 0
-    """Workloads that were awarded or bound while somebody of higher rank waited who wants the same or less."""
+    """Workloads that were awarded or bound while somebody of higher rank waited who wants the same or less. Refusals are in no log and
+    excuse nobody, but for an award that a region declined after this one's."""
     returned: int = 0
     granted: dict[WorkloadId, int] = field(default_factory=dict)
     started: dict[WorkloadId, int] = field(default_factory=dict)
@@ -105,7 +121,7 @@ class Told(Struct):
 def told_by(directory: Path, regions: Iterable[RegionName]) -> Told:
     """Every fact of a plane's logs."""
     told, pending = Told(), Pending()
-    awarded: dict[WorkloadId, int] = {}
+    awarded: dict[WorkloadId, Fact] = {}
     passed: dict[WorkloadId, None] = {}
     for fact in facts_in(directory, GLOBAL_LOG):
         _global(fact, told, pending, awarded, passed)
@@ -126,7 +142,7 @@ def _global(
     fact: Fact,
     told: Told,
     pending: Pending,
-    awarded: dict[WorkloadId, int],
+    awarded: dict[WorkloadId, Fact],
     passed: dict[WorkloadId, None],
 ) -> None:
     match fact.event:
@@ -135,17 +151,17 @@ def _global(
             pending.submit(workload, spec, fact.sequence)
         case WorkloadAwarded(workload=workload):
             told.first_award = told.first_award or fact.at
-            awarded[workload] = fact.at
+            awarded[workload] = fact
             pending.drop(workload)
-            if pending.is_passed(workload):
+            if pending.is_passed(workload, fact.sequence):
                 passed[workload] = None
         case WorkloadBound(workload=workload):
             told.bound[workload] = told.last_bound = fact.at
-            told.waits.append(fact.at - awarded[workload])
-            if pending.is_passed(workload):
+            told.waits.append(fact.at - awarded[workload].at)
+            if pending.is_passed(workload, awarded[workload].sequence):
                 passed[workload] = None
         case AwardReturned(workload=workload):
             told.returned += 1
-            pending.put(workload)
+            pending.give_back(workload, fact.sequence)
         case AttemptClosed(workload=workload):
             told.returned += 1

@@ -17,10 +17,12 @@ from core.images.queue import WorkloadRow
 from core.messages.agents import BidSettled
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
+from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec
 from core.rules.standing import Narrowing, narrowed
 
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
@@ -81,6 +83,8 @@ class Auction(Struct):
     """The shape, whatever the level."""
     gpu_milli: int = 0
     """That all its tasks want."""
+    kinds: frozenset[str] = frozenset()
+    """Types of node on which it would have them."""
     rank: Rank = (0, 0)
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
@@ -184,14 +188,20 @@ class AuctionHouse:
         """Those that have heard everybody are to be closed, in the order of their ranks: one that is ahead and still waits for a region
         keeps back all behind it that ask there too and want as much, until their own time is over.
         """
-        least: dict[RegionName, int] = {}
-        """By region, the least that somebody ahead still waits for."""
+        least: dict[RegionName, dict[frozenset[str], int]] = {}
+        """By region and types of node, the least that somebody ahead still waits for."""
         for _, workload in self.ranked:
             auction = self.open[workload]
+            wants, kinds = auction.gpu_milli, auction.kinds
             if not auction.is_complete:
-                for region in auction.asked if auction.gpu_milli else ():
-                    least[region] = min(auction.gpu_milli, least.get(region, auction.gpu_milli))
-            elif not any(region in least and least[region] <= auction.gpu_milli for region in auction.bids):
+                for region in auction.asked if wants else ():
+                    others = least.setdefault(region, {})
+                    others[kinds] = min(wants, others.get(kinds, wants))
+            elif not any(
+                other <= wants and overlap(kinds, theirs)
+                for region in auction.bids
+                for theirs, other in least.get(region, {}).items()
+            ):
                 due = self.due.at(workload)
                 if due is not None and due > at:
                     self.due.put(workload, at)
@@ -313,3 +323,14 @@ def solicited(
         spec.grace,
         *how,
     )
+
+
+def kinds_of(jobs: tuple[JobSpec, ...]) -> frozenset[str]:
+    """The types of node that will do for what of it wants GPUs."""
+    return frozenset(kind for job in jobs if job.need.gpu_milli for kind in job.node_types)
+
+
+def overlap(mine: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether there may be a node that is of a type of both."""
+    is_any = any(gpu_type_of(kind)[0] == ANY_TYPE for kind in mine | others)
+    return bool(mine and others) if is_any else not mine.isdisjoint(others)

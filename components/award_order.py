@@ -9,16 +9,15 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from components.auctions import kinds_of, overlap
 from components.fair_shares import where_asked
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, lending_now, may_be_lent
 from components.queue_state import QueueState
-from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
-from core.nouns.workload import JobSpec
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
 
 
@@ -27,7 +26,7 @@ class _Waits(Struct):
 
     one: Ranked
     gpu_milli: int
-    types: frozenset[str]
+    kinds: frozenset[str]
     regions: tuple[RegionName, ...]
 
 
@@ -52,7 +51,7 @@ class AwardOrder:
         gpu_milli = gpu_milli_of(jobs)
         if not gpu_milli:
             return False
-        place, types = self._state.order.one(workload).place, _types_of(jobs)
+        place, kinds = self._state.order.one(workload).place, kinds_of(jobs)
         if self._waiting is None:
             self._waiting = list(self._look())
         return any(
@@ -60,7 +59,7 @@ class AwardOrder:
             and other.gpu_milli <= gpu_milli
             and region in other.regions
             and other.one.work.workload not in self._awarded
-            and _overlap(types, other.types)
+            and overlap(kinds, other.kinds)
             for other in self._waiting
         )
 
@@ -93,7 +92,7 @@ class AwardOrder:
             regions = where_asked(state, one, self._left(one, asked[one.group]))
             jobs = state.image.workloads.rows[one.work.workload].spec.jobs
             if regions:
-                yield _Waits(one, gpu_milli_of(jobs), _types_of(jobs), regions)
+                yield _Waits(one, gpu_milli_of(jobs), kinds_of(jobs), regions)
 
     def _left(self, one: Ranked, asked: Asked) -> tuple[RegionName, ...]:
         """Where it neither has an offer, or is about to be answered, nor lacks room, but for what is offered to others."""
@@ -106,13 +105,3 @@ class AwardOrder:
             if (region not in refused or refused[region].reason == Reason.OPEN_BIDS)
             and (auction is None or region not in auction.asked or region in auction.abstained)
         )
-
-
-def _types_of(jobs: tuple[JobSpec, ...]) -> frozenset[str]:
-    return frozenset(kind for job in jobs if job.need.gpu_milli for kind in job.node_types)
-
-
-def _overlap(mine: frozenset[str], others: frozenset[str]) -> bool:
-    """Whether there may be a node that is of a type of both."""
-    is_any = any(gpu_type_of(kind)[0] == ANY_TYPE for kind in mine | others)
-    return bool(mine and others) if is_any else not mine.isdisjoint(others)

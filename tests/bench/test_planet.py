@@ -49,8 +49,9 @@ def test_allocation_in_small(tmp_path: Path) -> None:
     assert 0 < figures["useful_rate"] < figures["allocation_mean"]
     assert figures["submitted"] > 20
     kept, drawn = tmp_path / "seeds.json", tmp_path / "allocation.svg"
-    one = Played(figures, [0.99, 0.97, 0.98], 1)
-    kept.write_bytes(allocation.recorded(one) * 2)
+    one, other = Played(figures, [0.99, 0.97, 0.98], 1), Played(figures, [0.99, 0.97, 0.98], 2)
+    for played in (Played({}, [], 1), other, one):
+        allocation.record(kept, played)
     again = allocation.run(
         tmp_path,
         is_quick=False,
@@ -58,7 +59,7 @@ def test_allocation_in_small(tmp_path: Path) -> None:
     )
     assert 2 == again.figures["seeds"]
     assert figures["allocation_mean"] == again.figures["allocation_mean"]
-    assert drawn.read_text() == figure_of([one, one])
+    assert drawn.read_text() == figure_of([other, one])
 
 
 def test_slo_in_small(tmp_path: Path) -> None:

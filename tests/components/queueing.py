@@ -15,7 +15,7 @@ from core.nouns.placement import Shortage, View
 from core.nouns.reasons import Reason
 from core.nouns.starts import Prospect
 from core.nouns.workload import EndCause, WorkloadSpec
-from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_spec, a_spread, attempt, granted, joined
+from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, attempt, granted, joined
 from tests.components.machine import Machine
 from tests.matching import facts, said, said_once
 
@@ -46,6 +46,21 @@ def submit(machine: Machine[Any], spec: WorkloadSpec | None = None, *, key: str 
     """A workload is accepted."""
     decision = machine.hear(SubmitWorkload(spec or a_spec(), "ada", key))
     return said_once(decision, Submitted).workload
+
+
+def small(priority: int = 3) -> WorkloadSpec:
+    """One that may run in eu alone, so that one answer closes its auction."""
+    return a_spec(a_job(1, 1), priority=priority, regions=(EU,))
+
+
+def large(priority: int = 3) -> WorkloadSpec:
+    """The same of another shape."""
+    return a_spec(a_job(4, 8), priority=priority, regions=(EU,))
+
+
+def awards(decision: Decision) -> list[WorkloadId]:
+    """Who is awarded, in order."""
+    return [event.workload for event in facts(decision) if isinstance(event, WorkloadAwarded)]
 
 
 def asked(decision: Decision) -> list[tuple[str, str]]:

@@ -1,11 +1,8 @@
 """Who is put up for auction, who is asked, who wins, and how long a refusal holds."""
 
-from typing import Any
-
 import pytest
 
 from components.job_queue import JobQueue
-from core.component import Decision
 from core.events.control import ClaimRevised, NodesClosed, NodesOpened
 from core.events.pools import PoolChanged
 from core.events.queue import RankedBid, WorkloadAwarded
@@ -15,7 +12,7 @@ from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.queue import Bid, CancelWorkload, HoldWorkload
-from core.nouns.ids import AgentName, LogName, RegionName, TenantName, WorkerName, WorkloadId
+from core.nouns.ids import AgentName, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, after
 from core.nouns.limits import (
     AUCTION_SPAN,
@@ -46,7 +43,6 @@ from tests.builders import (
     joined,
     promised,
 )
-from tests.components.machine import Machine
 from tests.components.queueing import (
     W1,
     W2,
@@ -57,30 +53,18 @@ from tests.components.queueing import (
     asked,
     auction_of,
     awarded,
+    awards,
     bid,
     declined,
     ended,
     grant,
+    large,
+    small,
     submit,
 )
 from tests.matching import facts, kinds_said, said, said_once
 
 ONLY_EU = (EU,)
-
-
-def small(priority: int = 3) -> WorkloadSpec:
-    """One that may run in eu alone, so that one answer closes its auction."""
-    return a_spec(a_job(1, 1), priority=priority, regions=ONLY_EU)
-
-
-def large(priority: int = 3) -> WorkloadSpec:
-    """The same of another shape."""
-    return a_spec(a_job(4, 8), priority=priority, regions=ONLY_EU)
-
-
-def awards(decision: Decision) -> list[WorkloadId]:
-    """Who is awarded, in order."""
-    return [event.workload for event in facts(decision) if isinstance(event, WorkloadAwarded)]
 
 
 # Opening.
@@ -260,70 +244,6 @@ def test_rank_counts_who_stands_ahead(start: Start) -> None:
     decision = machine.wake()
     bid(machine, auction_of(decision, W2), workload=W2)
     assert [1] == [event.rank for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
-
-
-def test_awards_go_by_rank_whoever_answers_first(start: Start) -> None:
-    """A bid for who is ahead is waited for, and then all are awarded together, the first in the queue first."""
-    machine = a_job_queue(start)
-    for priority in (4, 3, 6):
-        submit(machine, small(priority))
-    decision = machine.wake()
-    for workload in (W2, W1):
-        bid(machine, auction_of(decision, workload), workload=workload)
-        assert [] == facts(machine.wake())
-    bid(machine, auction_of(decision, W3), workload=W3)
-    found = [event for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
-    assert [(W3, 0), (W1, 1), (W2, 2)] == [(event.workload, event.rank) for event in found]
-
-
-@pytest.mark.parametrize(
-    "ahead",
-    [
-        pytest.param(large(6), id="who wants more"),
-        pytest.param(a_spec(a_job(1, 1), priority=6, regions=(US,)), id="who is asked for elsewhere"),
-    ],
-)
-def test_nobody_waits_for_an_answer_that_takes_nothing_from_it(start: Start, ahead: WorkloadSpec) -> None:
-    """It is awarded though somebody ahead waits."""
-    machine = a_job_queue(start)
-    submit(machine, ahead)
-    submit(machine, small())
-    decision = machine.wake()
-    bid(machine, auction_of(decision, W2), workload=W2)
-    assert [W2] == awards(machine.wake())
-
-
-def test_who_is_ahead_and_refused_is_not_waited_for(start: Start) -> None:
-    """Its auction is over by that, and the next is awarded."""
-    machine = a_job_queue(start)
-    submit(machine, small(6))
-    submit(machine, small())
-    decision = machine.wake()
-    bid(machine, auction_of(decision, W2), workload=W2)
-    assert [] == facts(machine.wake())
-    abstain(machine, auction_of(decision, W1))
-    assert [W2] == awards(machine.wake())
-
-
-def test_who_is_ahead_and_cancelled_is_not_waited_for(start: Start) -> None:
-    """Nor until its auction's time is over."""
-    machine = a_job_queue(start)
-    submit(machine, small(6))
-    submit(machine, small())
-    decision = machine.wake()
-    bid(machine, auction_of(decision, W2), workload=W2)
-    machine.hear(CancelWorkload(W1))
-    assert [W2] == awards(machine.wake())
-
-
-def test_silence_ahead_keeps_nobody_back_for_longer_than_an_auction(start: Start) -> None:
-    """Who waits for it is closed when its own time is over."""
-    machine = a_job_queue(start)
-    submit(machine, small(6))
-    submit(machine, small())
-    decision = machine.wake()
-    bid(machine, auction_of(decision, W2), workload=W2)
-    assert [W2] == awards(machine.wait(AUCTION_SPAN))
 
 
 # Answers that do not count.
@@ -666,55 +586,6 @@ def test_one_of_a_tight_shape_is_asked_about_at_a_time(start: Start) -> None:
     assert [(W2, EU), (W3, EU)] == asked(machine.wake())
 
 
-@pytest.mark.parametrize("is_refused", [False, True])
-def test_who_wants_more_is_not_awarded_before_those_of_a_tight_shape_ahead_of_it(
-    start: Start, *, is_refused: bool
-) -> None:
-    """Both are asked for at once; if the first of the shape is bid for, the next of it come first, and who wants more after them.
-    If it is refused, so are they, and nobody waits for them.
-    """
-    machine = a_job_queue(start)
-    for spec in (small(6), small(6), large()):
-        submit(machine, spec)
-    decision = machine.wake()
-    for workload in (W1, W2, W3):
-        abstain(machine, auction_of(decision, workload), workload=workload)
-    machine.fact(EU_LOG, joined("w9", 8, 1))
-    decision = machine.wake()
-    assert [W1, W3] == [workload for workload, _ in asked(decision)]
-    bid(machine, auction_of(decision, W3), workload=W3)
-    if is_refused:
-        abstain(machine, auction_of(decision, W1))
-        assert [W3] == awards(machine.wake())
-        return
-    bid(machine, auction_of(decision, W1))
-    decision = machine.wake()
-    assert [W1] == awards(decision)
-    assert [False, True] == sorted(one.has_won for one in said(decision, BidSettled))
-    assert [W2, W3] == [workload for workload, _ in asked(decision)]
-    bid(machine, auction_of(decision, W3), workload=W3)
-    assert [] == awards(machine.wake())
-    bid(machine, auction_of(decision, W2), workload=W2)
-    assert [W2, W3] == awards(machine.wake())
-
-
-def test_who_is_asked_for_again_stands_where_it_stood(start: Start) -> None:
-    """Its first auction came to nothing: who was asked for after that waits for its second."""
-    machine = a_job_queue(start)
-    submit(machine, small())
-    first = auction_of(machine.wake())
-    submit(machine, large())
-    late = auction_of(machine.wake(), W2)
-    abstain(machine, first, missing=1)
-    machine.wake()
-    machine.fact(EU_LOG, joined("w9", 8, 1))
-    again = auction_of(machine.wake(), W1)
-    bid(machine, late, workload=W2)
-    assert [] == awards(machine.wake())
-    bid(machine, again)
-    assert [W1, W2] == awards(machine.wake())
-
-
 def test_shape_of_which_nobody_is_left(start: Start) -> None:
     """Only its refusals are remembered, until they pass; so shapes that never come back fill no memory."""
     machine = a_job_queue(start)
@@ -785,54 +656,3 @@ def test_award_says_who_did_not_bid(start: Start) -> None:
     bid(queue, auction_of(opened, W2), EU, workload=W2)
     (award,) = [event for event in facts(queue.hear_due_once()) if isinstance(event, WorkloadAwarded)]
     assert {US: Reason.OVER_LIMIT} == award.refusals
-
-
-def behind_two(start: Start, first: WorkloadSpec, log: LogName) -> Machine[Any]:
-    """Two of these were refused; nodes joined, one of them is asked for again, and a third workload, for which a region bids at once."""
-    machine = a_job_queue(start)
-    machine.fact(US_LOG, joined("wa", 64, 1, gpu_type="A100"))
-    for _ in range(2):
-        submit(machine, first)
-    decision = machine.wake()
-    for workload in (W1, W2):
-        for region in sorted({name for one, name in asked(decision) if one == workload}):
-            abstain(machine, auction_of(decision, workload), RegionName(region), workload=workload)
-    machine.wake()
-    submit(machine, a_spec(a_job(1, 4), regions=(EU,), priority=1))
-    machine.fact(log, joined("w9", 80, 1, gpu_type=first.jobs[0].gpu_type))
-    decision = machine.wake()
-    assert {W1, W3} <= {workload for workload, _ in asked(decision)}
-    return machine
-
-
-def award_of_third(machine: Machine[Any]) -> bool:
-    """Whether it is awarded once its region has bid."""
-    if W3 in machine.state.house.open:
-        bid(machine, machine.state.house.open[W3].auction, workload=W3)
-    machine.wake()
-    return bool(machine.state.image.workloads.rows[W3].is_standing)
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        pytest.param(a_spec(a_job(1, 1), priority=6, regions=(US,)), id="in another region"),
-        pytest.param(a_spec(a_job(1, 1, gpu_type="A100"), priority=6), id="on other hardware"),
-        pytest.param(a_spec(a_job(1, 0, cpus=1), priority=6, regions=(EU, US)), id="without GPUs"),
-    ],
-)
-def test_who_wants_something_else_is_not_waited_for(start: Start, first: WorkloadSpec) -> None:
-    """Whoever waits ahead for what this award takes nothing of."""
-    assert award_of_third(behind_two(start, first, US_LOG))
-
-
-def test_nobody_is_put_off_for_long(start: Start) -> None:
-    """For two auctions at the most, though whoever is ahead is asked for in that region too, and that never answers."""
-    first = a_spec(a_job(1, 1), priority=6, regions=(EU,))
-    machine = behind_two(start, first, EU_LOG)
-    begun, rounds = machine.now, 0
-    while not award_of_third(machine):
-        rounds += 1
-        machine.wait(Nanoseconds(AUCTION_SPAN // 4))
-        assert machine.now <= begun + 2 * AUCTION_SPAN
-    assert rounds

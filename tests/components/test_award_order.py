@@ -1,0 +1,301 @@
+"""Awards are made in the order of the queue, in whatever order regions answer (docs/decisions/0035-awards-by-rank.md)."""
+
+from typing import Any
+
+import pytest
+
+from core.events.queue import WorkloadAwarded
+from core.messages.agents import BidSettled
+from core.messages.queue import CancelWorkload
+from core.nouns.ids import LogName, RegionName
+from core.nouns.instant import Nanoseconds
+from core.nouns.limits import AUCTION_SPAN
+from core.nouns.reasons import Reason
+from core.nouns.workload import WorkloadSpec
+from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, joined
+from tests.components.machine import Machine
+from tests.components.queueing import (
+    W1,
+    W2,
+    W3,
+    Start,
+    a_job_queue,
+    abstain,
+    asked,
+    auction_of,
+    awards,
+    bid,
+    large,
+    small,
+    submit,
+)
+from tests.matching import facts, said
+
+# While answers come.
+
+
+def test_awards_go_by_rank_whoever_answers_first(start: Start) -> None:
+    """A bid for who is ahead is waited for, and then all are awarded together, the first in the queue first."""
+    machine = a_job_queue(start)
+    for priority in (4, 3, 6):
+        submit(machine, small(priority))
+    decision = machine.wake()
+    for workload in (W2, W1):
+        bid(machine, auction_of(decision, workload), workload=workload)
+        assert [] == facts(machine.wake())
+    bid(machine, auction_of(decision, W3), workload=W3)
+    found = [event for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
+    assert [(W3, 0), (W1, 1), (W2, 2)] == [(event.workload, event.rank) for event in found]
+
+
+@pytest.mark.parametrize(
+    "ahead",
+    [
+        pytest.param(large(6), id="who wants more"),
+        pytest.param(a_spec(a_job(1, 1), priority=6, regions=(US,)), id="who is asked for elsewhere"),
+    ],
+)
+def test_nobody_waits_for_an_answer_that_takes_nothing_from_it(start: Start, ahead: WorkloadSpec) -> None:
+    """It is awarded though somebody ahead waits."""
+    machine = a_job_queue(start)
+    submit(machine, ahead)
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2] == awards(machine.wake())
+
+
+def test_who_is_ahead_and_refused_is_not_waited_for(start: Start) -> None:
+    """Its auction is over by that, and the next is awarded."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [] == facts(machine.wake())
+    abstain(machine, auction_of(decision, W1))
+    assert [W2] == awards(machine.wake())
+
+
+def test_who_is_ahead_and_cancelled_is_not_waited_for(start: Start) -> None:
+    """Nor until its auction's time is over."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    machine.hear(CancelWorkload(W1))
+    assert [W2] == awards(machine.wake())
+
+
+def test_silence_ahead_keeps_nobody_back_for_longer_than_an_auction(start: Start) -> None:
+    """Who waits for it is closed when its own time is over."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    submit(machine, small())
+    decision = machine.wake()
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2] == awards(machine.wait(AUCTION_SPAN))
+
+
+# While something is refused.
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_who_wants_more_is_not_awarded_before_those_of_a_tight_shape_ahead_of_it(
+    start: Start, *, is_refused: bool
+) -> None:
+    """Both are asked for at once; if the first of the shape is bid for, the next of it come first, and who wants more after them.
+    If it is refused, so are they, and nobody waits for them.
+    """
+    machine = a_job_queue(start)
+    for spec in (small(6), small(6), large()):
+        submit(machine, spec)
+    decision = machine.wake()
+    for workload in (W1, W2, W3):
+        abstain(machine, auction_of(decision, workload), workload=workload)
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    decision = machine.wake()
+    assert [W1, W3] == [workload for workload, _ in asked(decision)]
+    bid(machine, auction_of(decision, W3), workload=W3)
+    if is_refused:
+        abstain(machine, auction_of(decision, W1))
+        assert [W3] == awards(machine.wake())
+        return
+    bid(machine, auction_of(decision, W1))
+    decision = machine.wake()
+    assert [W1] == awards(decision)
+    assert [False, True] == sorted(one.has_won for one in said(decision, BidSettled))
+    assert [W2, W3] == [workload for workload, _ in asked(decision)]
+    bid(machine, auction_of(decision, W3), workload=W3)
+    assert [] == awards(machine.wake())
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2, W3] == awards(machine.wake())
+
+
+def test_who_is_asked_for_again_stands_where_it_stood(start: Start) -> None:
+    """Its first auction came to nothing: who was asked for after that waits for its second."""
+    machine = a_job_queue(start)
+    submit(machine, small())
+    first = auction_of(machine.wake())
+    submit(machine, large())
+    late = auction_of(machine.wake(), W2)
+    abstain(machine, first, missing=1)
+    machine.wake()
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    again = auction_of(machine.wake(), W1)
+    bid(machine, late, workload=W2)
+    assert [] == awards(machine.wake())
+    bid(machine, again)
+    assert [W1, W2] == awards(machine.wake())
+
+
+def test_who_was_asked_for_later_is_awarded_first_if_it_is_ahead(start: Start) -> None:
+    """It waited for another of its shape, and who is behind was asked for meanwhile: closed together, they go by the queue."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    abstain(machine, auction_of(machine.wake()))
+    machine.wake()
+    for spec in (small(6), large(6)):
+        submit(machine, spec)
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    first = machine.wake()
+    assert [W1, W3] == [workload for workload, _ in asked(first)]
+    bid(machine, auction_of(first, W1))
+    bid(machine, auction_of(first, W3), workload=W3)
+    second = machine.wake()
+    assert [W1] == awards(second)
+    for workload in (W3, W2):
+        bid(machine, auction_of(second, workload), workload=workload)
+    assert [W2, W3] == awards(machine.wake())
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_who_was_refused_for_what_others_are_offered_comes_before_them(
+    start: Start, *, is_over: bool
+) -> None:
+    """M13: it is ahead and wants less, but a region had offered all of its room to somebody behind it: that one gives it back.
+
+    is_over   whether its auction is over before the other's
+    """
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(4, 8), priority=1))
+    low = auction_of(machine.wake())
+    bid(machine, low, EU)
+    submit(machine, small(6))
+    abstain(machine, auction_of(machine.wake(), W2), workload=W2, reason=Reason.OPEN_BIDS)
+    if is_over:
+        machine.wake()
+    abstain(machine, low, US)
+    decision = machine.wake()
+    assert ([], [False]) == (awards(decision), [one.has_won for one in said(decision, BidSettled)])
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2] == awards(machine.wake())
+
+
+def test_who_is_refused_in_one_region_and_served_in_another_keeps_nobody_back(start: Start) -> None:
+    """The one has offered all to somebody behind it: that one waits for what the other says, and for no more."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(4, 8), priority=1))
+    low = auction_of(machine.wake())
+    bid(machine, low, US)
+    submit(machine, a_spec(a_job(1, 1), priority=6))
+    high = auction_of(machine.wake(), W2)
+    abstain(machine, high, US, workload=W2, reason=Reason.OPEN_BIDS)
+    abstain(machine, low, EU)
+    decision = machine.wake()
+    assert ([], []) == (awards(decision), said(decision, BidSettled))
+    bid(machine, high, EU, workload=W2)
+    assert [W2, W1] == awards(machine.wake())
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+def test_who_is_asked_for_in_one_region_when_another_comes_up(start: Start, *, is_short: bool) -> None:
+    """If it was refused before, who is behind it is not given the new region's room first. Where nothing is short nobody waits."""
+    machine = a_job_queue(start, us=joined(gpu_type="A100"))
+    submit(machine, a_spec(a_job(1, 1), priority=6))
+    if is_short:
+        abstain(machine, auction_of(machine.wake()))
+        machine.wake()
+        machine.fact(EU_LOG, joined("w9", 8, 1))
+    high = auction_of(machine.wake())
+    machine.fact(US_LOG, joined("w8", 4, 4))
+    machine.wake()
+    submit(machine, a_spec(a_job(4, 8), priority=1, regions=(US,)))
+    bid(machine, auction_of(machine.wake(), W2), US, workload=W2)
+    decision = machine.wake()
+    assert ([] if is_short else [W2]) == awards(decision)
+    if is_short:
+        abstain(machine, high)
+        decision = machine.wake()
+        bid(machine, auction_of(decision), US)
+        bid(machine, machine.state.house.open[W2].auction, US, workload=W2)
+        assert [W1, W2] == awards(machine.wake())
+
+
+def behind_two(start: Start, first: WorkloadSpec, log: LogName) -> Machine[Any]:
+    """Two of these were refused; nodes joined, one of them is asked for again, and a third workload, for which a region bids at once."""
+    machine = a_job_queue(start)
+    for name in (EU_LOG, US_LOG):
+        machine.fact(name, joined("wa", 64, 1, gpu_type="A100"))
+    for _ in range(2):
+        submit(machine, first)
+    decision = machine.wake()
+    for workload in (W1, W2):
+        for region in sorted({name for one, name in asked(decision) if one == workload}):
+            abstain(machine, auction_of(decision, workload), RegionName(region), workload=workload)
+    machine.wake()
+    submit(machine, a_spec(a_job(1, 4), regions=(EU,), priority=1))
+    machine.fact(log, joined("w9", 80, 1, gpu_type=first.jobs[0].gpu_type))
+    decision = machine.wake()
+    assert {W1, W3} <= {workload for workload, _ in asked(decision)}
+    return machine
+
+
+def award_of_third(machine: Machine[Any]) -> bool:
+    """Whether it is awarded once its region has bid."""
+    if W3 in machine.state.house.open:
+        bid(machine, machine.state.house.open[W3].auction, workload=W3)
+    machine.wake()
+    return bool(machine.state.image.workloads.rows[W3].is_standing)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(a_spec(a_job(1, 1), priority=6, regions=(US,)), id="in another region"),
+        pytest.param(a_spec(a_job(1, 1, gpu_type="A100"), priority=6, regions=(EU,)), id="on other hardware"),
+        pytest.param(a_spec(a_job(1, 0, cpus=1), priority=6, regions=(EU, US)), id="without GPUs"),
+        pytest.param(a_spec(a_job(4, 8), priority=6, regions=(EU,)), id="more"),
+    ],
+)
+def test_who_wants_something_else_is_not_waited_for(start: Start, first: WorkloadSpec) -> None:
+    """Whoever waits ahead for what this award takes nothing of, or for more."""
+    log = US_LOG if US in first.regions else EU_LOG
+    assert award_of_third(behind_two(start, first, log))
+
+
+def test_silence_ahead_of_who_was_refused_before_keeps_nobody_back(start: Start) -> None:
+    """It is asked for where the other has an offer, and that region does not answer: the other is awarded when its time is over."""
+    machine = a_job_queue(start)
+    submit(machine, small(6))
+    abstain(machine, auction_of(machine.wake()))
+    machine.wake()
+    submit(machine, large())
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    decision = machine.wake()
+    assert [W1, W2] == [workload for workload, _ in asked(decision)]
+    bid(machine, auction_of(decision, W2), workload=W2)
+    assert [W2] == awards(machine.wait(AUCTION_SPAN))
+
+
+def test_nobody_is_put_off_for_long(start: Start) -> None:
+    """For two auctions at the most, though whoever is ahead is asked for in that region too, and that never answers."""
+    first = a_spec(a_job(1, 1), priority=6, regions=(EU,))
+    machine = behind_two(start, first, EU_LOG)
+    begun, rounds = machine.now, 0
+    while not award_of_third(machine):
+        rounds += 1
+        machine.wait(Nanoseconds(AUCTION_SPAN // 4))
+        assert machine.now <= begun + 2 * AUCTION_SPAN
+    assert rounds
