@@ -88,6 +88,24 @@ def test_ablation_in_small(tmp_path: Path) -> None:
         assert 0 < found.figures[f"{name}_allocation_mean"] <= 1
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "is_better"),
+    [
+        pytest.param((0.0, 300, 0.9), (0.05, 300, 0.99), True, id="fewer are late"),
+        pytest.param((0.05, 300, 0.99), (0.0, 300, 0.9), False, id="more are late"),
+        pytest.param((0.05, 300, 0.97), (0.04, 300, 0.96), True, id="as many, for all that is known"),
+        pytest.param((0.05, 300, 0.96), (0.05, 300, 0.97), False, id="as many, and less is given out"),
+        pytest.param((0.05, 30_000, 0.99), (0.04, 30_000, 0.96), False, id="more are late, beyond chance"),
+        pytest.param((0.0, 300, 0.97), (0.0, 300, 0.96), True, id="none are late"),
+    ],
+)
+def test_designs_are_compared_by_who_is_late(
+    mine: tuple[float, float, float], theirs: tuple[float, float, float], *, is_better: bool
+) -> None:
+    """And where that may be chance, by what is given out."""
+    assert is_better == ablation.Outcome(*mine).is_better(ablation.Outcome(*theirs))
+
+
 def test_seeds_are_chosen() -> None:
     """By comma, or all."""
     assert (1, 2, 3, 4, 5) == seeds_of(chosen(allocation.options), allocation.SEEDS)
