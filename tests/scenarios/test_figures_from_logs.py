@@ -45,7 +45,7 @@ def run() -> Iterator[Run]:
     """Played to its end, and the plane still there."""
     loop = VirtualLoop(START)
     with structlog.testing.capture_logs():
-        run = simulated_run(SPEC, 3, loop)
+        run = simulated_run(SPEC, 5, loop)
         loop.run_until_complete(_play(run))
     yield run
     loop.cancel_all()
