@@ -43,13 +43,16 @@ def abandon(
     """
     from core.nouns.ids import RegionName
     from mizzen.views.reading import on_plane
-    from mizzen.whole_regions import abandon_region
+    from mizzen.whole_regions import abandon_region, regions_of
 
-    if not yes:
-        text = (
-            f"what runs in {name} may run twice until it answers again; if that is agreed, say it with --yes"
-        )
-        raise CommandError(text, MISUSED)
+    rows = () if yes else on_plane(lambda bus, _: regions_of(bus))
+    for row in rows:
+        if row.region == name:
+            text = (
+                f"what runs in {name} may run twice until it answers again: {row.awards} of its workloads; "
+                "if that is agreed, say it with --yes"
+            )
+            raise CommandError(text, MISUSED)
     done = on_plane(lambda bus, _: abandon_region(bus, RegionName(name), is_forced=force))
     _tell([done], is_json=json)
 

@@ -94,6 +94,7 @@ MISTAKES = {
     "update w-1 --frob": "there is no option --frob; `mizzen update --help` shows what there is",
     "tasks w-1": "there is no plane here; start one with `mizzen up`",
     "controllers": "there is no plane here; start one with `mizzen up`",
+    "region abandon r0": "there is no plane here; start one with `mizzen up`",
     "start job_queue --region here": "job_queue is of no region; leave --region out",
     "start region_broker --region here --member b0": "region_broker has no members; leave --member out",
     "start job_queue": "set MIZZEN_NATS_URL or give --nats, for example nats://127.0.0.1:4222",

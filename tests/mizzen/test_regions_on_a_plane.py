@@ -12,7 +12,8 @@ pytestmark = pytest.mark.processes
 
 def test_region_is_given_up_and_taken_back(plane: RunningPlane, capsys: Captured) -> None:
     """What runs there goes on elsewhere, and is told why; the region is asked again once it is readmitted."""
-    assert "may run twice" in refused(capsys, "region abandon r0", 2)
+    assert "may run twice until it answers again: " in refused(capsys, "region abandon r0", 2)
+    assert "region: mars is not in the fleet" in refused(capsys, "region abandon mars")
     assert "region: mars is not in the fleet" in refused(capsys, "region abandon mars --yes")
     workload = plane.submit(work("moves", milliseconds=60_000))
     plane.until(workload, Phase.RUNNING)
