@@ -9,7 +9,7 @@ and two hours go by before anything counts. Figures are folded from the logs alo
     useful_rate             minus set-up, lost work, checkpoints on leaving and gangs that wait for their last rank
 
 A seed takes hours. `--seeds 1` plays one, `--hours 24` a day of it, and `--record FILE` keeps the figures of each seed in a file, up
-to the last hour played, from which `--from FILE` tells all of them later.
+to the last hour played, from which `--from FILE` tells all of them later. One process at a time writes a file.
 """
 
 # rows: E2
@@ -53,8 +53,9 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     if chosen is not None and chosen.figure:
         chosen.figure.write_text(figure_of(runs), encoding="utf-8")
     worst = min(runs, key=lambda one: one.figures["allocation_mean"])
-    figures = worst.figures | {"seeds": float(len(runs)), "hours": float(len(worst.hours))}
-    figures["allocation_min_hourly"] = min(one.figures["allocation_min_hourly"] for one in runs)
+    figures = worst.figures | {"seeds": float(len(runs)), "hours": float(min(len(one.hours) for one in runs))}
+    figures["seeds_not_whole"] = float(sum(not one.is_whole for one in runs))
+    figures["allocation_min_hourly"] = min(min(one.hours, default=1.0) for one in runs)
     figures["allocation_mean_best_seed"] = max(one.figures["allocation_mean"] for one in runs)
     figures["useful_rate_worst_seed"] = min(one.figures["useful_rate"] for one in runs)
     return Findings(
@@ -84,8 +85,11 @@ def kept_in(path: Path) -> list[Played]:
 
 
 def record(path: Path, one: Played) -> None:
-    """Keep it there, a line for each seed, instead of what was kept of its seed before."""
-    others = [other for other in kept_in(path) if other.seed != one.seed] if path.exists() else []
+    """Keep it there, a line for each seed, instead of what was kept of its seed before, unless that was longer."""
+    kept = kept_in(path) if path.exists() else []
+    if any(len(other.hours) > len(one.hours) for other in kept if other.seed == one.seed):
+        return
+    others = [other for other in kept if other.seed != one.seed]
     lines = [msgspec.json.encode(other) + b"\n" for other in (*others, one)]
     fresh = path.with_name(f"{path.name}.{one.seed}.new")
     fresh.write_bytes(b"".join(lines))

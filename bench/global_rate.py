@@ -5,8 +5,8 @@ at once, and none ends meanwhile. All are submitted while no region has nodes; t
 from the first award to the last binding, as the logs tell it: the queue has bound a workload once its region's log shows that
 all its tasks run.
 
-Order is of more matter where room is short. So there is another burst, for which there is room for some two thirds, and of which only
-`full_bound` and `full_rank_inversions` are told, once nobody more is bound.
+Order is of more matter where room is short. So there is another burst, for which there is room for some two thirds, and of which it
+is told how much of it was given out and who was passed, once nobody more is bound.
 
 source    spec/peer-baselines.md: HyperQueue, Slurm and Ray on two such cores; Kueue's and KAI's published throughput
 """
@@ -69,7 +69,9 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
     short = specs[: QUICK_WORKLOADS if is_quick else FULL_WORKLOADS]
     gpus = sum(spec.jobs[0].need.gpu_milli for spec in short) / MILLI
     _, told = await _burst(directory / "short", short, gpus * ROOM, all_fit=False)
+    held = sum(short[told.numbers[one]].jobs[0].need.gpu_milli for one in told.bound) / MILLI
     figures |= {
+        "full_share": held / (NODE * len(REGIONS) * nodes_for(gpus * ROOM)),
         "full_bound": float(len(told.bound)),
         "full_awards_returned": float(told.returned),
         "full_not_durable": float(told.lacking),
@@ -108,9 +110,14 @@ def workloads(count: int) -> list[WorkloadSpec]:
     return found
 
 
+def nodes_for(gpus: float) -> int:
+    """Of each region."""
+    return int(gpus / NODE / len(REGIONS))
+
+
 def fleet_for(gpus: float) -> str:
     """Regions that are alike, of so many GPUs in all."""
-    nodes = int(gpus / NODE / len(REGIONS))
+    nodes = nodes_for(gpus)
     lines = [f"  {region}: {{nodes: {nodes}, gpu_type: H100, agents: 1}}" for region in REGIONS]
     return "\n".join(["fleet: bench", "planner: false", "regions:", *lines, ""])
 

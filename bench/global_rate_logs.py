@@ -91,6 +91,8 @@ class Told(Struct):
     """What the logs tell."""
 
     submitted: int = 0
+    numbers: dict[WorkloadId, int] = field(default_factory=dict)
+    """By workload, how many were submitted before."""
     first_award: int = 0
     last_bound: int = 0
     bound: dict[WorkloadId, int] = field(default_factory=dict)
@@ -147,6 +149,7 @@ def _global(
 ) -> None:
     match fact.event:
         case WorkloadSubmitted(workload=workload, spec=spec):
+            told.numbers[workload] = told.submitted
             told.submitted += 1
             pending.submit(workload, spec, fact.sequence)
         case WorkloadAwarded(workload=workload):

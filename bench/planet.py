@@ -95,6 +95,8 @@ class Played(Struct):
     hours: list[float]
     """Of each hour that counts, what share was allocated."""
     seed: int = 0
+    is_whole: bool = True
+    """Played to its end."""
 
 
 def fleet_of(size: Size) -> FleetSpec:
@@ -287,7 +289,7 @@ class _Playing:
             if self.watch is not None and self.figures is not None:
                 until = Instant(self.loop.now_ns() - 60 * SECOND)
                 if until > self.figures.since:
-                    self.watch(self._played(self.figures, until))
+                    self.watch(replace(self._played(self.figures, until), is_whole=False))
 
     def _tell(self, hour: float, cpu: float) -> None:
         figures = self.figures

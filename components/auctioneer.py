@@ -1,12 +1,13 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
-from components.auctions import Auction, kinds_of, settled, solicited
-from components.award_order import AwardOrder
+from components.auctions import Auction, kinds_of, overlap, settled, solicited
+from components.award_order import AwardOrder, Passed
 from components.fair_shares import all_behind_held_back, where_asked
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
     AuctionClosed,
+    AuctionHeld,
     AuctionOpened,
     OpeningsSeen,
     QueueState,
@@ -48,32 +49,36 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     messages: list[Message] = []
     served: set[TenantName] = set()
     has_awarded = False
-    order = AwardOrder(state, now)
+    order = AwardOrder(state, workloads, now)
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
         bids = house.open[workload].ranked(away_for(state, workload))
         spec, level = state.image.workloads.rows[workload].spec, house.open[workload].level
         compared = [one for one in bids if against(state, one[0].region, spec, level) is None]
         best = compared[0][0] if compared else None
-        if (
-            best is not None
-            and house.may_be_put_off(workload, now)
-            and order.would_pass(workload, best.region)
-        ):
-            # Those ahead are asked for first, and it once more.
-            events.append(AuctionClosed(workload, None, is_put_off=True))
-            messages.extend(_settled(state, bid, has_won=False) for bid, _ in bids)
-            continue
-        if best is not None and state.book.quota:
-            borrows = house.open[workload].level == OVER_LEVEL
+        if best is not None:
+            borrows = bool(state.book.quota) and house.open[workload].level == OVER_LEVEL
             if tenant in served or (borrows and has_awarded):
                 continue
-            served.add(tenant)
+            passed = order.passed(workload, best.region)
+            gives_back = passed is Passed.REFUSED or (
+                passed is Passed.UNASKED and not house.gives_way(workload, now)
+            )
+            if gives_back and house.may_be_put_off(workload, now):
+                events.append(AuctionClosed(workload, None, is_put_off=True))
+                messages.extend(_settled(state, bid, has_won=False) for bid, _ in bids)
+                order.give_back(workload)
+                continue
+            if passed in (Passed.UNANSWERED, Passed.UNASKED) and now < house.open[workload].until:
+                events.append(AuctionHeld(workload))
+                continue
+            if state.book.quota:
+                served.add(tenant)
         award = award_of(state, workload, best, [one for _, one in compared], now) if best is not None else ()
         won = best if award else None
         if award:
             has_awarded = True
-            order.take(workload)
+            order.award(workload)
         events += [AuctionClosed(workload, won, is_void=best is not None and won is None), *award]
         if best is None:
             events.extend(PROMISING.closed(state, workload, now))
@@ -135,6 +140,8 @@ class _Window:
         self._kept: dict[Group, Amounts] = {}
         """Of those that name several GPU types: what of them somebody ahead of the first of them keeps."""
         self._chosen: dict[str, None] = {}
+        self._waiting: list[tuple[int, frozenset[str], tuple[RegionName, ...]]] = []
+        """Those that wait until another of their shape is answered: GPU milli, types of node, and where they may be asked for."""
         self.done: set[Group] = set()
         """Of these nobody else is asked for now."""
         self.blocked: list[WorkloadId] = []
@@ -161,6 +168,8 @@ class _Window:
         shape = self.askable[one.group][0].shape
         if shape in house.tight and (shape in self._chosen or shape in house.asking):
             self.done.add(one.group)
+            jobs = state.image.workloads.rows[one.work.workload].spec.jobs
+            self._waiting.append((gpu_milli_of(jobs), kinds_of(jobs), self.askable[one.group][1]))
             return False
         if not where_asked(state, one, self.askable[one.group][1]):
             if all_behind_held_back(state, one):
@@ -177,9 +186,24 @@ class _Window:
         if may and not self._is_worth_asking(one):
             self.done.add(one.group)
             return False
+        if may and house.gives_way(one.work.workload, self._now) and not self._gives_way(one.work.workload):
+            return False
         if may:
             self._chosen[shape] = None
         return may
+
+    def _gives_way(self, workload: WorkloadId) -> bool:
+        """Whether any region is left if it is not asked for where others wait who are ahead and want no more."""
+        jobs = self._state.image.workloads.rows[workload].spec.jobs
+        gpu_milli, kinds = gpu_milli_of(jobs), kinds_of(jobs)
+        kept = {
+            region
+            for wants, theirs, regions in self._waiting
+            if wants <= gpu_milli and overlap(kinds, theirs)
+            for region in regions
+        }
+        self.regions[workload] = tuple(name for name in self.regions[workload] if name not in kept)
+        return bool(self.regions[workload])
 
     def _is_worth_asking(self, one: Ranked) -> bool:
         """Whether anybody is left who has not refused less of the same."""

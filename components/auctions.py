@@ -19,7 +19,7 @@ from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
 from core.nouns.fleet import ANY_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.instant import Instant, after
+from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
@@ -64,6 +64,10 @@ class Freed:
 
 Rank = tuple[int, int]
 """0 - level, and how many auctions were opened before its first: they are opened in the order of the queue."""
+PUT_OFF_SPAN = Nanoseconds(3 * AUCTION_SPAN)
+"""For so long offers are given back for whoever is ahead; then they are taken, for as long again. Chosen so that in a burst of 120
+workloads into a planet that fills up within a second nobody was passed, on two cores with other work on them."""
+PUT_OFF_REMEMBERED = Nanoseconds(2 * PUT_OFF_SPAN)
 FIRST_ASKED_MAX = 4_096
 """Workloads of which that is remembered; of others it counts from when they are asked for again."""
 
@@ -86,6 +90,10 @@ class Auction(Struct):
     kinds: frozenset[str] = frozenset()
     """Types of node on which it would have them."""
     rank: Rank = (0, 0)
+    until: Instant = Instant(0)
+    """When its time is over, whoever has not answered."""
+    is_held: bool = False
+    """It has offers, and waits for others who are ahead: of its shape these may be asked for."""
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
@@ -110,7 +118,7 @@ class AuctionHouse:
         self.open: dict[WorkloadId, Auction] = {}
         self.opened = 0
         self.asking: dict[str, int] = {}
-        """Open auctions by shape."""
+        """Open auctions by shape, but for those that are held."""
         self.shapes: dict[str, dict[str, None]] = {}
         """Those that were asked for, by shape whatever the level: what `forget_shape` forgets."""
         self.tight: dict[str, None] = {}
@@ -118,8 +126,8 @@ class AuctionHouse:
         placed, none of them can."""
         self.due: Agenda[WorkloadId] = Agenda()
         """When each is to be closed."""
-        self.put_off: dict[WorkloadId, Instant] = {}
-        """Since when, of those whose bids were not taken because others are ahead: for so long they wait for those."""
+        self.put_off: OrderedDict[WorkloadId, Instant] = OrderedDict()
+        """Since when, of those that gave their offers back because others are ahead."""
         self._first_asked: OrderedDict[WorkloadId, int] = OrderedDict()
         """Of those asked for lately, how many auctions were opened before their first: in that order they stand, asked again or not."""
         self.ranked: list[tuple[Rank, WorkloadId]] = []
@@ -146,7 +154,16 @@ class AuctionHouse:
         insort(self.ranked, (auction.rank, workload))
         self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
         self.shapes.setdefault(auction.base, {})[auction.shape] = None
-        self.due.put(workload, after(at, AUCTION_SPAN))
+        auction.until = after(at, AUCTION_SPAN)
+        self.due.put(workload, auction.until)
+
+    def hold(self, workload: WorkloadId) -> None:
+        """It keeps its offers, and is not closed before somebody else is answered, or its time is over."""
+        auction = self.open[workload]
+        self.due.put(workload, auction.until)
+        if not auction.is_held:
+            auction.is_held = True
+            self._asks_no_more(auction.shape)
 
     def hear_bid(self, bid: Bid, at: Instant) -> None:
         """A bid for an open auction. A repeat changes nothing."""
@@ -207,9 +224,15 @@ class AuctionHouse:
                     self.due.put(workload, at)
 
     def may_be_put_off(self, workload: WorkloadId, now: Instant) -> bool:
-        """Whether its bids may yet be given up for whoever is ahead of it: for as long as an auction lasts."""
-        first = self.put_off.get(workload)
-        return first is None or now < after(first, AUCTION_SPAN)
+        """Whether it may give its offers back for whoever is ahead of it: for a while, and then not for as long."""
+        return self.gives_way(workload, now) or not self._was_put_off(workload, now)
+
+    def gives_way(self, workload: WorkloadId, now: Instant) -> bool:
+        """Whether it gave its offers back, and those for whom it did may still be asked for."""
+        return workload in self.put_off and now < after(self.put_off[workload], PUT_OFF_SPAN)
+
+    def _was_put_off(self, workload: WorkloadId, now: Instant) -> bool:
+        return workload in self.put_off and now < after(self.put_off[workload], PUT_OFF_REMEMBERED)
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
@@ -218,10 +241,12 @@ class AuctionHouse:
 
     def end(self, workload: WorkloadId, won: Bid | None, at: Instant, *, is_put_off: bool = False) -> None:
         """An auction is over. Regions whose bids lost have their room back to offer."""
-        if is_put_off:
-            self.put_off.setdefault(workload, at)
-        else:
+        if not is_put_off:
             self.put_off.pop(workload, None)
+        else:
+            while self.put_off and after(next(iter(self.put_off.values())), PUT_OFF_REMEMBERED) <= at:
+                self.put_off.popitem(last=False)
+            self.put_off.setdefault(workload, at)
         auction = self.open.pop(workload, None)
         if auction is None:
             return
@@ -229,15 +254,19 @@ class AuctionHouse:
         del self.ranked[bisect_left(self.ranked, (auction.rank, workload))]
         if not auction.is_complete:
             self._call(at)
-        self.asking[auction.shape] -= 1
-        if not self.asking[auction.shape]:
-            del self.asking[auction.shape]
+        if not auction.is_held:
+            self._asks_no_more(auction.shape)
         if won is not None:
             self.tight.pop(auction.shape, None)
             self._first_asked.pop(workload, None)
         for region in auction.bids:
             if won is None or region != won.region:
                 self.forget_open_bids(region)
+
+    def _asks_no_more(self, shape: str) -> None:
+        self.asking[shape] -= 1
+        if not self.asking[shape]:
+            del self.asking[shape]
 
     def forget_shape(self, base: str) -> None:
         """Nobody of this shape is left to ask for, at any level. Its refusals still hold, and pass by themselves."""

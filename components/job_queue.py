@@ -35,6 +35,7 @@ from components.queue_requests import HEARD_OF_USERS, UserRequests
 from components.queue_state import (
     AbstentionHeard,
     AuctionClosed,
+    AuctionHeld,
     AuctionOpened,
     BidHeard,
     BudgetTurned,
@@ -332,6 +333,10 @@ class JobQueue:
                 state.open_at = fact.at
                 if won is not None:
                     state.won[workload] = won
+            case AuctionHeld(workload):
+                if not house.open[workload].is_held:
+                    state.open_at = fact.at  # Of its shape another may be asked for now.
+                house.hold(workload)
             case RefusalPassed(shape, region):
                 house.forget_refusal(shape, region)
                 state.open_at = fact.at

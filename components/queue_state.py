@@ -61,7 +61,13 @@ class AuctionClosed(Note, frozen=True):
     is_void: bool = False
     """Somebody bid, and it may not be awarded so."""
     is_put_off: bool = False
-    """Somebody bid, and others who are ahead are asked for first."""
+    """Somebody bid, and others who are ahead lack what it was offered."""
+
+
+class AuctionHeld(Note, frozen=True):
+    """All have answered, and somebody who is ahead is answered first."""
+
+    workload: WorkloadId
 
 
 class RefusalPassed(Note, frozen=True):

@@ -50,14 +50,16 @@ def test_allocation_in_small(tmp_path: Path) -> None:
     assert figures["submitted"] > 20
     kept, drawn = tmp_path / "seeds.json", tmp_path / "allocation.svg"
     one, other = Played(figures, [0.99, 0.97, 0.98], 1), Played(figures, [0.99, 0.97, 0.98], 2)
-    for played in (Played({}, [], 1), other, one):
+    shorter = Played({}, [0.5], 1, is_whole=False)
+    for played in (shorter, other, one, shorter):
         allocation.record(kept, played)
     again = allocation.run(
         tmp_path,
         is_quick=False,
         chosen=chosen(allocation.options, "--from", str(kept), "--figure", str(drawn)),
     )
-    assert 2 == again.figures["seeds"]
+    assert (2, 0, 3) == tuple(again.figures[name] for name in ("seeds", "seeds_not_whole", "hours"))
+    assert 0.97 == again.figures["allocation_min_hourly"]
     assert figures["allocation_mean"] == again.figures["allocation_mean"]
     assert drawn.read_text() == figure_of([other, one])
 

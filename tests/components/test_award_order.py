@@ -6,9 +6,11 @@ import pytest
 
 from core.events.queue import WorkloadAwarded
 from core.messages.agents import BidSettled
+from core.messages.base import LogHeard, LogSilent
+from core.messages.broker import SolicitBid
 from core.messages.queue import CancelWorkload
 from core.nouns.ids import LogName, RegionName
-from core.nouns.instant import Nanoseconds
+from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import AUCTION_SPAN
 from core.nouns.reasons import Reason
 from core.nouns.workload import WorkloadSpec
@@ -125,10 +127,8 @@ def test_who_wants_more_is_not_awarded_before_those_of_a_tight_shape_ahead_of_it
     bid(machine, auction_of(decision, W1))
     decision = machine.wake()
     assert [W1] == awards(decision)
-    assert [False, True] == sorted(one.has_won for one in said(decision, BidSettled))
-    assert [W2, W3] == [workload for workload, _ in asked(decision)]
-    bid(machine, auction_of(decision, W3), workload=W3)
-    assert [] == awards(machine.wake())
+    assert [True] == [one.has_won for one in said(decision, BidSettled)]
+    assert [W2] == [workload for workload, _ in asked(decision)]
     bid(machine, auction_of(decision, W2), workload=W2)
     assert [W2, W3] == awards(machine.wake())
 
@@ -162,11 +162,11 @@ def test_who_was_asked_for_later_is_awarded_first_if_it_is_ahead(start: Start) -
     first = machine.wake()
     assert [W1, W3] == [workload for workload, _ in asked(first)]
     bid(machine, auction_of(first, W1))
-    bid(machine, auction_of(first, W3), workload=W3)
     second = machine.wake()
     assert [W1] == awards(second)
-    for workload in (W3, W2):
-        bid(machine, auction_of(second, workload), workload=workload)
+    bid(machine, auction_of(first, W3), workload=W3)
+    assert [] == awards(machine.wake())
+    bid(machine, auction_of(second, W2), workload=W2)
     assert [W2, W3] == awards(machine.wake())
 
 
@@ -299,3 +299,82 @@ def test_nobody_is_put_off_for_long(start: Start) -> None:
         machine.wait(Nanoseconds(AUCTION_SPAN // 4))
         assert machine.now <= begun + 2 * AUCTION_SPAN
     assert rounds
+
+
+def test_award_elsewhere_leaves_others_of_the_shape_their_turn(start: Start) -> None:
+    """Two were refused for what is offered to somebody behind them. When one is awarded in another region, the other still comes first."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(4, 8), priority=1))
+    low = auction_of(machine.wake())
+    bid(machine, low, EU)
+    for _ in range(2):
+        submit(machine, a_spec(a_job(1, 1), priority=6))
+    opened = machine.wake()
+    for workload in (W2, W3):
+        name = auction_of(opened, workload)
+        abstain(machine, name, EU, workload=workload, reason=Reason.OPEN_BIDS)
+    abstain(machine, auction_of(opened, W3), US, workload=W3)
+    machine.wake()
+    bid(machine, auction_of(opened, W2), US, workload=W2)
+    assert [W2] == awards(machine.wake())
+    abstain(machine, low, US)
+    assert [] == awards(machine.wake())
+
+
+def test_who_gives_its_offers_back_keeps_its_place_in_all_regions(start: Start) -> None:
+    """W1 has offers of two regions, and gives both back for who was refused in one of them: nobody behind it is awarded in the other."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(1, 2), priority=3))
+    first = auction_of(machine.wake())
+    bid(machine, first, EU, score=(0, 0, 0, 0, 0, 0))
+    submit(machine, a_spec(a_job(1, 1), priority=6, regions=(EU,)))
+    abstain(machine, auction_of(machine.wake(), W2), workload=W2, reason=Reason.OPEN_BIDS)
+    machine.wake()
+    submit(machine, a_spec(a_job(1, 4), priority=1, regions=(US,)))
+    bid(machine, auction_of(machine.wake(), W3), US, workload=W3)
+    bid(machine, first, US, score=(0, 0, 0, 9, 9, 0))
+    decision = machine.wake()
+    assert ([], [False, False]) == (awards(decision), [one.has_won for one in said(decision, BidSettled)])
+
+
+def test_offers_are_held_while_a_slow_region_is_asked_for_who_is_ahead(start: Start) -> None:
+    """Nobody is asked for again and again meanwhile."""
+    machine = a_job_queue(start, us=joined(gpu_type="A100"))
+    submit(machine, a_spec(a_job(1, 1), priority=6))
+    abstain(machine, auction_of(machine.wake()))
+    machine.wake()
+    machine.fact(EU_LOG, joined("w9", 8, 1))
+    machine.wake()
+    machine.fact(US_LOG, joined("w8", 4, 4))
+    machine.wake()
+    behind = [submit(machine, a_spec(a_job(4, 8), priority=1, regions=(US,))) for _ in range(20)]
+    decision, begun, solicited = machine.wake(), machine.now, 0
+    while not awards(decision):
+        solicited += len(said(decision, SolicitBid))
+        for workload in behind:
+            auction = machine.state.house.open.get(workload)
+            if auction is not None and not auction.bids:
+                bid(machine, auction.auction, US, workload=workload)
+        decision = machine.wait(Nanoseconds(AUCTION_SPAN // 50))
+    assert solicited <= 2 * len(behind)
+    assert machine.now <= begun + 2 * AUCTION_SPAN
+
+
+def test_who_gave_its_offers_back_long_ago_gives_them_back_again(start: Start) -> None:
+    """Its region fell silent meanwhile: what was an hour ago is no reason to pass anybody."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(4, 8), priority=1, regions=(EU,)))
+    low = auction_of(machine.wake())
+    submit(machine, small(6))
+    abstain(machine, auction_of(machine.wake(), W2), workload=W2, reason=Reason.OPEN_BIDS)
+    machine.wake()
+    bid(machine, low)
+    assert [] == awards(machine.hear_due_once())
+    machine.hear(LogSilent(EU_LOG))
+    machine.wait(seconds(3_600))
+    machine.hear(LogHeard(EU_LOG))
+    machine.wake()
+    names = {workload: auction.auction for workload, auction in machine.state.house.open.items()}
+    abstain(machine, names[W2], workload=W2, reason=Reason.OPEN_BIDS)
+    bid(machine, names[W1])
+    assert [] == awards(machine.wake())
