@@ -71,7 +71,7 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
     _, told = await _burst(directory / "short", short, gpus * ROOM, all_fit=False)
     held = sum(short[told.numbers[one]].jobs[0].need.gpu_milli for one in told.bound) / MILLI
     figures |= {
-        "full_share": held / (NODE * len(REGIONS) * nodes_for(gpus * ROOM)),
+        "full_idle_gpus": NODE * len(REGIONS) * nodes_for(gpus * ROOM) - held,
         "full_bound": float(len(told.bound)),
         "full_awards_returned": float(told.returned),
         "full_not_durable": float(told.lacking),
@@ -200,8 +200,9 @@ def _bars(figures: dict[str, float]) -> list[Bar]:
             "full_rank_inversions",
             figures["full_rank_inversions"],
             0,
-            "who is awarded after a second, whoever is ahead",
+            "who was put off for some seconds is awarded, whoever is ahead",
         ),
+        at_most("full_idle_gpus", figures["full_idle_gpus"], 0, "auctions that come to nothing"),
         at_most(
             "full_not_durable", figures["full_not_durable"], 0, "a binding that a region's log does not show"
         ),

@@ -61,7 +61,7 @@ def test_benchmark_reports_its_bars(name: str, bars: list[str], tmp_path: Path) 
         pytest.param("backfill", ["promises_broken"], marks=pytest.mark.slow),
         ("commit", ["retries_exhausted"]),
         ("decision", ["decided_otherwise", "cache_wrong"]),
-        ("global_rate", ["not_durable", "rank_inversions", "full_not_durable", "full_share"]),
+        ("global_rate", ["not_durable", "rank_inversions", "full_not_durable", "full_idle_gpus"]),
         ("maintenance", ["missed_windows", "early_stops", "operations_unasked"]),
         pytest.param("plane_loss", ["task_deaths", "double_starts"], marks=pytest.mark.slow),
         ("rate_limit", ["over_budget"]),

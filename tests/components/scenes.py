@@ -147,6 +147,7 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(ChangeWorkload(WorkloadId("w-1"), 0, (a_job(2),)))
     machine.wake()
     machine.hear(RequeueWorkload(WorkloadId("w-1"), 1))
+    an_offer_is_held(machine)
     machine.hear(ShowWorkload(WorkloadId("w-1")))
     machine.hear(ListWorkloads())
     for name in ("ml", "default"):
@@ -175,6 +176,27 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(SetRanking(RankingSettings(is_in_passes=True), 1))
     machine.wake()
     return machine
+
+
+def an_offer_is_held(machine: Machine[Any]) -> None:
+    """One of a shape is asked for, and somebody behind all of them, who is offered room before the next of it."""
+    first = queueing.submit(machine, queueing.small(), key="first")
+    queueing.abstain(
+        machine, queueing.auction_of(machine.wake(), first), workload=first, reason=Reason.OPEN_BIDS
+    )
+    machine.wake()
+    second = queueing.submit(machine, queueing.small(), key="second")
+    behind = queueing.submit(machine, queueing.large(), key="behind")
+    machine.wait(OPEN_BIDS_RETRY)
+    auctions = {workload: auction.auction for workload, auction in machine.state.house.open.items()}
+    for other in sorted(auctions.keys() - {first, behind}):
+        queueing.abstain(machine, auctions[other], workload=other)
+    queueing.bid(machine, auctions[first], workload=first)
+    machine.wake()
+    queueing.bid(machine, auctions[behind], workload=behind)
+    machine.wake()
+    for workload in (second, behind):
+        machine.hear(HoldWorkload(workload, 0))
 
 
 def a_workload_moves(machine: Machine[Any]) -> None:
