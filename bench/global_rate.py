@@ -44,7 +44,7 @@ FULL = 0.85
 """Of the fleet's GPUs, that all workloads hold together."""
 ROOM = 0.7
 """Of all workloads, for which there is room where room is short."""
-STILL_SECONDS = 6.0
+STILL_SECONDS = 5.0
 """For so long nobody is bound, and nobody will be."""
 NODE = 8
 """GPUs of each."""

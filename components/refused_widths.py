@@ -51,8 +51,8 @@ class RefusedWidths:
 
     def __init__(self) -> None:
         self._said: dict[str, dict[RegionName, dict[Width, Abstention]]] = {}
-        self._memo: dict[str, dict[str, dict[RegionName, Abstention]]] = {}
-        """By family and shape: filled by `larger`, emptied by whatever changes the family."""
+        self._memo: dict[tuple[str, RegionName], dict[str, Abstention | None]] = {}
+        """By family and region, by shape: filled by `of_smaller`, emptied by whatever changes what that region refuses of the family."""
 
     def add(self, shape: str, said: Abstention) -> None:
         """A region refused it."""
@@ -60,7 +60,7 @@ class RefusedWidths:
         width = width_of(shape)
         if width is not None and said.reason in HOLD_FOR_LARGER:
             self._said.setdefault(width.family, {}).setdefault(said.region, {})[width] = said
-            self._memo.pop(width.family, None)
+            self._memo.pop((width.family, said.region), None)
 
     def drop(self, shape: str, region: RegionName) -> None:
         """That has passed."""
@@ -68,7 +68,7 @@ class RefusedWidths:
         regions = self._said.get(width.family, {}) if width is not None else {}
         if width is None or regions.get(region, {}).pop(width, None) is None:
             return
-        self._memo.pop(width.family, None)
+        self._memo.pop((width.family, region), None)
         if not regions[region]:
             del regions[region]
         if not regions:
@@ -79,14 +79,15 @@ class RefusedWidths:
         width = width_of(shape)
         if width is None or width.family not in self._said:
             return {}
-        known = self._memo.setdefault(width.family, {})
-        if shape not in known:
-            known[shape] = {
-                region: said
-                for region, widths in self._said[width.family].items()
-                if (said := _first(widths, width)) is not None
-            }
-        return known[shape]
+        found = {}
+        for region, widths in self._said[width.family].items():
+            known = self._memo.setdefault((width.family, region), {})
+            if shape not in known:
+                known[shape] = _first(widths, width)
+            said = known[shape]
+            if said is not None:
+                found[region] = said
+        return found
 
     def forget_memo(self) -> None:
         """It is worked out anew."""

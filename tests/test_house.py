@@ -11,7 +11,9 @@ import io
 import json
 import tokenize
 import tomllib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,7 @@ def test_functions_are_short_enough_to_read() -> None:
         lines = _code_lines(path)
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                count = sum(node.lineno <= line <= (node.end_lineno or 0) for line in lines)
+                count = bisect_right(lines, node.end_lineno or 0) - bisect_left(lines, node.lineno)
                 if count > FUNCTION_LINES_MAX:
                     long[f"{_name(path)}: {node.name}"] = count
     assert {} == {name: count for name, count in long.items() if name not in LONGER_FOR_A_REASON}
@@ -260,8 +262,9 @@ def _name(path: Path) -> str:
     return path.relative_to(HOUSE).as_posix()
 
 
-def _code_lines(path: Path) -> set[int]:
-    """The numbers of the lines that hold code: neither blank, nor only a comment, nor a docstring's."""
+@cache
+def _code_lines(path: Path) -> tuple[int, ...]:
+    """The numbers of the lines that hold code, ascending: neither blank, nor only a comment, nor a docstring's."""
     text = path.read_text()
     layout = {
         tokenize.COMMENT, tokenize.DEDENT, tokenize.ENDMARKER, tokenize.INDENT, tokenize.NEWLINE, tokenize.NL,
@@ -273,7 +276,7 @@ def _code_lines(path: Path) -> set[int]:
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return lines
+    return tuple(sorted(lines))
 
 
 def _opens_with_fleet(node: ast.JoinedStr) -> bool:
