@@ -186,13 +186,13 @@ class _Window:
         if may and not self._is_worth_asking(one):
             self.done.add(one.group)
             return False
-        if may and house.gives_way(one.work.workload, self._now) and not self._gives_way(one.work.workload):
+        if may and house.gives_way(one.work.workload, self._now) and not self._is_left(one.work.workload):
             return False
         if may:
             self._chosen[shape] = None
         return may
 
-    def _gives_way(self, workload: WorkloadId) -> bool:
+    def _is_left(self, workload: WorkloadId) -> bool:
         """Whether any region is left if it is not asked for where others wait who are ahead and want no more."""
         jobs = self._state.image.workloads.rows[workload].spec.jobs
         gpu_milli, kinds = gpu_milli_of(jobs), kinds_of(jobs)

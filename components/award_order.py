@@ -6,7 +6,7 @@ until that one was asked for. If it is refused there because all is offered, who
 for once more (docs/decisions/0035-awards-by-rank.md).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 
 from msgspec import Struct
@@ -74,7 +74,7 @@ class AwardOrder:
             return Passed.NOBODY
         place, kinds = self._state.order.one(workload).place, kinds_of(jobs)
         if self._waiting is None:
-            self._waiting = list(self._look())
+            self._waiting = self._look()
         found = Passed.NOBODY
         for other in self._waiting:
             name = other.one.work.workload
@@ -89,7 +89,7 @@ class AwardOrder:
                 found = max(found, other.regions[region])
         return found
 
-    def _look(self) -> Iterator[_Waits]:
+    def _look(self) -> list[_Waits]:
         """All that are asked for, and of each band and shape that is short the first that is not."""
         state, house = self._state, self._state.house
         lending = lending_now(state)
@@ -136,7 +136,7 @@ class AwardOrder:
             return False
 
         state.order.first(1, is_of_matter, keep, done)
-        yield from found
+        return found
 
     def _left(self, shape: str) -> dict[RegionName, Passed]:
         """Of the regions that have offered something to those that are closed, which do not lack room for this shape; none if it is short

@@ -67,7 +67,8 @@ def test_nobody_waits_for_an_answer_that_takes_nothing_from_it(start: Start, ahe
     assert [W2] == awards(machine.wake())
 
 
-def test_who_is_ahead_and_refused_is_not_waited_for(start: Start) -> None:
+@pytest.mark.parametrize("is_refused", [True, False], ids=["refused", "cancelled"])
+def test_who_is_ahead_and_wants_it_no_more_is_not_waited_for(start: Start, *, is_refused: bool) -> None:
     """Its auction is over by that, and the next is awarded."""
     machine = a_job_queue(start)
     submit(machine, small(6))
@@ -75,18 +76,10 @@ def test_who_is_ahead_and_refused_is_not_waited_for(start: Start) -> None:
     decision = machine.wake()
     bid(machine, auction_of(decision, W2), workload=W2)
     assert [] == facts(machine.wake())
-    abstain(machine, auction_of(decision, W1))
-    assert [W2] == awards(machine.wake())
-
-
-def test_who_is_ahead_and_cancelled_is_not_waited_for(start: Start) -> None:
-    """Nor until its auction's time is over."""
-    machine = a_job_queue(start)
-    submit(machine, small(6))
-    submit(machine, small())
-    decision = machine.wake()
-    bid(machine, auction_of(decision, W2), workload=W2)
-    machine.hear(CancelWorkload(W1))
+    if is_refused:
+        abstain(machine, auction_of(decision, W1))
+    else:
+        machine.hear(CancelWorkload(W1))
     assert [W2] == awards(machine.wake())
 
 
