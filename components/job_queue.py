@@ -199,7 +199,6 @@ class JobQueue:
     def forget_memos(self, state: QueueState) -> None:
         """Which regions are willing, how much everybody has used, and what is ahead of others, is worked out anew."""
         state.house.willing_memo.clear()
-        state.house.widths.forget_memo()
         state.waits.forget_memos()
         state.ranked_at = Instant(-1)
 

@@ -4,12 +4,14 @@ source    MAST §4.3: the hash table of requests that failed; here by region, an
 """
 
 import re
+from bisect import insort
 from functools import lru_cache
 from typing import NamedTuple
 
 from core.messages.queue import Abstention
 from core.nouns.ids import RegionName
 from core.nouns.reasons import Reason
+from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL
 
 HOLD_FOR_LARGER = (
     Reason.NO_CAPACITY,
@@ -19,6 +21,8 @@ HOLD_FOR_LARGER = (
     Reason.OVER_LIMIT,
 )
 """Reasons that more tasks of the same need, or a lower level, could only make worse."""
+LEVELS = range(LEVEL_MAX, OVER_LEVEL - 1, -1)
+"""At which a workload may be asked for, the highest first."""
 _ONE_JOB = re.compile(r"(-?\d+)(\|[^|;]*\|[^|;]*\|)(\d+)(x[^;]*)")
 """A shape with its level (components/queue_order.py `asked_for`) of one job: level, kind and regions, tasks, all else."""
 
@@ -30,10 +34,6 @@ class Width(NamedTuple):
     """Equal for shapes that differ in their level and in how many tasks they have, and in nothing else."""
     level: int
     tasks: int
-
-    def holds_for(self, other: "Width") -> bool:
-        """Whether the other asks for as much or more, at this level or a lower one."""
-        return self.tasks <= other.tasks and self.level >= other.level
 
 
 @lru_cache(maxsize=4096)
@@ -50,26 +50,23 @@ class RefusedWidths:
     """By family and region, the refusals that may hold for others: an index of what the auction house remembers."""
 
     def __init__(self) -> None:
-        self._said: dict[str, dict[RegionName, dict[Width, Abstention]]] = {}
-        self._memo: dict[tuple[str, RegionName], dict[str, Abstention | None]] = {}
-        """By family and region, by shape: filled by `of_smaller`, emptied by whatever changes what that region refuses of the family."""
+        self._said: dict[str, dict[RegionName, _Refused]] = {}
 
     def add(self, shape: str, said: Abstention) -> None:
         """A region refused it."""
         self.drop(shape, said.region)
         width = width_of(shape)
         if width is not None and said.reason in HOLD_FOR_LARGER:
-            self._said.setdefault(width.family, {}).setdefault(said.region, {})[width] = said
-            self._memo.pop((width.family, said.region), None)
+            self._said.setdefault(width.family, {}).setdefault(said.region, _Refused(width.family)).add(width, said)
 
     def drop(self, shape: str, region: RegionName) -> None:
         """That has passed."""
         width = width_of(shape)
         regions = self._said.get(width.family, {}) if width is not None else {}
-        if width is None or regions.get(region, {}).pop(width, None) is None:
+        if width is None or region not in regions:
             return
-        self._memo.pop((width.family, region), None)
-        if not regions[region]:
+        regions[region].drop(width)
+        if not regions[region].said:
             del regions[region]
         if not regions:
             del self._said[width.family]
@@ -79,22 +76,50 @@ class RefusedWidths:
         width = width_of(shape)
         if width is None or width.family not in self._said:
             return {}
-        found = {}
-        for region, widths in self._said[width.family].items():
-            known = self._memo.setdefault((width.family, region), {})
-            if shape not in known:
-                known[shape] = _first(widths, width)
-            said = known[shape]
-            if said is not None:
-                found[region] = said
-        return found
-
-    def forget_memo(self) -> None:
-        """It is worked out anew."""
-        self._memo.clear()
+        found = ((region, refused.smallest_for(width)) for region, refused in self._said[width.family].items())
+        return {region: said for region, said in found if said is not None}
 
 
-def _first(widths: dict[Width, Abstention], asked: Width) -> Abstention | None:
-    """Of those that hold for what is asked, the smallest's, whichever was said first."""
-    found = [width for width in widths if width.holds_for(asked)]
-    return widths[min(found, key=lambda width: (width.tasks, -width.level))] if found else None
+class _Refused:
+    """What one region refused of one family."""
+
+    __slots__ = ("family", "said", "smallest", "tasks")
+
+    def __init__(self, family: str) -> None:
+        self.family = family
+        self.said: dict[Width, Abstention] = {}
+        self.tasks: dict[int, list[int]] = {}
+        """By level, the numbers of tasks that were refused, ascending."""
+        self.smallest: dict[int, Width] = {}
+        """By the level at which is asked: of what was refused at that level or a higher one the fewest tasks, of the same the highest level."""
+
+    def add(self, width: Width, said: Abstention) -> None:
+        """It refused this; it is not known to."""
+        self.said[width] = said
+        insort(self.tasks.setdefault(width.level, []), width.tasks)
+        self._find_smallest()
+
+    def drop(self, width: Width) -> None:
+        """It refuses this no more, if it did."""
+        if self.said.pop(width, None) is None:
+            return
+        tasks = self.tasks[width.level]
+        tasks.remove(width.tasks)
+        if not tasks:
+            del self.tasks[width.level]
+        self._find_smallest()
+
+    def _find_smallest(self) -> None:
+        self.smallest = {}
+        found: Width | None = None
+        for level in LEVELS:
+            tasks = self.tasks.get(level)
+            if tasks is not None and (found is None or tasks[0] < found.tasks):
+                found = Width(self.family, level, tasks[0])
+            if found is not None:
+                self.smallest[level] = found
+
+    def smallest_for(self, asked: Width) -> Abstention | None:
+        """Of those that hold for what is asked, the smallest's."""
+        width = self.smallest.get(asked.level)
+        return self.said[width] if width is not None and width.tasks <= asked.tasks else None

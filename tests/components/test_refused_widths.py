@@ -1,15 +1,16 @@
 """A refusal that holds for larger requests of the same: who is asked, who is not, and who is told of it."""
 
+import random
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from components.refused_widths import Width, width_of
+from components.refused_widths import RefusedWidths, Width, width_of
 from core.component import Decision
 from core.messages.broker import SolicitBid
-from core.messages.queue import ExplainWorkload, WorkloadExplained
-from core.nouns.ids import WorkloadId
+from core.messages.queue import Abstention, ExplainWorkload, WorkloadExplained
+from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import PROSPECT_LOOK, RESERVE_AFTER
 from core.nouns.reasons import Reason
@@ -146,3 +147,35 @@ def test_gang_behind_a_smaller_one_is_promised_a_start_like_others(start: Start)
 def test_width_of_a_shape(shape: str, width: Width | None) -> None:
     """Taken apart into what may differ and what may not; of several jobs it has none."""
     assert width == width_of(shape)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_refusals_that_come_and_pass(seed: int) -> None:
+    """What is told of each shape is the refusal of the fewest tasks, and of these of the highest level, that still holds for it."""
+    dice = random.Random(seed)
+    index, standing = RefusedWidths(), dict[tuple[str, Width], Abstention]()
+    for number in range(200):
+        region = RegionName(dice.choice(("eu", "us")))
+        width = Width("|training||xH100:1/1/1", dice.randint(-1, 3), dice.randint(1, 6))
+        if dice.random() < 0.5:
+            said = Abstention(region, AgentName("a"), W1, "1", Reason.NO_CAPACITY, number)
+            standing[region, width] = said
+            index.add(shape_of(width), said)
+        else:
+            standing.pop((region, width), None)
+            index.drop(shape_of(width), region)
+        asked = Width(width.family, dice.randint(-1, 3), dice.randint(1, 6))
+        holding = [
+            (one.tasks, -one.level, said.region, said)
+            for (_, one), said in standing.items()
+            if one.tasks <= asked.tasks and one.level >= asked.level
+        ]
+        wanted = {
+            name: min(one for one in holding if one[2] == name)[3] for name in {one[2] for one in holding}
+        }
+        assert wanted == index.of_smaller(shape_of(asked))
+
+
+def shape_of(width: Width) -> str:
+    """As the queue spells it."""
+    return f"{width.level}|training||{width.tasks}xH100:1/1/1"
