@@ -15,17 +15,13 @@ from core.component import ImageAdopted, RowsTold
 from core.events.control import ClaimRevised, MaintenanceMoved, MaintenancePlanned, ScopeJoined
 from core.events.pools import PoolChanged
 from core.events.prices import PricesSet
-from core.events.region import AttemptEnded, ClaimGranted, ClaimPromised, NodesJoined
+from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, ClaimPromised, NodesJoined
 from core.events.starts import StartReserved, StartUnreserved
 from core.fact import Event, Fact, Note
 from core.images import RegionImage
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import Instant, after
-from core.nouns.limits import (
-    CLAIM_SAY_AGAIN,
-    OPEN_BID_SPAN,
-    PRESENCE_INTERVAL,
-)
+from core.nouns.limits import AWARD_SPAN, CLAIM_SAY_AGAIN, OPEN_BID_SPAN, PRESENCE_INTERVAL
 from core.nouns.placement import Claim, NodeRow, takings_of
 from core.nouns.quantities import Amount
 from core.placing.conflict_window import ConflictWindow
@@ -46,8 +42,14 @@ class BidMade(Note, frozen=True):
     needs: tuple[tuple[int, Amount], ...]
 
 
+class BidWon(Note, frozen=True):
+    """A bid is to be executed: its room counts as taken for as long as its award may still come."""
+
+    auction: str
+
+
 class BidClosed(Note, frozen=True):
-    """A bid is settled, or too old to count."""
+    """A bid lost, or is too old to count."""
 
     auction: str
 
@@ -182,6 +184,8 @@ class AgentState:
                 self.bids[auction] = OpenBid(workload)
                 self.take(("bid", auction), needs)
                 self.bids_due.put(auction, after(fact.at, OPEN_BID_SPAN))
+            case BidWon(auction):
+                self.bids_due.put(auction, after(fact.at, AWARD_SPAN))
             case BidClosed(auction):
                 self.bids.pop(auction, None)
                 self.bids_due.drop(auction)
@@ -254,6 +258,8 @@ class AgentState:
 
     def _settle(self, event: Event | Note) -> None:
         """What the log shows granted is in the image: it is not counted a second time."""
+        if isinstance(event, (ClaimGranted, ClaimPromised, AwardDeclined)):
+            self._close_bids_of(event.workload)  # Another agent may have executed the award.
         if isinstance(event, (ClaimGranted, ClaimPromised)):
             self.give_back(("claim", (event.workload, event.epoch)))
         elif isinstance(event, (ClaimRevised, AttemptEnded)):
@@ -278,7 +284,7 @@ class AgentState:
         self.take(("revision", key), needs, owners)
 
     def _close_bids_of(self, workload: WorkloadId) -> None:
-        """From here on the claim counts as taken, and its bid no longer."""
+        """What became of its award counts from here on, and its bid no longer."""
         for auction in [auction for auction, bid in self.bids.items() if bid.workload == workload]:
             del self.bids[auction]
             self.bids_due.drop(auction)

@@ -16,6 +16,7 @@ from components.agent_state import (
     AgentState,
     BidClosed,
     BidMade,
+    BidWon,
     ClaimClosed,
     ClaimMade,
     ClaimSaidAgain,
@@ -335,9 +336,9 @@ class AllocationAgent:
     def _bid_settled(self, state: AgentState, envelope: Envelope) -> Decision:
         settled = envelope.message
         assert isinstance(settled, BidSettled)
-        if settled.auction not in state.bids or settled.has_won:
-            return NOTHING  # A bid that won stays counted until its claim is made, or it grows old.
-        return Decision(events=(BidClosed(settled.auction),))
+        if settled.auction not in state.bids:
+            return NOTHING
+        return Decision(events=((BidWon if settled.has_won else BidClosed)(settled.auction),))
 
     # Tasks of what runs.
 

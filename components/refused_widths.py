@@ -57,7 +57,9 @@ class RefusedWidths:
         self.drop(shape, said.region)
         width = width_of(shape)
         if width is not None and said.reason in HOLD_FOR_LARGER:
-            self._said.setdefault(width.family, {}).setdefault(said.region, _Refused(width.family)).add(width, said)
+            self._said.setdefault(width.family, {}).setdefault(said.region, _Refused(width.family)).add(
+                width, said
+            )
 
     def drop(self, shape: str, region: RegionName) -> None:
         """That has passed."""
@@ -76,7 +78,9 @@ class RefusedWidths:
         width = width_of(shape)
         if width is None or width.family not in self._said:
             return {}
-        found = ((region, refused.smallest_for(width)) for region, refused in self._said[width.family].items())
+        found = (
+            (region, refused.smallest_for(width)) for region, refused in self._said[width.family].items()
+        )
         return {region: said for region, said in found if said is not None}
 
 

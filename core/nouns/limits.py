@@ -66,9 +66,9 @@ IMAGES_CACHED_MAX = 4
 
 # Auctions and awards.
 AUCTIONS_MAX = 64
+"""Workloads from the head of the queue whose auctions are open at once."""
 QUOTA_ALTERNATIVES_MAX = 16
 """Combinations of GPU types on which a workload is held against its tenant's quota: of two jobs that name four types each, all."""
-"""Workloads from the head of the queue whose auctions are open at once."""
 AUCTION_SPAN: Nanoseconds = seconds(1)
 """An auction closes when all have answered, or so long after it opened."""
 OPEN_BIDS_RETRY: Nanoseconds = seconds(2)
@@ -83,7 +83,8 @@ OPEN_BID_SPAN: Nanoseconds = seconds(3)
 """How long an agent counts an unanswered bid as taken: three auctions."""
 AWARD_SAY_AGAIN: Nanoseconds = seconds(2)
 AWARD_SPAN: Nanoseconds = seconds(20)
-"""After it the queue asks for its award back, until the region's log shows a grant or a decline."""
+"""After it the queue asks for its award back, until the region's log shows a grant or a decline; so long an agent counts a bid as
+taken that won."""
 CLAIM_TRIES_MAX = 10
 """Conflicts after which an agent gives an award back (Protean: up to 10, rarely needed)."""
 CLAIM_SPAN: Nanoseconds = seconds(10)

@@ -316,12 +316,13 @@ def of_the_broker(start: Start) -> Machine[Any]:
 
 
 def of_the_agent(start: Start) -> Machine[Any]:
-    """Bids that lose or grow old, a claim that conflicts, is said again and granted; a task that is to move, and conflicts."""
+    """Bids that lose, win or grow old, a claim that conflicts, is said again and granted; a task that is to move, and conflicts."""
     machine = an_agent(start)
     machine.hear(PresenceWanted(EU, 7))
     for name in ("w-1", "w-2"):
         ask(machine, a_job(1, 8), workload=name)
-    machine.hear(BidSettled(EU, AgentName("a0"), WorkloadId("w-2"), "auction of w-2", has_won=False))
+    for name, has_won in (("w-1", True), ("w-2", False)):
+        machine.hear(BidSettled(EU, AgentName("a0"), WorkloadId(name), f"auction of {name}", has_won))
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8), spreads=(a_spread({0: 1}),))))
     again = claimed(conflict(machine, first, granted(a_claim("w-9", placed={0: 8})), rows=(full(0),)))
     machine.wait(Nanoseconds(CLAIM_SAY_AGAIN))

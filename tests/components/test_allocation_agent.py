@@ -27,7 +27,6 @@ from core.nouns.limits import (
     CLAIM_SAY_AGAIN,
     CLAIM_SPAN,
     CLAIM_TRIES_MAX,
-    OPEN_BID_SPAN,
     PRESENCE_INTERVAL,
 )
 from core.nouns.placement import Claim, NodeRow, Shortage, Spread, View
@@ -216,46 +215,6 @@ def test_request_said_twice(start: Start) -> None:
     machine = an_agent(start)
     ask(machine)
     assert NOTHING == ask(machine)
-
-
-def test_open_bid_counts_as_taken(start: Start) -> None:
-    """The same room is not offered twice: the next bid is for another, and then there is none."""
-    machine = an_agent(start)
-    assert [[{0: 1}], [{1: 1}]] == [
-        bid_on(ask(machine, a_job(1, 8), workload=name)) for name in ("w-1", "w-2")
-    ]
-    assert (Reason.OPEN_BIDS, 0) == refusal(ask(machine, a_job(1, 8), workload="w-3"))
-
-
-def test_open_bid_that_lost_is_free_again(start: Start) -> None:
-    """At once."""
-    machine = an_agent(start)
-    for name in ("w-1", "w-2"):
-        ask(machine, a_job(1, 8), workload=name)
-    settle(machine, "w-1", has_won=False)
-    assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-3"))
-
-
-def test_open_bid_that_nobody_settles_is_free_again(start: Start) -> None:
-    """After a while: the queue's word was lost."""
-    machine = an_agent(start)
-    for name in ("w-1", "w-2"):
-        ask(machine, a_job(1, 8), workload=name)
-    machine.wait(Nanoseconds(OPEN_BID_SPAN - 1))
-    assert Reason.OPEN_BIDS == refusal(ask(machine, a_job(1, 8), workload="w-3"))[0]
-    machine.wait(Nanoseconds(1))
-    assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-3"))
-
-
-def test_open_bid_that_won_counts_until_it_is_claimed(start: Start) -> None:
-    """And then its claim counts instead: once, not twice."""
-    machine = an_agent(start)
-    told = said_once(ask(machine, a_job(1, 8)), Bid)
-    settle(machine, has_won=True)
-    assert [{1: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
-    settle(machine, "w-2", has_won=False)
-    place(machine, an_award("w-1", 1, a_job(1, 8), spreads=told.spreads))
-    assert [{1: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-3"))
 
 
 def test_claim_counts_as_taken_until_it_is_answered(start: Start) -> None:

@@ -1,0 +1,92 @@
+"""How long what an agent offered counts as taken, and cannot be offered to others."""
+
+import pytest
+
+from core.events.region import AwardDeclined
+from core.fact import Event
+from core.messages.queue import Bid
+from core.nouns.instant import Nanoseconds
+from core.nouns.limits import AWARD_SPAN, OPEN_BID_SPAN
+from core.nouns.reasons import Reason
+from tests.builders import EU_LOG, a_claim, a_job, attempt, granted, promised
+from tests.components.test_allocation_agent import (
+    Start,
+    an_agent,
+    an_award,
+    ask,
+    bid_on,
+    place,
+    refusal,
+    settle,
+)
+from tests.matching import said_once
+
+
+def test_open_bid_counts_as_taken(start: Start) -> None:
+    """The same room is not offered twice: the next bid is for another, and then there is none."""
+    machine = an_agent(start)
+    assert [[{0: 1}], [{1: 1}]] == [
+        bid_on(ask(machine, a_job(1, 8), workload=name)) for name in ("w-1", "w-2")
+    ]
+    assert (Reason.OPEN_BIDS, 0) == refusal(ask(machine, a_job(1, 8), workload="w-3"))
+
+
+def test_open_bid_that_lost_is_free_again(start: Start) -> None:
+    """At once."""
+    machine = an_agent(start)
+    for name in ("w-1", "w-2"):
+        ask(machine, a_job(1, 8), workload=name)
+    settle(machine, "w-1", has_won=False)
+    assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-3"))
+
+
+def test_open_bid_that_nobody_settles_is_free_again(start: Start) -> None:
+    """After a while: the queue's word was lost."""
+    machine = an_agent(start)
+    for name in ("w-1", "w-2"):
+        ask(machine, a_job(1, 8), workload=name)
+    machine.wait(Nanoseconds(OPEN_BID_SPAN - 1))
+    assert Reason.OPEN_BIDS == refusal(ask(machine, a_job(1, 8), workload="w-3"))[0]
+    machine.wait(Nanoseconds(1))
+    assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-3"))
+
+
+def test_open_bid_that_won_counts_until_it_is_claimed(start: Start) -> None:
+    """And then its claim counts instead: once, not twice."""
+    machine = an_agent(start)
+    told = said_once(ask(machine, a_job(1, 8)), Bid)
+    settle(machine, has_won=True)
+    assert [{1: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
+    settle(machine, "w-2", has_won=False)
+    place(machine, an_award("w-1", 1, a_job(1, 8), spreads=told.spreads))
+    assert [{1: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-3"))
+
+
+def test_open_bid_that_won_counts_for_as_long_as_its_award_may_come(start: Start) -> None:
+    """And not for the span of one that nobody answered: its room would be offered to others, and one of two awards come to nothing."""
+    machine = an_agent(start)
+    ask(machine, a_job(2, 8))
+    settle(machine, has_won=True)
+    machine.wait(Nanoseconds(AWARD_SPAN - 1))
+    assert Reason.OPEN_BIDS == refusal(ask(machine, a_job(1, 8), workload="w-2"))[0]
+    machine.wait(Nanoseconds(1))
+    assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
+
+
+@pytest.mark.parametrize(
+    ("event", "left"),
+    [
+        (granted(a_claim(placed={1: 8})), {0: 1}),
+        (promised(a_claim(placed={1: 8})), {0: 1}),
+        (AwardDeclined(*attempt(), Reason.NO_CAPACITY, 1), {0: 1}),
+    ],
+)
+def test_open_bid_that_won_and_that_another_agent_claimed(
+    start: Start, event: Event, left: dict[int, int]
+) -> None:
+    """It counts no longer once the log shows what came of it: the room is free again, or the other's."""
+    machine = an_agent(start)
+    assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8)))
+    settle(machine, has_won=True)
+    machine.fact(EU_LOG, event)
+    assert [left] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
