@@ -184,7 +184,6 @@ class _Window:
         if may and one.standing is Standing.OVER and not may_be_lent(state, one.work, self._lending):
             return False
         if may and not self._is_worth_asking(one):
-            self.done.add(one.group)
             return False
         if may and house.gives_way(one.work.workload, self._now) and not self._is_left(one.work.workload):
             return False
@@ -206,11 +205,16 @@ class _Window:
         return bool(self.regions[workload])
 
     def _is_worth_asking(self, one: Ranked) -> bool:
-        """Whether anybody is left who has not refused less of the same."""
+        """Whether anybody is left who has not refused less of the same. If that goes for all who may be asked for it, it does for those
+        behind it, too; some are held back from a region, and others are not.
+        """
         state, workload = self._state, one.work.workload
         asked, willing = self.askable[one.group]
-        left = PROMISING.worth_asking(state, workload, asked.shape, where_asked(state, one, willing))
+        where = where_asked(state, one, willing)
+        left = PROMISING.worth_asking(state, workload, asked.shape, where)
         self.regions[workload] = left
+        if not left and where == willing:
+            self.done.add(one.group)
         if not left and PROMISING.is_newly_blocked(state, workload, asked.shape):
             self.blocked.append(workload)
         return bool(left)

@@ -40,6 +40,8 @@ each take about 100 steps."""
 
 Priced = tuple[int, int, PendingWork]
 """Credit negated, number, workload: a smaller one is ahead."""
+_Head = tuple[int, int, PendingWork, Group, Floor, Iterator[PendingWork] | None]
+"""The same of the first of a group on a floor at which nobody has looked yet, and who stands behind it, once somebody has asked for that."""
 FloorKey = tuple[TenantName, int]
 
 
@@ -223,18 +225,35 @@ class RankedQueue:
     ) -> Iterator[Ranked]:
         self._bring_up()
         for band in sorted(self._groups):
-            lists = []
+            heads: list[_Head] = []
             for shape, floors in self._groups[band].items():
                 group = (band, shape)
-                if is_wanted is None or is_wanted(group, next(next(iter(floors.values())).in_group(group))):
-                    lists += [
-                        self._priced(floor, band, _until(done, group, floor.in_group(group)))
-                        for floor in floors.values()
-                    ]
-            for negated, _, work in lists[0] if len(lists) == 1 else heapq.merge(*lists):
-                one = Ranked(work, -band[0], band[1], -negated)
-                if is_free is None or is_free(one):
-                    yield one
+                if is_wanted is None or is_wanted(group, next(iter(floors.values())).head(group)):
+                    heads += [self._head(floor.head(group), band, group, floor) for floor in floors.values()]
+            heapq.heapify(heads)
+            while heads:
+                negated, _, work, group, floor, rest = heads[0]
+                if group not in done:
+                    one = Ranked(work, -band[0], band[1], -negated)
+                    if is_free is None or is_free(one):
+                        yield one
+                if rest is None:
+                    rest = islice(floor.in_group(group), 1, None)
+                following = next(rest, None) if group not in done else None
+                if following is None:
+                    heapq.heappop(heads)
+                else:
+                    heapq.heapreplace(heads, self._head(following, band, group, floor, rest))
+
+    def _head(
+        self,
+        work: PendingWork,
+        band: Band,
+        group: Group,
+        floor: Floor,
+        rest: Iterator[PendingWork] | None = None,
+    ) -> "_Head":
+        return self._price(work, band), work.number, work, group, floor, rest
 
     def one(self, workload: WorkloadId) -> Ranked:
         """How one that waits stands."""
@@ -420,11 +439,3 @@ class RankedQueue:
 def _weighs(state: TenantState) -> tuple[bool, bool]:
     """Whether one that does not fit may borrow without a limit, and whether anything may start."""
     return state.borrowed_max is None, state.is_spent
-
-
-def _until(done: Container[Group], group: Group, works: Iterator[PendingWork]) -> Iterator[PendingWork]:
-    """As long as its group is looked at."""
-    for work in works:
-        if group in done:
-            return
-        yield work

@@ -258,6 +258,10 @@ class Floor:
         changes, self.recounted = self.recounted, {}
         return changes
 
+    def head(self, group: Group) -> PendingWork:
+        """The first of a group, of which there is one."""
+        return next(self.in_group(group))
+
     def in_group(self, group: Group) -> Iterator[PendingWork]:
         """In the order of credit."""
         for block in self.blocks:

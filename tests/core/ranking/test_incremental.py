@@ -12,7 +12,7 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
 from core.ranking.incremental import RankedQueue
-from core.ranking.scan import NO_PATIENCE, PendingWork, Ranked, Standing, TenantState, ranked
+from core.ranking.scan import NO_PATIENCE, Group, PendingWork, Ranked, Standing, TenantState, ranked
 from tests.core.properties import PROPERTY
 
 TYPES = ("A100", "H100")
@@ -189,6 +189,16 @@ class KeptOrder(RuleBasedStateMachine):
         assert alike[:2] == queue.first(
             2, lambda group, example: group[1] == shape == example.shape, lambda one: one.work.number % 2 == 1
         )
+        done: set[Group] = set()
+
+        def is_first(one: Ranked) -> bool:
+            assert one.group not in done
+            done.add(one.group)
+            return True
+
+        firsts = {one.group: one for one in reversed(expected)}
+        of_each = [one for one in expected if one is firsts[one.group]]
+        assert of_each == queue.first(len(expected), is_free=is_first, done=done)
         for place, one in enumerate(expected):
             name = one.work.workload
             assert (place, one) == (queue.rank(name), queue.one(name))
