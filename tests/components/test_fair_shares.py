@@ -236,6 +236,26 @@ def test_who_is_held_back_hides_nobody_behind_it(start: Start) -> None:
     assert (US,) == asked_in(queue, early)
 
 
+def test_who_is_held_back_where_less_was_not_refused_hides_nobody(start: Start) -> None:
+    """The region that is left to ART refused as much or less; OPS's, of the same shape and behind it, is asked for in the other."""
+    queue = lent_out(start)
+    tenant(queue, OPS, 0)
+    early = waits(queue, of=ART, job=a_job(2, 1))
+    queue.hear(HoldWorkload(early, 0))
+    queue.wait(Nanoseconds(4 * HOUR))
+    waits(queue, 8)
+    queue.wake()
+    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
+    less = waits(queue, of=OPS, job=a_job(1, 1))
+    queue.wake()
+    refuse(queue, less, US)
+    queue.hear(ReleaseWorkload(early, 1))
+    late = waits(queue, of=OPS, job=a_job(2, 1))
+    assert explained(queue, early).rank < explained(queue, late).rank
+    queue.wake()
+    assert ((), (EU,)) == (asked_in(queue, early), asked_in(queue, late))
+
+
 def test_lag_of_one_type_counts_no_more_of_another(start: Start) -> None:
     """ML waits for an A100, of which it is entitled to none, and is entitled to 8 H100: it is behind in time of these 8."""
     queue = a_job_queue(start, us=joined(gpu_type="A100"))
