@@ -36,7 +36,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """Which seeds, for how long, and where they are kept."""
     seeds_option(parser, SEEDS)
     parser.add_argument("--record", type=Path, help="keep each seed's figures in this file")
-    parser.add_argument("--from", dest="told", type=Path, help="play nothing, and tell what this file has")
+    from_option(parser, "play nothing, and tell what this file has")
     parser.add_argument("--figure", type=Path, help="write one here")
 
 
@@ -44,7 +44,7 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     """Each seed."""
     size = QUICK if is_quick else sized(FULL, chosen)
     if chosen is not None and chosen.told:
-        runs = kept_in(chosen.told)
+        runs = chosen.told
     else:
         runs = []
         for seed in SEEDS[:1] if is_quick else seeds_of(chosen, SEEDS):
@@ -82,6 +82,23 @@ def played(
 def kept_in(path: Path) -> list[Played]:
     """Of each seed that was recorded there."""
     return [msgspec.json.decode(line, type=Played) for line in path.read_bytes().splitlines()]
+
+
+def from_option(parser: argparse.ArgumentParser, text: str) -> None:
+    """`--from`: as `told`, what `--record` kept in a file."""
+    parser.add_argument("--from", dest="told", type=_told, metavar="FILE", help=text)
+
+
+def _told(text: str) -> list[Played]:
+    try:
+        runs = kept_in(Path(text))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot read {text}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise argparse.ArgumentTypeError(f"{text} is no file that `--record` wrote: {error}") from error
+    if not runs:
+        raise argparse.ArgumentTypeError(f"{text} is empty")
+    return runs
 
 
 def record(path: Path, one: Played) -> None:

@@ -182,13 +182,30 @@ def spec_of(name: str, size: Size, seed: int, like: Mast) -> ScenarioSpec:
 def seeds_option(parser: argparse.ArgumentParser, seeds: Sequence[int]) -> None:
     """`--seeds`."""
     text = ",".join(map(str, seeds))
-    parser.add_argument("--seeds", default=text, help="by comma (default: %(default)s)")
-    parser.add_argument("--hours", type=float, help="that count, for a shorter play")
+    parser.add_argument("--seeds", type=_seeds, default=text, help="by comma (default: %(default)s)")
+    parser.add_argument("--hours", type=_hours, help="that count, for a shorter play")
+
+
+def _seeds(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(one) for one in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"whole numbers by comma, not {text!r}") from None
+
+
+def _hours(text: str) -> float:
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = 0.0
+    if not 0.0 < hours < math.inf:
+        raise argparse.ArgumentTypeError(f"hours to play, more than none, not {text!r}")
+    return hours
 
 
 def seeds_of(chosen: argparse.Namespace | None, seeds: Sequence[int]) -> tuple[int, ...]:
     """Those that were chosen."""
-    return tuple(seeds) if chosen is None else tuple(int(one) for one in chosen.seeds.split(","))
+    return tuple(seeds) if chosen is None else tuple(chosen.seeds)
 
 
 def sized(size: Size, chosen: argparse.Namespace | None) -> Size:

@@ -12,7 +12,7 @@ source    MAST (OSDI'24) §5.5, fig. 11: within quota mean 2 to 8 minutes and P9
 import argparse
 from pathlib import Path
 
-from bench.allocation import QUICK, kept_in, played
+from bench.allocation import QUICK, from_option, played
 from bench.planet import Size, seeds_of, seeds_option, sized
 from bench.report import Findings, Yardstick, at_most
 
@@ -24,16 +24,14 @@ TOLD = ("within_", "over_", "slo_", "preemptions", "submitted", "allocation_", "
 def options(parser: argparse.ArgumentParser) -> None:
     """Which seeds, and for how long; or what was played already."""
     seeds_option(parser, SEEDS)
-    parser.add_argument(
-        "--from", dest="told", type=Path, help="play nothing, and tell what `allocation` kept here"
-    )
+    from_option(parser, "play nothing, and tell what `allocation` kept here")
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
     """Each seed; of several the worst."""
     size = QUICK if is_quick else sized(FULL, chosen)
     if chosen is not None and chosen.told:
-        runs = [one.figures for one in kept_in(chosen.told)]
+        runs = [one.figures for one in chosen.told]
     else:
         seeds = SEEDS[:1] if is_quick else seeds_of(chosen, SEEDS)
         runs = [played(size, seed, tells=not is_quick).figures for seed in seeds]
