@@ -22,7 +22,7 @@ from pathlib import Path
 
 from bench.decision_region import Answer, FullRegion
 from bench.report import Bar, Findings, Yardstick, at_most
-from components.auctions import Freed
+from components.freed import Freed, Room
 from core.component import Decision
 from core.messages.base import Envelope
 from core.messages.queue import Abstention
@@ -56,12 +56,13 @@ class Memory:
         (message,) = said.messages
         if not isinstance(message, Abstention) or message.reason is not Reason.NO_CAPACITY:
             return
-        if self.freed.hold(repr(shape), message.view_sequence, max(1, message.missing_gpu_milli)):
+        missing = max(1, message.missing_gpu_milli)
+        if self.freed.hold(repr(shape), message.view_sequence, Room.GPU, missing):
             self.refused[shape] = None
 
     def free(self, sequence: int, gpu_milli: int) -> None:
         """So much came free."""
-        passed = set(self.freed.add(sequence, gpu_milli))
+        passed = set(self.freed.add(sequence, {Room.GPU: gpu_milli}))
         if passed:
             self.refused = {shape: None for shape in self.refused if repr(shape) not in passed}
 

@@ -57,6 +57,7 @@ from core.placing.picking import Choice
 from core.placing.placer import SECTIONS, Found
 from core.placing.pool_set import Asker
 from core.placing.refusing import no_bid
+from core.placing.shortages import Scarce, scarce_for
 from core.placing.victims import spared_for
 
 
@@ -170,6 +171,7 @@ class AllocationAgent:
         again_in = spared_for(state.image.capacity, asker.priority, asker.at)
         if told.reason is Reason.DESTROYS_TOO_MUCH:
             again_in = min(again_in or PREEMPTION_RETRY, PREEMPTION_RETRY)
+        scarce = scarce_for(request.jobs)
         said = Abstention(
             self.region,
             self.agent,
@@ -177,10 +179,11 @@ class AllocationAgent:
             request.auction,
             told.reason,
             state.sequence,
-            told.missing_gpu_milli,
+            told.missing_milli if scarce is Scarce.GPU else 0,
             told.shortage,
             again_in=again_in,
             prospect=prospect,
+            missing_cpu_milli=told.missing_milli if scarce is Scarce.CPU else 0,
         )
         return Decision(messages=(said,))
 

@@ -27,10 +27,11 @@ from core.images.region import AttemptPhase, AttemptRow
 from core.messages.base import Envelope, Message
 from core.messages.broker import RankAttempt
 from core.messages.store import DeclineAward, OrderStop, RecordCheckpoint, RecordEnd, RecordStarted
+from core.nouns.fleet import CPU_TYPE, gpu_type_of
 from core.nouns.ids import AttemptKey, RegionName, WorkloadId
 from core.nouns.limits import CONFLICT_NODES_MAX
 from core.nouns.operation import WHOLE
-from core.nouns.placement import gpu_milli_of
+from core.nouns.placement import Claim, gpu_milli_of, needs_of
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause
 from core.rules.claim import fits_promised
@@ -143,8 +144,23 @@ class AttemptRecords:
         freed = gpu_milli_of(held.claim.jobs)
         about = (message.workload, message.epoch)
         lost = _destroyed(state, held, about) if message.cause is EndCause.PREEMPTED else 0
-        ended = AttemptEnded(*about, message.cause, message.exit_code, freed, message.failed_nodes, lost)
+        ended = AttemptEnded(
+            *about,
+            message.cause,
+            message.exit_code,
+            freed,
+            message.failed_nodes,
+            lost,
+            *_cpus(state.image.capacity, held.claim),
+        )
         return Decision(events=(ended, *_grants_after(state.image.capacity, about)))
+
+
+def _cpus(capacity: Capacity, claim: Claim) -> tuple[int, int]:
+    """CPU milli that it holds, and of these on nodes without GPUs."""
+    by_node = {node: need.cpu_milli for node, need in needs_of(claim).items()}
+    bare = (count for node, count in by_node.items() if gpu_type_of(capacity.node_type[node])[0] == CPU_TYPE)
+    return sum(by_node.values()), sum(bare)
 
 
 def _destroyed(state: StoreState, held: Holding, key: AttemptKey) -> int:

@@ -1,6 +1,6 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
-from components.auctions import Auction, kinds_of, overlap, settled, solicited
+from components.auctions import Auction, is_bare, kinds_of, overlap, settled, solicited
 from components.award_order import AwardOrder, Passed
 from components.fair_shares import all_behind_held_back, where_asked
 from components.moves import regions_for
@@ -120,7 +120,7 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         name = f"{state.image.regions.term}.{state.house.opened + count}"
         opened = Auction(name, asked.shape, willing, asked.level, asked.types, one.work.shape)
         jobs = rows[workload].spec.jobs
-        opened.gpu_milli, opened.kinds = gpu_milli_of(jobs), kinds_of(jobs)
+        opened.gpu_milli, opened.kinds, opened.is_bare = gpu_milli_of(jobs), kinds_of(jobs), is_bare(jobs)
         events.append(AuctionOpened(workload, opened))
         how = PROMISING.how_asked(state, workload, now)
         messages.extend(solicited(region, workload, opened, rows[workload], how) for region in willing)

@@ -5,11 +5,12 @@ the same shape until a fact of that region's log could change it.
 """
 
 from bisect import bisect_left, insort
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
+from components.freed import Freed, Room
 from components.refused_widths import RefusedWidths
 from core.agenda import Agenda
 from core.events.queue import RankedBid
@@ -17,49 +18,16 @@ from core.images.queue import WorkloadRow
 from core.messages.agents import BidSettled
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
-from core.nouns.fleet import ANY_TYPE, gpu_type_of
+from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds, after
-from core.nouns.limits import AUCTION_SPAN, FREED_REMEMBERED_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
+from core.nouns.limits import AUCTION_SPAN, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
 from core.rules.standing import Narrowing, narrowed
 
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
 """Of regions that could take it if nobody else were there."""
-
-
-class Freed:
-    """How much a region's log shows freed, and which refusals wait for how much more."""
-
-    def __init__(self, known_from: int = 0) -> None:
-        self.known_from = known_from
-        """A refusal on an older view does not hold: what was freed since is not known, or more than an amount changed."""
-        self.hardware_from = known_from
-        """Nor does one for lack of hardware on a view older than this: nodes joined."""
-        self.total = 0
-        self.history: deque[tuple[int, int]] = deque(maxlen=FREED_REMEMBERED_MAX)
-        """Sequences, and the total before each."""
-        self.held: Agenda[str] = Agenda()
-        """Shapes, by the total at which their refusal passes."""
-
-    def add(self, sequence: int, gpu_milli: int) -> list[str]:
-        """So much more was freed; the shapes whose refusals pass by it."""
-        if len(self.history) == FREED_REMEMBERED_MAX:
-            self.known_from = max(self.known_from, self.history[0][0])
-        self.history.append((sequence, self.total))
-        self.total += gpu_milli
-        return self.held.passed(Instant(self.total), len(self.held))
-
-    def hold(self, shape: str, view_sequence: int, missing: int) -> bool:
-        """Let a refusal hold from the view on which it was said; False when enough was freed since, or could have been."""
-        if view_sequence < self.known_from:
-            return False
-        before = next((total for sequence, total in self.history if sequence > view_sequence), self.total)
-        if before + missing <= self.total:
-            return False
-        self.held.put(shape, Instant(before + missing))
-        return True
 
 
 Rank = tuple[int, int]
@@ -89,6 +57,8 @@ class Auction(Struct):
     """That all its tasks want."""
     kinds: frozenset[str] = frozenset()
     """Types of node on which it would have them."""
+    is_bare: bool = False
+    """Whether all of it lies on nodes without GPUs."""
     rank: Rank = (0, 0)
     until: Instant = Instant(0)
     """When its time is over, whoever has not answered."""
@@ -193,7 +163,7 @@ class AuctionHouse:
                 # It holds until nodes join, whatever is freed; if they have joined already, the agent has not seen it yet.
                 if said.view_sequence < freed.hardware_from:
                     self.refusals_due.put((shape, said.region), after(at, LAGGING_VIEW_RETRY))
-            elif not freed.hold(shape, said.view_sequence, max(1, said.missing_gpu_milli)):
+            elif not freed.hold(shape, said.view_sequence, *_waits_for(said, auction)):
                 # What it waits for is there already, and the agent has not seen it yet: asked at once, it would say the same.
                 self.refusals_due.put((shape, said.region), after(at, LAGGING_VIEW_RETRY))
         if said.again_in and (shape, said.region) not in self.refusals_due:
@@ -286,16 +256,16 @@ class AuctionHouse:
         self.willing_memo.pop(shape, None)
         self.widths.drop(shape, region)
         if region in self.freed:
-            self.freed[region].held.drop(shape)
+            self.freed[region].drop(shape)
         regions = self.refusals.get(shape, {})
         regions.pop(region, None)
         if not regions:
             self.refusals.pop(shape, None)
 
-    def free(self, region: RegionName, sequence: int, gpu_milli: int) -> bool:
+    def free(self, region: RegionName, sequence: int, amounts: Mapping[Room, int]) -> bool:
         """The region's log shows that so much was freed. Whether a refusal passed by it."""
         freed = self.freed.setdefault(region, Freed())
-        passed = freed.add(sequence, gpu_milli)
+        passed = freed.add(sequence, amounts)
         for shape in passed:
             self.forget_refusal(shape, region)
         return bool(passed)
@@ -329,6 +299,13 @@ class AuctionHouse:
         return found
 
 
+def _waits_for(said: Abstention, auction: Auction) -> tuple[Room, int]:
+    """Of what a refusal waits for, and how much of that must be freed."""
+    if not said.missing_cpu_milli:
+        return Room.GPU, max(1, said.missing_gpu_milli)
+    return Room.BARE_CPU if auction.is_bare else Room.CPU, said.missing_cpu_milli
+
+
 def settled(bid: Bid, *, has_won: bool, reason: str = "") -> BidSettled:
     """What the agent that bid is told."""
     return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won, reason)
@@ -357,6 +334,11 @@ def solicited(
 def kinds_of(jobs: tuple[JobSpec, ...]) -> frozenset[str]:
     """The types of node that will do for what of it wants GPUs."""
     return frozenset(kind for job in jobs if job.need.gpu_milli for kind in job.node_types)
+
+
+def is_bare(jobs: tuple[JobSpec, ...]) -> bool:
+    """Whether all of it lies on nodes without GPUs."""
+    return all(gpu_type_of(kind)[0] == CPU_TYPE for job in jobs for kind in job.node_types)
 
 
 def overlap(mine: frozenset[str], others: frozenset[str]) -> bool:

@@ -14,6 +14,7 @@ from components.answering import refused
 from components.auctioneer import close_auctions, open_auctions, pass_refusals
 from components.data_records import HEARD_OF_DATA, DataRecords
 from components.fair_shares import index_shares, note_lacking, record_shares, watch_shares
+from components.freed import freed_by
 from components.lost_regions import (
     HEARD_OF_REGIONS,
     RegionRecords,
@@ -290,8 +291,7 @@ class JobQueue:
         if workload in state.awarded_at and not isinstance(event, OF_ITS_TASKS):
             state.awards_due.put(workload, fact.heard_at)
         if isinstance(event, AttemptEnded):
-            # What held no GPU may have been what was in the way, and every refusal waits for at least 1.
-            if state.house.free(region, fact.sequence, max(1, event.gpu_milli)):
+            if state.house.free(region, fact.sequence, freed_by(event)):
                 state.open_at = fact.heard_at
         elif isinstance(event, MAKES_ROOM) or _makes_room(event):
             is_other = isinstance(event, NodesJoined | PoolChanged)

@@ -347,6 +347,7 @@ class UserAnswers:
             agent=said.agent if said is not None else "",
             view_sequence=said.view_sequence if said is not None else 0,
             missing_gpu_milli=said.missing_gpu_milli if said is not None else 0,
+            missing_cpu_milli=said.missing_cpu_milli if said is not None else 0,
             shortage=said.shortage if said is not None else None,
             holders=_holders(state, image) if is_full and image is not None else (),
             unbounded_gpu_milli=prospect.unbounded_gpu_milli if prospect and not prospect.spreads else 0,

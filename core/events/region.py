@@ -134,6 +134,10 @@ class AttemptEnded(Event, frozen=True, tag="attempt-ended"):
     """Where tasks failed first, if they did."""
     destroyed: int = 0
     """GPU-seconds of work that a preemption destroyed: from its newest checkpoint, or its start, until it was told to stop."""
+    cpu_milli: int | None = None
+    """What that frees besides; None: an earlier build, which did not say."""
+    bare_cpu_milli: int | None = None
+    """Of these, on nodes without GPUs."""
 
 
 class AttemptRanked(Event, frozen=True, tag="attempt-ranked"):

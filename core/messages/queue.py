@@ -125,6 +125,8 @@ class Abstention(Message, frozen=True, tag="abstention"):
     """From when on it could start there, if that was wanted; None: nothing can be said, for what is in the way is no capacity."""
     again_in: Nanoseconds = Nanoseconds(0)
     """When it makes sense to ask again although nothing was freed: work that may be pushed out by then; 0: no such time is known."""
+    missing_cpu_milli: int = 0
+    """Of work that wants no GPUs: so many CPUs must be freed instead, at least; 0: GPUs."""
 
 
 class Submitted(Answer, frozen=True, tag="submitted"):
@@ -272,6 +274,8 @@ class RegionOutlook(Struct, frozen=True):
     for last."""
     missing_data: tuple[DatasetName, ...] = ()
     """Datasets that it reads, and that are not there."""
+    missing_cpu_milli: int = 0
+    """Of work that wants no GPUs: so many CPUs instead."""
 
 
 class RunTimeTold(Struct, frozen=True):

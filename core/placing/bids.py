@@ -13,7 +13,7 @@ from core.nouns.workload import JobSpec
 from core.placing.picking import Choice
 from core.placing.placer import Found
 from core.placing.pool_set import Asker, PoolSet
-from core.placing.shortages import missing_gpu_milli
+from core.placing.shortages import missing_milli, scarce_for
 from core.placing.victim_index import VictimIndex, clusters_for, slots_in
 from core.placing.victims import destroyed_gpu_seconds
 
@@ -60,11 +60,12 @@ def paper_score(found: Found, now: Instant) -> int:
 
 
 def missing_over_all(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, order: VictimIndex) -> int:
-    """How much GPU milli must be freed beside all that could be pushed out: what a refusal's shortage is counted from.
+    """How many milli of GPUs must be freed beside all that could be pushed out, or of CPUs for work that wants no GPUs: what a refusal's
+    shortage is counted from.
 
     Who has not run long enough yet counts as if it had: that it has needs nothing freed either.
     """
-    where = clusters_for(pools, jobs, asker)
+    where, scarce = clusters_for(pools, jobs, asker), scarce_for(jobs)
     order.refresh(pools)
     held = {
         name: np.zeros(pool.layout.slots, dtype=np.int32)
@@ -76,10 +77,10 @@ def missing_over_all(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, orde
             for name, column in held.items():
                 slots, tasks = slots_in(pools.by_name[name].layout, spread)
                 if len(slots):
-                    column[slots] += np.asarray(tasks * job.need.gpu_milli, dtype=np.int32)
+                    column[slots] += np.asarray(tasks * scarce.of(job.need), dtype=np.int32)
     for name, column in held.items():
         column[pools.by_name[name].table.is_open == 0] = 0
-    return missing_gpu_milli(pools, jobs, asker, held)
+    return missing_milli(pools, jobs, asker, held)
 
 
 def why_kept(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: Choice) -> Reason:

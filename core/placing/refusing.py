@@ -20,7 +20,8 @@ class NoBid(Struct, frozen=True):
     """What is said instead of a bid."""
 
     reason: Reason
-    missing_gpu_milli: int = 0
+    missing_milli: int = 0
+    """Of GPUs; of CPUs for work that wants no GPUs."""
     shortage: Shortage | None = None
 
 

@@ -1,6 +1,7 @@
 """Why there is no room now: what is there for the first job that finds none, and how much must be freed at least."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 import numpy as np
 
@@ -48,32 +49,48 @@ def _shortage(pools: PoolSet, job: JobSpec, request: Request) -> Shortage:
     return Shortage(job.name, job.tasks, fits, nodes, Amount(*sums), Amount(*most))
 
 
-def missing_gpu_milli(
+class Scarce(StrEnum):
+    """By what it is counted what must be freed: GPUs, or CPUs of work that wants no GPUs."""
+
+    GPU = "gpu"
+    CPU = "cpu"
+
+    def of(self, amount: Amount) -> int:
+        """In milli."""
+        return amount.gpu_milli if self is Scarce.GPU else amount.cpu_milli
+
+
+def scarce_for(jobs: Sequence[JobSpec]) -> Scarce:
+    """What these wait for."""
+    return Scarce.GPU if any(job.need.gpu_milli for job in jobs) else Scarce.CPU
+
+
+def missing_milli(
     pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, held: Mapping[str, Numbers] = {}
 ) -> int:
-    """How much must be freed, at least, before these jobs could fit: 1 when nothing better is known.
+    """How much of what these jobs wait for must be freed, at least, before they could fit: 1 when nothing better is known.
 
     A job that lacks m tasks needs, for each, at least the smallest gap between what a node has left over and one task.
 
-    held   by pool: (slots,) GPU milli that come free without anything being freed
+    held   by pool: (slots,) milli of it that come free without anything being freed
     """
-    most = 1
+    most, scarce = 1, scarce_for(jobs)
     for job in jobs:
-        need = job.need.gpu_milli
+        need = scarce.of(job.need)
         request = request_of(job, asker)
-        columns = [_had(pool, _slots_for(pool, request), held) for pool in pools.pools_for(request)]
+        columns = [_had(pool, _slots_for(pool, request), held, scarce) for pool in pools.pools_for(request)]
         if not need or not columns:
             continue
-        gpu = np.concatenate(columns)
-        lacking = job.tasks - int((gpu // need).sum())
+        had = np.concatenate(columns)
+        lacking = job.tasks - int((had // need).sum())
         if lacking > 0:
-            most = max(most, lacking * (need - int((gpu % need).max(initial=0))))
+            most = max(most, lacking * (need - int((had % need).max(initial=0))))
     return most
 
 
-def _had(pool: PoolIndex, slots: Numbers, held: Mapping[str, Numbers]) -> Numbers:
-    gpu = pool.table.gpu[slots]
-    return gpu + held[pool.name][slots] if pool.name in held else gpu
+def _had(pool: PoolIndex, slots: Numbers, held: Mapping[str, Numbers], scarce: Scarce) -> Numbers:
+    column = pool.table.gpu if scarce is Scarce.GPU else pool.table.cpu
+    return column[slots] + held[pool.name][slots] if pool.name in held else column[slots]
 
 
 def _slots_for(pool: PoolIndex, request: Request) -> Numbers:

@@ -13,6 +13,7 @@ from core.messages.queue import RegionOutlook, RunTimeTold, WorkloadExplained
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.placement import SCORE_PARTS, VICTIM_PARTS, Shortage
+from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import JobSpec, Phase, WorkloadSpec
@@ -293,6 +294,9 @@ def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSp
         parts.append(
             f"{gpus_text(outlook.missing_gpu_milli)} more GPUs must be freed before it is asked again"
         )
+    if outlook.missing_cpu_milli > 1:
+        cpus = f"{outlook.missing_cpu_milli / MILLI:g}"
+        parts.append(f"{cpus} more CPUs must be freed before it is asked again")
     if outlook.holders:
         holders = ", ".join(
             f"{one.workload} ({gpus_text(one.gpu_milli)} GPUs, {level_text(one.priority)})"

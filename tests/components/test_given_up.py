@@ -51,7 +51,7 @@ def test_what_was_given_up_is_stopped_once_the_queue_is_heard(start: Start) -> N
     stopped = StopOrdered(*attempt(), EndCause.ABANDONED, global_sequence=sequence)
     assert [stopped] == facts(machine.wake())
     assert NOTHING == machine.hear(RecordCheckpoint(EU, *attempt(), 6))
-    assert [AttemptEnded(*attempt(), EndCause.ABANDONED, 0, 1_000)] == facts(
+    assert [AttemptEnded(*attempt(), EndCause.ABANDONED, 0, 1_000, cpu_milli=0, bare_cpu_milli=0)] == facts(
         end(machine, cause=EndCause.ABANDONED)
     )
 

@@ -363,13 +363,14 @@ def test_promise_is_kept_in_the_batch_that_ends_its_last_victim(start: Start) ->
     made = promise(machine, "w-1", {0: 8, 1: 8}, (attempt("w-8"), attempt("w-9")))
     for victim in ("w-8", "w-9"):
         stop(machine, victim, EndCause.PREEMPTED, by="w-1")
-    assert [AttemptEnded(*attempt("w-9"), EndCause.PREEMPTED, 0, 8_000)] == facts(
-        end(machine, "w-9", EndCause.PREEMPTED)
-    )
+    assert [
+        AttemptEnded(*attempt("w-9"), EndCause.PREEMPTED, 0, 8_000, cpu_milli=0, bare_cpu_milli=0)
+    ] == facts(end(machine, "w-9", EndCause.PREEMPTED))
     kept = ClaimGranted(W1, 1, replace(made, victims=()), is_merged=True)
-    assert [AttemptEnded(*attempt("w-8"), EndCause.PREEMPTED, 0, 4_000), kept] == facts(
-        end(machine, "w-8", EndCause.PREEMPTED)
-    )
+    assert [
+        AttemptEnded(*attempt("w-8"), EndCause.PREEMPTED, 0, 4_000, cpu_milli=0, bare_cpu_milli=0),
+        kept,
+    ] == facts(end(machine, "w-8", EndCause.PREEMPTED))
     assert "granted" == verdict(claim(machine, made))
 
 

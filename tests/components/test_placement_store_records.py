@@ -203,7 +203,9 @@ def test_end_is_recorded_once(start: Start) -> None:
     machine = a_store(start)
     place(machine, "w-1", {0: 2, 1: 1}, gpus=2)
     decision = machine.hear(RecordEnd(EU, *attempt(), EndCause.TASK_FAILED, 3))
-    assert [AttemptEnded(W1, 1, EndCause.TASK_FAILED, 3, 6_000)] == facts(decision)
+    assert [AttemptEnded(W1, 1, EndCause.TASK_FAILED, 3, 6_000, cpu_milli=0, bare_cpu_milli=0)] == facts(
+        decision
+    )
     assert NOTHING == machine.hear(RecordEnd(EU, *attempt(), EndCause.COMPLETED))
 
 

@@ -15,7 +15,7 @@ from core.placing.bids import score
 from core.placing.picking import Choice
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import request_of
-from core.placing.shortages import missing_gpu_milli, shortage_of
+from core.placing.shortages import missing_milli, shortage_of
 from tests.builders import START, a_claim, a_job, a_region, a_spread, amount, folded, granted, joined
 from tests.core.placing.searching import ANYBODY, CHOICE, looked_for, placed, placer_of
 from tests.core.properties import PROPERTY
@@ -199,28 +199,40 @@ def test_missing_is_a_lower_bound(shelf: Shelf, wanted: list[JobSpec], seed: int
     placer = stocked(shelf)
     if looked_for(placer, *wanted) != Reason.NO_CAPACITY:
         return
-    missing = missing_gpu_milli(placer.pools, wanted, ANYBODY)
+    missing = missing_milli(placer.pools, wanted, ANYBODY)
     assert missing >= 1
+    is_for_gpus = any(job.need.gpu_milli for job in wanted)
     dice = random.Random(seed)
     left = missing - 1
     freed: list[tuple[int, Amount]] = []
     while left:
         some = min(left, dice.choice((1, 500, 1000, 2000, left)))
-        freed.append((dice.randrange(len(shelf)), Amount(some)))
+        amount_of = Amount(some) if is_for_gpus else Amount(0, some)
+        freed.append((dice.randrange(len(shelf)), amount_of))
         left -= some
-    if missing > 1:  # GPUs are what is missing; it would not help if there were more of the rest.
-        freed.extend((node, Amount(0, 10**9, 10**15)) for node in range(len(shelf)))
+    if missing > 1:  # That is what is missing; it would not help if there were more of the rest.
+        rest = Amount(0, 10**9, 10**15) if is_for_gpus else Amount(10**9, 0, 10**15)
+        freed.extend((node, rest) for node in range(len(shelf)))
     assert Reason.NO_CAPACITY == placer.pools.released(freed).find(wanted, ANYBODY, CHOICE)
 
 
 def test_missing_counts_the_smallest_gaps() -> None:
     """Two of three tasks of five lack, each, at least what the best node lacks of one."""
     placer = stocked([(amount(5, 9, 9), 0, "H100"), (amount(3, 9, 9), 0, "H100")])
-    assert 4_000 == missing_gpu_milli(placer.pools, (a_job(3, 5),), ANYBODY)
-    assert 1 == missing_gpu_milli(placer.pools, (a_job(1, 1, cpus=99),), ANYBODY), (
+    assert 4_000 == missing_milli(placer.pools, (a_job(3, 5),), ANYBODY)
+    assert 1 == missing_milli(placer.pools, (a_job(1, 1, cpus=99),), ANYBODY), (
         "it is not GPUs that are missing"
     )
-    assert 1 == missing_gpu_milli(placer.pools, (a_job(1, 8, gpu_type="B200"),), ANYBODY)
+    assert 1 == missing_milli(placer.pools, (a_job(1, 8, gpu_type="B200"),), ANYBODY)
+
+
+def test_missing_of_work_that_wants_no_gpus() -> None:
+    """CPUs: each of two tasks that lack needs at least what the best node lacks of one. With GPUs beside it GPUs are counted."""
+    placer = stocked([(amount(5, 9, 9), 0, "H100"), (amount(3, 8, 9), 0, "H100")])
+    reader = a_job(6, 0, cpus=4, name="reader")
+    assert 2 * (4_000 - 1_000) == missing_milli(placer.pools, (reader,), ANYBODY)
+    assert 1 == missing_milli(placer.pools, (reader, a_job(1, 1)), ANYBODY)
+    assert 1 == missing_milli(placer.pools, (a_job(1, 0, cpus=1, gib=99),), ANYBODY), "memory is missing"
 
 
 @PROPERTY

@@ -23,7 +23,7 @@ from core.placing.picking import Choice, Placed
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker, PoolSet, request_of
 from core.placing.pools import PoolIndex
-from core.placing.shortages import missing_gpu_milli
+from core.placing.shortages import missing_milli
 from core.placing.victim_index import OF_VICTIMS, Victim, VictimIndex, clusters_of
 from core.placing.victims import candidates_under, find_with_victims, freed_by, left_by, shared_without
 from core.rules.placement.errors import RuleFailed
@@ -221,7 +221,7 @@ def test_what_is_missing_equals_what_a_copy_without_them_lacks(seed: int) -> Non
         placer, capacity, job, asker = region.placer, region.capacity, region.job(), region.asker()
         placer.refresh()
         everybody = candidates_under(capacity, asker.priority, FAR)
-        expected = missing_gpu_milli(placer.pools.released(freed_by(capacity, everybody)), (job,), asker)
+        expected = missing_milli(placer.pools.released(freed_by(capacity, everybody)), (job,), asker)
         assert expected == missing_over_all(placer.pools, (job,), asker, placer.victims)
         seen.add(expected)
     assert len(seen) > 2

@@ -1,0 +1,91 @@
+"""How much a region's log shows freed, and which refusals wait for how much more of what.
+
+A refusal says how much must come free at least before it could pass: GPUs, or CPUs of work that wants no GPUs. Where all of that lies
+on nodes without GPUs, what comes free on others is of no use to it: it would be asked for again each time a gang ends.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from enum import StrEnum
+
+from core.agenda import Agenda
+from core.events.region import AttemptEnded
+from core.nouns.instant import Instant
+from core.nouns.limits import FREED_REMEMBERED_MAX
+
+PLENTY = 1 << 62
+"""More than any refusal waits for."""
+
+
+class Room(StrEnum):
+    """What comes free, in milli."""
+
+    GPU = "gpu"
+    CPU = "cpu"
+    BARE_CPU = "bare_cpu"
+    """CPUs of nodes without GPUs."""
+
+
+class Freed:
+    """Of one region."""
+
+    def __init__(self) -> None:
+        self.known_from = 0
+        """A refusal on an older view does not hold: what was freed since is not known, or more than an amount changed."""
+        self.hardware_from = 0
+        """Nor does one for lack of hardware on a view older than this: nodes joined."""
+        self._ledgers = {room: _Ledger() for room in Room}
+
+    def add(self, sequence: int, amounts: Mapping[Room, int]) -> list[str]:
+        """So much more was freed; the shapes whose refusals pass by it."""
+        passed = [self._ledgers[room].add(sequence, amount) for room, amount in amounts.items()]
+        return [shape for shapes in passed for shape in shapes]
+
+    def hold(self, shape: str, view_sequence: int, room: Room, missing: int) -> bool:
+        """Let a refusal hold from the view on which it was said; False when enough was freed since, or could have been."""
+        self.drop(shape)
+        ledger = self._ledgers[room]
+        if view_sequence < max(self.known_from, ledger.known_from):
+            return False
+        before = next((total for sequence, total in ledger.history if sequence > view_sequence), ledger.total)
+        if before + missing <= ledger.total:
+            return False
+        ledger.held.put(shape, Instant(before + missing))
+        return True
+
+    def drop(self, shape: str) -> None:
+        """Its refusal waits for nothing any more."""
+        for ledger in self._ledgers.values():
+            ledger.held.drop(shape)
+
+
+class _Ledger:
+    """Of one sort of room."""
+
+    def __init__(self) -> None:
+        self.known_from = 0
+        self.total = 0
+        self.history: deque[tuple[int, int]] = deque(maxlen=FREED_REMEMBERED_MAX)
+        """Sequences, and the total before each."""
+        self.held: Agenda[str] = Agenda()
+        """Shapes, by the total at which their refusal passes."""
+
+    def add(self, sequence: int, amount: int) -> list[str]:
+        if len(self.history) == FREED_REMEMBERED_MAX:
+            self.known_from = max(self.known_from, self.history[0][0])
+        self.history.append((sequence, self.total))
+        self.total += amount
+        return self.held.passed(Instant(self.total), len(self.held))
+
+
+def freed_by(ended: AttemptEnded) -> dict[Room, int]:
+    """At least 1 of each: a refusal of which nothing better is known waits for that, and whoever held nothing of it may have been in
+    the way. An earlier build's store does not say what CPUs it frees, so all that is waited for may be there.
+    """
+    cpu = PLENTY if ended.cpu_milli is None else ended.cpu_milli
+    bare_cpu = PLENTY if ended.bare_cpu_milli is None else ended.bare_cpu_milli
+    return {
+        Room.GPU: max(1, ended.gpu_milli),
+        Room.CPU: max(1, cpu),
+        Room.BARE_CPU: max(1, bare_cpu),
+    }
