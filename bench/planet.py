@@ -56,8 +56,9 @@ while nodes fail and gangs need their room in one region."""
 STANDING = 1.4
 """Times the planet's GPUs, what is asked for in the first minutes: with no end of room, the same load would have so much running at
 any time."""
-TRIES, CLOSE = 12, 0.02
-"""How often another number of workloads is tried, and how near to the load it may be: of another number all are drawn anew."""
+TRIES, CLOSE = 24, 0.02
+"""How often another number of workloads is tried, and how near to the load it may be: of another number all are drawn anew. A few that
+want 256 GPUs for two weeks make some percent of it, so that no number of workloads stands for a load."""
 LOOK_HOURS = 1.0
 TENANT_NAMES = tuple(f"tenant-{number}" for number in range(TENANTS))
 """Whose the load is."""
@@ -70,7 +71,7 @@ class Size(Struct, frozen=True):
     gpus: int
     """Of the largest region."""
     load: float
-    """Work that arrives, as a share of what there is, over the hours that count and those before."""
+    """What is asked for (`offered`), over the hours that count and those before."""
     warm_hours: float = 12.0
     """That do not count: the planet fills."""
     gpus_max: int | None = None
@@ -130,28 +131,33 @@ def tenants_of(
 
 
 def load_of(size: Size, fleet: FleetSpec, seed: int, like: Mast) -> Mast:
-    """As many workloads of this sort as make their work the load, by what this seed draws."""
+    """As many workloads of this sort as ask for the load, beside those of the start, by what this seed draws."""
     hours = size.warm_hours + size.hours
-    wanted = size.load * gpus_in(fleet) * hours
-    load = replace(like, hours=hours, gpus_max=size.gpus_max, workloads=max(1, round(wanted / 100)))
+    load = replace(like, hours=hours, gpus_max=size.gpus_max, workloads=1)
+    first = offered(load, fleet, seed)
+    load = replace(load, workloads=max(1, round(size.load * gpus_in(fleet) * hours / 100)))
     found: list[tuple[float, Mast]] = []
     for _ in range(TRIES):
-        works = gpu_hours_of(replace(load, standing=0.0), fleet, seed)
-        found.append((abs(works / wanted - 1), load))
-        if found[-1][0] <= CLOSE:
+        asked = offered(load, fleet, seed)
+        found.append((abs(asked / size.load - 1), load))
+        if found[-1][0] <= CLOSE or asked <= first:
             break
-        load = replace(load, workloads=max(1, round(load.workloads * wanted / works)))
+        count = load.workloads * (size.load - first) / (asked - first)
+        load = replace(load, workloads=max(1, round(count)))
     return min(found, key=lambda one: one[0])[1]
 
 
-def gpu_hours_of(load: Workload, fleet: FleetSpec, seed: int) -> float:
-    """The work of all that it draws."""
-    total = 0.0
+def offered(load: Workload, fleet: FleetSpec, seed: int) -> float:
+    """The GPUs that would be held at a time, on the average over the hours of the load, if all ran as soon as it came: as a share of
+    what there is. What runs on after these hours counts for those before their end alone.
+    """
+    total, hours = 0.0, load.span / HOUR
     for arrival in ScenarioSpec("load", "", fleet, (load,)).arrivals(random.Random(f"load/{seed}")):
         for job in arrival.spec.jobs:
             assert job.emulation is not None, "a drawn load is emulated"
-            total += gpu_milli_of((job,)) / MILLI * job.emulation.work / SECOND / HOUR
-    return total
+            at, work = arrival.at / SECOND / HOUR, job.emulation.work / SECOND / HOUR
+            total += gpu_milli_of((job,)) / MILLI * max(0.0, min(work, hours - at))
+    return total / (gpus_in(fleet) * hours)
 
 
 def errors_of(fleet: FleetSpec, hours: float) -> GpuError:

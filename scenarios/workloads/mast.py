@@ -30,8 +30,6 @@ from scenarios.workloads.calibrated import Calibrated, scaled
 SET_UP_SECONDS, SET_UP_SIGMA = 150.0, 0.47
 CPU_NEED = Amount(0, 8_000, 32 << 30)
 """Of one task without GPUs. Published is only on how many machines they are."""
-LENGTHS = 60
-"""Of so many that are drawn one is taken for the start, by how long it runs."""
 
 
 class Mast(Calibrated, frozen=True):
@@ -51,9 +49,11 @@ class Mast(Calibrated, frozen=True):
         """Those of the start, and the others."""
         wanted = self.standing * sum(gpus_of(region) for region in emulated_regions(fleet).values())
         found: list[Arrival] = []
+        longest = seconds(self.lasts)
         while wanted > 0:
-            drawn = [self.draw(fleet, dice, self.workloads + len(found)) for _ in range(LENGTHS)]
-            (spec,) = dice.choices(drawn, [_work_of(one) for one in drawn])
+            spec = self.draw(fleet, dice, self.workloads + len(found))
+            if longest * dice.random() >= _work_of(spec):
+                continue  # Of what runs at any time there is as much of each length as it is long.
             left = dice.random()
             jobs = tuple(scaled(job, left) for job in spec.jobs)
             spec = replace(spec, name=f"{self.name}-standing-{len(found)}", jobs=jobs)

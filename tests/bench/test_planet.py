@@ -1,15 +1,18 @@
 """A planet in small: each benchmark is played to its end and tells its figures; hours of it where there is time."""
 
 import argparse
+import random
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench import ablation, allocation, slo, start_latency
 from bench.allocation import figure_of
-from bench.planet import REGIONS, Played, Size, fleet_of, gpu_hours_of, gpus_in, load_of, seeds_of
+from bench.planet import REGIONS, Played, Size, fleet_of, gpus_in, load_of, offered, seeds_of, spec_of
 from bench.report import Findings
+from core.nouns.instant import SECOND
 from scenarios.fleet import regions_of
 from scenarios.workloads.mast import Mast
 
@@ -27,14 +30,34 @@ def bars_of(found: Findings) -> dict[str, bool]:
 
 
 def test_planet_is_in_proportion() -> None:
-    """2,000 GPUs in the largest region, and the others as published; the load is what was asked for."""
-    size = Size(hours=10, gpus=2000, load=1.4, warm_hours=2)
-    fleet = fleet_of(size)
+    """2,000 GPUs in the largest region, and the others as published."""
+    fleet = fleet_of(Size(hours=1, gpus=2000, load=1.4))
     gpus = [region.nodes * region.gpus_per_node for region in regions_of(fleet).values()]
     assert 2_000 == gpus[0]
     assert [2_000 * share for share in REGIONS] == pytest.approx(gpus, abs=8)
-    load = load_of(size, fleet, 1, Mast(workloads=1, hours=1))
-    assert 1.4 * gpus_in(fleet) * 12 == pytest.approx(gpu_hours_of(load, fleet, 1), rel=0.05)
+
+
+def test_load_is_what_is_asked_for_all_the_time() -> None:
+    """With no end of room as many GPUs would be held in the first hours as in the last, 1.4 times what there is on the average: what
+    is played, with what stands at its start.
+    """
+    size = Size(hours=22, gpus=2000, load=1.4, warm_hours=2)
+    fleet = fleet_of(size)
+    load = load_of(size, fleet, 2, Mast(workloads=1, hours=1, standing=1.4))
+    held = np.zeros(24)
+    for arrival in spec_of("any", size, 2, Mast(workloads=1, hours=1, standing=1.4)).arrivals(
+        random.Random("load/2")
+    ):
+        (job,) = arrival.spec.jobs
+        assert job.emulation is not None
+        begin, work = arrival.at / SECOND / 3_600, job.emulation.work / SECOND / 3_600
+        hours = np.arange(24)
+        overlap = np.clip(np.minimum(hours + 1, begin + work) - np.maximum(hours, begin), 0, 1)
+        held += overlap * job.tasks * job.need.gpu_milli / 1_000 / gpus_in(fleet)
+    assert held.mean() == pytest.approx(offered(load, fleet, 2))
+    assert held.mean() == pytest.approx(1.4, rel=0.03)
+    assert held[:8].mean() == pytest.approx(1.4, rel=0.15)
+    assert held[-8:].mean() == pytest.approx(1.4, rel=0.15)
 
 
 def test_allocation_in_small(tmp_path: Path) -> None:
