@@ -10,10 +10,11 @@ import pytest
 
 from bench import ablation, allocation, slo, start_latency
 from bench.allocation import figure_of
-from bench.planet import REGIONS, Played, Size, fleet_of, gpus_in, load_of, offered, seeds_of, spec_of
+from bench.planet import REGIONS, Played, Size, fleet_of, gpus_in, load_of, offered, seeds_of
 from bench.report import Findings
 from core.nouns.instant import SECOND
 from scenarios.fleet import regions_of
+from scenarios.scenario import ScenarioSpec
 from scenarios.workloads.mast import Mast
 
 
@@ -41,13 +42,11 @@ def test_load_is_what_is_asked_for_all_the_time() -> None:
     """With no end of room as many GPUs would be held in the first hours as in the last, 1.4 times what there is on the average: what
     is played, with what stands at its start.
     """
-    size = Size(hours=22, gpus=2000, load=1.4, warm_hours=2)
+    size = Size(hours=22, gpus=600, load=1.4, warm_hours=2)
     fleet = fleet_of(size)
     load = load_of(size, fleet, 2, Mast(workloads=1, hours=1, standing=1.4))
     held = np.zeros(24)
-    for arrival in spec_of("any", size, 2, Mast(workloads=1, hours=1, standing=1.4)).arrivals(
-        random.Random("load/2")
-    ):
+    for arrival in ScenarioSpec("load", "", fleet, (load,)).arrivals(random.Random("load/2")):
         (job,) = arrival.spec.jobs
         assert job.emulation is not None
         begin, work = arrival.at / SECOND / 3_600, job.emulation.work / SECOND / 3_600
@@ -56,8 +55,8 @@ def test_load_is_what_is_asked_for_all_the_time() -> None:
         held += overlap * job.tasks * job.need.gpu_milli / 1_000 / gpus_in(fleet)
     assert held.mean() == pytest.approx(offered(load, fleet, 2))
     assert held.mean() == pytest.approx(1.4, rel=0.03)
-    assert held[:8].mean() == pytest.approx(1.4, rel=0.15)
-    assert held[-8:].mean() == pytest.approx(1.4, rel=0.15)
+    assert held[:8].mean() == pytest.approx(1.4, rel=0.2)
+    assert held[-8:].mean() == pytest.approx(1.4, rel=0.2)
 
 
 def test_allocation_in_small(tmp_path: Path) -> None:
