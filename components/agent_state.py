@@ -1,6 +1,6 @@
 """What an allocation agent remembers: its region's capacity and an index over it, its own bids and claims, and what it learnt."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -35,11 +35,13 @@ from core.touched import touched_by
 
 
 class BidMade(Note, frozen=True):
-    """A bid was made: its room counts as taken."""
+    """A bid was made: its room counts as taken, and its victims as gone for it."""
 
     auction: str
     workload: WorkloadId
     needs: tuple[tuple[int, Amount], ...]
+    victims: tuple[AttemptKey, ...] = ()
+    """Who would go for it."""
 
 
 class BidWon(Note, frozen=True):
@@ -146,9 +148,15 @@ class AgentState:
         self.revisions = OpenRevisions()
         self.present_at = at
 
-    def take(self, key: Hashable, needs: Iterable[tuple[int, Amount]], owners: Entries = ()) -> None:
-        """This much counts as taken under this key, by these."""
-        self.placer.touch(self.overlay.put(key, needs))
+    def take(
+        self,
+        key: Hashable,
+        needs: Iterable[tuple[int, Amount]],
+        owners: Entries = (),
+        victims: Sequence[AttemptKey] = (),
+    ) -> None:
+        """This much counts as taken under this key, by these, and these as gone for it."""
+        self.placer.touch(self.overlay.put(key, needs, victims))
         self.placer.touch(self.placer.owners.put(key, owners))
 
     def give_back(self, key: Hashable) -> None:
@@ -180,9 +188,9 @@ class AgentState:
     def note(self, fact: Fact) -> None:
         """One note."""
         match fact.event:
-            case BidMade(auction, workload, needs):
+            case BidMade(auction, workload, needs, victims):
                 self.bids[auction] = OpenBid(workload)
-                self.take(("bid", auction), needs)
+                self.take(("bid", auction), needs, victims=victims)
                 self.bids_due.put(auction, after(fact.at, OPEN_BID_SPAN))
             case BidWon(auction):
                 self.bids_due.put(auction, after(fact.at, AWARD_SPAN))
@@ -199,7 +207,8 @@ class AgentState:
                 if tries > 1:
                     self.window.heard(is_conflict=True)
                 if self.image.capacity.holding(*key) is None:
-                    self.take(("claim", key), takings_of(claim.jobs, claim.spreads), entries_of(claim))
+                    takings = takings_of(claim.jobs, claim.spreads)
+                    self.take(("claim", key), takings, entries_of(claim), claim.victims)
                 self.claims_due.put(key, after(fact.at, CLAIM_SAY_AGAIN))
                 self.conflicted.pop(key, None)
             case ClaimSaidAgain(key):

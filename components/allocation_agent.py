@@ -151,7 +151,7 @@ class AllocationAgent:
             view,
         )
         needs = tuple(takings_of(request.jobs, found.spreads))
-        made = BidMade(request.auction, request.workload, needs)
+        made = BidMade(request.auction, request.workload, needs, found.victim_keys)
         return Decision(events=(made,), messages=(bid,))
 
     def _abstain(
@@ -253,6 +253,7 @@ class AllocationAgent:
         open_bids = tuple(bid.workload for bid in state.bids.values())
         rows = state.overlay.rows(state.image.capacity, without)
         owners = state.placer.owners_beside(jobs, without)
+        spared = sorted(state.overlay.victims(without))
         return View(
             state.sequence,
             open_bids,
@@ -262,7 +263,7 @@ class AllocationAgent:
             choice.stripe,
             choice.stripes,
             choice.best,
-            is_whole=max(len(rows), len(owners)) <= VIEW_ROWS_MAX,
+            is_whole=max(len(rows), len(owners), len(spared)) <= VIEW_ROWS_MAX,
             settings_revision=state.image.pools.revision,
             search=SEARCH,
             owners=owners[:VIEW_ROWS_MAX],
@@ -270,6 +271,7 @@ class AllocationAgent:
             barred=asker.barred,
             at=asker.at,
             is_as_reserved=found.is_as_reserved,
+            spared=tuple(spared[:VIEW_ROWS_MAX]),
         )
 
     def _claim_answered(self, state: AgentState, envelope: Envelope) -> Decision:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.nouns.ids import AgentName, ClaimId, RegionName, TenantName, WorkloadId
+from core.nouns.ids import AgentName, AttemptKey, ClaimId, RegionName, TenantName, WorkloadId
 from core.nouns.operation import ControlSpec, TaskMove, job_and_rank
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import JobSpec
@@ -57,6 +57,8 @@ class View(Struct, frozen=True):
     """Reserved starts on whose nodes it could not be, each by the sequence of its fact."""
     is_as_reserved: bool = False
     """Whether no search found it: it claims the nodes on which its start is reserved."""
+    spared: tuple[AttemptKey, ...] = ()
+    """Who was no victim because it was to go for what the agent had offered or claimed for others."""
 
 
 class Shortage(Struct, frozen=True):

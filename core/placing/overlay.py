@@ -1,8 +1,9 @@
 """What an agent knows beside its region's log: rows that an answer taught it, and what it has offered or claimed itself."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from core.images.capacity import Capacity
+from core.nouns.ids import AttemptKey
 from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
 from core.rules.devices import left_of, part_of
@@ -17,13 +18,19 @@ class Overlay:
         self._taken: dict[int, Amount] = {}
         self._parts: dict[int, list[int]] = {}
         """By node, of what is taken: parts of one device each."""
+        self._victims: dict[object, tuple[AttemptKey, ...]] = {}
 
-    def put(self, key: object, needs: Iterable[tuple[int, Amount]]) -> list[int]:
+    def put(
+        self, key: object, needs: Iterable[tuple[int, Amount]], victims: Sequence[AttemptKey] = ()
+    ) -> list[int]:
         """This much is taken under this key and nothing else; which nodes it changes.
 
-        needs   as `takings_of` has them: each part of a device by itself
+        needs     as `takings_of` has them: each part of a device by itself
+        victims   who are to go for it: nobody else can have their room
         """
         changed = self.drop(key)
+        if victims:
+            self._victims[key] = tuple(victims)
         self._needs[key] = kept = tuple(needs)
         for node, amount in kept:
             self._taken[node] = self._taken.get(node, Amount()).plus(amount)
@@ -34,6 +41,7 @@ class Overlay:
     def drop(self, key: object) -> list[int]:
         """Nothing is taken under this key any more; which nodes it changes."""
         needs = self._needs.pop(key, ())
+        self._victims.pop(key, None)
         for node, amount in needs:
             left = self._taken[node].minus(amount)
             if left == Amount():
@@ -53,6 +61,15 @@ class Overlay:
     def taken_by(self, key: object) -> tuple[tuple[int, Amount], ...]:
         """What is taken under a key."""
         return self._needs.get(key, ())
+
+    def victims(self, without: Iterable[object] = ()) -> frozenset[AttemptKey]:
+        """Who is to go for something that takes room, these keys left out."""
+        if not self._victims:
+            return frozenset()
+        left_out = set(without)
+        return frozenset(
+            victim for key, mine in self._victims.items() if key not in left_out for victim in mine
+        )
 
     def knows(self, node: int) -> bool:
         """Whether a node may be other than the log shows it."""

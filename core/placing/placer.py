@@ -1,6 +1,6 @@
 """An agent's index of its region: every pool's arrays, kept equal to the image and to what the agent knows beside it."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -261,17 +261,17 @@ class Placer:
     ) -> Found | Reason:
         """Places for all tasks of all jobs in what is free; else over whom it could go; or why there are none.
 
-        without   keys of the overlay: what they take counts as available
+        without   keys of the overlay: what they take counts as available, and who is to go for them may go for these
         watch     is told of each job's place; of those told for one job, the last counts
         """
         keys = tuple(without)
         if not keys:
             self.refresh()
             self._look_at_owners(jobs)
-            return self._find(self.pools, jobs, asker, choice, watch)
+            return self._find(self.pools, jobs, asker, choice, watch, self.overlay.victims())
         self._look_at_owners(jobs)
         with self.as_if(keys) as pools:
-            return self._find(pools, jobs, asker, choice, watch)
+            return self._find(pools, jobs, asker, choice, watch, self.overlay.victims(keys))
 
     def _find(
         self,
@@ -280,6 +280,7 @@ class Placer:
         asker: Asker,
         choice: Choice,
         watch: Callable[[JobFound], None],
+        spared: Container[AttemptKey],
     ) -> Found | Reason:
         spreads = pools.find(jobs, asker, choice, watch=watch)
         if not isinstance(spreads, Reason):
@@ -298,6 +299,7 @@ class Placer:
                 watch,
                 self.victims,
                 self.preemption,
+                spared,
             )
         except RuleFailed:
             return Reason.RULE_FAILED

@@ -121,8 +121,8 @@ def what_is_missing(claim: Claim) -> str:
     if not view.seed or view.search != SEARCH:
         return "it was chosen by another build, which searched in another way"
     if not view.is_whole:
-        named = max(len(view.learnt), len(view.owners))
-        return f"the agent knew more nodes to be other than the log shows them than the {named} it named"
+        named = max(len(view.learnt), len(view.owners), len(view.spared))
+        return f"the agent knew more nodes, or attempts, to be other than the log shows them than the {named} it named"
     return ""
 
 
@@ -150,6 +150,7 @@ def retraced(
         return Retraced(Outcome.DIFFERENT, view.sequence, "its start is reserved elsewhere")
     overlay = Overlay()
     overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
+    overlay.put("view", (), view.spared)
     placer = Placer.of(image, overlay, plan_of, _owners_at(image.capacity, claim))
     asker = replace(asker_of(claim, view.at), barred=view.barred)
     told: dict[int, JobChoice] = {}

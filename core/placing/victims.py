@@ -6,7 +6,7 @@ source    MAST §4.3: lowest priority first, among those the cheapest (core/rule
           then the largest of the chosen first, and those not needed are spared
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
 
 from core.images.capacity import NOT_UP, Capacity
@@ -46,6 +46,7 @@ def find_with_victims(
     watch: Callable[[JobFound], None] = unwatched,
     index: VictimIndex | None = None,
     preemption: Preemption | None = None,
+    spared: Container[AttemptKey] = (),
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
     """Places for all tasks once some attempts of lower priority have ended, and which. Raises RuleFailed.
 
@@ -53,6 +54,7 @@ def find_with_victims(
     watch       is told of each job's place among those that were chosen
     index       of all who may go; None: it is made anew
     preemption  the region's caps, and its order of victims; None: as of a region in which nothing was set or destroyed
+    spared      who is to go for others: nobody's room is offered twice
     """
     terms = preemption or Preemption()
     most, span, order = terms.left(asker.at), terms.settings.ask_span, terms.settings.order
@@ -63,10 +65,14 @@ def find_with_victims(
     if bound.is_in_vain(index.gpu_milli_under(asker.priority, bound.where)):
         return Reason.NO_CAPACITY
 
+    def there(candidates: Iterator[Victim]) -> Iterator[Victim]:
+        """Those that go for nobody else."""
+        return (victim for victim in candidates if victim[:2] not in spared)
+
     def affordable(candidates: Iterator[Victim]) -> Iterator[Victim]:
         """In their order those that may go beside those before them."""
         left = most
-        for victim in candidates:
+        for victim in there(candidates):
             cost = pledged(victim[2], asker.at, span)
             if cost <= left:
                 left -= cost
@@ -77,7 +83,7 @@ def find_with_victims(
     ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
         return _over(pools, capacity, jobs, asker, choice, owners, watch, index, bound, of, order)
 
-    found = over(lambda candidates: candidates)
+    found = over(there)
     if not isinstance(found, Reason) and _destroy(found[1], asker.at, span) > most:
         # Seldom: then those are left out who are too dear beside those that go before them.
         found = over(affordable)

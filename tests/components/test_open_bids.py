@@ -8,13 +8,15 @@ from core.messages.queue import Bid
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import AWARD_SPAN, OPEN_BID_SPAN
 from core.nouns.reasons import Reason
-from tests.builders import EU_LOG, a_claim, a_job, attempt, granted, promised
+from tests.builders import EU_LOG, a_claim, a_job, attempt, granted, joined, promised
 from tests.components.test_allocation_agent import (
     Start,
     an_agent,
     an_award,
+    answer,
     ask,
     bid_on,
+    claimed,
     place,
     refusal,
     settle,
@@ -90,3 +92,30 @@ def test_open_bid_that_won_and_that_another_agent_claimed(
     settle(machine, has_won=True)
     machine.fact(EU_LOG, event)
     assert [left] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
+
+
+def test_victims_of_an_open_bid_are_offered_to_nobody_else(start: Start) -> None:
+    """M21: of five for whom the same one would have to go, one is offered its room; once that came to nothing, another is."""
+    machine = an_agent(start, joined("w0", 0, 1), granted(a_claim("w-9", placed={0: 8}, priority=1)))
+    names = [f"w-{number}" for number in range(5)]
+    first, *others = [ask(machine, a_job(1, 8), workload=name, priority=5) for name in names]
+    assert (attempt("w-9"),) == said_once(first, Bid).victims
+    assert {(Reason.OPEN_BIDS, 0)} == {refusal(other) for other in others}
+    settle(machine, "w-0", has_won=False)
+    again = ask(machine, a_job(1, 8), workload="w-1", priority=5, auction="again")
+    assert (attempt("w-9"),) == said_once(again, Bid).victims
+
+
+def test_each_victim_on_a_node_is_offered_once(start: Start) -> None:
+    """Two that lie on one node make room for two; then there is nobody left, and a claim counts as its bid did."""
+    full = [granted(a_claim(name, placed={0: 4}, priority=1)) for name in ("w-8", "w-9")]
+    machine = an_agent(start, joined("w0", 0, 1), *full)
+    told = [said_once(ask(machine, a_job(1, 4), workload=name, priority=5), Bid) for name in ("w-1", "w-2")]
+    assert {(attempt("w-8"),), (attempt("w-9"),)} == {one.victims for one in told}
+    settle(machine, "w-1", has_won=True)
+    award = an_award("w-1", 1, a_job(1, 4), spreads=told[0].spreads, victims=told[0].victims, priority=5)
+    made = claimed(place(machine, award))
+    assert told[0].victims == made.victims
+    assert Reason.OPEN_BIDS == refusal(ask(machine, a_job(1, 4), workload="w-3", priority=5))[0]
+    answer(machine, made, "refused", Reason.PROMISE_BROKEN)
+    assert told[0].victims == said_once(ask(machine, a_job(1, 4), workload="w-4", priority=5), Bid).victims
