@@ -13,16 +13,29 @@ from msgspec import Struct
 from core.events.control import ClaimRevised
 from core.events.moves import MoveEnded, MovePlanned
 from core.events.prices import PricesSet
-from core.events.queue import AttemptClosed, WorkloadBound, WorkloadCancelled, WorkloadSubmitted
-from core.events.region import AttemptEnded, AwardDeclined, CheckpointCommitted, ClaimGranted, GangStarted
-from core.fact import Fact
-from core.nouns.ids import RegionName, TenantName, WorkloadId, region_of
+from core.events.queue import (
+    AttemptClosed,
+    WorkloadAwarded,
+    WorkloadBound,
+    WorkloadCancelled,
+    WorkloadSubmitted,
+)
+from core.events.region import (
+    AttemptEnded,
+    AwardDeclined,
+    CheckpointCommitted,
+    ClaimGranted,
+    ClaimPromised,
+    GangStarted,
+)
+from core.fact import Event, Fact, Note
+from core.nouns.ids import AttemptKey, RegionName, TenantName, WorkloadId, region_of
 from core.nouns.instant import SECOND
 from core.nouns.limits import CLAIM_TRIES_MAX
 from core.nouns.placement import Claim, moved
 from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
-from core.nouns.workload import EndCause, Phase
+from core.nouns.workload import Consent, EndCause, Phase
 from runtime.spool import STEP
 
 
@@ -72,6 +85,10 @@ class AttemptAccount(Struct):
         self.counts_from = at
 
 
+AWARD_WAIT_SECONDS = 5.0
+"""An award of which its region shows nothing for longer has waited: for a cut, or for a process that was not there."""
+
+
 class Accounts:
     """Told of each fact, in the order of its log."""
 
@@ -99,9 +116,15 @@ class Accounts:
         self._moves = self._moved = 0
         self._moving: dict[WorkloadId, RegionName] = {}
         self._tries_max = self._given_up = 0
+        self._awarded: dict[AttemptKey, float] = {}
+        """When awards were made of which no region has shown what became of them."""
+        self._awards_waited = 0
+        self._abandoned: Counter[Consent] = Counter()
+        """Attempts that were given up with their region, by who agreed."""
 
     def take(self, fact: Fact, at: float) -> None:
         """A fact that became durable then."""
+        self._take_award(fact.event, at)
         match fact.event:
             case WorkloadSubmitted(workload=workload, spec=spec):
                 self.submitted_at[workload] = at
@@ -175,7 +198,22 @@ class Accounts:
             "moved_share": self._moved / self._moves if self._moves else 0.0,
             "claim_tries_max": float(self._tries_max),
             "claims_given_up": float(self._given_up),
+            "awards_waited": float(self._awards_waited),
+            "given_up_by_operators": float(self._abandoned[Consent.OPERATOR]),
+            "given_up_by_workloads": float(self._abandoned[Consent.WORKLOAD]),
         }
+
+    def _take_award(self, event: Event | Note, at: float) -> None:
+        """From an award until its region shows what became of it; and whether that was waited for at all."""
+        match event:
+            case WorkloadAwarded(workload=workload, epoch=epoch):
+                self._awarded[workload, epoch] = at
+            case ClaimGranted() | ClaimPromised() | AwardDeclined():
+                awarded_at = self._awarded.pop((event.workload, event.epoch), at)
+                self._awards_waited += at - awarded_at > AWARD_WAIT_SECONDS
+            case AttemptClosed(workload=workload, epoch=epoch, consent=consent):
+                self._awarded.pop((workload, epoch), None)
+                self._abandoned[consent] += 1
 
     def works_of(self, tenant: TenantName, level: int | None) -> set[WorkloadId]:
         """A tenant's workloads, or those of them that it submitted at one priority."""

@@ -4,10 +4,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from mizzen.answers import MISUSED, CommandError
 from mizzen.options import Json, OneWorkload
 
+PATIENCE = "60s"
+
 Patience = Annotated[
-    str, Parameter(help="Stop it after this span, as in 90s, though its controller has not agreed.")
+    str,
+    Parameter(help="Stop it after this span, 60s if none is named, though its controller has not agreed."),
 ]
 Reason = Annotated[str, Parameter(help="Told to its controller, and kept in the log.")]
 
@@ -16,7 +20,7 @@ def preempt(
     workload: OneWorkload,
     /,
     *,
-    deadline: Patience = "60s",
+    deadline: Patience = "",
     now: Annotated[bool, Parameter(negative=(), help="Ask nobody: stop it at once.")] = False,
     reason: Reason = "",
     json: Json = False,
@@ -28,12 +32,16 @@ def preempt(
     """
     from mizzen.on_tasks import on_tasks
 
+    if now and deadline:
+        raise CommandError(
+            "--now asks nobody, so there is no --deadline to wait for; say one of them", MISUSED
+        )
     on_tasks(
         workload,
         "preempt",
         ranks="",
         job="",
-        deadline="1ms" if now else deadline,
+        deadline="1ms" if now else deadline or PATIENCE,
         reason=reason,
         is_json=json,
     )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from components.auctions import PUT_OFF_SPAN
 from core.events.queue import WorkloadAwarded
 from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
@@ -351,6 +352,30 @@ def test_offers_are_held_while_a_slow_region_is_asked_for_who_is_ahead(start: St
         decision = machine.wait(Nanoseconds(AUCTION_SPAN // 50))
     assert solicited <= 2 * len(behind)
     assert machine.now <= begun + 2 * AUCTION_SPAN
+
+
+def test_offers_are_given_back_for_three_seconds_and_then_taken(start: Start) -> None:
+    """However long who is ahead is refused because all is offered: else whoever is behind would never start."""
+    machine = a_job_queue(start)
+    submit(machine, large(1))
+    low = auction_of(machine.wake())
+    submit(machine, small(6))
+    abstain(machine, auction_of(machine.wake(), W2), workload=W2, reason=Reason.OPEN_BIDS)
+    machine.wake()
+    bid(machine, low)
+    begun, given_back = machine.now, 0
+    decision = machine.hear_due_once()
+    while not awards(decision) and machine.now < begun + 2 * PUT_OFF_SPAN:
+        given_back += len(said(decision, BidSettled))
+        for workload, auction in list(machine.state.house.open.items()):
+            if workload == W2 and not auction.abstained:
+                abstain(machine, auction.auction, workload=W2, reason=Reason.OPEN_BIDS)
+            elif workload == W1 and not auction.bids:
+                bid(machine, auction.auction)
+        decision = machine.wait(Nanoseconds(AUCTION_SPAN // 10))
+    assert [W1] == awards(decision)
+    assert given_back >= 1
+    assert begun + PUT_OFF_SPAN <= machine.now <= begun + PUT_OFF_SPAN + AUCTION_SPAN
 
 
 def test_who_gave_its_offers_back_long_ago_gives_them_back_again(start: Start) -> None:

@@ -166,6 +166,8 @@ def test_region_is_given_up(start: Start) -> None:
     """What stands there goes on elsewhere, whatever it says of itself, and nothing is asked of the region any more."""
     queue = runs_in_eu(start)
     queue.hear(LogSilent(EU_LOG))
+    queue.wake()
+    assert [] == facts(queue.wait(seconds(100)))
     assert [RegionAbandoned(EU, 1, "olga")] == abandon(queue)
     assert [given_up(Consent.OPERATOR)] == facts(queue.hear_due_once())
     assert [(W1, US)] == asked(queue.wake())

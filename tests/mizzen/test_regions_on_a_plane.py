@@ -50,6 +50,7 @@ def test_gang_is_moved_to_another_region(plane: RunningPlane, capsys: Captured) 
     assert "mars is not in the fleet" in refused(capsys, f"move {workload} --to mars")
     assert "--force is for a move" in refused(capsys, f"move {workload} --force", 2)
     assert "leave out" in refused(capsys, f"move {workload} --to {there} --tasks 3", 2)
+    assert "say one of them" in refused(capsys, f"preempt {workload} --now --deadline 5s", 2)
     told = ask(capsys, f"move {workload} --to {there}")
     assert told.startswith(f"{workload} moves from {here} to {there}: it stops as its controller agrees")
 

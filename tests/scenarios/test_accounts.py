@@ -12,7 +12,7 @@ from core.nouns.ids import GLOBAL_LOG, ClaimId, LogName, RegionName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.limits import AUDIT_INTERVAL
 from core.nouns.reasons import Reason
-from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, Program
+from core.nouns.workload import Consent, Emulation, EndCause, JobSpec, Phase, Program
 from scenarios.accounts import Accounts, percentile
 from scenarios.fleet import FleetSpec, plan_of
 from scenarios.witness import Witness
@@ -25,6 +25,7 @@ from tests.builders import (
     attempt,
     granted,
     joined,
+    promised,
     submitted,
 )
 
@@ -183,6 +184,35 @@ def test_who_was_cancelled_before_the_start_does_not_wait() -> None:
     assert [4.0] * 3 == starts(accounts_of(*both, (20.0, cancelled)), 100.0)
     assert [math.inf] * 3 == starts(accounts_of((0, submitted(2)), (1, cancelled)), 100.0)
     assert [0.0] * 3 == starts(Accounts(), 100.0)
+
+
+@pytest.mark.parametrize(
+    ("shown", "waited"),
+    [
+        pytest.param((6.0, a_grant()), 1, id="granted late"),
+        pytest.param((5.0, a_grant()), 0, id="granted in time"),
+        pytest.param((6.0, AwardDeclined(*attempt(), Reason.NO_CAPACITY, 1)), 1, id="declined late"),
+        pytest.param((6.0, promised(a_claim())), 1, id="promised late"),
+        pytest.param((6.0, closed(EndCause.ABANDONED, Phase.PENDING)[1]), 0, id="given up"),
+    ],
+)
+def test_awards_that_wait_for_their_region(shown: tuple[float, Event], waited: int) -> None:
+    """Until its log shows anything of them, more than five seconds; what comes after that does not count again."""
+    accounts = accounts_of((0.0, WorkloadAwarded(W1, 1, EU, 0, ())), shown, (90.0, a_grant()))
+    assert waited == accounts.figures(100.0)["awards_waited"]
+
+
+def test_attempts_that_are_given_up_with_their_region() -> None:
+    """By who agreed to it; an end that a log shows is none."""
+    accounts = Accounts()
+    for epoch, consent in enumerate(
+        (Consent.OPERATOR, Consent.OPERATOR, Consent.WORKLOAD, Consent.NOBODY), 1
+    ):
+        (_, event) = closed(EndCause.ABANDONED, Phase.PENDING, epoch)
+        assert isinstance(event, AttemptClosed)
+        accounts.take(a_fact(replace(event, consent=consent), log=GLOBAL_LOG), 1.0)
+    figures = accounts.figures(2.0)
+    assert (2, 1) == (figures["given_up_by_operators"], figures["given_up_by_workloads"])
 
 
 @pytest.mark.parametrize(("share", "wanted"), [(0.0, 1.0), (0.5, 2.0), (0.75, 3.0), (0.99, 4.0), (1.0, 4.0)])

@@ -37,7 +37,7 @@ def crowd(name: str, **counts: str) -> ScenarioSpec:
 CROWDED = crowd("crowded", MOST="120", SMALL="60", HOURS="0.5", WHEN="[150, 200]", URGENT="40")
 LESS_CROWDED = crowd("less_crowded", MOST="70", SMALL="40", HOURS="0.3", WHEN="[80, 105]", URGENT="25")
 CROWDS = {one.name: one for one in (CROWDED, LESS_CROWDED)}
-RUNS = [("preemption_storm", 1), (LESS_CROWDED.name, 2), ("upgrade_old_log", 1)]
+RUNS = [("preemption_storm", 1), (LESS_CROWDED.name, 1), ("upgrade_old_log", 1)]
 """The last begins with what an earlier build left behind."""
 MORE_RUNS = [
     *((name, 1) for name in ("thundering_herd", "everything_at_once", "preemption_storm")),
@@ -47,15 +47,16 @@ MORE_RUNS = [
 ]
 
 
-def tally_of(name: str, seed: int) -> tuple[Tally, Tally, Tally]:
-    """As the views say, without the rows that they name, and without the owners. For a pool of processes."""
+def tally_of(name: str, seed: int) -> tuple[Tally, Tally, Tally, Tally]:
+    """As the views say, without the rows that they name, without the owners, and without whom they spare. For a pool of processes."""
     logs = logs_of(CROWDS.get(name) or load_scenario(name), seed)
-    whole, without_rows, without_owners = Tally(), Tally(), Tally()
+    whole, without_rows, without_owners, without_spared = Tally(), Tally(), Tally(), Tally()
     for log, facts in logs.items():
         retrace(log, facts, whole)
         retrace(log, facts, without_rows, forgets=("learnt",))
         retrace(log, facts, without_owners, forgets=("owners",))
-    return whole, without_rows, without_owners
+        retrace(log, facts, without_spared, forgets=("spared",))
+    return whole, without_rows, without_owners, without_spared
 
 
 @pytest.mark.parametrize("runs", [RUNS, pytest.param(MORE_RUNS, marks=pytest.mark.slow)])
@@ -63,8 +64,8 @@ def test_every_claim_of_a_run_is_chosen_again_as_it_was(runs: list[tuple[str, in
     """P27: of each placement of each run, replay at its sequence chooses the same nodes.
 
     Among them are claims made after conflicts, over victims, on rows that only the agent knew, beside tenants that share
-    nodes with nobody, and of one agent's bid by another. Without the rows that the views name, or without the owners, some
-    would come out otherwise.
+    nodes with nobody, and of one agent's bid by another. Without the rows that the views name, without the owners, or
+    without whom they spare, some would come out otherwise.
     """
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         tallies = list(pool.map(tally_of, *zip(*runs, strict=True)))
@@ -78,5 +79,5 @@ def test_every_claim_of_a_run_is_chosen_again_as_it_was(runs: list[tuple[str, in
     assert sum(whole.by_another for whole in wholes) >= 1
     assert max(len(whole.agents) for whole in wholes) == 12
     assert len({unit for whole in wholes for unit in whole.units}) >= 3
-    assert sum(len(blind.problems) for _, blind, _ in tallies) >= 10
-    assert sum(len(blind.problems) for *_, blind in tallies) >= 1
+    for least, blinds in ((10, 1), (1, 2), (1, 3)):
+        assert sum(len(tally[blinds].problems) for tally in tallies) >= least, blinds

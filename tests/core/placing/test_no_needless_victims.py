@@ -33,6 +33,7 @@ from core.placing.victims import Needed, candidates_under
 from core.rules.claim import nodes_without_room, victims_needed
 from core.rules.placement.eviction_cost import destroyed, eviction_cost
 from core.rules.placement.rule_sets import PLAIN
+from core.rules.preemption import pledged
 from tests.builders import (
     START,
     a_claim,
@@ -143,6 +144,33 @@ def test_no_victim_of_an_ask_can_be_left_out(image: RegionImage, jobs: tuple[Job
         needed = [here[key] for key in here if node in witnesses[key]]
         if needed:
             assert sum(here.values()) - min(needed) < need.gpu_milli - capacity.available(node).gpu_milli
+
+
+def test_who_was_chosen_and_makes_no_room_is_let_off() -> None:
+    """Of lower level it is looked at first, and it is the larger: its node is full without it. Who makes the room goes alone."""
+    image = a_region(
+        joined("w0", 0, 2),
+        placed("w-1", 5, node=1, priority=0),
+        placed("w-2", 4, node=0, priority=1),
+        placed("w-3", 3, node=1, priority=LEVEL),
+    )
+    assert ["w-2"] == keys(found_over(image, a_job(1, 8)))
+
+
+def test_who_is_too_dear_is_left_out_where_another_will_do() -> None:
+    """N8: of lower level, it would go first; its end destroys more than one claim may, and that of the other just as much as it may."""
+    running = [placed("w-1", 8, node=0, priority=0), placed("w-2", 1, node=1, priority=1)]
+    image = a_region(joined("w0", 0, 2), *running, *(GangStarted(*attempt(name)) for name in ("w-1", "w-2")))
+    at = START + 3_600 * SECOND
+    assert ["w-1"] == keys(found_over(image, a_job(1, 8), at=at))
+    costs = {
+        one: pledged(held, Instant(at), image.preemption.settings.ask_span)
+        for one, _, held in image.capacity.live()
+    }
+    for most, found in ((costs[WorkloadId("w-2")], ["w-2"]), (costs[WorkloadId("w-2")] - 1, None)):
+        image.fold(a_fact(PreemptionSet(1, PreemptionSettings(claim_max=most)), 99))
+        told = found_over(image, a_job(1, 8), at=at)
+        assert Reason.DESTROYS_TOO_MUCH == told if found is None else found == keys(told)
 
 
 def test_dearest_is_let_off_first() -> None:
