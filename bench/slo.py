@@ -16,8 +16,10 @@ federated_over_exhaustive   the one over the other; of none over nothing, as if 
 
 import argparse
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 
+from bench.drawing import Curve, drawn
 from bench.planet import (
     Size,
     errors_of,
@@ -73,9 +75,14 @@ KEPT = (
 """Of a run's figures, those that are told of each design."""
 
 
+LATE_AFTER = {5: "slo_violations_5", 10: "slo_violations", 20: "slo_violations_20"}
+"""By minutes, the share of waits that were longer."""
+
+
 def options(parser: argparse.ArgumentParser) -> None:
-    """Which seeds."""
+    """Which seeds, and where they are drawn."""
     seeds_option(parser, SEEDS)
+    parser.add_argument("--figure", type=Path, help="write one here")
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -95,6 +102,8 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     figures["slo_violations_worst_seed"] = max(one["slo_violations"] for one in found["exhaustive"])
     figures["federated_violations"] = theirs
     figures["federated_over_exhaustive"] = theirs / max(ours, least)
+    if chosen is not None and chosen.figure:
+        chosen.figure.write_text(figure_of(figures), encoding="utf-8")
     limit = "the federation's bursts found room where they were bound"
     return Findings(
         figures,
@@ -104,6 +113,16 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
             at_least("federated_violations", theirs, 0.05, limit),
         ],
     )
+
+
+def figure_of(figures: Mapping[str, float]) -> str:
+    """Of each design, how many were late, by what is called late."""
+    curves = [
+        Curve(name, [(float(after), figures[f"{figure}_{name}"]) for after, figure in LATE_AFTER.items()])
+        for name in VARIANTS
+    ]
+    title = "waits within quota that were longer"
+    return drawn(title, "minutes", "share", [*curves, Curve("0.010", [(5.0, 0.01), (20.0, 0.01)])])
 
 
 def spec_of(size: Size, seed: int, variant: Variant) -> ScenarioSpec:

@@ -88,9 +88,12 @@ def test_allocation_in_small(tmp_path: Path) -> None:
 
 def test_slo_in_small(tmp_path: Path) -> None:
     """Three designs over the same bursts, each with its violations."""
-    found = slo.run(tmp_path, is_quick=True)
+    found = slo.run(
+        tmp_path, is_quick=True, chosen=chosen(slo.options, "--figure", str(tmp_path / "late.svg"))
+    )
     assert ["slo_violations", "federated_over_exhaustive", "federated_violations"] == list(bars_of(found))
     assert all(found.figures[f"allocation_mean_{name}"] > 0 for name in slo.VARIANTS)
+    assert (tmp_path / "late.svg").read_text() == slo.figure_of(found.figures)
 
 
 @pytest.mark.slow
