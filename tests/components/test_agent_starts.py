@@ -38,6 +38,7 @@ from tests.components.test_allocation_agent import (
     place,
     places,
     refusal,
+    settle,
 )
 from tests.matching import said, said_once
 
@@ -119,6 +120,7 @@ def test_who_needs_victims_counts_their_wait(start: Start) -> None:
     )
     late = ask(machine, a_job(1, 8), workload="w-1", priority=5, lasts=FITS)
     assert [{1: 1}] == bid_on(late)
+    settle(machine, has_won=False)
     early = ask(machine, a_job(2, 8), workload="w-2", priority=5, lasts=FITS - PROMISE_SPAN)
     assert [{0: 1, 1: 1}] == bid_on(early)
 

@@ -160,6 +160,7 @@ _VIEW = View(
     prices_revision=1,
     barred=(7,),
     is_as_reserved=True,
+    spared=((LOW, 1),),
 )
 _PRICES = Prices(
     revision=1,
