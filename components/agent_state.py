@@ -105,9 +105,10 @@ class Present(Note, frozen=True):
 
 
 class OpenBid(Struct):
-    """A bid that may still win."""
+    """A bid that may still win, or that has."""
 
     workload: WorkloadId
+    has_won: bool = False
 
 
 class OpenClaim(Struct):
@@ -193,6 +194,7 @@ class AgentState:
                 self.take(("bid", auction), needs, victims=victims)
                 self.bids_due.put(auction, after(fact.at, OPEN_BID_SPAN))
             case BidWon(auction):
+                self.bids[auction].has_won = True
                 self.bids_due.put(auction, after(fact.at, AWARD_SPAN))
             case BidClosed(auction):
                 self.bids.pop(auction, None)
@@ -268,7 +270,8 @@ class AgentState:
     def _settle(self, event: Event | Note) -> None:
         """What the log shows granted is in the image: it is not counted a second time."""
         if isinstance(event, (ClaimGranted, ClaimPromised, AwardDeclined)):
-            self._close_bids_of(event.workload)  # Another agent may have executed the award.
+            # Another agent may have executed the award. A bid that has not won is for an auction that came after.
+            self._close_bids_of(event.workload, that_won=True)
         if isinstance(event, (ClaimGranted, ClaimPromised)):
             self.give_back(("claim", (event.workload, event.epoch)))
         elif isinstance(event, (ClaimRevised, AttemptEnded)):
@@ -292,9 +295,10 @@ class AgentState:
         owners = tuple((node, code_of(tenant, is_alone=is_alone)) for node, _ in needs)
         self.take(("revision", key), needs, owners)
 
-    def _close_bids_of(self, workload: WorkloadId) -> None:
+    def _close_bids_of(self, workload: WorkloadId, *, that_won: bool = False) -> None:
         """What became of its award counts from here on, and its bid no longer."""
-        for auction in [auction for auction, bid in self.bids.items() if bid.workload == workload]:
+        mine = [auction for auction, bid in self.bids.items() if bid.workload == workload]
+        for auction in [auction for auction in mine if self.bids[auction].has_won or not that_won]:
             del self.bids[auction]
             self.bids_due.drop(auction)
             self.give_back(("bid", auction))

@@ -94,6 +94,14 @@ def test_open_bid_that_won_and_that_another_agent_claimed(
     assert [left] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
 
 
+def test_bid_for_a_later_auction_counts_though_an_earlier_award_was_declined(start: Start) -> None:
+    """The decline was heard late: what is offered anew is offered to nobody else."""
+    machine = an_agent(start)
+    assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8)))
+    machine.fact(EU_LOG, AwardDeclined(*attempt(), Reason.NO_CAPACITY, 1))
+    assert [{1: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
+
+
 def test_victims_of_an_open_bid_are_offered_to_nobody_else(start: Start) -> None:
     """M21: of five for whom the same one would have to go, one is offered its room; once that came to nothing, another is."""
     machine = an_agent(start, joined("w0", 0, 1), granted(a_claim("w-9", placed={0: 8}, priority=1)))
