@@ -287,7 +287,7 @@ def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSp
     elif outlook.reason:
         parts.append(outlook.sentence.rstrip("."))
     if outlook.reason == "no_such_hardware":
-        parts.append(_hardware_text(outlook, spec))
+        parts += [text for text in (_hardware_text(outlook, spec),) if text]
     if outlook.reason == Reason.NO_DATA:
         parts.append(f"it lacks {', '.join(outlook.missing_data)}")
     if outlook.missing_gpu_milli > 1:
@@ -331,13 +331,15 @@ def _changes_text(shortage: Shortage) -> str:
 
 
 def _hardware_text(outlook: RegionOutlook, spec: WorkloadSpec) -> str:
-    """What the region has of what it asks for, were it all free."""
+    """What GPUs the region has of what it asks for, were they all free; empty where it asks for none."""
     parts = []
     for job in spec.jobs:
         mine = [one for one in outlook.hardware if job.takes(one.node_type)]
         if not mine:
             parts.append(f"{job.name} needs {_types_text(job)}, and there is none")
             continue
+        if not job.need.gpu_milli:
+            continue  # The shortage tells of its CPUs and memory.
         needs = f"{job.name} needs {job.tasks} x {gpus_text(job.need.gpu_milli)} GPUs of {_types_text(job)}"
         has = ", or ".join(
             f"{gpus_text(one.gpu_milli)}{'' if job.has_one_type else f' of {one.node_type}'} on {one.nodes} nodes, "

@@ -515,6 +515,20 @@ def test_hardware_of_several_types() -> None:
     )
 
 
+def test_hardware_for_work_without_gpus() -> None:
+    """Nothing is told of GPUs that it does not want; of nodes that there are not, that there are none."""
+    hardware = (HardwareKnown("H100", 4, 16_000, 4_000),)
+    spec = a_spec(of_types(a_job(4, 0, cpus=8), "any"), a_job(1, 0, name="b", cpus=8, gpu_type="cpu"))
+    story = story_of([a_fact(submitted(1, spec), log=GLOBAL_LOG)])
+    waiting = a_waiting(
+        RegionOutlook(EU, Reason.NO_SUCH_HARDWARE, "sentence", hardware, missing_cpu_milli=4_500)
+    )
+    (line,) = explaining.lines_of(waiting, story)[3:]
+    assert line.strip().endswith(
+        "sentence; b needs cpu, and there is none; 4.5 more CPUs must be freed before it is asked again"
+    )
+
+
 def test_turns_are_told() -> None:
     """How many stand ahead, who is nearest, and whose auctions are open."""
     ahead = (WorkloadId("w-3"), WorkloadId("w-4"))
