@@ -6,19 +6,43 @@ from components.fair_shares import all_behind_held_back, where_asked
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
+    AbstentionHeard,
     AuctionClosed,
     AuctionHeld,
     AuctionOpened,
+    BidHeard,
+    MoveLooked,
     OpeningsSeen,
     QueueState,
     RefusalPassed,
+    Settled,
+    StoodAnew,
+    Swept,
     against,
     away_for,
 )
 from components.standings import award_of
-from components.start_desk import FoundBlocked
+from components.start_desk import FoundBlocked, NoProspect, PromiseSeen, ProspectsWanted
 from components.start_promises import StartPromising
 from core.component import NOTHING, Decision
+from core.events.queue import (
+    AttemptClosed,
+    StandingChanged,
+    WorkloadAwarded,
+    WorkloadBound,
+    WorkloadsForgotten,
+    WorkloadSubmitted,
+)
+from core.events.region import (
+    AttemptEnded,
+    AttemptRanked,
+    AttemptsForgotten,
+    CheckpointCommitted,
+    ClaimGranted,
+    ClaimPromised,
+    GangStarted,
+    StopOrdered,
+)
 from core.fact import Event, Note
 from core.messages.agents import BidSettled
 from core.messages.base import Message
@@ -32,6 +56,38 @@ from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
 from core.rules.standing import Amounts
 
+CHANGES_NOBODY = (
+    WorkloadSubmitted,
+    WorkloadAwarded,
+    WorkloadBound,
+    StandingChanged,
+    AttemptClosed,
+    WorkloadsForgotten,
+    ClaimPromised,
+    ClaimGranted,
+    GangStarted,
+    CheckpointCommitted,
+    AttemptRanked,
+    StopOrdered,
+    AttemptEnded,
+    AttemptsForgotten,
+    AuctionOpened,
+    AuctionHeld,
+    AuctionClosed,
+    BidHeard,
+    AbstentionHeard,
+    RefusalPassed,
+    OpeningsSeen,
+    FoundBlocked,
+    ProspectsWanted,
+    NoProspect,
+    PromiseSeen,
+    Settled,
+    MoveLooked,
+    StoodAnew,
+    Swept,
+)
+"""Facts and notes after which nobody else can be asked for, but for what is told of shapes, of tenants' lines, and of what is held."""
 PROMISING = StartPromising()
 """Says of whom regions are to tell when they could start."""
 
@@ -114,6 +170,8 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
     rows = state.image.workloads.rows
     window = _Window(state, now)
     found = state.order.first(room, window.is_wanted, window.is_free, window.done) if room > 0 else []
+    if len(found) < room:
+        window.keep_unaskable()
     for count, one in enumerate(found):
         workload = one.work.workload
         asked, willing = window.askable[one.group][0], window.regions[workload]
@@ -142,7 +200,14 @@ class _Window:
         self._chosen: dict[str, None] = {}
         self._waiting: list[tuple[int, frozenset[str], tuple[RegionName, ...]]] = []
         """Those that wait until another of their shape is answered: GPU milli, types of node, and where they may be asked for."""
-        self.done: set[Group] = set()
+        self._unaskable: dict[Group, str | None] = {}
+        """Of these nobody is asked for until something changes, unless somebody is; and for which shape."""
+        known, touched = state.house.unaskable, state.order.take_touched()
+        if touched is None:
+            known.clear()
+        else:
+            known.drop_all(touched)
+        self.done: set[Group] = set(known)
         """Of these nobody else is asked for now."""
         self.blocked: list[WorkloadId] = []
         """The first of their shapes, refused everywhere because no more of the same was: nobody need be asked to know that."""
@@ -150,6 +215,7 @@ class _Window:
     def is_wanted(self, group: Group, example: PendingWork) -> bool:
         """Whether somebody does not refuse what is of this band and shape."""
         state, (level, standing) = self._state, group[0]
+        self._unaskable[group] = None
         if standing is Standing.HELD:
             return False
         if standing is Standing.OVER and not any(self._lending.could_cover(need) for need in example.needs):
@@ -157,6 +223,11 @@ class _Window:
         if standing is Standing.WITHIN and len(example.needs) > 1:
             self._kept[group] = kept_from(state, example, -level)
         asked = asked_for(state, example, -level, standing)
+        self._unaskable[group] = asked.shape
+        if len(example.needs) > 1:
+            del self._unaskable[
+                group
+            ]  # For which types it is asked goes by more than is told of its tenant's line.
         row = state.image.workloads.rows[example.workload]
         willing = state.house.willing(asked.shape, lambda: regions_for(state, row, asked.level, self._now))
         self.askable[group] = asked, willing
@@ -186,6 +257,7 @@ class _Window:
         if may and not self._is_worth_asking(one):
             return False
         if may and house.gives_way(one.work.workload, self._now) and not self._is_left(one.work.workload):
+            self._unaskable.pop(one.group, None)  # For so long alone as it gives way.
             return False
         if may:
             self._chosen[shape] = None
@@ -217,4 +289,13 @@ class _Window:
             self.done.add(one.group)
         if not left and PROMISING.is_newly_blocked(state, workload, asked.shape):
             self.blocked.append(workload)
+        elif not left and workload not in state.starts.blocked:
+            self._unaskable.pop(one.group, None)  # Another refusal may make it so.
         return bool(left)
+
+    def keep_unaskable(self) -> None:
+        """Of all that were looked at."""
+        house = self._state.house
+        for group, shape in self._unaskable.items():
+            if shape is None or not (shape in house.asking or shape in self._chosen):
+                house.unaskable.put(group, shape)

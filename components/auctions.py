@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from components.freed import Freed, Room
 from components.refused_widths import RefusedWidths
+from components.unaskable import Unaskable
 from core.agenda import Agenda
 from core.events.queue import RankedBid
 from core.images.queue import WorkloadRow
@@ -113,6 +114,8 @@ class AuctionHouse:
         """Which of the refusals hold for larger requests too."""
         self.willing_memo: dict[str, tuple[RegionName, ...]] = {}
         """By shape, the regions to ask: filled by `willing`, emptied by whatever could change it."""
+        self.unaskable = Unaskable()
+        """Filled by the auctioneer, emptied by whatever could change it."""
 
     def begin(self, workload: WorkloadId, auction: Auction, at: Instant) -> None:
         """An auction was opened."""
@@ -123,6 +126,7 @@ class AuctionHouse:
         self.open[workload] = auction
         insort(self.ranked, (auction.rank, workload))
         self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
+        self.unaskable.drop_shape(auction.shape)
         self.shapes.setdefault(auction.base, {})[auction.shape] = None
         auction.until = after(at, AUCTION_SPAN)
         self.due.put(workload, auction.until)
@@ -133,6 +137,7 @@ class AuctionHouse:
         self.due.put(workload, auction.until)
         if not auction.is_held:
             auction.is_held = True
+            self.unaskable.drop_shape(auction.shape)
             self._asks_no_more(auction.shape)
 
     def hear_bid(self, bid: Bid, at: Instant) -> None:
@@ -221,6 +226,7 @@ class AuctionHouse:
         if auction is None:
             return
         self.due.drop(workload)
+        self.unaskable.drop_shape(auction.shape)
         del self.ranked[bisect_left(self.ranked, (auction.rank, workload))]
         if not auction.is_complete:
             self._call(at)
@@ -254,7 +260,10 @@ class AuctionHouse:
         self.refusals_due.drop((shape, region))
         self.offered.get(region, {}).pop(shape, None)
         self.willing_memo.pop(shape, None)
-        self.widths.drop(shape, region)
+        self.unaskable.drop_shape(shape)
+        still_from = self.widths.drop(shape, region)
+        if still_from is not None:
+            self.unaskable.drop_wider(shape, still_from)
         if region in self.freed:
             self.freed[region].drop(shape)
         regions = self.refusals.get(shape, {})
@@ -279,7 +288,7 @@ class AuctionHouse:
         freed.known_from = sequence
         if is_other_hardware:
             freed.hardware_from = sequence
-        self.willing_memo.clear()
+        self.forget_memos()
         for shape, regions in list(self.refusals.items()):
             said = regions.get(region)
             if said is not None and (is_other_hardware or said.reason != Reason.NO_SUCH_HARDWARE):
@@ -288,6 +297,11 @@ class AuctionHouse:
     def refused_by(self, shape: str) -> dict[RegionName, Abstention]:
         """Who refuses this shape, or as much of it as makes asking useless, and why."""
         return self.widths.of_smaller(shape) | self.refusals.get(shape, {})
+
+    def forget_memos(self) -> None:
+        """Which regions are willing, and who cannot be asked for, is worked out anew."""
+        self.willing_memo.clear()
+        self.unaskable.clear()
 
     def willing(self, shape: str, eligible: Callable[[], tuple[RegionName, ...]]) -> tuple[RegionName, ...]:
         """Those of the eligible regions that do not refuse this very shape."""

@@ -5,13 +5,17 @@ on nodes without GPUs, what comes free on others is of no use to it: it would be
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from core.agenda import Agenda
 from core.events.region import AttemptEnded
+from core.images.region import Hardware
+from core.nouns.fleet import CPU_TYPE, gpu_type_of
 from core.nouns.instant import Instant
 from core.nouns.limits import FREED_REMEMBERED_MAX
+from core.nouns.placement import Spread
+from core.nouns.workload import JobSpec
 
 PLENTY = 1 << 62
 """More than any refusal waits for."""
@@ -89,3 +93,17 @@ def freed_by(ended: AttemptEnded) -> dict[Room, int]:
         Room.CPU: max(1, cpu),
         Room.BARE_CPU: max(1, bare_cpu),
     }
+
+
+def exposed(jobs: Sequence[JobSpec], spreads: Sequence[Spread], hardware: Hardware) -> dict[Room, int]:
+    """What an attempt holds that others may push out from now on: refusals count what is missing beyond that, so to them it is as good
+    as freed.
+    """
+    found = dict.fromkeys(Room, 0)
+    for job, spread in zip(jobs, spreads, strict=True):
+        for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
+            found[Room.GPU] += job.need.gpu_milli * tasks
+            found[Room.CPU] += job.need.cpu_milli * tasks
+            if gpu_type_of(hardware.type_of(node))[0] == CPU_TYPE:
+                found[Room.BARE_CPU] += job.need.cpu_milli * tasks
+    return {room: max(1, amount) for room, amount in found.items()}

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from components.answering import refused
-from components.auctioneer import close_auctions, open_auctions, pass_refusals
+from components.auctioneer import CHANGES_NOBODY, close_auctions, open_auctions, pass_refusals
 from components.data_records import HEARD_OF_DATA, DataRecords
 from components.fair_shares import index_shares, note_lacking, record_shares, watch_shares
-from components.freed import freed_by
+from components.freed import PLENTY, Room, exposed, freed_by
 from components.lost_regions import (
     HEARD_OF_REGIONS,
     RegionRecords,
@@ -104,8 +104,8 @@ from core.nouns.workload import Phase
 from core.rules.ownership import against
 from core.rules.standing import settings_of
 
-MAKES_ROOM = (NodesJoined, NodesReturned, NodesOpened, PoolChanged, AttemptRanked)
-"""What a region's refusals may not outlive: nodes that came, or work that may be pushed out now."""
+MAKES_ROOM = (NodesJoined, NodesReturned, NodesOpened, PoolChanged)
+"""What a region's refusals may not outlive: nodes that came."""
 OF_HOLDINGS = (ClaimGranted, ClaimRevised, AttemptEnded)
 OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChanged)
 """What happens to tasks of an attempt settles nothing of its award."""
@@ -199,7 +199,7 @@ class JobQueue:
 
     def forget_memos(self, state: QueueState) -> None:
         """Which regions are willing, how much everybody has used, and what is ahead of others, is worked out anew."""
-        state.house.willing_memo.clear()
+        state.house.forget_memos()
         state.waits.forget_memos()
         state.ranked_at = Instant(-1)
 
@@ -207,6 +207,8 @@ class JobQueue:
 
     def evolve(self, state: QueueState, fact: Fact) -> QueueState:
         """Fold a fact of the queue or of a region, or a note."""
+        if not isinstance(fact.event, CHANGES_NOBODY):
+            state.house.unaskable.clear()
         if fact.log == GLOBAL_LOG:
             state.image.fold(fact)
             state.sequence = fact.sequence
@@ -230,7 +232,7 @@ class JobQueue:
                 for gone in event.workloads:
                     state.ended.drop(gone)
             elif isinstance(event, RegionAdded | DatasetSet):
-                state.house.willing_memo.clear()
+                state.house.forget_memos()
                 state.open_at = fact.at
             return
         row = state.image.workloads.rows[workload]
@@ -290,8 +292,8 @@ class JobQueue:
             index_holding(state, event.workload, fact.heard_at)
         if workload in state.awarded_at and not isinstance(event, OF_ITS_TASKS):
             state.awards_due.put(workload, fact.heard_at)
-        if isinstance(event, AttemptEnded):
-            if state.house.free(region, fact.sequence, freed_by(event)):
+        if isinstance(event, AttemptEnded | AttemptRanked):
+            if state.house.free(region, fact.sequence, _room_made(state, image, event)):
                 state.open_at = fact.heard_at
         elif isinstance(event, MAKES_ROOM) or _makes_room(event):
             is_other = isinstance(event, NodesJoined | PoolChanged)
@@ -346,7 +348,7 @@ class JobQueue:
                     state.awards_due.put(workload, again_at)
             case RegionSilent(region, is_silent):
                 note_silence(state, region, fact.at, is_silent=is_silent)
-                house.willing_memo.clear()
+                house.forget_memos()
                 state.open_at = fact.at
             case BusHeard(is_back):
                 note_bus(state, fact.at, is_back=is_back)
@@ -429,6 +431,19 @@ class JobQueue:
         gone = tuple(workload for workload in old if not is_remembered(state, workload))
         swept = Swept(tuple(workload for workload in old if workload not in set(gone)))
         return Decision(events=(WorkloadsForgotten(gone), swept) if gone else (swept,))
+
+
+def _room_made(state: QueueState, image: RegionImage, event: AttemptEnded | AttemptRanked) -> dict[Room, int]:
+    """By an end, or by another level: all that one holds, for whoever may push it out now."""
+    if isinstance(event, AttemptEnded):
+        return freed_by(event)
+    row, attempt = (
+        state.image.workloads.rows.get(event.workload),
+        image.attempts.row(event.workload, event.epoch),
+    )
+    if row is None or attempt is None:
+        return dict.fromkeys(Room, PLENTY)
+    return exposed(row.spec.jobs, attempt.spreads, image.hardware)
 
 
 def _makes_room(event: object) -> bool:

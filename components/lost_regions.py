@@ -155,7 +155,7 @@ def index_regions(state: QueueState, fact: Fact) -> None:
     event = fact.event
     if not isinstance(event, RegionAbandoned | RegionReadmitted):
         return
-    state.house.willing_memo.clear()
+    state.house.forget_memos()
     state.open_at = fact.at
     look_at_awards(state, event.region, fact.at)
     for workload, promise in state.image.start_promises.rows.items():

@@ -90,7 +90,7 @@ class Moving:
             state.moves_asked.pop(workload, None)
             state.moves_refused.pop(workload, None)
         if isinstance(fact.event, MoveEnded):
-            state.house.willing_memo.clear()
+            state.house.forget_memos()
             state.open_at = fact.at
 
     def hear_region(self, state: QueueState, fact: Fact) -> None:
@@ -116,7 +116,7 @@ class Moving:
                 else:
                     state.moves_due.put(workload, again_at)
             case MoveArrived():
-                state.house.willing_memo.clear()
+                state.house.forget_memos()
                 state.open_at = fact.at
             case _:
                 return False

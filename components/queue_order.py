@@ -129,9 +129,13 @@ def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> P
 def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
     """What its standing award holds, as its region's log shows, and until that shows it, as it was charged. Whether it is new."""
     if not row.is_standing:
-        return state.book.drop(workload)
-    asked = level_asked(row.spec, state.image.tenants)
-    return state.book.put(workload, row, asked, held_by(state, workload, row))
+        is_new = state.book.drop(workload)
+    else:
+        asked = level_asked(row.spec, state.image.tenants)
+        is_new = state.book.put(workload, row, asked, held_by(state, workload, row))
+    if is_new:
+        state.house.unaskable.drop_over()
+    return is_new
 
 
 def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant) -> None:
@@ -207,6 +211,7 @@ def bring_up(state: QueueState, now: Instant) -> None:
     if state.ranked_at == pass_at:
         return
     state.ranked_at = pass_at
+    state.house.unaskable.drop_over()  # Who is held back goes by lag.
     usage = state.image.usage
     for name, one in state.order.tenants().items():
         use, lag = usage.faded(name, pass_at), usage.lag(name, pass_at)

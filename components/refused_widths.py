@@ -23,6 +23,8 @@ HOLD_FOR_LARGER = (
 """Reasons that more tasks of the same need, or a lower level, could only make worse."""
 LEVELS = range(LEVEL_MAX, OVER_LEVEL - 1, -1)
 """At which a workload may be asked for, the highest first."""
+FAR = 1 << 62
+"""More tasks than any job has."""
 _ONE_JOB = re.compile(r"(-?\d+)(\|[^|;]*\|[^|;]*\|)(\d+)(x[^;]*)")
 """A shape with its level (components/queue_order.py `asked_for`) of one job: level, kind and regions, tasks, all else."""
 
@@ -61,17 +63,20 @@ class RefusedWidths:
                 width, said
             )
 
-    def drop(self, shape: str, region: RegionName) -> None:
-        """That has passed."""
+    def drop(self, shape: str, region: RegionName) -> int | None:
+        """That has passed. From how many tasks on the same is still refused for another refusal, `FAR` if there is none; None: nothing
+        was refused for this one.
+        """
         width = width_of(shape)
         regions = self._said.get(width.family, {}) if width is not None else {}
-        if width is None or region not in regions:
-            return
-        regions[region].drop(width)
+        if width is None or region not in regions or not regions[region].drop(width):
+            return None
+        left = regions[region].smallest.get(width.level)
         if not regions[region].said:
             del regions[region]
         if not regions:
             del self._said[width.family]
+        return left.tasks if left is not None else FAR
 
     def of_smaller(self, shape: str) -> dict[RegionName, Abstention]:
         """Who refused as much or less than this, by region."""
@@ -103,15 +108,16 @@ class _Refused:
         insort(self.tasks.setdefault(width.level, []), width.tasks)
         self._find_smallest()
 
-    def drop(self, width: Width) -> None:
-        """It refuses this no more, if it did."""
+    def drop(self, width: Width) -> bool:
+        """It refuses this no more. Whether it did."""
         if self.said.pop(width, None) is None:
-            return
+            return False
         tasks = self.tasks[width.level]
         tasks.remove(width.tasks)
         if not tasks:
             del self.tasks[width.level]
         self._find_smallest()
+        return True
 
     def _find_smallest(self) -> None:
         self.smallest = {}

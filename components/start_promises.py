@@ -46,7 +46,7 @@ from core.nouns.limits import (
 from core.nouns.placement import Spread
 from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
-from core.ranking.scan import Ranked, Standing
+from core.ranking.scan import Group, PendingWork, Ranked, Standing
 from core.rules.reserved_starts import waits_for_its_start
 from core.rules.standing import narrowed
 
@@ -121,6 +121,9 @@ class StartPromising:
         """One of its own notes, or another's."""
         if isinstance(fact.event, NOTES):
             state.starts.note(fact.event, fact.at)
+        if isinstance(fact.event, ProspectsWanted):
+            for workload in fact.event.workloads:
+                state.house.unaskable.drop_work(state.order.work(workload).shape)
 
     # Who is to be promised a start.
 
@@ -148,30 +151,41 @@ class StartPromising:
         """
         desk = state.starts
         room = self.most - _kept_count(state)
-        if room <= 0:
+        if room <= 0 or not any(self._may_be_next(state, workload, now) for workload in desk.blocked):
             return []
         bring_up(state, now)
-        order, rows = state.order, state.image.workloads.rows
-        promises = state.image.start_promises.rows
-        # Nobody else is looked at: of a long queue only the first of each shape are asked for, and so found blocked.
-        blocked = [order.one(name) for name in desk.blocked if name in order and name not in promises]
+        rows, promises = state.image.workloads.rows, state.image.start_promises.rows
         ahead: set[str] = set()
-        found: list[WorkloadId] = []
-        for one in sorted(blocked, key=lambda one: one.place):
-            workload = one.work.workload
-            types = {kind for job in rows[workload].spec.jobs for kind in job.node_types}
-            if not _may_be_promised(state, one) or _overlap(types, ahead):
-                continue
-            is_tried = desk.tried.get(workload, now) > now
-            if is_tried and workload not in desk.barred:
-                continue
+        types_of: dict[Group, set[str]] = {}
+        done: set[Group] = set()
+
+        def is_of_matter(group: Group, example: PendingWork) -> bool:
+            if group[0][1] is Standing.HELD:
+                return False
+            jobs = rows[example.workload].spec.jobs
+            types_of[group] = {kind for job in jobs for kind in job.node_types}
+            return not _overlap(types_of[group], ahead)
+
+        def is_found(one: Ranked) -> bool:
+            workload, types = one.work.workload, types_of[one.group]
+            if _overlap(types, ahead):
+                done.add(one.group)
+                return False
+            # Nobody else is looked at: of a long queue only the first of each shape are asked for, and so found blocked.
+            if workload not in desk.blocked or workload in promises or not _may_be_promised(state, one):
+                return False
+            if desk.tried.get(workload, now) > now and workload not in desk.barred:
+                return False
             ahead.update(types)
-            is_ripe = after(desk.blocked[workload], RESERVE_AFTER) <= now
-            if is_ripe and not is_tried and workload not in state.house.open:
-                found.append(workload)
-                if len(found) == room:
-                    break
-        return found
+            return self._may_be_next(state, workload, now)
+
+        return [one.work.workload for one in state.order.first(room, is_of_matter, is_found, done)]
+
+    def _may_be_next(self, state: QueueState, workload: WorkloadId, now: Instant) -> bool:
+        """Whether somebody who is blocked may be asked for to be promised a start, as far as others have nothing to do with it."""
+        is_ripe = after(state.starts.blocked[workload], RESERVE_AFTER) <= now
+        is_tried = state.starts.tried.get(workload, now) > now
+        return is_ripe and not is_tried and workload not in state.house.open
 
     def how_asked(self, state: QueueState, workload: WorkloadId, now: Instant) -> tuple[bool, bool]:
         """Whether whoever abstains from bidding for it is to say from when on it could start; and whether it pushes nobody out."""

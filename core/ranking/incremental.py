@@ -74,6 +74,7 @@ class RankedQueue:
         self._groups: dict[Band, dict[str, dict[FloorKey, Floor]]] = {}
         """Floors by band and shape in which some stand, as last walked."""
         self._counts: dict[Band, int] = {}
+        self._touched: set[Group] = set()
         self._use_all = 0
         self._weights = 0
         self._shares: dict[TenantName, int] = {}
@@ -190,6 +191,14 @@ class RankedQueue:
         """Whether one that waits has its place in the order."""
         return workload in self
 
+    def take_touched(self) -> set[Group] | None:
+        """Bands and shapes into which somebody came, from which somebody went, or in which one stands for another, since this was asked;
+        None: perhaps in all. Some are told in which nothing changed.
+        """
+        self._bring_up()
+        touched, self._touched = self._touched, set()
+        return touched
+
     # Answers.
 
     def ranked(self) -> Iterator[Ranked]:
@@ -228,6 +237,8 @@ class RankedQueue:
             heads: list[_Head] = []
             for shape, floors in self._groups[band].items():
                 group = (band, shape)
+                if group in done:
+                    continue
                 if is_wanted is None or is_wanted(group, next(iter(floors.values())).head(group)):
                     heads += [self._head(floor.head(group), band, group, floor) for floor in floors.values()]
             heapq.heapify(heads)
@@ -319,7 +330,9 @@ class RankedQueue:
 
     def _regroup(self, floor: Floor) -> None:
         key = (floor.tenant, floor.level)
-        for (band, shape), change in floor.take_changes().items():
+        changes = floor.take_changes()
+        self._touched.update(changes)
+        for (band, shape), change in changes.items():
             count = self._counts.get(band, 0) + change
             self._counts[band] = count
             shapes = self._groups.setdefault(band, {})

@@ -183,7 +183,7 @@ def _less(left: dict[str, int], less: Mapping[str, int]) -> None:
 class Floor:
     """A tenant's work that asks for one level, in the order of credit."""
 
-    __slots__ = ("block_max", "blocks", "counts", "level", "recounted", "tenant")
+    __slots__ = ("block_max", "blocks", "counts", "heads", "level", "recounted", "tenant")
 
     def __init__(self, tenant: TenantName, level: int, block_max: int) -> None:
         self.tenant = tenant
@@ -195,6 +195,8 @@ class Floor:
         """How many are in each group, as last walked."""
         self.recounted: dict[Group, int] = {}
         """By how much that has changed since somebody asked; `take_changes` empties it."""
+        self.heads: dict[Group, PendingWork] = {}
+        """The first of each group, as far as somebody asked since a block was walked."""
 
     def add(self, key: Key, work: PendingWork) -> None:
         """Let it stand in its place."""
@@ -260,7 +262,10 @@ class Floor:
 
     def head(self, group: Group) -> PendingWork:
         """The first of a group, of which there is one."""
-        return next(self.in_group(group))
+        found = self.heads.get(group)
+        if found is None:
+            found = self.heads[group] = next(self.in_group(group))
+        return found
 
     def in_group(self, group: Group) -> Iterator[PendingWork]:
         """In the order of credit."""
@@ -307,6 +312,7 @@ class Floor:
         block.is_walked, block.groups = False, {}
 
     def _count(self, group: Group, change: int) -> None:
+        self.heads.pop(group, None)
         self.recounted[group] = self.recounted.get(group, 0) + change
         left = self.counts.get(group, 0) + change
         if left:

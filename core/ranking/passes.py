@@ -20,6 +20,10 @@ class PassedQueue(RankedQueue):
         """Work the order out anew."""
         self._passed = {one.work.workload: one for one in super().ranked()}
 
+    def take_touched(self) -> set[Group] | None:
+        """How all stand is told by the newest pass, and whether they still wait by what was added since."""
+        return None
+
     def ranked(self) -> Iterator[Ranked]:
         """Those of the newest pass that wait still, as they were added."""
         return (one for name, one in self._passed.items() if name in self and self.work(name) == one.work)
