@@ -10,7 +10,7 @@ from core.events.region import AttemptEnded
 from core.messages.queue import Abstention, ExplainWorkload, WorkloadExplained
 from core.messages.store import RecordEnd, RecordJoin
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE
-from core.nouns.ids import AgentName
+from core.nouns.ids import AgentName, WorkloadId
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec
 from tests.builders import (
@@ -42,12 +42,18 @@ def refused(start: Start, job: JobSpec, *, gpus: int = 0, cpus: int = 0) -> Mach
     queue = a_job_queue(start)
     queue.fact(EU_LOG, joined("w9", 4, 2, total=amount(0, 64, 64), gpu_type=CPU_TYPE))
     submit(queue, a_spec(job, regions=[EU]))
-    view = queue.sequence(EU_LOG)
-    auction = auction_of(queue.wake())
-    said = Abstention(EU, AgentName("a0"), W1, auction, Reason.NO_CAPACITY, view, gpus)
-    queue.hear(replace(said, missing_cpu_milli=cpus))
+    queue.hear(refusal(queue, W1, auction_of(queue.wake()), gpus=gpus, cpus=cpus))
     queue.wake()
     return queue
+
+
+def refusal(
+    queue: Machine[Any], workload: WorkloadId, auction: str, *, gpus: int = 0, cpus: int = 0
+) -> Abstention:
+    """A region lacks so much, on the newest view."""
+    view = queue.sequence(EU_LOG)
+    said = Abstention(EU, AgentName("a0"), workload, auction, Reason.NO_CAPACITY, view, gpus)
+    return replace(said, missing_cpu_milli=cpus)
 
 
 def ends(queue: Machine[Any], gpus: int = 0, cpus: int | None = 0, bare: int | None = 0) -> Decision:
