@@ -126,7 +126,6 @@ class AuctionHouse:
         self.open[workload] = auction
         insort(self.ranked, (auction.rank, workload))
         self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
-        self.unaskable.drop_shape(auction.shape)
         self.shapes.setdefault(auction.base, {})[auction.shape] = None
         auction.until = after(at, AUCTION_SPAN)
         self.due.put(workload, auction.until)
@@ -137,7 +136,6 @@ class AuctionHouse:
         self.due.put(workload, auction.until)
         if not auction.is_held:
             auction.is_held = True
-            self.unaskable.drop_shape(auction.shape)
             self._asks_no_more(auction.shape)
 
     def hear_bid(self, bid: Bid, at: Instant) -> None:

@@ -121,9 +121,6 @@ class StartPromising:
         """One of its own notes, or another's."""
         if isinstance(fact.event, NOTES):
             state.starts.note(fact.event, fact.at)
-        if isinstance(fact.event, ProspectsWanted):
-            for workload in fact.event.workloads:
-                state.house.unaskable.drop_work(state.order.work(workload).shape)
 
     # Who is to be promised a start.
 

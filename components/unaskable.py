@@ -3,7 +3,7 @@
 A memo of the auctioneer's: of a long queue most is refused everywhere, and looking through all of it each time an auction closes would
 cost more than the auctions. What it remembers is forgotten by whatever could change it:
 
-a shape is asked for, or no more     what is of that shape
+one of a shape is answered           what is of that shape
 a refusal passes                     what is of that shape, and what was refused for it
 somebody comes, goes or stands       what is of the bands and shapes that the tenant's work has there
 otherwise in a tenant's line
@@ -69,12 +69,8 @@ class Unaskable:
         """Who may be lent something is another question now."""
         self.drop_all([group for group in self._shapes if group[0][1] is Standing.OVER])
 
-    def drop_work(self, shape: str) -> None:
-        """Whoever waits with this shape, whatever the level and the band, may be asked for now."""
-        self.drop_all([group for group in self._shapes if group[1] == shape])
-
     def drop_shape(self, shape: str) -> None:
-        """Whoever is of this shape may be asked for now, or not any more."""
+        """Whoever is of this shape may be asked for now."""
         self.drop_all(tuple(self._groups.get(shape, ())))
 
     def drop_wider(self, shape: str, below: int) -> None:

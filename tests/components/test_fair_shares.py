@@ -256,6 +256,19 @@ def test_who_is_held_back_where_less_was_not_refused_hides_nobody(start: Start) 
     assert ((), (EU,)) == (asked_in(queue, early), asked_in(queue, late))
 
 
+def test_who_comes_beside_one_held_back_is_asked_for(start: Start) -> None:
+    """ART's narrow work is left out: one region gathers room, the other refused it. ML's of the same shape comes, and is asked for."""
+    queue, _, narrow = behind(start)
+    queue.wake()
+    assert (US,) == asked_in(queue, narrow)
+    refuse(queue, narrow, US)
+    queue.wake()
+    assert () == asked_in(queue, narrow)
+    even = waits(queue, 1)
+    queue.wake()
+    assert (EU,) == asked_in(queue, even)
+
+
 def test_lag_of_one_type_counts_no_more_of_another(start: Start) -> None:
     """ML waits for an A100, of which it is entitled to none, and is entitled to 8 H100: it is behind in time of these 8."""
     queue = a_job_queue(start, us=joined(gpu_type="A100"))

@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from components.queue_order import bring_up
 from core.events.region import AttemptRanked
 from core.messages.queue import CancelWorkload
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE
-from core.nouns.ids import WorkloadId
+from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.instant import Nanoseconds, after
+from core.nouns.limits import AUCTION_SPAN
+from core.nouns.ranking import RankingSettings
+from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause, JobSpec, WorkloadSpec
-from tests.builders import EU, EU_LOG, a_claim, a_job, a_spec, a_spread, amount, attempt, granted, joined
+from tests.builders import EU, EU_LOG, US, a_claim, a_job, a_spec, a_spread, amount, attempt, granted, joined
 from tests.components.machine import Machine
 from tests.components.queueing import (
     W1,
@@ -22,14 +27,20 @@ from tests.components.queueing import (
     W3,
     Start,
     a_job_queue,
+    abstain,
     asked,
     auction_of,
+    awards,
+    bid,
     ended,
+    large,
+    small,
     submit,
 )
 from tests.components.quota_scene import ART, award, ends, runs, tenant, waits, with_quota
 from tests.components.test_work_without_gpus import refusal
 
+OPS = TenantName("ops")
 OTHER = WorkloadId("w-8")
 
 
@@ -60,6 +71,11 @@ def left_out(queue: Machine[Any]) -> set[int]:
     order, rows, out = queue.state.order, queue.state.image.workloads.rows, set(queue.state.house.unaskable)
     waiting = [work.workload for work in order.works()]
     return {rows[one].spec.jobs[0].tasks for one in waiting if order.one(one).group in out}
+
+
+def refuse_in(queue: Machine[Any], workload: WorkloadId, region: RegionName) -> None:
+    """The same of any region."""
+    abstain(queue, queue.state.house.open[workload].auction, region, workload=workload, missing=9_000)
 
 
 def frees(queue: Machine[Any], gpu_milli: int) -> None:
@@ -126,15 +142,78 @@ def test_who_comes_is_looked_at(start: Start) -> None:
 
 
 def test_who_may_be_lent_something_is_looked_at_when_others_hold_less(start: Start) -> None:
-    """Of 64 GPUs 48 are another tenant's, who lends none; 16 are held."""
+    """Of 64 GPUs 48 are ART's, who lends none, and ML is lent the others; OPS waits for them."""
     queue = with_quota(start, 0)
     tenant(queue, ART, 48, is_lent=False)
+    tenant(queue, OPS, 0)
     first, _ = runs(queue), runs(queue, node=1)
-    third = waits(queue)
+    third = waits(queue, of=OPS)
     assert [] == asked(queue.wake())
     assert {1} == left_out(queue)
     ends(queue, first)
     assert third in queue.state.house.open
+
+
+def test_who_may_be_lent_something_is_looked_at_in_each_pass(start: Start) -> None:
+    """Who is held back goes by what is due to each tenant, as of the newest pass; who is within quota is left out all the same."""
+    queue = with_quota(start, 8)
+    for gpus, jobs in ((8, 1), (4, 2)):
+        workload = waits(queue, job=a_job(jobs, gpus))
+        queue.wake()
+        for region in (EU, US):
+            refuse_in(queue, workload, region)
+    queue.wake()
+    assert {1, 2} == left_out(queue)
+    bring_up(queue.state, after(queue.now, RankingSettings().pass_span))
+    assert {1} == left_out(queue)
+
+
+def test_who_had_no_place_among_those_asked_for_is_asked_for_next(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many at a time: nobody whom the look did not come to is left out."""
+    monkeypatch.setattr("components.auctioneer.AUCTIONS_MAX", 1)
+    queue = a_job_queue(start)
+    for tasks, gpus in ((2, 1), (1, 2)):
+        submit(queue, in_eu(tasks, gpus), key=str(tasks))
+    opened = queue.wake()
+    assert [(W1, EU)] == asked(opened)
+    refuse(queue, opened, W1, gpus=1_000)
+    assert [(W2, EU)] == asked(queue.wake())
+
+
+def test_who_is_blocked_is_found_though_only_others_were_asked_for(start: Start) -> None:
+    """Three tasks were refused for two, by a reserve that is kept free; then one is refused for want of room, and so are three."""
+    queue = a_job_queue(start)
+    submit(queue, in_eu(2), key="two")
+    abstain(queue, auction_of(queue.wake()), reason=Reason.RESERVED)
+    submit(queue, in_eu(3), key="three")
+    submit(queue, in_eu(1), key="one")
+    opened = queue.wake()
+    assert [(W3, EU)] == asked(opened)
+    assert W2 not in queue.state.starts.blocked
+    refuse(queue, opened, W3, gpus=1_000)
+    queue.wake()
+    assert W2 in queue.state.starts.blocked
+
+
+def test_who_gave_its_offers_back_is_looked_at_again(start: Start) -> None:
+    """W1 gives way to W2 and is asked for nowhere for a while; then, though nothing has changed, it is."""
+    queue = a_job_queue(start)
+    submit(queue, large(1))
+    low = auction_of(queue.wake())
+    submit(queue, small(6))
+    abstain(queue, auction_of(queue.wake(), W2), workload=W2, reason=Reason.OPEN_BIDS)
+    queue.wake()
+    bid(queue, low)
+    assert [] == awards(queue.hear_due_once())
+    queue.wake()
+    while W1 in queue.state.house.put_off and W1 not in queue.state.house.open:
+        held = queue.state.house.open.get(W2)
+        if held is not None and not held.abstained:
+            abstain(queue, held.auction, workload=W2, reason=Reason.OPEN_BIDS)
+        queue.wait(Nanoseconds(AUCTION_SPAN // 10))
+    assert W1 in queue.state.house.open
 
 
 # An attempt of another level.
