@@ -252,6 +252,8 @@ class _Window:
             )  # It is asked for on other types, once those before it are not asked for.
             return False
         may = house.may_ask(one.work.workload, shape)
+        if not may:
+            self._unaskable.pop(one.group, None)  # Until the auction that is open is over.
         if may and one.standing is Standing.OVER and not may_be_lent(state, one.work, self._lending):
             return False
         if may and not self._is_worth_asking(one):
@@ -287,10 +289,12 @@ class _Window:
         self.regions[workload] = left
         if not left and where == willing:
             self.done.add(one.group)
-        if not left and PROMISING.is_newly_blocked(state, workload, asked.shape):
-            self.blocked.append(workload)
-        elif not left and workload not in state.starts.blocked:
-            self._unaskable.pop(one.group, None)  # Another refusal may make it so.
+        if not left and workload not in state.starts.blocked:
+            self._unaskable.pop(
+                one.group, None
+            )  # It may be found blocked by this look, or by another refusal.
+            if PROMISING.is_newly_blocked(state, workload, asked.shape):
+                self.blocked.append(workload)
         return bool(left)
 
     def keep_unaskable(self) -> None:

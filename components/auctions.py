@@ -224,7 +224,6 @@ class AuctionHouse:
         if auction is None:
             return
         self.due.drop(workload)
-        self.unaskable.drop_shape(auction.shape)
         del self.ranked[bisect_left(self.ranked, (auction.rank, workload))]
         if not auction.is_complete:
             self._call(at)

@@ -3,7 +3,6 @@
 A memo of the auctioneer's: of a long queue most is refused everywhere, and looking through all of it each time an auction closes would
 cost more than the auctions. What it remembers is forgotten by whatever could change it:
 
-one of a shape is answered           what is of that shape
 a refusal passes                     what is of that shape, and what was refused for it
 somebody comes, goes or stands       what is of the bands and shapes that the tenant's work has there
 otherwise in a tenant's line

@@ -1,8 +1,8 @@
 """A component driven by hand: all that a host does, at once and without a bus, a log or a clock of its own.
 
 It numbers facts and evolves what was decided in the order decided; it folds followed logs; it wakes the component when a
-test says so. Beside that it holds the component to its promises: every envelope is decided twice, and the second time,
-with its memos emptied, must find everything as the first did.
+test says so. Beside that it holds the component to its promises: every envelope is decided twice, and the second time must find
+everything as the first did; and so must a twin that hears and folds the same, and whose memos are emptied before each decision.
 """
 
 from copy import deepcopy
@@ -52,6 +52,8 @@ class Machine(Generic[State]):
         if component.keeps is not None:
             self.logs.setdefault(component.keeps, [])
         self.state = component.initial(self._images())
+        self._twin = component.initial(self._images()) if isinstance(component, Forgetful) else None
+        """The state of one that remembers nothing: a memo that misses a change is found by the first decision that goes by it."""
         self.heard: list[tuple[Message, Decision]] = []
         """All that was decided."""
         self.hears_twice = hears_twice
@@ -163,9 +165,13 @@ class Machine(Generic[State]):
         component, state = self.component, self.state
         before = [image.digest() for image in images_of(state)], component.due(state)
         decision = component.decide(state, envelope)
-        if isinstance(component, Forgetful):
-            component.forget_memos(state)
         assert decision == component.decide(state, envelope), "the second time it found something else"
+        if self._twin is not None:
+            assert isinstance(component, Forgetful), component
+            component.forget_memos(self._twin)
+            assert decision == component.decide(self._twin, envelope), (
+                "with nothing remembered it found something else"
+            )
         assert before == ([image.digest() for image in images_of(state)], component.due(state))
         return decision
 
@@ -183,6 +189,8 @@ class Machine(Generic[State]):
     def fold(self, fact: Fact) -> None:
         """Evolve one fact or note, and remember it for the replay."""
         self.journal.append(deepcopy(fact))
+        if self._twin is not None:
+            self._twin = self.component.evolve(self._twin, deepcopy(fact))
         self.state = self.component.evolve(self.state, fact)
 
     def _images(self) -> Images:
