@@ -33,6 +33,8 @@ def index_shares(state: QueueState, fact: Fact) -> None:
     event = fact.event
     if isinstance(event, WorkloadAwarded) and event.level == OVER_LEVEL:
         state.lacking.pop(event.tenant, None)
+    if isinstance(event, SharesDue):
+        state.ranked_at = Instant(-1)  # Everybody's lag is another than the order has.
     watch_shares(state, fact.at)
 
 

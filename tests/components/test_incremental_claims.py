@@ -105,7 +105,7 @@ def test_part_of_very_many_parts(start: Start) -> None:
         decision = claim(machine, made)
     assert ("granted", (120,)) == (answer(decision).verdict, answer(decision).unplaced)
     assert {0} == set(asked)
-    assert len(asked) <= 20
+    assert len(asked) <= 30  # Each decision is taken three times.
 
 
 def two_jobs(machine: Machine[Any], of_first: dict[int, int], of_second: dict[int, int]) -> Claim:
