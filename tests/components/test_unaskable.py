@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from components.auctions import PUT_OFF_SPAN
 from components.queue_order import bring_up
 from core.events.region import AttemptRanked
 from core.messages.queue import CancelWorkload
@@ -202,23 +203,24 @@ def test_who_is_blocked_is_found_though_only_others_were_asked_for(start: Start)
     assert W2 in queue.state.starts.blocked
 
 
-def test_who_gave_its_offers_back_is_looked_at_again(start: Start) -> None:
-    """W1 gives way to W2 and is asked for nowhere for a while; then, though nothing has changed, it is."""
+def test_who_gives_way_is_looked_at_again(start: Start) -> None:
+    """W1 gave its offer back for two who are ahead, and is not asked for while the second of them waits for the first's answer; after
+    three seconds it is, though nothing else has changed.
+    """
     queue = a_job_queue(start)
     submit(queue, large(1))
     low = auction_of(queue.wake())
     submit(queue, small(6))
     abstain(queue, auction_of(queue.wake(), W2), workload=W2, reason=Reason.OPEN_BIDS)
     queue.wake()
+    submit(queue, small(6))
     bid(queue, low)
-    assert [] == awards(queue.hear_due_once())
-    queue.wake()
-    while W1 in queue.state.house.put_off and W1 not in queue.state.house.open:
-        held = queue.state.house.open.get(W2)
-        if held is not None and not held.abstained:
-            abstain(queue, held.auction, workload=W2, reason=Reason.OPEN_BIDS)
+    assert [] == awards(queue.wake())
+    gave_back_at = queue.state.house.put_off[W1]
+    while W1 not in queue.state.house.open:
+        assert queue.now < after(gave_back_at, Nanoseconds(PUT_OFF_SPAN + 2 * AUCTION_SPAN))
         queue.wait(Nanoseconds(AUCTION_SPAN // 10))
-    assert W1 in queue.state.house.open
+    assert queue.now >= after(gave_back_at, PUT_OFF_SPAN)
 
 
 # An attempt of another level.
@@ -258,6 +260,21 @@ def test_what_may_be_pushed_out_is_as_good_as_freed(
     assert [] == asked(queue.wake())
     queue.fact(EU_LOG, AttemptRanked(*attempt(W1), 1, OVER_LEVEL))
     assert is_asked == bool(asked(queue.wake()))
+
+
+def test_who_holds_no_gpus_may_have_been_in_the_way_of_them(start: Start) -> None:
+    """Of its CPUs or its memory: a refusal of which it is not known what is missing passes."""
+    queue = a_job_queue(start)
+    reader = a_job(1, 0, cpus=3)
+    submit(queue, a_spec(reader, regions=[EU]))
+    award(queue, W1)
+    queue.fact(EU_LOG, granted(a_claim(W1, jobs=(reader,), spreads=(a_spread({0: 1}),))))
+    queue.wake()
+    submit(queue, in_eu(4), key="wants")
+    refuse(queue, queue.wake(), W2)
+    assert [] == asked(queue.wake())
+    queue.fact(EU_LOG, AttemptRanked(*attempt(W1), 1, OVER_LEVEL))
+    assert [(W2, EU)] == asked(queue.wake())
 
 
 def test_nothing_is_known_of_what_a_forgotten_one_holds(start: Start) -> None:
