@@ -290,9 +290,7 @@ class _Window:
         if not left and where == willing:
             self.done.add(one.group)
         if not left and workload not in state.starts.blocked:
-            self._unaskable.pop(
-                one.group, None
-            )  # It may be found blocked by this look, or by another refusal.
+            self._unaskable.pop(one.group, None)  # By this look it is found blocked, or by another refusal.
             if PROMISING.is_newly_blocked(state, workload, asked.shape):
                 self.blocked.append(workload)
         return bool(left)
