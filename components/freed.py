@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from core.agenda import Agenda
-from core.events.region import AttemptEnded
-from core.images.region import Hardware
+from core.events.region import AttemptEnded, AttemptRanked
+from core.images.region import Hardware, RegionImage
 from core.nouns.fleet import CPU_TYPE, gpu_type_of
 from core.nouns.instant import Instant
 from core.nouns.limits import FREED_REMEMBERED_MAX
@@ -82,23 +82,35 @@ class _Ledger:
         return self.held.passed(Instant(self.total), len(self.held))
 
 
-def freed_by(ended: AttemptEnded) -> dict[Room, int]:
-    """At least 1 of each: a refusal of which nothing better is known waits for that, and whoever held nothing of it may have been in
-    the way. An earlier build's store does not say what CPUs it frees, so all that is waited for may be there.
+def room_made(
+    event: AttemptEnded | AttemptRanked, image: RegionImage, jobs: Sequence[JobSpec]
+) -> dict[Room, int]:
+    """By an end, or by another level: then all that an attempt holds, for whoever may push it out by now. Refusals count what is missing
+    beyond that, so to them it is as good as freed.
+
+    jobs   of its workload; none if nobody knows it any more
+
+    At least 1 of each: a refusal of which nothing better is known waits for that, and whoever held nothing of it may have been in the
+    way. Where it is not known what it holds, it is all that is waited for.
     """
+    attempt = image.attempts.row(event.workload, event.epoch)
+    if isinstance(event, AttemptEnded):
+        found = _freed_by(event)
+    elif attempt is not None and jobs:
+        found = _held_by(jobs, attempt.spreads, image.hardware)
+    else:
+        found = dict.fromkeys(Room, PLENTY)
+    return {room: max(1, amount) for room, amount in found.items()}
+
+
+def _freed_by(ended: AttemptEnded) -> dict[Room, int]:
+    """An earlier build's store does not say what CPUs it frees."""
     cpu = PLENTY if ended.cpu_milli is None else ended.cpu_milli
     bare_cpu = PLENTY if ended.bare_cpu_milli is None else ended.bare_cpu_milli
-    return {
-        Room.GPU: max(1, ended.gpu_milli),
-        Room.CPU: max(1, cpu),
-        Room.BARE_CPU: max(1, bare_cpu),
-    }
+    return {Room.GPU: ended.gpu_milli, Room.CPU: cpu, Room.BARE_CPU: bare_cpu}
 
 
-def exposed(jobs: Sequence[JobSpec], spreads: Sequence[Spread], hardware: Hardware) -> dict[Room, int]:
-    """What an attempt holds that others may push out from now on: refusals count what is missing beyond that, so to them it is as good
-    as freed.
-    """
+def _held_by(jobs: Sequence[JobSpec], spreads: Sequence[Spread], hardware: Hardware) -> dict[Room, int]:
     found = dict.fromkeys(Room, 0)
     for job, spread in zip(jobs, spreads, strict=True):
         for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
@@ -106,4 +118,4 @@ def exposed(jobs: Sequence[JobSpec], spreads: Sequence[Spread], hardware: Hardwa
             found[Room.CPU] += job.need.cpu_milli * tasks
             if gpu_type_of(hardware.type_of(node))[0] == CPU_TYPE:
                 found[Room.BARE_CPU] += job.need.cpu_milli * tasks
-    return {room: max(1, amount) for room, amount in found.items()}
+    return found

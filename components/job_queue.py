@@ -14,7 +14,7 @@ from components.answering import refused
 from components.auctioneer import CHANGES_NOBODY, close_auctions, open_auctions, pass_refusals
 from components.data_records import HEARD_OF_DATA, DataRecords
 from components.fair_shares import index_shares, note_lacking, record_shares, watch_shares
-from components.freed import PLENTY, Room, exposed, freed_by
+from components.freed import room_made
 from components.lost_regions import (
     HEARD_OF_REGIONS,
     RegionRecords,
@@ -277,8 +277,7 @@ class JobQueue:
         assert image is not None, region
         event = fact.event
         if isinstance(event, AwardDeclined):
-            row = image.attempts.row(event.workload, event.epoch)
-            if row is None:
+            if image.attempts.row(event.workload, event.epoch) is None:
                 state.house.forget_open_bids(region)  # What it was to have is free again, and always was.
             else:
                 # A promise is withdrawn.
@@ -293,7 +292,8 @@ class JobQueue:
         if workload in state.awarded_at and not isinstance(event, OF_ITS_TASKS):
             state.awards_due.put(workload, fact.heard_at)
         if isinstance(event, AttemptEnded | AttemptRanked):
-            if state.house.free(region, fact.sequence, _room_made(state, image, event)):
+            row = state.image.workloads.rows.get(event.workload)
+            if state.house.free(region, fact.sequence, room_made(event, image, row.spec.jobs if row else ())):
                 state.open_at = fact.heard_at
         elif isinstance(event, MAKES_ROOM) or _makes_room(event):
             is_other = isinstance(event, NodesJoined | PoolChanged)
@@ -431,19 +431,6 @@ class JobQueue:
         gone = tuple(workload for workload in old if not is_remembered(state, workload))
         swept = Swept(tuple(workload for workload in old if workload not in set(gone)))
         return Decision(events=(WorkloadsForgotten(gone), swept) if gone else (swept,))
-
-
-def _room_made(state: QueueState, image: RegionImage, event: AttemptEnded | AttemptRanked) -> dict[Room, int]:
-    """By an end, or by another level: all that one holds, for whoever may push it out now."""
-    if isinstance(event, AttemptEnded):
-        return freed_by(event)
-    row, attempt = (
-        state.image.workloads.rows.get(event.workload),
-        image.attempts.row(event.workload, event.epoch),
-    )
-    if row is None or attempt is None:
-        return dict.fromkeys(Room, PLENTY)
-    return exposed(row.spec.jobs, attempt.spreads, image.hardware)
 
 
 def _makes_room(event: object) -> bool:
