@@ -7,6 +7,7 @@ and two hours go by before anything counts. Figures are folded from the logs alo
     allocation_mean         over all seeds the worst one's; so is every bar
     allocation_min_hourly   of all whole hours of all seeds
     useful_rate             minus set-up, lost work, checkpoints on leaving and gangs that wait for their last rank
+    offered_load            what is asked for at a time, by what there is (bench/planet.py `offered`)
 
 A seed takes hours. `--seeds 1` plays one, `--hours 24` a day of it, and `--record FILE` keeps the figures of each seed in a file, up
 to the last hour played, from which `--from FILE` tells all of them later. One process at a time writes a file.
@@ -22,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from bench.drawing import Curve, drawn
-from bench.planet import STANDING, Played, Size, play, seeds_of, seeds_option, sized, spec_of
+from bench.planet import STANDING, Played, Size, offered, play, seeds_of, seeds_option, sized, spec_of
 from bench.report import Findings, at_least
 from scenarios.workloads.mast import Mast
 
@@ -35,7 +36,7 @@ LIMIT = "whole nodes wait, in several regions at once, for gangs wider than what
 def options(parser: argparse.ArgumentParser) -> None:
     """Which seeds, for how long, and where they are kept."""
     seeds_option(parser, SEEDS)
-    parser.add_argument("--record", type=Path, help="keep each seed's figures in this file")
+    parser.add_argument("--record", type=_recordable, help="keep each seed's figures in this file")
     from_option(parser, "play nothing, and tell what this file has")
     parser.add_argument("--figure", type=Path, help="write one here")
 
@@ -73,10 +74,31 @@ def played(
     """One seed. `watch` is told what came of it so far, every hour and at the end."""
     like = Mast(workloads=1, hours=1, standing=STANDING)
     spec = spec_of("allocation", size, seed, like)
-    found = play(spec, seed, size.warm_hours, tells=tells, watch=watch)
-    if watch is not None:
-        watch(found)
+    (load,) = spec.workload
+    asked = {"offered_load": offered(load, spec.fleet, seed)}
+
+    def tell(one: Played) -> None:
+        one.figures.update(asked)
+        if watch is not None:
+            watch(one)
+
+    found = play(spec, seed, size.warm_hours, tells=tells, watch=tell)
+    tell(found)
     return found
+
+
+def _recordable(text: str) -> Path:
+    """Found out before hours were played for it."""
+    path = Path(text)
+    try:
+        if path.exists():
+            kept_in(path)
+        path.touch()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot write {text}: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise argparse.ArgumentTypeError(f"{text} is no file that `--record` wrote: {error}") from error
+    return path
 
 
 def kept_in(path: Path) -> list[Played]:

@@ -88,6 +88,8 @@ SCORE_PARTS = (
     "GPU permille held",
 )
 """What each part of a bid's score counts (core/placing/bids.py, `score`): compared from the left, lower is better."""
+PAPER_PART = "victims as the paper weighs them"
+"""What the first counts instead where bids are compared as the paper has it: then the others of the victims count nothing."""
 VICTIM_PARTS = 3
 """Of these, how many are about whom it pushes out: between these and the others the queue compares where the data is."""
 

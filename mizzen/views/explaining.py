@@ -12,10 +12,10 @@ from core.events.queue import RankedBid
 from core.messages.queue import RegionOutlook, RunTimeTold, WorkloadExplained
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.placement import SCORE_PARTS, VICTIM_PARTS, Shortage
+from core.nouns.placement import PAPER_PART, SCORE_PARTS, VICTIM_PARTS, Shortage
 from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
-from core.nouns.tenant import OVER_LEVEL
+from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL
 from core.nouns.workload import JobSpec, Phase, WorkloadSpec
 from mizzen.views import choosing
 from mizzen.views.because import Link, chain_of, lately_of
@@ -150,17 +150,24 @@ AWAY = "datasets newer elsewhere"
 
 def score_of(score: tuple[int, ...]) -> dict[str, int]:
     """A score's parts by name; those that this build has no name for, by their place."""
+    return dict(_parts_of(score))
+
+
+def _parts_of(score: tuple[int, ...]) -> list[tuple[str, int]]:
+    """Without those that count nothing by the paper's rule, which is seen by a first part that no priority comes near."""
     names = [*SCORE_PARTS, *(f"part {place}" for place in range(len(SCORE_PARTS), len(score)))]
-    return dict(zip(names, score, strict=False))
+    parts = list(zip(names, score, strict=False))
+    if score and score[0] > LEVEL_MAX + 1:
+        parts[:VICTIM_PARTS] = [(PAPER_PART, score[0])]
+    return parts
 
 
 def compared(bid: RankedBid, bids: Sequence[RankedBid]) -> dict[str, int]:
     """All by which the queue compared a bid, in its order: also where data is, if that is elsewhere for one of them."""
-    parts = score_of(bid.score)
-    if not any(one.away for one in bids):
-        return parts
-    named = list(parts.items())
-    return dict([*named[:VICTIM_PARTS], (AWAY, bid.away), *named[VICTIM_PARTS:]])
+    parts = _parts_of(bid.score)
+    if any(one.away for one in bids):
+        parts.insert(len(parts) - len(bid.score[VICTIM_PARTS:]), (AWAY, bid.away))
+    return dict(parts)
 
 
 def offer_of(bid: RankedBid, bids: Sequence[RankedBid], best: RankedBid | None) -> RankedOffer:

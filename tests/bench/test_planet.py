@@ -69,6 +69,7 @@ def test_allocation_in_small(tmp_path: Path) -> None:
         "it is one hour"
     )
     assert 0 < figures["useful_rate"] < figures["allocation_mean"]
+    assert figures["offered_load"] == pytest.approx(1.4, rel=0.1)
     assert figures["submitted"] > 20
     kept, drawn = tmp_path / "seeds.json", tmp_path / "allocation.svg"
     one, other = Played(figures, [0.99, 0.97, 0.98], 1), Played(figures, [0.99, 0.97, 0.98], 2)
@@ -84,6 +85,15 @@ def test_allocation_in_small(tmp_path: Path) -> None:
     assert 0.97 == again.figures["allocation_min_hourly"]
     assert figures["allocation_mean"] == again.figures["allocation_mean"]
     assert drawn.read_text() == figure_of([other, one])
+
+
+@pytest.mark.parametrize("made", ["nowhere/seeds.json", "other.json"])
+def test_a_file_that_cannot_be_kept_is_refused_before_hours_are_played(made: str, tmp_path: Path) -> None:
+    """A folder that is not there, and a file of something else, of which nothing is lost."""
+    (tmp_path / "other.json").write_text("something else", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        chosen(allocation.options, "--record", str(tmp_path / made))
+    assert "something else" == (tmp_path / "other.json").read_text(encoding="utf-8")
 
 
 def test_slo_in_small(tmp_path: Path) -> None:

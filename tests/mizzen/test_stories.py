@@ -39,8 +39,9 @@ from core.messages.queue import (
 )
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
-from core.nouns.placement import SCORE_PARTS, SEARCH, VICTIM_PARTS, Shortage, View
+from core.nouns.placement import PAPER_PART, SCORE_PARTS, SEARCH, VICTIM_PARTS, Shortage, View
 from core.nouns.reasons import SENTENCES, Reason
+from core.nouns.tenant import LEVEL_MAX
 from core.nouns.workload import EndCause, Phase
 from core.placing.overlay import Overlay
 from core.placing.picking import Choice
@@ -297,6 +298,16 @@ def test_bid_that_lost_because_its_data_is_newer_elsewhere() -> None:
     assert 1 == told[AWAY]
     assert f"{AWAY}: 1 against 0" == offer_of(away, (home, away), home).lost_on
     assert list(SCORE_PARTS) == list(compared(home, (home,)))
+
+
+def test_bid_that_lost_by_whom_the_paper_would_push_out() -> None:
+    """One figure for all victims: what the other two parts count is not told as if it were none."""
+    spares, pushes = RankedBid(US, (0, 0, 0, 4, 4, 900)), RankedBid(EU, (2_001_000_099, 0, 0, 1, 1, 0), 1)
+    told = compared(pushes, (spares, pushes))
+    assert [PAPER_PART, AWAY, *SCORE_PARTS[VICTIM_PARTS:]] == list(told)
+    assert f"{PAPER_PART}: 2001000099 against 0" == offer_of(pushes, (spares, pushes), spares).lost_on
+    of_the_highest = RankedBid(EU, (LEVEL_MAX + 1, 1, 60, 1, 1, 0))
+    assert list(SCORE_PARTS) == list(compared(of_the_highest, (of_the_highest,)))
 
 
 @virtual
