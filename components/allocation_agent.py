@@ -25,7 +25,7 @@ from components.agent_state import (
     OpenClaim,
     Present,
 )
-from components.start_searches import found_for, prospect_for
+from components.start_searches import at_best, found_for, prospect_for
 from components.task_places import (
     TaskPlaces,
 )
@@ -163,12 +163,13 @@ class AllocationAgent:
         reason: Reason,
         now: Instant,
     ) -> Decision:
-        told = no_bid(state.placer, state.image.capacity, state.empty, request.jobs, asker, choice, reason)
+        soonest, capacity = at_best(state, request, asker, now), state.image.capacity
+        told = no_bid(state.placer, capacity, state.empty, request.jobs, asker, choice, reason, soonest)
         prospect = None
         lacks_room = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
         if request.wants_prospect and told.reason in lacks_room:
             prospect = prospect_for(state, request, asker, choice, now)
-        again_in = spared_for(state.image.capacity, asker.priority, asker.at)
+        again_in = spared_for(capacity, asker.priority, asker.at)
         if told.reason is Reason.DESTROYS_TOO_MUCH:
             again_in = min(again_in or PREEMPTION_RETRY, PREEMPTION_RETRY)
         scarce = scarce_for(request.jobs)

@@ -289,6 +289,8 @@ class _Window:
         self.regions[workload] = left
         if not left and where == willing:
             self.done.add(one.group)
+            if not state.order.stands_on_one(one.group):
+                self._unaskable.pop(one.group, None)
         if not left and workload not in state.starts.blocked:
             self._unaskable.pop(one.group, None)  # By this look it is found blocked, or by another refusal.
             if PROMISING.is_newly_blocked(state, workload, asked.shape):

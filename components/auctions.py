@@ -209,7 +209,9 @@ class AuctionHouse:
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
-        self.widths.add(shape, said)
+        still_from = self.widths.add(shape, said)
+        if still_from is not None:
+            self.unaskable.drop_wider(shape, still_from)
         self.willing_memo.pop(shape, None)
 
     def end(self, workload: WorkloadId, won: Bid | None, at: Instant, *, is_put_off: bool = False) -> None:

@@ -161,6 +161,8 @@ def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
     tenants, usage = state.image.tenants, state.image.usage
     pass_at = _pass_at(state, now)
     use, lag = usage.faded(tenant, pass_at), usage.lag(tenant, pass_at)
+    if lag != state.order.tenant(tenant).lag:
+        state.house.unaskable.drop_over()  # Who is held back goes by lag.
     state.order.set_tenant(tenant, state.book.state(tenant, tenants, usage, now, use, lag))
     turns_at = state.book.turns_at(tenant, tenants, usage, now)
     if turns_at is None:

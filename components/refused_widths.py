@@ -54,14 +54,16 @@ class RefusedWidths:
     def __init__(self) -> None:
         self._said: dict[str, dict[RegionName, _Refused]] = {}
 
-    def add(self, shape: str, said: Abstention) -> None:
-        """A region refused it."""
-        self.drop(shape, said.region)
+    def add(self, shape: str, said: Abstention) -> int | None:
+        """A region refused it. What `drop` tells of what it said of it before, where what it says now holds for it alone."""
+        still_from = self.drop(shape, said.region)
         width = width_of(shape)
-        if width is not None and said.reason in HOLD_FOR_LARGER:
-            self._said.setdefault(width.family, {}).setdefault(said.region, _Refused(width.family)).add(
-                width, said
-            )
+        if width is None or said.reason not in HOLD_FOR_LARGER:
+            return still_from
+        self._said.setdefault(width.family, {}).setdefault(said.region, _Refused(width.family)).add(
+            width, said
+        )
+        return None
 
     def drop(self, shape: str, region: RegionName) -> int | None:
         """That has passed. From how many tasks on the same is still refused for another refusal, `FAR` if there is none; None: nothing

@@ -148,37 +148,42 @@ class StartPromising:
         """
         desk = state.starts
         room = self.most - _kept_count(state)
-        if room <= 0 or not any(self._may_be_next(state, workload, now) for workload in desk.blocked):
+        if room <= 0 or not any(self._may_be_asked_for(state, workload, now) for workload in desk.blocked):
             return []
         bring_up(state, now)
         rows, promises = state.image.workloads.rows, state.image.start_promises.rows
+        names = [name for name in desk.blocked if name in state.order and name not in promises]
+        left = Counter(state.order.group_of(name) for name in names)
+        """How many of each are blocked and have not been looked at. Nobody behind the last of them is."""
         ahead: set[str] = set()
         types_of: dict[Group, set[str]] = {}
         done: set[Group] = set()
 
-        def is_of_matter(group: Group, example: PendingWork) -> bool:
-            if group[0][1] is Standing.HELD:
+        def has_blocked(group: Group, example: PendingWork) -> bool:
+            if group[0][1] is Standing.HELD or not left[group]:
                 return False
             jobs = rows[example.workload].spec.jobs
             types_of[group] = {kind for job in jobs for kind in job.node_types}
             return not _overlap(types_of[group], ahead)
 
-        def is_found(one: Ranked) -> bool:
-            workload, types = one.work.workload, types_of[one.group]
-            if _overlap(types, ahead):
-                done.add(one.group)
+        def is_next(one: Ranked) -> bool:
+            """Whether it is to be promised a start. Whoever comes before that keeps those behind it from its hardware."""
+            group, workload, types = one.group, one.work.workload, types_of[one.group]
+            if not left[group] or _overlap(types, ahead):
+                done.add(group)
                 return False
-            # Nobody else is looked at: of a long queue only the first of each shape are asked for, and so found blocked.
-            if workload not in desk.blocked or workload in promises or not _may_be_promised(state, one):
+            if workload not in desk.blocked or workload in promises:
                 return False
-            if desk.tried.get(workload, now) > now and workload not in desk.barred:
+            left[group] -= 1
+            is_tried = desk.tried.get(workload, now) > now
+            if not _may_be_promised(state, one) or (is_tried and workload not in desk.barred):
                 return False
             ahead.update(types)
-            return self._may_be_next(state, workload, now)
+            return self._may_be_asked_for(state, workload, now)
 
-        return [one.work.workload for one in state.order.first(room, is_of_matter, is_found, done)]
+        return [one.work.workload for one in state.order.first(room, has_blocked, is_next, done)]
 
-    def _may_be_next(self, state: QueueState, workload: WorkloadId, now: Instant) -> bool:
+    def _may_be_asked_for(self, state: QueueState, workload: WorkloadId, now: Instant) -> bool:
         """Whether somebody who is blocked may be asked for to be promised a start, as far as others have nothing to do with it."""
         is_ripe = after(state.starts.blocked[workload], RESERVE_AFTER) <= now
         is_tried = state.starts.tried.get(workload, now) > now

@@ -61,6 +61,12 @@ def found_for(
     return found, asker
 
 
+def at_best(state: AgentState, asking: Searching, asker: Asker, now: Instant) -> Asker:
+    """As whom it would be looked for if nobody had to leave for it: it starts sooner then, and fewer reserved starts bar it."""
+    starts = state.image.starts
+    return replace(asker, barred=barred_from(starts, asking, after(now, AHEAD))) if starts.rows else asker
+
+
 def _as_reserved(state: AgentState, claim: Claim, without: tuple[object, ...]) -> Found | None:
     """Just where its start is reserved, if that is free. A workload of several unlike jobs is placed one job after the other, and what
     was found for it in thought may not be found once more.

@@ -33,15 +33,18 @@ def no_bid(
     asker: Asker,
     choice: Choice,
     reason: Reason,
+    at_best: Asker,
 ) -> NoBid:
     """With `open_bids` if the room is there but offered to others, `no_such_hardware` if not even an empty region has it, with
     `reserved` or `over_limit` if it is kept free, and with `rule_failed` if a rule raises when it is asked why.
 
     What is missing is counted beyond all that could be had without anything being freed: offers that come to nothing, and
     who could be pushed out. Otherwise the refusal could hold after it would fit.
+
+    at_best   as whom it would be looked for if nobody had to leave first: nothing else bars it then
     """
     try:
-        return _no_bid(placer, capacity, empty, jobs, asker, choice, reason)
+        return _no_bid(placer, capacity, empty, jobs, asker, choice, reason, at_best)
     except RuleFailed:
         return NoBid(Reason.RULE_FAILED)
 
@@ -54,6 +57,7 @@ def _no_bid(
     asker: Asker,
     choice: Choice,
     reason: Reason,
+    at_best: Asker,
 ) -> NoBid:
     shortage = shortage_of(placer.pools, jobs, asker, choice)
     if reason not in (Reason.NO_CAPACITY, Reason.NO_SUCH_HARDWARE, Reason.DESTROYS_TOO_MUCH):
@@ -71,5 +75,5 @@ def _no_bid(
         return NoBid(Reason.NO_SUCH_HARDWARE, 0, shortage)
     with placer.as_if(every) as pools:
         kept = why_kept(pools, jobs, asker, choice)
-        missing = missing_over_all(pools, jobs, asker, placer.victims)
+        missing = missing_over_all(pools, jobs, at_best, placer.victims)
         return NoBid(kept, missing, shortage if kept is Reason.NO_CAPACITY else None)

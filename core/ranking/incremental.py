@@ -199,6 +199,12 @@ class RankedQueue:
         touched, self._touched = self._touched, set()
         return touched
 
+    def stands_on_one(self, group: Group) -> bool:
+        """Whether all of a band and shape stand on one floor, so that time and use do not change who is its first."""
+        self._bring_up()
+        band, shape = group
+        return len(self._groups.get(band, {}).get(shape, {})) <= 1
+
     # Answers.
 
     def ranked(self) -> Iterator[Ranked]:
@@ -272,6 +278,12 @@ class RankedQueue:
         key, floor, work = self._works[workload]
         level, standing = band = floor.band_of(key)
         return Ranked(work, -level, standing, -self._price(work, band))
+
+    def group_of(self, workload: WorkloadId) -> Group:
+        """The band and the shape of one that waits."""
+        self._bring_up()
+        key, floor, work = self._works[workload]
+        return floor.band_of(key), work.shape
 
     def rank(self, workload: WorkloadId) -> int:
         """How many stand ahead of it. Costs a step a tenant, and one for each of their blocks that stand in its band."""

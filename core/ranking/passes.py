@@ -51,6 +51,10 @@ class PassedQueue(RankedQueue):
         work, found = self.work(workload), self._passed.get(workload)
         return found if found is not None and found.work == work else Ranked(work, LOWEST, Standing.HELD, 0)
 
+    def group_of(self, workload: WorkloadId) -> Group:
+        """As it was at the newest pass."""
+        return self.one(workload).group
+
     def rank(self, workload: WorkloadId) -> int:
         """How many of those stand ahead of it."""
         names = [one.work.workload for one in self.ranked()]

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.component import NOTHING, Decision
-from core.events.region import ClaimGranted
+from core.events.region import AttemptEnded, ClaimGranted
 from core.events.starts import StartReserved, StartUnreserved
 from core.fact import Event
 from core.images import RegionImage
@@ -23,7 +23,7 @@ from core.nouns.operation import TaskMove
 from core.nouns.placement import Claim
 from core.nouns.reasons import Reason
 from core.nouns.starts import Prospect, StartOver
-from core.nouns.workload import JobSpec, Kind
+from core.nouns.workload import EndCause, JobSpec, Kind
 from core.placing.placer import SECTIONS
 from core.placing.retracing import Outcome, retraced
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, amount, attempt, folded, granted, joined
@@ -230,3 +230,15 @@ def test_agent_that_starts_anew_knows_what_is_reserved(start: Start) -> None:
     machine = an_agent(start, joined("w0", 0, 2), reserved(0))
     again = machine.restart()
     assert [{1: 1}] == bid_on(ask(again))
+
+
+def test_what_is_missing_is_no_more_than_what_must_be_freed(start: Start) -> None:
+    """It would have to wait for a victim, and so would end too late for who has a start reserved on the other node: it is refused. Once
+    the victim has ended by itself it fits, though only a part of a GPU came free: it would start, and so end, sooner.
+    """
+    busy = granted(a_claim("w-5", placed={1: 1}, priority=1))
+    machine = an_agent(start, joined("w0", 0, 2), reserved(0), busy)
+    _, missing = refusal(ask(machine, a_job(2, 8), workload="w-1", lasts=FITS))
+    machine.fact(EU_LOG, AttemptEnded(*attempt("w-5"), EndCause.COMPLETED, 0, 1_000))
+    assert [{0: 1, 1: 1}] == bid_on(ask(machine, a_job(2, 8), workload="w-2", lasts=FITS))
+    assert missing <= 1_000

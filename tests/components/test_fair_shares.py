@@ -5,11 +5,13 @@ from msgspec.structs import replace
 
 from components.fair_shares import note_lacking
 from core.codec import encode
+from core.events.queue import WorkloadBound
+from core.events.region import GangStarted
 from core.events.tenants import RankingSet, SharesDue
 from core.messages.queue import Abstention, CancelWorkload, HoldWorkload, ReleaseWorkload
 from core.messages.tenants import RankingAnswered, SetRanking
 from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId, region_log
-from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.instant import Nanoseconds, after, seconds
 from core.nouns.limits import (
     DUES_TOLD_MAX,
     ENTITLED_GPUS_MAX,
@@ -21,7 +23,19 @@ from core.nouns.limits import (
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.ranking.lag import Due
-from tests.builders import EU, US, a_job, a_spec, joined, of_types
+from tests.builders import (
+    EU,
+    US,
+    US_LOG,
+    a_claim,
+    a_job,
+    a_spec,
+    a_spread,
+    attempt,
+    granted,
+    joined,
+    of_types,
+)
 from tests.components.queueing import Start, a_job_queue, submit
 from tests.components.quota_scene import (
     ART,
@@ -41,7 +55,7 @@ from tests.components.quota_scene import (
 )
 from tests.matching import facts, said_once
 
-OPS = TenantName("ops")
+OPS, LATE = TenantName("ops"), TenantName("late")
 GPU = 1_000
 MOMENTS = seconds(300)
 
@@ -267,6 +281,43 @@ def test_who_comes_beside_one_held_back_is_asked_for(start: Start) -> None:
     even = waits(queue, 1)
     queue.wake()
     assert (EU,) == asked_in(queue, even)
+
+
+def test_whose_gang_is_up_is_as_far_behind_as_it_is_by_then(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of LATE's work one waits, and is left out: room is gathered in EU for ML, and US refused it. When its other is up, its lag is
+    counted up to then, and no longer less than it takes to be asked for in EU.
+    """
+    monkeypatch.setattr("components.fair_shares.LAG_SLACK", seconds(95))
+    queue = lent_out(start)
+    state, usage = queue.state, queue.state.image.usage
+    tenant(queue, LATE, 6)
+    tenant(queue, OPS, 42)
+    starting = waits(queue, 1, of=LATE)
+    award(queue, starting, US)
+    jobs = state.image.workloads.rows[starting].spec.jobs
+    queue.fact(US_LOG, granted(a_claim(starting, 1, jobs=jobs, spreads=(a_spread({3: 1}),), region=US)))
+    waits(queue, 8)
+    queue.wake()
+    refusing(queue, SHARES_INTERVAL)
+    refusing(queue, SHARES_INTERVAL)
+    queue.now = after(queue.now, seconds(20))
+    waiting = waits(queue, 6, of=LATE)
+    queue.wake()
+    assert (US,) == asked_in(queue, waiting)
+    refuse(queue, waiting, US)
+    while not state.order.tenant(LATE).lag < state.lends_from <= usage.lag(LATE, queue.now):
+        queue.wait(seconds(1))
+        explained(queue, waiting)
+    waits(queue, 1, of=ML)
+    queue.wake()
+    assert () == asked_in(queue, waiting)
+    queue.fact(US_LOG, GangStarted(*attempt(starting)))
+    assert WorkloadBound in {type(one) for one in facts(queue.wake())}
+    waits(queue, 2, of=ML)
+    queue.wake()
+    assert (EU,) == asked_in(queue, waiting)
 
 
 def test_lag_of_one_type_counts_no_more_of_another(start: Start) -> None:

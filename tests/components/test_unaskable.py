@@ -1,7 +1,7 @@
 """Who of a long queue is not looked at again before something changes, and that whatever changes it is noticed.
 
-That nobody is left out who might be asked for is also held by every decision of these tests and of the queue's random walks: each is
-taken twice, the second time with nothing remembered (tests/components/machine.py).
+That nobody is left out who might be asked for is also held by every decision of these tests: a twin takes it too, with nothing
+remembered (tests/components/machine.py).
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from core.events.region import AttemptRanked
 from core.messages.queue import CancelWorkload
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE
 from core.nouns.ids import RegionName, TenantName, WorkloadId
-from core.nouns.instant import Nanoseconds, after
+from core.nouns.instant import Nanoseconds, after, seconds
 from core.nouns.limits import AUCTION_SPAN
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
@@ -38,7 +38,7 @@ from tests.components.queueing import (
     small,
     submit,
 )
-from tests.components.quota_scene import ART, award, ends, runs, tenant, waits, with_quota
+from tests.components.quota_scene import ART, award, ends, runs, tenant, up, waits, with_quota
 from tests.components.test_work_without_gpus import refusal
 
 OPS = TenantName("ops")
@@ -172,6 +172,44 @@ def test_who_may_be_lent_something_is_looked_at_in_each_pass(start: Start) -> No
     assert {1, 2} == left_out(queue)
     bring_up(queue.state, after(queue.now, RankingSettings().pass_span))
     assert {1} == left_out(queue)
+
+
+def test_who_wants_more_is_looked_at_when_less_is_refused_for_another_reason(start: Start) -> None:
+    """Two of a shape are asked for at once: one is refused for want of room, and so is who wants more; the other because room is offered,
+    which says nothing of those.
+    """
+    queue = a_job_queue(start)
+    for key in ("one", "other"):
+        submit(queue, in_eu(2), key=key)
+    opened = queue.wake()
+    refuse(queue, opened, W1, gpus=9_000)
+    queue.wake()
+    submit(queue, in_eu(3), key="more")
+    queue.wake()
+    submit(queue, in_eu(4, 1), key="another")
+    queue.wake()
+    assert {3} == left_out(queue)
+    abstain(queue, auction_of(opened, W2), workload=W2, reason=Reason.OPEN_BIDS)
+    assert (W3, EU) in asked(queue.wake())
+
+
+def test_who_is_first_by_now_is_found_blocked(start: Start) -> None:
+    """Of two tenants' work of a shape that is refused for less; then the first tenant has used more than the other."""
+    queue = a_job_queue(start)
+    submit(queue, a_spec(a_job(2, 4), regions=[EU], tenant="a"))
+    refuse(queue, queue.wake(), W1, gpus=9_000)
+    queue.wake()
+    first, second = (submit(queue, a_spec(a_job(3, 4), regions=[EU], tenant=name)) for name in ("a", "b"))
+    running = submit(queue, a_spec(a_job(1, 8), regions=[US], tenant="a"))
+    award(queue, running, US)
+    up(queue, running, 3, US)
+    submit(queue, a_spec(a_job(1, 1), regions=[US], tenant="c"))
+    queue.wake()
+    assert [first] == [one for one in (first, second) if one in queue.state.starts.blocked]
+    queue.wait(seconds(60))
+    submit(queue, a_spec(a_job(1, 2), regions=[US], tenant="c"))
+    queue.wake()
+    assert second in queue.state.starts.blocked
 
 
 def test_who_had_no_place_among_those_asked_for_is_asked_for_next(
