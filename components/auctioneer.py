@@ -53,6 +53,7 @@ from core.nouns.limits import AUCTIONS_MAX
 from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
+from core.ranking.incremental import Line
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
 from core.rules.standing import Amounts
 
@@ -207,10 +208,10 @@ class _Window:
             known.clear()
         else:
             known.drop_all(touched)
-        self.done: set[Group] = set(known)
+        self.done: set[Group | Line] = set(known)
         """Of these nobody else is asked for now."""
         self.blocked: list[WorkloadId] = []
-        """The first of their shapes, refused everywhere because no more of the same was: nobody need be asked to know that."""
+        """The first of their shapes and tenants, refused everywhere because no more of the same was: nobody need be asked to know that."""
 
     def is_wanted(self, group: Group, example: PendingWork) -> bool:
         """Whether somebody does not refuse what is of this band and shape."""
@@ -279,8 +280,8 @@ class _Window:
         return bool(self.regions[workload])
 
     def _is_worth_asking(self, one: Ranked) -> bool:
-        """Whether anybody is left who has not refused less of the same. If that goes for all who may be asked for it, it does for those
-        behind it, too; some are held back from a region, and others are not.
+        """Whether anybody is left who has not refused less of the same. If that goes for all who may be asked for it, it does for its
+        tenant's behind it, too. The first of each tenant is looked at: who of them is ahead goes by time and use.
         """
         state, workload = self._state, one.work.workload
         asked, willing = self.askable[one.group]
@@ -288,9 +289,7 @@ class _Window:
         left = PROMISING.worth_asking(state, workload, asked.shape, where)
         self.regions[workload] = left
         if not left and where == willing:
-            self.done.add(one.group)
-            if not state.order.stands_on_one(one.group):
-                self._unaskable.pop(one.group, None)
+            self.done.add((one.group, one.work.tenant))
         if not left and workload not in state.starts.blocked:
             self._unaskable.pop(one.group, None)  # By this look it is found blocked, or by another refusal.
             if PROMISING.is_newly_blocked(state, workload, asked.shape):

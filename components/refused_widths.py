@@ -53,6 +53,8 @@ class RefusedWidths:
 
     def __init__(self) -> None:
         self._said: dict[str, dict[RegionName, _Refused]] = {}
+        self._of_smaller: dict[str, dict[RegionName, Abstention]] = {}
+        """What was found of shapes since anything changed."""
 
     def add(self, shape: str, said: Abstention) -> int | None:
         """A region refused it. What `drop` tells of what it said of it before, where what it says now holds for it alone."""
@@ -69,6 +71,7 @@ class RefusedWidths:
         """That has passed. From how many tasks on the same is still refused for another refusal, `FAR` if there is none; None: nothing
         was refused for this one.
         """
+        self._of_smaller.clear()
         width = width_of(shape)
         regions = self._said.get(width.family, {}) if width is not None else {}
         if width is None or region not in regions or not regions[region].drop(width):
@@ -82,6 +85,12 @@ class RefusedWidths:
 
     def of_smaller(self, shape: str) -> dict[RegionName, Abstention]:
         """Who refused as much or less than this, by region."""
+        known = self._of_smaller.get(shape)
+        if known is None:
+            known = self._of_smaller[shape] = self._find_of_smaller(shape)
+        return known
+
+    def _find_of_smaller(self, shape: str) -> dict[RegionName, Abstention]:
         width = width_of(shape)
         if width is None or width.family not in self._said:
             return {}

@@ -153,14 +153,14 @@ class StartPromising:
         bring_up(state, now)
         rows, promises = state.image.workloads.rows, state.image.start_promises.rows
         names = [name for name in desk.blocked if name in state.order and name not in promises]
-        left = Counter(state.order.group_of(name) for name in names)
-        """How many of each are blocked and have not been looked at. Nobody behind the last of them is."""
+        left = Counter(state.order.work(name).shape for name in names)
+        """How many of each shape are blocked and have not been looked at. Nobody behind the last of them is."""
         ahead: set[str] = set()
         types_of: dict[Group, set[str]] = {}
         done: set[Group] = set()
 
         def has_blocked(group: Group, example: PendingWork) -> bool:
-            if group[0][1] is Standing.HELD or not left[group]:
+            if group[0][1] is Standing.HELD or not left[group[1]]:
                 return False
             jobs = rows[example.workload].spec.jobs
             types_of[group] = {kind for job in jobs for kind in job.node_types}
@@ -169,12 +169,12 @@ class StartPromising:
         def is_next(one: Ranked) -> bool:
             """Whether it is to be promised a start. Whoever comes before that keeps those behind it from its hardware."""
             group, workload, types = one.group, one.work.workload, types_of[one.group]
-            if not left[group] or _overlap(types, ahead):
+            if not left[group[1]] or _overlap(types, ahead):
                 done.add(group)
                 return False
             if workload not in desk.blocked or workload in promises:
                 return False
-            left[group] -= 1
+            left[group[1]] -= 1
             is_tried = desk.tried.get(workload, now) > now
             if not _may_be_promised(state, one) or (is_tried and workload not in desk.barred):
                 return False

@@ -43,6 +43,10 @@ Priced = tuple[int, int, PendingWork]
 _Head = tuple[int, int, PendingWork, Group, Floor, Iterator[PendingWork] | None]
 """The same of the first of a group on a floor at which nobody has looked yet, and who stands behind it, once somebody has asked for that."""
 FloorKey = tuple[TenantName, int]
+Line = tuple[Group, TenantName]
+"""Of a band and shape, one tenant's."""
+Done = Container[Group | Line]
+"""Of these nobody else is looked at; it may grow on the way."""
 
 
 class RankedQueue:
@@ -199,12 +203,6 @@ class RankedQueue:
         touched, self._touched = self._touched, set()
         return touched
 
-    def stands_on_one(self, group: Group) -> bool:
-        """Whether all of a band and shape stand on one floor, so that time and use do not change who is its first."""
-        self._bring_up()
-        band, shape = group
-        return len(self._groups.get(band, {}).get(shape, {})) <= 1
-
     # Answers.
 
     def ranked(self) -> Iterator[Ranked]:
@@ -222,11 +220,9 @@ class RankedQueue:
         count: int,
         is_wanted: Callable[[Group, PendingWork], bool] | None = None,
         is_free: Callable[[Ranked], bool] | None = None,
-        done: Container[Group] = (),
+        done: Done = (),
     ) -> list[Ranked]:
         """The first so many whose band and shape are wanted (asked with one workload of them) and which are free, in order.
-
-        done   bands and shapes of which no more is looked at; it may grow on the way
 
         Costs one step a band and shape and one for each that is looked at, never one for each that waits.
         """
@@ -236,7 +232,7 @@ class RankedQueue:
         self,
         is_wanted: Callable[[Group, PendingWork], bool] | None,
         is_free: Callable[[Ranked], bool] | None,
-        done: Container[Group],
+        done: Done,
     ) -> Iterator[Ranked]:
         self._bring_up()
         for band in sorted(self._groups):
@@ -250,13 +246,14 @@ class RankedQueue:
             heapq.heapify(heads)
             while heads:
                 negated, _, work, group, floor, rest = heads[0]
-                if group not in done:
+                line = group, floor.tenant
+                if group not in done and line not in done:
                     one = Ranked(work, -band[0], band[1], -negated)
                     if is_free is None or is_free(one):
                         yield one
                 if rest is None:
                     rest = islice(floor.in_group(group), 1, None)
-                following = next(rest, None) if group not in done else None
+                following = next(rest, None) if group not in done and line not in done else None
                 if following is None:
                     heapq.heappop(heads)
                 else:
@@ -278,12 +275,6 @@ class RankedQueue:
         key, floor, work = self._works[workload]
         level, standing = band = floor.band_of(key)
         return Ranked(work, -level, standing, -self._price(work, band))
-
-    def group_of(self, workload: WorkloadId) -> Group:
-        """The band and the shape of one that waits."""
-        self._bring_up()
-        key, floor, work = self._works[workload]
-        return floor.band_of(key), work.shape
 
     def rank(self, workload: WorkloadId) -> int:
         """How many stand ahead of it. Costs a step a tenant, and one for each of their blocks that stand in its band."""

@@ -3,11 +3,11 @@
 source    MAST §4.2, §5.4: a pass over all that waits, every five minutes; what comes meanwhile waits for the next
 """
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from core.nouns.ids import WorkloadId
-from core.ranking.incremental import RankedQueue
+from core.ranking.incremental import Done, RankedQueue
 from core.ranking.scan import LOWEST, Group, PendingWork, Ranked, Standing
 
 
@@ -33,7 +33,7 @@ class PassedQueue(RankedQueue):
         count: int,
         is_wanted: Callable[[Group, PendingWork], bool] | None = None,
         is_free: Callable[[Ranked], bool] | None = None,
-        done: Container[Group] = (),
+        done: Done = (),
     ) -> list[Ranked]:
         """The first so many of those. Costs one step for each."""
         wanted: dict[Group, bool] = {}
@@ -41,6 +41,7 @@ class PassedQueue(RankedQueue):
             one
             for one in self.ranked()
             if one.group not in done
+            and (one.group, one.work.tenant) not in done
             and (is_wanted is None or _once(wanted, one, is_wanted))
             and (is_free is None or is_free(one))
         )
@@ -50,10 +51,6 @@ class PassedQueue(RankedQueue):
         """How it stood at the newest pass; whoever came since is held until the next."""
         work, found = self.work(workload), self._passed.get(workload)
         return found if found is not None and found.work == work else Ranked(work, LOWEST, Standing.HELD, 0)
-
-    def group_of(self, workload: WorkloadId) -> Group:
-        """As it was at the newest pass."""
-        return self.one(workload).group
 
     def rank(self, workload: WorkloadId) -> int:
         """How many of those stand ahead of it."""

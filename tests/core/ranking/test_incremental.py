@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
-from core.ranking.incremental import RankedQueue
+from core.ranking.incremental import Line, RankedQueue
 from core.ranking.scan import NO_PATIENCE, Group, PendingWork, Ranked, Standing, TenantState, ranked
 from tests.core.properties import PROPERTY
 
@@ -199,6 +199,17 @@ class KeptOrder(RuleBasedStateMachine):
         firsts = {one.group: one for one in reversed(expected)}
         of_each = [one for one in expected if one is firsts[one.group]]
         assert of_each == queue.first(len(expected), is_free=is_first, done=done)
+        lines: set[Line] = set()
+
+        def is_first_of_its_line(one: Ranked) -> bool:
+            line = one.group, one.work.tenant
+            assert line not in lines
+            lines.add(line)
+            return True
+
+        in_line = {(one.group, one.work.tenant): one for one in reversed(expected)}
+        of_each_line = [one for one in expected if one is in_line[one.group, one.work.tenant]]
+        assert of_each_line == queue.first(len(expected), is_free=is_first_of_its_line, done=lines)
         for place, one in enumerate(expected):
             name = one.work.workload
             assert (place, one) == (queue.rank(name), queue.one(name))
