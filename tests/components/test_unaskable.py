@@ -14,7 +14,7 @@ from core.events.region import AttemptRanked
 from core.messages.queue import CancelWorkload
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE
 from core.nouns.ids import RegionName, TenantName, WorkloadId
-from core.nouns.instant import Nanoseconds, after, seconds
+from core.nouns.instant import Nanoseconds, after
 from core.nouns.limits import AUCTION_SPAN
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
@@ -38,7 +38,7 @@ from tests.components.queueing import (
     small,
     submit,
 )
-from tests.components.quota_scene import ART, award, ends, runs, tenant, up, waits, with_quota
+from tests.components.quota_scene import ART, award, ends, runs, tenant, waits, with_quota
 from tests.components.test_work_without_gpus import refusal
 
 OPS = TenantName("ops")
