@@ -2,7 +2,8 @@
 
 from components.auctions import Auction, is_bare, kinds_of, overlap, settled, solicited
 from components.award_order import AwardOrder, Passed
-from components.fair_shares import all_behind_held_back, where_asked
+from components.fair_shares import where_asked
+from components.gathering import is_in_line
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
@@ -244,8 +245,8 @@ class _Window:
             self._waiting.append((gpu_milli_of(jobs), kinds_of(jobs), self.askable[one.group][1]))
             return False
         if not where_asked(state, one, self.askable[one.group][1]):
-            if all_behind_held_back(state, one):
-                self.done.add(one.group)
+            if not is_in_line(state, one):
+                self.done.add((one.group, one.work.tenant))
             return False
         if one.group in self._kept and self._kept[one.group] != kept_from(state, one.work, one.level):
             self.done.add(
@@ -288,7 +289,7 @@ class _Window:
         where = where_asked(state, one, willing)
         left = PROMISING.worth_asking(state, workload, asked.shape, where)
         self.regions[workload] = left
-        if not left and where == willing:
+        if not left and not is_in_line(state, one):
             self.done.add((one.group, one.work.tenant))
         if not left and workload not in state.starts.blocked:
             self._unaskable.pop(one.group, None)  # By this look it is found blocked, or by another refusal.

@@ -11,8 +11,9 @@ for longer than `LAG_PATIENCE`         it holds nobody back any more, and nothin
 """
 
 from components.auctions import LACKS_ROOM
+from components.gathering import aged, goes_on, index_gathering, kept_from_it, note_gathered
 from components.queue_order import asked_for, bring_up, lending_now, may_be_lent
-from components.queue_state import QueueState, SharesSeen, eligible
+from components.queue_state import Gathered, QueueState, SharesSeen, eligible
 from components.tenant_book import Lending
 from core.component import NOTHING, Decision
 from core.events.queue import WorkloadAwarded
@@ -22,15 +23,16 @@ from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import DUES_TOLD_MAX, LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
 from core.nouns.tenant import OVER_LEVEL
-from core.ranking.credit import lag_credit
 from core.ranking.lag import Due, dues
 from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing
 from core.rules.standing import entitled_to
+from core.rules.tenancy import gpus_by_type
 
 
 def index_shares(state: QueueState, fact: Fact) -> None:
     """Follow a fact of the queue."""
     event = fact.event
+    index_gathering(state, fact)
     if isinstance(event, WorkloadAwarded) and event.level == OVER_LEVEL:
         state.lacking.pop(event.tenant, None)
     if isinstance(event, SharesDue):
@@ -51,16 +53,16 @@ def record_shares(state: QueueState, now: Instant) -> Decision:
     due = _dues_now(state, now)
     bring_up(state, now)
     lacking = _lacking_room(state)
-    events: list[Event | Note] = [SharesSeen(tuple(lacking), tuple(lacking.values()))]
+    gathered = _gathered_now(state, now)
+    events: list[Event | Note] = [SharesSeen(tuple(lacking), tuple(lacking.values()), gathered)]
     if due != state.image.usage.dues():
         events += _told(due, tuple(sorted(state.book.quota)))
     return Decision(events=tuple(events))
 
 
 def _is_watched(state: QueueState) -> bool:
-    if not state.image.tenants.ranking.credit.lag_weight:
-        return bool(state.image.usage.dues())
-    return bool(state.book.wanted or state.image.usage.dues())
+    has_to_end = bool(state.image.usage.dues()) or state.gathered is not None
+    return has_to_end or bool(state.image.tenants.ranking.credit.lag_weight and state.book.wanted)
 
 
 def _told(due: dict[TenantName, Due], types: tuple[str, ...]) -> list[SharesDue]:
@@ -79,6 +81,12 @@ def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, Due]:
     claimants = book.claimants(tenants, state.image.usage, now, unheard)
     entitled = {name: sum(entitled_to(row, book.quota).values()) for name, row in tenants.rows.items()}
     return dues(claimants, entitled)
+
+
+def note_shares(state: QueueState, seen: SharesSeen, now: Instant) -> None:
+    """From now on room is gathered for these."""
+    note_gathered(state, seen.gathered, now)
+    note_lacking(state, seen.lacking, now, seen.nearest)
 
 
 # Who is held back.
@@ -117,16 +125,17 @@ def is_held_back(state: QueueState, work: PendingWork) -> bool:
 
 
 def where_asked(state: QueueState, one: Ranked, willing: tuple[RegionName, ...]) -> tuple[RegionName, ...]:
-    """Of willing regions those that may be asked for it: who is held back is lent nothing where room is gathered."""
-    if one.standing is not Standing.OVER or not is_held_back(state, one.work):
+    """Of willing regions those that may be asked for it: where room is gathered nothing is lent to others who are over quota, or to who
+    is held back.
+    """
+    if one.standing is not Standing.OVER or _is_gathered_for(state, one.work):
         return willing
-    return tuple(region for region in willing if region != state.gathers_in)
+    kept = {kept_from_it(state, one), state.gathers_in if is_held_back(state, one.work) else None}
+    return tuple(region for region in willing if region not in kept)
 
 
-def all_behind_held_back(state: QueueState, one: Ranked) -> bool:
-    """Whether whoever stands behind one that is held back is, too: not who has more lag, and is behind it for having waited less."""
-    settings = state.image.tenants.ranking.credit
-    return state.lends_from is not None and one.credit < lag_credit(settings, state.lends_from)
+def _is_gathered_for(state: QueueState, work: PendingWork) -> bool:
+    return state.gathered is not None and state.gathered.workload == work.workload
 
 
 def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
@@ -141,6 +150,49 @@ def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
         if work.tenant not in found and is_possible and _is_blocked(state, work, lending):
             found[work.tenant] = _nearest(state, work)
     return found
+
+
+def _gathered_now(state: QueueState, now: Instant) -> Gathered | None:
+    """For whom room is gathered from now on: as long as it goes on, for the same."""
+    if not state.image.tenants.ranking.credit.lag_weight:
+        return None
+    if goes_on(state, now):
+        return state.gathered
+    lending = lending_now(state)
+    lent = state.book.lent_in_all(lending)
+    for work in aged(state, now):
+        is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
+        region = _gathers_best(state, work) if is_possible else None
+        is_asked = work.workload in state.house.open
+        if region is not None and (is_asked or _is_blocked(state, work, lending)):
+            return Gathered(work.workload, region, now)
+    return None
+
+
+def _gathers_best(state: QueueState, work: PendingWork) -> RegionName | None:
+    """Of those that lack nothing but room for it the one in which the least is missing; where none has said how much, the one that has the
+    most of what it wants, for there the most comes free.
+    """
+    asked = asked_for(state, work, LOWEST, Standing.OVER)
+    said = state.house.refused_by(asked.shape)
+    regions = eligible(state, state.image.workloads.rows[work.workload].spec, asked.level)
+    possible = [region for region in regions if region not in said or said[region].reason in LACKS_ROOM]
+    if any(region in said for region in possible):
+        return min(
+            (region for region in possible if region in said),
+            key=lambda region: (said[region].missing_gpu_milli, region),
+        )
+    kinds = {kind for need in work.needs for kind in need}
+    return min(possible, key=lambda region: (-_gpu_milli_in(state, region, kinds), region), default=None)
+
+
+def _gpu_milli_in(state: QueueState, region: RegionName, kinds: set[str]) -> int:
+    image = state.regions[region]
+    return (
+        sum(count for kind, count in gpus_by_type((image,)).items() if kind in kinds)
+        if image is not None
+        else 0
+    )
 
 
 def _nearest(state: QueueState, work: PendingWork) -> RegionName:
@@ -161,4 +213,5 @@ def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:
     asked = asked_for(state, work, LOWEST, Standing.OVER)
     said = state.house.refused_by(asked.shape)
     regions = eligible(state, state.image.workloads.rows[work.workload].spec, asked.level)
+    regions = where_asked(state, state.order.one(work.workload), regions)
     return bool(regions) and all(region in said and said[region].reason in LACKS_ROOM for region in regions)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from components.answering import refused
 from components.auctioneer import CHANGES_NOBODY, close_auctions, open_auctions, pass_refusals
 from components.data_records import HEARD_OF_DATA, DataRecords
-from components.fair_shares import index_shares, note_lacking, record_shares, watch_shares
+from components.fair_shares import index_shares, note_shares, record_shares, watch_shares
 from components.freed import room_made
 from components.lost_regions import (
     HEARD_OF_REGIONS,
@@ -354,8 +354,8 @@ class JobQueue:
                 note_bus(state, fact.at, is_back=is_back)
             case PassBegun():
                 begin_pass(state, fact.at)
-            case SharesSeen(lacking, nearest):
-                note_lacking(state, lacking, fact.at, nearest)
+            case SharesSeen():
+                note_shares(state, fact.event, fact.at)
             case BudgetTurned(tenant):
                 refresh_tenant(state, tenant, fact.at)
                 state.restand[tenant] = True

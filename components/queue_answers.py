@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from components.answering import answered, refused
 from components.auctions import LACKS_ROOM
 from components.fair_shares import is_held_back
+from components.gathering import kept_from_it
 from components.queue_order import Asked, asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.queue_state import QueueState, against, eligible
 from components.start_estimates import run_time_of, start_in_order
@@ -186,9 +187,11 @@ class UserAnswers:
         if workload not in state.order:
             return Reason.WAITING_TURN, {}  # It is to be cancelled.
         one, asked = asked_now(state, workload, now)
-        if asked.shape not in known:
-            known[asked.shape] = self._waiting(state, row, asked)
-        reason, refusals = known[asked.shape]
+        kept = kept_from_it(state, one)
+        key = f"{asked.shape}|{kept or ''}"
+        if key not in known:
+            known[key] = self._waiting(state, row, asked, kept)
+        reason, refusals = known[key]
         return self._against_quota(state, one) or reason, refusals
 
     def _against_quota(self, state: QueueState, one: Ranked) -> Reason | None:
@@ -208,11 +211,11 @@ class UserAnswers:
             return Reason.BUDGET_SPENT
         return kept_why(state, one.work) or Reason.BORROWED_ALL
 
-    def _waiting(self, state: QueueState, row: WorkloadRow, one: Asked) -> Waiting:
-        """Equal for all pending workloads of a shape: it names their regions and all that they need."""
+    def _waiting(self, state: QueueState, row: WorkloadRow, one: Asked, kept: RegionName | None) -> Waiting:
+        """Equal for all pending workloads of a shape from which the same region is kept: it names their regions and all that they need."""
         asked = eligible(state, row.spec, one.level)
         said_by = {
-            region: self._against(state, row, one.shape, one.level, region, asked)
+            region: self._against(state, row, one.shape, one.level, region, asked, kept)
             for region in row.spec.regions or self.regions
         }
         refusals: dict[RegionName, str] = {
@@ -237,13 +240,19 @@ class UserAnswers:
         level: int,
         region: RegionName,
         asked: Iterable[RegionName],
+        kept: RegionName | None,
     ) -> Reason | None:
-        """Why this region does not bid for it; None when it is asked, or would be."""
+        """Why this region does not bid for it; None when it is asked, or would be.
+
+        kept   where room is gathered for another
+        """
         if row.spec.regions and region not in row.spec.regions:
             return Reason.REGION_EXCLUDED
         if region in asked:
             said = state.house.refused_by(shape).get(region)
-            return Reason(said.reason) if said is not None else None
+            if said is not None:
+                return Reason(said.reason)
+            return Reason.ROOM_GATHERED if region == kept else None
         if region in state.image.regions.abandoned:
             return Reason.REGION_ABANDONED
         image = state.regions.get(region)
@@ -262,7 +271,7 @@ class UserAnswers:
         if row is None:
             return refused(Reason.UNKNOWN_WORKLOAD)
         reason = self._reason(state, workload, row, envelope.at)
-        is_ordered = workload in state.order
+        is_ordered, gathered = workload in state.order, state.gathered
         one, shape, jobs, level = None, row.shape, row.spec.jobs, row.level
         if is_ordered:
             one, asked = asked_now(state, workload, envelope.at)
@@ -282,7 +291,9 @@ class UserAnswers:
             rank=state.order.rank(workload) if is_ordered else -1,
             ahead=_ahead(state, workload) if is_ordered else (),
             asking=self._asking(state, workload, shape) if is_ordered else (),
-            regions=self._outlooks(state, workload, row, shape, level) if row.phase == Phase.PENDING else (),
+            regions=self._outlooks(state, workload, row, shape, level, one)
+            if row.phase == Phase.PENDING
+            else (),
             tenant=row.spec.tenant,
             standing=one.standing.name.lower() if one is not None else "",
             level=level,
@@ -293,6 +304,7 @@ class UserAnswers:
             start=start_in_order(state, workload, envelope.at) if is_ordered else None,
             promised=shown_start(state, workload, envelope.at),
             run_time=run_time_of(state, workload, envelope.at),
+            gathered_in=gathered.region if gathered is not None and gathered.workload == workload else "",
         )
         return answered(explained)
 
@@ -308,12 +320,23 @@ class UserAnswers:
         return tuple(sorted(turns, key=lambda other: ranks[other])[:AHEAD_SHOWN_MAX])
 
     def _outlooks(
-        self, state: QueueState, workload: WorkloadId, row: WorkloadRow, shape: str, level: int
+        self,
+        state: QueueState,
+        workload: WorkloadId,
+        row: WorkloadRow,
+        shape: str,
+        level: int,
+        one: Ranked | None,
     ) -> tuple[RegionOutlook, ...]:
-        asked = eligible(state, row.spec, level)
+        asked, kept = eligible(state, row.spec, level), kept_from_it(state, one) if one is not None else None
         return tuple(
             self._outlook(
-                state, workload, row, shape, region, self._against(state, row, shape, level, region, asked)
+                state,
+                workload,
+                row,
+                shape,
+                region,
+                self._against(state, row, shape, level, region, asked, kept),
             )
             for region in self.regions
         )

@@ -150,6 +150,14 @@ class PassBegun(Note, frozen=True):
     """The order is kept in passes, and it is time for one."""
 
 
+class Gathered(Struct, frozen=True):
+    """Who it is gathered for, where, and since when."""
+
+    workload: WorkloadId
+    region: RegionName
+    since: Instant
+
+
 class SharesSeen(Note, frozen=True):
     """What is due to each tenant was looked at."""
 
@@ -157,6 +165,8 @@ class SharesSeen(Note, frozen=True):
     """For whose work over quota nothing but room is missing."""
     nearest: tuple[RegionName, ...] = ()
     """For each of them the region in which the least is missing."""
+    gathered: Gathered | None = None
+    """For whom room is gathered, after a day."""
 
 
 class BudgetTurned(Note, frozen=True):
@@ -215,6 +225,10 @@ class QueueState:
         """Only to tenants with so much lag anything is lent; None: to all."""
         self.gathers_in: RegionName | None = None
         """Where they alone are lent it: there room is gathered for who is furthest behind. None: nowhere."""
+        self.gathered: Gathered | None = None
+        """For whom room is gathered, after a day of waiting."""
+        self.gathered_until: dict[WorkloadId, Instant] = {}
+        """Of those that wait, for whom it was before."""
         self.standings_at: Instant | None = None
         """Set when awards may have to stand otherwise."""
         self.open_at: Instant | None = at

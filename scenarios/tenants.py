@@ -91,14 +91,15 @@ class RankingSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     """Whether what a tenant holds over its quota fills it, as in the paper."""
     quota_patience_seconds: NotNegative = DEFAULT_RANKING.quota_patience / SECOND
     """Who has waited for so long keeps its tenant's quota from that tenant's work behind it; 0, as in the paper: never."""
-
+    age_cap_seconds: NotNegative = DEFAULT_RANKING.credit.age_cap / SECOND
+    """A wait beyond it adds no credit; over quota, room is gathered for who has waited for so long."""
     lends_by_lag: bool = True
     """Whether what is lent goes first to who is behind what was due to it; else, as in the paper, by the same credit as all else."""
 
     @property
     def settings(self) -> RankingSettings:
         """As the plane is told."""
-        credit = DEFAULT_RANKING.credit
+        credit = replace(DEFAULT_RANKING.credit, age_cap=seconds(self.age_cap_seconds))
         return RankingSettings(
             credit if self.lends_by_lag else replace(credit, lag_weight=0),
             shares_by_entitlement=self.shares_by_entitlement,

@@ -330,6 +330,8 @@ class WorkloadExplained(Answer, frozen=True, tag="workload-explained"):
     """How long it runs; None: it has ended, or ends when somebody says so."""
     promised: ShownStart | None = None
     """The start that it was promised, while it is pending."""
+    gathered_in: str = ""
+    """The region in which room is gathered for it, since it has waited over quota for long."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

@@ -32,6 +32,7 @@ class Reason(StrEnum):
     OVER_QUOTA = "over_quota"
     BORROWED_ALL = "borrowed_all"
     AHEAD_OF_DUE = "ahead_of_due"
+    ROOM_GATHERED = "room_gathered"
     QUOTA_KEPT = "quota_kept"
     QUOTA_DRAINS = "quota_drains"
     BUDGET_SPENT = "budget_spent"
@@ -107,6 +108,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.NOT_RANKED: "It came, or was changed, since the order was last made; the next pass takes it in.",
     Reason.OVER_QUOTA: "It is over its tenant's quota, and nothing that others leave may be lent to it now.",
     Reason.AHEAD_OF_DUE: "It is over its tenant's quota, and its tenant had more than is due to it while others wait for room.",
+    Reason.ROOM_GATHERED: "It is over quota, and what comes free there is gathered for work over quota that has waited for long.",
     Reason.BORROWED_ALL: "It is over its tenant's quota, and over what its tenant may borrow.",
     Reason.QUOTA_KEPT: "What is left of its tenant's quota is kept for work of that tenant ahead of it, which has waited for long.",
     Reason.QUOTA_DRAINS: "What is left of its tenant's quota is kept for it until that is enough, as what runs there ends.",

@@ -259,6 +259,10 @@ def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
         lines.append(f"{INDENT}it is estimated to start {start_text(waiting.start)}")
     if waiting.asking:
         lines.append(f"{INDENT}it is the turn of {', '.join(waiting.asking)}")
+    if waiting.gathered_in:
+        lines.append(
+            f"{INDENT}room is gathered for it in {waiting.gathered_in}: nothing else is lent there meanwhile"
+        )
     if waiting.promised is not None:
         lines.append(f"{INDENT}its start is promised: {promised_text(waiting.promised)}")
     table = columns_text(("REGION", "OUTLOOK", "WHY"), outlook_rows(waiting, spec))
