@@ -30,11 +30,12 @@ from core.nouns.ids import GLOBAL_LOG, AgentName, TenantName, WorkloadId, region
 from core.nouns.instant import Nanoseconds, after, seconds
 from core.nouns.placement import View
 from core.nouns.quantities import MILLI
-from core.nouns.ranking import RankingSettings
+from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import NO_ENTITLEMENT, OVER_LEVEL, UNLIMITED, Budget
 from core.nouns.workload import EndCause, Kind, Phase
 from core.quota_invariants import check_quota
+from core.ranking.scan import Standing
 from core.rules.standing import Running, may_be_over, narrowed, types_under_quota
 from tests.builders import EU, a_claim, a_job, a_spec, a_spread, attempt, granted, joined, of_types
 from tests.components.queueing import Start, a_job_queue
@@ -384,3 +385,47 @@ def test_quotas_hold_where_they_are_kept(start: Start, seed: int) -> None:
         life.step()
         kept += any(life.queue.state.order.kept(name) for name in TENANTS)
     assert kept
+
+
+class Aged(Life):
+    """Room is soon gathered for who waits over quota; much is refused, of few shapes."""
+
+    def __init__(self, start: Start, seed: int) -> None:
+        super().__init__(start, seed)
+        self.gathered = 0
+        self.steps += [self.refuse_all] * 6 + [self.look] * 6
+
+    def rank(self) -> None:
+        """By other rules."""
+        credit = CreditSettings(age_cap=self.dice.choice([seconds(60), seconds(300)]))
+        self.queue.hear(SetRanking(RankingSettings(credit), self.queue.state.image.tenants.ranking_revision))
+
+    def refuse_all(self) -> None:
+        """No region has room for anybody who is asked for."""
+        for workload, auction in list(self.queue.state.house.open.items()):
+            for region in auction.asked:
+                if region not in auction.abstained and workload in self.queue.state.house.open:
+                    refuse(self.queue, workload, region)
+        self.queue.wake()
+
+    def look(self) -> None:
+        """A minute later."""
+        self.queue.wait(seconds(60))
+        state = self.queue.state
+        if state.gathered is not None and state.gathered.workload in state.order:
+            self.gathered += state.order.one(state.gathered.workload).standing is Standing.OVER
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5_000, 5_030))]
+)
+def test_quotas_hold_while_room_is_gathered(start: Start, seed: int) -> None:
+    """And nobody is left out whom another look would find."""
+    life = Aged(start, seed)
+    life.rank()
+    for _ in range(3):  # Some lives lend nothing for a long time.
+        for _ in range(STEPS):
+            life.step()
+        if life.gathered:
+            break
+    assert life.gathered
