@@ -3,7 +3,7 @@
 from components.auctions import Auction, is_bare, kinds_of, overlap, settled, solicited
 from components.award_order import AwardOrder, Passed
 from components.fair_shares import where_asked
-from components.gathering import is_in_line
+from components.gathering import is_in_line, spared
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
@@ -287,7 +287,7 @@ class _Window:
         state, workload = self._state, one.work.workload
         asked, willing = self.askable[one.group]
         where = where_asked(state, one, willing)
-        left = PROMISING.worth_asking(state, workload, asked.shape, where)
+        left = spared(state, one, PROMISING.worth_asking(state, workload, asked.shape, where))
         self.regions[workload] = left
         if not left and not is_in_line(state, one):
             self.done.add((one.group, one.work.tenant))

@@ -3,12 +3,14 @@
 somebody waits for what may be lent    what is due to each tenant is recorded when it is something else, so that the image knows
                                        each one's lag (core/ranking/lag.py), which orders what is over quota
 room is missing for whoever is         whoever had more than was due, and is ahead of it by more than `LAG_SLACK`, is lent
-furthest behind                        nothing in the region in which the least is missing: narrow work would take each GPU as
+furthest behind                        nothing in the region in which the smallest part is missing: narrow work would take each GPU as
                                        it comes free, and wide work never start. Elsewhere room is lent as ever: a gang lies in
                                        one region, and what drains in others for it is of use to nobody
 for longer than `LAG_PATIENCE`         it holds nobody back any more, and nothing more is due to it for that: its room may
                                        never come. An award over quota to the same tenant begins that anew
 """
+
+from fractions import Fraction
 
 from components.auctions import LACKS_ROOM
 from components.gathering import aged, goes_on, index_gathering, kept_from_it, note_gathered
@@ -22,6 +24,7 @@ from core.fact import Event, Fact, Note
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import DUES_TOLD_MAX, LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
+from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.lag import Due, dues
 from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing
@@ -61,8 +64,9 @@ def record_shares(state: QueueState, now: Instant) -> Decision:
 
 
 def _is_watched(state: QueueState) -> bool:
-    has_to_end = bool(state.image.usage.dues()) or state.gathered is not None
-    return has_to_end or bool(state.image.tenants.ranking.credit.lag_weight and state.book.wanted)
+    if not state.image.tenants.ranking.credit.lag_weight:
+        return bool(state.image.usage.dues())
+    return bool(state.book.wanted or state.image.usage.dues())
 
 
 def _told(due: dict[TenantName, Due], types: tuple[str, ...]) -> list[SharesDue]:
@@ -139,7 +143,7 @@ def _is_gathered_for(state: QueueState, work: PendingWork) -> bool:
 
 
 def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
-    """For whose work over quota nothing but room is missing, and that could be had from what is lent; and where the least is missing."""
+    """For whose work over quota nothing but room is missing, and that could be had from what is lent; and where it is gathered soonest."""
     if not state.image.tenants.ranking.credit.lag_weight:
         return {}
     lending = lending_now(state)
@@ -148,7 +152,9 @@ def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
     for work in state.order.heads(Standing.OVER, LAGGING_LOOKED_AT):
         is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
         if work.tenant not in found and is_possible and _is_blocked(state, work, lending):
-            found[work.tenant] = _nearest(state, work)
+            nearest = _nearest(state, work)
+            if nearest is not None:
+                found[work.tenant] = nearest
     return found
 
 
@@ -162,47 +168,31 @@ def _gathered_now(state: QueueState, now: Instant) -> Gathered | None:
     lent = state.book.lent_in_all(lending)
     for work in aged(state, now):
         is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
-        region = _gathers_best(state, work) if is_possible else None
-        is_asked = work.workload in state.house.open
+        region = _nearest(state, work) if is_possible else None
+        is_asked = work.workload in state.house.open  # Once more, for it has waited for long.
         if region is not None and (is_asked or _is_blocked(state, work, lending)):
             return Gathered(work.workload, region, now)
     return None
 
 
-def _gathers_best(state: QueueState, work: PendingWork) -> RegionName | None:
-    """Of those that lack nothing but room for it the one in which the least is missing; where none has said how much, the one that has the
-    most of what it wants, for there the most comes free.
+def _nearest(state: QueueState, work: PendingWork) -> RegionName | None:
+    """Of the regions that lack nothing but room for it the one in which the smallest part of all is missing: as much comes free sooner where
+    there is more. What a region has not said is all that is wanted; where none has, it stays where it was.
     """
     asked = asked_for(state, work, LOWEST, Standing.OVER)
-    said = state.house.refused_by(asked.shape)
-    regions = eligible(state, state.image.workloads.rows[work.workload].spec, asked.level)
-    possible = [region for region in regions if region not in said or said[region].reason in LACKS_ROOM]
-    if any(region in said for region in possible):
-        return min(
-            (region for region in possible if region in said),
-            key=lambda region: (said[region].missing_gpu_milli, region),
-        )
+    said, spec = state.house.refused_by(asked.shape), state.image.workloads.rows[work.workload].spec
     kinds = {kind for need in work.needs for kind in need}
-    return min(possible, key=lambda region: (-_gpu_milli_in(state, region, kinds), region), default=None)
-
-
-def _gpu_milli_in(state: QueueState, region: RegionName, kinds: set[str]) -> int:
-    image = state.regions[region]
-    return (
-        sum(count for kind, count in gpus_by_type((image,)).items() if kind in kinds)
-        if image is not None
-        else 0
-    )
-
-
-def _nearest(state: QueueState, work: PendingWork) -> RegionName:
-    """Of those that could hold it, the one whose refusal names the least that is missing; where it was before, while it is asked for."""
-    said = state.house.refused_by(asked_for(state, work, LOWEST, Standing.OVER).shape)
-    regions = eligible(state, state.image.workloads.rows[work.workload].spec) or tuple(state.regions)
-    refused = [region for region in regions if region in said]
-    if not refused:
-        return state.gathers_in if state.gathers_in in regions else min(regions)
-    return min(refused, key=lambda one: (said[one].missing_gpu_milli, one))
+    parts: dict[RegionName, Fraction] = {}
+    for region in eligible(state, spec, asked.level):
+        image, no = state.regions[region], said.get(region)
+        if image is None or (no is not None and no.reason not in LACKS_ROOM):
+            continue
+        there = sum(count for kind, count in gpus_by_type((image,)).items() if kind in kinds)
+        missing = no.missing_gpu_milli if no is not None else gpu_milli_of(spec.jobs)
+        parts[region] = Fraction(missing, max(1, there))
+    if state.gathers_in in parts and said.keys().isdisjoint(parts):
+        return state.gathers_in  # All are being asked.
+    return min(parts, key=lambda region: (parts[region], region), default=None)
 
 
 def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:

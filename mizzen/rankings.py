@@ -35,6 +35,7 @@ class RankingWish(Struct, frozen=True):
     lag_weight: int | None = None
     lag_cap: Nanoseconds | None = None
     quota_patience: Nanoseconds | None = None
+    gather_percent: int | None = None
     pass_span: Nanoseconds | None = None
     shares_by_entitlement: bool | None = None
     walks_by_level: bool | None = None
@@ -59,6 +60,7 @@ class RankingWish(Struct, frozen=True):
             counts_borrowed=_or(self.counts_borrowed, base.counts_borrowed),
             is_in_passes=_or(self.is_in_passes, base.is_in_passes),
             quota_patience=_or(self.quota_patience, base.quota_patience),
+            gather_percent=_or(self.gather_percent, base.gather_percent),
             pass_span=_or(self.pass_span, base.pass_span),
         )
 
@@ -69,7 +71,7 @@ def _or(wished: Value | None, was: Value) -> Value:
 
 def paper_of(was: RankingSettings) -> RankingSettings:
     """The same figures by the paper's rules: shares of the mean, one walk by credit in which who does not fit keeps nothing, what is
-    borrowed counts and is lent by the same credit, an order every 5 minutes.
+    borrowed counts, is lent by the same credit and gathered for nobody, an order every 5 minutes.
     """
     return RankingSettings(
         replace(was.credit, lag_weight=0),
@@ -78,6 +80,7 @@ def paper_of(was: RankingSettings) -> RankingSettings:
         counts_borrowed=True,
         is_in_passes=True,
         quota_patience=NO_PATIENCE,
+        gather_percent=0,
         pass_span=PAPER_PASS,
     )
 
@@ -90,6 +93,7 @@ def ranking_wish_of(
     lag_weight: str,
     lag_cap: str,
     quota_patience: str,
+    gather: str,
     pass_span: str,
     share_by: str,
     walk: str,
@@ -98,7 +102,7 @@ def ranking_wish_of(
     is_paper: bool,
 ) -> RankingWish | None:
     """What is meant by the options, None by none. Raises CommandError with everything that is wrong."""
-    figures = (half_life, age_cap, share_weight, lag_weight, lag_cap, quota_patience, pass_span)
+    figures = (half_life, age_cap, share_weight, lag_weight, lag_cap, quota_patience, gather, pass_span)
     given = (*figures, share_by, walk, borrowed_counts, order)
     if not any(given) and not is_paper:
         return None
@@ -113,6 +117,7 @@ def ranking_wish_of(
         quota_patience=_span(
             "--quota-patience", "0" if quota_patience == NEVER_TEXT else quota_patience, problems
         ),
+        gather_percent=_count("--gather", gather.removesuffix("%"), problems),
         pass_span=_span("--pass", pass_span, problems),
         shares_by_entitlement=_choice("--share-by", share_by, "entitlement", "mean", problems),
         walks_by_level=_choice("--walk", walk, "level", "credit", problems),

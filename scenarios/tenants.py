@@ -26,6 +26,7 @@ from scenarios.parts import (
 )
 
 Level = Annotated[int, Meta(ge=LEVEL_MIN, le=LEVEL_MAX)]
+Percent = Annotated[int, Meta(ge=0, le=100)]
 Borrowing = Annotated[int, Meta(ge=UNLIMITED, le=COUNT_MAX)]
 Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,63}$")]
 
@@ -91,8 +92,10 @@ class RankingSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     """Whether what a tenant holds over its quota fills it, as in the paper."""
     quota_patience_seconds: NotNegative = DEFAULT_RANKING.quota_patience / SECOND
     """Who has waited for so long keeps its tenant's quota from that tenant's work behind it; 0, as in the paper: never."""
+    gather_percent: Percent = DEFAULT_RANKING.gather_percent
+    """Room is gathered for who has waited over quota for the age cap, and wants no more than this part of all GPUs of its type."""
     age_cap_seconds: NotNegative = DEFAULT_RANKING.credit.age_cap / SECOND
-    """A wait beyond it adds no credit; over quota, room is gathered for who has waited for so long."""
+    """A wait beyond it adds no credit."""
     lends_by_lag: bool = True
     """Whether what is lent goes first to who is behind what was due to it; else, as in the paper, by the same credit as all else."""
 
@@ -106,6 +109,7 @@ class RankingSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
             walks_by_level=self.walks_by_level,
             counts_borrowed=self.counts_borrowed,
             quota_patience=seconds(self.quota_patience_seconds),
+            gather_percent=self.gather_percent,
         )
 
 

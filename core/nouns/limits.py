@@ -382,6 +382,8 @@ LAG_SLACK: Nanoseconds = seconds(3_600)
 model of weeks of shifting demand: of three the worst share was 0.9 to 1.5 % off with an hour, 1.2 to 2.1 % with two."""
 LAG_PATIENCE: Nanoseconds = seconds(4 * 3_600)
 """So long at most a tenant holds others back without getting anything: chosen, as most work ends in that time and leaves room."""
+GATHER_PERCENT_MAX = 100
+"""Of all GPUs, for one workload."""
 GATHER_PATIENCE: Nanoseconds = seconds(4 * 3_600)
 """So long at most room is gathered for one workload; then for the next."""
 LAGGING_LOOKED_AT = 8

@@ -15,6 +15,7 @@ from core.nouns.limits import (
     BUDGET_PERIOD_MIN,
     CREDIT_MAX,
     ENTITLED_GPUS_MAX,
+    GATHER_PERCENT_MAX,
     LAG_WEIGHT_MAX,
     NAME_LENGTH_MAX,
     TENANT_RUN_MIN_MAX,
@@ -108,6 +109,8 @@ def problems_of_ranking(settings: RankingSettings) -> list[str]:
             found.append(f"{name}: it is not between a second and {BUDGET_PERIOD_MAX // _HOUR} hours")
     if not 0 <= settings.quota_patience <= BUDGET_PERIOD_MAX:
         found.append(f"quota_patience: it is not between 0 and {BUDGET_PERIOD_MAX // _HOUR} hours")
+    if not 0 <= settings.gather_percent <= GATHER_PERCENT_MAX:
+        found.append(f"gather_percent: {settings.gather_percent} is not between 0 and {GATHER_PERCENT_MAX}")
     return found
 
 

@@ -104,6 +104,13 @@ QuotaPatience = Annotated[
     ),
 ]
 
+Gather = Annotated[
+    str,
+    Parameter(
+        help="Room is gathered for who has waited over quota for the age cap and wants no more than this part of all GPUs, as in 2%; 0 for nobody."
+    ),
+]
+
 
 @quota.command(name="ranking")
 def ranking(
@@ -122,6 +129,7 @@ def ranking(
         str, Parameter(help="What of a tenant's work takes its quota first: the highest level, or credit.")
     ] = "",
     quota_patience: QuotaPatience = "",
+    gather: Gather = "",
     borrowed_counts: Annotated[
         str, Parameter(help="Whether what a tenant holds over its quota fills it: yes or no.")
     ] = "",
@@ -153,6 +161,7 @@ def ranking(
         lag_weight=lag_weight.strip(),
         lag_cap=lag_cap.strip(),
         quota_patience=quota_patience.strip(),
+        gather=gather.strip(),
         pass_span=pass_.strip(),
         share_by=share_by.strip(),
         walk=walk.strip(),

@@ -48,6 +48,12 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
             "who has waited so long keeps its tenant's quota from those behind it",
         ),
         (
+            "gather",
+            _gather(settings),
+            _gather(paper),
+            "who waits over quota for the age cap, and wants no more of all GPUs, has room gathered for it",
+        ),
+        (
             "borrowed-counts",
             _counts(settings),
             _counts(paper),
@@ -84,6 +90,10 @@ def _walk(settings: RankingSettings) -> str:
 
 def _patience(settings: RankingSettings) -> str:
     return span_text(settings.quota_patience) if settings.quota_patience else NEVER_TEXT
+
+
+def _gather(settings: RankingSettings) -> str:
+    return f"{settings.gather_percent}%"
 
 
 def _order(settings: RankingSettings) -> str:

@@ -1,5 +1,8 @@
 """What is due to each tenant while some wait for what is lent, and who is lent nothing meanwhile."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import pytest
 from msgspec.structs import replace
 
@@ -84,14 +87,23 @@ def dues(queue: Queue) -> dict[TenantName, Due]:
     return found
 
 
-def refusing(queue: Queue, span: Nanoseconds, reason: Reason = Reason.NO_CAPACITY) -> None:
-    """So long whoever is asked for any workload says so."""
+def refusing(
+    queue: Queue,
+    span: Nanoseconds,
+    reason: Reason = Reason.NO_CAPACITY,
+    missing: Mapping[RegionName, int] = MappingProxyType({}),
+) -> None:
+    """So long whoever is asked for any workload says so, and how many GPU milli are missing."""
     for _ in range(span // SHARES_INTERVAL):
         for workload, auction in list(queue.state.house.open.items()):
             for region in auction.asked:
                 view = queue.sequence(region_log(region))
                 agent = AgentName(f"a-{region}")
-                queue.hear(Abstention(region, agent, workload, auction.auction, reason, view, 8_000))
+                queue.hear(
+                    Abstention(
+                        region, agent, workload, auction.auction, reason, view, missing.get(region, 8_000)
+                    )
+                )
         queue.wake()
         queue.wait(SHARES_INTERVAL)
 

@@ -398,7 +398,12 @@ class Aged(Life):
     def rank(self) -> None:
         """By other rules."""
         credit = CreditSettings(age_cap=self.dice.choice([seconds(60), seconds(300)]))
-        self.queue.hear(SetRanking(RankingSettings(credit), self.queue.state.image.tenants.ranking_revision))
+        self.queue.hear(
+            SetRanking(
+                RankingSettings(credit, gather_percent=self.dice.choice([10, 100])),
+                self.queue.state.image.tenants.ranking_revision,
+            )
+        )
 
     def refuse_all(self) -> None:
         """No region has room for anybody who is asked for."""

@@ -28,6 +28,7 @@ PAPER = RankingSettings(
     counts_borrowed=True,
     is_in_passes=True,
     quota_patience=Nanoseconds(0),
+    gather_percent=0,
     pass_span=Nanoseconds(300 * SECOND),
 )
 W1 = WorkloadId("w-1")
@@ -42,6 +43,7 @@ def wish(*, is_paper: bool = False, **options: Any) -> RankingWish | None:  # An
         "lag_weight",
         "lag_cap",
         "quota_patience",
+        "gather",
         "pass_span",
         "share_by",
         "walk",
@@ -76,6 +78,7 @@ def test_each_rule_is_set_alone() -> None:
         share_by="mean",
         walk="credit",
         quota_patience="0",
+        gather="0",
         borrowed_counts="yes",
         order="passes",
         pass_span="5m",
@@ -86,6 +89,7 @@ def test_each_rule_is_set_alone() -> None:
         share_by="entitlement",
         walk="level",
         quota_patience="1d",
+        gather="2%",
         borrowed_counts="no",
         order="events",
         pass_span="10s",
@@ -110,6 +114,7 @@ def test_rules_of_the_paper_are_set_at_once() -> None:
         {"lag_weight": "-1"},
         {"pass_span": "-1"},
         {"quota_patience": "soon"},
+        {"gather": "half"},
         {"share_by": "all"},
         {"walk": "slow"},
         {"borrowed_counts": "1"},
@@ -189,17 +194,17 @@ def test_rules_are_told_with_the_papers() -> None:
     for settings, values in (
         (
             RankingSettings(),
-            ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "1d", "no", "events", "10s"],
+            ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "1d", "2%", "no", "events", "10s"],
         ),
-        (PAPER, ["1d", "1d", "12h", "0", "1d", "mean", "credit", "never", "yes", "passes", "5m"]),
+        (PAPER, ["1d", "1d", "12h", "0", "1d", "mean", "credit", "never", "0%", "yes", "passes", "5m"]),
     ):
         head, *lines = (line.split() for line in ranking_table_of(settings, None))
         assert ["RULE", "IS", "PAPER", "MEANING"] == head
         assert values == [line[1] for line in lines]
-        paper = ["-", "-", "-", "0", "-", "mean", "credit", "never", "yes", "passes", "5m"]
+        paper = ["-", "-", "-", "0", "-", "mean", "credit", "never", "0%", "yes", "passes", "5m"]
         assert paper == [line[2] for line in lines]
     names = [line.split()[0] for line in ranking_table_of(PAPER, None)[1:]]
     assert [
         "half-life", "age-cap", "share-weight", "lag-weight", "lag-cap",
-        "share-by", "walk", "quota-patience", "borrowed-counts", "order", "pass",
+        "share-by", "walk", "quota-patience", "gather", "borrowed-counts", "order", "pass",
     ] == names  # fmt: skip
