@@ -1,7 +1,7 @@
 """By which rules the queue ranks, as a table: what is set, what the paper has, and what it means."""
 
 from core.nouns.instant import MILLISECOND
-from core.nouns.ranking import RankingSettings
+from core.nouns.ranking import CreditSettings, RankingSettings
 from mizzen.jobs.values import span_text
 from mizzen.rankings import NEVER_TEXT, paper_of
 from mizzen.views.texts import columns_text
@@ -12,23 +12,9 @@ NAMED_NOWHERE = "-"
 
 def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
     """A line for each rule, named as the option that sets it."""
-    credit, paper = settings.credit, paper_of(settings)
+    paper = paper_of(settings)
     rows = [
-        ("half-life", span_text(credit.half_life), NAMED_NOWHERE, "what was used so long ago counts half"),
-        ("age-cap", _span(credit.age_cap), NAMED_NOWHERE, "waiting longer earns no more credit"),
-        (
-            "share-weight",
-            _span(credit.share_weight),
-            NAMED_NOWHERE,
-            "so much waiting is worth as much as having used none of one's share",
-        ),
-        (
-            "lag-weight",
-            str(credit.lag_weight),
-            str(paper.credit.lag_weight),
-            "what is lent goes first to who is behind its due: an hour of it is worth so many of waiting",
-        ),
-        ("lag-cap", span_text(credit.lag_cap), NAMED_NOWHERE, "nobody counts as further behind, or ahead"),
+        *_of_credit(settings.credit, paper.credit),
         (
             "share-by",
             _share_by(settings),
@@ -73,6 +59,26 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
         ),
     ]
     return columns_text(COLUMNS, rows, width)
+
+
+def _of_credit(credit: CreditSettings, paper: CreditSettings) -> list[tuple[str, str, str, str]]:
+    return [
+        ("half-life", span_text(credit.half_life), NAMED_NOWHERE, "what was used so long ago counts half"),
+        ("age-cap", _span(credit.age_cap), NAMED_NOWHERE, "waiting longer earns no more credit"),
+        (
+            "share-weight",
+            _span(credit.share_weight),
+            NAMED_NOWHERE,
+            "so much waiting is worth as much as having used none of one's share",
+        ),
+        (
+            "lag-weight",
+            str(credit.lag_weight),
+            str(paper.lag_weight),
+            "what is lent goes first to who is behind its due: an hour of it is worth so many of waiting",
+        ),
+        ("lag-cap", span_text(credit.lag_cap), NAMED_NOWHERE, "nobody counts as further behind, or ahead"),
+    ]
 
 
 def _span(credit: int) -> str:

@@ -137,7 +137,7 @@ class Looking:
     ("name", "seed", "every"),
     [
         ("tenant_floods_queue", 1, 0.8),
-        ("wide_gang_among_narrow", 1, 60.0),
+        ("wide_gang_among_narrow", 1, 240.0),
         pytest.param("preemption_storm", 2, 1.0, marks=pytest.mark.slow),
     ],
 )

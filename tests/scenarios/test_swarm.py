@@ -27,7 +27,7 @@ from scenarios.swarm_pool import command_of, kind_of, play_seed, play_seeds, pla
 from scenarios.workload import Workload
 from tests.scenarios.runs import HOUSE
 
-CLEAN = range(1, 21)
+CLEAN = range(1, 15)
 """In `make test`; `make soak` plays a thousand."""
 
 
