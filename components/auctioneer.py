@@ -3,7 +3,7 @@
 from components.auctions import Auction, is_bare, kinds_of, overlap, settled, solicited
 from components.award_order import AwardOrder, Passed
 from components.fair_shares import where_asked
-from components.gathering import is_in_line, spared
+from components.gathering import kept_from as gathered_from
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
@@ -110,7 +110,8 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     order = AwardOrder(state, workloads, now)
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
-        bids = house.open[workload].ranked(away_for(state, workload))
+        kept = gathered_from(state, state.order.work(workload))
+        bids = house.open[workload].ranked(away_for(state, workload), kept)
         spec, level = state.image.workloads.rows[workload].spec, house.open[workload].level
         compared = [one for one in bids if against(state, one[0].region, spec, level) is None]
         best = compared[0][0] if compared else None
@@ -245,8 +246,7 @@ class _Window:
             self._waiting.append((gpu_milli_of(jobs), kinds_of(jobs), self.askable[one.group][1]))
             return False
         if not where_asked(state, one, self.askable[one.group][1]):
-            if not is_in_line(state, one):
-                self.done.add((one.group, one.work.tenant))
+            self.done.add((one.group, one.work.tenant))
             return False
         if one.group in self._kept and self._kept[one.group] != kept_from(state, one.work, one.level):
             self.done.add(
@@ -287,9 +287,9 @@ class _Window:
         state, workload = self._state, one.work.workload
         asked, willing = self.askable[one.group]
         where = where_asked(state, one, willing)
-        left = spared(state, one, PROMISING.worth_asking(state, workload, asked.shape, where))
+        left = PROMISING.worth_asking(state, workload, asked.shape, where)
         self.regions[workload] = left
-        if not left and not is_in_line(state, one):
+        if not left:
             self.done.add((one.group, one.work.tenant))
         if not left and workload not in state.starts.blocked:
             self._unaskable.pop(one.group, None)  # By this look it is found blocked, or by another refusal.

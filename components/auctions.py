@@ -73,12 +73,18 @@ class Auction(Struct):
         """Whether all that were asked have answered."""
         return all(region in self.bids or region in self.abstained for region in self.asked)
 
-    def ranked(self, away: Callable[[RegionName], int] = lambda _: 0) -> list[tuple[Bid, RankedBid]]:
+    def ranked(
+        self, away: Callable[[RegionName], int] = lambda _: 0, gathered: RegionName | None = None
+    ) -> list[tuple[Bid, RankedBid]]:
         """Bids, best first, and how each was compared.
 
-        away   of a region, how many datasets that the workload reads have their home elsewhere
+        away       of a region, how many datasets that the workload reads have their home elsewhere
+        gathered   where room is gathered for another
         """
-        compared = [(bid, RankedBid(bid.region, bid.score, away(bid.region))) for bid in self.bids.values()]
+        compared = [
+            (bid, RankedBid(bid.region, bid.score, away(bid.region), int(bid.region == gathered)))
+            for bid in self.bids.values()
+        ]
         return sorted(compared, key=lambda one: one[1].place)
 
 

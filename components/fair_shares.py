@@ -10,12 +10,17 @@ for longer than `LAG_PATIENCE`         it holds nobody back any more, and nothin
                                        never come. An award over quota to the same tenant begins that anew
 """
 
-from fractions import Fraction
-
 from components.auctions import LACKS_ROOM
-from components.gathering import aged, goes_on, index_gathering, kept_from_it, note_gathered
+from components.gathering import (
+    gathered_now,
+    index_gathering,
+    kept_from,
+    missing_parts,
+    nearest,
+    note_gathered,
+)
 from components.queue_order import asked_for, bring_up, lending_now, may_be_lent
-from components.queue_state import Gathered, QueueState, SharesSeen, eligible
+from components.queue_state import QueueState, SharesSeen, eligible
 from components.tenant_book import Lending
 from core.component import NOTHING, Decision
 from core.events.queue import WorkloadAwarded
@@ -24,12 +29,10 @@ from core.fact import Event, Fact, Note
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import DUES_TOLD_MAX, LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
-from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.lag import Due, dues
 from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing
 from core.rules.standing import entitled_to
-from core.rules.tenancy import gpus_by_type
 
 
 def index_shares(state: QueueState, fact: Fact) -> None:
@@ -56,7 +59,9 @@ def record_shares(state: QueueState, now: Instant) -> Decision:
     due = _dues_now(state, now)
     bring_up(state, now)
     lacking = _lacking_room(state)
-    gathered = _gathered_now(state, now)
+    lending = lending_now(state)
+    lent = state.book.lent_in_all(lending)
+    gathered = gathered_now(state, now, lent, lambda work: _is_blocked(state, work, lending))
     events: list[Event | Note] = [SharesSeen(tuple(lacking), tuple(lacking.values()), gathered)]
     if due != state.image.usage.dues():
         events += _told(due, tuple(sorted(state.book.quota)))
@@ -129,17 +134,16 @@ def is_held_back(state: QueueState, work: PendingWork) -> bool:
 
 
 def where_asked(state: QueueState, one: Ranked, willing: tuple[RegionName, ...]) -> tuple[RegionName, ...]:
-    """Of willing regions those that may be asked for it: where room is gathered nothing is lent to others who are over quota, or to who
-    is held back.
+    """Of willing regions those that may be asked for it. Over quota nothing is lent where room is gathered for another by age, nor, to who is
+    held back, where it is for who is furthest behind.
     """
-    if one.standing is not Standing.OVER or _is_gathered_for(state, one.work):
+    if one.standing is not Standing.OVER:
         return willing
-    kept = {kept_from_it(state, one), state.gathers_in if is_held_back(state, one.work) else None}
+    gathered = state.gathered
+    if gathered is not None and gathered.workload == one.work.workload:
+        return willing
+    kept = {kept_from(state, one.work), state.gathers_in if is_held_back(state, one.work) else None}
     return tuple(region for region in willing if region not in kept)
-
-
-def _is_gathered_for(state: QueueState, work: PendingWork) -> bool:
-    return state.gathered is not None and state.gathered.workload == work.workload
 
 
 def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
@@ -152,47 +156,12 @@ def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
     for work in state.order.heads(Standing.OVER, LAGGING_LOOKED_AT):
         is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
         if work.tenant not in found and is_possible and _is_blocked(state, work, lending):
-            nearest = _nearest(state, work)
-            if nearest is not None:
-                found[work.tenant] = nearest
+            is_asked, before = work.workload in state.house.open, state.gathers_in
+            stays = is_asked and before is not None and before in missing_parts(state, work)
+            region = before if stays else nearest(state, work)
+            if region is not None:
+                found[work.tenant] = region
     return found
-
-
-def _gathered_now(state: QueueState, now: Instant) -> Gathered | None:
-    """For whom room is gathered from now on: as long as it goes on, for the same."""
-    if not state.image.tenants.ranking.credit.lag_weight:
-        return None
-    if goes_on(state, now):
-        return state.gathered
-    lending = lending_now(state)
-    lent = state.book.lent_in_all(lending)
-    for work in aged(state, now):
-        is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
-        region = _nearest(state, work) if is_possible else None
-        is_asked = work.workload in state.house.open  # Once more, for it has waited for long.
-        if region is not None and (is_asked or _is_blocked(state, work, lending)):
-            return Gathered(work.workload, region, now)
-    return None
-
-
-def _nearest(state: QueueState, work: PendingWork) -> RegionName | None:
-    """Of the regions that lack nothing but room for it the one in which the smallest part of all is missing: as much comes free sooner where
-    there is more. What a region has not said is all that is wanted; where none has, it stays where it was.
-    """
-    asked = asked_for(state, work, LOWEST, Standing.OVER)
-    said, spec = state.house.refused_by(asked.shape), state.image.workloads.rows[work.workload].spec
-    kinds = {kind for need in work.needs for kind in need}
-    parts: dict[RegionName, Fraction] = {}
-    for region in eligible(state, spec, asked.level):
-        image, no = state.regions[region], said.get(region)
-        if image is None or (no is not None and no.reason not in LACKS_ROOM):
-            continue
-        there = sum(count for kind, count in gpus_by_type((image,)).items() if kind in kinds)
-        missing = no.missing_gpu_milli if no is not None else gpu_milli_of(spec.jobs)
-        parts[region] = Fraction(missing, max(1, there))
-    if state.gathers_in in parts and said.keys().isdisjoint(parts):
-        return state.gathers_in  # All are being asked.
-    return min(parts, key=lambda region: (parts[region], region), default=None)
 
 
 def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:
@@ -203,5 +172,7 @@ def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:
     asked = asked_for(state, work, LOWEST, Standing.OVER)
     said = state.house.refused_by(asked.shape)
     regions = eligible(state, state.image.workloads.rows[work.workload].spec, asked.level)
-    regions = where_asked(state, state.order.one(work.workload), regions)
-    return bool(regions) and all(region in said and said[region].reason in LACKS_ROOM for region in regions)
+    where = where_asked(state, state.order.one(work.workload), regions)
+    return bool(regions) and all(
+        region not in where or (region in said and said[region].reason in LACKS_ROOM) for region in regions
+    )

@@ -1,101 +1,142 @@
-"""Room that is gathered for who has waited over quota for as long as waiting counts: in one region nobody else is lent anything.
+"""Room that is gathered, over quota, for who was submitted as long ago as waiting counts: in one region nobody else is lent anything.
 
 Of what comes free narrow work takes each piece, and a wide gang is first in the order and gets nothing. So how long it waits would go by
-how much narrow work there is, and have no bound. For whoever has waited for `age_cap`, one after the other, room is gathered
-where the smallest part of all is missing:
+how much narrow work there is, and have no bound. For whoever is as old as `age_cap`, one after the other, room is gathered where the
+smallest part of all is missing:
 
-nobody is gathered for            the oldest of those for whom nothing but room is missing is chosen, and the region
-somebody is                       that region is asked for it, and for nobody else who is over quota; for who is within quota, once the
-                                  others have refused: else all of them would start there, for nobody has to leave there first.
-                                  It is asked for everywhere, and may start elsewhere
-it is awarded                     the next one is chosen
-it waits for `GATHER_PATIENCE`    the next one is chosen, and it comes behind those who have not been tried
+nobody is gathered for            the oldest of those that lack nothing but room is chosen, and the region
+somebody is                       nobody else who is over quota is asked for there, if it wants GPUs of the same type. It is asked for
+                                  everywhere, and may start elsewhere
+somebody is within quota          it is asked for everywhere too, but a bid of that region is taken where there is no other: else all
+                                  that is within quota would start there, for nobody has to leave there first
+it is awarded                     it had its turn, and the next one is chosen
+it waits for `GATHER_PATIENCE`    the same, and it comes again behind all who had none
 
 Whom it is gathered for is noted and not recorded: after a restart the oldest is chosen anew.
 """
 
-from components.queue_order import there_is
+from collections.abc import Callable
+from fractions import Fraction
+
+from components.auctions import LACKS_ROOM
+from components.queue_order import asked_for, there_is
 from components.queue_state import Gathered, QueueState, eligible
+from components.tenant_book import Lending
 from core.events.queue import WorkloadAwarded
 from core.fact import Fact
-from core.nouns.ids import RegionName
+from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
-from core.nouns.limits import GATHER_PATIENCE, LAGGING_LOOKED_AT
-from core.nouns.tenant import OVER_LEVEL
-from core.ranking.scan import PendingWork, Ranked, Standing
+from core.nouns.limits import GATHER_PATIENCE
+from core.nouns.placement import gpu_milli_of
+from core.ranking.scan import LOWEST, PendingWork, Standing
+from core.rules.tenancy import gpus_by_type
 
 NEVER = Instant(-1)
+WHOLE = 100
+"""Percent."""
+
+
+# Folding.
 
 
 def index_gathering(state: QueueState, fact: Fact) -> None:
     """Follow a fact of the queue: whoever it was gathered for has what was wanted."""
     kept, event = state.gathered, fact.event
     if isinstance(event, WorkloadAwarded) and kept is not None and kept.workload == event.workload:
-        state.gathered = None
+        note_gathered(state, None, fact.at)
 
 
 def note_gathered(state: QueueState, gathered: Gathered | None, now: Instant) -> None:
     """From now on it is gathered for this one."""
-    was = state.gathered
+    was, rows = state.gathered, state.image.workloads.rows
     if was is not None and was != gathered:
-        state.gathered_until[was.workload] = now
-    for workload in list(state.gathered_until):
-        if workload not in state.order:
-            del state.gathered_until[workload]
+        state.gathered_last[was.workload] = now
+    for workload in list(state.gathered_last):
+        if workload not in rows or rows[workload].phase.is_terminal:
+            del state.gathered_last[workload]
     state.gathered = gathered
 
 
-def goes_on(state: QueueState, now: Instant) -> bool:
-    """Whether it is gathered for the same one still."""
-    kept = state.gathered
-    if kept is None or now >= after(kept.since, GATHER_PATIENCE) or kept.workload not in state.order:
-        return False
-    spec = state.image.workloads.rows[kept.workload].spec
-    is_over = state.order.one(kept.workload).standing is Standing.OVER
-    return is_over and kept.region in eligible(state, spec, OVER_LEVEL)
+# Whom it is gathered for.
 
 
-def aged(state: QueueState, now: Instant) -> list[PendingWork]:
-    """Who has waited over quota for as long as waiting counts, and wants no more than may be gathered: first who has not been tried, or was
-    longest ago; of these the oldest.
+def gathered_now(
+    state: QueueState, now: Instant, lent: Lending, is_blocked: Callable[[PendingWork], bool]
+) -> Gathered | None:
+    """For whom, and where, from now on: for the same, until its patience is over or it may not be.
+
+    lent         what could be held over quota if nobody else held anything so
+    is_blocked   whether no region is known to have room for it
     """
+    kept = state.gathered
+    if kept is not None and now < after(kept.since, GATHER_PATIENCE) and _is_over(state, kept.workload):
+        work = state.order.work(kept.workload)
+        if _may_be(state, work, now, lent) and kept.region in missing_parts(state, work):
+            return kept
+    last = state.gathered_last if kept is None else {**state.gathered_last, kept.workload: now}
+    turns = sorted(
+        (last.get(work.workload, NEVER), work.number, work)
+        for work in state.order.firsts(Standing.OVER)
+        if _may_be(state, work, now, lent)
+    )
+    for _, _, work in turns:
+        region = nearest(state, work)
+        is_asked = work.workload in state.house.open  # Once more, for it has waited for long.
+        if region is not None and (is_asked or is_blocked(work)):
+            kinds = sorted({kind for need in work.needs for kind in need})
+            return Gathered(work.workload, region, tuple(kinds), now)
+    return None
+
+
+def _is_over(state: QueueState, workload: WorkloadId) -> bool:
+    return workload in state.order and state.order.one(workload).standing is Standing.OVER
+
+
+def _may_be(state: QueueState, work: PendingWork, now: Instant, lent: Lending) -> bool:
+    """Whether it is old enough, and wants no more of some type than may be gathered and could be lent."""
     ranking, there = state.image.tenants.ranking, there_is(state)
-    most = {kind: count * ranking.gather_percent // 100 for kind, count in there.items()}
-    found = [
-        work
-        for work in state.order.heads(Standing.OVER, LAGGING_LOOKED_AT)
-        if after(work.submitted_at, ranking.credit.age_cap) <= now
-        and any(all(count <= most.get(kind, 0) for kind, count in need.items()) for need in work.needs)
-    ]
-    tried = dict(state.gathered_until)
-    if state.gathered is not None:
-        tried[state.gathered.workload] = now
-    return sorted(found, key=lambda work: (tried.get(work.workload, NEVER), work.number))
-
-
-def kept_from_it(state: QueueState, one: Ranked) -> RegionName | None:
-    """The region that is not asked for one that waits, since room is gathered there for another."""
-    kept = state.gathered
-    is_kept = kept is not None and one.standing is Standing.OVER and one.work.workload != kept.workload
-    return kept.region if kept is not None and is_kept else None
-
-
-def spared(state: QueueState, one: Ranked, left: tuple[RegionName, ...]) -> tuple[RegionName, ...]:
-    """Of regions that may be asked for one within quota, the others, if there are any: it pushes out who borrows there, as it would if no room
-    were gathered. Where they have refused it, it is asked for where room is gathered, and takes it.
-    """
-    kept = state.gathered
-    if kept is None or one.standing is not Standing.WITHIN:
-        return left
-    return tuple(region for region in left if region != kept.region) or left
-
-
-def is_in_line(state: QueueState, one: Ranked) -> bool:
-    """Whether this is who it is gathered for, or stands among its tenant's of the same shape: more regions may be asked for one of them
-    than for the others.
-    """
-    kept = state.gathered
-    if kept is None or kept.workload not in state.order:
+    if not ranking.credit.lag_weight or now < after(work.submitted_at, ranking.credit.age_cap):
         return False
-    work = state.order.work(kept.workload)
-    return (work.tenant, work.shape) == (one.work.tenant, one.work.shape)
+    return any(
+        all(count * WHOLE <= there.get(kind, 0) * ranking.gather_percent for kind, count in need.items())
+        and state.book.may_borrow(work.tenant, need, state.image.tenants, lent)
+        for need in work.needs
+    )
+
+
+def missing_parts(state: QueueState, work: PendingWork) -> dict[RegionName, Fraction]:
+    """By region that lacks nothing but room for it, which part of all that there is of what it wants is missing. What a region has not said
+    is all that is wanted.
+    """
+    asked = asked_for(state, work, LOWEST, Standing.OVER)
+    said, spec = state.house.refused_by(asked.shape), state.image.workloads.rows[work.workload].spec
+    kinds = {kind for need in work.needs for kind in need}
+    parts: dict[RegionName, Fraction] = {}
+    for region in eligible(state, spec, asked.level):
+        image, no = state.regions[region], said.get(region)
+        if image is None or (no is not None and no.reason not in LACKS_ROOM):
+            continue
+        there = sum(count for kind, count in gpus_by_type((image,)).items() if kind in kinds)
+        missing = no.missing_gpu_milli if no is not None else gpu_milli_of(spec.jobs)
+        parts[region] = Fraction(missing, max(1, there))
+    return parts
+
+
+def nearest(state: QueueState, work: PendingWork) -> RegionName | None:
+    """Where the smallest part of all is missing for it: as much comes free sooner where there is more."""
+    parts = missing_parts(state, work)
+    return min(parts, key=lambda region: (parts[region], region), default=None)
+
+
+# From whom it is kept.
+
+
+def kept_from(state: QueueState, work: PendingWork) -> RegionName | None:
+    """The region where room is gathered for another that wants GPUs of the same type, unless a start is promised to this one there."""
+    kept = state.gathered
+    if kept is None or kept.workload == work.workload:
+        return None
+    promised = state.image.start_promises.rows.get(work.workload)
+    if promised is not None and promised.region == kept.region:
+        return None
+    return kept.region if any(kind in kept.kinds for need in work.needs for kind in need) else None

@@ -155,6 +155,8 @@ class Gathered(Struct, frozen=True):
 
     workload: WorkloadId
     region: RegionName
+    kinds: tuple[str, ...]
+    """GPU types of which it wants some: nothing else is kept for it."""
     since: Instant
 
 
@@ -166,7 +168,7 @@ class SharesSeen(Note, frozen=True):
     nearest: tuple[RegionName, ...] = ()
     """For each of them the region in which room is gathered soonest."""
     gathered: Gathered | None = None
-    """For whom room is gathered, after a day."""
+    """For whom room is gathered, for it is as old as waiting counts."""
 
 
 class BudgetTurned(Note, frozen=True):
@@ -226,9 +228,9 @@ class QueueState:
         self.gathers_in: RegionName | None = None
         """Where they alone are lent it: there room is gathered for who is furthest behind. None: nowhere."""
         self.gathered: Gathered | None = None
-        """For whom room is gathered, after a day of waiting."""
-        self.gathered_until: dict[WorkloadId, Instant] = {}
-        """Of those that wait, for whom it was before."""
+        """For whom room is gathered, for it is as old as waiting counts."""
+        self.gathered_last: dict[WorkloadId, Instant] = {}
+        """For whom it was before, and when that was over."""
         self.standings_at: Instant | None = None
         """Set when awards may have to stand otherwise."""
         self.open_at: Instant | None = at

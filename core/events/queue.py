@@ -18,10 +18,13 @@ class RankedBid(Struct, frozen=True):
     away: int = 0
     """How many of the datasets that it reads are newer elsewhere: compared behind whom it pushes out, and before all else."""
 
+    gathered: int = 0
+    """1: room is gathered there for another. Such a bid is taken where there is no other."""
+
     @property
-    def place(self) -> tuple[tuple[int, ...], int, tuple[int, ...], RegionName]:
+    def place(self) -> tuple[int, tuple[int, ...], int, tuple[int, ...], RegionName]:
         """Among bids for the same: the smallest wins. Ties fall by the region's name (DESIGN §5.4)."""
-        return self.score[:VICTIM_PARTS], self.away, self.score[VICTIM_PARTS:], self.region
+        return self.gathered, self.score[:VICTIM_PARTS], self.away, self.score[VICTIM_PARTS:], self.region
 
 
 class RegionAdded(Event, frozen=True, tag="region-added"):

@@ -294,6 +294,13 @@ class RankedQueue:
             for level in self._lanes[name].order:
                 yield from islice(self._lanes[name].floors[-level].in_band(band), count)
 
+    def firsts(self, standing: Standing) -> Iterator[PendingWork]:
+        """Of each tenant and shape, and of each level that its work asks for, the first that stands so."""
+        self._bring_up()
+        band = (-LOWEST, standing)
+        for shape, floors in self._groups.get(band, {}).items():
+            yield from (floor.head((band, shape)) for floor in floors.values())
+
     def ahead_of(self, workload: WorkloadId, count: int) -> list[Ranked]:
         """The nearest so many that stand ahead of it, the first of them first."""
         self._bring_up()

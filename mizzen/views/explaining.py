@@ -145,6 +145,7 @@ def _award(attempt: Attempt) -> Award:
 
 
 AWAY = "datasets newer elsewhere"
+GATHERED = "room gathered for another"
 """Between whom a bid pushes out and all else: the queue adds it, for agents do not know where data is."""
 
 
@@ -167,6 +168,8 @@ def compared(bid: RankedBid, bids: Sequence[RankedBid]) -> dict[str, int]:
     parts = _parts_of(bid.score)
     if any(one.away for one in bids):
         parts.insert(len(parts) - len(bid.score[VICTIM_PARTS:]), (AWAY, bid.away))
+    if any(one.gathered for one in bids):
+        parts.insert(0, (GATHERED, bid.gathered))
     return dict(parts)
 
 

@@ -5,18 +5,25 @@ from itertools import groupby
 import pytest
 
 from components.fair_shares import is_held_back
+from components.gathering import kept_from
+from components.queue_state import Gathered
+from core.events.queue import WorkloadAwarded
+from core.events.region import AttemptEnded
 from core.messages.base import LogSilent
-from core.messages.queue import CancelWorkload, HoldWorkload
-from core.nouns.ids import RegionName, WorkloadId
+from core.messages.queue import Bid, CancelWorkload, HoldWorkload
+from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
-from core.nouns.limits import SHARES_INTERVAL
+from core.nouns.limits import RESERVE_AFTER, SHARES_INTERVAL
+from core.nouns.placement import View
 from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.reasons import Reason
-from tests.builders import EU, EU_LOG, US, a_job, joined
-from tests.components.queueing import Start, a_job_queue
+from core.nouns.workload import EndCause
+from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, a_spread, attempt, joined
+from tests.components.queueing import Start, a_job_queue, submit
 from tests.components.quota_scene import (
     ART,
     ML,
+    OVER,
     Queue,
     award,
     ends,
@@ -25,9 +32,12 @@ from tests.components.quota_scene import (
     refuse,
     runs,
     tenant,
+    up,
     waits,
 )
 from tests.components.test_fair_shares import OPS, asked_in, lent_out, rank_by, refusing
+from tests.components.test_start_promises import offer, refused
+from tests.matching import facts
 
 CAP = seconds(300)
 BOTH = (EU, US)
@@ -102,10 +112,13 @@ def test_others_are_lent_there_again_once_it_is_awarded(start: Start) -> None:
 
 
 def test_whoever_waits_in_vain_gives_way_to_the_next(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other, the oldest first, each for as long as patience lasts; then round again. Who is gone is forgotten."""
+    """One after the other, the oldest first, each for as long as patience lasts; then round again. Whoever wants the same as one of its
+    tenant ahead of it has none before that. Who is gone is forgotten.
+    """
     monkeypatch.setattr("components.gathering.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
     queue, first = aged(start, span=Nanoseconds(0))
-    second, third = (waits(queue, of=ML, job=a_job(3, 8)) for _ in range(2))
+    second, third = (waits(queue, of=ML, job=a_job(tasks, 8)) for tasks in (3, 4))
+    waits(queue, of=ML, job=a_job(3, 8))
     queue.wake()
     refusing(queue, CAP)
     found: list[WorkloadId] = []
@@ -114,29 +127,10 @@ def test_whoever_waits_in_vain_gives_way_to_the_next(start: Start, monkeypatch: 
         found.append(queue.state.gathered.workload)
     turns = [(name, len(list(all_of_them))) for name, all_of_them in groupby(found)]
     assert [(second, 2), (third, 2), (first, 2)] == turns[1:4]
-    assert {first, second, third} == set(queue.state.gathered_until)
+    assert {first, second, third} == set(queue.state.gathered_last)
     queue.hear(CancelWorkload(second))
     queue.wait(SHARES_INTERVAL)
-    assert {first, third} == set(queue.state.gathered_until)
-
-
-def test_next_of_the_same_shape_is_found_behind_the_first(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a tenant's two gangs the first had its turn. It stands ahead of the other, and what comes free is not for it."""
-    monkeypatch.setattr("components.gathering.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
-    queue, first = aged(start, span=Nanoseconds(0))
-    second = waits(queue, of=ART, job=a_job(2, 8))
-    queue.wake()
-    refusing(queue, Nanoseconds(CAP + 3 * SHARES_INTERVAL))
-    assert (second, EU) == gathered(queue)
-    (running, *_) = queue.state.book.by_tenant[ART]
-    ends(queue, running)
-    assert (US,) == asked_in(queue, first)
-    refuse(queue, first, US)
-    queue.wake()
-    assert () == asked_in(queue, first)
-    assert EU in asked_in(queue, second)
+    assert {first, third} == set(queue.state.gathered_last)
 
 
 def test_room_is_gathered_where_the_least_of_it_is_missing(start: Start) -> None:
@@ -247,13 +241,135 @@ def test_nothing_is_gathered_for_more_than_a_part_of_all(start: Start) -> None:
         assert expected is (gathered(queue) is not None)
 
 
-def test_within_quota_pushes_out_elsewhere_first(start: Start) -> None:
-    """ML is entitled to what it wants: where room is gathered it is asked for once the other region has refused."""
+@pytest.mark.parametrize(("bidders", "winner"), [(BOTH, US), ((EU,), EU)])
+def test_within_quota_pushes_out_elsewhere_first(
+    start: Start, bidders: tuple[RegionName, ...], winner: RegionName
+) -> None:
+    """ML is entitled to what it wants, and is asked for everywhere. Where room is gathered nobody would have to leave for it, and that bid is
+    taken if there is no other.
+    """
     queue, _ = aged(start)
     tenant(queue, ML, 16)
     own = waits(queue, 8)
     queue.wake()
-    assert (US,) == asked_in(queue, own)
-    refuse(queue, own, US)
+    assert BOTH == asked_in(queue, own)
+    assert {EU: "", US: ""} == {one.region: one.reason for one in explained(queue, own).regions}
+    auction = queue.state.house.open[own].auction
+    for region in bidders:
+        score = (0, 0, 0, 1, 1, 0) if region == EU else (1, 1, 900, 1, 1, 0)
+        agent, spreads = AgentName(f"a-{region}"), (a_spread({0: 1}),)
+        queue.hear(Bid(region, agent, own, auction, score, spreads, (), View(1)))
+    if US not in bidders:
+        refuse(queue, own, US)
+    (award_of_it,) = [one for one in facts(queue.wake()) if isinstance(one, WorkloadAwarded)]
+    assert winner == award_of_it.region
+    assert [(one.region, one.gathered) for one in award_of_it.bids] == [
+        (region, int(region == EU)) for region in sorted(bidders, key=lambda region: region == EU)
+    ]
+
+
+def test_one_region_serves_one_after_the_other(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may run nowhere else is kept from it while another has its turn, and has its own then."""
+    monkeypatch.setattr("components.gathering.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
+    queue = lent_out(start)
+    rank_by(queue, by_age(CAP))
+    first, second = (
+        submit(queue, a_spec(job, tenant=of, regions=(EU,)))
+        for job, of in ((a_job(1, 8), ART), (a_job(2, 4), ML))
+    )
     queue.wake()
-    assert (EU,) == asked_in(queue, own)
+    refusing(queue, CAP)
+    found = set()
+    for _ in range(8):
+        refusing(queue, SHARES_INTERVAL)
+        found.add(gathered(queue))
+    assert {(first, EU), (second, EU)} <= found
+
+
+def test_nothing_of_another_type_is_kept(start: Start) -> None:
+    """Nor what wants no GPUs: neither would be of any use to it."""
+    queue = a_job_queue(start)
+    for log in (EU_LOG, US_LOG):
+        queue.fact(log, joined("w1", 100, 4, gpu_type="A100"))
+    for name, gpus in ((ART, 8), (ML, 8), (OPS, 48)):
+        tenant(queue, name, gpus)
+        tenant(queue, name, gpus, gpu_type="A100")
+    for number in range(6):
+        runs(queue, of=ART, region=US if number > 3 else EU, node=number % 4)
+    runs(queue, region=US, node=2)
+    rank_by(queue, by_age(CAP))
+    waits(queue, of=ART, job=a_job(2, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL))
+    assert gathered(queue) is not None
+    others = [waits(queue, of=ART, job=job) for job in (a_job(2, 8, gpu_type="A100"), a_job(1, 0, cpus=4))]
+    queue.wake()
+    assert {BOTH} == {asked_in(queue, other) for other in others}
+
+
+def test_start_that_is_promised_there_is_asked_for(start: Start) -> None:
+    """What is reserved for it is no room that could be gathered."""
+    queue = a_job_queue(start)
+    tenant(queue, OPS, 64)
+    tenant(queue, ML, 0)
+    has_promise, other, kept = (waits(queue, of=ML, job=a_job(tasks, 8)) for tasks in (2, 1, 3))
+    refused(queue, queue.wake(), has_promise)
+    refused(queue, queue.wait(RESERVE_AFTER), has_promise, eu=offer())
+    state = queue.state
+    state.gathered = Gathered(kept, EU, ("H100",), queue.now)
+    assert EU == state.image.start_promises.rows[has_promise].region
+    assert [None, EU, None] == [kept_from(state, state.order.work(one)) for one in (has_promise, other, kept)]
+
+
+def test_who_had_its_turn_and_was_pushed_out_comes_last(start: Start) -> None:
+    """It is the oldest still."""
+    queue, gang = aged(start)
+    other = waits(queue, of=ML, job=a_job(3, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(2 * CAP))
+    (first, *_) = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    award(queue, gang, EU)
+    up(queue, gang, OVER, EU, 0)
+    queue.fact(EU_LOG, AttemptEnded(*attempt(gang, 1), EndCause.PREEMPTED, 0, 16_000))
+    queue.wake()
+    refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
+    assert other == queue.state.gathered.workload
+
+
+@pytest.mark.parametrize("reason", [Reason.OVER_LIMIT, Reason.RESERVED, Reason.NO_SUCH_HARDWARE])
+def test_nothing_is_gathered_where_it_lacks_something_else(start: Start, reason: Reason) -> None:
+    """No room would help."""
+    queue, gang = aged(start)
+    assert (gang, EU) == gathered(queue)
+    (first, *_) = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    refusing(queue, Nanoseconds(6 * SHARES_INTERVAL), reason)
+    assert gathered(queue) is None
+
+
+def test_gathering_ends_where_it_may_not_be(start: Start) -> None:
+    """Operators want none of it; or others use what was lent."""
+    queue, _ = aged(start)
+    rank_by(queue, by_age(CAP, percent=0))
+    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
+    assert gathered(queue) is None
+    queue, _ = aged(start)
+    for first in list(queue.state.book.by_tenant[ART])[1:]:
+        ends(queue, first, queue.state.image.workloads.rows[first].region)
+        runs(queue, of=OPS, region=US, node=3)
+    queue.wake()
+    refusing(queue, Nanoseconds(5 * SHARES_INTERVAL))
+    assert gathered(queue) is None
+
+
+def test_too_wide_ones_hide_nobody_behind_them(start: Start) -> None:
+    """However many there are of a tenant."""
+    queue = lent_out(start)
+    rank_by(queue, by_age(CAP, percent=24))
+    for _ in range(9):
+        waits(queue, of=ART, job=a_job(2, 8))
+    narrow = waits(queue, of=ART, job=a_job(1, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(2 * CAP))
+    assert narrow == queue.state.gathered.workload
