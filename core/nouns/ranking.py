@@ -43,9 +43,9 @@ class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     minutes to two hours, in half a day of shifting demand, narrow work that ran over quota meanwhile was pushed out twice as often, and
     14 % less was completed."""
     gather_percent: int = 2
-    """Room is gathered for who has waited over quota for `age_cap` and wants no more than this part of all GPUs of its type, in percent; 0,
-    as in the paper: for nobody. While it is gathered that much is idle at the most, and half of it on the average. Chosen so that a planet
-    that is full stays so by 98 % at any time."""
+    """Room is gathered for who is over quota, as old as `age_cap`, and wants no more than this part of all GPUs of its type, in percent; 0, as in
+    the paper, or with no `lag_weight`: for nobody. While it is gathered that much is idle for it at the most, and half of it on the average.
+    Chosen so that a planet that is full stays so by 98 %, but for what is too small for anybody."""
     pass_span: Nanoseconds = seconds(10)
     """How often everybody's use is brought up to date: a pass. A guess; the paper's is five minutes."""
 

@@ -107,7 +107,7 @@ QuotaPatience = Annotated[
 Gather = Annotated[
     str,
     Parameter(
-        help="Room is gathered for who has waited over quota for the age cap and wants no more than this part of all GPUs, as in 2%; 0 for nobody."
+        help="Room is gathered for who is over quota, older than the age cap and wants no more than this part of all GPUs, as in 2%; 0 for nobody. Nor is it with --lag-weight 0."
     ),
 ]
 

@@ -37,7 +37,7 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
             "gather",
             _gather(settings),
             _gather(paper),
-            "who waits over quota for the age cap, and wants no more of all GPUs, has room gathered for it",
+            "who is over quota, older than the age cap and wants no more of all GPUs has room gathered for it",
         ),
         (
             "borrowed-counts",

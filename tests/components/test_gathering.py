@@ -81,6 +81,8 @@ def test_room_is_gathered_for_who_has_waited_for_long(start: Start) -> None:
     assert {EU: Reason.ROOM_GATHERED, US: Reason.NO_CAPACITY} == told
     assert (Reason.NO_CAPACITY, told) == (listed(queue, others[0]).reason, listed(queue, others[0]).refusals)
     assert "" == explained(queue, others[0]).gathered_in
+    runs(queue, 1, of=OPS, region=US, node=3)
+    assert (gang, EU) == gathered(queue)
 
 
 def test_nothing_is_gathered_before(start: Start) -> None:
@@ -117,7 +119,7 @@ def test_whoever_waits_in_vain_gives_way_to_the_next(start: Start, monkeypatch: 
     """
     monkeypatch.setattr("components.gathering.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
     queue, first = aged(start, span=Nanoseconds(0))
-    second, third = (waits(queue, of=ML, job=a_job(tasks, 8)) for tasks in (3, 4))
+    second, third = (waits(queue, of=of, job=a_job(3, 8)) for of in (ML, ART))
     waits(queue, of=ML, job=a_job(3, 8))
     queue.wake()
     refusing(queue, CAP)
