@@ -201,7 +201,7 @@ def test_region_is_taken_back(start: Start) -> None:
     abandon(queue)
     queue.wake()
     row = region(queue)
-    assert (True, 1, 0, 1) == (row.is_abandoned, row.revision, row.awards, row.left_behind)
+    assert (True, 1, 4, 0, 1) == (row.is_abandoned, row.revision, row.nodes, row.awards, row.left_behind)
     readmitted = queue.hear(ReadmitRegion(EU, 1, "olga"))
     assert [RegionReadmitted(EU, 2, "olga")] == facts(readmitted)
     assert RegionAnswered(EU, 2) == said_once(readmitted, RegionAnswered)
