@@ -19,6 +19,7 @@ from bench.report import Findings, Yardstick, at_most
 FULL = Size(hours=24.0, gpus=2000, load=1.4, warm_hours=2.0)
 SEEDS = (1,)
 TOLD = ("within_", "over_", "slo_", "preemptions", "submitted", "allocation_", "useful_", "cpu_")
+LONGEST = ("over_quota_max_hours", "over_max_hours")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,8 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
         runs = [played(size, seed, tells=not is_quick).figures for seed in seeds]
     worst = max(runs, key=lambda one: one["within_quota_p95_minutes"])
     figures = {name: value for name, value in worst.items() if name.startswith(TOLD)}
-    figures["over_quota_max_hours"] = max(one["over_quota_max_hours"] for one in runs)
+    for name in [name for name in figures if name.startswith(LONGEST)]:
+        figures[name] = max(one.get(name, 0.0) for one in runs)
     figures["seeds"] = float(len(runs))
     limit = "set-up alone takes 5.4 minutes at p95, and who is in the way has half a minute to leave"
     return Findings(

@@ -32,7 +32,7 @@ SLO_ALSO = (5, 20)
 """Told beside it."""
 CROWD_MIN = 10
 """Waits that begin in an hour of which it is told what share was late."""
-GPU_BANDS = ((8, "up_to_8"), (32, "16_to_32"), (math.inf, "over_32"))
+GPU_BANDS = ((8, "up_to_8"), (32, "16_to_32"), (128, "64_to_128"), (math.inf, "over_128"))
 """Upper bounds, and what such waits are called."""
 LENGTH_BANDS = ((10, "under_10m"), (60, "10m_to_1h"), (480, "1h_to_8h"), (math.inf, "over_8h"))
 """Of how long work runs, in minutes: the review of the published figures misses short jobs apart from long ones."""
@@ -111,8 +111,12 @@ class PlaneFigures:
         found |= spread_of("within_quota_queued", [(one.within - one.set_up) / MINUTE for one in within])
         found |= spread_of("over_quota", [one.whole / MINUTE for one in begun])
         seen = [one for one in self.queue.waits if not one.ended_at or one.ended_at >= self.since]
-        longest = [one.whole / HOUR for one in seen if one.over and one.gpu_milli]
-        found["over_quota_max_hours"] = max(longest, default=0.0)
+        longest = [(one.gpu_milli / MILLI, one.whole / HOUR) for one in seen if one.over and one.gpu_milli]
+        found["over_quota_max_hours"] = max((hours for _, hours in longest), default=0.0)
+        for low, (high, band) in zip((0, *(one for one, _ in GPU_BANDS)), GPU_BANDS, strict=False):
+            mine = [hours for gpus, hours in longest if low < gpus <= high]
+            if mine:
+                found[f"over_max_hours_gpus_{band}"] = max(mine)
         for name, bands, value in BANDS:
             for low, (high, band) in zip((-math.inf, *(one for one, _ in bands)), bands, strict=False):
                 for sort, some in (("within", within), ("over", begun)):

@@ -221,7 +221,9 @@ def test_longest_wait_over_quota_is_whole() -> None:
         plane = PlaneFigures(at(since))
         for time, event in story:
             plane.take(replace(a_fact(event, log=GLOBAL_LOG), at=at(time)))
-        assert hours == plane.figures(at(2 * HOUR))["over_quota_max_hours"]
+        figures = plane.figures(at(2 * HOUR))
+        assert (hours, hours) == (figures["over_quota_max_hours"], figures["over_max_hours_gpus_16_to_32"])
+        assert not [name for name in figures if name.startswith("over_max") and not name.endswith("16_to_32")]
         plane.take(replace(a_fact(WorkloadCancelled(W2), log=GLOBAL_LOG), at=at(2 * HOUR)))
         late = PlaneFigures(at(3 * HOUR))
         late.queue = plane.queue
