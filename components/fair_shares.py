@@ -3,7 +3,7 @@
 somebody waits for what may be lent    what is due to each tenant is recorded when it is something else, so that the image knows
                                        each one's lag (core/ranking/lag.py), which orders what is over quota
 room is missing for whoever is         whoever had more than was due, and is ahead of it by more than `LAG_SLACK`, is lent
-furthest behind                        nothing in the region in which the smallest part is missing: narrow work would take each GPU as
+furthest behind                        nothing in the region in which the least is missing: narrow work would take each GPU as
                                        it comes free, and wide work never start. Elsewhere room is lent as ever: a gang lies in
                                        one region, and what drains in others for it is of use to nobody
 for longer than `LAG_PATIENCE`         it holds nobody back any more, and nothing more is due to it for that: its room may
@@ -15,8 +15,6 @@ from components.gathering import (
     gathered_now,
     index_gathering,
     kept_from,
-    missing_parts,
-    nearest,
     note_gathered,
 )
 from components.queue_order import asked_for, bring_up, lending_now, may_be_lent
@@ -61,7 +59,7 @@ def record_shares(state: QueueState, now: Instant) -> Decision:
     lacking = _lacking_room(state)
     lending = lending_now(state)
     lent = state.book.lent_in_all(lending)
-    gathered = gathered_now(state, now, lent, lambda work: _is_blocked(state, work, lending))
+    gathered = gathered_now(state, now, lent, lambda work: _is_blocked(state, work, lending, is_aged=True))
     events: list[Event | Note] = [SharesSeen(tuple(lacking), tuple(lacking.values()), gathered)]
     if due != state.image.usage.dues():
         events += _told(due, tuple(sorted(state.book.quota)))
@@ -147,7 +145,7 @@ def where_asked(state: QueueState, one: Ranked, willing: tuple[RegionName, ...])
 
 
 def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
-    """For whose work over quota nothing but room is missing, and that could be had from what is lent; and where it is gathered soonest."""
+    """For whose work over quota nothing but room is missing, and that could be had from what is lent; and where the least is missing."""
     if not state.image.tenants.ranking.credit.lag_weight:
         return {}
     lending = lending_now(state)
@@ -156,15 +154,25 @@ def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
     for work in state.order.heads(Standing.OVER, LAGGING_LOOKED_AT):
         is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
         if work.tenant not in found and is_possible and _is_blocked(state, work, lending):
-            is_asked, before = work.workload in state.house.open, state.gathers_in
-            stays = is_asked and before is not None and before in missing_parts(state, work)
-            region = before if stays else nearest(state, work)
-            if region is not None:
-                found[work.tenant] = region
+            found[work.tenant] = _nearest(state, work)
     return found
 
 
-def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:
+def _nearest(state: QueueState, work: PendingWork) -> RegionName:
+    """Of those that could hold it, the one whose refusal names the least that is missing; where it was before, while it is asked for."""
+    said = state.house.refused_by(asked_for(state, work, LOWEST, Standing.OVER).shape)
+    regions = eligible(state, state.image.workloads.rows[work.workload].spec) or tuple(state.regions)
+    refused = [region for region in regions if region in said]
+    if not refused:
+        return state.gathers_in if state.gathers_in in regions else min(regions)
+    return min(refused, key=lambda one: (said[one].missing_gpu_milli, one))
+
+
+def _is_blocked(state: QueueState, work: PendingWork, lending: Lending, *, is_aged: bool = False) -> bool:
+    """Whether each region has refused it for want of room, or nothing may be lent now.
+
+    is_aged   also if it is kept from those that have not
+    """
     if not may_be_lent(state, work, lending):
         return True
     if work.workload in state.house.open:
@@ -172,7 +180,7 @@ def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:
     asked = asked_for(state, work, LOWEST, Standing.OVER)
     said = state.house.refused_by(asked.shape)
     regions = eligible(state, state.image.workloads.rows[work.workload].spec, asked.level)
-    where = where_asked(state, state.order.one(work.workload), regions)
+    where = where_asked(state, state.order.one(work.workload), regions) if is_aged else regions
     return bool(regions) and all(
         region not in where or (region in said and said[region].reason in LACKS_ROOM) for region in regions
     )

@@ -166,7 +166,7 @@ class SharesSeen(Note, frozen=True):
     lacking: tuple[TenantName, ...] = ()
     """For whose work over quota nothing but room is missing."""
     nearest: tuple[RegionName, ...] = ()
-    """For each of them the region in which room is gathered soonest."""
+    """For each of them the region in which the least is missing."""
     gathered: Gathered | None = None
     """For whom room is gathered, for it is as old as waiting counts."""
 

@@ -175,7 +175,6 @@ def test_who_is_held_back_is_gathered_for_too(start: Start, monkeypatch: pytest.
     (running, *_) = queue.state.book.by_tenant[ART]
     refusing(queue, Nanoseconds(2 * CAP))
     assert (gang, EU) == gathered(queue)
-    assert is_held_back(queue.state, work)
     ends(queue, running)
     assert EU in asked_in(queue, gang)
 
