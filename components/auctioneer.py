@@ -3,7 +3,7 @@
 from components.auctions import Auction, is_bare, kinds_of, overlap, settled, solicited
 from components.award_order import AwardOrder, Passed
 from components.fair_shares import where_asked
-from components.gathering import kept_from as gathered_from
+from components.gathering import closed_to
 from components.moves import regions_for
 from components.queue_order import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
 from components.queue_state import (
@@ -110,7 +110,7 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     order = AwardOrder(state, workloads, now)
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
-        kept = gathered_from(state, state.order.work(workload))
+        kept = closed_to(state, state.order.work(workload))
         bids = house.open[workload].ranked(away_for(state, workload), kept)
         spec, level = state.image.workloads.rows[workload].spec, house.open[workload].level
         compared = [one for one in bids if against(state, one[0].region, spec, level) is None]

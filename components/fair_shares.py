@@ -11,12 +11,7 @@ for longer than `LAG_PATIENCE`         it holds nobody back any more, and nothin
 """
 
 from components.auctions import LACKS_ROOM
-from components.gathering import (
-    gathered_now,
-    index_gathering,
-    kept_from,
-    note_gathered,
-)
+from components.gathering import closed_to, gathered_now, index_gathering, note_gathered
 from components.queue_order import asked_for, bring_up, lending_now, may_be_lent
 from components.queue_state import QueueState, SharesSeen, eligible
 from components.tenant_book import Lending
@@ -140,7 +135,7 @@ def where_asked(state: QueueState, one: Ranked, willing: tuple[RegionName, ...])
     gathered = state.gathered
     if gathered is not None and gathered.workload == one.work.workload:
         return willing
-    kept = {kept_from(state, one.work), state.gathers_in if is_held_back(state, one.work) else None}
+    kept = {closed_to(state, one.work), state.gathers_in if is_held_back(state, one.work) else None}
     return tuple(region for region in willing if region not in kept)
 
 

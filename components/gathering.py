@@ -68,6 +68,8 @@ def gathered_now(
     lent         what could be held over quota if nobody else held anything so
     is_blocked   whether no region is known to have room for it
     """
+    if not state.image.tenants.ranking.gather_percent:
+        return None
     kept = state.gathered
     if kept is not None and now < after(kept.since, GATHER_PATIENCE) and _is_over(state, kept.workload):
         work = state.order.work(kept.workload)
@@ -128,11 +130,13 @@ def nearest(state: QueueState, work: PendingWork) -> RegionName | None:
     return min(parts, key=lambda region: (parts[region], region), default=None)
 
 
-# From whom it is kept.
+# To whom its region is closed.
 
 
-def kept_from(state: QueueState, work: PendingWork) -> RegionName | None:
-    """The region where room is gathered for another that wants GPUs of the same type, unless a start is promised to this one there."""
+def closed_to(state: QueueState, work: PendingWork) -> RegionName | None:
+    """The region where room is gathered for another that wants GPUs of the same type, unless a start is promised to this one there: over quota
+    nobody else is asked for there.
+    """
     kept = state.gathered
     if kept is None or kept.workload == work.workload:
         return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from components.answering import answered, refused
 from components.auctions import LACKS_ROOM
 from components.fair_shares import is_held_back
-from components.gathering import kept_from
+from components.gathering import closed_to
 from components.queue_order import Asked, asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.queue_state import QueueState, against, eligible
 from components.start_estimates import run_time_of, start_in_order
@@ -187,7 +187,7 @@ class UserAnswers:
         if workload not in state.order:
             return Reason.WAITING_TURN, {}  # It is to be cancelled.
         one, asked = asked_now(state, workload, now)
-        kept = _kept_from(state, one)
+        kept = _closed_to(state, one)
         key = f"{asked.shape}|{kept or ''}"
         if key not in known:
             known[key] = self._waiting(state, row, asked, kept)
@@ -328,7 +328,7 @@ class UserAnswers:
         level: int,
         one: Ranked | None,
     ) -> tuple[RegionOutlook, ...]:
-        asked, kept = eligible(state, row.spec, level), _kept_from(state, one) if one is not None else None
+        asked, kept = eligible(state, row.spec, level), _closed_to(state, one) if one is not None else None
         return tuple(
             self._outlook(
                 state,
@@ -424,6 +424,6 @@ def _holders(state: QueueState, image: RegionImage) -> tuple[Holder, ...]:
     return tuple(found[:HOLDERS_SHOWN_MAX])
 
 
-def _kept_from(state: QueueState, one: Ranked) -> RegionName | None:
+def _closed_to(state: QueueState, one: Ranked) -> RegionName | None:
     """The region that is not asked for it, since room is gathered there for another."""
-    return kept_from(state, one.work) if one.standing is Standing.OVER else None
+    return closed_to(state, one.work) if one.standing is Standing.OVER else None

@@ -145,8 +145,9 @@ def _award(attempt: Attempt) -> Award:
 
 
 AWAY = "datasets newer elsewhere"
-GATHERED = "room gathered for another"
 """Between whom a bid pushes out and all else: the queue adds it, for agents do not know where data is."""
+GATHERED = "room gathered for another"
+"""Before all else: the queue adds it, for agents do not know for whom room is gathered."""
 
 
 def score_of(score: tuple[int, ...]) -> dict[str, int]:

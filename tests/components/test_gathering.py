@@ -5,7 +5,7 @@ from itertools import groupby
 import pytest
 
 from components.fair_shares import is_held_back
-from components.gathering import kept_from
+from components.gathering import closed_to
 from components.queue_state import Gathered
 from core.events.queue import WorkloadAwarded
 from core.events.region import AttemptEnded
@@ -319,7 +319,7 @@ def test_start_that_is_promised_there_is_asked_for(start: Start) -> None:
     state = queue.state
     state.gathered = Gathered(kept, EU, ("H100",), queue.now)
     assert EU == state.image.start_promises.rows[has_promise].region
-    assert [None, EU, None] == [kept_from(state, state.order.work(one)) for one in (has_promise, other, kept)]
+    assert [None, EU, None] == [closed_to(state, state.order.work(one)) for one in (has_promise, other, kept)]
 
 
 def test_who_had_its_turn_and_was_pushed_out_comes_last(start: Start) -> None:
