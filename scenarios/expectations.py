@@ -69,6 +69,7 @@ FIGURES = {
     "moved_share": "of them, those that came to run where they were to go",
     "prices": "times that the prices of a region were set",
     "kills": "processes killed",
+    "kills_mid_award": "of them, keepers killed on purpose while they wrote, in a batch with an award (simulated)",
     "strikes": "times that a fault struck",
     "skipped": "times that a fault could not be caused in this world",
     "calm_seconds": "from the end of the load and the misfortune until everything had ended",

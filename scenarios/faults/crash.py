@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from core.events.queue import WorkloadAwarded
+from core.fact import Event
 from runtime.wiring import Unit, log_kept_by
 from scenarios.fault import Stage, UnitFault
 from scenarios.fleet import FleetSpec
@@ -19,6 +21,8 @@ class Crash(UnitFault, frozen=True):
     """Of those who died, those who die again while they start; and again, with the same likelihood."""
     while_writing: bool = False
     """Of keepers alone: each dies after it began to write a batch, and before anybody is told what is in it."""
+    mid_award: bool = False
+    """Of the queue alone, and with `while_writing`: there is an award in that batch. Simulated alone."""
 
     def problem(self, fleet: FleetSpec, units: Sequence[Unit], path: Steps) -> FieldError | None:
         """That it means nobody, or waits for what somebody writes who writes nothing."""
@@ -26,6 +30,9 @@ class Crash(UnitFault, frozen=True):
         if self.while_writing and others:
             text = f"only keepers write, and {others[0]} is none: say `role: job_queue` or `role: placement_store`"
             return FieldError((*path, "while_writing"), text)
+        if self.mid_award and not (self.while_writing and self.role == "job_queue"):
+            text = "the queue alone writes awards: say `role: job_queue` and `while_writing: true` too"
+            return FieldError((*path, "mid_award"), text)
         return super().problem(fleet, units, path)
 
     async def strike(self, stage: Stage) -> None:
@@ -47,6 +54,6 @@ class Crash(UnitFault, frozen=True):
         if not self.while_writing:
             await stage.world.kill(unit)
             return True
-        has_died = await stage.world.kill_writing(unit, "")
+        has_died = await stage.world.kill_writing(unit, "", an=WorkloadAwarded if self.mid_award else Event)
         stage.has_struck |= has_died
         return has_died

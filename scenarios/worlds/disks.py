@@ -119,10 +119,10 @@ class Disks:
             if written in waiting:
                 waiting.remove(written)
 
-    def is_under_way(self, log: LogName) -> bool:
-        """Whether a batch is written and not synced."""
+    def under_way(self, log: LogName) -> list[Row]:
+        """What is written and not synced."""
         file = self.disk(log).file(log)
-        return file is not None and file.is_under_way
+        return file.rows[file.durable :] if file is not None and file.is_under_way else []
 
     def flip(self, log: LogName, place: float) -> int:
         """One byte of the durable row that is so far through the log; its sequence, 0 if there is none that is sound."""

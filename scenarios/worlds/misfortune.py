@@ -13,6 +13,7 @@ from typing import NoReturn
 from msgspec import Struct
 
 from bus.port import Bus
+from core.fact import Event
 from core.messages.base import Message
 from core.nouns.ids import LogName
 from runtime.wiring import Plan, Unit
@@ -80,10 +81,10 @@ class Misfortune:
         """As by kill -9; it stays dead until `revive`."""
         self._cannot("kill a process")
 
-    async def kill_writing(self, unit: Unit, fate: str) -> bool:
-        """The same of a keeper, between the write and the fsync of its next batch, which is then `lost`, `torn` or `kept`; if
-        that is not said, before anybody is told of it, whatever is left of it then. Returns whether it wrote any within
-        three minutes; if not, nothing was done.
+    async def kill_writing(self, unit: Unit, fate: str, *, an: type[Event] = Event) -> bool:
+        """The same of a keeper, between the write and the fsync of its next batch with such an event, which is then `lost`, `torn` or
+        `kept`; if that is not said, before anybody is told of it, whatever is left of it then. Returns whether it wrote any
+        within three minutes; if not, nothing was done.
         """
         self._cannot("kill a keeper between a write and its fsync")
 

@@ -8,6 +8,9 @@ from bus.catalogue import subject_of
 from bus.errors import BusError
 from bus.faults import Faults, between
 from bus.simulated import SimulatedNetwork
+from core.codec import decode_event
+from core.events.queue import WorkloadAwarded
+from core.fact import Event
 from core.messages.base import Message
 from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, seconds
@@ -41,6 +44,8 @@ class SimulatedDeeds(Misfortune, ABC):
     store: Disks
     all: list[SimulatedUnit]
     kills: int
+    kills_mid_award: int
+    """Of kills while a batch was written, those in which it had an award."""
     new_log_id: Callable[[], str]
 
     def __init__(self, loop: VirtualLoop, seed: int) -> None:
@@ -69,24 +74,30 @@ class SimulatedDeeds(Misfortune, ABC):
         else:
             await self.moments.strike(unit.name, lambda: self._kill(one))
 
-    async def kill_writing(self, unit: Unit, fate: str) -> bool:
+    async def kill_writing(self, unit: Unit, fate: str, *, an: type[Event] = Event) -> bool:
         """While its newest batch waits for the disk."""
         log = log_kept_by(unit)
         assert log is not None, unit
-        if not await self._until_unsynced(unit, log, WRITE_SECONDS_MAX):
+        if not await self._until_unsynced(unit, log, WRITE_SECONDS_MAX, an):
             return False
+        self.kills_mid_award += self._writes(log, WorkloadAwarded)
         self._kill(self.process(unit), fate)
         return True
 
-    async def _until_unsynced(self, unit: Unit, log: LogName, seconds_max: float) -> bool:
-        """Until some moment between the write of the next batch and its sync; False, if there is none for so long."""
+    def _writes(self, log: LogName, an: type[Event]) -> bool:
+        return any(isinstance(decode_event(row.event), an) for row in self.store.under_way(log))
+
+    async def _until_unsynced(
+        self, unit: Unit, log: LogName, seconds_max: float, an: type[Event] = Event
+    ) -> bool:
+        """Until some moment between the write of the next batch with such an event and its sync; False, if there is none for so long."""
         share = self.moments.dice(unit.name).random()
         try:
             async with asyncio.timeout(seconds_max):
                 while True:
                     await self.store.next_write(log)
                     await asyncio.sleep(share * (SYNC_SECONDS + self.store.slowness(log)))
-                    if self.store.is_under_way(log):  # Else somebody else struck it.
+                    if self._writes(log, an):  # Else somebody else struck it.
                         return True
         except TimeoutError:
             return False

@@ -193,7 +193,7 @@ def test_disk_that_becomes_slow_delays_the_batch_under_way() -> None:
         await place.world.store.next_write(GLOBAL_LOG)
         begun = place.world.now()
         slow = await place.world.slow_disk(GLOBAL_LOG, 2.0)
-        while place.world.store.is_under_way(GLOBAL_LOG):
+        while place.world.store.under_way(GLOBAL_LOG):
             await place.sleep(0.001)
         assert 2.0 < place.world.now() - begun < 2.1
         await place.world.calm(slow)

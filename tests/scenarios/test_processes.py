@@ -9,6 +9,7 @@ import pytest
 
 import scenarios.play
 from bus.errors import BusError
+from core.events.queue import WorkloadAwarded
 from core.messages.queue import ListWorkloads
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import seconds
@@ -205,6 +206,8 @@ async def test_what_real_processes_cannot_have(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     with pytest.raises(CannotCause, match="nobody's choice"):
         await world.kill_writing(QUEUE, "lost")
+    with pytest.raises(CannotCause, match="not seen"):
+        await world.kill_writing(QUEUE, "", an=WorkloadAwarded)
     with pytest.raises(CannotCause, match="TCP"):
         await world.disturb(Link(), Disturbance(drop=0.1))
     with pytest.raises(CannotCause, match="somebody else's"):

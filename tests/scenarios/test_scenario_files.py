@@ -155,6 +155,12 @@ ERRORS = {
         "13:7: faults[1].crash.while_writing: only keepers write, and worker.r0.w0 is none: "
         "say `role: job_queue` or `role: placement_store`"
     ),
+    ("role: worker", "role: placement_store\n      while_writing: true\n      mid_award: true"): (
+        "14:7: faults[1].crash.mid_award: the queue alone writes awards: say `role: job_queue` and `while_writing: true` too"
+    ),
+    ("role: worker", "role: job_queue\n      mid_award: true"): (
+        "13:7: faults[1].crash.mid_award: the queue alone writes awards: say `role: job_queue` and `while_writing: true` too"
+    ),
     # Numbers that cannot be.
     ("share: 0.1", "share: -0.1"): "10:20: faults[0].message_loss.share: it must be at least 0",
     ("share: 0.1", "share: 1.1"): "10:20: faults[0].message_loss.share: it must be at most 1",
