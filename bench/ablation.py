@@ -20,11 +20,13 @@ What was of use and how long work waited are told beside it.
 import argparse
 import math
 import statistics
+from collections.abc import Mapping
 from functools import cmp_to_key
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.drawing import barred
 from bench.planet import Size, play, seeds_of, seeds_option, sized
 from bench.report import Findings, at_least
 from bench.slo import spec_of
@@ -65,8 +67,9 @@ ERRORS_APART = 2
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """Which seeds."""
+    """Which seeds, and where they are drawn."""
     seeds_option(parser, SEEDS)
+    parser.add_argument("--figure", type=Path, help="write one here")
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -88,8 +91,20 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
 
     holds = all(compared(better, worse) < 0 for better, worse in combinations(DESIGNS, 2))
     order = sorted(DESIGNS, key=cmp_to_key(compared))
+    if chosen is not None and chosen.figure:
+        chosen.figure.write_text(figure_of(figures), encoding="utf-8")
     limit = f"by violations, then by allocation, the order is {' > '.join(order)}"
     return Findings(figures, [at_least("order_holds", float(holds), 1, limit)])
+
+
+def figure_of(figures: Mapping[str, float]) -> str:
+    """Of each design, how many were late and how much was not given out."""
+    late = [figures[f"design_{name}_slo_violations"] for name in DESIGNS]
+    idle = [1 - figures[f"design_{name}_allocation_mean"] for name in DESIGNS]
+    bars = {"of waits within quota, late by more than 10 minutes": late, "of GPU-hours, not given out": idle}
+    return barred(
+        "what each design costs", "design, by its number in MAST's table 1", "share", tuple(DESIGNS), bars
+    )
 
 
 class Outcome(NamedTuple):

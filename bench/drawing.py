@@ -1,7 +1,7 @@
-"""Curves over time as an SVG: enough to lay a figure beside a published one, and nothing to install."""
+"""Curves over time, and bars, as an SVG: enough to lay a figure beside a published one, and nothing to install."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from msgspec import Struct
@@ -13,6 +13,8 @@ TICKS_MAX = 9
 """Of one axis, as a rule."""
 ROUND = (1.0, 2.0, 5.0, 10.0)
 """Steps between ticks, of a power of ten."""
+GROUP_SHARE = 0.7
+"""Of a group of bars' width, what its bars have."""
 COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#555555")
 
 
@@ -53,20 +55,9 @@ def drawn(
     def y_of(value: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - y_min) / (y_max - y_min)
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{WIDTH / 2:.0f}" y="20" text-anchor="middle" font-size="14">{escape(title)}</text>',
-    ]
-    for y in ticks(y_min, y_max):
-        parts += [
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_of(y):.1f}" y2="{y_of(y):.1f}" stroke="#dddddd"/>',
-            f'<text x="{LEFT - 6}" y="{y_of(y) + 4:.1f}" text-anchor="end">{y:,.4g}</text>',
-        ]
-    parts += [
-        f'<text x="{x_of(x):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{x:,.4g}</text>'
-        for x in ticks(x_min, x_max)
-    ]
+    parts = _framed(title, x_name, y_name)
+    parts += _grid(ticks(y_min, y_max), y_of)
+    parts += [_under(x_of(x), f"{x:,.4g}") for x in ticks(x_min, x_max)]
     for mark in marks:
         x = x_of(mark.at)
         parts += [
@@ -78,16 +69,71 @@ def drawn(
         parts.append(
             f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{_steps(curve, x_of, y_of, x_max)}"/>'
         )
-        parts.append(
-            f'<text x="{LEFT + 8}" y="{TOP + 26 + 15 * number}" fill="{colour}">{escape(curve.name)}</text>'
-        )
+        parts.append(_named(number, curve.name))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def barred(
+    title: str, x_name: str, y_name: str, over: Sequence[str], bars: Mapping[str, Sequence[float]]
+) -> str:
+    """One figure of groups of bars that begin at nothing, with each one's value on it.
+
+    over   the groups' names
+    bars   by what they tell, the value of each group
+    """
+    y_max = max((value for values in bars.values() for value in values), default=1.0) or 1.0
+    group = (WIDTH - LEFT - RIGHT) / max(1, len(over))
+    wide = GROUP_SHARE * group / max(1, len(bars))
+
+    def y_of(value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / y_max
+
+    parts = _framed(title, x_name, y_name)
+    parts += _grid(ticks(0.0, y_max), y_of)
+    parts += [_under(LEFT + group * (at + 0.5), name) for at, name in enumerate(over)]
+    for number, (name, values) in enumerate(bars.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        for at, value in enumerate(values):
+            x, y = LEFT + group * (at + (1 - GROUP_SHARE) / 2) + wide * number, y_of(value)
+            parts += [
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{HEIGHT - BOTTOM - y:.1f}" fill="{colour}"/>',
+                f'<text x="{x + wide / 2:.1f}" y="{y - 3:.1f}" text-anchor="middle" fill="{colour}">{value:.3g}</text>',
+            ]
+        parts.append(_named(number, name))
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _framed(title: str, x_name: str, y_name: str) -> list[str]:
+    """What stands around it; not its end."""
     middle = (TOP + HEIGHT - BOTTOM) / 2
-    parts += [
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<text x="{WIDTH / 2:.0f}" y="20" text-anchor="middle" font-size="14">{escape(title)}</text>',
         f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_name)}</text>',
         f'<text transform="translate(16 {middle:.0f}) rotate(-90)" text-anchor="middle">{escape(y_name)}</text>',
-        "</svg>",
     ]
-    return "\n".join(parts) + "\n"
+
+
+def _grid(values: Sequence[float], y_of: Scale) -> list[str]:
+    parts = []
+    for y in values:
+        parts += [
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_of(y):.1f}" y2="{y_of(y):.1f}" stroke="#dddddd"/>',
+            f'<text x="{LEFT - 6}" y="{y_of(y) + 4:.1f}" text-anchor="end">{y:,.4g}</text>',
+        ]
+    return parts
+
+
+def _under(x: float, text: str) -> str:
+    """Under the axis."""
+    return f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{escape(text)}</text>'
+
+
+def _named(number: int, name: str) -> str:
+    """What is of this colour."""
+    colour = COLOURS[number % len(COLOURS)]
+    return f'<text x="{LEFT + 8}" y="{TOP + 26 + 15 * number}" fill="{colour}">{escape(name)}</text>'
 
 
 def ticks(low: float, high: float) -> list[float]:

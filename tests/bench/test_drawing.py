@@ -1,8 +1,11 @@
 """Figures: axes that begin and end where they are told, with round numbers."""
 
+import re
+from itertools import pairwise
+
 import pytest
 
-from bench.drawing import TICKS_MAX, Curve, drawn, ticks
+from bench.drawing import BOTTOM, HEIGHT, TICKS_MAX, TOP, Curve, barred, drawn, ticks
 
 
 def test_axes_begin_where_they_are_told() -> None:
@@ -11,6 +14,19 @@ def test_axes_begin_where_they_are_told() -> None:
 
     assert 2 == figure.count(">80<")
     assert 1 == figure.count(">100<")
+
+
+def test_bars_are_as_high_as_their_values() -> None:
+    """Of each group one of each sort, side by side, the highest up to the top; and each group, sort and value is named."""
+    figure = barred("t", "x", "y", ("a", "b"), {"late": (0.1, 0.4), "idle": (0.2, 0.0)})
+
+    found = re.findall(r'<rect x="([0-9.]+)" y="[0-9.]+" width="([0-9.]+)" height="([0-9.]+)"', figure)
+    heights = [float(height) / (HEIGHT - TOP - BOTTOM) for _, _, height in found]
+    assert [0.25, 1.0, 0.5, 0.0] == pytest.approx(heights, abs=0.001)
+    places = sorted((float(x), float(x) + float(wide)) for x, wide, _ in found)
+    assert all(end <= begin + 0.11 for (_, end), (begin, _) in pairwise(places))
+    for text in ("a", "b", "late", "idle", "0.4"):
+        assert f">{text}<" in figure
 
 
 @pytest.mark.parametrize(
