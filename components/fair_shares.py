@@ -11,7 +11,7 @@ for longer than `LAG_PATIENCE`         it holds nobody back any more, and nothin
 """
 
 from components.auctions import LACKS_ROOM
-from components.gathering import closed_to, gathered_now, index_gathering, note_gathered
+from components.gathering import closed_to, gathered_now, has_turn, index_gathering, note_gathered
 from components.queue_order import asked_for, bring_up, lending_now, may_be_lent
 from components.queue_state import QueueState, SharesSeen, eligible
 from components.tenant_book import Lending
@@ -132,8 +132,7 @@ def where_asked(state: QueueState, one: Ranked, willing: tuple[RegionName, ...])
     """
     if one.standing is not Standing.OVER:
         return willing
-    gathered = state.gathered
-    if gathered is not None and gathered.workload == one.work.workload:
+    if has_turn(state, one.work.workload):
         return willing
     kept = {closed_to(state, one.work), state.gathers_in if is_held_back(state, one.work) else None}
     return tuple(region for region in willing if region not in kept)

@@ -9,7 +9,10 @@ somebody is                       nobody else who is over quota is asked for the
                                   everywhere, and may start elsewhere
 somebody is within quota          it is asked for everywhere too, but a bid of that region is taken where there is no other: else all
                                   that is within quota would start there, for nobody has to leave there first
-it is awarded                     it had its turn, and the next one is chosen
+another of its tenant is over     it is asked for there too: of a tenant's work of one shape the first alone is asked for, and one that was
+quota, and wants the same         pushed out elsewhere is older and stands before it
+it is awarded, or another of      they had their turn, and the next one is chosen
+its tenant takes that room
 it waits for `GATHER_PATIENCE`    the same, and it comes again behind all who had none
 
 Whom it is gathered for is noted and not recorded: after a restart the oldest is chosen anew.
@@ -28,6 +31,7 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, after
 from core.nouns.limits import GATHER_PATIENCE
 from core.nouns.placement import gpu_milli_of
+from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import LOWEST, PendingWork, Standing
 from core.rules.tenancy import gpus_by_type
 
@@ -40,9 +44,14 @@ WHOLE = 100
 
 
 def index_gathering(state: QueueState, fact: Fact) -> None:
-    """Follow a fact of the queue: whoever it was gathered for has what was wanted."""
+    """Follow a fact of the queue: whoever it was gathered for has what was wanted, or another of that tenant has what was gathered."""
     kept, event = state.gathered, fact.event
-    if isinstance(event, WorkloadAwarded) and kept is not None and kept.workload == event.workload:
+    if not isinstance(event, WorkloadAwarded) or kept is None:
+        return
+    is_another = (
+        event.region == kept.region and event.level == OVER_LEVEL and _wants_the_same(state, event.workload)
+    )
+    if event.workload == kept.workload or is_another:
         note_gathered(state, None, fact.at)
 
 
@@ -86,7 +95,8 @@ def gathered_now(
         is_asked = work.workload in state.house.open  # Once more, for it has waited for long.
         if region is not None and (is_asked or is_blocked(work)):
             kinds = sorted({kind for need in work.needs for kind in need})
-            return Gathered(work.workload, region, tuple(kinds), now)
+            shape = state.image.workloads.rows[work.workload].shape
+            return Gathered(work.workload, work.tenant, shape, region, tuple(kinds), now)
     return None
 
 
@@ -133,12 +143,27 @@ def nearest(state: QueueState, work: PendingWork) -> RegionName | None:
 # To whom its region is closed.
 
 
+def has_turn(state: QueueState, workload: WorkloadId) -> bool:
+    """Whether room is gathered for one that waits, or for another of its tenant that is over quota too and wants the same: whoever of them is
+    first takes it.
+    """
+    kept = state.gathered
+    if kept is None or kept.workload == workload:
+        return kept is not None
+    return _wants_the_same(state, workload) and _is_over(state, workload)
+
+
+def _wants_the_same(state: QueueState, workload: WorkloadId) -> bool:
+    kept, row = state.gathered, state.image.workloads.rows[workload]
+    return kept is not None and (kept.tenant, kept.shape) == (row.spec.tenant, row.shape)
+
+
 def closed_to(state: QueueState, work: PendingWork) -> RegionName | None:
     """The region where room is gathered for another that wants GPUs of the same type, unless a start is promised to this one there: over quota
     nobody else is asked for there.
     """
     kept = state.gathered
-    if kept is None or kept.workload == work.workload:
+    if kept is None or has_turn(state, work.workload):
         return None
     promised = state.image.start_promises.rows.get(work.workload)
     if promised is not None and promised.region == kept.region:

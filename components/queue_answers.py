@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from components.answering import answered, refused
 from components.auctions import LACKS_ROOM
 from components.fair_shares import is_held_back
-from components.gathering import closed_to
+from components.gathering import closed_to, has_turn
 from components.queue_order import Asked, asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.queue_state import QueueState, against, eligible
 from components.start_estimates import run_time_of, start_in_order
@@ -304,7 +304,9 @@ class UserAnswers:
             start=start_in_order(state, workload, envelope.at) if is_ordered else None,
             promised=shown_start(state, workload, envelope.at),
             run_time=run_time_of(state, workload, envelope.at),
-            gathered_in=gathered.region if gathered is not None and gathered.workload == workload else "",
+            gathered_in=gathered.region
+            if is_ordered and gathered is not None and has_turn(state, workload)
+            else "",
         )
         return answered(explained)
 

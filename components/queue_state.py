@@ -154,6 +154,8 @@ class Gathered(Struct, frozen=True):
     """Who it is gathered for, where, and since when."""
 
     workload: WorkloadId
+    tenant: TenantName
+    shape: str
     region: RegionName
     kinds: tuple[str, ...]
     """GPU types of which it wants some: nothing else is kept for it."""

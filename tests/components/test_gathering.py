@@ -317,7 +317,8 @@ def test_start_that_is_promised_there_is_asked_for(start: Start) -> None:
     refused(queue, queue.wake(), has_promise)
     refused(queue, queue.wait(RESERVE_AFTER), has_promise, eu=offer())
     state = queue.state
-    state.gathered = Gathered(kept, EU, ("H100",), queue.now)
+    shape = state.image.workloads.rows[kept].shape
+    state.gathered = Gathered(kept, ML, shape, EU, ("H100",), queue.now)
     assert EU == state.image.start_promises.rows[has_promise].region
     assert [None, EU, None] == [closed_to(state, state.order.work(one)) for one in (has_promise, other, kept)]
 
@@ -374,3 +375,25 @@ def test_too_wide_ones_hide_nobody_behind_them(start: Start) -> None:
     queue.wake()
     refusing(queue, Nanoseconds(2 * CAP))
     assert narrow == queue.state.gathered.workload
+
+
+@pytest.mark.parametrize("region", BOTH)
+def test_whoever_of_its_tenant_stands_before_it_has_its_turn(start: Start, region: RegionName) -> None:
+    """One that was pushed out is older: of those that want the same it is asked for first, there too, or nobody of them would be. What it
+    finds elsewhere leaves the other its turn.
+    """
+    queue, older = aged(start)
+    gang = waits(queue, of=ART, job=a_job(2, 8))
+    first, *_ = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    award(queue, older, EU)
+    up(queue, older, OVER, EU, 0)
+    refusing(queue, Nanoseconds(2 * CAP))
+    assert (gang, EU) == gathered(queue)
+    queue.fact(EU_LOG, AttemptEnded(*attempt(older, 1), EndCause.PREEMPTED, 0, 16_000))
+    queue.wake()
+    assert (BOTH, ()) == (asked_in(queue, older), asked_in(queue, gang))
+    assert (gang, EU) == gathered(queue)
+    assert [EU, EU] == [explained(queue, one).gathered_in for one in (older, gang)]
+    award(queue, older, region)
+    assert (None if region == EU else (gang, EU)) == gathered(queue)
