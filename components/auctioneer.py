@@ -203,7 +203,7 @@ class _Window:
         self._chosen: dict[str, None] = {}
         self._waiting: list[tuple[int, frozenset[str], tuple[RegionName, ...]]] = []
         """Those that wait until another of their shape is answered: GPU milli, types of node, and where they may be asked for."""
-        self._unaskable: dict[Group, str | None] = {}
+        self._found_unaskable: dict[Group, str | None] = {}
         """Of these nobody is asked for until something changes, unless somebody is; and for which shape."""
         known, touched = state.house.unaskable, state.order.take_touched()
         if touched is None:
@@ -218,7 +218,7 @@ class _Window:
     def is_wanted(self, group: Group, example: PendingWork) -> bool:
         """Whether somebody does not refuse what is of this band and shape."""
         state, (level, standing) = self._state, group[0]
-        self._unaskable[group] = None
+        self._found_unaskable[group] = None
         if standing is Standing.HELD:
             return False
         if standing is Standing.OVER and not any(self._lending.could_cover(need) for need in example.needs):
@@ -226,11 +226,11 @@ class _Window:
         if standing is Standing.WITHIN and len(example.needs) > 1:
             self._kept[group] = kept_from(state, example, -level)
         asked = asked_for(state, example, -level, standing)
-        self._unaskable[group] = asked.shape
         if len(example.needs) > 1:
-            del self._unaskable[
-                group
-            ]  # For which types it is asked goes by more than is told of its tenant's line.
+            # For which types it is asked goes by more than is told of its tenant's line.
+            del self._found_unaskable[group]
+        else:
+            self._found_unaskable[group] = asked.shape
         row = state.image.workloads.rows[example.workload]
         willing = state.house.willing(asked.shape, lambda: regions_for(state, row, asked.level, self._now))
         self.askable[group] = asked, willing
@@ -249,19 +249,18 @@ class _Window:
             self.done.add((one.group, one.work.tenant))
             return False
         if one.group in self._kept and self._kept[one.group] != kept_from(state, one.work, one.level):
-            self.done.add(
-                one.group
-            )  # It is asked for on other types, once those before it are not asked for.
+            # It is asked for on other types, once those before it are not asked for.
+            self.done.add(one.group)
             return False
         may = house.may_ask(one.work.workload, shape)
         if not may:
-            self._unaskable.pop(one.group, None)  # Until the auction that is open is over.
+            self._found_unaskable.pop(one.group, None)  # Until the auction that is open is over.
         if may and one.standing is Standing.OVER and not may_be_lent(state, one.work, self._lending):
             return False
         if may and not self._is_worth_asking(one):
             return False
         if may and house.gives_way(one.work.workload, self._now) and not self._is_left(one.work.workload):
-            self._unaskable.pop(one.group, None)  # For so long alone as it gives way.
+            self._found_unaskable.pop(one.group, None)  # For so long alone as it gives way.
             return False
         if may:
             self._chosen[shape] = None
@@ -292,7 +291,8 @@ class _Window:
         if not left:
             self.done.add((one.group, one.work.tenant))
         if not left and workload not in state.starts.blocked:
-            self._unaskable.pop(one.group, None)  # By this look it is found blocked, or by another refusal.
+            # By this look it is found blocked, or by another refusal.
+            self._found_unaskable.pop(one.group, None)
             if PROMISING.is_newly_blocked(state, workload, asked.shape):
                 self.blocked.append(workload)
         return bool(left)
@@ -300,6 +300,6 @@ class _Window:
     def keep_unaskable(self) -> None:
         """Of all that were looked at."""
         house = self._state.house
-        for group, shape in self._unaskable.items():
+        for group, shape in self._found_unaskable.items():
             if shape is None or not (shape in house.asking or shape in self._chosen):
                 house.unaskable.put(group, shape)
