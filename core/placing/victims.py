@@ -3,11 +3,12 @@
 Nobody is proposed whose end would destroy more work than the region's caps allow (core/images/preemption.py).
 
 source    MAST §4.3: lowest priority first, among those the cheapest (core/rules/placement/eviction_cost.py), until it fits;
-          then the largest of the chosen first, and those not needed are spared
+          then the largest of the chosen first, and those not needed are spared. Who holds far more than is asked for goes after all
+          others of its priority, however little it would lose: one ask of 48 GPUs is not to end a gang of 376 (kai-scheduler PR#1565)
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 
 from core.images.capacity import NOT_UP, Capacity
 from core.images.preemption import Preemption
@@ -34,6 +35,8 @@ from core.rules.placement.rule_sets import PASSING
 from core.rules.preemption import pledged
 
 Spreads = tuple[Spread, ...]
+FAR_MORE = 4
+"""Times what is asked for: who holds more GPUs is pushed out only where nobody narrower of its priority, or a lower one, makes room enough."""
 
 
 def find_with_victims(
@@ -65,9 +68,12 @@ def find_with_victims(
     if bound.is_in_vain(index.gpu_milli_under(asker.priority, bound.where)):
         return Reason.NO_CAPACITY
 
+    most_each = FAR_MORE * gpu_milli_of(tuple(jobs)) if order is VictimOrder.COST else 0
+
     def there(candidates: Iterator[Victim]) -> Iterator[Victim]:
         """Those that go for nobody else."""
-        return (victim for victim in candidates if victim[:2] not in spared)
+        left = (victim for victim in candidates if victim[:2] not in spared)
+        return narrow_first(left, most_each) if most_each else left
 
     def affordable(candidates: Iterator[Victim]) -> Iterator[Victim]:
         """In their order those that may go beside those before them."""
@@ -90,6 +96,18 @@ def find_with_victims(
         if isinstance(found, Reason) or _destroy(found[1], asker.at, span) > most:
             return Reason.DESTROYS_TOO_MUCH
     return found
+
+
+def narrow_first(candidates: Iterator[Victim], most: int) -> Iterator[Victim]:
+    """Of each priority, in its order, those that hold at most so many GPU milli; then those that hold more."""
+    for _, mine in groupby(candidates, key=lambda victim: victim[2].claim.priority):
+        wide = []
+        for victim in mine:
+            if gpu_milli_of(victim[2].claim.jobs) <= most:
+                yield victim
+            else:
+                wide.append(victim)
+        yield from wide
 
 
 def _destroy(victims: Sequence[Victim], at: Instant, span: int) -> int:

@@ -24,12 +24,13 @@ from core.nouns.placement import Claim, Spread, gpu_milli_of, needs_of
 from core.nouns.preemption import BidScore, PreemptionSettings, VictimOrder
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
+from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause, JobSpec
 from core.placing.bids import score
 from core.placing.overlay import Overlay
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
-from core.placing.victims import Needed, candidates_under
+from core.placing.victims import FAR_MORE, Needed, candidates_under
 from core.rules.claim import nodes_without_room, victims_needed
 from core.rules.placement.eviction_cost import destroyed, eviction_cost
 from core.rules.placement.rule_sets import PLAIN
@@ -144,6 +145,39 @@ def test_no_victim_of_an_ask_can_be_left_out(image: RegionImage, jobs: tuple[Job
         needed = [here[key] for key in here if node in witnesses[key]]
         if needed:
             assert sum(here.values()) - min(needed) < need.gpu_milli - capacity.available(node).gpu_milli
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    regions(),
+    st.lists(st.integers(0, 2), min_size=6, max_size=6),
+    st.integers(1, 3),
+    st.sampled_from((1, 2, 4, 8)),
+)
+def test_nobody_far_wider_than_the_ask_goes_while_others_make_room(
+    image: RegionImage, levels: list[int], tasks: int, gpus: int
+) -> None:
+    """N8, kai-scheduler PR#1565: whoever holds more than four times what is asked for ends only where it does not fit though all others of its
+    priority, and of lower ones, had ended; however little it has to lose, for it saved a moment ago, and nobody else ever did.
+    """
+    most = FAR_MORE * tasks * gpus * MILLI
+    for node, level in enumerate(levels):
+        left = image.capacity.available(node).gpu_milli // MILLI if image.capacity.has_node(node) else 0
+        if left:
+            image.fold(a_fact(placed(f"w-full-{node}", left, node=node, priority=level), 50))
+    for workload, epoch, held in image.capacity.live():
+        if not held.started_at:
+            image.fold(a_fact(GangStarted(workload, epoch), 100))
+        if gpu_milli_of(held.claim.jobs) > most:
+            image.fold(a_fact(CheckpointCommitted(workload, epoch, 7), 7_000))
+    found = found_over(image, a_job(tasks, gpus), at=START + 7_200 * SECOND)
+    assume(isinstance(found, Found))
+    assert isinstance(found, Found)
+    gone = [held.claim.priority for _, _, held in found.victims if gpu_milli_of(held.claim.jobs) > most]
+    for workload, epoch, held in image.capacity.live():
+        if gone and held.claim.priority <= max(gone) and gpu_milli_of(held.claim.jobs) <= most:
+            image.fold(a_fact(AttemptEnded(workload, epoch, EndCause.PREEMPTED), 8_000))
+    assert not (gone and isinstance(found_over(image, a_job(tasks, gpus), priority=OVER_LEVEL), Found))
 
 
 def test_who_was_chosen_and_makes_no_room_is_let_off() -> None:
@@ -294,14 +328,44 @@ def test_of_4_5_and_12_for_10_the_12_alone_goes(order: VictimOrder) -> None:
     assert ["w-4"] == keys(found_over(region_of_three(order), a_job(7, 1)))
 
 
-def test_an_ask_for_48_evicts_48() -> None:
+def beside_a_wide_one(*levels: int, of_wide: int, order: VictimOrder = VictimOrder.COST) -> RegionImage:
+    """A gang of 376 GPUs that saved a moment ago, and for each of these levels one of 8 that has saved nothing for an hour."""
+    events: list[Event] = [
+        PreemptionSet(1, PreemptionSettings(order=order)),
+        joined("w0", 0, 47 + len(levels)),
+    ]
+    events += [placed(f"w-{node}", 8, node=node, priority=at) for node, at in enumerate(levels, 47)]
+    events.append(granted(a_claim("w-376", placed=dict.fromkeys(range(47), 8), priority=of_wide)))
+    events.append(GangStarted(*attempt("w-376")))
+    events += [GangStarted(*attempt(f"w-{node}")) for node in range(47, 47 + len(levels))]
+    image = a_region(*events)
+    image.fold(a_fact(CheckpointCommitted(*attempt("w-376"), 7), 3_590))
+    return image
+
+
+@pytest.mark.parametrize("nodes", [1, 6, 8])
+def test_an_ask_for_48_evicts_48(nodes: int) -> None:
     """N8, kai-scheduler PR#1565: beside a gang of 376 GPUs there are enough small ones, and as many of these go as are needed."""
-    events: list[Event] = [joined("w0", 0, 47 + 8)]
-    events.append(granted(a_claim("w-376", placed=dict.fromkeys(range(47), 8))))
-    events += [placed(f"w-{node}", 8, node=node) for node in range(47, 55)]
-    found = found_over(a_region(*events), a_job(6, 8))
+    image = beside_a_wide_one(*[3] * 8, of_wide=3)
+    found = found_over(image, a_job(nodes, 8), at=START + 3_600 * SECOND)
     assert isinstance(found, Found)
-    assert 48 * MILLI == sum(gpu_milli_of(held.claim.jobs) for _, _, held in found.victims)
+    assert nodes * 8 * MILLI == sum(gpu_milli_of(held.claim.jobs) for _, _, held in found.victims)
+
+
+@pytest.mark.parametrize(
+    ("levels", "of_wide", "order"),
+    [
+        pytest.param([3] * 8, 2, VictimOrder.COST, id="it is of lower level"),
+        pytest.param([3] * 5 + [4] * 3, 3, VictimOrder.COST, id="too few of its level"),
+        pytest.param([3] * 8, 3, VictimOrder.PAPER, id="the paper's order knows no sizes"),
+    ],
+)
+def test_wide_one_goes_before_those_of_higher_level(
+    levels: list[int], of_wide: int, order: VictimOrder
+) -> None:
+    """Whom a level protects no width of others makes a victim. By the paper whoever has run longest goes, here the wide one."""
+    image = beside_a_wide_one(*levels, of_wide=of_wide, order=order)
+    assert ["w-376"] == keys(found_over(image, a_job(6, 8), at=START + 3_600 * SECOND))
 
 
 RUN = [joined("w0", 0, 2), placed("w-1", 8), placed("w-2", 8, node=1)]

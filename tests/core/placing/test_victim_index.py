@@ -25,7 +25,14 @@ from core.placing.pool_set import Asker, PoolSet, request_of
 from core.placing.pools import PoolIndex
 from core.placing.shortages import missing_milli
 from core.placing.victim_index import OF_VICTIMS, Victim, VictimIndex, clusters_of
-from core.placing.victims import candidates_under, find_with_victims, freed_by, left_by, shared_without
+from core.placing.victims import (
+    FAR_MORE,
+    candidates_under,
+    find_with_victims,
+    freed_by,
+    left_by,
+    shared_without,
+)
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import PLAIN
@@ -142,6 +149,9 @@ def from_scratch(
         for victim in candidates_under(capacity, asker.priority, asker.at)
         if not where.isdisjoint(clusters_of(pools, victim[2].claim))
     ]
+    most = FAR_MORE * gpu_milli_of((job,))
+    if most:
+        candidates.sort(key=lambda one: (one[2].claim.priority, gpu_milli_of(one[2].claim.jobs) > most))
 
     def first(victims: list[Victim]) -> tuple[tuple[Spread, ...], list[Victim]] | Reason:
         for count in range(1, len(victims) + 1):
