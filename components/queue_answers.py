@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 
 from components.answering import answered, refused
 from components.auctions import LACKS_ROOM
+from components.blocking import holders_of, kept_for
 from components.fair_shares import is_held_back
 from components.gathering import closed_to, has_turn
 from components.queue_order import Asked, asked_now, kept_why, lending_now, may_be_lent, pass_of
-from components.queue_state import QueueState, against, eligible
+from components.queue_state import QueueState, eligible, why_not_asked
 from components.start_estimates import run_time_of, start_in_order
 from components.start_promises import promised_in, shown_start
 from core.codec import encode
@@ -24,7 +25,6 @@ from core.messages.base import Envelope, Message
 from core.messages.queue import (
     ExplainWorkload,
     HardwareKnown,
-    Holder,
     ListedWorkload,
     ListWorkloads,
     RegionOutlook,
@@ -35,7 +35,7 @@ from core.messages.queue import (
 )
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
-from core.nouns.limits import AHEAD_SHOWN_MAX, HOLDERS_SHOWN_MAX, LISTED_BYTES_MAX, LISTED_MAX, NUMBER_MAX
+from core.nouns.limits import AHEAD_SHOWN_MAX, LISTED_BYTES_MAX, LISTED_MAX, NUMBER_MAX
 from core.nouns.placement import gpu_milli_of, runs_of
 from core.nouns.reasons import Reason, sentence
 from core.nouns.tenant import OVER_LEVEL
@@ -43,7 +43,6 @@ from core.nouns.workload import Phase
 from core.ranking.scan import Ranked, Standing
 from core.rules.ownership import owned
 from core.rules.standing import level_asked, narrowed
-from core.rules.submission import could_fit
 
 Waiting = tuple[Reason, dict[RegionName, str]]
 """Why a pending workload waits, and the reason of each region that refuses it."""
@@ -246,20 +245,12 @@ class UserAnswers:
 
         kept   where room is gathered for another
         """
-        if row.spec.regions and region not in row.spec.regions:
-            return Reason.REGION_EXCLUDED
-        if region in asked:
-            said = state.house.refused_by(shape).get(region)
-            if said is not None:
-                return Reason(said.reason)
-            return Reason.ROOM_GATHERED if region == kept else None
-        if region in state.image.regions.abandoned:
-            return Reason.REGION_ABANDONED
-        image = state.regions.get(region)
-        if image is None or state.silent.get(region, True):
-            return Reason.REGION_UNREACHABLE
-        no = against(state, region, row.spec, level) if could_fit(row.spec, image.hardware) else None
-        return no or Reason.NO_SUCH_HARDWARE
+        if region not in asked:
+            return why_not_asked(state, region, row.spec, level)
+        said = state.house.refused_by(shape).get(region)
+        if said is not None:
+            return Reason(said.reason)
+        return Reason.ROOM_GATHERED if region == kept else None
 
     # Explanations.
 
@@ -374,7 +365,8 @@ class UserAnswers:
             missing_gpu_milli=said.missing_gpu_milli if said is not None else 0,
             missing_cpu_milli=said.missing_cpu_milli if said is not None else 0,
             shortage=said.shortage if said is not None else None,
-            holders=_holders(state, image) if is_full and image is not None else (),
+            holders=holders_of(state, image, row.spec.jobs) if is_full and image is not None else (),
+            kept_for=kept_for(state, region, against, workload),
             unbounded_gpu_milli=prospect.unbounded_gpu_milli if prospect and not prospect.spreads else 0,
         )
 
@@ -413,17 +405,6 @@ def _hardware(image: RegionImage | None, row: WorkloadRow) -> tuple[HardwareKnow
         for name in sorted(rows)
         if any(job.takes(name) for job in row.spec.jobs)
     )
-
-
-def _holders(state: QueueState, image: RegionImage) -> tuple[Holder, ...]:
-    """Who holds most of a region, as its log shows."""
-    found = []
-    for workload, epochs in image.attempts.rows.items():
-        row = state.image.workloads.rows.get(workload)
-        if row is not None and any(attempt.phase.is_live for attempt in epochs.values()):
-            found.append(Holder(workload, row.level, gpu_milli_of(row.spec.jobs)))
-    found.sort(key=lambda holder: (-holder.gpu_milli, holder.workload))
-    return tuple(found[:HOLDERS_SHOWN_MAX])
 
 
 def _closed_to(state: QueueState, one: Ranked) -> RegionName | None:

@@ -267,6 +267,20 @@ def eligible(state: QueueState, spec: WorkloadSpec, level: int | None = None) ->
     return tuple(found)
 
 
+def why_not_asked(state: QueueState, region: RegionName, spec: WorkloadSpec, level: int) -> Reason | None:
+    """Why a region is not among the `eligible`; None: it is."""
+    if spec.regions and region not in spec.regions:
+        return Reason.REGION_EXCLUDED
+    if region in state.image.regions.abandoned:
+        return Reason.REGION_ABANDONED
+    image = state.regions[region]
+    if image is None or state.silent.get(region, True):
+        return Reason.REGION_UNREACHABLE
+    if not could_fit(spec, image.hardware):
+        return Reason.NO_SUCH_HARDWARE
+    return against(state, region, spec, level)
+
+
 def away_for(state: QueueState, workload: WorkloadId) -> Callable[[RegionName], int]:
     """Of a region, how many datasets that a workload reads have their home elsewhere."""
     data, datasets = state.image.workloads.rows[workload].spec.data, state.image.datasets

@@ -7,6 +7,8 @@ becomes over quota. The region is told (components/settlement.py), and from then
 from collections.abc import Mapping
 
 from components.auctions import Auction
+from components.fair_shares import is_held_back
+from components.gathering import closed_to
 from components.queue_order import (
     bring_up,
     drop_strangers,
@@ -18,7 +20,7 @@ from components.queue_order import (
     refresh_tenant,
     settle_award,
 )
-from components.queue_state import BudgetTurned, PassBegun, QueueState, StoodAnew
+from components.queue_state import BudgetTurned, PassBegun, QueueState, StoodAnew, why_not_asked
 from core.component import NOTHING, Decision
 from core.events.queue import (
     AttemptClosed,
@@ -47,6 +49,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL, Entitlement
 from core.nouns.workload import JobSpec
+from core.ranking.scan import Standing
 from core.rules.standing import Amounts, Running, entitled_to, held_on, level_asked, may_be_over, types_of
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
@@ -303,7 +306,7 @@ def award_of(
         level=auction.level,
         charge=charge,
         types=auction.types,
-        refusals=_refusals(state, auction),
+        refusals=_refusals(state, workload, auction),
     )
     if auction.level == OVER_LEVEL or not state.book.quota:
         return (award,)
@@ -315,10 +318,37 @@ def award_of(
     return (*(_changed(state, other, level) for other, level in in_order), award)
 
 
-def _refusals(state: QueueState, auction: Auction) -> dict[RegionName, str]:
-    """What regions said that did not bid; of one that may be given elsewhere only, nobody asked."""
-    said = state.house.refused_by(auction.shape) | auction.abstained
-    return {region: said[region].reason for region in sorted(said) if region not in auction.bids}
+def _refusals(state: QueueState, workload: WorkloadId, auction: Auction) -> dict[RegionName, str]:
+    """Why each region did not bid: what it said; that it said nothing; or why it was not asked."""
+    said, spec = (
+        state.house.refused_by(auction.shape) | auction.abstained,
+        state.image.workloads.rows[workload].spec,
+    )
+    found: dict[RegionName, str] = {}
+    for region in sorted(state.regions):
+        if region in auction.bids:
+            continue
+        if region in said:
+            found[region] = said[region].reason
+        elif region in auction.asked:
+            found[region] = Reason.NO_ANSWER
+        else:
+            found[region] = why_not_asked(state, region, spec, auction.level) or _kept_by(
+                state, workload, region
+            )
+    return found
+
+
+def _kept_by(state: QueueState, workload: WorkloadId, region: RegionName) -> Reason:
+    """It could have been asked: room is kept there for others, or others ahead of it were asked first."""
+    one, row = state.order.one(workload), state.image.workloads.rows[workload]
+    if row.move is not None:
+        return Reason.MOVING
+    if one.standing is Standing.OVER and region == closed_to(state, one.work):
+        return Reason.ROOM_GATHERED
+    if one.standing is Standing.OVER and region == state.gathers_in and is_held_back(state, one.work):
+        return Reason.AHEAD_OF_DUE
+    return Reason.WAITING_TURN
 
 
 def _beside(

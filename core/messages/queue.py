@@ -217,11 +217,13 @@ class WorkloadsListed(Answer, frozen=True, tag="workloads-listed"):
 
 
 class Holder(Struct, frozen=True):
-    """Who holds capacity in a region."""
+    """Who holds capacity in a region, of nodes of types that a pending workload asks for."""
 
     workload: WorkloadId
     priority: int
     gpu_milli: int
+    cpu_milli: int = 0
+    """Told where the workload wants no GPUs."""
 
 
 class HardwareKnown(Struct, frozen=True):
@@ -268,7 +270,9 @@ class RegionOutlook(Struct, frozen=True):
     """So much more must be freed, counted from then on, before it is asked again."""
     shortage: Shortage | None = None
     holders: tuple[Holder, ...] = ()
-    """Who holds most there."""
+    """Who holds most there of what it asks for."""
+    kept_for: tuple[WorkloadId, ...] = ()
+    """For whom room is kept there: whose start is promised, for whom it is gathered, or who is offered it."""
     unbounded_gpu_milli: int = 0
     """What work holds there of which nobody can say when it ends, where for that reason no start could be promised when it was asked
     for last."""

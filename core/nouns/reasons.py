@@ -26,6 +26,7 @@ class Reason(StrEnum):
     NO_DATA = "no_data"
     DATA_NOT_FRESH = "data_not_fresh"
     OPEN_BIDS = "open_bids"
+    NO_ANSWER = "no_answer"
     HELD = "held"
     WAITING_TURN = "waiting_turn"
     NOT_RANKED = "not_ranked"
@@ -103,6 +104,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.NO_SUCH_HARDWARE: "There is no hardware of this type that could hold it.",
     Reason.NO_DATA: "A dataset that it reads is not there; once it is, the workload is asked for by itself.",
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; it is asked again at once.",
+    Reason.NO_ANSWER: "The region was asked, and did not answer before the auction was over.",
     Reason.HELD: "The workload is held; release it to let it run.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
     Reason.NOT_RANKED: "It came, or was changed, since the order was last made; the next pass takes it in.",

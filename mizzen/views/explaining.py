@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from bus.port import Bus
 from core.events.queue import RankedBid
-from core.messages.queue import RegionOutlook, RunTimeTold, WorkloadExplained
+from core.messages.queue import Holder, RegionOutlook, RunTimeTold, WorkloadExplained
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.placement import PAPER_PART, SCORE_PARTS, VICTIM_PARTS, Shortage
@@ -314,10 +314,11 @@ def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSp
         parts.append(f"{cpus} more CPUs must be freed before it is asked again")
     if outlook.holders:
         holders = ", ".join(
-            f"{one.workload} ({gpus_text(one.gpu_milli)} GPUs, {level_text(one.priority)})"
-            for one in outlook.holders
+            f"{one.workload} ({_held_text(one)}, {level_text(one.priority)})" for one in outlook.holders
         )
         parts.append(f"most is held by {holders}")
+    if outlook.kept_for:
+        parts.append(f"kept for {', '.join(outlook.kept_for)}")
     if unbounded := unbounded_text(outlook):
         parts.append(unbounded)
     if outlook.agent:
@@ -326,6 +327,10 @@ def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSp
             f"said{for_whom} by agent {outlook.agent}, which knew the log up to {outlook.view_sequence}"
         )
     return "; ".join(parts)
+
+
+def _held_text(holder: Holder) -> str:
+    return f"{holder.cpu_milli / MILLI:g} CPUs" if holder.cpu_milli else f"{gpus_text(holder.gpu_milli)} GPUs"
 
 
 def _shortage_text(shortage: Shortage, job: JobSpec | None) -> str:

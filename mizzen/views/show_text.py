@@ -80,6 +80,13 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
         fields.append(("held", f"yes; `mizzen release {story.workload}` lets it run"))
     if live is not None and live.promised is not None:
         fields.append(("starts", promised_text(live.promised)))
+    promised = story.attempts[-1] if story.attempts and story.attempts[-1].state == "promised" else None
+    if promised is not None and promised.placement is not None:
+        victims = ", ".join(f"{workload} (attempt {epoch})" for workload, epoch in promised.placement.victims)
+        until = instant_text(promised.asked_until)
+        fields.append(
+            ("waits for", f"{victims} to stop; their controllers are asked until {until} at the latest")
+        )
     if story.changed_at:
         changed = f"{instant_text(story.changed_at)} by {story.changed_by}, revision {story.spec_revision}"
         fields.append(("changed", changed))

@@ -75,6 +75,8 @@ class Attempt(Struct):
     resume_step: int = 0
     placement: Placement | None = None
     promised_at: int = 0
+    asked_until: int = 0
+    """Until when the controllers of those who make room for it are asked."""
     granted_at: int = 0
     started_at: int = 0
     checkpoints: int = 0
@@ -282,6 +284,7 @@ def _add(attempt: Attempt, fact: Fact) -> None:
                 attempt.tasks_unplaced = sum(event.unplaced)
             else:
                 attempt.promised_at = fact.at
+                attempt.asked_until = fact.at + event.ask_span
         case AwardDeclined(reason=reason, tries=tries, conflict=conflict, nodes=nodes):
             attempt.declined, attempt.declined_at = reason, fact.at
             attempt.tries, attempt.conflict, attempt.conflict_nodes = tries, conflict, nodes

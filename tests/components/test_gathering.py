@@ -81,6 +81,7 @@ def test_room_is_gathered_for_who_has_waited_for_long(start: Start) -> None:
     assert {EU: Reason.ROOM_GATHERED, US: Reason.NO_CAPACITY} == told
     assert (Reason.NO_CAPACITY, told) == (listed(queue, others[0]).reason, listed(queue, others[0]).refusals)
     assert "" == explained(queue, others[0]).gathered_in
+    assert {EU: (gang,), US: ()} == {one.region: one.kept_for for one in explained(queue, others[0]).regions}
     runs(queue, 1, of=OPS, region=US, node=3)
     assert (gang, EU) == gathered(queue)
 

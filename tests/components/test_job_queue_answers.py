@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from components.job_queue import JobQueue
 from core.codec import encode
@@ -40,6 +41,7 @@ from tests.builders import (
     a_claim,
     a_job,
     a_spec,
+    a_spread,
     amount,
     attempt,
     facts_of,
@@ -309,11 +311,58 @@ def test_explanation_of_a_refusal(start: Start) -> None:
             view_sequence=machine.sequence(EU_LOG),
             missing_gpu_milli=7_000,
             shortage=shortage,
-            holders=(Holder(W1, 3, 16_000),),
+            holders=(Holder(W1, 3, 8_000),),
         )
         == found.regions[0]
     )
     assert RegionOutlook(US, Reason.NO_SUCH_HARDWARE, SENTENCES[Reason.NO_SUCH_HARDWARE]) == found.regions[1]
+
+
+def test_explanation_names_nobody_who_holds_what_is_not_asked_for(start: Start) -> None:
+    """EU has H100, A100, and machines without GPUs: who waits for one of them is told who holds of that, and how much."""
+    machine = a_job_queue(start, us=joined(gpu_type="V100"))
+    machine.fact(
+        EU_LOG,
+        joined("w9", 4, 4, gpu_type="A100"),
+        joined("w10", 8, 4, gpu_type="cpu", total=amount(0, 64, 256)),
+    )
+    jobs = {
+        "H100": a_job(2, 8),
+        "A100": a_job(1, 8, gpu_type="A100"),
+        "cpu": a_job(2, 0, cpus=8, gpu_type="cpu"),
+    }
+    holders: dict[str, Holder] = {}
+    for node, (kind, job) in zip((0, 4, 8), jobs.items(), strict=True):
+        workload = submit(machine, a_spec(job))
+        awarded(machine, workload=workload)
+        spread = a_spread({node + at: 1 for at in range(job.tasks)})
+        machine.fact(
+            EU_LOG,
+            granted(a_claim(workload, jobs=(job,), spreads=(spread,))),
+            GangStarted(*attempt(workload)),
+        )
+        machine.wake()
+        gpus, cpus = (job.tasks * milli for milli in (job.need.gpu_milli, job.need.cpu_milli))
+        holders[kind] = Holder(workload, 3, gpus, 0 if gpus else cpus)
+    for kind, job in jobs.items():
+        workload = submit(machine, a_spec(replace(job, tasks=4)))
+        abstain(machine, auction_of(machine.wake(), workload), workload=workload)
+        machine.wake()
+        assert [(holders[kind],)] == [
+            one.holders for one in explained(machine, workload).regions if one.region == EU
+        ]
+
+
+def test_explanation_names_for_whom_room_is_kept(start: Start) -> None:
+    """Who is offered it meanwhile."""
+    machine = a_job_queue(start, us=joined(gpu_type="A100"))
+    for spec in (a_spec(a_job(2, 8)), a_spec(a_job(3, 8))):
+        submit(machine, spec)
+    opened = machine.wake()
+    bid(machine, auction_of(opened, W2), EU, workload=W2)
+    abstain(machine, auction_of(opened, W1), EU, workload=W1, reason=Reason.OPEN_BIDS)
+    told = {one.region: one.kept_for for one in explained(machine, W1).regions}
+    assert {EU: (W2,), US: ()} == told
 
 
 def test_explanation_while_it_is_auctioned(start: Start) -> None:

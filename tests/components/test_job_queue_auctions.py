@@ -8,6 +8,7 @@ from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.queue import Bid, HoldWorkload
+from core.messages.regions import AbandonRegion
 from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, after
 from core.nouns.limits import (
@@ -44,6 +45,7 @@ from tests.components.queueing import (
     small,
     submit,
 )
+from tests.components.test_data_records import CLICKS, place
 from tests.matching import facts, kinds_said, said, said_once
 
 ONLY_EU = (EU,)
@@ -354,3 +356,35 @@ def test_award_says_who_did_not_bid(start: Start) -> None:
     bid(queue, auction_of(opened, W2), EU, workload=W2)
     (award,) = [event for event in facts(queue.hear_due_once()) if isinstance(event, WorkloadAwarded)]
     assert {US: Reason.OVER_LIMIT} == award.refusals
+
+
+def test_award_says_of_each_region_why_it_did_not_bid(start: Start) -> None:
+    """M11: of those too that were not asked, for they lack what it reads, its user left them out, they are silent, or an operator gave them up;
+    and of who was asked and said nothing.
+    """
+    queue = a_job_queue(start)
+
+    def refusals() -> dict[RegionName, str]:
+        opened = queue.wake()
+        (workload,) = {message.workload for message in said(opened, SolicitBid)}
+        bid(queue, auction_of(opened, workload), EU, workload=workload)
+        decision = queue.hear_due_once()
+        if not facts(decision):
+            decision = queue.wait(AUCTION_SPAN)
+        (award,) = [event for event in facts(decision) if isinstance(event, WorkloadAwarded)]
+        queue.wake()
+        return award.refusals
+
+    submit(queue)
+    assert {US: Reason.NO_ANSWER} == refusals()
+    submit(queue, a_spec(regions=ONLY_EU))
+    assert {US: Reason.REGION_EXCLUDED} == refusals()
+    place(queue, CLICKS, EU)
+    submit(queue, a_spec(data=(CLICKS,)))
+    assert {US: Reason.NO_DATA} == refusals()
+    queue.hear(LogSilent(US_LOG))
+    submit(queue)
+    assert {US: Reason.REGION_UNREACHABLE} == refusals()
+    queue.hear(AbandonRegion(US, 0))
+    submit(queue)
+    assert {US: Reason.REGION_ABANDONED} == refusals()

@@ -54,6 +54,7 @@ from mizzen.views import explaining, show_text
 from mizzen.views.explaining import AWAY, Explanation, compared, explained, offer_of
 from mizzen.views.knowing import Known
 from mizzen.views.story import story_of
+from mizzen.views.texts import instant_text
 from runtime.reader import Reader
 from store.rows import row_of
 from tests.builders import (
@@ -212,8 +213,12 @@ async def test_self_requeue_by_exit_code(place: Place) -> None:
 async def test_waits_for_its_victims(place: Place) -> None:
     """Whom it pushes out, as long as they are there."""
     claim = a_claim(victims=(attempt("w-9", 3),), view_sequence=2)
-    found = await told(place, [awarded()], [promised(claim)])
+    found = await told(place, [awarded()], [replace(promised(claim), ask_span=60 * SECOND)])
     assert "w-1 waits in eu (attempt 1) for w-9 (attempt 3) to stop" == found.explanation.verdict
+    story = found.known.telling.story
+    until = instant_text(story.attempts[-1].promised_at + 60 * SECOND)
+    told_of = f"w-9 (attempt 3) to stop; their controllers are asked until {until} at the latest"
+    assert f"  waits for     {told_of}" in show_text.lines_of(story, None, Instant(START))
     award = found.explanation.award
     assert award is not None
     assert ((attempt("w-9", 3),), 2, 3) == (award.victims, award.view_sequence, award.claim_sequence)
