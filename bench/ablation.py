@@ -7,12 +7,13 @@ The designs of MAST's table 1, by their numbers there, played by the same queue,
     5  regional queues, regional allocation          2  regional queues, cluster allocation
     1  cluster queues
 
-A small planet in clusters of 16 nodes, of which each workload fits half of one, under as much work as there is room for and bursts
-of urgent work. Designs are ordered by `slo_violations`, the share of waits within quota that took more than ten minutes, and those of
+A small planet in clusters of 13 to 16 nodes (one region is smaller than that, and a cluster of 3), of which no workload wants more than 8,
+under 1.2 times as much work as there is room for and bursts of urgent work. Designs are ordered by `slo_violations`, the share of waits within quota that took more than ten minutes, and those of
 which that cannot be told apart by `allocation_mean`: over all seeds, each design against each. Shares are told apart by two standard errors of their difference.
 What was of use and how long work waited are told beside it.
 
-`on_demand_data` is no design of the table: all is as in 6, but work runs where its tenant's data was made.
+Two that are beside are no designs of the table. `on_demand_data`: all is as in 6, but work runs where its tenant's data was made.
+`papers_preemption`: all is as in 6, but bids are scored and victims ordered by the paper's rules (docs/decisions/0032).
 """
 
 # rows: E16
@@ -26,10 +27,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from bench.drawing import barred
 from bench.planet import Size, play, seeds_of, seeds_option, sized
 from bench.report import Findings, at_least
 from bench.slo import spec_of
+from core.nouns.preemption import BidScore, VictimOrder
+from scenarios.preempting import PreemptionSpec
 from scenarios.variant import Variant
 from scenarios.variants.cluster_queues import ClusterQueues
 from scenarios.variants.exhaustive import Exhaustive
@@ -50,7 +55,9 @@ DESIGNS: dict[str, Variant] = {
     "1": ClusterQueues(cluster_nodes=CLUSTER_NODES),
 }
 """In the published order, best first."""
-BESIDE: dict[str, Variant] = {"on_demand_data": OnDemandData()}
+BESIDE: dict[str, Variant] = {"on_demand_data": OnDemandData(), "papers_preemption": Exhaustive()}
+PAPERS = PreemptionSpec(order=VictimOrder.PAPER, score=BidScore.PAPER)
+"""Longest run first, and one figure a job, summed over them."""
 KEPT = (
     "slo_violations",
     "slo_waits",
@@ -59,6 +66,8 @@ KEPT = (
     "useful_rate",
     "within_quota_p95_minutes",
     "over_quota_mean_minutes",
+    "lost_share",
+    "preemptions",
 )
 
 OUTCOME = ("slo_violations", "slo_waits", "allocation_mean")
@@ -78,7 +87,9 @@ def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) ->
     seeds = SEEDS[:1] if is_quick else seeds_of(chosen, SEEDS)
     figures = {"seeds": float(len(seeds))}
     for name, variant in (DESIGNS | BESIDE).items():
-        runs = [play(spec_of(size, seed, variant), seed, size.warm_hours).figures for seed in seeds]
+        rules = PAPERS if name == "papers_preemption" else None
+        specs = [(seed, replace(spec_of(size, seed, variant), preemption=rules)) for seed in seeds]
+        runs = [play(spec, seed, size.warm_hours).figures for seed, spec in specs]
         for figure in KEPT:
             label = f"design_{name}" if name in DESIGNS else name
             figures[f"{label}_{figure}"] = statistics.fmean(one.get(figure, 0.0) for one in runs)

@@ -99,7 +99,7 @@ class EarlyBinder(Binder):
         """What is asked of a place ahead of this, and in all, with this, as a share of what it has."""
         ahead = every = has = 0
         for kind in sorted({job.gpu_type for job in spec.jobs}):
-            has += sum(_has(self._regions[region], kind) for region in self._scopes[name])
+            has += sum(amount_in(self._regions[region], kind) for region in self._scopes[name])
             mine = sum(_asked(job) for job in spec.jobs if job.gpu_type == kind)
             ahead += mine
             every += mine
@@ -112,10 +112,7 @@ class EarlyBinder(Binder):
         """One of its regions, if it were empty."""
         if spec.regions and not set(spec.regions) & set(self._scopes[name]):
             return False
-        return any(
-            all(_asked(job) <= _has(self._regions[region], job.gpu_type) for job in spec.jobs)
-            for region in self._scopes[name]
-        )
+        return any(could_hold(self._regions[region], spec) for region in self._scopes[name])
 
 
 def cut(fleet: FleetSpec, cluster_nodes: int) -> tuple[FleetSpec, Scopes]:
@@ -149,6 +146,11 @@ def each_alone(fleet: FleetSpec) -> Scopes:
     return {name: (RegionName(name),) for name in regions_of(fleet)}
 
 
+def could_hold(region: RegionSpec, spec: WorkloadSpec) -> bool:
+    """Whether a workload fits a region, if that were empty."""
+    return all(_asked(job) <= amount_in(region, job.gpu_type) for job in spec.jobs)
+
+
 def _part(whole: int, count: int, number: int) -> int:
     return whole // count + (number < whole % count)
 
@@ -159,7 +161,8 @@ def _asked(job: JobSpec) -> int:
     return job.tasks * (need.gpu_milli or need.cpu_milli)
 
 
-def _has(region: RegionSpec, kind: str) -> int:
+def amount_in(region: RegionSpec, kind: str) -> int:
+    """GPU milli of a type that a region has; of machines without GPUs CPU milli."""
     if kind == CPU_TYPE:
         return region.cpu_nodes * EMULATED_NODE.cpu_milli
     return region.nodes * region.gpus_per_node * MILLI if kind == region.gpu_type else 0

@@ -1,17 +1,24 @@
 """Data where it was made and nowhere else, until somebody wants it: no copy is made ahead (MAST's ablation of its slow path)."""
 
+import math
 from hashlib import blake2b
 
 from msgspec.structs import replace
 
-from core.nouns.ids import RegionName
+from core.nouns.fleet import CPU_TYPE
+from core.nouns.ids import RegionName, TenantName
 from core.nouns.workload import WorkloadSpec
+from runtime.fleet_file import RegionSpec
 from scenarios.fleet import FleetSpec, regions_of
-from scenarios.variant import Binder, Variant
+from scenarios.variant import Binder, Variant, amount_in, could_hold
 
 
 class OnDemandData(Variant, frozen=True):
-    """Each tenant's data has one home, drawn by its name, and its work runs there: it does not wait for copies, which take hours."""
+    """Each tenant's data has one home, and its work runs there: it does not wait for copies, which take hours.
+
+    The more GPUs a region has the more tenants are at home there, as in the specification's guess at how homes were before anybody planned
+    them; whoever wants more than all of its home runs where it would be at home if it could not be there.
+    """
 
     def binder(self, fleet: FleetSpec) -> Binder:
         """To its tenant's home."""
@@ -25,11 +32,17 @@ class _AtHome(Binder):
     def bound(self, spec: WorkloadSpec) -> WorkloadSpec:
         if spec.regions:
             return spec
-        kinds = {job.gpu_type for job in spec.jobs}
-        names = [
-            name
+        kinds = sorted({job.gpu_type for job in spec.jobs})
+        found = {
+            name: _draw(spec.tenant, name, region, kinds)
             for name, region in self._regions.items()
-            if kinds <= {region.gpu_type, *(("cpu",) if region.cpu_nodes else ())}
-        ]
-        drawn = int.from_bytes(blake2b(str(spec.tenant).encode(), digest_size=8).digest(), "big")
-        return replace(spec, regions=(names[drawn % len(names)],)) if names else spec
+            if could_hold(region, spec)
+        }
+        return replace(spec, regions=(max(found, key=lambda name: (found[name], name)),)) if found else spec
+
+
+def _draw(tenant: TenantName, name: RegionName, region: RegionSpec, kinds: list[str]) -> float:
+    """The highest wins: a region does so for as large a part of all tenants as it has of what there is (weighted rendezvous hashing)."""
+    drawn = int.from_bytes(blake2b(f"{tenant}/{name}".encode(), digest_size=8).digest(), "big") >> 12
+    weight = sum(amount_in(region, kind) for kind in kinds if kind != CPU_TYPE) or amount_in(region, CPU_TYPE)
+    return -weight / math.log((drawn + 0.5) / 2**52)

@@ -118,10 +118,18 @@ def test_start_latency_in_small(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_ablation_in_small(tmp_path: Path) -> None:
-    """All five designs, and data on demand beside them."""
+    """All five designs, and beside them data on demand and the paper's preemption."""
     found = ablation.run(tmp_path, is_quick=True)
     assert ["order_holds"] == list(bars_of(found))
-    for name in ("design_6", "design_3", "design_5", "design_2", "design_1", "on_demand_data"):
+    for name in (
+        "design_6",
+        "design_3",
+        "design_5",
+        "design_2",
+        "design_1",
+        "on_demand_data",
+        "papers_preemption",
+    ):
         assert 0 < found.figures[f"{name}_allocation_mean"] <= 1
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from core.events.queue import AttemptClosed, WorkloadSubmitted
 from core.fact import Fact
-from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, WorkloadSpec
@@ -151,6 +151,16 @@ def test_data_on_demand_keeps_work_at_its_home() -> None:
     }
     assert {1} == {len(found) for found in homes.values()}
     assert {("large",), ("small",)} == {home for found in homes.values() for home in found}
+
+
+def test_larger_regions_are_home_to_more_tenants() -> None:
+    """Each to as large a part as it has of the GPUs. Whoever wants more than there is at home runs elsewhere, and is not refused for ever."""
+    users = Submitting(OnDemandData().binder(FLEET))
+    names = [TenantName(f"t{number}") for number in range(300)]
+    homes = {name: users.submit(replace(asking(8), tenant=name)) for name in names}
+    assert 0.6 < sum("large" in home for home in homes.values()) / len(names) < 0.74
+    assert {("large",)} == {users.submit(replace(asking(40), tenant=name)) for name in names}
+    assert {()} == {users.submit(replace(asking(65), tenant=name)) for name in names[:3]}
 
 
 @pytest.mark.parametrize("name", ["federated", "cluster_queues: {cluster_nodes: 4}", "exhaustive"])
