@@ -17,6 +17,7 @@ source    MAST §5.4: 1.3 ms free and 5.5 ms with preemption in the slowest regi
 import gc
 import statistics
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -56,13 +57,14 @@ class Memory:
         (message,) = said.messages
         if not isinstance(message, Abstention) or message.reason is not Reason.NO_CAPACITY:
             return
-        missing = max(1, message.missing_gpu_milli)
-        if self.freed.hold(repr(shape), message.view_sequence, Room.GPU, missing):
+        room = Room.BARE_CPU if message.missing_cpu_milli else Room.GPU
+        missing = message.missing_cpu_milli or max(1, message.missing_gpu_milli)
+        if self.freed.hold(repr(shape), message.view_sequence, room, missing):
             self.refused[shape] = None
 
-    def free(self, sequence: int, gpu_milli: int) -> None:
+    def free(self, sequence: int, amounts: Mapping[Room, int]) -> None:
         """So much came free."""
-        passed = set(self.freed.add(sequence, {Room.GPU: gpu_milli}))
+        passed = set(self.freed.add(sequence, amounts))
         if passed:
             self.refused = {shape: None for shape in self.refused if repr(shape) not in passed}
 

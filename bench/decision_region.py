@@ -8,13 +8,14 @@ source    MAST §4.3.1: 20 dynamic clusters, 64,000 CPU machines, 20,000 GPUs; s
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from components.agent_state import AgentState
 from components.allocation_agent import AllocationAgent
+from components.freed import Room
 from core.component import Decision, Images, RowsTold
 from core.events.region import (
     AttemptEnded,
@@ -50,8 +51,7 @@ GPU_NODES, CPU_NODES = 2_500, 64_000
 FULL_PERMILLE = 980
 GPUS = 8
 GPU_MACHINE = Amount(GPUS * MILLI, 128_000, 2 << 40)
-CPU_MACHINE = Amount(MILLI, 64_000, 256 << 30)
-"""It has one slot: what a scheduler of GPUs counts on a machine without any."""
+CPU_MACHINE = Amount(0, 64_000, 256 << 30)
 GPUS_A_WORKLOAD = ((1, 2, 4, 8, 16, 32, 64, 128, 256), (4, 4, 8, 24, 22, 18, 14, 5.2, 0.8))
 LEVELS = ((6, 5, 4, 3, 2, 1, 0), (3, 20, 16, 54, 0.2, 0.5, 6.02))
 """Priorities, and how many workloads in a hundred have each; those that name none have the lowest."""
@@ -79,8 +79,8 @@ class FullRegion:
         self.dice = random.Random(seed)
         self.scale = scale
         self._sequence, self._requests, self._now = 0, 0, 1_000 * SECOND
-        self.on_end: Callable[[int, int], object] = lambda *_: None
-        """Told of each attempt's end: the sequence of its fact, and the GPU milli that came free."""
+        self.on_end: Callable[[int, Mapping[Room, int]], object] = lambda *_: None
+        """Told of each attempt's end: the sequence of its fact, and what came free."""
         self._running: list[WorkloadId] = []
         self._place: dict[WorkloadId, int] = {}
         image = RegionImage.empty(SECTIONS)
@@ -135,22 +135,23 @@ class FullRegion:
     def _filled(self) -> Iterator[Event]:
         """Cluster by cluster, node by node."""
         for group in self._groups:
-            free = [group.total.gpu_milli // MILLI] * group.count
+            free = [parts_of(group.total)] * group.count
             at = 0
             while at < group.count:
                 self._now += SECOND
                 job = self.job_on(group.gpu_type)
-                per_node = min(job.tasks, free[at] // (job.need.gpu_milli // MILLI))
+                each = parts_of(job.need)
+                per_node = min(job.tasks, free[at] // each)
                 if not per_node:
                     at += 1
                     continue
                 nodes: dict[int, int] = {}
                 left = job.tasks
                 while left and at < group.count:
-                    here = min(left, free[at] // (job.need.gpu_milli // MILLI))
+                    here = min(left, free[at] // each)
                     if here:
                         nodes[group.first + at] = here
-                        free[at] -= here * (job.need.gpu_milli // MILLI)
+                        free[at] -= here * each
                         left -= here
                     if left:
                         at += 1
@@ -252,11 +253,11 @@ class FullRegion:
         if not pools:
             self.state.placer.refresh()
             pools = self.state.placer.pools.by_name
-        found = []
-        for names in (tuple(GPU_POOLS), CPU_POOLS):
-            total = sum(sum(pools[name].table.clusters.total) for name in names)
-            found.append(1000 - 1000 * sum(pools[name].table.gpu_free for name in names) // total)
-        return found[0], found[1]
+        gpus = sum(sum(pools[name].table.clusters.total) for name in GPU_POOLS)
+        gpus_free = sum(pools[name].table.gpu_free for name in GPU_POOLS)
+        machines = sum(group.count for group in self._groups if group.gpu_type == CPU_TYPE)
+        cpus_free = sum(int(pools[name].table.cpu.sum()) for name in CPU_POOLS)
+        return 1000 - 1000 * gpus_free // gpus, 1000 - 1000 * cpus_free // (machines * CPU_MACHINE.cpu_milli)
 
     def _granted(
         self, workload: WorkloadId, jobs: tuple[JobSpec, ...], spreads: tuple[Spread, ...], level: int
@@ -285,9 +286,10 @@ class FullRegion:
             self._running[index], self._place[last] = last, index
         if cause is EndCause.PREEMPTED:
             self.happen(StopOrdered(workload, 1, cause))
-        gpu_milli = gpu_milli_of(self.state.image.capacity.holdings[workload][1].claim.jobs)
+        jobs = self.state.image.capacity.holdings[workload][1].claim.jobs
+        bare = sum(job.need.cpu_milli * job.tasks for job in jobs if job.gpu_type == CPU_TYPE)
         self.happen(AttemptEnded(workload, 1, cause))
-        self.on_end(self._sequence, gpu_milli)
+        self.on_end(self._sequence, {Room.GPU: max(1, gpu_milli_of(jobs)), Room.BARE_CPU: max(1, bare)})
 
     def happen(self, event: Event) -> None:
         """One fact, and the rows that are told beside it."""
@@ -307,4 +309,9 @@ class FullRegion:
 
 def readers(machines: int, name: str = "main") -> JobSpec:
     """A job on whole CPU machines."""
-    return JobSpec(name, machines, Amount(MILLI, 32_000, 128 << 30), CPU_TYPE)
+    return JobSpec(name, machines, replace(CPU_MACHINE, memory_bytes=128 << 30), CPU_TYPE)
+
+
+def parts_of(amount: Amount) -> int:
+    """GPUs; of what has or wants none, whole CPU machines."""
+    return amount.gpu_milli // MILLI or amount.cpu_milli // CPU_MACHINE.cpu_milli
