@@ -21,7 +21,8 @@ class Way(StrEnum):
     LATER = "later"
     """In so many seconds, or with a new checkpoint, if that is there before."""
     OFFER = "offer"
-    """Another of the workloads that it decides for, as far as it has heard of any; else once there is a new checkpoint."""
+    """Another of the workloads that it decides for: of those of which it has heard one after the other, for which of them still run it
+    does not know. If it has heard of none, or is asked once more, once there is a new checkpoint."""
 
 
 class Yields(Controller, frozen=True):
@@ -40,26 +41,31 @@ class _Yielding(TaskController):
     def __init__(self, part: Yields) -> None:
         self._part = part
         self._heard: dict[str, None] = {}
-        """Workloads that it was asked about, the newest last."""
+        """Workloads that it was asked about, those last that it was asked about or offered last."""
+        self._offered: set[tuple[str, int]] = set()
+        """Operations, by workload, for which it offered another."""
 
     async def process(self, request: TaskControlRequest) -> Iterable[Ack]:
         mine = request.job.workload
         self._heard.pop(mine, None)
-        others = [*reversed(self._heard)]
+        others = [*self._heard]
         self._heard[mine] = None
         return [
-            self._answer(asked.operation, others)
+            self._answer(mine, asked.operation, others)
             if asked.kind is OperationKind.PREEMPT
             else Ack(asked.operation, after_checkpoint=asked.task == WHOLE)
             for asked in request.requests
         ]
 
-    def _answer(self, operation: int, others: list[str]) -> Ack:
+    def _answer(self, workload: str, operation: int, others: list[str]) -> Ack:
         match self._part.way:
             case Way.NOW:
                 return Ack(operation)
             case Way.LATER:
                 return Ack(operation, after_checkpoint=True, within=seconds(self._part.seconds))
-            case Way.OFFER if others:
+            case Way.OFFER if others and (workload, operation) not in self._offered:
+                self._offered.add((workload, operation))
+                del self._heard[others[0]]
+                self._heard[others[0]] = None
                 return Ack(operation, Answer.INSTEAD, instead=others[0])
         return Ack(operation, after_checkpoint=True)

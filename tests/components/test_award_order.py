@@ -168,7 +168,7 @@ def test_who_was_asked_for_later_is_awarded_first_if_it_is_ahead(start: Start) -
 def test_who_was_refused_for_what_others_are_offered_comes_before_them(
     start: Start, *, is_over: bool
 ) -> None:
-    """M13: it is ahead and wants less, but a region had offered all of its room to somebody behind it: that one gives it back.
+    """It is ahead and wants less, but a region had offered all of its room to somebody behind it: that one gives it back.
 
     is_over   whether its auction is over before the other's
     """

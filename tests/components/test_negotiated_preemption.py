@@ -114,7 +114,7 @@ def test_victim_with_a_controller_is_asked_first(start: Start) -> None:
 
 
 def test_victim_without_a_controller_is_stopped_at_once(start: Start) -> None:
-    """M18: as ever, and it is checkpointed in its grace: nobody is asked."""
+    """Nobody is asked: it has its grace to save in."""
     scene = Scene(start, a_gang(control=ControlSpec()))
     scene.promise()
     assert [] == scene.recorded(OperationsRequested)

@@ -54,7 +54,7 @@ def test_nothing_is_asked_before_its_room_is_kept(start: Start) -> None:
 
 
 def test_controller_is_asked_and_agrees(start: Start) -> None:
-    """M18: once, with the reason and the deadline; then the gang is stopped as moved."""
+    """Once, with the reason and the deadline; then the gang is stopped as moved."""
     pair = runs(start)
     pair.queue(PLANNED, BEGUN)
     pair.settle()

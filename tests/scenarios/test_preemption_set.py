@@ -11,7 +11,7 @@ from tests.scenarios.runs import run_quietly
 
 
 def test_preemption_is_set_as_the_paper_has_it() -> None:
-    """M14, M16: for comparison; what is not said is ours, and it is written as it is read."""
+    """For comparison; what is not said is ours, and it is written as it is read."""
     text = (LIBRARY / "preemption_storm.yaml").read_text(encoding="utf-8")
     assert parse_scenario(text, "storm.yaml").preemption is None
     spec = parse_scenario(
@@ -28,7 +28,7 @@ def test_preemption_is_set_as_the_paper_has_it() -> None:
 
 @pytest.mark.parametrize("order", list(VictimOrder))
 def test_storm_under_each_order(order: VictimOrder) -> None:
-    """M16: regions are told before anybody submits, and the run is good by either; the fact is in each region's log."""
+    """M16: a storm of urgent work pushes others out by either, and the run is good."""
     spec = load_scenario("preemption_storm")
     preemption = PreemptionSpec(
         order, BidScore(order) if order is VictimOrder.PAPER else BidScore.VECTOR, 20.0
