@@ -58,9 +58,8 @@ class Planet:
 
     def _all_that_follows(self) -> list[tuple[WorkloadId, RegionName]]:
         awards: list[tuple[WorkloadId, RegionName]] = []
-        until = after(
-            self.queue.now, OPEN_BIDS_RETRY
-        )  # By then what was refused because all was offered has passed.
+        # By then what was refused because all was offered has passed.
+        until = after(self.queue.now, OPEN_BIDS_RETRY)
         for _ in range(ROUNDS_MAX):
             decision = self.queue.wake()
             for settled in said(decision, BidSettled):
