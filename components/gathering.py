@@ -13,7 +13,8 @@ another of its tenant is over     it is asked for there too: of a tenant's work 
 quota, and wants the same         pushed out elsewhere is older and stands before it
 it is awarded, or another of      they had their turn, and the next one is chosen
 its tenant takes that room
-it waits for `GATHER_PATIENCE`    the same, and it comes again behind all who had none
+it waits for `GATHER_PATIENCE`    the same. Who had its turn comes again as if it had been submitted then: not behind all who never had one, for
+                                  there are always some, and who was pushed out again would never have another
 
 Whom it is gathered for is noted and not recorded: after a restart the oldest is chosen anew.
 """
@@ -86,7 +87,7 @@ def gathered_now(
             return kept
     last = state.gathered_last if kept is None else {**state.gathered_last, kept.workload: now}
     turns = sorted(
-        (last.get(work.workload, NEVER), work.number, work)
+        (max(work.submitted_at, last.get(work.workload, NEVER)), work.number, work)
         for work in state.order.firsts(Standing.OVER)
         if _may_be(state, work, now, lent)
     )

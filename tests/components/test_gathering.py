@@ -398,3 +398,23 @@ def test_whoever_of_its_tenant_stands_before_it_has_its_turn(start: Start, regio
     assert [EU, EU] == [explained(queue, one).gathered_in for one in (older, gang)]
     award(queue, older, region)
     assert (None if region == EU else (gang, EU)) == gathered(queue)
+
+
+def test_who_had_its_turn_comes_before_who_came_after_that(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was pushed out since. Behind all who never had one it would have no other as long as somebody is new."""
+    monkeypatch.setattr("components.gathering.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
+    queue, gang = aged(start)
+    (first, *_) = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    award(queue, gang, EU)
+    up(queue, gang, OVER, EU, 0)
+    others = [waits(queue, of=ML, job=a_job(tasks, 8)) for tasks in (2, 3, 4)]
+    queue.wake()
+    refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL))
+    assert others[0] == queue.state.gathered.workload
+    queue.fact(EU_LOG, AttemptEnded(*attempt(gang, 1), EndCause.PREEMPTED, 0, 16_000))
+    queue.wake()
+    refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
+    assert gang == queue.state.gathered.workload
