@@ -128,8 +128,8 @@ async def test_stop_is_heard_and_grace_given(spool_path: Path) -> None:
     """SIGTERM reaches every rank, also one that a shell runs, and what it then says by its exit code counts."""
     async with nodes(spool_path) as made:
         leaving = python(
-            "import signal, sys, time\n"
-            "signal.signal(signal.SIGTERM, lambda *_: (print('leaving'), sys.exit(85)))\n"
+            "import os, signal, sys, time\n"  # `print` may not be called again while it is in the middle of something.
+            "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'leaving\\n'), sys.exit(85)))\n"
             "print('up', flush=True)\n"
             "time.sleep(600)"
         )
@@ -165,9 +165,9 @@ async def test_early_warning(spool_path: Path) -> None:
     """SIGUSR1 first, SIGTERM as long after it as was asked for."""
     async with nodes(spool_path) as made:
         run = python(
-            "import signal, sys, time\n"
-            "signal.signal(signal.SIGUSR1, lambda *_: print('warned', flush=True))\n"
-            "signal.signal(signal.SIGTERM, lambda *_: (print('told'), sys.exit(0)))\n"
+            "import os, signal, sys, time\n"
+            "signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b'warned\\n'))\n"
+            "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'told\\n'), sys.exit(0)))\n"
             "print('up', flush=True)\n"
             "while True: time.sleep(600)"
         )
