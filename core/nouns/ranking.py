@@ -45,7 +45,7 @@ class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     gather_percent: int = 2
     """Room is gathered for who is over quota, as old as `age_cap`, and wants no more than this part of all GPUs of its type, in percent; 0, as in
     the paper, or with no `lag_weight`: for nobody. While it is gathered that much is idle for it at the most, and half of it on the average:
-    in 80 hours of a planet that is asked for 1.4 times what it has a quarter of a percent (docs/decisions/0037-room-gathered-by-age.md)."""
+    in 80 hours of a planet that is asked for 1.4 times what it has a third of a percent (docs/decisions/0037-room-gathered-by-age.md)."""
     pass_span: Nanoseconds = seconds(10)
     """How often everybody's use is brought up to date: a pass. A guess; the paper's is five minutes."""
 
