@@ -42,10 +42,11 @@ class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     behind it; 0, as in the paper: never, and smaller work behind it takes what fits. Chosen: a day. With ten
     minutes to two hours, in half a day of shifting demand, narrow work that ran over quota meanwhile was pushed out twice as often, and
     14 % less was completed."""
-    gather_percent: int = 2
+    gather_percent: int = 0
     """Room is gathered for who is over quota, as old as `age_cap`, and wants no more than this part of all GPUs of its type, in percent; 0, as in
     the paper, or with no `lag_weight`: for nobody. While it is gathered that much is idle for it at the most, and half of it on the average:
-    in 80 hours of a planet that is asked for 1.4 times what it has a third of a percent (docs/decisions/0037-room-gathered-by-age.md)."""
+    with 2, in 80 hours of a planet that is asked for 1.4 times what it has, a third of a percent. 0 until days at a load near 1 have shown
+    whom it is worth that (docs/decisions/0037-room-gathered-by-age.md)."""
     pass_span: Nanoseconds = seconds(10)
     """How often everybody's use is brought up to date: a pass. A guess; the paper's is five minutes."""
 

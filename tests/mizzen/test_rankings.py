@@ -89,7 +89,7 @@ def test_each_rule_is_set_alone() -> None:
         share_by="entitlement",
         walk="level",
         quota_patience="1d",
-        gather="2%",
+        gather="0",
         borrowed_counts="no",
         order="events",
         pass_span="10s",
@@ -194,7 +194,7 @@ def test_rules_are_told_with_the_papers() -> None:
     for settings, values in (
         (
             RankingSettings(),
-            ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "1d", "2%", "no", "events", "10s"],
+            ["1d", "1d", "12h", "100", "1d", "entitlement", "level", "1d", "0%", "no", "events", "10s"],
         ),
         (PAPER, ["1d", "1d", "12h", "0", "1d", "mean", "credit", "never", "0%", "yes", "passes", "5m"]),
     ):
