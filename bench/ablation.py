@@ -7,10 +7,10 @@ The designs of MAST's table 1, by their numbers there, played by the same queue,
     5  regional queues, regional allocation          2  regional queues, cluster allocation
     1  cluster queues
 
-A small planet in clusters of 13 to 16 nodes (one region is smaller than that, and a cluster of 3), of which no workload wants more than 8,
-under 1.2 times as much work as there is room for and bursts of urgent work. Designs are ordered by `slo_violations`, the share of waits within quota that took more than ten minutes, and those of
-which that cannot be told apart by `allocation_mean`: over all seeds, each design against each. Shares are told apart by two standard errors of their difference.
-What was of use and how long work waited are told beside it.
+A small planet in clusters of 13 to 16 nodes (one region is smaller than that, a cluster of 3), where no workload wants more than 8, under
+1.2 times as much work as there is room for and bursts of urgent work. Designs are ordered by `slo_violations`, the share of waits within
+quota that took more than ten minutes, and those of which that cannot be told apart by `allocation_mean`: over all seeds, each design
+against each. Shares are told apart by two standard errors of their difference. What was of use and how long work waited are told beside it.
 
 Two that are beside are no designs of the table. `on_demand_data`: all is as in 6, but work runs where its tenant's data was made.
 `papers_preemption`: all is as in 6, but bids are scored and victims ordered by the paper's rules (docs/decisions/0032).

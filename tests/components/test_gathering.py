@@ -66,6 +66,14 @@ def aged(start: Start, *, cap: Nanoseconds = CAP, span: Nanoseconds = CAP) -> tu
     return queue, gang
 
 
+def nothing_is_lent(queue: Queue) -> None:
+    """OPS uses all but one node of what ART borrowed."""
+    for first in list(queue.state.book.by_tenant[ART])[1:]:
+        ends(queue, first, queue.state.image.workloads.rows[first].region)
+        runs(queue, of=OPS, region=US, node=3)
+    queue.wake()
+
+
 def test_room_is_gathered_for_who_has_waited_for_long(start: Start) -> None:
     """In one region nobody else is lent anything, whoever is behind or ahead of its due; elsewhere all is as ever. It is told why."""
     queue, gang = aged(start)
@@ -214,10 +222,7 @@ def test_nothing_is_gathered_for_what_cannot_be(start: Start) -> None:
     refusing(queue, Nanoseconds(2 * CAP), Reason.NO_SUCH_HARDWARE)
     assert gathered(queue) is None
     queue, gang = aged(start, span=Nanoseconds(0))
-    for first in list(queue.state.book.by_tenant[ART])[1:]:
-        ends(queue, first, queue.state.image.workloads.rows[first].region)
-        runs(queue, of=OPS, region=US, node=3)
-    queue.wake()
+    nothing_is_lent(queue)
     refusing(queue, Nanoseconds(2 * CAP))
     assert gathered(queue) is None
     assert gang in queue.state.order
@@ -358,10 +363,7 @@ def test_gathering_ends_where_it_may_not_be(start: Start) -> None:
     refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
     assert gathered(queue) is None
     queue, _ = aged(start)
-    for first in list(queue.state.book.by_tenant[ART])[1:]:
-        ends(queue, first, queue.state.image.workloads.rows[first].region)
-        runs(queue, of=OPS, region=US, node=3)
-    queue.wake()
+    nothing_is_lent(queue)
     refusing(queue, Nanoseconds(5 * SHARES_INTERVAL))
     assert gathered(queue) is None
 
