@@ -54,6 +54,6 @@ class Crash(UnitFault, frozen=True):
         if not self.while_writing:
             await stage.world.kill(unit)
             return True
-        has_died = await stage.world.kill_writing(unit, "", an=WorkloadAwarded if self.mid_award else Event)
+        has_died = await stage.world.kill_writing(unit, "", sort=WorkloadAwarded if self.mid_award else Event)
         stage.has_struck |= has_died
         return has_died

@@ -81,8 +81,8 @@ class Misfortune:
         """As by kill -9; it stays dead until `revive`."""
         self._cannot("kill a process")
 
-    async def kill_writing(self, unit: Unit, fate: str, *, an: type[Event] = Event) -> bool:
-        """The same of a keeper, between the write and the fsync of its next batch with such an event, which is then `lost`, `torn` or
+    async def kill_writing(self, unit: Unit, fate: str, *, sort: type[Event] = Event) -> bool:
+        """The same of a keeper, between the write and the fsync of its next batch with an event of this sort, which is then `lost`, `torn` or
         `kept`; if that is not said, before anybody is told of it, whatever is left of it then. Returns whether it wrote any
         within three minutes; if not, nothing was done.
         """

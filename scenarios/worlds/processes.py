@@ -224,7 +224,7 @@ class ProcessesWorld(World):
             self._told(f"{name} killed")
         self._forget_pauses(name)
 
-    async def kill_writing(self, unit: Unit, fate: str, *, an: type[Event] = Event) -> bool:
+    async def kill_writing(self, unit: Unit, fate: str, *, sort: type[Event] = Event) -> bool:
         """By kill -9 once it has begun to write what it can tell nobody: its words are held back meanwhile, and lost with it.
 
         What that leaves of the batch is nobody's choice.
@@ -233,7 +233,7 @@ class ProcessesWorld(World):
             raise CannotCause(
                 "what a kill -9 leaves of batches that are under way is nobody's choice in real processes"
             )
-        if an is not Event:
+        if sort is not Event:
             raise CannotCause("what is in a batch that is under way is not seen in real processes")
         self._check_bus()
         log, (said,) = log_kept_by(unit), self._proxies.ways(Link((bus_name_of(unit),), is_one_way=True))

@@ -74,21 +74,21 @@ class SimulatedDeeds(Misfortune, ABC):
         else:
             await self.moments.strike(unit.name, lambda: self._kill(one))
 
-    async def kill_writing(self, unit: Unit, fate: str, *, an: type[Event] = Event) -> bool:
+    async def kill_writing(self, unit: Unit, fate: str, *, sort: type[Event] = Event) -> bool:
         """While its newest batch waits for the disk."""
         log = log_kept_by(unit)
         assert log is not None, unit
-        if not await self._until_unsynced(unit, log, WRITE_SECONDS_MAX, an):
+        if not await self._until_unsynced(unit, log, WRITE_SECONDS_MAX, sort):
             return False
         self.kills_mid_award += self._writes(log, WorkloadAwarded)
         self._kill(self.process(unit), fate)
         return True
 
-    def _writes(self, log: LogName, an: type[Event]) -> bool:
-        return any(isinstance(decode_event(row.event), an) for row in self.store.under_way(log))
+    def _writes(self, log: LogName, sort: type[Event]) -> bool:
+        return any(isinstance(decode_event(row.event), sort) for row in self.store.under_way(log))
 
     async def _until_unsynced(
-        self, unit: Unit, log: LogName, seconds_max: float, an: type[Event] = Event
+        self, unit: Unit, log: LogName, seconds_max: float, sort: type[Event] = Event
     ) -> bool:
         """Until some moment between the write of the next batch with such an event and its sync; False, if there is none for so long."""
         share = self.moments.dice(unit.name).random()
@@ -97,7 +97,7 @@ class SimulatedDeeds(Misfortune, ABC):
                 while True:
                     await self.store.next_write(log)
                     await asyncio.sleep(share * (SYNC_SECONDS + self.store.slowness(log)))
-                    if self._writes(log, an):  # Else somebody else struck it.
+                    if self._writes(log, sort):  # Else somebody else struck it.
                         return True
         except TimeoutError:
             return False

@@ -207,7 +207,7 @@ async def test_what_real_processes_cannot_have(tmp_path: Path) -> None:
     with pytest.raises(CannotCause, match="nobody's choice"):
         await world.kill_writing(QUEUE, "lost")
     with pytest.raises(CannotCause, match="not seen"):
-        await world.kill_writing(QUEUE, "", an=WorkloadAwarded)
+        await world.kill_writing(QUEUE, "", sort=WorkloadAwarded)
     with pytest.raises(CannotCause, match="TCP"):
         await world.disturb(Link(), Disturbance(drop=0.1))
     with pytest.raises(CannotCause, match="somebody else's"):
