@@ -15,7 +15,14 @@ from msgspec.structs import replace
 from bus.errors import BusError
 from core.messages.auditor import AuditShown, ShowAudit
 from core.messages.output import OutputPage, ReadOutput
-from core.messages.queue import ListedWorkload, ListWorkloads, RequeueWorkload, WorkloadsListed
+from core.messages.queue import (
+    ListedWorkload,
+    ListWorkloads,
+    RequeueWorkload,
+    ShowWorkload,
+    WorkloadShown,
+    WorkloadsListed,
+)
 from core.messages.tenants import ListedTenant
 from core.nouns.ids import RegionName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
@@ -41,6 +48,10 @@ OUTPUT_BYTES = 256 * 1024
 LOSS = re.compile(rb"^step (\d+) loss ([0-9.]+)", re.MULTILINE)
 
 RESUMED = re.compile(rb"^resumed at step (\d+)", re.MULTILINE)
+
+
+class EndedTooSoon(Exception):
+    """A job is over, and something was to be done with it while it ran."""
 
 
 class Job(Struct, frozen=True):
@@ -152,6 +163,14 @@ class LiveRun:
     # Load.
 
     async def _run_job(self, key: str, job: Job) -> None:
+        try:
+            await self._do_with(key, job)
+        except EndedTooSoon as early:
+            is_left_out = key not in self.users.accepted
+            self.users.wanted -= is_left_out
+            self.users.problems.append(f"{early}{f': {job.spec.name} was not submitted' * is_left_out}")
+
+    async def _do_with(self, key: str, job: Job) -> None:
         await asyncio.sleep(max(0.0, self._begun + job.when.after_seconds - time.monotonic()))
         users, spec = self.users, job.spec
         if job.when.pushes_out_after_seconds:
@@ -188,8 +207,13 @@ class LiveRun:
     async def _until_it_ran(
         self, workload: WorkloadId, seconds_: float, epoch_min: int = 1
     ) -> ListedWorkload:
-        """For so long in one attempt, and until a checkpoint counts."""
+        """For so long in one attempt, and until a checkpoint counts. Raises EndedTooSoon."""
         while True:
+            shown = await self.users.insist(ShowWorkload(workload))
+            if isinstance(shown, WorkloadShown) and Phase(shown.phase).is_terminal:
+                raise EndedTooSoon(
+                    f"{shown.name} ended {shown.phase} before it had run for {seconds_:g} s and saved"
+                )
             listed = await self.users.insist(ListWorkloads((Phase.RUNNING,)))
             assert isinstance(listed, WorkloadsListed), listed
             row = next((row for row in listed.rows if row.workload == workload), None)
