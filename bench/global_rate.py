@@ -15,6 +15,7 @@ import asyncio
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.global_rate_logs import Told, told_by
@@ -37,6 +38,8 @@ from runtime.wiring import units_of
 
 REGIONS = tuple(RegionName(name) for name in ("asia", "eu", "latam", "oceania", "us-east", "us-west"))
 WORKLOADS, QUICK_WORKLOADS = 10_000, 120
+QUICK_REGIONS = REGIONS[:3]
+"""Half as many processes have to be started."""
 FULL_WORKLOADS = 2_000
 GPUS = ((1, 2, 4), (60, 25, 15))
 """Of a workload's one task, and how many in a hundred."""
@@ -59,19 +62,19 @@ LIMIT = (
 
 async def run(directory: Path, *, is_quick: bool) -> Findings:
     """Two bursts, each on a plane of its own."""
+    regions = QUICK_REGIONS if is_quick else REGIONS
     specs = workloads(QUICK_WORKLOADS if is_quick else WORKLOADS)
     gpus = sum(spec.jobs[0].need.gpu_milli for spec in specs) / MILLI
     # Each region holds them all where they are so small that the first to come up would be full.
-    figures, told = await _burst(
-        directory / "roomy", specs, NODE * len(REGIONS) + gpus / FULL * (len(REGIONS) if is_quick else 1)
-    )
+    roomy = NODE * len(regions) + gpus / FULL * (len(regions) if is_quick else 1)
+    figures, told = await _burst(directory / "roomy", regions, specs, roomy)
     figures |= _figures(told)
     short = specs[: QUICK_WORKLOADS if is_quick else FULL_WORKLOADS]
     gpus = sum(spec.jobs[0].need.gpu_milli for spec in short) / MILLI
-    _, told = await _burst(directory / "short", short, gpus * ROOM, all_fit=False)
+    _, told = await _burst(directory / "short", regions, short, gpus * ROOM, all_fit=False)
     held = sum(short[told.numbers[one]].jobs[0].need.gpu_milli for one in told.bound) / MILLI
     figures |= {
-        "full_idle_gpus": NODE * len(REGIONS) * nodes_for(gpus * ROOM) - held,
+        "full_idle_gpus": NODE * len(regions) * nodes_for(regions, gpus * ROOM) - held,
         "full_bound": float(len(told.bound)),
         "full_awards_returned": float(told.returned),
         "full_not_durable": float(told.lacking),
@@ -81,19 +84,24 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
 
 
 async def _burst(
-    directory: Path, specs: list[WorkloadSpec], gpus: float, *, all_fit: bool = True
+    directory: Path,
+    regions: Sequence[RegionName],
+    specs: list[WorkloadSpec],
+    gpus: float,
+    *,
+    all_fit: bool = True,
 ) -> tuple[dict[str, float], Told]:
     """On so many GPUs."""
     directory.mkdir()
     file, place = directory / "fleet.yaml", directory / "plane"
-    file.write_text(fleet_for(gpus))
+    file.write_text(fleet_for(regions, gpus))
     plane = PlaneProcesses(load_plan(file), file, place)
     await plane.start()
     try:
-        figures = await _bound(plane, specs, all_fit=all_fit)
+        figures = await _bound(plane, regions, specs, all_fit=all_fit)
     finally:
         await plane.stop()
-    told = told_by(place, REGIONS)
+    told = told_by(place, regions)
     assert told.submitted == len(specs), told.submitted
     return figures, told
 
@@ -110,26 +118,28 @@ def workloads(count: int) -> list[WorkloadSpec]:
     return found
 
 
-def nodes_for(gpus: float) -> int:
-    """Of each region."""
-    return int(gpus / NODE / len(REGIONS))
+def nodes_for(regions: Sequence[RegionName], gpus: float) -> int:
+    """Of each of them."""
+    return int(gpus / NODE / len(regions))
 
 
-def fleet_for(gpus: float) -> str:
+def fleet_for(regions: Sequence[RegionName], gpus: float) -> str:
     """Regions that are alike, of so many GPUs in all."""
-    nodes = nodes_for(gpus)
-    lines = [f"  {region}: {{nodes: {nodes}, gpu_type: H100, agents: 1}}" for region in REGIONS]
+    nodes = nodes_for(regions, gpus)
+    lines = [f"  {region}: {{nodes: {nodes}, gpu_type: H100, agents: 1}}" for region in regions]
     return "\n".join(["fleet: bench", "planner: false", "regions:", *lines, ""])
 
 
-async def _bound(plane: PlaneProcesses, specs: list[WorkloadSpec], *, all_fit: bool) -> dict[str, float]:
+async def _bound(
+    plane: PlaneProcesses, regions: Sequence[RegionName], specs: list[WorkloadSpec], *, all_fit: bool
+) -> dict[str, float]:
     """Until the last is bound, or nobody more is: what the submissions took, and how much of the processors each role."""
     workers = [unit.name for unit in units_of(plane.plan) if unit.role == "worker"]
     for name in workers:
         await plane.supervisor.hold(name)
     connection = await NatsConnection.connect(plane.url, "bench", "client", timeout=PATIENCE)
     try:
-        client = Client(connection.endpoint("client"), REGIONS)
+        client = Client(connection.endpoint("client"), regions)
         await _ready(client)
         begun = time.perf_counter()
         await client.submit(specs)
