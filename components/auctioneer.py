@@ -182,6 +182,7 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         opened = Auction(name, asked.shape, willing, asked.level, asked.types, one.work.shape)
         jobs = rows[workload].spec.jobs
         opened.gpu_milli, opened.kinds, opened.is_bare = gpu_milli_of(jobs), kinds_of(jobs), is_bare(jobs)
+        opened.reads_data = bool(rows[workload].spec.data)
         events.append(AuctionOpened(workload, opened))
         how = PROMISING.how_asked(state, workload, now)
         messages.extend(solicited(region, workload, opened, rows[workload], how) for region in willing)

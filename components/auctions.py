@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 
 from components.freed import Freed, Room
+from components.late_regions import LateRegions
 from components.refused_widths import RefusedWidths
 from components.unaskable import Unaskable
 from core.agenda import Agenda
@@ -60,7 +61,11 @@ class Auction(Struct):
     """Types of node on which it would have them."""
     is_bare: bool = False
     """Whether all of it lies on nodes without GPUs."""
+    reads_data: bool = False
+    """How far away that is matters more than a moment."""
     rank: Rank = (0, 0)
+    awaited: tuple[RegionName, ...] = ()
+    """Of those that are asked, the ones that answer in time."""
     until: Instant = Instant(0)
     """When its time is over, whoever has not answered."""
     is_held: bool = False
@@ -70,8 +75,20 @@ class Auction(Struct):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that were asked have answered."""
-        return all(region in self.bids or region in self.abstained for region in self.asked)
+        """Whether all that were asked have answered; or all but some that are late, and there is an offer for which nobody has to leave."""
+        missing = self.unanswered
+        return not missing or (
+            not self.reads_data
+            and not any(region in self.awaited for region in missing)
+            and any(not bid.victims for bid in self.bids.values())
+        )
+
+    @property
+    def unanswered(self) -> tuple[RegionName, ...]:
+        """Those that were asked and have not answered."""
+        return tuple(
+            region for region in self.asked if region not in self.bids and region not in self.abstained
+        )
 
     def ranked(
         self, away: Callable[[RegionName], int] = lambda _: 0, gathered: RegionName | None = None
@@ -113,6 +130,7 @@ class AuctionHouse:
         """By shape and region, as last said."""
         self.refusals_due: Agenda[tuple[str, RegionName]] = Agenda()
         """Refusals for open bids, or by agents whose views lag: they pass by themselves, if nothing else ends them."""
+        self.late = LateRegions()
         self.offered: dict[RegionName, dict[str, None]] = {}
         """By region, the shapes refused for open bids."""
         self.freed: dict[RegionName, Freed] = {}
@@ -134,6 +152,7 @@ class AuctionHouse:
         self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
         self.shapes.setdefault(auction.base, {})[auction.shape] = None
         auction.until = after(at, AUCTION_SPAN)
+        auction.awaited = self.late.awaited(auction.asked, at)
         self.due.put(workload, auction.until)
 
     def hold(self, workload: WorkloadId) -> None:
@@ -148,6 +167,7 @@ class AuctionHouse:
         """A bid for an open auction. A repeat changes nothing."""
         auction = self.open[bid.workload]
         auction.bids.setdefault(bid.region, bid)
+        self.late.hear(bid.region)
         if auction.is_complete:
             self._call(at)
 
@@ -161,6 +181,7 @@ class AuctionHouse:
         shape = auction.shape
         self.tight[shape] = None
         auction.abstained.setdefault(said.region, said)
+        self.late.hear(said.region)
         if said.reason == Reason.OPEN_BIDS:
             self._refuse(shape, said)
             self.refusals_due.put((shape, said.region), after(at, OPEN_BIDS_RETRY))
@@ -233,6 +254,9 @@ class AuctionHouse:
             return
         self.due.drop(workload)
         del self.ranked[bisect_left(self.ranked, (auction.rank, workload))]
+        if auction.until <= at:
+            for region in auction.unanswered:
+                self.late.let_pass(region, at)
         if not auction.is_complete:
             self._call(at)
         if not auction.is_held:

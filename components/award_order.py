@@ -96,6 +96,7 @@ class AwardOrder:
         last = state.order.one(self._closing[-1])
         asked: dict[Group, Asked] = {}
         left: dict[Group, dict[RegionName, Passed]] = {}
+        timed_out = self._timed_out()
         open_shapes = {auction.shape for auction in house.open.values()}
         done: set[Group] = set()
         found: list[_Waits] = []
@@ -121,8 +122,10 @@ class AwardOrder:
             regions = regions_for(state, row, asked[group].level, self._now) if left[group] else ()
             may_ask = where_asked(state, one, tuple(name for name in regions if name in left[group]))
             where = {name: left[group][name] for name in may_ask}
-            if auction is None and asked[group].shape not in house.asking:
-                where = {name: max(one, Passed.UNASKED) for name, one in where.items()}
+            if auction is None:
+                shape = asked[group].shape
+                now = where if shape not in house.asking else timed_out.get(shape, {})
+                where |= {name: max(where[name], Passed.UNASKED) for name in where if name in now}
             if auction is not None:
                 where |= dict.fromkeys(
                     (name for name in auction.asked if name not in auction.abstained), Passed.UNANSWERED
@@ -137,6 +140,18 @@ class AwardOrder:
 
         state.order.first(1, is_of_matter, keep, done)
         return found
+
+    def _timed_out(self) -> dict[str, dict[RegionName, None]]:
+        """By shape of which nobody is asked for any more when those are closed whose time is over: the regions that offer one of them room.
+        The others of the shape could not be asked for there because another region was silent.
+        """
+        house = self._state.house
+        asking, offer = dict(house.asking), dict[str, dict[RegionName, None]]()
+        for auction in (house.open[workload] for workload in self._closing):
+            if not auction.is_held and auction.until <= self._now:
+                asking[auction.shape] -= 1
+                offer.setdefault(auction.shape, {}).update(dict.fromkeys(auction.bids))
+        return {shape: regions for shape, regions in offer.items() if not asking[shape]}
 
     def _left(self, shape: str) -> dict[RegionName, Passed]:
         """Of the regions that have offered something to those that are closed, which do not lack room for this shape; none if it is short

@@ -10,7 +10,7 @@ from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
 from core.messages.broker import SolicitBid
 from core.messages.queue import CancelWorkload
-from core.nouns.ids import LogName, RegionName
+from core.nouns.ids import LogName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import AUCTION_SPAN
 from core.nouns.reasons import Reason
@@ -21,6 +21,7 @@ from tests.components.queueing import (
     W1,
     W2,
     W3,
+    W4,
     Start,
     a_job_queue,
     abstain,
@@ -281,6 +282,45 @@ def test_silence_ahead_of_who_was_refused_before_keeps_nobody_back(start: Start)
     assert [W1, W2] == [workload for workload, _ in asked(decision)]
     bid(machine, auction_of(decision, W2), workload=W2)
     assert [W2] == awards(machine.wait(AUCTION_SPAN))
+
+
+@pytest.mark.parametrize("is_pinned", [True, False])
+def test_who_was_not_asked_for_because_a_region_is_silent_comes_first(
+    start: Start, *, is_pinned: bool
+) -> None:
+    """Of a shape that is short one is asked for at a time, and one of two regions does not answer. When the time of that auction is
+    over, the others of the shape are asked for, and that region is not waited for: nobody behind them is awarded what the other has.
+
+    is_pinned   whether who is behind them is asked for in the region alone that answers
+    """
+    machine = a_job_queue(start)
+    last = a_spec(a_job(4, 8), priority=3, regions=(EU,) if is_pinned else ())
+    for spec in (*[a_spec(a_job(1, 1), priority=6)] * 3, last):
+        submit(machine, spec)
+    decision = machine.wake()
+    for workload, region in asked(decision):
+        abstain(
+            machine,
+            auction_of(decision, WorkloadId(workload)),
+            RegionName(region),
+            workload=WorkloadId(workload),
+        )
+    machine.wake()
+    machine.fact(EU_LOG, joined("w9", 80, 1))
+    machine.fact(US_LOG, joined("w8", 80, 1))
+    decision = machine.wake()
+    assert {(W1, EU), (W1, US), (W4, EU)} <= set(asked(decision)) <= {(W1, EU), (W1, US), (W4, EU), (W4, US)}
+    for workload in (W1, W4):
+        bid(machine, auction_of(decision, workload), workload=workload)
+    decision = machine.wait(AUCTION_SPAN)
+    assert ([W1], [False, True]) == (
+        awards(decision),
+        sorted(one.has_won for one in said(decision, BidSettled)),
+    )
+    assert {W2, W3} <= {workload for workload, _ in asked(decision)}
+    for workload in (W2, W3):
+        bid(machine, auction_of(decision, workload), workload=workload)
+    assert [W2, W3] == awards(machine.wake())
 
 
 def test_nobody_is_put_off_for_long(start: Start) -> None:
