@@ -6,7 +6,8 @@ from the first award to the last binding, as the logs tell it: the queue has bou
 all its tasks run.
 
 Order is of more matter where room is short. So there is another burst, for which there is room for some two thirds, and of which it
-is told how much of it was given out and who was passed, once nobody more is bound.
+is told how much of it is held and who was passed, once nobody more is bound: who is bound first may be pushed out again, for wide work of
+a high level may come to its turn when all is given out.
 
 source    spec/peer-baselines.md: HyperQueue, Slurm and Ray on two such cores; Kueue's and KAI's published throughput
 """
@@ -18,7 +19,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.global_rate_logs import Told, told_by
+from bench.global_rate_logs import Told, hold, told_by
 from bench.on_a_plane import PATIENCE, Client, until
 from bench.processor_time import ProcessorTime
 from bench.report import Bar, Findings, Yardstick, at_least, at_most
@@ -28,7 +29,7 @@ from core.codec import Parcel, decode_event
 from core.events.queue import WorkloadBound
 from core.messages.logs import FactsTold
 from core.messages.queue import ListWorkloads, WorkloadsListed
-from core.nouns.ids import GLOBAL_LOG, RegionName
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
@@ -47,8 +48,8 @@ FULL = 0.85
 """Of the fleet's GPUs, that all workloads hold together."""
 ROOM = 0.7
 """Of all workloads, for which there is room where room is short."""
-STILL_SECONDS = 5.0
-"""For so long nobody is bound, and nobody will be."""
+STILL_SECONDS, QUICK_STILL_SECONDS = 15.0, 5.0
+"""For so long nobody is bound, and nobody will be: longer than offers are given back, but for the quick form."""
 NODE = 8
 """GPUs of each."""
 PRIORITIES = 7
@@ -71,11 +72,13 @@ async def run(directory: Path, *, is_quick: bool) -> Findings:
     figures |= _figures(told)
     short = specs[: QUICK_WORKLOADS if is_quick else FULL_WORKLOADS]
     gpus = sum(spec.jobs[0].need.gpu_milli for spec in short) / MILLI
-    _, told = await _burst(directory / "short", regions, short, gpus * ROOM, all_fit=False)
-    held = sum(short[told.numbers[one]].jobs[0].need.gpu_milli for one in told.bound) / MILLI
+    still = QUICK_STILL_SECONDS if is_quick else STILL_SECONDS
+    _, told = await _burst(directory / "short", regions, short, gpus * ROOM, still_seconds=still)
+    held = sum(short[told.numbers[one]].jobs[0].need.gpu_milli for one in told.held) / MILLI
     figures |= {
         "full_idle_gpus": NODE * len(regions) * nodes_for(regions, gpus * ROOM) - held,
-        "full_bound": float(len(told.bound)),
+        "full_bound": float(len(told.held)),
+        "full_preempted": float(told.preempted),
         "full_awards_returned": float(told.returned),
         "full_not_durable": float(told.lacking),
         "full_rank_inversions": float(told.inversions),
@@ -89,16 +92,16 @@ async def _burst(
     specs: list[WorkloadSpec],
     gpus: float,
     *,
-    all_fit: bool = True,
+    still_seconds: float | None = None,
 ) -> tuple[dict[str, float], Told]:
-    """On so many GPUs."""
+    """On so many GPUs. It is over when all are bound; or, of more than fit, when for so long nobody more was."""
     directory.mkdir()
     file, place = directory / "fleet.yaml", directory / "plane"
     file.write_text(fleet_for(regions, gpus))
     plane = PlaneProcesses(load_plan(file), file, place)
     await plane.start()
     try:
-        figures = await _bound(plane, regions, specs, all_fit=all_fit)
+        figures = await _bound(plane, regions, specs, still_seconds=still_seconds)
     finally:
         await plane.stop()
     told = told_by(place, regions)
@@ -131,7 +134,11 @@ def fleet_for(regions: Sequence[RegionName], gpus: float) -> str:
 
 
 async def _bound(
-    plane: PlaneProcesses, regions: Sequence[RegionName], specs: list[WorkloadSpec], *, all_fit: bool
+    plane: PlaneProcesses,
+    regions: Sequence[RegionName],
+    specs: list[WorkloadSpec],
+    *,
+    still_seconds: float | None,
 ) -> dict[str, float]:
     """Until the last is bound, or nobody more is: what the submissions took, and how much of the processors each role."""
     workers = [unit.name for unit in units_of(plane.plan) if unit.role == "worker"]
@@ -144,19 +151,20 @@ async def _bound(
         begun = time.perf_counter()
         await client.submit(specs)
         submitted = time.perf_counter() - begun
-        bound, bound_at = 0, 0.0
+        held, bound_at = dict[WorkloadId, None](), 0.0
 
         def hear(parcel: Parcel, _: str) -> None:
-            nonlocal bound, bound_at
-            if isinstance(parcel.message, FactsTold):
-                more = sum(
-                    isinstance(decode_event(fact.event), WorkloadBound) for fact in parcel.message.facts
-                )
-                bound, bound_at = bound + more, time.monotonic() if more else bound_at
+            nonlocal bound_at
+            for fact in parcel.message.facts if isinstance(parcel.message, FactsTold) else ():
+                event = decode_event(fact.event)
+                hold(held, event)
+                if isinstance(event, WorkloadBound):
+                    bound_at = time.monotonic()
 
         def is_over() -> bool:
-            is_still = bound > 0 and time.monotonic() - bound_at > STILL_SECONDS
-            return bound >= len(specs) if all_fit else is_still
+            if still_seconds is None:
+                return len(held) >= len(specs)
+            return len(held) > 0 and time.monotonic() - bound_at > still_seconds
 
         await client.bus.listen(Address("log", (GLOBAL_LOG,)), hear)
         times = ProcessorTime(plane)
@@ -190,13 +198,14 @@ YARDSTICKS = [
 def _figures(told: Told) -> dict[str, float]:
     waits = sorted(wait / 1e6 for wait in told.waits)
     return {
-        "bound": float(len(told.bound)),
+        "bound": float(len(told.held)),
         "bound_seconds": told.seconds,
-        "bound_per_s": len(told.bound) / told.seconds,
+        "bound_per_s": len(told.held) / told.seconds,
         "award_to_bound_p50_ms": statistics.median(waits),
         "award_to_bound_p99_ms": waits[len(waits) * 99 // 100],
         "awards_returned": float(told.returned),
-        "not_durable": float(told.submitted - len(told.bound) + told.lacking),
+        "preempted": float(told.preempted),
+        "not_durable": float(told.submitted - len(told.held) + told.lacking),
         "rank_inversions": float(told.inversions),
     }
 

@@ -16,10 +16,10 @@ from core.events.queue import (
     WorkloadSubmitted,
 )
 from core.events.region import AwardDeclined, ClaimGranted, GangStarted
-from core.fact import Fact
-from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log
+from core.fact import Event, Fact, Note
+from core.nouns.ids import GLOBAL_LOG, AttemptKey, RegionName, WorkloadId, region_log
 from core.nouns.instant import SECOND
-from core.nouns.workload import WorkloadSpec
+from core.nouns.workload import EndCause, WorkloadSpec
 from store.sqlite import facts_in
 
 Shape = tuple[int, int, int, int]
@@ -34,7 +34,7 @@ class Pending:
         self._place: dict[WorkloadId, tuple[int, int]] = {}
         """By workload: 0 - level, and its submission's sequence."""
         self._returned: dict[WorkloadId, int] = {}
-        """By workload whose award a region declined: when, by the sequence of that."""
+        """By workload whose award came to nothing, or that was pushed out: when, by the sequence of that."""
         self._waiting: dict[Shape, dict[int, dict[int, WorkloadId]]] = {}
         """By shape and level, by sequence: dictionaries keep the order in which they were filled, and the first waits longest."""
 
@@ -47,7 +47,7 @@ class Pending:
         self.put(workload)
 
     def give_back(self, workload: WorkloadId, sequence: int) -> None:
-        """A region declined it, and it waits again."""
+        """A region declined it, or somebody else needed its room, and it waits again."""
         self._returned[workload] = sequence
         self.put(workload)
 
@@ -68,7 +68,7 @@ class Pending:
         self._waiting[self._shape[workload]].get(level, {}).pop(sequence, None)
 
     def is_passed(self, workload: WorkloadId, awarded: int) -> bool:
-        """Whether somebody of higher rank waits who wants the same or less, and not only since it was declined after this one's award.
+        """Whether somebody of higher rank waits who wants the same or less, and not only since after this one's award.
 
         awarded   the sequence of that
         """
@@ -95,13 +95,19 @@ class Told(Struct):
     """By workload, how many were submitted before."""
     first_award: int = 0
     last_bound: int = 0
-    bound: dict[WorkloadId, int] = field(default_factory=dict)
+    held: dict[WorkloadId, None] = field(default_factory=dict)
+    """Workloads that are bound at the end of the log."""
+    bound: dict[AttemptKey, None] = field(default_factory=dict)
+    """Attempts that were bound at some time."""
     inversions: int = 0
     """Workloads that were awarded or bound while somebody of higher rank waited who wants the same or less. Refusals are in no log and
-    excuse nobody, but for an award that a region declined after this one's."""
+    excuse nobody, but for an award or a start that came to nothing after this one's award."""
     returned: int = 0
-    granted: dict[WorkloadId, int] = field(default_factory=dict)
-    started: dict[WorkloadId, int] = field(default_factory=dict)
+    """Awards that a region declined, and attempts that ended for another reason than somebody else."""
+    preempted: int = 0
+    """Attempts that ended for somebody else."""
+    granted: dict[AttemptKey, int] = field(default_factory=dict)
+    started: dict[AttemptKey, int] = field(default_factory=dict)
     declined: int = 0
     waits: list[int] = field(default_factory=list)
     """From the award to the binding, nanoseconds."""
@@ -113,30 +119,48 @@ class Told(Struct):
 
     @property
     def lacking(self) -> int:
-        """Workloads bound by the queue that their region's log does not show granted and started, once each."""
-        return sum(
-            self.granted.get(one, 0) != self.started.get(one, 0) or not self.granted.get(one, 0)
-            for one in self.bound
-        )
+        """Attempts bound by the queue that their region's log does not show granted and started, once each."""
+        return sum((self.granted.get(one), self.started.get(one)) != (1, 1) for one in self.bound)
 
 
 def told_by(directory: Path, regions: Iterable[RegionName]) -> Told:
     """Every fact of a plane's logs."""
+    told = told_by_queue(facts_in(directory, GLOBAL_LOG))
+    for region in regions:
+        add_region(told, facts_in(directory, region_log(region)))
+    return told
+
+
+def add_region(told: Told, facts: Iterable[Fact]) -> None:
+    """What a region's log tells beside."""
+    for fact in facts:
+        match fact.event:
+            case ClaimGranted(workload=workload, epoch=epoch):
+                told.granted[workload, epoch] = told.granted.get((workload, epoch), 0) + 1
+            case GangStarted(workload=workload, epoch=epoch):
+                told.started[workload, epoch] = told.started.get((workload, epoch), 0) + 1
+            case AwardDeclined():
+                told.declined += 1
+
+
+def hold(held: dict[WorkloadId, None], event: Event | Note) -> None:
+    """Who is bound after this event of the global log."""
+    match event:
+        case WorkloadBound(workload=workload):
+            held[workload] = None
+        case AttemptClosed(workload=workload):
+            held.pop(workload, None)
+
+
+def told_by_queue(facts: Iterable[Fact]) -> Told:
+    """What the facts of the global log tell, all but what the regions granted and started."""
     told, pending = Told(), Pending()
     awarded: dict[WorkloadId, Fact] = {}
     passed: dict[WorkloadId, None] = {}
-    for fact in facts_in(directory, GLOBAL_LOG):
+    for fact in facts:
         _global(fact, told, pending, awarded, passed)
+        hold(told.held, fact.event)
     told.inversions = len(passed)
-    for region in regions:
-        for fact in facts_in(directory, region_log(region)):
-            match fact.event:
-                case ClaimGranted(workload=workload):
-                    told.granted[workload] = told.granted.get(workload, 0) + 1
-                case GangStarted(workload=workload):
-                    told.started[workload] = told.started.get(workload, 0) + 1
-                case AwardDeclined():
-                    told.declined += 1
     return told
 
 
@@ -158,13 +182,19 @@ def _global(
             pending.drop(workload)
             if pending.is_passed(workload, fact.sequence):
                 passed[workload] = None
-        case WorkloadBound(workload=workload):
-            told.bound[workload] = told.last_bound = fact.at
+        case WorkloadBound(workload=workload, epoch=epoch):
+            told.bound[workload, epoch] = None
+            told.last_bound = fact.at
             told.waits.append(fact.at - awarded[workload].at)
             if pending.is_passed(workload, awarded[workload].sequence):
                 passed[workload] = None
         case AwardReturned(workload=workload):
             told.returned += 1
             pending.give_back(workload, fact.sequence)
-        case AttemptClosed(workload=workload):
-            told.returned += 1
+        case AttemptClosed(workload=workload, cause=cause, phase=phase):
+            if cause is EndCause.PREEMPTED:
+                told.preempted += 1
+            else:
+                told.returned += 1
+            if not phase.is_terminal:
+                pending.give_back(workload, fact.sequence)
