@@ -1,5 +1,7 @@
 """How the job queue holds auctions: whom it asks for from the head of the order, and who is awarded what."""
 
+from bisect import bisect_left
+
 from components.auctions import Auction, is_bare, kinds_of, overlap, settled, solicited
 from components.award_order import AwardOrder, Passed
 from components.fair_shares import where_asked
@@ -175,15 +177,17 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
     found = state.order.first(room, window.is_wanted, window.is_free, window.done) if room > 0 else []
     if len(found) < room:
         window.keep_unaskable()
+    ranked = state.house.ranked
     for count, one in enumerate(found):
         workload = one.work.workload
+        ahead = bisect_left(ranked, one.place, key=lambda other: state.order.one(other).place)
         asked, willing = window.askable[one.group][0], window.regions[workload]
         name = f"{state.image.regions.term}.{state.house.opened + count}"
         opened = Auction(name, asked.shape, willing, asked.level, asked.types, one.work.shape)
         jobs = rows[workload].spec.jobs
         opened.gpu_milli, opened.kinds, opened.is_bare = gpu_milli_of(jobs), kinds_of(jobs), is_bare(jobs)
         opened.reads_data = bool(rows[workload].spec.data)
-        events.append(AuctionOpened(workload, opened))
+        events.append(AuctionOpened(workload, opened, ranked[ahead] if ahead < len(ranked) else None))
         how = PROMISING.how_asked(state, workload, now)
         messages.extend(solicited(region, workload, opened, rows[workload], how) for region in willing)
     events.extend(FoundBlocked(workload) for workload in window.blocked)

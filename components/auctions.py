@@ -4,7 +4,6 @@ Kept by the job queue as notes: an auction lost with its queue is simply held ag
 the same shape until a fact of that region's log could change it.
 """
 
-from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
@@ -32,14 +31,10 @@ LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUC
 """Of regions that could take it if nobody else were there."""
 
 
-Rank = tuple[int, int]
-"""0 - level, and how many auctions were opened before its first: they are opened in the order of the queue."""
 PUT_OFF_SPAN = Nanoseconds(3 * AUCTION_SPAN)
 """For so long offers are given back for whoever is ahead; then they are taken, for as long again. Chosen so that in a burst of 120
 workloads into a planet that fills up within a second nobody was passed, on two cores with other work on them."""
 PUT_OFF_REMEMBERED = Nanoseconds(2 * PUT_OFF_SPAN)
-FIRST_ASKED_MAX = 4_096
-"""Workloads of which that is remembered; of others it counts from when they are asked for again."""
 
 
 class Auction(Struct):
@@ -63,7 +58,6 @@ class Auction(Struct):
     """Whether all of it lies on nodes without GPUs."""
     reads_data: bool = False
     """How far away that is matters more than a moment."""
-    rank: Rank = (0, 0)
     awaited: tuple[RegionName, ...] = ()
     """Of those that are asked, the ones that answer in time."""
     until: Instant = Instant(0)
@@ -122,10 +116,8 @@ class AuctionHouse:
         """When each is to be closed."""
         self.put_off: OrderedDict[WorkloadId, Instant] = OrderedDict()
         """Since when, of those that gave their offers back because others are ahead."""
-        self._first_asked: OrderedDict[WorkloadId, int] = OrderedDict()
-        """Of those asked for lately, how many auctions were opened before their first: in that order they stand, asked again or not."""
-        self.ranked: list[tuple[Rank, WorkloadId]] = []
-        """Open auctions, the first in the queue first."""
+        self.ranked: list[WorkloadId] = []
+        """Of open auctions, the first in the queue first, as it was when the later of any two was opened."""
         self.refusals: dict[str, dict[RegionName, Abstention]] = {}
         """By shape and region, as last said."""
         self.refusals_due: Agenda[tuple[str, RegionName]] = Agenda()
@@ -141,14 +133,16 @@ class AuctionHouse:
         self.unaskable = Unaskable()
         """Filled by the auctioneer, emptied by whatever could change it."""
 
-    def begin(self, workload: WorkloadId, auction: Auction, at: Instant) -> None:
-        """An auction was opened."""
-        auction.rank = -auction.level, self._first_asked.setdefault(workload, self.opened)
-        if len(self._first_asked) > FIRST_ASKED_MAX:
-            self._first_asked.popitem(last=False)
+    def begin(
+        self, workload: WorkloadId, auction: Auction, at: Instant, before: WorkloadId | None = None
+    ) -> None:
+        """An auction was opened.
+
+        before   of the open ones the first that is behind it in the queue; None: it is the last
+        """
         self.opened += 1
         self.open[workload] = auction
-        insort(self.ranked, (auction.rank, workload))
+        self.ranked.insert(len(self.ranked) if before is None else self.ranked.index(before), workload)
         self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
         self.shapes.setdefault(auction.base, {})[auction.shape] = None
         auction.until = after(at, AUCTION_SPAN)
@@ -202,12 +196,12 @@ class AuctionHouse:
             self._call(at)
 
     def _call(self, at: Instant) -> None:
-        """Those that have heard everybody are to be closed, in the order of their ranks: one that is ahead and still waits for a region
+        """Those that have heard everybody are to be closed, in the order of the queue: one that is ahead and still waits for a region
         keeps back all behind it that ask there too and want as much, until their own time is over.
         """
         least: dict[RegionName, dict[frozenset[str], int]] = {}
         """By region and types of node, the least that somebody ahead still waits for."""
-        for _, workload in self.ranked:
+        for workload in self.ranked:
             auction = self.open[workload]
             wants, kinds = auction.gpu_milli, auction.kinds
             if not auction.is_complete:
@@ -253,7 +247,7 @@ class AuctionHouse:
         if auction is None:
             return
         self.due.drop(workload)
-        del self.ranked[bisect_left(self.ranked, (auction.rank, workload))]
+        self.ranked.remove(workload)
         if auction.until <= at:
             for region in auction.unanswered:
                 self.late.let_pass(region, at)
@@ -263,7 +257,6 @@ class AuctionHouse:
             self._asks_no_more(auction.shape)
         if won is not None:
             self.tight.pop(auction.shape, None)
-            self._first_asked.pop(workload, None)
         for region in auction.bids:
             if won is None or region != won.region:
                 self.forget_open_bids(region)

@@ -319,8 +319,8 @@ class JobQueue:
     def _evolve_note(self, state: QueueState, fact: Fact) -> None:
         house = state.house
         match fact.event:
-            case AuctionOpened(workload, auction):
-                house.begin(workload, auction, fact.at)
+            case AuctionOpened(workload, auction, before):
+                house.begin(workload, auction, fact.at, before)
             case OpeningsSeen():
                 state.open_at = None
             case BidHeard(bid):

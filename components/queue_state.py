@@ -35,6 +35,8 @@ class AuctionOpened(Note, frozen=True):
 
     workload: WorkloadId
     auction: Auction
+    before: WorkloadId | None = None
+    """Of those for whom auctions are open, the first behind it in the queue; None: it is the last."""
 
 
 class OpeningsSeen(Note, frozen=True):

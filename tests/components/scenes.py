@@ -179,23 +179,20 @@ def of_the_queue(start: Start) -> Machine[Any]:
 
 
 def an_offer_is_held(machine: Machine[Any]) -> None:
-    """One of a shape is asked for, and somebody behind all of them, who is offered room before the next of it."""
-    first = queueing.submit(machine, queueing.small(), key="first")
-    queueing.abstain(
-        machine, queueing.auction_of(machine.wake(), first), workload=first, reason=Reason.OPEN_BIDS
-    )
+    """One that was refused is asked for in one region when another is heard again, which offers room to somebody behind it."""
+    ahead = queueing.submit(machine, a_spec(a_job(1, 1), regions=(EU, US)), key="ahead")
+    opened = machine.wake()
+    for region in (EU, US):
+        auction = queueing.auction_of(opened, ahead)
+        queueing.abstain(machine, auction, region, workload=ahead, reason=Reason.OPEN_BIDS)
     machine.wake()
-    second = queueing.submit(machine, queueing.small(), key="second")
-    behind = queueing.submit(machine, queueing.large(), key="behind")
+    machine.hear(LogSilent(US_LOG))
     machine.wait(OPEN_BIDS_RETRY)
-    auctions = {workload: auction.auction for workload, auction in machine.state.house.open.items()}
-    for other in sorted(auctions.keys() - {first, behind}):
-        queueing.abstain(machine, auctions[other], workload=other)
-    queueing.bid(machine, auctions[first], workload=first)
+    machine.hear(LogHeard(US_LOG))
+    behind = queueing.submit(machine, a_spec(a_job(4, 8), regions=(US,)), key="behind")
+    queueing.bid(machine, queueing.auction_of(machine.wake(), behind), US, workload=behind)
     machine.wake()
-    queueing.bid(machine, auctions[behind], workload=behind)
-    machine.wake()
-    for workload in (second, behind):
+    for workload in (ahead, behind):
         machine.hear(HoldWorkload(workload, 0))
 
 

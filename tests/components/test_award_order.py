@@ -14,7 +14,7 @@ from core.nouns.ids import LogName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import AUCTION_SPAN
 from core.nouns.reasons import Reason
-from core.nouns.workload import WorkloadSpec
+from core.nouns.workload import EndCause, WorkloadSpec
 from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, joined
 from tests.components.machine import Machine
 from tests.components.queueing import (
@@ -27,9 +27,13 @@ from tests.components.queueing import (
     abstain,
     asked,
     auction_of,
+    awarded,
     awards,
     bid,
+    declined,
+    ended,
     large,
+    running,
     small,
     submit,
 )
@@ -143,6 +147,45 @@ def test_who_is_asked_for_again_stands_where_it_stood(start: Start) -> None:
     assert [] == awards(machine.wake())
     bid(machine, again)
     assert [W1, W2] == awards(machine.wake())
+
+
+@pytest.mark.parametrize("is_pushed_out", [False, True])
+def test_who_comes_back_stands_where_it_stood(start: Start, *, is_pushed_out: bool) -> None:
+    """Its award was declined, or somebody needed its room: as in the queue it is ahead of who was asked for meanwhile, who waits until all
+    have answered it, though the region that both are offered has room for both.
+    """
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(1, 1), regions=(EU, US)))
+    awarded(machine)
+    if is_pushed_out:
+        running(machine)
+    submit(machine, a_spec(a_job(1, 2), regions=(EU,)))
+    late = auction_of(machine.wake(), W2)
+    machine.fact(EU_LOG, ended(EndCause.PREEMPTED) if is_pushed_out else declined())
+    machine.fact(US_LOG, joined("w8", 8, 8))
+    machine.wake()
+    again = machine.state.house.open[W1].auction
+    bid(machine, again)
+    bid(machine, late, workload=W2)
+    assert [] == awards(machine.wake())
+    bid(machine, again, US)
+    assert [W1, W2] == awards(machine.wake())
+
+
+def test_nobody_waits_for_who_stood_ahead_of_it_an_hour_ago(start: Start) -> None:
+    """One was pushed out after an hour in which its tenant had its due: a newcomer of another tenant is ahead of it now."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(1, 1), regions=(EU, US)))
+    awarded(machine)
+    running(machine)
+    machine.wait(seconds(3_600))
+    submit(machine, a_spec(a_job(1, 2), tenant="another", regions=(EU,)))
+    machine.fact(EU_LOG, ended(EndCause.PREEMPTED))
+    machine.fact(US_LOG, joined("w8", 8, 8))
+    machine.wake()
+    assert {W1, W2} == set(machine.state.house.open)
+    bid(machine, machine.state.house.open[W2].auction, workload=W2)
+    assert [W2] == awards(machine.wake())
 
 
 def test_who_was_asked_for_later_is_awarded_first_if_it_is_ahead(start: Start) -> None:
