@@ -123,9 +123,9 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
                 continue
             passed = order.passed(workload, best.region)
             gives_back = passed is Passed.REFUSED or (
-                passed is Passed.UNASKED and not house.gives_way(workload, now)
+                passed is Passed.UNASKED and not house.put_offs.gives_way(workload, now)
             )
-            if gives_back and house.may_be_put_off(workload, now):
+            if gives_back and house.put_offs.may_give_back(workload, now):
                 events.append(AuctionClosed(workload, None, is_put_off=True))
                 messages.extend(_settled(state, bid, has_won=False) for bid, _ in bids)
                 order.give_back(workload)
@@ -264,7 +264,8 @@ class _Window:
             return False
         if may and not self._is_worth_asking(one):
             return False
-        if may and house.gives_way(one.work.workload, self._now) and not self._is_left(one.work.workload):
+        gives_way = may and house.put_offs.gives_way(one.work.workload, self._now)
+        if gives_way and not self._is_left(one.work.workload):
             self._found_unaskable.pop(one.group, None)  # For so long alone as it gives way.
             return False
         if may:

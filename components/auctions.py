@@ -4,13 +4,13 @@ Kept by the job queue as notes: an auction lost with its queue is simply held ag
 the same shape until a fact of that region's log could change it.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
 from components.freed import Freed, Room
 from components.late_regions import LateRegions
+from components.put_offs import PutOffs
 from components.refused_widths import RefusedWidths
 from components.unaskable import Unaskable
 from core.agenda import Agenda
@@ -21,7 +21,7 @@ from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.instant import Instant, Nanoseconds, after
+from core.nouns.instant import Instant, after
 from core.nouns.limits import AUCTION_SPAN, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
@@ -29,12 +29,6 @@ from core.rules.standing import Narrowing, narrowed
 
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
 """Of regions that could take it if nobody else were there."""
-
-
-PUT_OFF_SPAN = Nanoseconds(3 * AUCTION_SPAN)
-"""For so long offers are given back for whoever is ahead; then they are taken, for as long again. Chosen so that in a burst of 120
-workloads into a planet that fills up within a second nobody was passed, on two cores with other work on them."""
-PUT_OFF_REMEMBERED = Nanoseconds(2 * PUT_OFF_SPAN)
 
 
 class Auction(Struct):
@@ -114,8 +108,7 @@ class AuctionHouse:
         placed, none of them can."""
         self.due: Agenda[WorkloadId] = Agenda()
         """When each is to be closed."""
-        self.put_off: OrderedDict[WorkloadId, Instant] = OrderedDict()
-        """Since when, of those that gave their offers back because others are ahead."""
+        self.put_offs = PutOffs()
         self.ranked: list[WorkloadId] = []
         """Of open auctions, the first in the queue first, as it was when the later of any two was opened."""
         self.refusals: dict[str, dict[RegionName, Abstention]] = {}
@@ -217,17 +210,6 @@ class AuctionHouse:
                 if due is not None and due > at:
                     self.due.put(workload, at)
 
-    def may_be_put_off(self, workload: WorkloadId, now: Instant) -> bool:
-        """Whether it may give its offers back for whoever is ahead of it: for a while, and then not for as long."""
-        return self.gives_way(workload, now) or not self._was_put_off(workload, now)
-
-    def gives_way(self, workload: WorkloadId, now: Instant) -> bool:
-        """Whether it gave its offers back, and those for whom it did may still be asked for."""
-        return workload in self.put_off and now < after(self.put_off[workload], PUT_OFF_SPAN)
-
-    def _was_put_off(self, workload: WorkloadId, now: Instant) -> bool:
-        return workload in self.put_off and now < after(self.put_off[workload], PUT_OFF_REMEMBERED)
-
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
         still_from = self.widths.add(shape, said)
@@ -237,12 +219,10 @@ class AuctionHouse:
 
     def end(self, workload: WorkloadId, won: Bid | None, at: Instant, *, is_put_off: bool = False) -> None:
         """An auction is over. Regions whose bids lost have their room back to offer."""
-        if not is_put_off:
-            self.put_off.pop(workload, None)
-        else:
-            while self.put_off and after(next(iter(self.put_off.values())), PUT_OFF_REMEMBERED) <= at:
-                self.put_off.popitem(last=False)
-            self.put_off.setdefault(workload, at)
+        if is_put_off:
+            self.put_offs.add(workload, at)
+        elif won is not None:
+            self.put_offs.drop(workload)
         auction = self.open.pop(workload, None)
         if auction is None:
             return

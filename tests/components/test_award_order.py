@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from components.auctions import PUT_OFF_SPAN
+from components.put_offs import PUT_OFF_MAX, PUT_OFF_SPAN
 from core.events.queue import WorkloadAwarded
 from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
 from core.messages.broker import SolicitBid
 from core.messages.queue import CancelWorkload
 from core.nouns.ids import LogName, RegionName, WorkloadId
-from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import AUCTION_SPAN
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, WorkloadSpec
@@ -459,10 +459,45 @@ def test_offers_are_given_back_for_three_seconds_and_then_taken(start: Start) ->
     assert [W1] == awards(decision)
     assert given_back >= 1
     assert begun + PUT_OFF_SPAN <= machine.now <= begun + PUT_OFF_SPAN + AUCTION_SPAN
+    machine.fact(EU_LOG, declined())
+    machine.wake()
+    names = {workload: auction.auction for workload, auction in machine.state.house.open.items()}
+    abstain(machine, names[W2], workload=W2, reason=Reason.OPEN_BIDS)
+    bid(machine, names[W1])
+    assert [] == awards(machine.wake())  # What was before its award is forgotten.
 
 
-def test_who_gave_its_offers_back_long_ago_gives_them_back_again(start: Start) -> None:
-    """Its region fell silent meanwhile: what was an hour ago is no reason to pass anybody."""
+@pytest.mark.parametrize("pause", [PUT_OFF_SPAN - SECOND, PUT_OFF_SPAN + SECOND])
+def test_nobody_is_put_off_for_ever_by_a_region_that_comes_and_goes(start: Start, pause: int) -> None:
+    """Each time it offers room to who is behind, and has none for who is ahead; and then it is silent, and auctions end without an offer."""
+    machine = a_job_queue(start)
+    submit(machine, large(1))
+    submit(machine, small(6))
+    opened = machine.wake()
+    abstain(machine, auction_of(opened, W2), workload=W2, reason=Reason.OPEN_BIDS)
+    bid(machine, auction_of(opened))
+    begun, decision = machine.now, machine.hear_due_once()
+    assert [] == awards(decision)
+    while not awards(decision):
+        assert machine.now < begun + PUT_OFF_MAX + 2 * pause
+        machine.hear(LogSilent(EU_LOG))
+        machine.wait(Nanoseconds(pause))
+        machine.hear(LogHeard(EU_LOG))
+        machine.wake()
+        names = {workload: auction.auction for workload, auction in machine.state.house.open.items()}
+        if W2 in names:
+            abstain(machine, names[W2], workload=W2, reason=Reason.OPEN_BIDS)
+        bid(machine, names[W1])
+        decision = machine.wake()
+    assert [W1] == awards(decision)
+    assert machine.now > begun + PUT_OFF_SPAN + pause
+
+
+@pytest.mark.parametrize("silence", [PUT_OFF_SPAN + AUCTION_SPAN, seconds(3_600)])
+def test_who_gave_its_offers_back_and_then_had_none_gives_them_back_again(
+    start: Start, silence: Nanoseconds
+) -> None:
+    """Its region fell silent meanwhile: what was then is no reason to pass anybody now."""
     machine = a_job_queue(start)
     submit(machine, a_spec(a_job(4, 8), priority=1, regions=(EU,)))
     low = auction_of(machine.wake())
@@ -472,7 +507,7 @@ def test_who_gave_its_offers_back_long_ago_gives_them_back_again(start: Start) -
     bid(machine, low)
     assert [] == awards(machine.hear_due_once())
     machine.hear(LogSilent(EU_LOG))
-    machine.wait(seconds(3_600))
+    machine.wait(silence)
     machine.hear(LogHeard(EU_LOG))
     machine.wake()
     names = {workload: auction.auction for workload, auction in machine.state.house.open.items()}

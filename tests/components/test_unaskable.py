@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.auctions import PUT_OFF_SPAN
+from components.put_offs import PUT_OFF_SPAN
 from components.queue_order import bring_up
 from core.events.region import AttemptRanked
 from core.messages.queue import CancelWorkload
@@ -252,7 +252,7 @@ def test_who_gives_way_is_looked_at_again(start: Start) -> None:
     submit(queue, small(6))
     bid(queue, low)
     assert [] == awards(queue.wake())
-    gave_back_at = queue.state.house.put_off[W1]
+    gave_back_at = queue.now
     while W1 not in queue.state.house.open:
         assert queue.now < after(gave_back_at, Nanoseconds(PUT_OFF_SPAN + 2 * AUCTION_SPAN))
         queue.wait(Nanoseconds(AUCTION_SPAN // 10))
