@@ -79,6 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
         found[first] = partial(with_options, chosen=chosen)
     else:
         chosen = parser.parse_args(arguments)
+    if chosen.directory is not None and not Path(chosen.directory).is_dir():
+        parser.error(f"--directory {chosen.directory}: there is no such directory; make it first")
     set_up_logs(os.environ, "error")
     names = list(found) if chosen.name == "all" else [chosen.name]
     reports = []

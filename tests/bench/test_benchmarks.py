@@ -117,6 +117,14 @@ def test_unknown_benchmark_is_refused() -> None:
     assert "log" in done.stderr
 
 
+def test_missing_directory_is_refused(tmp_path: Path) -> None:
+    """Before anything is measured, and by name."""
+    missing = tmp_path / "missing"
+    done = run("log", "--quick", "--directory", str(missing))
+    assert 2 == done.returncode
+    assert f"{missing}: there is no such directory" in done.stderr
+
+
 def test_bars_are_met_or_missed() -> None:
     """A bar at its bound is met; a missed one carries its sentence, a met one none."""
     assert Bar("a", 5, 5, True, "at_least") == at_least("a", 5, 5, "why")
