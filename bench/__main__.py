@@ -18,7 +18,7 @@ import msgspec
 from rich.console import Console
 
 import bench
-from bench.report import Findings, Report, machine, print_report, report_of
+from bench.support.report import Findings, Report, machine, print_report, report_of
 from runtime.logs import set_up_logs
 from runtime.loop import run
 

@@ -29,12 +29,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from bench.drawing import barred
-from bench.planet import Size, play, seeds_of, seeds_option, sized
-from bench.report import Findings, at_least
 from bench.slo import spec_of
+from bench.support.planet.planet import Size, play, seeds_of, seeds_option, sized
+from bench.support.plots import barred
+from bench.support.report import Findings, at_least
 from core.nouns.preemption import BidScore, VictimOrder
-from scenarios.preempting import PreemptionSpec
+from scenarios.schema.preemption import PreemptionSpec
 from scenarios.variant import Variant
 from scenarios.variants.cluster_queues import ClusterQueues
 from scenarios.variants.exhaustive import Exhaustive

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from bench.on_a_plane import Client, until
-from bench.report import Findings, at_least, at_most, fsync_seconds
+from bench.support.plane_client import Client, until
+from bench.support.report import Findings, at_least, at_most, fsync_seconds
 from bus.nats import NatsConnection
 from bus.port import Bus
 from core.events.control import OperationsBegun, OperationsDone, TasksGone

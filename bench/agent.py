@@ -18,10 +18,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench.agent_explain import explain_figures
-from bench.agent_never import never_figures
-from bench.agent_region import EAST, GPU_TYPE, AgentRegion, classes, zipf
-from bench.report import Findings, Yardstick, at_least, at_most
+from bench.support.agents.explain import explain_figures
+from bench.support.agents.infeasible import never_figures
+from bench.support.agents.region import EAST, GPU_TYPE, AgentRegion, classes, zipf
+from bench.support.report import Findings, Yardstick, at_least, at_most
 from core.messages.agents import FindBid
 from core.messages.base import Envelope
 from core.messages.broker import SolicitBid
@@ -30,7 +30,7 @@ from core.nouns.instant import Instant
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
-from core.placing.picking import Choice
+from core.placing.pick.nodes import Choice
 from core.placing.pool_set import Asker
 
 NODES, QUICK_NODES = 100_000, 2_000

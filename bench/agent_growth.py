@@ -9,10 +9,10 @@ import statistics
 import time
 from pathlib import Path
 
-from bench.agent_region import AgentRegion, classes
-from bench.report import Findings, at_most
+from bench.support.agents.region import AgentRegion, classes
+from bench.support.report import Findings, at_most
 from core.nouns.reasons import Reason
-from core.placing.picking import Choice
+from core.placing.pick.nodes import Choice
 from core.placing.pool_set import Asker
 
 SIZES, QUICK_SIZES = (1_000, 10_000, 100_000), (1_000, 4_000)

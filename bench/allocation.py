@@ -7,7 +7,7 @@ and two hours go by before anything counts. Figures are folded from the logs alo
     allocation_mean         over all seeds the worst one's; so is every bar
     allocation_min_hourly   of all whole hours of all seeds
     useful_rate             minus set-up, lost work, checkpoints on leaving and gangs that wait for their last rank
-    offered_load            what is asked for at a time, by what there is (bench/planet.py `offered`)
+    offered_load            what is asked for at a time, by what there is (bench/support/planet/planet.py `offered`)
 
 A seed takes hours. `--seeds 1` plays one, `--hours 24` a day of it, and `--record FILE` keeps the figures of each seed in a file, up
 to the last hour played, from which `--from FILE` tells all of them later. One process at a time writes a file.
@@ -22,9 +22,19 @@ from pathlib import Path
 
 import msgspec
 
-from bench.drawing import Curve, drawn
-from bench.planet import STANDING, Played, Size, offered, play, seeds_of, seeds_option, sized, spec_of
-from bench.report import Findings, at_least
+from bench.support.planet.planet import (
+    STANDING,
+    Played,
+    Size,
+    offered,
+    play,
+    seeds_of,
+    seeds_option,
+    sized,
+    spec_of,
+)
+from bench.support.plots import Curve, drawn
+from bench.support.report import Findings, at_least
 from scenarios.workloads.mast import Mast
 
 FULL = Size(hours=14 * 24.0, gpus=2000, load=1.4, warm_hours=2.0)

@@ -4,7 +4,7 @@ The whole plane is played in the simulated world, from the submission to the end
 as it is, and with no start ever promised. Everybody says a longest duration, 1.1 to 3 times of what it works. The load counts
 the GPU-seconds of work alone; what starts and stops hold beside that comes on top.
 
-promises_broken     starts that were shown to somebody, and not kept, for no reason outside the plane (scenarios/kept_starts.py)
+promises_broken     starts that were shown to somebody, and not kept, for no reason outside the plane (scenarios/accounting/reservations.py)
 utilisation         of all GPU-seconds between a quarter of the arrivals' span and its end, what attempts held
 utilisation_loss    how much less that is with promises
 wide_wait_*         minutes from a wide gang's submission until its capacity was granted, or until the arrivals end
@@ -20,21 +20,21 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bench.report import Findings, at_most
-from components.start_promises import StartPromising
+from bench.support.report import Findings, at_most
+from components.job_queue.reservations import StartPromising
 from core.nouns.instant import SECOND
 from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI
-from runtime.garbage import settle_down
+from runtime.gc_tuning import settle_down
 from runtime.virtual_loop import VirtualLoop
-from scenarios.accounts import percentile
-from scenarios.fleet import FleetSpec
-from scenarios.run import Run
+from scenarios.accounting.attempts import percentile
+from scenarios.play.run import Run
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import CalmSpec, ScenarioSpec, all_checks
-from scenarios.simulate import simulated_run
+from scenarios.schema.fleet import FleetSpec
 from scenarios.workload import Workload
 from scenarios.workloads.bounded import Bounded
-from scenarios.worlds.simulated import START
+from scenarios.worlds.simulated.world import START
 
 LOAD = 0.95
 WIDE_SHARE = 0.3

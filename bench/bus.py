@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from bench.report import Findings, Yardstick, at_least, at_most
+from bench.support.report import Findings, Yardstick, at_least, at_most
 from bus.nats import NatsConnection, bare_client
 from bus.port import Address, Bus
 from bus.server import NatsServer
@@ -32,7 +32,7 @@ Answering = Callable[[Bus], Awaitable[None]]
 """Makes an endpoint answer every ShowWorkload; whatever it starts lives until the process is ended."""
 
 CALLBACK = "bench.bus:callback_answers"
-HOST = "bench.answering:host_answers"
+HOST = "bench.support.queue_host:host_answers"
 FLEET = "bench"
 PATIENCE = seconds(60)
 SOURCE = "nats-py 2.16 alone, three processes on two cores (docs/decisions/0004-nats-behind-a-port.md)"

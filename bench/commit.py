@@ -20,9 +20,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench import conflict_detection
-from bench.commit_plane import CommitPlane, Driver, Prepared
-from bench.report import Findings, Yardstick, at_least, at_most, fsync_seconds
+from bench.support.report import Findings, Yardstick, at_least, at_most, fsync_seconds
+from bench.support.store import conflict_detection
+from bench.support.store.commit_plane import CommitPlane, Driver, Prepared
 
 NODES, QUICK_NODES = 10_240, 4_096
 AGENTS, QUICK_AGENTS = ((4, 4), (16, 16)), ((4, 2), (16, 4))

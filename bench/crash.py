@@ -3,7 +3,7 @@
 Sixteen agents of one region place work of one GPU and gangs, as much as keeps most of the GPUs busy, in the simulated world.
 Meanwhile agents die at whatever await they are, and so does the store, half of the times between the write of a batch and
 its fsync, with the tail lost, torn, or durable and told to nobody. Then all is quiet for as long as it takes until everything
-has ended. What came of it is counted from the logs alone (bench/crash_check.py); while it goes on, what keepers and agents
+has ended. What came of it is counted from the logs alone (bench/support/crash/check.py); while it goes on, what keepers and agents
 have in memory is compared with their log, folded from its first fact on.
 """
 
@@ -20,22 +20,22 @@ from pathlib import Path
 import structlog
 from msgspec import Struct, field
 
-from bench.crash_check import Holder, Replayed, holder_of, lost_workloads
-from bench.crash_load import Sustained, workloads_for
-from bench.report import Bar, Findings, at_least, at_most
+from bench.support.crash.check import Holder, Replayed, holder_of, lost_workloads
+from bench.support.crash.load import Sustained, workloads_for
+from bench.support.report import Bar, Findings, at_least, at_most
 from core.fact import Fact
 from core.nouns.ids import GLOBAL_LOG, LogName, WorkloadId
 from core.nouns.instant import SECOND, Instant
-from runtime.garbage import settle_down
+from runtime.gc_tuning import settle_down
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Plan, Unit
+from scenarios.accounting.witness import Witness
 from scenarios.faults.crash import Crash
-from scenarios.fleet import FleetSpec, regions_of
-from scenarios.run import Run
+from scenarios.play.run import Run
 from scenarios.scenario import ScenarioSpec
-from scenarios.witness import Witness
-from scenarios.worlds.simulated import START, SimulatedWorld
-from scenarios.worlds.simulated_unit import SimulatedUnit
+from scenarios.schema.fleet import FleetSpec, regions_of
+from scenarios.worlds.simulated.unit import SimulatedUnit
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 from store.rows import facts_of
 
 SEEDS = 200

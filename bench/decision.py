@@ -6,7 +6,7 @@ like the one before. It waits for nobody, so its time is counted by its core (an
 else the machine does falls on all of them alike.
 
 At the published size every so many decisions are made once more with all memos forgotten, and a refusal that the queue would
-remember (components/auctions.py) is asked for again after each decision: neither may say anything else.
+remember (components/job_queue/state/auctions.py) is asked for again after each decision: neither may say anything else.
 
 source    MAST §5.4: 1.3 ms free and 5.5 ms with preemption in the slowest region, four times as much for each doubling (§4.3.1:
           quadratic in the hardware); spec E5
@@ -21,9 +21,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from bench.decision_region import Answer, FullRegion
-from bench.report import Bar, Findings, Yardstick, at_most
-from components.freed import Freed, Room
+from bench.support.agents.decision_region import Answer, FullRegion
+from bench.support.report import Bar, Findings, Yardstick, at_most
+from components.job_queue.state.refusal_expiry import Freed, Room
 from core.component import Decision
 from core.messages.base import Envelope
 from core.messages.queue import Abstention

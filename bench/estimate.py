@@ -6,7 +6,7 @@ there, so that nothing can be estimated from what came later. Every start counts
 yet. The band is to hold four of five; that is told of all, and of those apart that waited for more than a minute, for whoever starts at
 once is easily right. How long jobs ran is compared in the same way with what was predicted.
 
-source    the jobs: bench/estimate_load.py. The figures by which estimates are made were chosen on other jobs of the same trace,
+source    the jobs: bench/support/estimate/load.py. The figures by which estimates are made were chosen on other jobs of the same trace,
           in a model of a queue (docs/decisions/0025-when-it-will-start.md)
 """
 
@@ -22,11 +22,11 @@ import structlog
 from msgspec import Struct
 
 from bench.crash import facts_on
-from bench.drawing import Curve
-from bench.drawing import drawn as figure
-from bench.estimate_cost import costs
-from bench.estimate_load import FOLDER, drawn, load_of, traced
-from bench.report import Bar, Findings, at_most, within
+from bench.support.estimate.cost import costs
+from bench.support.estimate.load import FOLDER, drawn, load_of, traced
+from bench.support.plots import Curve
+from bench.support.plots import drawn as figure
+from bench.support.report import Bar, Findings, at_most, within
 from core.estimating.bands import FLOOR, StartEstimate
 from core.estimating.prediction import PredictedBy
 from core.estimating.scores import THOUSAND, log_ratio
@@ -36,14 +36,14 @@ from core.images import GlobalImage
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.workload import Phase
-from runtime.garbage import settle_down
+from runtime.gc_tuning import settle_down
 from runtime.virtual_loop import VirtualLoop
-from scenarios.fleet import FleetSpec
-from scenarios.run import Run
+from scenarios.play.run import Run
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import ScenarioSpec
-from scenarios.simulate import simulated_run
+from scenarios.schema.fleet import FleetSpec
 from scenarios.trace import TracedJob
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 
 FIRST, JOBS, QUICK_JOBS = 30_000, 10_000, 60
 FLEET = FleetSpec(regions=2, nodes=30, workers=1, agents=1)

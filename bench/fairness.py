@@ -32,9 +32,9 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bench.drawing import Curve
-from bench.drawing import drawn as figure
-from bench.report import Findings, at_most
+from bench.support.plots import Curve
+from bench.support.plots import drawn as figure
+from bench.support.report import Findings, at_most
 from core.events.region import StopOrdered
 from core.fact import Fact
 from core.nouns.ids import TenantName, WorkloadId, region_of
@@ -44,18 +44,18 @@ from core.nouns.quantities import MILLI
 from core.nouns.ranking import RankingSettings
 from core.nouns.workload import Emulation, EndCause, RetryLimits, WorkloadSpec
 from core.nouns.workload import Phase as WorkloadPhase
-from core.ranking.lag import max_min
-from runtime.garbage import settle_down
+from core.ranking.fair_lag import max_min
+from runtime.gc_tuning import settle_down
 from runtime.virtual_loop import VirtualLoop
-from scenarios.fleet import FleetSpec, regions_of
-from scenarios.operators import Operators
-from scenarios.quotas import Quotas
-from scenarios.run import Run
+from scenarios.accounting.quotas import Quotas
+from scenarios.accounting.witness import Witness
+from scenarios.play.operators import Operators
+from scenarios.play.run import Run
 from scenarios.scenario import ScenarioSpec
-from scenarios.tenants import EntitlementSpec, TenantSpec
-from scenarios.witness import Witness
+from scenarios.schema.fleet import FleetSpec, regions_of
+from scenarios.schema.tenants import EntitlementSpec, TenantSpec
 from scenarios.workloads.steady import Steady
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 
 HOUR = 3_600.0
 GPU_TYPE = "H100"

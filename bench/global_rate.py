@@ -19,10 +19,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.global_rate_logs import Told, hold, told_by
-from bench.on_a_plane import PATIENCE, Client, until
-from bench.processor_time import ProcessorTime
-from bench.report import Bar, Findings, Yardstick, at_least, at_most
+from bench.support.cpu_time import ProcessorTime
+from bench.support.plane_client import PATIENCE, Client, until
+from bench.support.planet.rate_from_logs import Told, hold, told_by
+from bench.support.report import Bar, Findings, Yardstick, at_least, at_most
 from bus.nats import NatsConnection
 from bus.port import Address
 from core.codec import Parcel, decode_event

@@ -17,8 +17,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from bench.region_history import RegionHistory
-from bench.report import Bar, Findings, Yardstick, at_least, at_most
+from bench.support.report import Bar, Findings, Yardstick, at_least, at_most
+from bench.support.store.region_history import RegionHistory
 from core.codec import encode
 from core.events.region import CheckpointCommitted
 from core.fact import Fact
@@ -26,7 +26,7 @@ from core.images import decode_image
 from core.images.region import RegionImage
 from core.nouns.ids import LogName, RegionName, WorkloadId, region_log
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
-from runtime.garbage import settle_down
+from runtime.gc_tuning import settle_down
 from store import sqlite_file
 from store.chain import GENESIS, chain
 from store.memory import MemoryStore

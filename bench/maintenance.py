@@ -14,10 +14,10 @@ from typing import Any
 
 import structlog
 
-from bench.report import Findings, at_most
-from scenarios.outcome import Outcome
+from bench.support.report import Findings, at_most
+from scenarios.play.simulated import run_simulated
 from scenarios.scenario import ScenarioSpec, read_scenario
-from scenarios.simulate import run_simulated
+from scenarios.schema.outcome import Outcome
 
 SERVICES = 100
 TASKS = 100

@@ -16,11 +16,11 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.openb import FOLDER, NODES_FILE, lists_in, name_of, published_in
-from bench.packing_page import kept_in, plotted
-from bench.packing_run import AT, RULES, TIES, UPTO_MAX, Order, Packed, packed_all, seeds_of
-from bench.packing_small import small_lists
-from bench.report import Bar, Findings, Yardstick, at_least, at_most, within
+from bench.support.packing.openb import FOLDER, NODES_FILE, lists_in, name_of, published_in
+from bench.support.packing.page import kept_in, plotted
+from bench.support.packing.run import AT, RULES, TIES, UPTO_MAX, Order, Packed, packed_all, seeds_of
+from bench.support.packing.small import small_lists
+from bench.support.report import Bar, Findings, Yardstick, at_least, at_most, within
 
 SEEDS = "42..51"
 """As published."""

@@ -25,12 +25,22 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bench.openb import FOLDER, NODES_FILE, Counted, ListedNode, Pod, job_of, nodes_in, offered, pods_in
-from bench.packing_prices import Learner
-from bench.packing_region import PackingRegion
-from bench.packing_run import AT, RULES, Order, rules_of, seeds_of
-from bench.packing_small import small_lists
-from bench.report import Findings
+from bench.support.packing.openb import (
+    FOLDER,
+    NODES_FILE,
+    Counted,
+    ListedNode,
+    Pod,
+    job_of,
+    nodes_in,
+    offered,
+    pods_in,
+)
+from bench.support.packing.prices import Learner
+from bench.support.packing.region import PackingRegion
+from bench.support.packing.run import AT, RULES, Order, rules_of, seeds_of
+from bench.support.packing.small import small_lists
+from bench.support.report import Findings
 from core.nouns.ids import WorkloadId
 from core.nouns.quantities import MILLI
 from core.nouns.workload import JobSpec

@@ -14,8 +14,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench.on_a_plane import Client, until
-from bench.report import Findings, at_most
+from bench.support.plane_client import Client, until
+from bench.support.report import Findings, at_most
 from bus.nats import NatsConnection
 from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadBound
 from core.events.region import AttemptEnded, ClaimGranted, GangStarted, NodesLost

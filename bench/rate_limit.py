@@ -13,17 +13,17 @@ from pathlib import Path
 
 import structlog
 
-from bench.report import Findings, at_least, at_most
+from bench.support.report import Findings, at_least, at_most
 from core.events.control import OperationsBegun
 from core.nouns.ids import RegionName, region_log
 from core.nouns.instant import SECOND
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
-from core.rules.destruction import budget_of
+from core.rules.stop_budget import budget_of
 from runtime.virtual_loop import VirtualLoop
 from scenarios.faults.move_everything import REQUESTER
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import ScenarioSpec, read_scenario
-from scenarios.simulate import simulated_run
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 from store.rows import facts_of
 
 MINUTE = 60 * SECOND

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bench.report import Findings, Yardstick, at_most
+from bench.support.report import Findings, Yardstick, at_most
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, after, seconds
 from core.nouns.limits import AUCTIONS_MAX

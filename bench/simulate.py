@@ -8,11 +8,11 @@ import statistics
 import time
 from pathlib import Path
 
-from bench.report import Findings, at_least
-from scenarios.fleet import FleetSpec
-from scenarios.outcome import Outcome
+from bench.support.report import Findings, at_least
+from scenarios.play.simulated import run_simulated
 from scenarios.scenario import ScenarioSpec, all_checks
-from scenarios.simulate import run_simulated
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.outcome import Outcome
 from scenarios.workloads.steady import Steady
 
 REPETITIONS = 3

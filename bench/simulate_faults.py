@@ -10,13 +10,13 @@ from typing import Any
 
 import structlog
 
-from bench.report import Findings, at_least, at_most
+from bench.support.report import Findings, at_least, at_most
 from scenarios.fault import Fault, LinkFault
 from scenarios.faults.submission_storm import SubmissionStorm
-from scenarios.outcome import Outcome
-from scenarios.parts import parts_in
+from scenarios.play.simulated import run_simulated
 from scenarios.scenario import ScenarioSpec, read_scenario
-from scenarios.simulate import run_simulated
+from scenarios.schema.outcome import Outcome
+from scenarios.schema.parts import parts_in
 
 SHARES = {"message_loss": 0.02, "message_delay": 0.02, "message_repeat": 0.02, "message_reorder": 0.02}
 """Of all messages through the whole hour; other faults strike at moments."""

@@ -19,8 +19,7 @@ import statistics
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.drawing import Curve, drawn
-from bench.planet import (
+from bench.support.planet.planet import (
     Size,
     errors_of,
     fleet_of,
@@ -32,7 +31,8 @@ from bench.planet import (
     sized,
     tenants_of,
 )
-from bench.report import Findings, at_least, at_most
+from bench.support.plots import Curve, drawn
+from bench.support.report import Findings, at_least, at_most
 from scenarios.scenario import ScenarioSpec
 from scenarios.variant import Variant
 from scenarios.variants.exhaustive import Exhaustive

@@ -11,7 +11,7 @@ import statistics
 import time
 from pathlib import Path
 
-from bench.report import Findings, Yardstick, at_least, at_most, fsync_seconds
+from bench.support.report import Findings, Yardstick, at_least, at_most, fsync_seconds
 from bus.nats import NatsConnection
 from bus.port import Address, Bus
 from core.codec import CodecError, Parcel, decode_event

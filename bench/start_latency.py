@@ -13,8 +13,8 @@ import argparse
 from pathlib import Path
 
 from bench.allocation import QUICK, from_option, played
-from bench.planet import Size, seeds_of, seeds_option, sized
-from bench.report import Findings, Yardstick, at_most
+from bench.support.planet.planet import Size, seeds_of, seeds_option, sized
+from bench.support.report import Findings, Yardstick, at_most
 
 FULL = Size(hours=24.0, gpus=2000, load=1.4, warm_hours=2.0)
 SEEDS = (1,)

@@ -1,6 +1,6 @@
 """Twine's figure 14 again: 1,000 tasks are updated, a switchboard fails meanwhile, and a controller decides who may go when.
 
-Time is the model's own: 240 s a task, and a region that hears and acts at once (bench/task_control_model.py). Beside our
+Time is the model's own: 240 s a task, and a region that hears and acts at once (bench/support/task_control/model.py). Beside our
 controller that knows where replicas lie stand two that do not, which any scheduler has: so many at once, at random; and one
 that also bounds what the failure could do, for several bounds.
 """
@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct, field
 
-from bench.report import Bar, Findings, Yardstick, at_least, at_most
-from bench.task_control_model import ServiceModel
-from bench.task_control_plane import release
-from bench.task_control_setup import (
+from bench.support.report import Bar, Findings, Yardstick, at_least, at_most
+from bench.support.task_control.model import ServiceModel
+from bench.support.task_control.plane import release
+from bench.support.task_control.setup import (
     BACK_AT_SECONDS,
     DOMAIN_TASKS,
     LOST_AT_SECONDS,

@@ -9,12 +9,10 @@ from collections import deque
 from msgspec.structs import asdict
 
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
-from core.control_invariants import check_control
-from core.data_invariants import check_data
 from core.events.region import ClaimGranted
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, Image, RegionImage
-from core.invariants import (
+from core.invariants.consistency import (
     Violation,
     check_devices,
     check_global_fact,
@@ -25,14 +23,16 @@ from core.invariants import (
     check_workloads,
     citation_of,
 )
+from core.invariants.control import check_control
+from core.invariants.data import check_data
+from core.invariants.moves import check_move
+from core.invariants.quota import check_quota
 from core.messages.auditor import AuditShown, FoundViolation, ShowAudit
 from core.messages.base import Envelope, Message, Woken
-from core.move_invariants import check_move
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
 from core.nouns.instant import Instant, after
 from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
-from core.placing.owners import Owners
-from core.quota_invariants import check_quota
+from core.placing.index.owners import Owners
 from core.touched import touched_by
 
 OF_THE_QUEUE = ("workloads", "awards", "regions", "datasets", "tenants", "usage", "start_promises")

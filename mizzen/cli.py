@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from cyclopts import App, CycloptsError, Parameter
 
-from mizzen.answers import FAILED, INTERRUPTED, MISUSED, CommandError, tell_problem
+from mizzen.terminal.output import FAILED, INTERRUPTED, MISUSED, CommandError, tell_problem
 
 _NEGATIVE = re.compile(r"-[0-9.]")
 _OPTION = re.compile(r"--[a-z][a-z-]*")

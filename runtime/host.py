@@ -59,12 +59,12 @@ from core.nouns.limits import (
 )
 from core.nouns.reasons import Reason, sentence
 from runtime.announcing import announcements
-from runtime.citations import cited_by, known_of
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, OlderCopy
 from runtime.following import Following
-from runtime.only_keeper import ensure_no_other
+from runtime.log_dependencies import cited_by, known_of
+from runtime.single_keeper import ensure_no_other
 from runtime.wake import Wake
 from store.errors import LogFull
 from store.port import Log, Row

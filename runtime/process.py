@@ -25,9 +25,9 @@ from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.clock import Clock, wall_now
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, HostError, KeeperExists, OlderCopy
-from runtime.garbage import settle_down
+from runtime.gc_tuning import settle_down
 from runtime.loop import run
-from runtime.stopping import log_stop
+from runtime.shutdown_digest import log_stop
 from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
 from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
 from store.port import LogStore

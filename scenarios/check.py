@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from core.messages.base import Message
-from scenarios.parts import Part
+from scenarios.schema.parts import Part
 
 if TYPE_CHECKING:
-    from scenarios.run import Run
+    from scenarios.play.run import Run
 
 Overhear = Callable[[str, Message], None]
 """Told by whom a message is said, and which, before it is on its way."""

@@ -10,7 +10,7 @@ from bus.port import Bus
 from runtime.control.controller import TaskController
 from runtime.control.serving import ControllerServer
 from runtime.fleet_file import Name
-from scenarios.parts import Part
+from scenarios.schema.parts import Part
 from scenarios.workload import CONTROLLED
 
 

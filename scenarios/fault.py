@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from core.nouns.ids import LogName, RegionName
 from runtime.wiring import Unit, bus_name_of, log_kept_by
-from scenarios.fleet import FleetSpec, units_meant
-from scenarios.parts import Endpoints, FieldError, Part, Range, Times, unknown
-from scenarios.tenants import Tenants
-from scenarios.worlds.misfortune import Disturbance, Link, World
+from scenarios.schema.fleet import FleetSpec, units_meant
+from scenarios.schema.parts import Endpoints, FieldError, Part, Range, Times, unknown
+from scenarios.schema.tenants import Tenants
+from scenarios.worlds.interface import Disturbance, Link, World
 
 if TYPE_CHECKING:
     from scenarios.controller import Controllers

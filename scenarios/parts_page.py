@@ -17,13 +17,13 @@ from msgspec import Struct
 from runtime.fleet_file import RegionSpec
 from scenarios.check import Check
 from scenarios.controller import Controller
-from scenarios.expectations import FIGURES, OF_TENANTS
 from scenarios.fault import Fault, KeeperFault, LinkFault, RegionFault, UnitFault, WorkerFault
-from scenarios.fleet import FleetSpec, fleets
-from scenarios.parts import Part, parts_in
-from scenarios.preempting import PreemptionSpec
 from scenarios.scenario import CalmSpec, JobSpec
-from scenarios.tenants import BudgetSpec, EntitlementSpec, RankingSpec, TenantSpec
+from scenarios.schema.expectations import FIGURES, OF_TENANTS
+from scenarios.schema.fleet import FleetSpec, fleets
+from scenarios.schema.parts import Part, parts_in
+from scenarios.schema.preemption import PreemptionSpec
+from scenarios.schema.tenants import BudgetSpec, EntitlementSpec, RankingSpec, TenantSpec
 from scenarios.trace import Trace
 from scenarios.variant import Variant
 from scenarios.workload import Workload

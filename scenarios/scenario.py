@@ -1,7 +1,7 @@
 """A scenario file: a fleet, workloads and faults, checks, a time to calm down, and expectations with numbers.
 
 Every field is typed; what is not known is refused with its line and its name, and parts are found by theirs
-(scenarios/parts.py).
+(scenarios/schema/parts.py).
 """
 
 import random
@@ -20,11 +20,11 @@ from runtime.wiring import Plan, units_of
 from runtime.yaml_tree import Fields, Listing, Place, Problem, Tree, read_yaml
 from scenarios.check import Check
 from scenarios.controller import Controller
-from scenarios.expectations import Expectation, read_expectation
 from scenarios.fault import Fault
-from scenarios.fleet import FleetSpec, plan_of, read_fleet, regions_of
-from scenarios.history import HistoryError, read_history
-from scenarios.parts import (
+from scenarios.schema.expectations import Expectation, read_expectation
+from scenarios.schema.fleet import FleetSpec, plan_of, read_fleet, regions_of
+from scenarios.schema.history import HistoryError, read_history
+from scenarios.schema.parts import (
     FieldError,
     FieldErrors,
     Found,
@@ -40,9 +40,9 @@ from scenarios.parts import (
     unknown,
     written,
 )
-from scenarios.preempting import PreemptionSpec
-from scenarios.tenants import RankingSpec, TenantSpec, problems_of_tenants, read_tenants
-from scenarios.values import values_of
+from scenarios.schema.preemption import PreemptionSpec
+from scenarios.schema.tenants import RankingSpec, TenantSpec, problems_of_tenants, read_tenants
+from scenarios.schema.values import values_of
 from scenarios.variant import Variant
 from scenarios.variants.exhaustive import Exhaustive
 from scenarios.workload import Arrival, Workload

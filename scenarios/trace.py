@@ -18,8 +18,8 @@ from core.nouns.instant import Nanoseconds
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import JobSpec, RetryLimits, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
-from scenarios.fleet import FleetSpec, emulated_regions
-from scenarios.parts import FieldError
+from scenarios.schema.fleet import FleetSpec, emulated_regions
+from scenarios.schema.parts import FieldError
 from scenarios.workload import Arrival, Workload, draw_region, draw_retry
 
 HOUSE = Path(__file__).resolve().parents[1]

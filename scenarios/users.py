@@ -28,7 +28,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import Phase, WorkloadSpec
 from scenarios.variant import Binder
 from scenarios.workload import Arrival
-from scenarios.worlds.misfortune import PlaneFailed, World
+from scenarios.worlds.interface import PlaneFailed, World
 
 ASK: Nanoseconds = seconds(2)
 PATIENCE_SECONDS = 30.0

@@ -18,8 +18,8 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.quantities import MILLI
 from core.nouns.workload import JobSpec, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
-from scenarios.fleet import FleetSpec, regions_of
-from scenarios.parts import Part
+from scenarios.schema.fleet import FleetSpec, regions_of
+from scenarios.schema.parts import Part
 
 Scopes = dict[str, tuple[RegionName, ...]]
 """Places to which work may be bound, each with the plane's regions that it is made of."""

@@ -18,8 +18,8 @@ from core.nouns.operation import ControlSpec
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, Kind, RetryLimits, WorkloadSpec
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
-from scenarios.fleet import FleetSpec, emulated_regions
-from scenarios.parts import (
+from scenarios.schema.fleet import FleetSpec, emulated_regions
+from scenarios.schema.parts import (
     SECONDS_MAX,
     Compression,
     Count,

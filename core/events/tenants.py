@@ -4,7 +4,7 @@ from core.fact import Event
 from core.nouns.ids import TenantName
 from core.nouns.ranking import RankingSettings
 from core.nouns.tenant import NO_ENTITLEMENT, Budget, Entitlement, TenantSettings
-from core.ranking.lag import Due
+from core.ranking.fair_lag import Due
 
 
 class TenantSet(Event, frozen=True, tag="tenant-set"):

@@ -33,7 +33,7 @@ from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
 from core.ranking.scan import PendingWork, Standing, TenantState, Walk
-from core.rules.standing import entitled_to, level_asked, may_be_over, needs_of, types_under_quota
+from core.rules.quota import entitled_to, level_asked, may_be_over, needs_of, types_under_quota
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet, RankingSet)
 OfOne = (

@@ -30,7 +30,7 @@ from core.fact import Fact
 from core.images.base import Section
 from core.images.devices import SharedDevices, tasks_with_parts
 from core.images.health import Failures, losses_with
-from core.images.reserving import reserve
+from core.images.promised_capacity import reserve
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import WorkerName, WorkloadId
 from core.nouns.limits import BLACK_HOLE_SOON

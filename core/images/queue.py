@@ -26,9 +26,9 @@ from core.images.base import Image, Section
 from core.images.datasets import Datasets
 from core.images.demand import Demand
 from core.images.history import History
+from core.images.queue_reservations import StartPromises
 from core.images.regions import Regions
-from core.images.start_promises import StartPromises
-from core.images.starts import Starts
+from core.images.start_estimates import Starts
 from core.images.tenants import Tenants
 from core.images.usage import Usage
 from core.nouns.ids import RegionName, TenantName, WorkloadId

@@ -28,7 +28,7 @@ from core.images.maintenance import Destruction, Maintenance
 from core.images.pools import Pools
 from core.images.preemption import Preemption
 from core.images.prices import PriceList
-from core.images.reserved_starts import Starts
+from core.images.reservations import Starts
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Spread, moved_spreads
 

@@ -17,7 +17,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.ranking import DEFAULT_RANKING
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.credit import FadingUse, charged, faded
-from core.ranking.lag import Due, lag_after
+from core.ranking.fair_lag import Due, lag_after
 
 GPU_HOUR = MILLI * 3_600 * SECOND
 """GPU milli nanoseconds in a GPU-hour."""

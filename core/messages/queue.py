@@ -101,7 +101,7 @@ class Bid(Message, frozen=True, tag="bid"):
     workload: WorkloadId
     auction: str
     score: tuple[int, ...]
-    """Compared from the left; lower is better (core/placing/bids.py, `score`)."""
+    """Compared from the left; lower is better (core/placing/answers/bids.py, `score`)."""
     spreads: tuple[Spread, ...]
     victims: tuple[tuple[WorkloadId, int], ...]
     view: View

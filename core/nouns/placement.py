@@ -48,7 +48,7 @@ class View(Struct, frozen=True):
     """By which way of searching it chose (`SEARCH`); 0: an earlier build's."""
     owners: tuple[tuple[int, int], ...] = ()
     """Where its open claims put their tenants, if anybody shares nodes with nobody: nodes, each with a code as
-    core/placing/owners.py makes them."""
+    core/placing/index/owners.py makes them."""
     prices_revision: int = 0
     """Of the region's prices, by which it was chosen where rules go by them; 0: there were none."""
     at: int = 0
@@ -87,7 +87,7 @@ SCORE_PARTS = (
     "nodes",
     "GPU permille held",
 )
-"""What each part of a bid's score counts (core/placing/bids.py, `score`): compared from the left, lower is better."""
+"""What each part of a bid's score counts (core/placing/answers/bids.py, `score`): compared from the left, lower is better."""
 PAPER_PART = "victims as the paper weighs them"
 """What the first counts instead where bids are compared as the paper has it: then the others of the victims count nothing."""
 VICTIM_PARTS = 3

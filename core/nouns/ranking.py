@@ -19,7 +19,7 @@ class CreditSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """After so long a GPU-second counts half: the window of the average, in the way of a decaying one. A guess."""
     lag_weight: int = 100
     """Of what would be over quota: credit for each nanosecond of all that its tenant is entitled to by which it is behind what was
-    due to it (core/ranking/lag.py), in place of the share of use. 0: none, and the share as for all other work, as in the paper.
+    due to it (core/ranking/fair_lag.py), in place of the share of use. 0: none, and the share as for all other work, as in the paper.
     Chosen so that waiting decides between tenants of whom none is behind: a day of it is a quarter of an hour of lag."""
     lag_cap: Nanoseconds = seconds(24 * 3_600)
     """Nobody is further behind or ahead: what goes beyond is forgotten. A guess: a day, as of waiting."""

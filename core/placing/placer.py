@@ -9,7 +9,7 @@ from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.maintenance import Maintenance
 from core.images.preemption import Preemption
-from core.images.reserved_starts import Starts
+from core.images.reservations import Starts
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.instant import Instant
@@ -18,17 +18,17 @@ from core.nouns.pool import UNSET, PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.starts import Prospect
 from core.nouns.workload import JobSpec
-from core.placing.bounds import Bounds
-from core.placing.classes import Plan
-from core.placing.layout import Layout
-from core.placing.overlay import Overlay
-from core.placing.owners import Entries, Owners
-from core.placing.picking import Choice
+from core.placing.earliest_start import prospect_of
+from core.placing.index.layout import Layout
+from core.placing.index.overlay import Overlay
+from core.placing.index.owners import Entries, Owners
+from core.placing.index.request_classes import Plan
+from core.placing.pick.nodes import Choice
+from core.placing.pick.pool_limits import Bounds
+from core.placing.pool import PoolIndex
 from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
-from core.placing.pools import PoolIndex
-from core.placing.prospects import prospect_of
-from core.placing.victim_index import Victim, VictimIndex
-from core.placing.victims import find_with_victims
+from core.placing.preemption.victim_index import Victim, VictimIndex
+from core.placing.preemption.victims import find_with_victims
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set

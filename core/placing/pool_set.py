@@ -15,9 +15,9 @@ from core.nouns.placement import NodeRow, Spread
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Kind
-from core.placing.layout import NO_NODE
-from core.placing.picking import Choice, Placed
-from core.placing.pools import PoolIndex
+from core.placing.index.layout import NO_NODE
+from core.placing.pick.nodes import Choice, Placed
+from core.placing.pool import PoolIndex
 from core.rules.devices import fits, left_of, part_of
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.pool import pool_rank

@@ -32,7 +32,7 @@ from core.nouns.tenant import (
     TenantSettings,
     TypeUse,
 )
-from core.rules.standing import held_on
+from core.rules.quota import held_on
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.each_workload import for_each
-from mizzen.options import AnyWorkloads, Json
+from mizzen.actions.workload_batch import for_each
+from mizzen.terminal.options import AnyWorkloads, Json
 
 
 def cancel(

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import MISUSED, CommandError, command_name, explained, tell_json, tell_lines, tell_note
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import (
+    MISUSED,
+    CommandError,
+    command_name,
+    explained,
+    tell_json,
+    tell_lines,
+    tell_note,
+)
 
 if TYPE_CHECKING:
     from mizzen.control.access import ControllerAccess
@@ -86,8 +94,8 @@ def credentials(
 ) -> None:
     """Write a file with which a controller may be this one and nobody else; of a foreign server, say what to grant."""
     from bus.errors import BusError
+    from mizzen.connect.credentials import plane_of_operators, users_directory
     from mizzen.control.access import DEFAULT_TENANT, ControllerAccess, check_names
-    from mizzen.granting import plane_of_operators, users_directory
     from runtime.logs import UnknownLevel, set_up_logs
 
     with explained(UnknownLevel):
@@ -141,8 +149,8 @@ def _tell_what_to_grant(access: "ControllerAccess", *, is_revoked: bool, is_json
     """Its users are for whoever keeps that server to change."""
     import msgspec
 
+    from mizzen.connect.credentials import permissions_text
     from mizzen.control.access import stranger_of
-    from mizzen.granting import permissions_text
 
     user = stranger_of(access).user
     if is_revoked:

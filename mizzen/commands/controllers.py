@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import FAILED, tell_json, tell_lines, tell_problem
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import FAILED, tell_json, tell_lines, tell_problem
 
 
 def controllers(
@@ -19,8 +19,8 @@ def controllers(
 
     One is unreachable if it is asked and has said nothing for half a minute.
     """
-    from mizzen.views import controller_table
-    from mizzen.views.reading import on_plane
+    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.tasks import controller_table
 
     rows, silent = on_plane(lambda bus, _: controller_table.rows_of_plane(bus, region))
     if json:

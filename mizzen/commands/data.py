@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from mizzen.answers import MISUSED, CommandError, tell_json, tell_lines
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import MISUSED, CommandError, tell_json, tell_lines
 
 if TYPE_CHECKING:
     from core.messages.data import ListedDataset
@@ -20,8 +20,8 @@ Dataset = Annotated[str, Parameter(name="DATASET", help="As `data` of job files 
 @data.default
 def list_all(*, json: Json = False) -> None:
     """List datasets: where each is at home, which regions hold it, and how many workloads wait that read it."""
-    from mizzen.datasets import datasets_of
-    from mizzen.views.reading import on_plane
+    from mizzen.actions.datasets import datasets_of
+    from mizzen.views.plane_reads import on_plane
 
     _tell(on_plane(lambda bus, _: datasets_of(bus)), is_json=json)
 
@@ -53,8 +53,8 @@ def drop(dataset: Dataset, /, *, json: Json = False) -> None:
 
 def _place(dataset: str, regions: tuple[str, ...], home: str, *, is_json: bool) -> None:
     from core.nouns.ids import DatasetName, RegionName
-    from mizzen.datasets import place_dataset
-    from mizzen.views.reading import on_plane
+    from mizzen.actions.datasets import place_dataset
+    from mizzen.views.plane_reads import on_plane
 
     name, named = DatasetName(dataset), [RegionName(region) for region in regions]
     at_home = RegionName(home) if home else None
@@ -64,7 +64,7 @@ def _place(dataset: str, regions: tuple[str, ...], home: str, *, is_json: bool) 
 def _tell(rows: "list[ListedDataset]", *, is_json: bool) -> None:
     import msgspec
 
-    from mizzen.views.dataset_table import table_of
+    from mizzen.views.fleet.dataset_table import table_of
 
     if is_json:
         tell_json(msgspec.to_builtins(rows))

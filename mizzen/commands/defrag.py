@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import FAILED, MISUSED, CommandError, explained, tell_json, tell_lines
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import FAILED, MISUSED, CommandError, explained, tell_json, tell_lines
 
 if TYPE_CHECKING:
     from bus.port import Bus
     from core.nouns.instant import Nanoseconds
-    from mizzen.defragmenting import Wish
+    from mizzen.actions.defrag import Wish
 
 
 def defrag(
@@ -56,7 +56,7 @@ def defrag(
 
 def _wish(free: str, count: int, gpu_type: str) -> "Wish":
     from core.nouns.defragmentation import Freeing
-    from mizzen.defragmenting import Wish
+    from mizzen.actions.defrag import Wish
 
     if free not in set(Freeing):
         raise CommandError(f"--free: {free} is neither nodes nor racks", MISUSED)
@@ -67,8 +67,8 @@ def _wish(free: str, count: int, gpu_type: str) -> "Wish":
 
 def _span(text: str) -> "Nanoseconds":
     from core.nouns.limits import DEFRAGMENTATION_SPAN, DEFRAGMENTATION_SPAN_MAX
+    from mizzen.actions.time_windows import some_span
     from mizzen.jobs.values import Unreadable
-    from mizzen.windows import some_span
 
     try:
         return some_span(text, DEFRAGMENTATION_SPAN_MAX) if text else DEFRAGMENTATION_SPAN
@@ -79,9 +79,9 @@ def _span(text: str) -> "Nanoseconds":
 def _plan(region: str, wish: "Wish", out: str, *, is_json: bool) -> int:
     import msgspec
 
-    from mizzen import defragmenting
-    from mizzen.views.defrag_text import lines_of
-    from mizzen.views.reading import on_plane
+    from mizzen.actions import defrag as defragmenting
+    from mizzen.actions.defrag_text import lines_of
+    from mizzen.views.plane_reads import on_plane
 
     made = on_plane(lambda bus, _: defragmenting.plan(bus, region, wish))
     if out:
@@ -100,9 +100,9 @@ def _plan(region: str, wish: "Wish", out: str, *, is_json: bool) -> int:
 def _execute(path: Path, region: str, lasts: "Nanoseconds", *, is_json: bool) -> int:
     import msgspec
 
-    from mizzen import defragmenting
-    from mizzen.views.defrag_text import executed_lines
-    from mizzen.views.reading import on_plane
+    from mizzen.actions import defrag as defragmenting
+    from mizzen.actions.defrag_text import executed_lines
+    from mizzen.views.plane_reads import on_plane
 
     made = defragmenting.read_plan(path)
     if not made.freed:
@@ -116,9 +116,9 @@ def _execute(path: Path, region: str, lasts: "Nanoseconds", *, is_json: bool) ->
 
 
 def _status(region: str, *, is_json: bool) -> int:
-    from mizzen.defragmenting import region_meant
-    from mizzen.views import emptying_watch
-    from mizzen.views.reading import on_plane
+    from mizzen.actions.defrag import region_meant
+    from mizzen.views.nodes import drain_watch as emptying_watch
+    from mizzen.views.plane_reads import on_plane
 
     async def looks_of(bus: "Bus") -> tuple[str, list[emptying_watch.Look]]:
         where = await region_meant(bus, region)

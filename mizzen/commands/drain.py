@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import MISUSED, CommandError, tell_json
-from mizzen.options import Json, Sure
-from mizzen.place_options import ANYWHERE, NODES_HELP, PlaceOptions
+from mizzen.terminal.node_options import ANYWHERE, NODES_HELP, PlaceOptions
+from mizzen.terminal.options import Json, Sure
+from mizzen.terminal.output import MISUSED, CommandError, tell_json
 
 if TYPE_CHECKING:
     from bus.port import Bus
-    from mizzen.plane import Plane
+    from mizzen.connect.plane import Plane
 
 
 def drain(
@@ -33,7 +33,7 @@ def drain(
     it tells of every drain.
     """
     from core.nouns.operation import DRAIN
-    from mizzen.upkeep import is_name
+    from mizzen.actions.nodes import is_name
 
     is_asked = bool(reason or deadline or yes or place.named)
     if not is_asked and all(is_name(word, DRAIN) for word in nodes):
@@ -43,8 +43,8 @@ def drain(
 
 def _show(names: Sequence[str], place: PlaceOptions, *, is_watched: bool, is_json: bool) -> int:
     from core.nouns.maintenance import ClosureKind
-    from mizzen.following_nodes import show
-    from mizzen.views.reading import on_plane
+    from mizzen.actions.node_progress import show
+    from mizzen.views.plane_reads import on_plane
 
     kind = ClosureKind.DRAIN
     return on_plane(lambda bus, _: show(bus, names, place, kind, is_watched=is_watched, is_json=is_json))
@@ -63,13 +63,13 @@ def _drain(
     import msgspec
 
     from core.nouns.operation import DRAIN
-    from mizzen import upkeep
-    from mizzen.following_nodes import follow
+    from mizzen.actions import nodes as upkeep
+    from mizzen.actions.node_progress import follow
+    from mizzen.actions.node_text import drained_text
+    from mizzen.actions.nodes import is_name
+    from mizzen.actions.time_windows import some_span
     from mizzen.jobs.values import Unreadable
-    from mizzen.upkeep import is_name
-    from mizzen.views.reading import on_plane
-    from mizzen.views.upkeep_text import drained_text
-    from mizzen.windows import some_span
+    from mizzen.views.plane_reads import on_plane
 
     is_known = len(nodes) == 1 and is_name(nodes[0], DRAIN) and bool(deadline) and not place.named
     problems = [] if reason or is_known else ["--reason: say why; whoever finds the nodes drained will ask"]

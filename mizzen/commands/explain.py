@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mizzen.answers import tell_json, tell_lines, tell_note
-from mizzen.options import Json, OneWorkload
+from mizzen.terminal.options import Json, OneWorkload
+from mizzen.terminal.output import tell_json, tell_lines, tell_note
 
 if TYPE_CHECKING:
     from bus.port import Bus
     from core.nouns.ids import WorkloadId
-    from mizzen.plane import Plane
+    from mizzen.connect.plane import Plane
 
 
 def explain(
@@ -24,7 +24,7 @@ def explain(
     bids and their scores, and how its agent chose: what each rule left, which decided, and the runner-up, recomputed from
     the region's log. Of one that ended: the chain of facts that led to it.
     """
-    from mizzen.views.reading import on_plane, workload_of
+    from mizzen.views.plane_reads import on_plane, workload_of
 
     asked = workload_of(workload)
     on_plane(
@@ -33,7 +33,7 @@ def explain(
 
 
 async def _explain(bus: "Bus", plane: "Plane", workload: "WorkloadId", is_json: bool) -> None:
-    from mizzen.views import explaining
+    from mizzen.views.workloads import explain as explaining
 
     directory = Path(plane.directory) if plane.directory else None
     explanation, found = await explaining.explained(bus, workload, directory)
@@ -47,7 +47,8 @@ async def _explain(bus: "Bus", plane: "Plane", workload: "WorkloadId", is_json: 
 
 async def _explain_own(bus: "Bus", workload: "WorkloadId", is_json: bool) -> None:
     """As a tenant."""
-    from mizzen.views import explaining, own_work
+    from mizzen.views.workloads import explain as explaining
+    from mizzen.views.workloads import tenant_view as own_work
 
     own = await own_work.own_work(bus, workload)
     tell_note(own_work.UNTOLD, is_json=is_json)

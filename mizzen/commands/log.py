@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
-from mizzen.options import Json
+from mizzen.terminal.options import Json
 
 
 def log(
@@ -27,9 +27,9 @@ def log(
     json: Json = False,
 ) -> None:
     """Tell the facts of a log: sequence, time, actor, type, what it is about, and the rest; JSON is a line each."""
-    from mizzen.views.fact_stream import Asked, tell, tell_plane_log
-    from mizzen.views.log_source import is_path, log_file, with_file
-    from mizzen.views.reading import on_plane
+    from mizzen.views.logs.fact_stream import Asked, tell, tell_plane_log
+    from mizzen.views.logs.log_source import is_path, log_file, with_file
+    from mizzen.views.plane_reads import on_plane
 
     asked = Asked(first, count, about, follow, json)
     if is_path(log_):

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import MISUSED, CommandError
-from mizzen.options import Json, OneWorkload
+from mizzen.terminal.options import Json, OneWorkload
+from mizzen.terminal.output import MISUSED, CommandError
 
 
 def logs(
@@ -25,9 +25,9 @@ def logs(
     json: Json = False,
 ) -> None:
     """Tell what a task wrote: its standard output and error, as they came."""
-    from mizzen.views.own_output import tell_own_output
-    from mizzen.views.reading import on_plane, workload_of
-    from mizzen.views.task_output import Asked, tell_output
+    from mizzen.views.plane_reads import on_plane, workload_of
+    from mizzen.views.tasks.output import Asked, tell_output
+    from mizzen.views.tasks.tenant_output import tell_own_output
 
     if attempt < 0 or (tail is not None and tail < 0):
         raise CommandError("--attempt and --tail are counts, and not less than 0", MISUSED)

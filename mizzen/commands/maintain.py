@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import MISUSED, CommandError, tell_json
-from mizzen.options import Json, Sure
-from mizzen.place_options import ANYWHERE, NODES_HELP, PlaceOptions
+from mizzen.terminal.node_options import ANYWHERE, NODES_HELP, PlaceOptions
+from mizzen.terminal.options import Json, Sure
+from mizzen.terminal.output import MISUSED, CommandError, tell_json
 
 if TYPE_CHECKING:
     from bus.port import Bus
-    from mizzen.plane import Plane
-    from mizzen.upkeep import Window
+    from mizzen.actions.nodes import Window
+    from mizzen.connect.plane import Plane
 
 NOTICE = "30m"
 """Our choice: long enough for a checkpoint and a move of nearly everything; who has less time says so."""
@@ -45,7 +45,7 @@ def maintain(
     neither, of every maintenance.
     """
     from core.nouns.operation import MAINTENANCE
-    from mizzen.upkeep import is_name
+    from mizzen.actions.nodes import is_name
 
     said = {
         "--kind": kind,
@@ -71,16 +71,16 @@ def maintain(
 
 def _show(names: Sequence[str], place: PlaceOptions, *, is_watched: bool, is_json: bool) -> int:
     from core.nouns.maintenance import ClosureKind
-    from mizzen.following_nodes import show
-    from mizzen.views.reading import on_plane
+    from mizzen.actions.node_progress import show
+    from mizzen.views.plane_reads import on_plane
 
     kind = ClosureKind.MAINTENANCE
     return on_plane(lambda bus, _: show(bus, names, place, kind, is_watched=is_watched, is_json=is_json))
 
 
 def _cancel(name: str, place: PlaceOptions, reason: str, *, is_json: bool) -> int:
-    from mizzen import upkeep
-    from mizzen.views.reading import on_plane
+    from mizzen.actions import nodes as upkeep
+    from mizzen.views.plane_reads import on_plane
 
     region, was_open = on_plane(lambda bus, _: upkeep.cancel(bus, name, place, reason))
     if is_json:
@@ -101,10 +101,10 @@ def _plan(
 ) -> int:
     import msgspec
 
-    from mizzen import upkeep
-    from mizzen.following_nodes import follow
-    from mizzen.views.reading import on_plane
-    from mizzen.views.upkeep_text import planned_text
+    from mizzen.actions import nodes as upkeep
+    from mizzen.actions.node_progress import follow
+    from mizzen.actions.node_text import planned_text
+    from mizzen.views.plane_reads import on_plane
     from runtime.clock import wall_now
 
     kind, is_sure = said["--kind"], bool(said["--yes"])
@@ -125,9 +125,9 @@ def _window(said: dict[str, str], reason: str) -> "tuple[Window, list[str]]":
     """The window that is meant, and all that is wrong with it and what belongs to it."""
     from core.nouns.limits import MAINTENANCE_LEAD_MAX, MAINTENANCE_SPAN_MAX
     from core.nouns.maintenance import MaintenanceKind
+    from mizzen.actions.nodes import Window
+    from mizzen.actions.time_windows import any_span, some_span, starts_in
     from mizzen.jobs.values import Unreadable
-    from mizzen.upkeep import Window
-    from mizzen.windows import any_span, some_span, starts_in
     from runtime.clock import wall_now
     from runtime.yaml_tree import shown
 

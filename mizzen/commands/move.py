@@ -4,9 +4,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import MISUSED, CommandError, tell_json, tell_lines
-from mizzen.on_tasks import Deadline, JobName, Ranks, Why, on_tasks
-from mizzen.options import Json, OneWorkload
+from mizzen.actions.task_options import Deadline, JobName, Ranks, Why, on_tasks
+from mizzen.terminal.options import Json, OneWorkload
+from mizzen.terminal.output import MISUSED, CommandError, tell_json, tell_lines
 
 
 def move(
@@ -41,8 +41,8 @@ def _move_to(workload: str, region: str, *, is_forced: bool, is_json: bool) -> N
     import msgspec
 
     from core.nouns.ids import RegionName
-    from mizzen.moving import move_to, text_of
-    from mizzen.views.reading import on_plane, workload_of
+    from mizzen.actions.move import move_to, text_of
+    from mizzen.views.plane_reads import on_plane, workload_of
 
     asked = workload_of(workload)
     moved = on_plane(lambda bus, _: move_to(bus, asked, RegionName(region), is_forced=is_forced))

@@ -10,9 +10,9 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mizzen.answers import FAILED, tell_json, tell_lines, tell_problem
-from mizzen.options import Json
-from mizzen.place_options import ANYWHERE, NODES_HELP, PlaceOptions
+from mizzen.terminal.node_options import ANYWHERE, NODES_HELP, PlaceOptions
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import FAILED, tell_json, tell_lines, tell_problem
 
 nodes = App(name="nodes", version_flags=[], default_parameter=Parameter(show_default=False))
 
@@ -25,8 +25,8 @@ def list_nodes(
     json: Json = False,
 ) -> int:
     """List nodes by region and by groups of like nodes of one worker: GPUs in all, free, held, ending and lost."""
-    from mizzen.views import node_table
-    from mizzen.views.reading import on_plane
+    from mizzen.views.nodes import node_table
+    from mizzen.views.plane_reads import on_plane
     from runtime.clock import wall_now
 
     rows, silent = on_plane(lambda bus, _: node_table.rows_of_plane(bus, region, is_each=all_))
@@ -50,9 +50,9 @@ def release(
     """Let nodes out of the quarantine: they take work again, and what was held against them is forgotten."""
     import msgspec
 
-    from mizzen import upkeep
-    from mizzen.views.reading import on_plane
-    from mizzen.views.upkeep_text import released_text
+    from mizzen.actions import nodes as upkeep
+    from mizzen.actions.node_text import released_text
+    from mizzen.views.plane_reads import on_plane
 
     said = reason.strip() or "an operator released it"
     done = on_plane(lambda bus, _: upkeep.release(bus, names, place, said))

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mizzen.answers import FAILED, tell_json, tell_lines, tell_problem
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import FAILED, tell_json, tell_lines, tell_problem
 
 pools = App(name="pools", version_flags=[], default_parameter=Parameter(show_default=False))
 
@@ -19,8 +19,8 @@ def list_pools(
     """List pools by region and zone: nodes, GPUs in all and in use, empty nodes, and what is set of them."""
     import msgspec
 
-    from mizzen.views import pool_table
-    from mizzen.views.reading import on_plane
+    from mizzen.views.fleet import pool_table
+    from mizzen.views.plane_reads import on_plane
 
     rows, silent = on_plane(lambda bus, _: pool_table.rows_of_plane(bus, region))
     if json:
@@ -52,9 +52,9 @@ def set_(
     """Set by which rules a pool is searched, and what of it stays free; what is not said stays as it is."""
     import msgspec
 
-    from mizzen.pools import set_pool, wish_of
-    from mizzen.views.pool_table import set_text
-    from mizzen.views.reading import on_plane
+    from mizzen.actions.pools import set_pool, wish_of
+    from mizzen.views.fleet.pool_table import set_text
+    from mizzen.views.plane_reads import on_plane
 
     wish = wish_of(rules.strip(), reserve.strip(), limit.strip())
     done = on_plane(lambda bus, _: set_pool(bus, pool, wish, region))

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import MISUSED, CommandError
-from mizzen.options import Json, OneWorkload
+from mizzen.terminal.options import Json, OneWorkload
+from mizzen.terminal.output import MISUSED, CommandError
 
 PATIENCE = "60s"
 
@@ -30,7 +30,7 @@ def preempt(
     Its controller is asked, and may have it write a checkpoint first; without one it is stopped at once, and writes one in its
     grace. It uses up no retry. Interactive work is never preempted: requeue it.
     """
-    from mizzen.on_tasks import on_tasks
+    from mizzen.actions.task_options import on_tasks
 
     if now and deadline:
         raise CommandError(

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import FAILED, tell_json, tell_lines, tell_problem
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import FAILED, tell_json, tell_lines, tell_problem
 
 
 def preemption(
@@ -34,9 +34,9 @@ def preemption(
     """Show how regions choose whom they push out, and what was destroyed lately; with options, set it. What is not said stays."""
     import msgspec
 
-    from mizzen.preempting import set_preemption, wish_of
-    from mizzen.views import preemption_table
-    from mizzen.views.reading import on_plane
+    from mizzen.actions.preemption import set_preemption, wish_of
+    from mizzen.views.fleet import preemption_table
+    from mizzen.views.plane_reads import on_plane
 
     wish = wish_of(
         order=order.strip(),

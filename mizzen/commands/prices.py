@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import FAILED, tell_json, tell_lines, tell_problem
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import FAILED, tell_json, tell_lines, tell_problem
 
 
 def prices(
@@ -16,8 +16,8 @@ def prices(
     """Tell which tasks are expected to come, what room is worth to them, and how old these prices are."""
     import msgspec
 
-    from mizzen.views import price_table
-    from mizzen.views.reading import on_plane
+    from mizzen.views.fleet import price_table
+    from mizzen.views.plane_reads import on_plane
     from runtime.clock import wall_now
 
     found, silent = on_plane(lambda bus, _: price_table.prices_of_plane(bus, region))

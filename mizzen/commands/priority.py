@@ -5,9 +5,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import MISUSED, CommandError
-from mizzen.each_workload import for_each
-from mizzen.options import AnyWorkloads, Json
+from mizzen.actions.workload_batch import for_each
+from mizzen.terminal.options import AnyWorkloads, Json
+from mizzen.terminal.output import MISUSED, CommandError
 
 TENANTS = "tenant"
 _LEVEL = re.compile(r"-?[0-9]{1,9}")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import MISUSED, CommandError, tell_json, tell_lines
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import MISUSED, CommandError, tell_json, tell_lines
 
 
 def queue(
@@ -32,8 +32,8 @@ def queue(
     TIME is how long a workload waits while it waits, and how long it runs or ran from then on. With --start: what waits in
     the order in which it is served, with the estimated start, the BAND in which four of five starts lie, and how often it held.
     """
-    from mizzen.views import listing
-    from mizzen.views.reading import on_plane
+    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.workloads import queue_lines as listing
 
     if start:
         if all_ or state or region or watch:
@@ -55,8 +55,8 @@ def queue(
 def _starts(tenant: str, *, is_json: bool) -> None:
     from datetime import UTC, datetime
 
-    from mizzen.views import starts
-    from mizzen.views.reading import on_plane
+    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.workloads import start_estimates as starts
 
     found = on_plane(lambda bus, _: starts.starts(bus, tenant))
     if is_json:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from mizzen.answers import CommandError, tell_json, tell_lines
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import CommandError, tell_json, tell_lines
 
 quota = App(name="quota", version_flags=[], default_parameter=Parameter(show_default=False))
 
@@ -31,9 +31,9 @@ def show(
     """
     import msgspec
 
-    from mizzen.quotas import tenants_of
-    from mizzen.views.reading import on_plane
-    from mizzen.views.tenant_table import quota_of
+    from mizzen.actions.quotas import tenants_of
+    from mizzen.views.fleet.tenant_table import quota_of
+    from mizzen.views.plane_reads import on_plane
 
     rows = [row for row in on_plane(lambda bus, _: tenants_of(bus)) if tenant in ("", row.tenant)]
     if tenant and not rows:
@@ -69,9 +69,9 @@ def set_(
     import msgspec
 
     from core.nouns.ids import TenantName
-    from mizzen.quotas import set_quota, wish_of
-    from mizzen.views.reading import on_plane
-    from mizzen.views.tenant_table import beyond_of, quota_of, table_of
+    from mizzen.actions.quotas import set_quota, wish_of
+    from mizzen.views.fleet.tenant_table import beyond_of, quota_of, table_of
+    from mizzen.views.plane_reads import on_plane
 
     wish = wish_of(
         gpus,
@@ -150,9 +150,9 @@ def ranking(
     """Show by which rules the queue ranks what waits; with options, set them. What is not said stays as it is."""
     import msgspec
 
-    from mizzen.rankings import ranking_of, ranking_wish_of, set_ranking
-    from mizzen.views.ranking_table import ranking_table_of
-    from mizzen.views.reading import on_plane
+    from mizzen.actions.ranking import ranking_of, ranking_wish_of, set_ranking
+    from mizzen.actions.ranking_table import ranking_table_of
+    from mizzen.views.plane_reads import on_plane
 
     wish = ranking_wish_of(
         half_life=half_life.strip(),

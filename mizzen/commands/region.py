@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from mizzen.answers import MISUSED, CommandError, tell_json, tell_lines
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import MISUSED, CommandError, tell_json, tell_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,8 +22,8 @@ Region = Annotated[str, Parameter(name="REGION", help="As `mizzen region` lists 
 @region.default
 def list_all(*, json: Json = False) -> None:
     """List regions: whether each answers, its nodes, and what stands there."""
-    from mizzen.views.reading import on_plane
-    from mizzen.whole_regions import regions_of
+    from mizzen.actions.regions import regions_of
+    from mizzen.views.plane_reads import on_plane
 
     _tell(on_plane(lambda bus, _: regions_of(bus)), is_json=json)
 
@@ -42,8 +42,8 @@ def abandon(
     When the region is back, what was left there is stopped, and nothing that it saved since counts.
     """
     from core.nouns.ids import RegionName
-    from mizzen.views.reading import on_plane
-    from mizzen.whole_regions import abandon_region, regions_of
+    from mizzen.actions.regions import abandon_region, regions_of
+    from mizzen.views.plane_reads import on_plane
 
     rows = () if yes else on_plane(lambda bus, _: regions_of(bus))
     for row in rows:
@@ -61,8 +61,8 @@ def abandon(
 def readmit(name: Region, /, *, json: Json = False) -> None:
     """Have work placed in a region again that was given up."""
     from core.nouns.ids import RegionName
-    from mizzen.views.reading import on_plane
-    from mizzen.whole_regions import readmit_region
+    from mizzen.actions.regions import readmit_region
+    from mizzen.views.plane_reads import on_plane
 
     _tell([on_plane(lambda bus, _: readmit_region(bus, RegionName(name)))], is_json=json)
 
@@ -70,7 +70,7 @@ def readmit(name: Region, /, *, json: Json = False) -> None:
 def _tell(rows: "Iterable[ListedRegion]", *, is_json: bool) -> None:
     import msgspec
 
-    from mizzen.views.region_table import table_of
+    from mizzen.views.fleet.region_table import table_of
 
     if is_json:
         tell_json(msgspec.to_builtins(list(rows)))

@@ -1,7 +1,7 @@
 """`mizzen release`: let held workloads run."""
 
-from mizzen.each_workload import for_each
-from mizzen.options import AnyWorkloads, Json
+from mizzen.actions.workload_batch import for_each
+from mizzen.terminal.options import AnyWorkloads, Json
 
 
 def release(

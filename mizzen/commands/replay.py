@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import FAILED, MISUSED, CommandError, tell_json, tell_problem
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import FAILED, MISUSED, CommandError, tell_json, tell_problem
 
 SHOWN_MAX = 20
 """Violations that are shown; JSON has a thousand."""
@@ -32,8 +32,8 @@ def replay(
     """
     import msgspec
 
-    from mizzen.views import replaying
-    from mizzen.views.log_source import log_file
+    from mizzen.views.logs import replay as replaying
+    from mizzen.views.logs.log_source import log_file
 
     if until < 0:
         raise CommandError("--until is a fact's sequence, and those begin at 1", MISUSED)

@@ -9,8 +9,8 @@ from cyclopts.types import NonNegativeFloat
 
 from core.nouns.ids import GLOBAL_LOG, LogName
 from core.nouns.instant import SECOND, Instant
-from mizzen.answers import CommandError, explained, tell_json, tell_table
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import CommandError, explained, tell_json, tell_table
 
 SUFFIX = ".sqlite"
 

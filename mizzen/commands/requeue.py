@@ -1,7 +1,7 @@
 """`mizzen requeue`: stop attempts, so that their workloads are placed anew."""
 
-from mizzen.each_workload import for_each
-from mizzen.options import AnyWorkloads, Json
+from mizzen.actions.workload_batch import for_each
+from mizzen.terminal.options import AnyWorkloads, Json
 
 
 def requeue(

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import tell_json
-from mizzen.options import Json, OneWorkload
+from mizzen.terminal.options import Json, OneWorkload
+from mizzen.terminal.output import tell_json
 
 
 def resize(
@@ -22,8 +22,8 @@ def resize(
     """
     import msgspec
 
-    from mizzen import changing
-    from mizzen.views.reading import on_plane, workload_of
+    from mizzen.actions import workload_changes as changing
+    from mizzen.views.plane_reads import on_plane, workload_of
 
     asked = workload_of(workload)
     done = on_plane(

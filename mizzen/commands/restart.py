@@ -1,7 +1,7 @@
 """`mizzen restart`: start tasks again where they are."""
 
-from mizzen.on_tasks import Deadline, JobName, Ranks, Why, on_tasks
-from mizzen.options import Json, OneWorkload
+from mizzen.actions.task_options import Deadline, JobName, Ranks, Why, on_tasks
+from mizzen.terminal.options import Json, OneWorkload
 
 
 def restart(

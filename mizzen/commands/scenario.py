@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from cyclopts import Parameter
 
-from mizzen.answers import FAILED, INTERRUPTED, MISUSED, CommandError, explained, tell_json, tell_table
-from mizzen.options import Json
-from mizzen.plane import DIRECTORY
+from mizzen.connect.plane import DIRECTORY
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import (
+    FAILED,
+    INTERRUPTED,
+    MISUSED,
+    CommandError,
+    explained,
+    tell_json,
+    tell_table,
+)
 from runtime.logs import UnknownLevel, set_up_logs
-from scenarios.outcome import Outcome
+from scenarios.play.simulated import run_simulated
 from scenarios.scenario import ScenarioError, ScenarioSpec, library, load_scenario, scenario_written
-from scenarios.simulate import run_simulated
+from scenarios.schema.outcome import Outcome
 
 if TYPE_CHECKING:
-    from scenarios.swarm_pool import Failed, Swarmed
+    from scenarios.swarm.pool import Failed, Swarmed
 
 SHOWN_MAX = 20
 """Violations and problems that are shown; JSON has them all."""
@@ -66,7 +74,7 @@ def run(
         if world == "simulated":
             outcome = run_simulated(spec, seed, decides_twice=decide_twice)
         else:
-            from scenarios.play import run_processes
+            from scenarios.play.processes import run_processes
 
             outcome = run_processes(spec, seed, directory)
     if json:
@@ -87,7 +95,7 @@ def swarm(
     json: Json = False,
 ) -> int:
     """Draw scenarios from seeds and play them all; a seed that fails is told with the command that repeats it."""
-    from scenarios.swarm_pool import decides_twice, play_seeds
+    from scenarios.swarm.pool import decides_twice, play_seeds
 
     if seeds < 1 or first_seed < 0 or not 1 <= workers <= WORKERS_MAX or not minutes > 0:
         text = f"--seeds and --minutes are more than 0, --first-seed is not less, --workers is 1 to {WORKERS_MAX}"
@@ -132,9 +140,9 @@ def _exit_code(tally: "Swarmed") -> int:
 
 def _shrunk(failed: "Failed", directory: Path) -> str:
     """The path of a smaller scenario that fails in the same way."""
-    from scenarios.shrink import shrunk
-    from scenarios.swarm import draw_scenario
-    from scenarios.swarm_pool import decides_twice, kind_of, played
+    from scenarios.swarm.draw import draw_scenario
+    from scenarios.swarm.pool import decides_twice, kind_of, played
+    from scenarios.swarm.shrink import shrunk
 
     drawn, twice, wanted = draw_scenario(failed.seed), decides_twice(failed.seed), kind_of(failed.violation)
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from mizzen.answers import tell_json, tell_lines, tell_note
-from mizzen.options import Json, OneWorkload
+from mizzen.terminal.options import Json, OneWorkload
+from mizzen.terminal.output import tell_json, tell_lines, tell_note
 
 if TYPE_CHECKING:
     from bus.port import Bus
@@ -17,15 +17,15 @@ def show(
     json: Json = False,
 ) -> None:
     """Tell everything about one workload: what was asked for, where it is, and every attempt with its times and causes."""
-    from mizzen.views.reading import on_plane, workload_of
+    from mizzen.views.plane_reads import on_plane, workload_of
 
     asked = workload_of(workload)
     on_plane(lambda bus, _: _show_own(bus, asked, json) if bus.tenant else _show(bus, asked, json))
 
 
 async def _show(bus: "Bus", workload: "WorkloadId", is_json: bool) -> None:
-    from mizzen.views import show_text
-    from mizzen.views.knowing import known
+    from mizzen.views.workloads import show_text
+    from mizzen.views.workloads.lookup import known
 
     found = await known(bus, workload)
     for note in found.notes:
@@ -38,7 +38,7 @@ async def _show(bus: "Bus", workload: "WorkloadId", is_json: bool) -> None:
 
 async def _show_own(bus: "Bus", workload: "WorkloadId", is_json: bool) -> None:
     """As a tenant."""
-    from mizzen.views import own_work
+    from mizzen.views.workloads import tenant_view as own_work
 
     own = await own_work.own_work(bus, workload)
     tell_note(own_work.UNTOLD, is_json=is_json)

@@ -15,11 +15,11 @@ from msgspec import Struct
 from bus.errors import BusError
 from bus.server import LOOPBACK, URL_VARIABLE, address_of_this_machine
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
-from mizzen.answers import MISUSED, CommandError, explained
-from mizzen.joining import name_of_this_machine, plan_of_joining, plane_to_join, region_to_join
-from mizzen.options import Json
-from mizzen.plane import FLEET, FLEET_VARIABLE
-from mizzen.spot_options import UNSAID, SpotOptions
+from mizzen.connect.join import name_of_this_machine, plan_of_joining, plane_to_join, region_to_join
+from mizzen.connect.plane import FLEET, FLEET_VARIABLE
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import MISUSED, CommandError, explained
+from mizzen.terminal.worker_options import UNSAID, SpotOptions
 from runtime.clock import Clock, wall_now
 from runtime.errors import HostError
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import MISUSED, CommandError, tell_json_line
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import MISUSED, CommandError, tell_json_line
 
 
 def state(
@@ -24,9 +24,9 @@ def state(
     json: Json = False,
 ) -> None:
     """Tell what a log came to at a sequence: the image of its facts, as JSON; with --json on one line."""
-    from mizzen.views import image_view
-    from mizzen.views.log_source import file_by_name, is_path, log_file, name_of
-    from mizzen.views.reading import on_plane
+    from mizzen.views.logs import image_view
+    from mizzen.views.logs.log_source import file_by_name, is_path, log_file, name_of
+    from mizzen.views.plane_reads import on_plane
 
     if at < 0:
         raise CommandError("--at is a fact's sequence, and those begin at 1", MISUSED)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import (
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import (
     FAILED,
     INTERRUPTED,
     MISUSED,
@@ -15,7 +16,6 @@ from mizzen.answers import (
     tell_lines,
     tell_problem,
 )
-from mizzen.options import Json
 
 if (
     TYPE_CHECKING
@@ -80,9 +80,9 @@ def submit(
 def _test(job: "Job", *, is_json: bool) -> None:
     import msgspec
 
-    from mizzen.submission import tested
-    from mizzen.views.reading import on_plane
-    from mizzen.views.starts import outcome_of
+    from mizzen.actions.submit import tested
+    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.workloads.start_estimates import outcome_of
 
     found = on_plane(lambda bus, _: tested(bus, job))
     if is_json:
@@ -94,8 +94,8 @@ def _test(job: "Job", *, is_json: bool) -> None:
 def _submit(job: "Job", key: str, *, is_waiting: bool, is_json: bool) -> int:
     import asyncio
 
-    from mizzen.plane import client_of, find_plane, submitter
-    from mizzen.submission import ended, submitted
+    from mizzen.actions.submit import ended, submitted
+    from mizzen.connect.plane import client_of, find_plane, submitter
 
     workload = ""
 
@@ -131,7 +131,7 @@ def _tell(spec: "WorkloadSpec", *, is_json: bool) -> None:
     from core.nouns.operation import ControlSpec
     from core.nouns.workload import NEVER
     from mizzen.jobs.values import span_text
-    from mizzen.views.texts import control_text
+    from mizzen.views.phrases.text import control_text
 
     if is_json:
         tell_json(msgspec.to_builtins(spec))

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import tell_json, tell_lines, tell_note
-from mizzen.options import Json, OneWorkload
+from mizzen.terminal.options import Json, OneWorkload
+from mizzen.terminal.output import tell_json, tell_lines, tell_note
 
 
 def tasks(
@@ -28,8 +28,8 @@ def tasks(
 
     Those of a gang, which are touched together, are told by node.
     """
-    from mizzen.views import tasks as view
-    from mizzen.views.reading import on_plane, workload_of
+    from mizzen.views.plane_reads import on_plane, workload_of
+    from mizzen.views.tasks import task_list as view
 
     asked = workload_of(workload)
     if watch:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from mizzen.answers import CommandError, command_name, tell_json, tell_lines, tell_note
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import CommandError, command_name, tell_json, tell_lines, tell_note
 
 if TYPE_CHECKING:
-    from mizzen.granting import Stranger
-    from mizzen.plane import Plane
+    from mizzen.connect.credentials import Stranger
+    from mizzen.connect.plane import Plane
 
 tenants = App(name="tenants", version_flags=[], default_parameter=Parameter(show_default=False))
 
@@ -24,9 +24,9 @@ def list_all(*, json: Json = False) -> None:
     """List tenants: level, GPUs guaranteed, held, borrowed and lent, workloads, the shortest run, and the budget."""
     import msgspec
 
-    from mizzen.quotas import tenants_of
-    from mizzen.views.reading import on_plane
-    from mizzen.views.tenant_table import table_of
+    from mizzen.actions.quotas import tenants_of
+    from mizzen.views.fleet.tenant_table import table_of
+    from mizzen.views.plane_reads import on_plane
 
     rows = on_plane(lambda bus, _: tenants_of(bus))
     if json:
@@ -51,8 +51,8 @@ def grant(
     """
     import msgspec
 
-    from mizzen.granting import let_in
-    from mizzen.plane import CREDENTIALS_VARIABLE, Plane
+    from mizzen.connect.credentials import let_in
+    from mizzen.connect.plane import CREDENTIALS_VARIABLE, Plane
     from runtime.loop import run
     from runtime.plane import write_for_me_alone
 
@@ -73,7 +73,7 @@ def grant(
 @tenants.command(name="revoke")
 def revoke(tenant: Tenant, /, *, json: Json = False) -> None:
     """Let nobody speak as this tenant any longer, and cut off who does; its workloads stay as they are."""
-    from mizzen.granting import let_out
+    from mizzen.connect.credentials import let_out
     from runtime.loop import run
 
     plane, stranger, directory = _found(tenant, is_json=json)
@@ -94,9 +94,9 @@ def _found(tenant: str, *, is_json: bool) -> "tuple[Plane, Stranger, Path | None
     """The plane, who is to be let in, and where its users are, if its server is its own. Raises CommandError."""
     import os
 
-    from mizzen.answers import explained
-    from mizzen.granting import plane_of_operators, users_directory
-    from mizzen.tenant_access import stranger_of
+    from mizzen.connect.credentials import plane_of_operators, users_directory
+    from mizzen.connect.tenant import stranger_of
+    from mizzen.terminal.output import explained
     from runtime.logs import UnknownLevel, set_up_logs
 
     with explained(UnknownLevel):
@@ -117,7 +117,7 @@ def _tell_what_to_grant(stranger: "Stranger", *, is_json: bool) -> None:
     import msgspec
 
     from bus.server import URL_VARIABLE
-    from mizzen.granting import permissions_text
+    from mizzen.connect.credentials import permissions_text
 
     user = stranger.user
     if is_json:

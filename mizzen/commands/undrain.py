@@ -4,9 +4,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import tell_json
-from mizzen.options import Json
-from mizzen.place_options import ANYWHERE, NODES_HELP, PlaceOptions
+from mizzen.terminal.node_options import ANYWHERE, NODES_HELP, PlaceOptions
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import tell_json
 
 
 def undrain(
@@ -19,9 +19,9 @@ def undrain(
     """Lift every drain of nodes. What was asked to leave and has not begun to stays; what has left does not come back."""
     import msgspec
 
-    from mizzen import upkeep
-    from mizzen.views.reading import on_plane
-    from mizzen.views.upkeep_text import undrained_text
+    from mizzen.actions import nodes as upkeep
+    from mizzen.actions.node_text import undrained_text
+    from mizzen.views.plane_reads import on_plane
 
     done = on_plane(lambda bus, _: upkeep.undrain(bus, nodes, place))
     if json:

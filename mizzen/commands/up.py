@@ -14,7 +14,10 @@ from cyclopts import Parameter
 
 from bus.errors import BusError
 from bus.server import LOOPBACK
-from mizzen.answers import (
+from mizzen.connect.plane import DIRECTORY, FILE, read_plane
+from mizzen.jobs.file import JobFileError, load_job
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import (
     FAILED,
     INTERRUPTED,
     MISUSED,
@@ -25,18 +28,15 @@ from mizzen.answers import (
     tell_lines,
     tell_table,
 )
-from mizzen.jobs.file import JobFileError, load_job
-from mizzen.options import Json
-from mizzen.plane import DIRECTORY, FILE, read_plane
 from mizzen.views.live_table import LiveTable, tenants_told
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.plane import FLEET_FILE, PlaneError, PlaneProcesses
 from runtime.process import run_until_signalled
-from scenarios.live import Job, LiveRun
-from scenarios.play import make_run_directory
+from scenarios.play.live import Job, LiveRun
+from scenarios.play.live_summary import Summary, lines_of, summary_of
+from scenarios.play.processes import make_run_directory
 from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario, with_trace
-from scenarios.summary import Summary, lines_of, summary_of
 
 SUMMARY = "summary.json"
 SHOWN_MAX = 20

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mizzen.answers import tell_json, tell_note
-from mizzen.options import Json, OneWorkload
+from mizzen.terminal.options import Json, OneWorkload
+from mizzen.terminal.output import tell_json, tell_note
 
 
 def update(
@@ -27,9 +27,9 @@ def update(
     """
     import msgspec
 
-    from mizzen import changing
+    from mizzen.actions import workload_changes as changing
     from mizzen.jobs.given import job_given
-    from mizzen.views.reading import on_plane, workload_of
+    from mizzen.views.plane_reads import on_plane, workload_of
 
     asked = workload_of(workload)
     job = job_given(file, arguments, settings=set_, command="update", is_json=json)

@@ -7,8 +7,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from core.nouns.ids import LogName
-from mizzen.answers import FAILED, CommandError, explained, tell_json, tell_problem, tell_table
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import FAILED, CommandError, explained, tell_json, tell_problem, tell_table
 from store.errors import LogBroken, LogError
 from store.port import Verification
 from store.sqlite import SqliteStore

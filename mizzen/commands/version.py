@@ -9,8 +9,8 @@ import subprocess
 
 from bus.errors import BusError
 from bus.server import URL_VARIABLE, Access, find_server
-from mizzen.answers import tell_json
-from mizzen.options import Json
+from mizzen.terminal.options import Json
+from mizzen.terminal.output import tell_json
 
 
 def version(*, json: Json = False) -> None:

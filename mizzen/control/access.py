@@ -11,9 +11,9 @@ from bus.catalogue import inbox_of_controller, subjects_of_controller
 from bus.errors import BadSubject
 from bus.server_users import Allowed, Permissions, ServerUser
 from core.nouns.workload import WorkloadSpec
-from mizzen.answers import MISUSED, CommandError
-from mizzen.granting import Stranger, let_in, let_out
-from mizzen.plane import FILE, FLEET, FLEET_VARIABLE, Plane, find_plane
+from mizzen.connect.credentials import Stranger, let_in, let_out
+from mizzen.connect.plane import FILE, FLEET, FLEET_VARIABLE, Plane, find_plane
+from mizzen.terminal.output import MISUSED, CommandError
 
 DEFAULT_TENANT = WorkloadSpec("", ()).tenant
 """Of jobs that name none."""

@@ -49,7 +49,7 @@ from core.nouns.workload import EndCause, JobSpec, Program
 from mizzen.control.crew_in_memory import GPU_TYPE, NODE, CrewInMemory, Shape
 from mizzen.control.region_in_memory import REGION, START, STEPS_MAX, WORKLOAD, RegionInMemory
 from runtime.control.controller import TaskController
-from runtime.control.docket import Docket, Unusable, acks_in
+from runtime.control.pending_requests import Docket, Unusable, acks_in
 
 TENANT = "tests"
 CONTROLLER = "controller"

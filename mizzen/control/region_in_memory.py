@@ -6,8 +6,8 @@ as far as they look at it: it awards, and sees what ended.
 
 from collections.abc import Callable
 
-from components.placement_store import PlacementStore
-from components.task_control import TaskControl
+from components.placement_store.component import PlacementStore
+from components.task_control.component import TaskControl
 from core.component import Decision, Images
 from core.events.queue import AttemptClosed, RegionAdded, WorkloadAwarded, WorkloadBound
 from core.fact import NO_LOG, Event, Fact, Note
@@ -18,7 +18,7 @@ from core.messages.control import JobHandle, TaskControlRequest
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
 from core.nouns.instant import SECOND, Instant, earliest
 from core.nouns.workload import EndCause, Phase
-from core.rules.places import is_drained, keeps_away
+from core.rules.scopes import is_drained, keeps_away
 
 REGION = RegionName("test")
 WORKLOAD = WorkloadId("w-1")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from mizzen.answers import MISUSED, CommandError, explained, tell_note
 from mizzen.jobs.file import Job, read_job
 from mizzen.jobs.section import JobFileError
 from mizzen.jobs.source import STDIN, read_settings, read_source, sheet_of
+from mizzen.terminal.output import MISUSED, CommandError, explained, tell_note
 from runtime.yaml_tree import Listing, Place, Problem, Text, Tree, with_fields
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from core.nouns.quantities import MILLI
 from core.nouns.workload import Phase
-from mizzen.views.tenant_table import quota_of
-from scenarios.live import Look, Point, TenantsAt
+from mizzen.views.fleet.tenant_table import quota_of
+from scenarios.play.live import Look, Point, TenantsAt
 
 if TYPE_CHECKING:
     from rich.console import Group

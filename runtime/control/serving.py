@@ -18,7 +18,7 @@ from core.messages.control import JobHandle, TaskControlRequest, TaskControlResp
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import ACK_LEASE, CONTROL_RETENTION, CONTROLLER_SPAN, DOCKETS_MAX
 from runtime.control.controller import TaskController
-from runtime.control.docket import Docket, Unusable, acks_in
+from runtime.control.pending_requests import Docket, Unusable, acks_in
 
 logger = structlog.get_logger()
 

@@ -21,10 +21,10 @@ from core.nouns.limits import RUNNER_BEAT
 from core.nouns.operation import WHOLE
 from core.nouns.quantities import MILLI
 from runtime.tasks import processes, running
+from runtime.tasks.cleanup import Rubbish
 from runtime.tasks.environment import NOT_SHARED, Addresses, Place
 from runtime.tasks.layout import TENANT, Layout, share_name
 from runtime.tasks.ports import free_pair
-from runtime.tasks.rubbish import Rubbish
 from runtime.tasks.share import Commanded, ProgramShare, TaskLimits, read_share
 from runtime.tasks.slots import Device, allot
 from runtime.tasks.task import Task

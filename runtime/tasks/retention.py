@@ -6,8 +6,8 @@ from pathlib import Path
 import structlog
 
 from core.nouns.instant import Instant, Nanoseconds
+from runtime.tasks.cleanup import Rubbish
 from runtime.tasks.layout import TENANT, WORK
-from runtime.tasks.rubbish import Rubbish
 
 logger = structlog.get_logger()
 

@@ -31,6 +31,7 @@ from core.nouns.instant import Instant, after, earliest
 from core.nouns.limits import OUTPUTS_INTERVAL
 from runtime.clock import Clock
 from runtime.effects import Done, tell_refused
+from runtime.tasks.cleanup import Rubbish
 from runtime.tasks.emulated import EmulatedOnDisk
 from runtime.tasks.errors import SpoolDamaged
 from runtime.tasks.health import Health
@@ -38,7 +39,6 @@ from runtime.tasks.layout import Layout, attempt_name
 from runtime.tasks.lock import SpoolLock
 from runtime.tasks.programs import SOON, Programs
 from runtime.tasks.retention import Retention
-from runtime.tasks.rubbish import Rubbish
 from runtime.tasks.share import TaskLimits
 from runtime.tasks.slots import Device, find_devices
 from runtime.wake import Wake

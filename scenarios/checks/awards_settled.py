@@ -5,7 +5,7 @@ from typing import ClassVar
 from core.messages.base import Message
 from core.messages.broker import WithdrawAward
 from scenarios.check import Check
-from scenarios.run import PATIENCE, WARM_UP, Run
+from scenarios.play.run import PATIENCE, WARM_UP, Run
 
 KEPT_MAX = 10
 

@@ -12,7 +12,7 @@ from core.messages.base import Message
 from core.messages.workers import StopTasks, WorkerReport
 from core.nouns.ids import ShareKey
 from scenarios.check import Check
-from scenarios.run import Run
+from scenarios.play.run import Run
 
 MESSAGES_MIN = 10_000
 """Below which nothing is concluded."""

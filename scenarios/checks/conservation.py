@@ -3,7 +3,7 @@
 from collections import Counter
 
 from scenarios.check import Check
-from scenarios.run import Run
+from scenarios.play.run import Run
 
 
 class Conservation(Check, frozen=True):

@@ -2,7 +2,7 @@
 
 from core.messages.base import Message
 from scenarios.check import Check
-from scenarios.run import Run
+from scenarios.play.run import Run
 
 SHOWN_MAX = 10
 ANSWER_SECONDS = {"simulated": 15.0, "processes": 5.0}

@@ -1,7 +1,7 @@
 """No process dies by itself of what must never happen, and none stays dead."""
 
 from scenarios.check import Check
-from scenarios.run import Run
+from scenarios.play.run import Run
 
 
 class Processes(Check, frozen=True):

@@ -1,11 +1,11 @@
-"""When misfortune is over, the plane serves as if nothing had been: it is tried, with a few small workloads (scenarios/probes.py)."""
+"""When misfortune is over, the plane serves as if nothing had been: it is tried, with a few small workloads (scenarios/play/probes.py)."""
 
 import asyncio
 
 from scenarios.check import Check
 from scenarios.checks.liveness import Liveness
-from scenarios.probes import probes_of
-from scenarios.run import Run
+from scenarios.play.probes import probes_of
+from scenarios.play.run import Run
 
 
 class ServesAgain(Check, frozen=True):

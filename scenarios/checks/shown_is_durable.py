@@ -5,7 +5,7 @@ from core.messages.queue import Acknowledged, CancelWorkload, HoldWorkload, Rele
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.workload import Phase
 from scenarios.check import Check
-from scenarios.run import Run
+from scenarios.play.run import Run
 
 
 class ShownIsDurable(Check, frozen=True):

@@ -3,11 +3,11 @@
 from typing import ClassVar
 
 from scenarios.check import Check
-from scenarios.run import Run
+from scenarios.play.run import Run
 
 
 class Spools(Check, frozen=True):
-    """Watched at every start of a task, on the nodes themselves (scenarios/worlds/physics.py)."""
+    """Watched at every start of a task, on the nodes themselves (scenarios/worlds/simulated/physics.py)."""
 
     sees_through: ClassVar[bool] = True
 

@@ -11,7 +11,7 @@ from core.messages.logs import FactsTold, HeadTold
 from core.messages.queue import Submitted
 from core.nouns.ids import GLOBAL_LOG, LogName
 from scenarios.check import Check
-from scenarios.run import Run
+from scenarios.play.run import Run
 
 KEPT_MAX = 10
 

@@ -7,7 +7,7 @@ from core.messages.control import TaskControlRequest
 from core.nouns.operation import WHOLE, Ack, Answer
 from runtime.control.controller import TaskController
 from scenarios.controller import Controller
-from scenarios.parts import Share
+from scenarios.schema.parts import Share
 
 
 class Consents(Controller, frozen=True):

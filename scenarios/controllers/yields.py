@@ -9,7 +9,7 @@ from core.nouns.instant import seconds
 from core.nouns.operation import WHOLE, Ack, Answer, OperationKind
 from runtime.control.controller import TaskController
 from scenarios.controller import Controller
-from scenarios.parts import NotNegative
+from scenarios.schema.parts import NotNegative
 
 
 class Way(StrEnum):

@@ -1,7 +1,7 @@
 """Nodes that look empty and well, accept whatever comes and fail it at once: more and more is sent to them."""
 
 from scenarios.fault import Stage, WorkerFault
-from scenarios.parts import Positive, Range
+from scenarios.schema.parts import Positive, Range
 
 
 class BlackHole(WorkerFault, frozen=True):

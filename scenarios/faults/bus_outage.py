@@ -1,7 +1,7 @@
 """There is no bus for a while: nobody hears anybody, and everybody can tell."""
 
 from scenarios.fault import Fault, Stage
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class BusOutage(Fault, frozen=True):

@@ -1,7 +1,7 @@
 """The server of the bus is started again."""
 
 from scenarios.fault import Fault, Stage
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class BusRestart(Fault, frozen=True):

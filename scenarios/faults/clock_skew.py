@@ -1,7 +1,7 @@
 """The clock of a machine gains or loses."""
 
 from scenarios.fault import Stage, UnitFault
-from scenarios.parts import Range, SkewRange
+from scenarios.schema.parts import Range, SkewRange
 
 
 class ClockSkew(UnitFault, frozen=True):

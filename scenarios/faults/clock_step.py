@@ -1,7 +1,7 @@
 """The wall clock of a machine jumps."""
 
 from scenarios.fault import Stage, UnitFault
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class ClockStep(UnitFault, frozen=True):

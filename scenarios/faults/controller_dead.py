@@ -1,7 +1,7 @@
 """An application's controller dies, and comes back after a while knowing nothing, or never."""
 
 from scenarios.fault import Fault, Stage
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class ControllerDead(Fault, frozen=True):

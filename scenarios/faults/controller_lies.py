@@ -4,7 +4,7 @@ from core.messages.control import TaskControlResponse
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.operation import Ack, Answer
 from scenarios.fault import RegionFault, Stage
-from scenarios.parts import Times
+from scenarios.schema.parts import Times
 from scenarios.workload import CONTROLLED
 
 AT_ONCE = 20

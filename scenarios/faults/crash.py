@@ -6,8 +6,8 @@ from core.events.queue import WorkloadAwarded
 from core.fact import Event
 from runtime.wiring import Unit, log_kept_by
 from scenarios.fault import Stage, UnitFault
-from scenarios.fleet import FleetSpec
-from scenarios.parts import FieldError, Range, Share, Steps
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import FieldError, Range, Share, Steps
 
 DEATHS_MAX = 5
 """In a row, however likely another one is."""

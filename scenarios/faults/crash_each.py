@@ -4,7 +4,7 @@ import asyncio
 
 from runtime.wiring import Unit
 from scenarios.fault import Stage, UnitFault
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class CrashEach(UnitFault, frozen=True):

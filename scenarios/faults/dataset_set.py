@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from core.nouns.ids import DatasetName
 from scenarios.fault import Fault, Stage
-from scenarios.operators import Operators
-from scenarios.parts import Range
+from scenarios.play.operators import Operators
+from scenarios.schema.parts import Range
 
 
 class DatasetSet(Fault, frozen=True):

@@ -1,7 +1,7 @@
 """The disk of a keeper is full."""
 
 from scenarios.fault import KeeperFault, Stage
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class DiskFull(KeeperFault, frozen=True):

@@ -3,8 +3,8 @@
 from core.nouns.ids import RegionName
 from core.nouns.maintenance import Scope, ScopeKind
 from scenarios.fault import Stage, WorkerFault
-from scenarios.operators import Operators
-from scenarios.parts import Range
+from scenarios.play.operators import Operators
+from scenarios.schema.parts import Range
 
 
 class Drain(WorkerFault, frozen=True):

@@ -3,7 +3,7 @@
 from core.nouns.ids import LogName
 from runtime.wiring import Unit
 from scenarios.fault import KeeperFault, Stage
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 LOOK_SECONDS = 0.25
 START_SECONDS = 30.0

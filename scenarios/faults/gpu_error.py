@@ -1,7 +1,7 @@
 """A GPU reports an error (an XID), and whatever runs beside it dies."""
 
 from scenarios.fault import Stage, WorkerFault
-from scenarios.parts import Positive
+from scenarios.schema.parts import Positive
 
 EXIT_CODES = (1, 134, 139)
 """An exception of CUDA, an abort by NCCL's watchdog (128 + SIGABRT), a fault of the driver's library (128 + SIGSEGV)."""

@@ -4,7 +4,7 @@ Who looks at the node finds that, as with a driver that is asked; a `black_hole`
 """
 
 from scenarios.fault import Stage, WorkerFault
-from scenarios.parts import Positive, Range
+from scenarios.schema.parts import Positive, Range
 
 ILL = "a GPU has fallen off the bus"
 

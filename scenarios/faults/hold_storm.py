@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from core.nouns.ids import WorkloadId
 from scenarios.fault import Fault, Stage
-from scenarios.parts import Range, Share
+from scenarios.schema.parts import Range, Share
 
 
 class HoldStorm(Fault, frozen=True):

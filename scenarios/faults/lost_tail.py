@@ -1,8 +1,8 @@
 """A machine stops, and what its keeper had written and not synced is gone."""
 
-from scenarios.crashes import crash_between_write_and_sync
 from scenarios.fault import KeeperFault, Stage
-from scenarios.parts import Range
+from scenarios.play.keeper_crashes import crash_between_write_and_sync
+from scenarios.schema.parts import Range
 
 
 class LostTail(KeeperFault, frozen=True):

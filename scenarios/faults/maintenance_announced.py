@@ -2,8 +2,8 @@
 
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
 from scenarios.fault import Stage, WorkerFault
-from scenarios.operators import Operators
-from scenarios.parts import Range
+from scenarios.play.operators import Operators
+from scenarios.schema.parts import Range
 
 EMPTY_SECONDS = 60.0
 """From the beginning of the window until the power is cut: whatever is stopped then has its grace."""

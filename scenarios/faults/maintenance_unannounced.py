@@ -1,7 +1,7 @@
 """Somebody switches nodes off for a while without a word to anybody."""
 
 from scenarios.fault import Stage, WorkerFault
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class MaintenanceUnannounced(WorkerFault, frozen=True):

@@ -1,8 +1,8 @@
 """Messages are late."""
 
 from scenarios.fault import LinkFault
-from scenarios.parts import NotNegative, Share
-from scenarios.worlds.misfortune import Disturbance
+from scenarios.schema.parts import NotNegative, Share
+from scenarios.worlds.interface import Disturbance
 
 
 class MessageDelay(LinkFault, frozen=True):

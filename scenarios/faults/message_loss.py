@@ -1,8 +1,8 @@
 """Messages are lost."""
 
 from scenarios.fault import LinkFault
-from scenarios.parts import Share
-from scenarios.worlds.misfortune import Disturbance
+from scenarios.schema.parts import Share
+from scenarios.worlds.interface import Disturbance
 
 
 class MessageLoss(LinkFault, frozen=True):

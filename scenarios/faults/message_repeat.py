@@ -1,8 +1,8 @@
 """Messages arrive twice."""
 
 from scenarios.fault import LinkFault
-from scenarios.parts import NotNegative, Share
-from scenarios.worlds.misfortune import Disturbance
+from scenarios.schema.parts import NotNegative, Share
+from scenarios.worlds.interface import Disturbance
 
 
 class MessageRepeat(LinkFault, frozen=True):

@@ -1,8 +1,8 @@
 """Old messages come again, as they were said: what a link had kept is delivered a second time."""
 
 from scenarios.fault import LinkFault
-from scenarios.parts import NotNegative
-from scenarios.worlds.misfortune import Disturbance
+from scenarios.schema.parts import NotNegative
+from scenarios.worlds.interface import Disturbance
 
 
 class MessageReplay(LinkFault, frozen=True):

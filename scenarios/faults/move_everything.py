@@ -2,8 +2,8 @@
 
 from core.nouns.operation import OperationKind
 from scenarios.fault import RegionFault, Stage
-from scenarios.operators import Operators
-from scenarios.parts import Times
+from scenarios.play.operators import Operators
+from scenarios.schema.parts import Times
 
 AGAIN_SECONDS = 5.0
 REQUESTER = "rebalancer"

@@ -1,7 +1,7 @@
 """Nodes crash: the worker that serves them, and all that runs there."""
 
 from scenarios.fault import Stage, WorkerFault
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class NodeCrash(WorkerFault, frozen=True):

@@ -2,8 +2,8 @@
 
 from runtime.wiring import Unit, bus_name_of
 from scenarios.fault import Stage, WorkerFault
-from scenarios.parts import Positive, Range
-from scenarios.worlds.misfortune import Link
+from scenarios.schema.parts import Positive, Range
+from scenarios.worlds.interface import Link
 
 
 class NodeFlap(WorkerFault, frozen=True):

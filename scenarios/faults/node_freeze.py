@@ -1,7 +1,7 @@
 """Nodes stand still with all that runs there, and go on long after everybody has given them up."""
 
 from scenarios.fault import Stage, WorkerFault
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class NodeFreeze(WorkerFault, frozen=True):

@@ -1,7 +1,7 @@
 """An older build is started on a log that a newer one has written to."""
 
 from scenarios.fault import KeeperFault, Stage
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class OldBuild(KeeperFault, frozen=True):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from runtime.wiring import Unit, bus_name_of
 from scenarios.fault import Fault, Stage, nameless, outside
-from scenarios.fleet import FleetSpec
-from scenarios.parts import FieldError, Range
-from scenarios.worlds.misfortune import Link
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import FieldError, Range
+from scenarios.worlds.interface import Link
 
 
 class Partition(Fault, frozen=True):

@@ -1,7 +1,7 @@
 """A process stands still, as by SIGSTOP, and goes on as if nothing had been."""
 
 from scenarios.fault import Stage, UnitFault
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class Pause(UnitFault, frozen=True):

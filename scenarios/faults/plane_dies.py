@@ -2,7 +2,7 @@
 
 from runtime.wiring import Unit
 from scenarios.fault import Fault, Stage
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class PlaneDies(Fault, frozen=True):

@@ -4,8 +4,8 @@ from collections import deque
 
 from core.messages.base import Message
 from scenarios.fault import Fault, Stage
-from scenarios.forged import QUESTIONS, SAID, forged, names_of
-from scenarios.parts import NotNegative, Positive, Share
+from scenarios.play.forged_messages import QUESTIONS, SAID, forged, names_of
+from scenarios.schema.parts import NotNegative, Positive, Share
 
 KEPT = 300
 """Newest messages from which one is drawn."""

@@ -5,9 +5,9 @@ from typing import ClassVar
 from core.nouns.ids import TenantName
 from core.nouns.tenant import UNLIMITED, Entitlement
 from scenarios.fault import Fault, Stage
-from scenarios.operators import Operators
-from scenarios.parts import Count
-from scenarios.tenants import Borrowing
+from scenarios.play.operators import Operators
+from scenarios.schema.parts import Count
+from scenarios.schema.tenants import Borrowing
 
 
 class QuotaSet(Fault, frozen=True):

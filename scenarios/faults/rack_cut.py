@@ -2,9 +2,9 @@
 
 from runtime.wiring import bus_name_of
 from scenarios.fault import RegionFault, Stage
-from scenarios.parts import Range
-from scenarios.places import workers_by_rack
-from scenarios.worlds.misfortune import Link
+from scenarios.play.topology import workers_by_rack
+from scenarios.schema.parts import Range
+from scenarios.worlds.interface import Link
 
 
 class RackCut(RegionFault, frozen=True):

@@ -1,8 +1,8 @@
 """A rack loses its power: all its nodes are gone at one instant."""
 
 from scenarios.fault import RegionFault, Stage
-from scenarios.parts import Range
-from scenarios.places import lose_power, workers_by_rack
+from scenarios.play.topology import lose_power, workers_by_rack
+from scenarios.schema.parts import Range
 
 
 class RackLoss(RegionFault, frozen=True):

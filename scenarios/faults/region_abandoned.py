@@ -2,10 +2,10 @@
 
 from runtime.wiring import bus_name_of
 from scenarios.fault import RegionFault, Stage, outside
-from scenarios.fleet import units_meant
-from scenarios.operators import Operators
-from scenarios.parts import Range
-from scenarios.worlds.misfortune import Link
+from scenarios.play.operators import Operators
+from scenarios.schema.fleet import units_meant
+from scenarios.schema.parts import Range
+from scenarios.worlds.interface import Link
 
 
 class RegionAbandoned(RegionFault, frozen=True):

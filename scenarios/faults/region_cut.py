@@ -9,9 +9,9 @@ from core.messages.logs import FactsTold
 from core.nouns.ids import GLOBAL_LOG, RegionName
 from runtime.wiring import bus_name_of
 from scenarios.fault import RegionFault, Stage, outside
-from scenarios.fleet import units_meant
-from scenarios.parts import Range
-from scenarios.worlds.misfortune import Link
+from scenarios.schema.fleet import units_meant
+from scenarios.schema.parts import Range
+from scenarios.worlds.interface import Link
 
 
 class RegionCut(RegionFault, frozen=True):

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from scenarios.fault import Fault, Stage
-from scenarios.parts import Share
+from scenarios.schema.parts import Share
 
 
 class RequeueStorm(Fault, frozen=True):

@@ -1,7 +1,7 @@
 """Somebody starts a second keeper of a log, by mistake: on the same disk, or elsewhere on an empty one."""
 
 from scenarios.fault import KeeperFault, Stage
-from scenarios.parts import Share
+from scenarios.schema.parts import Share
 
 
 class SecondKeeper(KeeperFault, frozen=True):

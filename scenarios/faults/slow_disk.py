@@ -1,7 +1,7 @@
 """The disk of a keeper is slow to make anything durable."""
 
 from scenarios.fault import KeeperFault, Stage
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class SlowDisk(KeeperFault, frozen=True):

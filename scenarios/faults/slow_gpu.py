@@ -1,7 +1,7 @@
 """GPUs are slow: what a gang has there takes longer, and the gang ends with the slowest of its parts."""
 
 from scenarios.fault import Stage, WorkerFault
-from scenarios.parts import Range
+from scenarios.schema.parts import Range
 
 
 class SlowGpu(WorkerFault, frozen=True):

@@ -1,7 +1,7 @@
 """A process gets only a share of the time, as on a machine that is busy with something else."""
 
 from scenarios.fault import Stage, UnitFault
-from scenarios.parts import PositiveFloat, Range, Share
+from scenarios.schema.parts import PositiveFloat, Range, Share
 
 
 class SlowProcess(UnitFault, frozen=True):

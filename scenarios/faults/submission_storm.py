@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from core.nouns.instant import Nanoseconds
 from runtime.wiring import Unit
 from scenarios.fault import Fault, Stage
-from scenarios.fleet import FleetSpec
-from scenarios.parts import FieldError, NotNegative, Positive, PositiveFloat
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import FieldError, NotNegative, Positive, PositiveFloat
 from scenarios.workload import Priority, Workload
 from scenarios.workloads.steady import Steady
 

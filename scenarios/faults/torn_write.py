@@ -1,8 +1,8 @@
 """A machine stops while a batch is being written, and only a part of it is on the disk."""
 
-from scenarios.crashes import crash_between_write_and_sync
 from scenarios.fault import KeeperFault, Stage
-from scenarios.parts import Range
+from scenarios.play.keeper_crashes import crash_between_write_and_sync
+from scenarios.schema.parts import Range
 
 
 class TornWrite(KeeperFault, frozen=True):

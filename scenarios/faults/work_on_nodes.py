@@ -1,10 +1,10 @@
 """An operator plans work on a rack, a power domain or a zone, and does it: what has to be empty is by then, or is killed."""
 
 from core.nouns.maintenance import MaintenanceKind, Scope, ScopeKind
-from core.rules.places import nodes_in
+from core.rules.scopes import nodes_in
 from scenarios.fault import RegionFault, Stage
-from scenarios.operators import Operators
-from scenarios.parts import Range
+from scenarios.play.operators import Operators
+from scenarios.schema.parts import Range
 
 
 class WorkOnNodes(RegionFault, frozen=True):

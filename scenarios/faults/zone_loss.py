@@ -1,8 +1,8 @@
 """A zone loses its power: half a region or more is gone at one instant."""
 
 from scenarios.fault import RegionFault, Stage
-from scenarios.parts import Range
-from scenarios.places import lose_power, workers_by_zone
+from scenarios.play.topology import lose_power, workers_by_zone
+from scenarios.schema.parts import Range
 
 
 class ZoneLoss(RegionFault, frozen=True):

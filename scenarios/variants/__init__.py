@@ -1,1 +1,1 @@
-"""Designs: one file each, found by its name (scenarios/parts.py)."""
+"""Designs: one file each, found by its name (scenarios/schema/parts.py)."""

@@ -1,7 +1,7 @@
 """Cluster queues and cluster allocation (MAST's design 1): as Borg, Hydra and Yugong have it."""
 
-from scenarios.fleet import FleetSpec
-from scenarios.parts import Positive
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import Positive
 from scenarios.variant import Binder, EarlyBinder, Variant, cut, each_alone
 
 

@@ -3,7 +3,7 @@
 source    MAST (OSDI'24) §5.6: the heuristic with which the paper compares itself, least demand / supply
 """
 
-from scenarios.fleet import FleetSpec
+from scenarios.schema.fleet import FleetSpec
 from scenarios.variant import Binder, EarlyBinder, Variant, each_alone
 
 

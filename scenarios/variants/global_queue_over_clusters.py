@@ -1,7 +1,7 @@
 """One global queue and cluster allocation (MAST's design 3): every cluster looks for a place within itself."""
 
-from scenarios.fleet import FleetSpec
-from scenarios.parts import Positive
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import Positive
 from scenarios.variant import Variant, cut
 
 

@@ -9,7 +9,7 @@ from core.nouns.fleet import CPU_TYPE
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.workload import WorkloadSpec
 from runtime.fleet_file import RegionSpec
-from scenarios.fleet import FleetSpec, regions_of
+from scenarios.schema.fleet import FleetSpec, regions_of
 from scenarios.variant import Binder, Variant, amount_in, could_hold
 
 

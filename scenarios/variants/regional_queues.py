@@ -1,6 +1,6 @@
 """Regional queues and regional allocation (MAST's design 5), which are told apart by what stands ahead of a workload in each."""
 
-from scenarios.fleet import FleetSpec
+from scenarios.schema.fleet import FleetSpec
 from scenarios.variant import Binder, EarlyBinder, Variant, each_alone
 
 

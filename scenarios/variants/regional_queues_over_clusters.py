@@ -1,7 +1,7 @@
 """Regional queues and cluster allocation (MAST's design 2)."""
 
-from scenarios.fleet import FleetSpec
-from scenarios.parts import Positive
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import Positive
 from scenarios.variant import Binder, EarlyBinder, Variant, cut
 
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from core.nouns.instant import Nanoseconds
 from core.nouns.workload import WorkloadSpec
-from scenarios.fleet import FleetSpec
-from scenarios.parts import Positive
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import Positive
 from scenarios.workload import draw_region
 from scenarios.workloads.steady import Steady
 

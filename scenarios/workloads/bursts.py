@@ -2,8 +2,8 @@
 
 import random
 
-from scenarios.fleet import FleetSpec
-from scenarios.parts import FieldError, Positive, PositiveFloat, Share
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import FieldError, Positive, PositiveFloat, Share
 from scenarios.workload import Workload
 
 

@@ -15,8 +15,8 @@ from core.nouns.instant import Nanoseconds
 from core.nouns.quantities import Amount
 from core.nouns.workload import JobSpec, WorkloadSpec
 from runtime.fleet_file import RegionSpec
-from scenarios.fleet import FleetSpec
-from scenarios.parts import Minutes, Share
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import Minutes, Share
 from scenarios.workload import (
     GPU_WEIGHTS,
     GPUS,

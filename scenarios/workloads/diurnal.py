@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from scenarios.parts import Share
+from scenarios.schema.parts import Share
 from scenarios.workload import Workload
 
 HOURS_OF_A_DAY = 24

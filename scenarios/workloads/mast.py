@@ -22,8 +22,8 @@ from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, JobSpec, WorkloadSpec
 from runtime.fleet_file import RegionSpec
-from scenarios.fleet import FleetSpec, emulated_regions
-from scenarios.parts import Count, Minutes, NotNegative
+from scenarios.schema.fleet import FleetSpec, emulated_regions
+from scenarios.schema.parts import Count, Minutes, NotNegative
 from scenarios.workload import Arrival, gpus_of
 from scenarios.workloads.calibrated import Calibrated, scaled
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from core.nouns.quantities import MILLI
-from scenarios.parts import FieldError, unknown
+from scenarios.schema.parts import FieldError, unknown
 from scenarios.trace import Trace, TracedJob, read_csv
 
 PREFIX, SUFFIX = "openb_pod_list_", ".csv.gz"

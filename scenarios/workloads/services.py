@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.workload import Emulation, Kind, PlacementMode, RetryLimits, WorkloadSpec
-from scenarios.fleet import FleetSpec
-from scenarios.parts import NotNegative, Positive
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import NotNegative, Positive
 from scenarios.workload import Workload, draw_region
 
 

@@ -7,7 +7,7 @@ from core.nouns.ids import ShareKey
 from core.nouns.instant import Instant, Nanoseconds, after
 from runtime.clock import Clock
 from runtime.spool import EmulatedSpool, Share, step_after
-from scenarios.worlds.lasting import Lasting
+from scenarios.worlds.overlapping import Lasting
 
 
 class TroubledNodes(EmulatedSpool):

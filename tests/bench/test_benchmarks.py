@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.region_history import RegionHistory
-from bench.report import Bar, Findings, Yardstick, at_least, at_most, machine, print_report, report_of
+from bench.support.report import Bar, Findings, Yardstick, at_least, at_most, machine, print_report, report_of
+from bench.support.store.region_history import RegionHistory
 from core.images.region import RegionImage
 from core.nouns.ids import LogName
 

@@ -1,6 +1,6 @@
 """Detection by sequence, which is measured and never done."""
 
-from bench.conflict_detection import detected, figures
+from bench.support.store.conflict_detection import detected, figures
 
 
 def test_more_would_be_conflicts_by_sequence() -> None:

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 import bench.crash
 from bench.crash import FLEET, HAPPENED, REGION_LOG, SECONDS_MEDIAN, SHARE, WRONG, bars_of, run
-from bench.crash_check import Replayed, holder_of, lost_workloads, needed
-from bench.crash_load import Sustained, workloads_for
-from bench.report import Findings
+from bench.support.crash.check import Replayed, holder_of, lost_workloads, needed
+from bench.support.crash.load import Sustained, workloads_for
+from bench.support.report import Findings
 from core.events.queue import AttemptClosed, WorkloadAwarded, WorkloadCancelled, WorkloadSubmitted
 from core.events.region import AttemptEnded, ClaimGranted, NodesLost
 from core.fact import Event, Fact
 from core.nouns.ids import GLOBAL_LOG, LogName, WorkerName, WorkloadId
-from scenarios.fleet import regions_of
+from scenarios.schema.fleet import regions_of
 from scenarios.workload import gpus_of
-from scenarios.worlds.simulated import SimulatedWorld
+from scenarios.worlds.simulated.world import SimulatedWorld
 
 NOBODY = WorkloadId("w-nobody")
 

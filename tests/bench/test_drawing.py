@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from bench.drawing import BOTTOM, HEIGHT, TICKS_MAX, TOP, Curve, barred, drawn, ticks
+from bench.support.plots import BOTTOM, HEIGHT, TICKS_MAX, TOP, Curve, barred, drawn, ticks
 
 
 def test_axes_begin_where_they_are_told() -> None:

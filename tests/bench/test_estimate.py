@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from bench.estimate import Start, bars_of, figure_of, figures_of, read
-from bench.estimate_load import drawn, load_of
+from bench.support.estimate.load import drawn, load_of
 from core.estimating.bands import StartEstimate
 from core.events.queue import AttemptClosed, RegionAdded, WorkloadAwarded, WorkloadBound
 from core.fact import Event, Fact
@@ -14,7 +14,7 @@ from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.limits import RUN_TIME_DEFAULT
 from core.nouns.workload import EndCause, Phase
-from scenarios.fleet import FleetSpec
+from scenarios.schema.fleet import FleetSpec
 from tests.builders import EU, START, a_fact, submitted
 
 BAND = StartEstimate(seconds(100), seconds(50), seconds(120), seconds(300), "4m")

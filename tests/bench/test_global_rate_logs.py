@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.global_rate_logs import Pending, Told, add_region, told_by_queue
+from bench.support.planet.rate_from_logs import Pending, Told, add_region, told_by_queue
 from core.events.queue import (
     AttemptClosed,
     AwardReturned,

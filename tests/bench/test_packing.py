@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
-from bench.openb import (
+from bench.packing import findings_of
+from bench.support.packing.openb import (
     FOLDER,
     NODES_FILE,
     BadList,
@@ -21,17 +22,16 @@ from bench.openb import (
     pods_in,
     published_in,
 )
-from bench.packing import findings_of
-from bench.packing_page import kept_in, table_of
-from bench.packing_prices import Learner, solver
-from bench.packing_region import PackingRegion
-from bench.packing_run import Order, Packed, packed_all, packed_files, seeds_of
-from bench.packing_small import NODES, PODS, small_lists
+from bench.support.packing.page import kept_in, table_of
+from bench.support.packing.prices import Learner, solver
+from bench.support.packing.region import PackingRegion
+from bench.support.packing.run import Order, Packed, packed_all, packed_files, seeds_of
+from bench.support.packing.small import NODES, PODS, small_lists
 from core.nouns.ids import WorkloadId
 from core.nouns.mix import WEIGHT
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
-from core.placing.retracing import Outcome, retraced
+from core.placing.diagnosis.replay_choice import Outcome, retraced
 from core.pricing.shapes import mix_of
 
 MIB = 1 << 20

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.openb import nodes_in, pods_in
 from bench.packing_live import STEPS, Life, Step
-from bench.packing_run import Order
-from bench.packing_small import small_lists
+from bench.support.packing.openb import nodes_in, pods_in
+from bench.support.packing.run import Order
+from bench.support.packing.small import small_lists
 
 
 @pytest.fixture(scope="module")

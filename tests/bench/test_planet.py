@@ -10,11 +10,11 @@ import pytest
 
 from bench import ablation, allocation, slo, start_latency
 from bench.allocation import figure_of
-from bench.planet import REGIONS, Played, Size, fleet_of, gpus_in, load_of, offered, seeds_of
-from bench.report import Findings
+from bench.support.planet.planet import REGIONS, Played, Size, fleet_of, gpus_in, load_of, offered, seeds_of
+from bench.support.report import Findings
 from core.nouns.instant import SECOND
-from scenarios.fleet import regions_of
 from scenarios.scenario import ScenarioSpec
+from scenarios.schema.fleet import regions_of
 from scenarios.workloads.mast import Mast
 
 

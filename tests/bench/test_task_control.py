@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.report import Findings
+from bench.support.report import Findings
+from bench.support.task_control.setup import TASKS, ZONES, build_shards, domains, lost_tasks, zones
 from bench.task_control import AtRandom, Player, run
-from bench.task_control_setup import TASKS, ZONES, build_shards, domains, lost_tasks, zones
 from mizzen.control.replica_aware import ReplicaAware
 
 

@@ -38,7 +38,7 @@ from core.nouns.instant import MILLISECOND, Nanoseconds, seconds
 from core.nouns.limits import SENDER_LENGTH_MAX
 from core.nouns.tenant import TenantSettings
 from core.rules.ownership import TENANTS_MAY
-from mizzen.tenant_access import stranger_of
+from mizzen.connect.tenant import stranger_of
 from tests.bus.test_server_users import until, until_known
 from tests.bus.worlds import FLEET, PATIENCE_SECONDS, SimulatedWorld, in_simulated_world, servers_left
 from tests.core.reflection import example

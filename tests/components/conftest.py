@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from components.placement_store import PlacementStore
+from components.placement_store.component import PlacementStore
 from core.component import Component
-from core.control_invariants import check_control
 from core.events.log import LogOpened
 from core.images import RegionImage
-from core.invariants import check_ledger, check_region_fact
-from tests.components.machine import Machine
+from core.invariants.consistency import check_ledger, check_region_fact
+from core.invariants.control import check_control
+from tests.components.support.machine import Machine
 
 DECIDED = "m-"
 """What the cause of a fact begins with that a machine's component decided."""

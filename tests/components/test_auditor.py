@@ -31,7 +31,7 @@ from tests.builders import (
     joined,
     submitted,
 )
-from tests.components.machine import Machine
+from tests.components.support.machine import Machine
 from tests.matching import said_once
 
 Start = Callable[..., Machine[Any]]

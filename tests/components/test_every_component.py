@@ -13,8 +13,8 @@ from core.fact import Event, Note
 from core.messages.base import Answer, Message, Notice, Woken
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import seconds
-from tests.components.machine import Machine, images_of
-from tests.components.scenes import SCENES, Start
+from tests.components.support.machine import Machine, images_of
+from tests.components.support.scenes import SCENES, Start
 from tests.core.histories import QueueHistory, RegionHistory
 from tests.core.properties import SEEDS
 from tests.matching import facts
@@ -29,7 +29,7 @@ def digests(machine: Machine[Any]) -> list[str]:
 
 @EVERY
 def test_component_has_a_scene(kind: type) -> None:
-    """Whoever adds a component adds one little life of it, in tests/components/scenes.py."""
+    """Whoever adds a component adds one little life of it, in tests/components/support/scenes.py."""
     assert kind in SCENES
 
 

@@ -23,8 +23,8 @@ from core.nouns.pool import PoolSettings
 from core.nouns.solved_from import SolvedFrom
 from core.rules.repricing import next_arrived
 from tests.builders import EU, EU_LOG, joined, opened
-from tests.components.machine import Machine
-from tests.components.planning import EVERY, FIRST, SECOND, Planning, some_prices
+from tests.components.support.machine import Machine
+from tests.components.support.planner import EVERY, FIRST, SECOND, Planning, some_prices
 from tests.matching import said, said_once
 
 Start = Callable[..., Machine[Any]]

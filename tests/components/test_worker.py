@@ -46,7 +46,7 @@ from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import PRESENCE_INTERVAL, PRESENCE_SILENCE_MAX
 from core.nouns.operation import WHOLE
 from tests.builders import EU, a_job, a_spread, an_inventory, attempt
-from tests.components.machine import Machine
+from tests.components.support.machine import Machine
 from tests.matching import begun, said, said_once
 
 Start = Callable[..., Machine[Any]]

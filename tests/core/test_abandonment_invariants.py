@@ -7,7 +7,7 @@ from core.events.region import CheckpointCommitted, StopOrdered
 from core.events.regions import RegionAbandoned, RegionReadmitted
 from core.fact import Event
 from core.images import RegionImage
-from core.invariants import check_global_fact, check_one_live, check_region_fact, citation_of
+from core.invariants.consistency import check_global_fact, check_one_live, check_region_fact, citation_of
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId
 from core.nouns.workload import Consent, EndCause, Phase
 from tests.builders import (

@@ -5,7 +5,7 @@ import pytest
 from core.events.region import AttemptEnded, AwardDeclined, NodesLost, NodesReturned, StopOrdered
 from core.images import RegionImage
 from core.images.capacity import Capacity, Columns
-from core.invariants import check_ledger
+from core.invariants.consistency import check_ledger
 from core.nouns.ids import WorkerName
 from core.nouns.placement import NodeRow, parts_of
 from core.nouns.quantities import Amount

@@ -3,9 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from components.control_requests import request_of
-from components.control_wants import closing_of
-from core.control_invariants import check_control
+from components.task_control.operations import closing_of
+from components.task_control.requests import request_of
 from core.events.control import (
     AcksExpired,
     AttemptChanged,
@@ -34,7 +33,8 @@ from core.events.region import (
 from core.fact import Event
 from core.images import RegionImage
 from core.images.control import FORGIVEN_AFTER, AttemptControl, TaskPhase
-from core.invariants import check_ledger
+from core.invariants.consistency import check_ledger
+from core.invariants.control import check_control
 from core.messages.control import TaskControlRequest
 from core.nouns.ids import AttemptKey, WorkerName
 from core.nouns.instant import Instant, Nanoseconds, after, seconds

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from core.control_invariants import check_control, check_control_fact
 from core.events.control import (
     AcksExpired,
     AttemptChanged,
@@ -30,6 +29,7 @@ from core.events.region import (
 )
 from core.fact import Event
 from core.images import RegionImage
+from core.invariants.control import check_control, check_control_fact
 from core.nouns.ids import WorkerName
 from core.nouns.instant import SECOND, Instant
 from core.nouns.limits import ACK_LEASE, DESTRUCTION_MIN

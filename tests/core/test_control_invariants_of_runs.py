@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from core.control_invariants import check_control_fact
 from core.events.control import (
     ClaimRevised,
     MaintenanceMoved,
@@ -19,7 +18,8 @@ from core.events.region import (
     NodesReturned,
 )
 from core.fact import Event
-from core.invariants import check_region_fact
+from core.invariants.consistency import check_region_fact
+from core.invariants.control import check_control_fact
 from core.nouns.ids import WorkerName
 from core.nouns.instant import SECOND
 from core.nouns.limits import MOVE_PATIENCE

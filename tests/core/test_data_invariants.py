@@ -2,11 +2,11 @@
 
 from msgspec.structs import replace
 
-from core.data_invariants import check_data
 from core.events.data import DatasetSet
 from core.events.queue import WorkloadAwarded, WorkloadHeld
 from core.fact import Event
 from core.images import GlobalImage
+from core.invariants.data import check_data
 from core.nouns.ids import GLOBAL_LOG, DatasetName, RegionName, WorkloadId
 from core.nouns.tenant import OVER_LEVEL
 from tests.builders import EU, US, a_fact, a_queue, a_spec, submitted

@@ -12,7 +12,7 @@ from core.fact import Event
 from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.images.devices import SharedDevices
-from core.invariants import check_devices, check_grant, check_ledger
+from core.invariants.consistency import check_devices, check_grant, check_ledger
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause
 from core.placing.pool_set import Asker

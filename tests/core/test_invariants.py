@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from core.control_invariants import check_control
 from core.events.prices import PricesSet
 from core.events.queue import (
     AttemptClosed,
@@ -29,7 +28,7 @@ from core.events.region import (
 from core.fact import Event
 from core.images import GlobalImage, RegionImage
 from core.images.capacity import Capacity
-from core.invariants import (
+from core.invariants.consistency import (
     check_global_fact,
     check_grant,
     check_ledger,
@@ -39,6 +38,7 @@ from core.invariants import (
     check_workloads,
     citation_of,
 )
+from core.invariants.control import check_control
 from core.nouns.ids import GLOBAL_LOG, RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.placement import Claim
 from core.nouns.prices import Prices

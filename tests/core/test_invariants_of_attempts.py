@@ -17,7 +17,7 @@ from core.events.queue import (
 from core.events.region import AttemptEnded, CheckpointCommitted
 from core.fact import Event
 from core.images import GlobalImage, RegionImage
-from core.invariants import check_global_fact, check_region_fact
+from core.invariants.consistency import check_global_fact, check_region_fact
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId
 from core.nouns.workload import EndCause, Phase, RetryLimits
 from tests.builders import (

@@ -16,13 +16,13 @@ from core.events.region import (
 )
 from core.fact import Event
 from core.images import RegionImage
+from core.invariants.preemption import check_preemption_fact
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND
 from core.nouns.operation import WHOLE, BegunBy, ControlSpec, OperationKind
 from core.nouns.placement import Claim
 from core.nouns.preemption import PreemptionSettings
 from core.nouns.workload import EndCause, Kind
-from core.preemption_invariants import check_preemption_fact
 from tests.builders import a_claim, a_fact, a_region, attempt, granted, joined
 
 BY = WorkloadId("w-9")

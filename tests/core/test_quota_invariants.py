@@ -4,9 +4,9 @@ from core.events.queue import StandingChanged, WorkloadAwarded
 from core.events.tenants import EntitlementSet, TenantSet
 from core.fact import Event
 from core.images import GlobalImage
+from core.invariants.quota import check_quota
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.tenant import OVER_LEVEL, Entitlement
-from core.quota_invariants import check_quota
 from tests.builders import EU, a_fact, a_queue, submitted
 
 ML, ART = TenantName("ml"), TenantName("art")

@@ -6,7 +6,7 @@ from core.nouns.ids import WorkloadId
 from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import Kept
-from core.rules.standing import Running, stand_anew
+from core.rules.quota import Running, stand_anew
 
 TYPE = "H100"
 BY_CREDIT = RankingSettings(walks_by_level=False)

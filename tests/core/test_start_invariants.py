@@ -11,7 +11,7 @@ from core.events.region import GangStarted, NodesLost, StopOrdered
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved
 from core.fact import Event
 from core.images import GlobalImage
-from core.invariants import check_region_fact, citation_of
+from core.invariants.consistency import check_region_fact, citation_of
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.operation import TaskMove

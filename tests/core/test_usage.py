@@ -18,7 +18,7 @@ from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget
 from core.nouns.workload import EndCause, Phase
-from core.ranking.lag import Due
+from core.ranking.fair_lag import Due
 from tests.builders import EU, START, a_fact
 from tests.core.properties import PROPERTY
 

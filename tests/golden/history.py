@@ -108,7 +108,7 @@ from core.nouns.workload import (
     RetryLimits,
     WorkloadSpec,
 )
-from core.ranking.lag import Due
+from core.ranking.fair_lag import Due
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)

@@ -16,10 +16,10 @@ from core.images import empty_image
 from core.nouns.ids import LogName
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import BUILD
-from scenarios.history import keep_history
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import HISTORIES, load_scenario
-from scenarios.simulate import simulated_run
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.schema.history import keep_history
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 from store.memory_disk import MemoryDisk
 from store.rows import facts_of
 from tests.golden.shapes import Shape, digest_in, shapes_of_this_build

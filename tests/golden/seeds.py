@@ -3,7 +3,7 @@
     python -m tests.golden.seeds --check [NAME ...]     compare; exit status 1 where a digest differs
     python -m tests.golden.seeds --record [NAME ...]    replace the recorded digests
 
-A digest covers every message delivered and every log of a run (scenarios/outcome.py). A commit that changes behaviour on purpose records
+A digest covers every message delivered and every log of a run (scenarios/schema/outcome.py). A commit that changes behaviour on purpose records
 the digests again and says why.
 """
 

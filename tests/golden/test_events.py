@@ -3,12 +3,12 @@
 import pytest
 
 from core.codec import decode_event, encode
-from core.control_invariants import check_control
 from core.events import EVENTS
 from core.events.region import ClaimGranted
 from core.fact import Event
 from core.images import GlobalImage, Image, RegionImage, empty_image
-from core.invariants import check_global_fact, check_ledger, check_region_fact, check_workloads
+from core.invariants.consistency import check_global_fact, check_ledger, check_region_fact, check_workloads
+from core.invariants.control import check_control
 from core.nouns.ids import GLOBAL_LOG, LogName
 from core.nouns.instant import SECOND, Nanoseconds, after
 from tests.builders import START, a_fact

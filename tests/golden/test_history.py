@@ -11,8 +11,8 @@ from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged, Wor
 from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
 from core.images import empty_image
 from core.nouns.ids import GLOBAL_LOG
-from scenarios.history import HistoryError, keep_history, read_history
 from scenarios.scenario import HISTORIES, library, load_scenario
+from scenarios.schema.history import HistoryError, keep_history, read_history
 from tests.builders import EU_LOG
 from tests.core.histories import QueueHistory, RegionHistory
 from tests.golden.make_history import DIGESTS, SHAPES, SUFFIX, digests_of

@@ -13,7 +13,7 @@ from core.fact import Event, Fact
 from core.images import GlobalImage, RegionImage, empty_image
 from core.images.queue import WorkloadRow
 from core.images.region import AttemptPhase, AttemptRow
-from core.invariants import Violation, check_ledger
+from core.invariants.consistency import Violation, check_ledger
 from core.messages.base import Envelope, Message, Woken
 from core.messages.queue import CancelWorkload, Submitted, SubmitWorkload
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
@@ -22,10 +22,10 @@ from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, WorkloadSpec
 from runtime.images import load_image
 from runtime.virtual_loop import VirtualLoop
-from scenarios.fleet import FleetSpec, plan_of
-from scenarios.worlds.disks import Disks
-from scenarios.worlds.simulated import START, SimulatedWorld
-from scenarios.worlds.simulated_unit import SimulatedUnit
+from scenarios.schema.fleet import FleetSpec, plan_of
+from scenarios.worlds.simulated.disks import Disks
+from scenarios.worlds.simulated.unit import SimulatedUnit
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 from store.memory_disk import Fate
 from store.rows import facts_of
 from tests.interleavings.script import Script

@@ -11,7 +11,7 @@ from runtime.clock import Clock
 from runtime.spool import Share
 from runtime.wiring import Unit
 from scenarios.worlds.nodes import TroubledNodes
-from scenarios.worlds.simulated import SimulatedWorld
+from scenarios.worlds.simulated.world import SimulatedWorld
 
 Attempt = tuple[RegionName, int]
 

@@ -8,8 +8,9 @@ import pytest
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.workload import Phase
-from mizzen.views import emptying_watch, reading
-from mizzen.views.reading import pause
+from mizzen.views import plane_reads as reading
+from mizzen.views.nodes import drain_watch as emptying_watch
+from mizzen.views.plane_reads import pause
 from runtime.logs import set_up_logs
 from tests.mizzen.asking import ENDLESS, cancel, until_refused
 from tests.mizzen.running import RunningPlane, running_plane

@@ -6,9 +6,9 @@ What happened before is written into the logs by hand; what is asked of it then 
 from collections.abc import Sequence
 from typing import Any
 
-from components.job_queue import JobQueue
-from components.placement_store import PlacementStore
-from components.task_control import TaskControl
+from components.job_queue.component import JobQueue
+from components.placement_store.component import PlacementStore
+from components.task_control.component import TaskControl
 from core.component import Component
 from core.events.queue import RegionAdded, WorkloadAwarded, WorkloadBound
 from core.fact import Event, Fact

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 
-from bench.task_control_model import ServiceModel
+from bench.support.task_control.model import ServiceModel
 from core.messages.control import TaskControlRequest
 from core.nouns.operation import Ack, OperationKind, OperationPhase
 

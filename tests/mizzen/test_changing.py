@@ -11,11 +11,11 @@ from core.messages.queue import CancelWorkload, ChangeWorkload
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.operation import ControlSpec
 from core.nouns.workload import JobSpec, Kind, Phase, WorkloadSpec
-from mizzen.answers import FAILED, MISUSED, CommandError
-from mizzen.changing import STAY, change, staying, text_of, update, with_tasks
+from mizzen.actions.workload_changes import STAY, change, staying, text_of, update, with_tasks
+from mizzen.connect.plane import RequestRefused
 from mizzen.jobs.file import Job, read_job
 from mizzen.jobs.source import Source, sheet_of
-from mizzen.plane import RequestRefused
+from mizzen.terminal.output import FAILED, MISUSED, CommandError
 from tests.builders import EU_LOG, a_job, a_spec
 from tests.mizzen.half_plane import awarded, half_plane
 from tests.mizzen.nodes_scene import nodes, service

@@ -19,7 +19,7 @@ from core.nouns.instant import Instant
 from mizzen.cli import main, with_negatives
 from runtime.wiring import BUILD, ROLES
 from scenarios.scenario import library, load_scenario
-from scenarios.swarm import mix_of
+from scenarios.swarm.draw import mix_of
 from store.rows import row_of
 from store.sqlite import SqliteStore
 

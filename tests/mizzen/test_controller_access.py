@@ -23,11 +23,11 @@ from core.messages.control import JobHandle, OperationAsked, TaskControlRequest,
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.operation import Ack, OperationKind
-from mizzen.answers import CommandError
 from mizzen.cli import main
 from mizzen.commands.controller import find_controller
 from mizzen.control.access import access_to
 from mizzen.control.serving import serving
+from mizzen.terminal.output import CommandError
 from runtime.control.controller import TaskController
 from tests.bus.worlds import servers_left
 from tests.mizzen.processes import PATIENCE_SECONDS, until

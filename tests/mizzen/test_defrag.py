@@ -7,9 +7,9 @@ import pytest
 
 from core.nouns.defragmentation import Freeing, Plan
 from core.nouns.workload import Kind
-from mizzen.answers import CommandError
-from mizzen.defragmenting import Executed, read_plan
-from mizzen.views.defrag_text import executed_lines, lines_of
+from mizzen.actions.defrag import Executed, read_plan
+from mizzen.actions.defrag_text import executed_lines, lines_of
+from mizzen.terminal.output import CommandError
 from tests.builders import EU
 from tests.core.placing.scattered import Scattered
 from tests.core.placing.test_defragmenting import plan_of

@@ -6,9 +6,16 @@ from core.nouns.ids import WorkerName
 from core.nouns.instant import Instant
 from core.nouns.maintenance import ClosureKind, MaintenanceKind
 from core.nouns.operation import Answer
-from mizzen.views.emptying import LeavingRow, Progress, RackRow, builtins_of, progress_of, sources_of
-from mizzen.views.emptying_text import brief_of, lines_of, overview_of
-from mizzen.views.leaving import Wait, WaitKind
+from mizzen.views.nodes.drain_progress import (
+    LeavingRow,
+    Progress,
+    RackRow,
+    builtins_of,
+    progress_of,
+    sources_of,
+)
+from mizzen.views.nodes.drain_text import brief_of, lines_of, overview_of
+from mizzen.views.nodes.occupants import Wait, WaitKind
 from tests.builders import EU
 from tests.mizzen.nodes_scene import (
     HOUR,

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from bench.task_control_model import JOB
+from bench.support.task_control.model import JOB
 from core.messages.control import OperationAsked, OperationCompleted, TaskControlRequest
 from core.nouns.ids import TenantName
 from core.nouns.operation import WHOLE, Ack, OperationKind, Outcome

@@ -13,7 +13,7 @@ from core.nouns.instant import Instant
 from core.nouns.maintenance import MaintenanceKind
 from core.nouns.operation import WHOLE, Answer, OperationKind, Outcome, task_number
 from core.nouns.workload import EndCause
-from mizzen.views.leaving import Occupant, Wait, WaitKind, Waits, occupants, tasks_there
+from mizzen.views.nodes.occupants import Occupant, Wait, WaitKind, Waits, occupants, tasks_there
 from tests.mizzen.nodes_scene import (
     HOUR,
     MINUTE,

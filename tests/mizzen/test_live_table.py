@@ -7,7 +7,7 @@ from core.messages.tenants import ListedTenant
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.tenant import Entitlement, TenantSettings, TypeUse
 from mizzen.views.live_table import LiveTable, line_of, sparkline, tenants_told
-from scenarios.live import Look, Point, TenantsAt
+from scenarios.play.live import Look, Point, TenantsAt
 
 EAST = RegionName("east")
 

@@ -10,7 +10,7 @@ from core.images import decode_image
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.workload import Phase
 from mizzen.cli import main
-from mizzen.views import fact_stream
+from mizzen.views.logs import fact_stream
 from tests.mizzen.asking import Captured, ask, ask_json, ended, refused
 from tests.mizzen.running import RunningPlane
 

@@ -8,8 +8,8 @@ from core.nouns.instant import Instant
 from core.nouns.maintenance import ClosureKind
 from core.nouns.placement import runs_of
 from core.nouns.workload import EndCause
-from mizzen.views.node_states import NodeStates, State, state_text
-from mizzen.views.node_table import NodesRow, builtins_of, rows_of, table_of
+from mizzen.views.nodes.node_states import NodeStates, State, state_text
+from mizzen.views.nodes.node_table import NodesRow, builtins_of, rows_of, table_of
 from tests.builders import EU
 from tests.mizzen.nodes_scene import (
     HOUR,

@@ -66,7 +66,7 @@ def test_no_plane_here(words: str, tmp_path: Path, capsys: Captured, monkeypatch
 
 def test_plane_that_does_not_answer(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its address is told, without the password."""
-    monkeypatch.setattr("mizzen.plane.CONNECT_SPAN", seconds(0.1))
+    monkeypatch.setattr("mizzen.connect.plane.CONNECT_SPAN", seconds(0.1))
     monkeypatch.setenv("MIZZEN_NATS_URL", "nats://user:secret@127.0.0.1:1")
     said = refused(capsys, "queue")
     assert said.startswith("the plane at 127.0.0.1:1 does not answer")

@@ -30,12 +30,13 @@ from core.nouns.operation import (
     task_number,
 )
 from core.nouns.workload import EndCause, Kind
-from mizzen.answers import MISUSED, CommandError
-from mizzen.operating import Operated, Wish, lines_of, operate, ranks_of, tasks_meant
-from mizzen.plane import RequestRefused, submitter
-from mizzen.views import controller_table, tasks
-from mizzen.views.controller_table import ControllerRow, heard_text
-from mizzen.views.task_table import ranks_text
+from mizzen.actions.task_operations import Operated, Wish, lines_of, operate, ranks_of, tasks_meant
+from mizzen.connect.plane import RequestRefused, submitter
+from mizzen.terminal.output import MISUSED, CommandError
+from mizzen.views.tasks import controller_table
+from mizzen.views.tasks import task_list as tasks
+from mizzen.views.tasks.controller_table import ControllerRow, heard_text
+from mizzen.views.tasks.task_table import ranks_text
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spec, a_spread, granted
 from tests.mizzen.half_plane import HalfPlane, awarded, half_plane
 from tests.mizzen.nodes_scene import (

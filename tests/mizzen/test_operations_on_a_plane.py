@@ -14,8 +14,8 @@ from core.nouns.instant import seconds
 from core.nouns.operation import ControlSpec
 from core.nouns.workload import Kind, Phase, RetryLimits, WorkloadSpec
 from mizzen.cli import main
-from mizzen.views import reading
-from mizzen.views.reading import pause
+from mizzen.views import plane_reads as reading
+from mizzen.views.plane_reads import pause
 from runtime.logs import set_up_logs
 from tests.mizzen.running import RunningPlane, running_plane
 from tests.worlds.plane import work

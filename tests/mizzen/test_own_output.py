@@ -10,8 +10,8 @@ from core.messages.queue import CancelWorkload
 from core.messages.store import OrderStop, RecordEnd
 from core.nouns.ids import TenantName, WorkerName, WorkloadId
 from core.nouns.workload import EndCause, Program
-from mizzen.views.own_output import tell_own_output
-from mizzen.views.task_output import Asked
+from mizzen.views.tasks.output import Asked
+from mizzen.views.tasks.tenant_output import tell_own_output
 from runtime.tasks.layout import TENANT
 from runtime.tasks.output import OutputServer
 from tests.builders import EU, a_job, a_spec

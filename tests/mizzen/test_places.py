@@ -7,10 +7,10 @@ from core.images import RegionImage
 from core.nouns.ids import RegionName, WorkerName
 from core.nouns.maintenance import Scope, ScopeKind
 from core.nouns.placement import numbers_in
-from core.rules.places import nodes_in
-from mizzen.answers import CommandError
-from mizzen.place_options import ANYWHERE, PlaceOptions
-from mizzen.places import BadPlace, problems_of, region_of, scope_of
+from core.rules.scopes import nodes_in
+from mizzen.actions.node_scopes import BadPlace, problems_of, region_of, scope_of
+from mizzen.terminal.node_options import ANYWHERE, PlaceOptions
+from mizzen.terminal.output import CommandError
 from tests.builders import EU, folded
 from tests.mizzen.nodes_scene import nodes
 

@@ -16,11 +16,11 @@ from core.nouns.ids import WorkerName
 from core.nouns.instant import Nanoseconds
 from core.nouns.maintenance import ClosureKind
 from core.nouns.pool import PoolSettings
-from mizzen.answers import MISUSED, CommandError
-from mizzen.plane import submitter
-from mizzen.pools import Done, Wish, set_pool, wish_of
-from mizzen.steering import TRIES_MAX
-from mizzen.views.pool_table import rows_of, rows_of_plane, set_text, table_of
+from mizzen.actions.pools import Done, Wish, set_pool, wish_of
+from mizzen.actions.workloads import TRIES_MAX
+from mizzen.connect.plane import submitter
+from mizzen.terminal.output import MISUSED, CommandError
+from mizzen.views.fleet.pool_table import rows_of, rows_of_plane, set_text, table_of
 from tests.builders import EU, EU_LOG
 from tests.mizzen.half_plane import HalfPlane, awarded, half_plane
 from tests.mizzen.nodes_scene import gang, nodes, region

@@ -12,11 +12,11 @@ from core.nouns.instant import Instant, Nanoseconds, seconds
 from core.nouns.operation import WHOLE, BegunBy, OperationKind
 from core.nouns.preemption import BidScore, PreemptionSettings, VictimOrder
 from core.nouns.workload import EndCause, Kind
-from mizzen.answers import MISUSED, CommandError
-from mizzen.operating import Wish, lines_of, operate
-from mizzen.plane import RequestRefused, submitter
-from mizzen.preempting import set_preemption, wish_of
-from mizzen.views.preemption_table import preemption_text, row_of, rows_of_plane, table_of
+from mizzen.actions.preemption import set_preemption, wish_of
+from mizzen.actions.task_operations import Wish, lines_of, operate
+from mizzen.connect.plane import RequestRefused, submitter
+from mizzen.terminal.output import MISUSED, CommandError
+from mizzen.views.fleet.preemption_table import preemption_text, row_of, rows_of_plane, table_of
 from tests.builders import EU, EU_LOG, START, a_claim, a_region, a_spec, attempt, granted, joined
 from tests.mizzen.half_plane import HalfPlane, awarded, half_plane
 from tests.mizzen.nodes_scene import gang, nodes, service

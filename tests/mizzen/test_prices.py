@@ -12,8 +12,8 @@ from core.nouns.mix import Mix, TypicalShape
 from core.nouns.pool import PoolSettings
 from core.nouns.prices import Prices
 from core.nouns.solved_from import SolvedFrom
-from mizzen.answers import CommandError
-from mizzen.views.price_table import (
+from mizzen.terminal.output import CommandError
+from mizzen.views.fleet.price_table import (
     RegionPrices,
     ShapePrice,
     lines_of,

@@ -13,8 +13,9 @@ from core.nouns.ids import WorkloadId
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import Phase
 from mizzen.cli import main
-from mizzen.plane import ask as asked_plane
-from mizzen.views import listing, reading
+from mizzen.connect.plane import ask as asked_plane
+from mizzen.views import plane_reads as reading
+from mizzen.views.workloads import queue_lines as listing
 from tests.mizzen.asking import ENDLESS, Captured, ask, ask_json, ended, refused
 from tests.mizzen.running import RunningPlane
 from tests.worlds.plane import work
@@ -86,7 +87,7 @@ def test_queue_as_json(plane: RunningPlane, waiting: WorkloadId, capsys: Capture
 
 def test_queue_in_pages(plane: RunningPlane, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list that is longer than an answer is whole all the same."""
-    monkeypatch.setattr("components.queue_answers.LISTED_MAX", 2)
+    monkeypatch.setattr("components.job_queue.requests.queries.LISTED_MAX", 2)
     ids = [plane.submit(work(f"page-{number}")) for number in range(5)]
     told = [row["workload"] for row in ask_json(capsys, "queue --all")["workloads"]]
     assert ids == [workload for workload in told if workload in ids]
@@ -176,7 +177,7 @@ def test_hold_when_somebody_else_is_quicker(
                 await as_it_is(bus, other, Acknowledged)
         return answer
 
-    monkeypatch.setattr("mizzen.steering.ask", slow)
+    monkeypatch.setattr("mizzen.actions.workloads.ask", slow)
     assert f"{waiting} held\n" == ask(capsys, f"hold {waiting}")
     assert 3 == ask_json(capsys, f"show {waiting}")["hold_revision"]
 

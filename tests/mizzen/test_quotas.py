@@ -9,10 +9,10 @@ from core.messages.tenants import SetTenant
 from core.nouns.ids import GLOBAL_LOG, TenantName
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
-from mizzen.answers import MISUSED, CommandError
-from mizzen.plane import RequestRefused, submitter
-from mizzen.quotas import Wish, set_quota, tenants_of, wish_of
-from mizzen.views.tenant_table import behind_text, quota_of, table_of
+from mizzen.actions.quotas import Wish, set_quota, tenants_of, wish_of
+from mizzen.connect.plane import RequestRefused, submitter
+from mizzen.terminal.output import MISUSED, CommandError
+from mizzen.views.fleet.tenant_table import behind_text, quota_of, table_of
 from tests.mizzen.half_plane import awarded, half_plane
 from tests.mizzen.nodes_scene import gang, nodes
 from tests.runtime.aids import Place, virtual

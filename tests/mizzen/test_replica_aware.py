@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from bench.task_control_model import JOB, ServiceModel
+from bench.support.task_control.model import JOB, ServiceModel
 from core.messages.control import OperationAsked, OperationCompleted, TaskControlRequest
 from core.nouns.ids import TenantName
 from core.nouns.operation import WHOLE, Ack, OperationKind, Outcome

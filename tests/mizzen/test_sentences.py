@@ -47,8 +47,8 @@ from core.nouns.operation import (
 from core.nouns.preemption import PreemptionSettings
 from core.nouns.starts import StartOver
 from core.nouns.workload import Kind
-from mizzen.views.fact_lines import rest_of
-from mizzen.views.sentences import SENTENCES, sentence_of, tasks_text
+from mizzen.views.logs.fact_lines import rest_of
+from mizzen.views.logs.sentences import SENTENCES, sentence_of, tasks_text
 from tests.builders import EU, a_job, a_spread, attempt
 
 W1 = WorkloadId("w-1")

@@ -9,9 +9,15 @@ from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings, TypeUse
 from core.nouns.workload import Kind, Phase
-from mizzen.views.listing import table_of as queue_of
-from mizzen.views.standing_text import credit_text, held_to_text, level_text, priority_text, standing_text
-from mizzen.views.tenant_table import beyond_of, quota_of
+from mizzen.views.fleet.tenant_table import beyond_of, quota_of
+from mizzen.views.phrases.quota_text import (
+    credit_text,
+    held_to_text,
+    level_text,
+    priority_text,
+    standing_text,
+)
+from mizzen.views.workloads.queue_lines import table_of as queue_of
 from tests.builders import EU, a_job, a_spec, of_types
 from tests.mizzen.test_stories import _lines, a_waiting
 

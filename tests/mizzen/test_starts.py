@@ -11,7 +11,7 @@ from core.messages.queue import RunTimeTold
 from core.messages.starts import ListedStart, PredictionError, PredictionTally, StartsListed, SubmissionTested
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
-from mizzen.views.starts import builtins_of, outcome_of, run_time_text, table_of
+from mizzen.views.workloads.start_estimates import builtins_of, outcome_of, run_time_text, table_of
 
 NOW = datetime(2026, 3, 1, 23, 50, tzinfo=UTC)
 ESTIMATE = StartEstimate(seconds(600), seconds(240), seconds(720), seconds(2_400), "16m")

@@ -43,18 +43,19 @@ from core.nouns.placement import PAPER_PART, SCORE_PARTS, SEARCH, VICTIM_PARTS, 
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.tenant import LEVEL_MAX
 from core.nouns.workload import EndCause, Phase
-from core.placing.overlay import Overlay
-from core.placing.picking import Choice
+from core.placing.diagnosis.replay_choice import Outcome
+from core.placing.index.overlay import Overlay
+from core.placing.pick.nodes import Choice
 from core.placing.placer import SECTIONS, Found, Placer
 from core.placing.pool_set import Asker
-from core.placing.retracing import Outcome
-from mizzen.answers import CommandError
-from mizzen.plane import refusal_text
-from mizzen.views import explaining, show_text
-from mizzen.views.explaining import AWAY, Explanation, compared, explained, offer_of
-from mizzen.views.knowing import Known
-from mizzen.views.story import story_of
-from mizzen.views.texts import instant_text
+from mizzen.connect.plane import refusal_text
+from mizzen.terminal.output import CommandError
+from mizzen.views.phrases.text import instant_text
+from mizzen.views.workloads import explain as explaining
+from mizzen.views.workloads import show_text
+from mizzen.views.workloads.explain import AWAY, Explanation, compared, explained, offer_of
+from mizzen.views.workloads.lookup import Known
+from mizzen.views.workloads.story import story_of
 from runtime.reader import Reader
 from store.rows import row_of
 from tests.builders import (

@@ -9,7 +9,7 @@ from core.nouns.instant import SECOND, Instant
 from core.nouns.operation import TaskMove
 from core.nouns.reasons import Reason
 from core.nouns.workload import Kind
-from mizzen.views import show_text
+from mizzen.views.workloads import show_text
 from tests.builders import EU, START, a_claim, attempt, granted
 from tests.mizzen.test_stories import W1, Told, awarded, told
 from tests.runtime.aids import Place, virtual

@@ -40,7 +40,8 @@ from core.nouns.operation import (
     task_number,
 )
 from core.nouns.workload import EndCause, Kind, Phase
-from mizzen.views import explaining, show_text
+from mizzen.views.workloads import explain as explaining
+from mizzen.views.workloads import show_text
 from tests.builders import EU, START, a_claim, a_job, an_inventory, attempt, granted, joined
 from tests.mizzen.test_stories import W1, Told, awarded, closed, ended, told
 from tests.runtime.aids import Place, virtual

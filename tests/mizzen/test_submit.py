@@ -16,12 +16,12 @@ from bus.server import URL_VARIABLE
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.workload import Phase
-from mizzen import submission
-from mizzen.answers import CommandError
+from mizzen.actions import submit as submission
 from mizzen.cli import main
+from mizzen.connect.plane import FLEET_VARIABLE
 from mizzen.jobs.file import read_job
 from mizzen.jobs.source import Source, sheet_of
-from mizzen.plane import FLEET_VARIABLE
+from mizzen.terminal.output import CommandError
 from scenarios.worlds.one_process import OneProcessWorld
 from tests.worlds.plane import PATIENCE_SECONDS, plane, until_phase
 

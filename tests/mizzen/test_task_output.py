@@ -10,10 +10,10 @@ from core.fact import Fact
 from core.nouns.ids import GLOBAL_LOG, WorkerName, WorkloadId
 from core.nouns.operation import WHOLE, TaskMove, task_number
 from core.nouns.placement import Spread
-from mizzen.answers import CommandError
-from mizzen.views.rank_nodes import nodes_by_rank
-from mizzen.views.story import Attempt, Placement
-from mizzen.views.task_output import Asked, Stream, begin, drain
+from mizzen.terminal.output import CommandError
+from mizzen.views.tasks.output import Asked, Stream, begin, drain
+from mizzen.views.workloads.rank_nodes import nodes_by_rank
+from mizzen.views.workloads.story import Attempt, Placement
 from runtime.tasks.output import OutputServer
 from tests.builders import EU, EU_LOG, a_claim, a_fact, granted
 from tests.runtime.aids import Place, in_virtual_time

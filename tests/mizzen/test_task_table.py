@@ -21,9 +21,9 @@ from core.nouns.instant import SECOND, Instant
 from core.nouns.maintenance import MaintenanceKind
 from core.nouns.operation import WHOLE, Answer, OperationKind, Outcome, TaskMove, task_number
 from core.nouns.workload import EndCause
-from mizzen.views.task_table import TaskShown, ranks_text, rows_of, table_of
-from mizzen.views.tasks import changed, line_of
-from mizzen.views.waits import Controllers
+from mizzen.views.tasks.operation_waits import Controllers
+from mizzen.views.tasks.task_list import changed, line_of
+from mizzen.views.tasks.task_table import TaskShown, ranks_text, rows_of, table_of
 from tests.builders import EU, a_claim, a_job, a_spread, attempt, granted, promised
 from tests.mizzen.nodes_scene import (
     HOUR,

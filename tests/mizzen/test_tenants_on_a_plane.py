@@ -17,9 +17,9 @@ from core.nouns.instant import seconds
 from core.nouns.reasons import SENTENCES, Reason
 from core.nouns.workload import Phase
 from mizzen.cli import main
-from mizzen.plane import read_plane
-from mizzen.views import own_output
-from mizzen.views.reading import on_plane
+from mizzen.connect.plane import read_plane
+from mizzen.views.plane_reads import on_plane
+from mizzen.views.tasks import tenant_output as own_output
 from tests.mizzen.asking import Captured, cancel, refused
 from tests.mizzen.asking import ask as said
 from tests.mizzen.asking import ask_json as told

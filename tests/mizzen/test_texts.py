@@ -8,9 +8,8 @@ from core.nouns.operation import ControlSpec
 from core.nouns.placement import runs_of
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, Kind
-from mizzen.answers import CommandError
-from mizzen.views.reading import workload_of
-from mizzen.views.texts import (
+from mizzen.terminal.output import CommandError
+from mizzen.views.phrases.text import (
     amount_text,
     blame_text,
     cause_text,
@@ -22,6 +21,7 @@ from mizzen.views.texts import (
     nodes_text,
     time_text,
 )
+from mizzen.views.plane_reads import workload_of
 from tests.builders import a_spec, amount
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from bench.task_control_model import JOB
+from bench.support.task_control.model import JOB
 from core.messages.control import AdvanceNotice, JobHandle, OperationAsked, TaskControlRequest
 from core.nouns.ids import TenantName
 from core.nouns.instant import seconds

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from bus.server import NatsServer
-from mizzen.answers import CommandError
 from mizzen.cli import main
-from mizzen.joining import plane_to_join, region_to_join
+from mizzen.connect.join import plane_to_join, region_to_join
+from mizzen.terminal.output import CommandError
 from runtime.tasks.processes import marked_under
 
 pytestmark = pytest.mark.processes

@@ -20,12 +20,9 @@ from core.nouns.ids import WorkerName
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.placement import runs_of
-from mizzen.answers import CommandError
-from mizzen.following_nodes import follow
-from mizzen.place_options import ANYWHERE, PlaceOptions
-from mizzen.plane import RequestRefused, submitter
-from mizzen.steering import TRIES_MAX
-from mizzen.upkeep import (
+from mizzen.actions.node_progress import follow
+from mizzen.actions.node_text import drained_text, planned_text, released_text, undrained_text
+from mizzen.actions.nodes import (
     Done,
     Window,
     cancel,
@@ -37,7 +34,10 @@ from mizzen.upkeep import (
     set_deadline,
     undrain,
 )
-from mizzen.views.upkeep_text import drained_text, planned_text, released_text, undrained_text
+from mizzen.actions.workloads import TRIES_MAX
+from mizzen.connect.plane import RequestRefused, submitter
+from mizzen.terminal.node_options import ANYWHERE, PlaceOptions
+from mizzen.terminal.output import CommandError
 from tests.builders import EU, EU_LOG
 from tests.mizzen.half_plane import HalfPlane, awarded, half_plane
 from tests.mizzen.nodes_scene import HOUR, MINUTE, W1, drained, nodes, noticed, opens, planned, service

@@ -4,9 +4,9 @@ import pytest
 
 from core.nouns.instant import SECOND, Instant
 from core.nouns.limits import MAINTENANCE_LEAD_MAX, MAINTENANCE_SPAN_MAX
+from mizzen.actions.time_windows import any_span, some_span, starts_in
 from mizzen.jobs.values import Unreadable
-from mizzen.views.moments import clock_text, short_text
-from mizzen.windows import any_span, some_span, starts_in
+from mizzen.views.phrases.durations import clock_text, short_text
 
 NOW = Instant(1_795_305_600 * SECOND)
 """2026-11-22T00:00:00Z."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from scenarios.swarm_pool import play_seed
+from scenarios.swarm.pool import play_seed
 
 PACKAGES = ("bus", "components", "core", "runtime", "scenarios", "store")
 """What a plane that is simulated is made of."""

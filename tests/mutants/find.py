@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from scenarios.swarm import TWICE_EVERY
+from scenarios.swarm.draw import TWICE_EVERY
 from tests.mutants.mutants import MUTANTS, Mutant
 from tests.mutants.planted import MISTAKES, BadlyPlanted, copy_house, plant, violations
 

@@ -49,7 +49,7 @@ MUTANTS = (
         "The queue takes what became of a workload's attempt before for what became of the one it awarded.",
         (
             Edit(
-                "components/job_queue.py",
+                "components/job_queue/component.py",
                 "        attempt = image.attempts.row(workload, row.epoch) if image is not None else None\n",
                 "        known = image.attempts.rows.get(workload, {}) if image is not None else {}\n"
                 "        attempt = next(reversed(known.values()), None)\n",
@@ -61,7 +61,7 @@ MUTANTS = (
         "The store refuses a claim that does not fit without a word.",
         (
             Edit(
-                "components/placement_store.py",
+                "components/placement_store/component.py",
                 "            return state.disputes.with_them(judged, refused, state.image, state.sequence, now)\n",
                 "            return NOTHING\n",
             ),
@@ -94,7 +94,7 @@ MUTANTS = (
         "The broker takes turns among its agents in the order of a set.",
         (
             Edit(
-                "components/region_broker.py",
+                "components/region_broker/component.py",
                 "        return sorted(agent for agent, at in state.agents.items()"
                 " if after(at, PRESENCE_SILENCE_MAX) > now)\n",
                 "        return list({agent for agent, at in state.agents.items()"
@@ -121,7 +121,7 @@ MUTANTS = (
         "An award of which nothing was heard in time is taken for returned, and the workload awarded again.",
         (
             Edit(
-                "components/settlement.py",
+                "components/job_queue/awards.py",
                 "    if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:\n",
                 "    if not is_unwanted and after(awarded_at, AWARD_SPAN) <= now:\n"
                 '        return Step((AwardReturned(workload, row.epoch, "withdrawn", row.region, 0),))\n'
@@ -156,7 +156,7 @@ MUTANTS = (
         "A hold or a release that was said before a newer word is obeyed.",
         (
             Edit(
-                "components/queue_requests.py",
+                "components/job_queue/requests/workloads.py",
                 "        if revision != row.hold_revision:\n",
                 "        if revision > row.hold_revision:\n",
             ),
@@ -194,7 +194,7 @@ MUTANTS = (
         "A claim made on an old view is granted without a look at whether it fits now.",
         (
             Edit(
-                "components/placement_store.py",
+                "components/placement_store/component.py",
                 "        if short or forbidden:\n",
                 "        if (short or forbidden) and claim.view.sequence == state.sequence:\n",
             ),
@@ -205,7 +205,7 @@ MUTANTS = (
         "A submission that is made again under its key is accepted a second time.",
         (
             Edit(
-                "components/queue_requests.py",
+                "components/job_queue/requests/workloads.py",
                 "            if known is not None:\n                return answered(Submitted(known))\n",
                 "            if known is not None and known not in workloads.rows:\n"
                 "                return answered(Submitted(known))\n",
@@ -217,7 +217,7 @@ MUTANTS = (
         "The queue says an award once, and then waits for its region's log for ever.",
         (
             Edit(
-                "components/settlement.py",
+                "components/job_queue/awards.py",
                 "    return Step((), (_award(workload, row, bid, run_min),), again)\n",
                 "    return Step((), (_award(workload, row, bid, run_min),))\n",
             ),
@@ -228,12 +228,12 @@ MUTANTS = (
         "Lost nodes return although they still run something.",
         (
             Edit(
-                "components/region_broker.py",
+                "components/region_broker/component.py",
                 "        is_back = row is not None and row.is_lost and has_ended\n",
                 "        is_back = row is not None and row.is_lost\n",
             ),
             Edit(
-                "components/region_broker.py",
+                "components/region_broker/component.py",
                 "        has_ended = all(share.phase == TasksPhase.ENDED for share in beat.tasks)\n",
                 "",
             ),
@@ -244,7 +244,7 @@ MUTANTS = (
         "The broker says once that an attempt has ended, whether or not the store heard it.",
         (
             Edit(
-                "components/attempt_care.py",
+                "components/region_broker/gangs.py",
                 "            return Care((self._end(cause),), again)\n",
                 "            return Care((self._end(cause),))\n",
             ),
@@ -277,7 +277,7 @@ MUTANTS = (
         "Whatever an attempt's tasks exited with, it has completed.",
         (
             Edit(
-                "components/attempt_care.py",
+                "components/region_broker/gangs.py",
                 "return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code, nodes, self.run)",
                 "return RecordEnd(self.region, *self.key, EndCause.COMPLETED, exit_code, nodes, self.run)",
             ),
@@ -288,7 +288,7 @@ MUTANTS = (
         "What runs when its user cancels it runs on.",
         (
             Edit(
-                "components/settlement.py",
+                "components/job_queue/awards.py",
                 "    if not (row.is_cancel_requested or is_requeued) or attempt.stop_cause:\n",
                 "    if not is_requeued or attempt.stop_cause:\n",
             ),
@@ -299,7 +299,7 @@ MUTANTS = (
         "What is held is awarded all the same.",
         (
             Edit(
-                "components/queue_order.py",
+                "components/job_queue/ordering.py",
                 "    wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested\n",
                 "    wanted = row.phase == Phase.PENDING and not row.is_cancel_requested\n",
             ),
@@ -310,7 +310,7 @@ MUTANTS = (
         "To stop an attempt and place its workload anew is promised, and never done.",
         (
             Edit(
-                "components/queue_requests.py",
+                "components/job_queue/requests/workloads.py",
                 "        return Decision((RequeueRequested(message.workload, row.epoch),), (Acknowledged(message.workload),))",
                 "        return Decision((), (Acknowledged(message.workload),))",
             ),
@@ -321,7 +321,7 @@ MUTANTS = (
         "No checkpoint ever counts: whatever is stopped begins from the start.",
         (
             Edit(
-                "components/attempt_care.py",
+                "components/region_broker/gangs.py",
                 "        if saved > self.row.saved_step and self.row.stop_cause != EndCause.ABANDONED:\n",
                 "        if saved < 0:\n",
             ),
@@ -332,7 +332,7 @@ MUTANTS = (
         "A workload that lost its nodes, or had to make room, is given up as failed.",
         (
             Edit(
-                "components/settlement.py",
+                "components/job_queue/awards.py",
                 "    if cause == EndCause.START_FAILED and row",
                 "    if cause in (EndCause.NODE_LOST, EndCause.PREEMPTED):\n"
                 "        return Phase.FAILED\n"
@@ -357,7 +357,7 @@ MUTANTS = (
         "Who cancels what has ended is never answered.",
         (
             Edit(
-                "components/queue_requests.py",
+                "components/job_queue/requests/workloads.py",
                 "        if row.phase == Phase.CANCELLED or row.is_cancel_requested:\n"
                 "            return answered(Acknowledged(message.workload))\n"
                 "        if row.phase.is_terminal:\n"
@@ -383,7 +383,7 @@ MUTANTS = (
         "Of all bids the worst one has the award.",
         (
             Edit(
-                "components/auctioneer.py",
+                "components/job_queue/auction/auctioneer.py",
                 "        best = compared[0][0] if compared else None",
                 "        best = compared[-1][0] if compared else None",
             ),
@@ -395,7 +395,7 @@ MUTANTS = (
         "A keeper starts although somebody listens for its log who does not answer: the other one may only stand still.",
         (
             Edit(
-                "runtime/only_keeper.py",
+                "runtime/single_keeper.py",
                 "        except AskTimedOut:\n            continue\n",
                 "        except AskTimedOut:\n            return\n",
             ),
@@ -406,7 +406,7 @@ MUTANTS = (
         "A region answers each report of tasks that are stopping with the order to stop, which a worker answers with a report.",
         (
             Edit(
-                "components/region_broker.py",
+                "components/region_broker/component.py",
                 "        if report.tasks.phase == TasksPhase.STOPPING:\n",
                 "        if report.tasks.phase == TasksPhase.STOPPING and False:\n",
             ),

@@ -13,7 +13,7 @@ from typing import IO
 
 import msgspec
 
-from scenarios.swarm_pool import Played, twin_hash_seed
+from scenarios.swarm.pool import Played, twin_hash_seed
 from tests.mutants.child import PACKAGES
 from tests.mutants.mutants import Edit, Mutant
 

@@ -21,7 +21,7 @@ from core.nouns.instant import MILLISECOND, Nanoseconds, seconds
 from core.nouns.limits import ACK_LEASE, CONTROL_RETENTION
 from core.nouns.operation import Ack, Answer, OperationKind, Outcome
 from runtime.control.controller import TaskController
-from runtime.control.docket import Unusable, acks_in
+from runtime.control.pending_requests import Unusable, acks_in
 from runtime.control.serving import ControllerServer
 from tests.bus.worlds import FLEET, SimulatedWorld, World, in_both_worlds, in_simulated_world
 

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from components import JobQueue, PlacementStore
-from components.store_state import StoreState
+from components.placement_store.state import StoreState
 from core.codec import encode
 from core.component import Decision, Follow
 from core.events.queue import RegionAdded

@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import seconds
 from runtime.process import Ground, run_unit
-from runtime.stopping import log_stop
+from runtime.shutdown_digest import log_stop
 from runtime.wiring import OpenUnit, Unit
-from scenarios.fleet import plan_of
+from scenarios.schema.fleet import plan_of
 from tests.runtime.aids import Place, count, virtual
 from tests.worlds.plane import SMALL
 

@@ -4,7 +4,7 @@ import random
 
 from core.nouns.instant import SECOND
 from core.nouns.workload import JobSpec
-from scenarios.fleet import FleetSpec
+from scenarios.schema.fleet import FleetSpec
 from scenarios.workload import Arrival, Workload
 
 FLEET = FleetSpec(regions=2, nodes=40)

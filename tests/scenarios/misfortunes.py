@@ -11,16 +11,16 @@ from core.fact import Fact
 from core.nouns.instant import seconds
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Unit
+from scenarios.accounting.witness import Witness
 from scenarios.controller import Controllers
 from scenarios.fault import Fault, Stage
 from scenarios.faults.submission_storm import SubmissionStorm
-from scenarios.fleet import FleetSpec, plan_of
+from scenarios.schema.fleet import FleetSpec, plan_of
 from scenarios.users import Users
-from scenarios.witness import Witness
 from scenarios.workloads.steady import Steady
 from scenarios.worlds.nodes import TroubledNodes
-from scenarios.worlds.simulated import START, SimulatedWorld
-from scenarios.worlds.simulated_unit import SimulatedUnit
+from scenarios.worlds.simulated.unit import SimulatedUnit
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 
 FLEET = FleetSpec(regions=2, nodes=4, workers=4, nodes_per_rack=2)
 LOAD = Steady(workloads=12, hours=0.01, minutes_median=60, minutes_max=60, gpus_max=8, fails_share=0.0)

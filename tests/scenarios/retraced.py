@@ -12,12 +12,12 @@ from core.fact import Fact
 from core.images import RegionImage
 from core.nouns.ids import GLOBAL_LOG, AttemptKey, LogName
 from core.nouns.placement import Claim, jobs_wanted
+from core.placing.diagnosis.replay_choice import Outcome, Unit, retraced
 from core.placing.placer import SECTIONS
-from core.placing.retracing import Outcome, Unit, retraced
 from runtime.virtual_loop import VirtualLoop
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import ScenarioSpec
-from scenarios.simulate import simulated_run
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 from store.rows import facts_of
 
 

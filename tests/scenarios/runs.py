@@ -8,9 +8,9 @@ from pathlib import Path
 
 import structlog
 
-from scenarios.outcome import Outcome
+from scenarios.play.simulated import run_simulated
 from scenarios.scenario import ScenarioSpec, load_scenario, parse_scenario
-from scenarios.simulate import run_simulated
+from scenarios.schema.outcome import Outcome
 
 HOUSE = Path(__file__).resolve().parents[2]
 

@@ -2,12 +2,12 @@
 process killed five times, servers restarted, disks full for a while, nodes without power. And a watch on every spool.
 """
 
-from runtime.garbage import settle_down
+from runtime.gc_tuning import settle_down
 from runtime.virtual_loop import VirtualLoop
-from scenarios.outcome import Outcome
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import parse_scenario
-from scenarios.simulate import simulated_run
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.schema.outcome import Outcome
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 from tests.interleavings.watch import watch_spools
 
 STORM = parse_scenario(

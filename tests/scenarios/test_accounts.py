@@ -13,9 +13,9 @@ from core.nouns.instant import seconds
 from core.nouns.limits import AUDIT_INTERVAL
 from core.nouns.reasons import Reason
 from core.nouns.workload import Consent, Emulation, EndCause, JobSpec, Phase, Program
-from scenarios.accounts import Accounts, percentile
-from scenarios.fleet import FleetSpec, plan_of
-from scenarios.witness import Witness
+from scenarios.accounting.attempts import Accounts, percentile
+from scenarios.accounting.witness import Witness
+from scenarios.schema.fleet import FleetSpec, plan_of
 from tests.builders import (
     EU,
     EU_LOG,

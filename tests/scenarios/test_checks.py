@@ -15,12 +15,12 @@ from scenarios.check import Check
 from scenarios.checks.invariants import Invariants
 from scenarios.checks.liveness import Liveness
 from scenarios.checks.serves_again import ServesAgain
-from scenarios.outcome import Outcome
-from scenarios.probes import STORIES, probes_of
-from scenarios.run import Run
+from scenarios.play.probes import STORIES, probes_of
+from scenarios.play.run import Run
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import parse_scenario
-from scenarios.simulate import simulated_run
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.schema.outcome import Outcome
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 
 CALM = parse_scenario(
     """

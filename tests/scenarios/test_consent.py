@@ -11,7 +11,7 @@ from core.nouns.instant import SECOND, seconds
 from core.nouns.operation import Ack, BegunBy, ControlSpec, OperationKind
 from core.nouns.placement import Claim
 from core.nouns.workload import Kind
-from scenarios.consent import Consent
+from scenarios.accounting.consent import Consent
 from tests.builders import EU_LOG, a_claim, attempt, facts_of, granted, joined
 
 W1 = attempt()

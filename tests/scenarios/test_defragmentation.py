@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from core.nouns.defragmentation import Freeing, Plan
 from scenarios.fault import RegionFault, Stage
-from scenarios.operators import Operators
-from scenarios.parts import Range
+from scenarios.play.operators import Operators
 from scenarios.scenario import ScenarioSpec, parse_scenario
+from scenarios.schema.parts import Range
 from tests.scenarios.runs import run_quietly
 
 PLANE = """

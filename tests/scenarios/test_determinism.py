@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from scenarios.outcome import Outcome
+from scenarios.schema.outcome import Outcome
 from tests.scenarios.runs import TINY, digest_elsewhere, run_quietly
 
 

@@ -21,7 +21,7 @@ from scenarios.faults.rack_loss import RackLoss
 from scenarios.faults.requeue_storm import RequeueStorm
 from scenarios.faults.slow_gpu import SlowGpu
 from scenarios.faults.zone_loss import ZoneLoss
-from scenarios.worlds.simulated import SimulatedWorld
+from scenarios.worlds.simulated.world import SimulatedWorld
 from tests.scenarios.misfortunes import Struck, storm_of, struck
 
 # Nodes.

@@ -3,14 +3,14 @@
 import pytest
 
 from bus.port import Bus
+from scenarios.accounting.witness import Witness
 from scenarios.fault import Fault, Stage
-from scenarios.outcome import Outcome
-from scenarios.parts import parts_in
 from scenarios.scenario import ScenarioError, ScenarioSpec, parse_scenario, scenario_written
+from scenarios.schema.outcome import Outcome
+from scenarios.schema.parts import parts_in
 from scenarios.users import Users
-from scenarios.witness import Witness
-from scenarios.worlds.misfortune import CannotCause, World
-from scenarios.worlds.simulated import SimulatedWorld
+from scenarios.worlds.interface import CannotCause, World
+from scenarios.worlds.simulated.world import SimulatedWorld
 from tests.scenarios.misfortunes import Struck, struck
 from tests.scenarios.runs import run_quietly
 

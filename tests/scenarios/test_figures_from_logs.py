@@ -14,10 +14,10 @@ from core.nouns.instant import SECOND, Instant
 from core.nouns.workload import EndCause
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import ROLES, units_of
-from scenarios.run import Run
+from scenarios.play.run import Run
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import parse_scenario
-from scenarios.simulate import simulated_run
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 from store.rows import facts_of
 
 NEVER = 1 << 62

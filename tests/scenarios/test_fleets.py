@@ -2,8 +2,8 @@
 
 import pytest
 
-from scenarios.fleet import fleets, plan_of, read_fleet, regions_of
-from scenarios.parts import FieldErrors
+from scenarios.schema.fleet import fleets, plan_of, read_fleet, regions_of
+from scenarios.schema.parts import FieldErrors
 from scenarios.workloads.steady import Steady
 
 

@@ -9,7 +9,7 @@ from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.instant import seconds
 from core.nouns.starts import StartOver
 from core.nouns.workload import Kind
-from scenarios.kept_starts import KeptStarts
+from scenarios.accounting.reservations import KeptStarts
 from tests.builders import EU, EU_LOG, US_LOG, a_claim, a_fact, a_job, a_spread, granted
 
 W1 = WorkloadId("w-1")

@@ -11,11 +11,7 @@ from msgspec.structs import replace
 
 from runtime.wiring import units_of
 from scenarios.check import Check
-from scenarios.expectations import FIGURES
 from scenarios.fault import Fault
-from scenarios.fleet import FleetSpec
-from scenarios.outcome import Outcome
-from scenarios.parts import parts_in
 from scenarios.parts_page import PAGE, page
 from scenarios.scenario import (
     FIELDS,
@@ -26,6 +22,10 @@ from scenarios.scenario import (
     parse_scenario,
     scenario_written,
 )
+from scenarios.schema.expectations import FIGURES
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.outcome import Outcome
+from scenarios.schema.parts import parts_in
 from scenarios.workload import Workload
 from scenarios.workloads.steady import Steady
 from tests.scenarios.runs import digests_elsewhere, outcome_of_library, run_quietly

@@ -7,8 +7,8 @@ import pytest
 
 from runtime.wiring import Unit
 from scenarios.faults.crash import Crash
-from scenarios.worlds.moments import Moments
-from scenarios.worlds.simulated_unit import SimulatedUnit
+from scenarios.worlds.simulated.strike_times import Moments
+from scenarios.worlds.simulated.unit import SimulatedUnit
 from tests.runtime.aids import Place, virtual
 from tests.scenarios.misfortunes import Struck, storm_of, struck
 

@@ -6,7 +6,7 @@ import pytest
 
 from core.nouns.ids import GLOBAL_LOG
 from runtime.wiring import Unit
-from scenarios.worlds.lasting import Lasting
+from scenarios.worlds.overlapping import Lasting
 from tests.scenarios.misfortunes import Struck, storm_of, struck
 
 

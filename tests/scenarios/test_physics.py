@@ -15,7 +15,7 @@ from core.nouns.operation import WHOLE
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec
 from scenarios.worlds.nodes import TroubledNodes
-from scenarios.worlds.physics import Physics
+from scenarios.worlds.simulated.physics import Physics
 from tests.builders import EU, EU_LOG, US, a_claim, a_spread, facts_of, granted, joined
 from tests.runtime.aids import Place, in_virtual_time
 
@@ -131,7 +131,7 @@ def test_what_has_ended_may_run_again(end: str) -> None:
 
 def test_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that run no more are let go of, and those that run are not."""
-    monkeypatch.setattr("scenarios.worlds.physics.WORKLOADS_MIN", 3)
+    monkeypatch.setattr("scenarios.worlds.simulated.physics.WORKLOADS_MIN", 3)
 
     async def body(place: Place) -> None:
         watched = Watched(place)

@@ -6,7 +6,7 @@ import pytest
 
 from bench.fairness import QUICK, Week
 from components.auditor import Auditor
-from components.job_queue import JobQueue
+from components.job_queue.component import JobQueue
 from core.component import Decision
 from core.messages.auditor import ShowAudit
 from core.messages.base import Envelope, Message
@@ -14,7 +14,7 @@ from core.messages.queue import SubmitWorkload
 from core.messages.tenants import SetRanking
 from core.nouns.ranking import RankingSettings
 from scenarios.scenario import parse_scenario
-from scenarios.worlds.misfortune import PlaneFailed
+from scenarios.worlds.interface import PlaneFailed
 from tests.scenarios.runs import run_quietly
 
 SMALL = parse_scenario(

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from core.nouns.instant import seconds
 from core.nouns.preemption import BidScore, PreemptionSettings, VictimOrder
-from scenarios.preempting import PreemptionSpec
 from scenarios.scenario import LIBRARY, ScenarioError, load_scenario, parse_scenario, scenario_written
+from scenarios.schema.preemption import PreemptionSpec
 from tests.scenarios.runs import run_quietly
 
 

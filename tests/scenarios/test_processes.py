@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-import scenarios.play
+import scenarios.play.processes
 from bus.errors import BusError
 from core.events.queue import WorkloadAwarded
 from core.messages.queue import ListWorkloads
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.instant import seconds
 from runtime.wiring import Unit, units_of
-from scenarios.fleet import FleetSpec, plan_of
-from scenarios.history import keep_history
-from scenarios.play import make_run_directory, processes_run, put_history, run_processes
+from scenarios.accounting.witness import Witness
+from scenarios.play.processes import make_run_directory, processes_run, put_history, run_processes
 from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario, parse_scenario, with_trace
-from scenarios.witness import Witness
-from scenarios.worlds.late_bus import LateBus
-from scenarios.worlds.misfortune import CannotCause, Disturbance, Link
-from scenarios.worlds.processes import ProcessesWorld
-from scenarios.worlds.proxies import Proxies
-from scenarios.worlds.unit_log import UnitLog
-from scenarios.worlds.writing import has_grown
+from scenarios.schema.fleet import FleetSpec, plan_of
+from scenarios.schema.history import keep_history
+from scenarios.worlds.interface import CannotCause, Disturbance, Link
+from scenarios.worlds.processes.deferred_bus import LateBus
+from scenarios.worlds.processes.file_activity import has_grown
+from scenarios.worlds.processes.proxies import Proxies
+from scenarios.worlds.processes.unit_log import UnitLog
+from scenarios.worlds.processes.world import ProcessesWorld
 from store.memory import MemoryStore
 from store.memory_disk import MemoryDisk
 from store.port import Row
@@ -189,7 +189,7 @@ async def test_history_lies_in_files_as_the_old_build_wrote_it(
     old = await MemoryStore(disk).open(GLOBAL_LOG, "old-id")
     head = await old.append(rows, 7)
     keep_history(tmp_path / "old.logs", {GLOBAL_LOG: disk})
-    monkeypatch.setattr(scenarios.play, "HISTORIES", tmp_path)
+    monkeypatch.setattr(scenarios.play.processes, "HISTORIES", tmp_path)
     directory = tmp_path / "plane"
     directory.mkdir()
     await put_history("old.logs", directory)

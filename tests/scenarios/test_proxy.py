@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.loop import run
-from scenarios.worlds.proxy import BusProxy, Delay
+from scenarios.worlds.processes.proxy import BusProxy, Delay
 
 PATIENCE_SECONDS = 20.0
 

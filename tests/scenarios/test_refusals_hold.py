@@ -11,13 +11,13 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from components.agent_state import AgentState
-from components.allocation_agent import AllocationAgent
-from components.auctions import Auction, solicited
-from components.queue_order import asked_now
-from components.queue_state import QueueState
-from components.refused_widths import HOLD_FOR_LARGER, width_of
-from components.start_promises import StartPromising
+from components.allocation_agent.component import AllocationAgent
+from components.allocation_agent.state import AgentState
+from components.job_queue.ordering import asked_now
+from components.job_queue.reservations import StartPromising
+from components.job_queue.state.auctions import Auction, solicited
+from components.job_queue.state.queue_state import QueueState
+from components.job_queue.state.refusal_dominance import HOLD_FOR_LARGER, width_of
 from core.images.queue import WorkloadRow
 from core.messages.agents import FindBid
 from core.messages.base import Envelope
@@ -28,10 +28,10 @@ from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Phase
 from runtime.virtual_loop import VirtualLoop
-from scenarios.run import Run
+from scenarios.play.run import Run
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import load_scenario
-from scenarios.simulate import simulated_run
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 
 QUIET_SECONDS = 0.5
 """In which everybody has heard what a region's log has."""

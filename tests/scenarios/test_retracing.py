@@ -5,7 +5,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from core.placing.retracing import Outcome
+from core.placing.diagnosis.replay_choice import Outcome
 from scenarios.scenario import ScenarioSpec, load_scenario, parse_scenario
 from tests.scenarios.retraced import Tally, logs_of, retrace
 

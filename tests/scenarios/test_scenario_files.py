@@ -9,17 +9,15 @@ import msgspec
 import pytest
 
 from core.nouns.ids import RegionName
-from mizzen.answers import FAILED
 from mizzen.cli import main
+from mizzen.terminal.output import FAILED
 from runtime.planning import solving
 from runtime.wiring import Unit, units_of
 from scenarios import scenario
-from scenarios.expectations import FIGURES, Expectation, compared, read_expectation
 from scenarios.fault import Fault, nobody
 from scenarios.faults.crash import Crash
 from scenarios.faults.message_loss import MessageLoss
-from scenarios.fleet import FleetSpec, fleets
-from scenarios.parts import parts_in
+from scenarios.play.simulated import run_simulated
 from scenarios.scenario import (
     CalmSpec,
     JobSpec,
@@ -29,8 +27,10 @@ from scenarios.scenario import (
     parse_scenario,
     scenario_written,
 )
-from scenarios.simulate import run_simulated
-from scenarios.swarm import draw_scenario
+from scenarios.schema.expectations import FIGURES, Expectation, compared, read_expectation
+from scenarios.schema.fleet import FleetSpec, fleets
+from scenarios.schema.parts import parts_in
+from scenarios.swarm.draw import draw_scenario
 from scenarios.workload import Workload
 from scenarios.workloads.bursts import Bursts
 from scenarios.workloads.steady import Steady

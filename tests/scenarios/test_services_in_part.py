@@ -11,12 +11,12 @@ from core.fact import Fact
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log
 from core.nouns.operation import job_and_rank
 from core.nouns.workload import Phase
-from core.placing.retracing import Outcome as Retraced
+from core.placing.diagnosis.replay_choice import Outcome as Retraced
 from runtime.virtual_loop import VirtualLoop
-from scenarios.outcome import Outcome
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import parse_scenario
-from scenarios.simulate import simulated_run
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.schema.outcome import Outcome
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 from store.rows import facts_of
 from tests.scenarios.retraced import Tally, retrace
 

@@ -6,10 +6,10 @@ from msgspec.structs import replace
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import SECOND
 from core.nouns.operation import Ack, Answer
+from scenarios.accounting.preemption import Negotiated, answer_text, lines_of_negotiated
 from scenarios.controllers.yields import Way, Yields
-from scenarios.negotiated import Negotiated, answer_text, lines_of_negotiated
+from scenarios.play.live_summary import Gang, Summary, lines_of
 from scenarios.scenario import load_scenario
-from scenarios.summary import Gang, Summary, lines_of
 from tests.scenarios.runs import run_quietly
 
 GANG = Gang(loss_first=4.2, loss_last=1.5, saved_step=400, resumed_step=400)

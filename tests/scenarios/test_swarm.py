@@ -17,13 +17,13 @@ from scenarios.fault import Fault, LinkFault
 from scenarios.faults.crash import Crash
 from scenarios.faults.partition import Partition
 from scenarios.faults.region_cut import RegionCut
-from scenarios.fleet import regions_of
-from scenarios.parts import parts_in
-from scenarios.run import keys_of
+from scenarios.play.run import keys_of
 from scenarios.scenario import ScenarioSpec, parse_scenario, scenario_written
-from scenarios.shrink import shrunk
-from scenarios.swarm import TWICE_EVERY, draw_scenario, mix_of
-from scenarios.swarm_pool import command_of, kind_of, play_seed, play_seeds, played
+from scenarios.schema.fleet import regions_of
+from scenarios.schema.parts import parts_in
+from scenarios.swarm.draw import TWICE_EVERY, draw_scenario, mix_of
+from scenarios.swarm.pool import command_of, kind_of, play_seed, play_seeds, played
+from scenarios.swarm.shrink import shrunk
 from scenarios.workload import Workload
 from tests.scenarios.runs import HOUSE
 
@@ -125,7 +125,7 @@ def test_whatever_a_run_raises_is_what_was_wrong(monkeypatch: pytest.MonkeyPatch
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a mistake")
 
-    monkeypatch.setattr("scenarios.swarm_pool.run_simulated", broken)
+    monkeypatch.setattr("scenarios.swarm.pool.run_simulated", broken)
     assert "ZeroDivisionError: a mistake" == play_seed(1).problem
 
 

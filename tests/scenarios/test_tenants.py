@@ -19,15 +19,15 @@ from core.nouns.placement import Claim
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings
 from core.nouns.workload import Emulation, EndCause, JobSpec, WorkloadSpec
 from runtime.virtual_loop import VirtualLoop
+from scenarios.accounting.quotas import Quotas, Wait, waiting_for_room
+from scenarios.accounting.witness import Witness
 from scenarios.checks.over_quota_leaves import RECLAIM_SECONDS, OverQuotaLeaves
-from scenarios.operators import Operators
-from scenarios.quotas import Quotas, Wait, waiting_for_room
-from scenarios.run import Run
+from scenarios.play.operators import Operators
+from scenarios.play.run import Run
 from scenarios.scenario import ScenarioError, parse_scenario, scenario_written
-from scenarios.witness import Witness
 from scenarios.workloads.steady import Steady
-from scenarios.worlds.simulated import START as BEGIN
-from scenarios.worlds.simulated import SimulatedWorld
+from scenarios.worlds.simulated.world import START as BEGIN
+from scenarios.worlds.simulated.world import SimulatedWorld
 from tests.builders import (
     EU,
     EU_LOG,

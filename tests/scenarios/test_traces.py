@@ -7,8 +7,8 @@ import pytest
 
 from core.nouns.instant import SECOND
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
-from scenarios.fleet import FleetSpec
-from scenarios.parts import FieldError
+from scenarios.schema.fleet import FleetSpec
+from scenarios.schema.parts import FieldError
 from scenarios.trace import Trace
 from scenarios.workloads.openb import Openb
 from scenarios.workloads.philly import Philly

@@ -15,11 +15,11 @@ from runtime.fleet_file import RegionSpec
 from runtime.host import Host
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import ROLES, units_of
-from scenarios.fleet import FleetSpec, regions_of
-from scenarios.parts import parts_in
-from scenarios.run import Run
+from scenarios.play.run import Run
+from scenarios.play.simulated import simulated_run
 from scenarios.scenario import ScenarioError, ScenarioSpec, parse_scenario, scenario_written
-from scenarios.simulate import simulated_run
+from scenarios.schema.fleet import FleetSpec, regions_of
+from scenarios.schema.parts import parts_in
 from scenarios.variant import Binder, Variant
 from scenarios.variants.cluster_queues import ClusterQueues
 from scenarios.variants.exhaustive import Exhaustive
@@ -28,7 +28,7 @@ from scenarios.variants.global_queue_over_clusters import GlobalQueueOverCluster
 from scenarios.variants.on_demand_data import OnDemandData
 from scenarios.variants.regional_queues import RegionalQueues
 from scenarios.variants.regional_queues_over_clusters import RegionalQueuesOverClusters
-from scenarios.worlds.simulated import START, SimulatedWorld
+from scenarios.worlds.simulated.world import START, SimulatedWorld
 
 FLEET = FleetSpec(
     {

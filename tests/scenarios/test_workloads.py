@@ -12,8 +12,8 @@ from core.nouns.quantities import MILLI
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Kind
 from runtime.fleet_file import EMULATED_NODE, RegionSpec
-from scenarios.fleet import FleetSpec, read_fleet, regions_of
-from scenarios.parts import parts_in
+from scenarios.schema.fleet import FleetSpec, read_fleet, regions_of
+from scenarios.schema.parts import parts_in
 from scenarios.workload import CONTROLLED, Arrival, Workload
 from scenarios.workloads.bounded import Bounded
 from scenarios.workloads.bursts import Bursts

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from bus.errors import BusError
 from bus.port import Bus
 from core.images import GlobalImage, RegionImage
-from core.invariants import check_ledger
+from core.invariants.consistency import check_ledger
 from core.messages.base import Message
 from core.messages.queue import ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
 from core.nouns.ids import DatasetName, RegionName, WorkloadId
@@ -16,7 +16,7 @@ from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Phase, RetryLimits, WorkloadSpec
 from runtime.images import load_image
 from runtime.wiring import log_kept_by
-from scenarios.fleet import FleetSpec, plan_of
+from scenarios.schema.fleet import FleetSpec, plan_of
 from scenarios.worlds.one_process import OneProcessWorld, RealUnit
 from store.port import LogReader
 

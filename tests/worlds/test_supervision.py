@@ -18,7 +18,7 @@ from runtime.errors import BrokenInvariant
 from runtime.process import Ground, run_unit
 from runtime.virtual_loop import VirtualLoop, run_virtual
 from runtime.wiring import OpenUnit, Unit
-from scenarios.fleet import plan_of
+from scenarios.schema.fleet import plan_of
 from store.errors import LogBroken, LogInUse
 from store.memory import MemoryStore
 from store.memory_disk import MemoryDisk

@@ -1,12 +1,12 @@
 """Room for a task on an empty node."""
 
 from core.nouns.reasons import Reason
-from core.placing.layout import Cluster
+from core.placing.index.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
 
 class Capacity(ClusterValidator):
-    """A task fits on one node or nowhere. What is free there now is counted beside all rules: `cap` in core/placing/classes.py."""
+    """A task fits on one node or nowhere. What is free there now is counted beside all rules: `cap` in core/placing/index/request_classes.py."""
 
     name = "capacity"
     traits = frozenset({"need"})

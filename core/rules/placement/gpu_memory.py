@@ -1,7 +1,7 @@
 """The memory that a job's GPUs must have."""
 
 from core.nouns.reasons import Reason
-from core.placing.layout import Cluster
+from core.placing.index.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
 

@@ -2,7 +2,7 @@
 
 from core.nouns.fleet import will_do
 from core.nouns.reasons import Reason
-from core.placing.layout import Cluster
+from core.placing.index.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
 

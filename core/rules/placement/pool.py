@@ -5,7 +5,7 @@ source    DESIGN §4: training (by priority), shared (time-shared by a policy), 
 
 from core.nouns.reasons import Reason
 from core.nouns.workload import Kind
-from core.placing.layout import Cluster
+from core.placing.index.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
 KINDS_OF = {

@@ -33,7 +33,7 @@ from core.nouns.prices import Prices
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, Kind
-from core.placing.layout import Cluster
+from core.placing.index.layout import Cluster
 from core.rules.placement.errors import RuleFailed
 
 Numbers = NDArray[Any]
@@ -145,7 +145,7 @@ class Rows(Protocol):
 
     @property
     def owner(self) -> Numbers:
-        """Who has something on the node: a tenant's code, or APART (core/placing/owners.py), NOBODY, or SEVERAL."""
+        """Who has something on the node: a tenant's code, or APART (core/placing/index/owners.py), NOBODY, or SEVERAL."""
 
     @property
     def start(self) -> Numbers:
@@ -270,7 +270,7 @@ class NodePreference(Preference):
     """By node."""
 
     is_dear: ClassVar[bool] = False
-    """Whether it costs much, and reads of a node only in what nodes are alike (core/placing/alike.py): of these one is asked."""
+    """Whether it costs much, and reads of a node only in what nodes are alike (core/placing/index/node_classes.py): of these one is asked."""
 
     def concerns(self, request: Request) -> bool:
         """Whether it tells nodes apart for such a request; where it does not, it is not asked."""

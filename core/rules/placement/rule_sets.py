@@ -23,7 +23,7 @@ from functools import lru_cache
 from core.nouns.limits import RULES_LENGTH_MAX
 from core.nouns.prices import NO_PRICES, Prices
 from core.nouns.reasons import Reason
-from core.placing.classes import Plan
+from core.placing.index.request_classes import Plan
 from core.rules.placement.avoid_empty import AvoidEmpty
 from core.rules.placement.best_fit import BestFit
 from core.rules.placement.best_fit_published import BestFitPublished

@@ -7,7 +7,7 @@ work stays away from it is a price: all requests that need not be alone are alik
 from typing import Any
 
 from core.nouns.reasons import Reason
-from core.placing.owners import code_of
+from core.placing.index.owners import code_of
 from core.rules.placement.rule import NOBODY, PASSING_TRAITS, Flags, NodeValidator, Present, Request, Rows
 
 
@@ -34,7 +34,7 @@ class TenantIsolation(NodeValidator):
 
 
 def _allowed(owner: Any, request: Request) -> Any:  # Any: one code, or an array of them
-    """Codes as core/placing/owners.py makes them: the lowest bit says whether somebody there is alone."""
+    """Codes as core/placing/index/owners.py makes them: the lowest bit says whether somebody there is alone."""
     if not request.is_alone:
         return (owner < 0) | (owner & 1 == 0)
     return (owner == NOBODY) | (owner >> 1 == code_of(request.tenant, is_alone=True) >> 1)

@@ -17,7 +17,7 @@ from core.events.queue import (
 )
 from core.fact import Event
 from core.images import GlobalImage
-from core.images.starts import Starts
+from core.images.start_estimates import Starts
 from core.nouns.ids import WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import STARTS_JUDGED_MAX

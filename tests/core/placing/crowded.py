@@ -20,10 +20,10 @@ from core.nouns.ids import TenantName, WorkerName
 from core.nouns.instant import SECOND, Instant
 from core.nouns.pool import UNSET, PoolSettings
 from core.nouns.workload import EndCause, Extent, JobSpec, Kind, Topology
-from core.placing.overlay import Overlay
+from core.placing.index.overlay import Overlay
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker
-from core.placing.victim_index import OF_VICTIMS
+from core.placing.preemption.victim_index import OF_VICTIMS
 from core.rules.claim import nodes_without_room
 from core.rules.placement.rule_sets import PLAIN
 from core.touched import touched_by

@@ -17,7 +17,7 @@ from core.nouns.operation import ControlSpec
 from core.nouns.placement import Claim
 from core.nouns.pool import PoolSettings
 from core.nouns.workload import EndCause, Extent, Kind, Topology
-from core.placing.owners import Now, Owners
+from core.placing.index.owners import Now, Owners
 from core.rules.claim import check_nodes, check_now, nodes_without_room
 from tests.builders import NODE, START, a_claim, a_fact, a_job, a_spread, granted, opened
 

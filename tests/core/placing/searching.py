@@ -5,9 +5,9 @@ from core.nouns.placement import NodeRow, Spread
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.placing.layout import NO_NODE
-from core.placing.overlay import Overlay
-from core.placing.picking import Choice
+from core.placing.index.layout import NO_NODE
+from core.placing.index.overlay import Overlay
+from core.placing.pick.nodes import Choice
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker
 from core.rules.placement.rule_sets import PLAIN

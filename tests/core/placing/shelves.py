@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import TenantName
 from core.nouns.quantities import Amount
-from core.placing.classes import Plan, RequestClass, SharedCodes
-from core.placing.layout import NO_NODE, RACKS_PER_POD, Layout
-from core.placing.table import JOURNAL_LENGTH, NodeTable
+from core.placing.index.layout import NO_NODE, RACKS_PER_POD, Layout
+from core.placing.index.request_classes import Plan, RequestClass, SharedCodes
+from core.placing.index.table import JOURNAL_LENGTH, NodeTable
 from core.rules.placement.avoid_empty import AvoidEmpty
 from core.rules.placement.best_fit import BestFit
 from core.rules.placement.fullest import FullestPod, FullestRack

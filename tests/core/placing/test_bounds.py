@@ -16,10 +16,10 @@ from core.nouns.ids import WorkerName
 from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Topology
-from core.placing.layout import NO_NODE
-from core.placing.overlay import Overlay
+from core.placing.index.layout import NO_NODE
+from core.placing.index.overlay import Overlay
 from core.placing.placer import Placer
-from core.placing.pools import PoolIndex
+from core.placing.pool import PoolIndex
 from core.rules.headroom import Headroom
 from core.rules.placement.rule_sets import PLAIN
 from tests.builders import NODE, a_claim, a_job, a_region, a_spread, granted

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.nouns.limits import BEST_MAX, CONFLICT_WINDOW, CONFLICTS_MANY
-from core.placing.conflict_window import ConflictWindow
-from core.placing.picking import best_of
+from core.placing.pick.conflict_window import ConflictWindow
+from core.placing.pick.nodes import best_of
 from tests.core.properties import PROPERTY
 
 

@@ -15,10 +15,10 @@ from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import WHOLE, OperationKind
 from core.nouns.pool import PERMILLE, PoolSettings
 from core.nouns.workload import Extent, Kind, Topology
-from core.placing.defragmenting import planned
-from core.placing.sketch import Mover, movers_of
-from core.placing.standing import Standing, refusal_of
-from core.placing.wholeness import is_unused, wholeness_of
+from core.placing.defrag.plan import planned
+from core.placing.defrag.revalidation import Standing, refusal_of
+from core.placing.defrag.what_if import Mover, movers_of
+from core.placing.diagnosis.fragmentation import is_unused, wholeness_of
 from tests.builders import EU, a_claim, a_job, a_spread, attempt, granted
 from tests.core.placing.scattered import Scattered, mixed, tiny
 

@@ -15,12 +15,12 @@ from core.nouns.fleet import NodeGroup
 from core.nouns.placement import Spread
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.placing.layout import Cluster, cluster_of
-from core.placing.picking import Choice
+from core.placing.index.layout import Cluster, cluster_of
+from core.placing.index.rows import TableRows
+from core.placing.pick.nodes import Choice
 from core.placing.placer import Placer
+from core.placing.pool import PoolIndex
 from core.placing.pool_set import Asker, request_of
-from core.placing.pools import PoolIndex
-from core.placing.rows import TableRows
 from core.rules.placement.pool import pool_rank
 from core.rules.placement.rule import (
     ClusterPreference,

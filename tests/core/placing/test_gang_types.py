@@ -12,11 +12,11 @@ from core.nouns.fleet import CPU_TYPE, asked_types
 from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Program, Topology
-from core.placing.overlay import Overlay
-from core.placing.picking import Choice
+from core.placing.answers.shortages import shortage_of
+from core.placing.diagnosis.replay_choice import Outcome, Unit
+from core.placing.index.overlay import Overlay
+from core.placing.pick.nodes import Choice
 from core.placing.placer import Placer
-from core.placing.retracing import Outcome, Unit
-from core.placing.shortages import shortage_of
 from core.rules.claim import check_nodes
 from core.rules.placement.rule_sets import PLAIN
 from tests.builders import a_claim, a_job, a_region, amount, joined

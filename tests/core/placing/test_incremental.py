@@ -10,8 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from core.placing import classes, table
-from core.placing.table import JOURNAL_LENGTH
+from core.placing.index import request_classes as classes
+from core.placing.index import table
+from core.placing.index.table import JOURNAL_LENGTH
 from core.rules.placement.power_headroom import PowerHeadroom
 from core.rules.placement.rule import NOBODY
 from tests.core.placing.shelves import GPUS, Engine, Shelf

@@ -15,8 +15,8 @@ from core.nouns.pool import PoolSettings
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Kind, Program, Topology
-from core.placing.never import TRIED, EmptyRegion, Outlook
-from core.placing.overlay import Overlay
+from core.placing.diagnosis.infeasible import TRIED, EmptyRegion, Outlook
+from core.placing.index.overlay import Overlay
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
 from core.rules.placement.rule_sets import PLAIN

@@ -26,11 +26,11 @@ from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause, JobSpec
-from core.placing.bids import score
-from core.placing.overlay import Overlay
+from core.placing.answers.bids import score
+from core.placing.index.overlay import Overlay
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
-from core.placing.victims import FAR_MORE, Needed, candidates_under
+from core.placing.preemption.victims import FAR_MORE, Needed, candidates_under
 from core.rules.claim import nodes_without_room, victims_needed
 from core.rules.placement.eviction_cost import destroyed, eviction_cost
 from core.rules.placement.rule_sets import PLAIN

@@ -15,13 +15,13 @@ from core.nouns.instant import Instant
 from core.nouns.placement import Claim
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec
-from core.placing.layout import NO_NODE
-from core.placing.overlay import Overlay
-from core.placing.owners import APART, OF_OWNERS, Now, Owners, code_of, key_of
-from core.placing.picking import Choice
+from core.placing.index.layout import NO_NODE
+from core.placing.index.overlay import Overlay
+from core.placing.index.owners import APART, OF_OWNERS, Now, Owners, code_of, key_of
+from core.placing.index.rows import TableRows
+from core.placing.pick.nodes import Choice
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
-from core.placing.rows import TableRows
 from core.rules.claim import check_nodes, check_now, check_victims, nodes_without_room, victims_needed
 from core.rules.placement.rule import NOBODY, SEVERAL
 from core.rules.placement.rule_sets import PASSING, PLAIN

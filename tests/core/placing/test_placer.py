@@ -9,7 +9,7 @@ from core.images import RegionImage
 from core.nouns.ids import WorkerName
 from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
-from core.placing.overlay import Overlay
+from core.placing.index.overlay import Overlay
 from core.rows import pack_rows, unpack_rows
 from core.touched import touched_by
 from tests.builders import a_claim, a_fact, a_job, a_region, amount, granted, joined

@@ -14,15 +14,16 @@ from core.nouns.mix import Mix, TypicalShape
 from core.nouns.placement import NodeRow
 from core.nouns.prices import Prices
 from core.nouns.quantities import Amount
-from core.placing import classes, lazily
-from core.placing.alike import samples_among
-from core.placing.classes import INVALID
-from core.placing.layout import NO_NODE, Layout
-from core.placing.lazily import pick_lazily
-from core.placing.picking import Choice
-from core.placing.pools import PoolIndex
-from core.placing.retracing import Outcome
-from core.placing.rows import TableRows
+from core.placing.diagnosis.replay_choice import Outcome
+from core.placing.index import request_classes as classes
+from core.placing.index.layout import NO_NODE, Layout
+from core.placing.index.node_classes import samples_among
+from core.placing.index.request_classes import INVALID
+from core.placing.index.rows import TableRows
+from core.placing.pick import single_node as lazily
+from core.placing.pick.nodes import Choice
+from core.placing.pick.single_node import pick_lazily
+from core.placing.pool import PoolIndex
 from core.rules.devices import left_of
 from core.rules.placement import priced_value
 from core.rules.placement.priced_value import PricedValue

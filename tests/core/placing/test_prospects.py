@@ -9,7 +9,7 @@ from core.events.region import AttemptEnded, GangStarted, StopOrdered
 from core.fact import Event
 from core.images import RegionImage
 from core.images.capacity import Holding
-from core.images.reserved_starts import ReservedStart
+from core.images.reservations import ReservedStart
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.limits import CLOCKS_APART, END_SLACK, GRACE, START_SPAN
@@ -17,11 +17,11 @@ from core.nouns.placement import needs_of
 from core.nouns.pool import PoolSettings
 from core.nouns.starts import Prospect, StartOver
 from core.nouns.workload import EndCause, Extent, JobSpec, Kind, Topology
-from core.placing.overlay import Overlay
+from core.placing.index.overlay import Overlay
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker
 from core.rules.placement.rule_sets import PLAIN
-from core.rules.reserved_starts import why_not_reserved
+from core.rules.reservations import why_not_reserved
 from tests.builders import START, a_claim, a_job, a_region, attempt, granted, joined, promised
 from tests.core.placing.searching import CHOICE, placer_of
 

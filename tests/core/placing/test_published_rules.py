@@ -11,11 +11,11 @@ from core.fact import Event
 from core.nouns.mix import WEIGHT, Mix, TypicalShape
 from core.nouns.prices import Prices
 from core.nouns.quantities import MILLI
-from core.placing.lazily import pick_lazily
-from core.placing.picking import Choice
+from core.placing.diagnosis.replay_choice import Outcome, retraced
+from core.placing.index.rows import TableRows
+from core.placing.pick.nodes import Choice
+from core.placing.pick.single_node import pick_lazily
 from core.placing.placer import Placer
-from core.placing.retracing import Outcome, retraced
-from core.placing.rows import TableRows
 from core.rules.devices import left_of
 from core.rules.placement.best_fit_published import BestFitPublished
 from core.rules.placement.by_name import ByName

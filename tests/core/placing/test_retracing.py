@@ -10,12 +10,7 @@ from core.nouns.ids import TenantName
 from core.nouns.placement import SEARCH, Claim, NodeRow, View, takings_of
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.placing.classes import Plan
-from core.placing.overlay import Overlay
-from core.placing.owners import Owners, code_of, entries_of
-from core.placing.picking import Choice
-from core.placing.placer import Placer
-from core.placing.retracing import (
+from core.placing.diagnosis.replay_choice import (
     DRAW,
     JobChoice,
     Outcome,
@@ -25,6 +20,11 @@ from core.placing.retracing import (
     retraced,
     what_is_missing,
 )
+from core.placing.index.overlay import Overlay
+from core.placing.index.owners import Owners, code_of, entries_of
+from core.placing.index.request_classes import Plan
+from core.placing.pick.nodes import Choice
+from core.placing.placer import Placer
 from core.rules.placement.best_fit import BestFit
 from core.rules.placement.gpu_type import GpuType
 from core.rules.placement.rule import Numbers, Refinement, Request, Rows

@@ -11,10 +11,10 @@ from msgspec import Struct
 from core.fact import Event
 from core.nouns.reasons import SENTENCES
 from core.nouns.workload import Kind
-from core.placing.classes import INVALID, Plan
-from core.placing.picking import Choice
-from core.placing.rows import TableRows
-from core.placing.table import NodeTable
+from core.placing.index.request_classes import INVALID, Plan
+from core.placing.index.rows import TableRows
+from core.placing.index.table import NodeTable
+from core.placing.pick.nodes import Choice
 from core.rules.placement.avoid_empty import AvoidEmpty
 from core.rules.placement.best_fit import BestFit
 from core.rules.placement.by_name import ByName

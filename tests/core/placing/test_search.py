@@ -11,11 +11,11 @@ from core.nouns.placement import SCORE_PARTS, Shortage, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.placing.bids import score
-from core.placing.picking import Choice
+from core.placing.answers.bids import score
+from core.placing.answers.shortages import missing_milli, shortage_of
+from core.placing.pick.nodes import Choice
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import request_of
-from core.placing.shortages import missing_milli, shortage_of
 from tests.builders import START, a_claim, a_job, a_region, a_spread, amount, folded, granted, joined
 from tests.core.placing.searching import ANYBODY, CHOICE, looked_for, placed, placer_of
 from tests.core.properties import PROPERTY

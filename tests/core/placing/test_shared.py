@@ -8,12 +8,12 @@ import pytest
 from core.nouns.placement import NodeRow, takings_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
-from core.placing.classes import INVALID, Plan
-from core.placing.layout import NO_NODE, Layout
-from core.placing.lazily import pick_lazily
-from core.placing.overlay import Overlay
-from core.placing.picking import Choice
-from core.placing.pools import PoolIndex
+from core.placing.index.layout import NO_NODE, Layout
+from core.placing.index.overlay import Overlay
+from core.placing.index.request_classes import INVALID, Plan
+from core.placing.pick.nodes import Choice
+from core.placing.pick.single_node import pick_lazily
+from core.placing.pool import PoolIndex
 from core.rows import pack_rows, unpack_rows
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import DEFAULT, PLAIN

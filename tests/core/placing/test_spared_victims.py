@@ -10,7 +10,7 @@ from core.nouns.instant import SECOND, Instant
 from core.nouns.limits import START_SPAN
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
-from core.placing.victims import candidates_under, spared_for
+from core.placing.preemption.victims import candidates_under, spared_for
 from core.rules.claim import check_victims
 from tests.builders import a_claim, a_region, attempt, granted, joined
 

@@ -14,17 +14,17 @@ from core.nouns.fleet import NodeGroup
 from core.nouns.placement import Claim, Spread
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Kind, Topology
-from core.placing.classes import RequestClass
-from core.placing.extents import Extents, evenly
-from core.placing.layout import Layout
-from core.placing.owners import Now, Owners
-from core.placing.picking import Choice
+from core.placing.index.layout import Layout
+from core.placing.index.owners import Now, Owners
+from core.placing.index.request_classes import RequestClass
+from core.placing.index.table import NodeTable
+from core.placing.pick.extents import Extents, evenly
+from core.placing.pick.nodes import Choice
 from core.placing.pool_set import Asker
-from core.placing.table import NodeTable
 from core.rules.claim import check_nodes, check_now, nodes_without_room
-from core.rules.crowding import left_out
 from core.rules.placement.fullest import FullestPod
 from core.rules.placement.rule_sets import DEFAULT, PLAIN
+from core.rules.spreading import left_out
 from tests.builders import NODE, a_claim, a_job, a_region
 from tests.core.placing.rooms import a_group, hard_and, here, placer_by, request, used
 from tests.core.properties import PROPERTY

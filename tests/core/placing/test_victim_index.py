@@ -15,17 +15,17 @@ from core.nouns.placement import Spread, gpu_milli_of
 from core.nouns.pool import UNSET, PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
-from core.placing import vacated
-from core.placing.bids import missing_over_all
-from core.placing.overlay import Overlay
-from core.placing.owners import Owners
-from core.placing.picking import Choice, Placed
+from core.placing.answers.bids import missing_over_all
+from core.placing.answers.shortages import missing_milli
+from core.placing.index.overlay import Overlay
+from core.placing.index.owners import Owners
+from core.placing.pick.nodes import Choice, Placed
 from core.placing.placer import Placer
+from core.placing.pool import PoolIndex
 from core.placing.pool_set import Asker, PoolSet, request_of
-from core.placing.pools import PoolIndex
-from core.placing.shortages import missing_milli
-from core.placing.victim_index import OF_VICTIMS, Victim, VictimIndex, clusters_of
-from core.placing.victims import (
+from core.placing.preemption import without_victims as vacated
+from core.placing.preemption.victim_index import OF_VICTIMS, Victim, VictimIndex, clusters_of
+from core.placing.preemption.victims import (
     FAR_MORE,
     candidates_under,
     find_with_victims,

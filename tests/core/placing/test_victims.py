@@ -14,7 +14,7 @@ from core.nouns.placement import Claim, Spread, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec, Kind
-from core.placing.bids import score
+from core.placing.answers.bids import score
 from core.placing.placer import Found as FoundPlaces
 from core.placing.pool_set import Asker
 from core.rules.claim import check_nodes, check_victims, nodes_without_room

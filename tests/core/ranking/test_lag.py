@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.nouns.ids import TenantName
 from core.nouns.instant import SECOND, Nanoseconds, seconds
-from core.ranking.lag import Claimant, Due, dues, lag_after, max_min
+from core.ranking.fair_lag import Claimant, Due, dues, lag_after, max_min
 from tests.core.properties import PROPERTY
 
 A, B, C = TenantName("a"), TenantName("b"), TenantName("c")

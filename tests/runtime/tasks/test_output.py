@@ -15,9 +15,9 @@ from core.messages.workers import TasksPhase
 from core.nouns.ids import RegionName, ShareKey, WorkerName
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.reasons import Reason
+from runtime.tasks.cleanup import Rubbish
 from runtime.tasks.output import OutputServer, page_of
 from runtime.tasks.retention import Retention
-from runtime.tasks.rubbish import Rubbish
 from runtime.tasks.segments import Output
 from runtime.tasks.share import TaskLimits
 from tests.runtime.aids import Place, virtual

@@ -14,10 +14,10 @@ from core.messages.output import FindOutput, OutputFound, OutputPage
 from core.nouns.ids import RegionName, TenantName, WorkerName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds, seconds
 from core.nouns.reasons import Reason
+from runtime.tasks.cleanup import Rubbish
 from runtime.tasks.layout import TENANT
 from runtime.tasks.output import OutputServer, ranks_of
 from runtime.tasks.retention import Retention
-from runtime.tasks.rubbish import Rubbish
 from tests.runtime.aids import Place, in_virtual_time
 from tests.runtime.tasks.aids import JOB, asked, nodes, prepare, read
 

@@ -1,0 +1,1 @@
+"""agents: to be described."""

@@ -1,0 +1,1 @@
+"""crash: to be described."""

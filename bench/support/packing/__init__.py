@@ -1,0 +1,1 @@
+"""packing: to be described."""

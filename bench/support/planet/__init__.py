@@ -1,0 +1,1 @@
+"""planet: to be described."""

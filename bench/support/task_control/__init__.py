@@ -1,0 +1,1 @@
+"""task_control: to be described."""

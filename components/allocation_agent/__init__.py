@@ -1,0 +1,1 @@
+"""allocation_agent: to be described."""

@@ -1,0 +1,92 @@
+"""How an agent searches where starts are reserved: what bars a workload, and from when on it could start itself."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from components.allocation_agent.state import AgentState
+from core.messages.broker import SolicitBid
+from core.nouns.instant import SECOND, Instant, Nanoseconds, after
+from core.nouns.limits import START_ALLOWANCE
+from core.nouns.placement import Claim, needs_of, parts_of
+from core.nouns.reasons import Reason
+from core.nouns.starts import Prospect
+from core.nouns.workload import JobSpec
+from core.placing.index.owners import Now
+from core.placing.pick.nodes import Choice
+from core.placing.placer import Found
+from core.placing.pool_set import Asker, Asking, asker_of
+from core.rules.claim import check_now
+from core.rules.placement.errors import RuleFailed
+from core.rules.reservations import Lasting, as_claim, barred_for_ever, barred_from, waits_for_its_start
+
+AHEAD: Nanoseconds = Nanoseconds(SECOND)
+"""Until the store judges it: who would end in the very moment of a reserved start is not tried."""
+
+
+class Searching(Asking, Lasting, Protocol):
+    """A request, an award or a claim."""
+
+    @property
+    def jobs(self) -> tuple[JobSpec, ...]:
+        """What is looked for."""
+
+
+def found_for(
+    state: AgentState, asking: Searching, choice: Choice, now: Instant, without: Iterable[object] = ()
+) -> tuple[Found | Reason, Asker]:
+    """Where it could go now, and as whom it was looked for."""
+    starts, by = state.image.starts, after(now, AHEAD)
+    asker = asker_of(asking, now)
+    if isinstance(asking, SolicitBid) and asking.spares_all:
+        asker = replace(asker, spares_all=True)
+    if not starts.rows:
+        return state.placer.find(asking.jobs, asker, choice, without=without), asker
+    own = starts.rows.get(asking.workload)
+    if own is not None and waits_for_its_start(own.starts_at + START_ALLOWANCE, now):
+        asker = replace(asker, spares_all=True)
+    asker = replace(asker, barred=barred_from(starts, asking, by))
+    found = state.placer.find(asking.jobs, asker, choice, without=without)
+    if isinstance(found, Found) and found.victims:
+        # It waits for them first, and so ends later.
+        barred = barred_from(starts, asking, by, has_victims=True)
+        if barred != asker.barred:
+            asker = replace(asker, barred=barred)
+            found = state.placer.find(asking.jobs, asker, choice, without=without)
+    lacks_room = found in (Reason.NO_CAPACITY, Reason.DESTROYS_TOO_MUCH)
+    if lacks_room and own is not None and own.jobs == asking.jobs:
+        kept = _as_reserved(state, as_claim(asking.workload, own), tuple(without))
+        return (kept, asker) if kept is not None else (found, asker)
+    return found, asker
+
+
+def at_best(state: AgentState, asking: Searching, asker: Asker, now: Instant) -> Asker:
+    """As whom it would be looked for if nobody had to leave for it: it starts sooner then, and fewer reserved starts bar it."""
+    starts = state.image.starts
+    return replace(asker, barred=barred_from(starts, asking, after(now, AHEAD))) if starts.rows else asker
+
+
+def _as_reserved(state: AgentState, claim: Claim, without: tuple[object, ...]) -> Found | None:
+    """Just where its start is reserved, if that is free. A workload of several unlike jobs is placed one job after the other, and what
+    was found for it in thought may not be found once more.
+    """
+    if check_now(claim, Now(state.image.capacity, state.placer.owners)):
+        return None
+    parts = parts_of(claim)
+    with state.placer.as_if(without, claim.jobs) as pools:
+        has_room = all(
+            pools.has_room(node, need, parts.get(node, ())) for node, need in needs_of(claim).items()
+        )
+    return Found(claim.spreads, is_as_reserved=True) if has_room else None
+
+
+def prospect_for(
+    state: AgentState, request: SolicitBid, asker: Asker, choice: Choice, now: Instant
+) -> Prospect | None:
+    """From when on it could start, for all that is known. Nothing can be said where a rule raises."""
+    barred = barred_for_ever(state.image.starts, request.workload, request.priority)
+    try:
+        return state.placer.prospect(request.jobs, replace(asker, barred=barred), choice, now)
+    except RuleFailed:
+        return None

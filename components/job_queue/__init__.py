@@ -1,0 +1,1 @@
+"""job_queue: to be described."""

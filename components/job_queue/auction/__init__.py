@@ -1,0 +1,1 @@
+"""auction: to be described."""

@@ -1,0 +1,54 @@
+"""What regions answer when they are asked for room: bids and abstentions, for auctions and for moves."""
+
+from collections.abc import Callable
+
+from components.job_queue.moves import Moving
+from components.job_queue.state.auctions import settled
+from components.job_queue.state.queue_state import AbstentionHeard, BidHeard, QueueState
+from core.component import NOTHING, Decision
+from core.messages.base import Envelope, Message
+from core.messages.queue import Abstention, Bid
+from core.nouns.reasons import Reason
+
+HEARD_OF_BIDS: tuple[type[Message], ...] = (Bid, Abstention)
+
+
+class RegionAnswers:
+    """The queue's deciders for what regions answer."""
+
+    def __init__(self, moving: Moving) -> None:
+        self._moving = moving
+        self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
+            Bid: self._bid,
+            Abstention: self._abstention,
+        }
+
+    def _bid(self, state: QueueState, envelope: Envelope) -> Decision:
+        bid = envelope.message
+        assert isinstance(bid, Bid)
+        if bid.region in state.image.regions.abandoned:
+            return Decision(messages=(settled(bid, has_won=False, reason=Reason.REGION_ABANDONED),))
+        of_move = self._moving.bid(state, bid, envelope.at)
+        if of_move is not None:
+            return of_move
+        auction = state.house.open.get(bid.workload)
+        if auction is None or auction.auction != bid.auction or bid.region not in auction.asked:
+            return Decision(messages=(settled(bid, has_won=False),))  # Too late: its room is not needed.
+        first = auction.bids.get(bid.region)
+        if first is not None:
+            # The bus repeated the request, and another agent answered it too: its room is not needed.
+            return NOTHING if first.agent == bid.agent else Decision(messages=(settled(bid, has_won=False),))
+        return Decision(events=(BidHeard(bid),))
+
+    def _abstention(self, state: QueueState, envelope: Envelope) -> Decision:
+        said = envelope.message
+        assert isinstance(said, Abstention)
+        of_move = self._moving.abstention(state, said, envelope.at)
+        if of_move is not None:
+            return of_move
+        auction = state.house.open.get(said.workload)
+        if auction is None or auction.auction != said.auction or said.region not in auction.asked:
+            return NOTHING
+        if said.region in auction.abstained or said.region in auction.bids:
+            return NOTHING  # A repeat, or another agent's word on a request that the bus repeated.
+        return Decision(events=(AbstentionHeard(said),))

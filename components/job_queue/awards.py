@@ -1,0 +1,212 @@
+"""What a standing award calls for: the queue's words to the region, and the facts that its log justifies.
+
+    region's log shows        the queue
+    nothing                   says the award again; past its span, or when it is to be cancelled, asks for it back
+    promised or granted       waits; says stop when it is to be cancelled or requeued; says what its user changed since
+    started                   records WorkloadBound; says the level that it has since
+    declined                  records AwardReturned: the workload is pending again
+    ended                     records AttemptClosed: pending again, or terminal
+    anything else, and it is agreed that two may run (components/job_queue/regions.py): AttemptClosed as abandoned
+
+Silence alone never frees an award: only the region's own log does, or recorded consent.
+"""
+
+from msgspec import Struct
+
+from core.events.queue import AttemptClosed, AwardReturned, WorkloadBound, WorkloadCancelled
+from core.fact import Event
+from core.images.queue import WorkloadRow
+from core.images.region import AttemptPhase, AttemptRow
+from core.messages.base import Message
+from core.messages.broker import ExecuteAward, RankAttempt, StopAttempt, WithdrawAward
+from core.messages.control import ChangeAttempt
+from core.messages.queue import Bid
+from core.nouns.ids import AgentName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds, after
+from core.nouns.limits import AWARD_SAY_AGAIN, AWARD_SPAN
+from core.nouns.placement import View
+from core.nouns.workload import NEVER, Consent, EndCause, Kind, Phase
+from core.rules.quota import narrowed
+
+
+class Step(Struct, frozen=True):
+    """What to record and say now, and when to look again; None: when something changes."""
+
+    events: tuple[Event, ...] = ()
+    messages: tuple[Message, ...] = ()
+    again_at: Instant | None = None
+
+
+def settle(
+    workload: WorkloadId,
+    row: WorkloadRow,
+    attempt: AttemptRow | None,
+    bid: Bid | None,
+    awarded_at: Instant,
+    now: Instant,
+    run_min: Nanoseconds = NEVER,
+    consent: Consent = Consent.NOBODY,
+) -> Step:
+    """One workload's next step.
+
+    attempt   what the awarded region's log shows of the newest epoch
+    run_min   how long its tenant's work runs at least before it may be a victim
+    consent   who agreed that it goes on elsewhere, whatever its region does with it
+    """
+    if not row.is_standing:
+        if row.phase == Phase.PENDING and row.is_cancel_requested:
+            return Step(events=(WorkloadCancelled(workload),))
+        return Step()
+    is_over = attempt is not None and attempt.phase in (AttemptPhase.DECLINED, AttemptPhase.ENDED)
+    if consent is not Consent.NOBODY and not is_over:
+        return Step(events=(_abandoned(workload, row, attempt, consent),))
+    if attempt is None:
+        return _unheard(workload, row, bid, awarded_at, now, run_min)
+    if attempt.phase == AttemptPhase.DECLINED:
+        returned = AwardReturned(workload, row.epoch, attempt.reason, row.region, attempt.sequence)
+        return Step(events=(returned,))
+    if attempt.phase == AttemptPhase.ENDED:
+        return Step(events=(closed(workload, row, attempt),))
+    step = _unwanted(workload, row, attempt, now)
+    if not step.messages:
+        step = _outdated(workload, row, attempt, now)
+    if not step.messages:
+        step = _ranked(workload, row, attempt, now)
+    if attempt.phase == AttemptPhase.STARTED and row.phase == Phase.AWARDED:
+        bound = WorkloadBound(workload, row.epoch, row.region, attempt.sequence)
+        return Step((bound,), step.messages, step.again_at)
+    return step
+
+
+def _unheard(
+    workload: WorkloadId,
+    row: WorkloadRow,
+    bid: Bid | None,
+    awarded_at: Instant,
+    now: Instant,
+    run_min: Nanoseconds,
+) -> Step:
+    """The region's log shows neither a grant nor a decline."""
+    again = after(now, AWARD_SAY_AGAIN)
+    is_unwanted = row.is_cancel_requested or row.requeued_epoch == row.epoch
+    if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:
+        return Step((), (_withdraw(workload, row, is_overdue=not is_unwanted),), again)
+    return Step((), (_award(workload, row, bid, run_min),), again)
+
+
+def _withdraw(workload: WorkloadId, row: WorkloadRow, *, is_overdue: bool) -> WithdrawAward:
+    return WithdrawAward(row.region, workload, row.epoch, row.award_sequence, is_overdue)
+
+
+def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None, run_min: Nanoseconds) -> ExecuteAward:
+    return ExecuteAward(
+        region=row.region,
+        workload=workload,
+        epoch=row.epoch,
+        award_sequence=row.award_sequence,
+        priority=row.level,
+        kind=row.spec.kind,
+        jobs=narrowed(row.spec.jobs, row.types),
+        agent=bid.agent if bid else AgentName(""),
+        spreads=bid.spreads if bid else (),
+        victims=bid.victims if bid else (),
+        view=bid.view if bid else View(0),
+        resume_epoch=row.resume_epoch,
+        resume_step=row.resume_step,
+        grace=row.spec.grace,
+        max_duration=row.spec.max_duration,
+        tenant=row.spec.tenant,
+        control=row.spec.control,
+        spec_revision=row.spec_revision,
+        failures_max=row.spec.retry.task_failed,
+        is_healing=row.is_healing,
+        is_incremental=row.spec.is_incremental,
+        standing_revision=row.level_revision,
+        run_min=run_min,
+    )
+
+
+def _unwanted(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
+    """It has its capacity, or the promise of it. If it is to be cancelled or requeued, the region is told to end it."""
+    is_requeued = row.requeued_epoch == row.epoch
+    if not (row.is_cancel_requested or is_requeued) or attempt.stop_cause:
+        return Step()
+    again = after(now, AWARD_SAY_AGAIN)
+    if attempt.phase == AttemptPhase.PROMISED:
+        return Step((), (_withdraw(workload, row, is_overdue=False),), again)
+    cause = EndCause.CANCELLED if row.is_cancel_requested else EndCause.REQUEUED
+    return Step((), (StopAttempt(row.region, workload, row.epoch, cause),), again)
+
+
+def _outdated(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
+    """Its user changed it since it was claimed: the region is told, and its tasks follow there as their application agrees."""
+    is_stopping = not attempt.phase.is_live or attempt.stop_cause
+    if is_stopping or attempt.spec_revision >= row.spec_revision:
+        return Step()
+    change = ChangeAttempt(
+        row.region, workload, row.epoch, row.spec_revision, narrowed(row.spec.jobs, row.types)
+    )
+    return Step((), (change,), after(now, AWARD_SAY_AGAIN))
+
+
+def _ranked(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
+    """It stands otherwise to its tenant's quota than its region knows."""
+    if not attempt.phase.is_live or attempt.stop_cause or attempt.standing_revision >= row.level_revision:
+        return Step()
+    rank = RankAttempt(row.region, workload, row.epoch, row.level_revision, row.level)
+    return Step((), (rank,), after(now, AWARD_SAY_AGAIN))
+
+
+def closed(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow) -> AttemptClosed:
+    """The fact that an attempt's end in its region makes here."""
+    cause = EndCause(attempt.end_cause)
+    has_saved = attempt.saved_step > 0
+    return AttemptClosed(
+        workload=workload,
+        epoch=row.epoch,
+        cause=cause,
+        phase=_phase_after(row, cause),
+        region=row.region,
+        region_sequence=attempt.sequence,
+        saved_epoch=row.epoch if has_saved else row.resume_epoch,
+        saved_step=attempt.saved_step if has_saved else row.resume_step,
+    )
+
+
+def _abandoned(
+    workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow | None, consent: Consent
+) -> AttemptClosed:
+    """What its region last showed of it counts, and nothing that it does from now on."""
+    saved = attempt.saved_step if attempt is not None else 0
+    return AttemptClosed(
+        workload=workload,
+        epoch=row.epoch,
+        cause=EndCause.ABANDONED,
+        phase=Phase.CANCELLED if row.is_cancel_requested else Phase.PENDING,
+        region=row.region,
+        region_sequence=attempt.sequence if attempt is not None else 0,
+        saved_epoch=row.epoch if saved else row.resume_epoch,
+        saved_step=saved or row.resume_step,
+        consent=consent,
+    )
+
+
+def _phase_after(row: WorkloadRow, cause: EndCause) -> Phase:
+    """Preemption and node loss never count against the user's retries."""
+    if cause == EndCause.COMPLETED:
+        return Phase.COMPLETED
+    if row.is_cancel_requested or cause == EndCause.CANCELLED:
+        return Phase.CANCELLED
+    if cause == EndCause.TIMEOUT:
+        return Phase.TIMEOUT
+    if cause == EndCause.TASK_FAILED and _has_no_retry_left(row):
+        return Phase.FAILED
+    if cause == EndCause.START_FAILED and row.starts_failed >= row.spec.retry.start_failed:
+        return Phase.FAILED
+    return Phase.PENDING
+
+
+def _has_no_retry_left(row: WorkloadRow) -> bool:
+    """A gang's attempts are counted here. Of tasks that stand alone the region has counted, each task's failures in a row."""
+    limit = row.spec.retry.task_failed
+    return limit >= 0 if row.spec.kind == Kind.SERVICE else row.tasks_failed >= limit

@@ -1,0 +1,435 @@
+"""The job queue: keeps the log `global`: what users asked for, in which order it is served, and which region may run what.
+
+Who is next: level, within quota before over quota, credit (core/ranking/; components/job_queue/ordering.py keeps it). Workloads from
+the head of the order are put up for auction, the best bid is awarded as a fact before anybody is told, and an award stands until
+the region's own log shows that it was declined or that its attempt ended (components/job_queue/awards.py). What runs stands to its
+tenant's quota as well, and may come to stand otherwise (components/job_queue/quota/classification.py).
+"""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from components.job_queue.auction.auctioneer import (
+    CHANGES_NOBODY,
+    close_auctions,
+    open_auctions,
+    pass_refusals,
+)
+from components.job_queue.auction.bids import RegionAnswers
+from components.job_queue.awards import Step, settle
+from components.job_queue.moves import HEARD_OF_MOVES, Moving
+from components.job_queue.ordering import begin_pass, order_anew, place, refresh_fleet, refresh_tenant
+from components.job_queue.quota.classification import (
+    begun_pass,
+    index_holding,
+    index_standing,
+    stand_anew,
+    turned_budgets,
+)
+from components.job_queue.quota.fair_share import index_shares, note_shares, record_shares, watch_shares
+from components.job_queue.regions import (
+    HEARD_OF_REGIONS,
+    RegionRecords,
+    consent_of,
+    index_regions,
+    is_remembered,
+    note_bus,
+    note_silence,
+)
+from components.job_queue.requests.datasets import HEARD_OF_DATA, DataRecords
+from components.job_queue.requests.start_queries import HEARD_OF_STARTS
+from components.job_queue.requests.tenants import HEARD_OF_TENANTS, TenantRecords
+from components.job_queue.requests.workloads import HEARD_OF_USERS, UserRequests
+from components.job_queue.reservations import StartPromising
+from components.job_queue.state.queue_state import (
+    AbstentionHeard,
+    AuctionClosed,
+    AuctionHeld,
+    AuctionOpened,
+    BidHeard,
+    BudgetTurned,
+    BusHeard,
+    OpeningsSeen,
+    PassBegun,
+    QueueState,
+    RefusalPassed,
+    RegionSilent,
+    Settled,
+    SharesSeen,
+    StoodAnew,
+    Swept,
+)
+from components.job_queue.state.refusal_expiry import room_made
+from components.replies import refused
+from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
+from core.events import control
+from core.events.control import AttemptChanged, ClaimRevised, NodesOpened
+from core.events.data import DatasetSet
+from core.events.pools import PoolChanged
+from core.events.queue import (
+    AttemptClosed,
+    AwardReturned,
+    CancelRequested,
+    PrioritySet,
+    RegionAdded,
+    RequeueRequested,
+    StandingChanged,
+    WorkloadAwarded,
+    WorkloadCancelled,
+    WorkloadChanged,
+    WorkloadReleased,
+    WorkloadsForgotten,
+    WorkloadSubmitted,
+)
+from core.events.region import (
+    AttemptEnded,
+    AttemptRanked,
+    AwardDeclined,
+    ClaimGranted,
+    NodesJoined,
+    NodesReturned,
+)
+from core.fact import NO_LOG, Event, Fact, Note
+from core.images import GlobalImage, RegionImage
+from core.messages.base import BusBack, BusLost, Envelope, Message, Woken
+from core.messages.queue import Abstention, Bid
+from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log, region_of
+from core.nouns.instant import Instant, after, earliest
+from core.nouns.limits import BLOCKED_INTERVAL, FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, RETENTION
+from core.nouns.workload import Phase
+from core.rules.ownership import against
+from core.rules.quota import settings_of
+
+MAKES_ROOM = (NodesJoined, NodesReturned, NodesOpened, PoolChanged)
+"""What a region's refusals may not outlive: nodes that came."""
+OF_HOLDINGS = (ClaimGranted, ClaimRevised, AttemptEnded)
+OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChanged)
+"""What happens to tasks of an attempt settles nothing of its award."""
+
+
+class JobQueue:
+    """The keeper of the log `global`."""
+
+    name = "queue"
+    noun = "queue"
+    scope: tuple[str, ...] = ()
+    keeps = GLOBAL_LOG
+    hears: tuple[type[Message], ...] = (
+        *HEARD_OF_USERS,
+        *HEARD_OF_STARTS,
+        *HEARD_OF_TENANTS,
+        *HEARD_OF_DATA,
+        *HEARD_OF_REGIONS,
+        *HEARD_OF_MOVES,
+        BusLost,
+        BusBack,
+        Bid,
+        Abstention,
+    )
+
+    def __init__(self, regions: tuple[RegionName, ...]) -> None:
+        self.regions = tuple(sorted(regions))
+        self.follows = tuple(
+            Follow(region_log(region), ("attempts", "hardware", "starts"), is_required=False)
+            for region in self.regions
+        )
+        self._starts = StartPromising()
+        self._moving = Moving()
+        self._deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
+            Woken: self._woken,
+            **UserRequests(self.regions).deciders,
+            **TenantRecords().deciders,
+            **DataRecords().deciders,
+            **RegionAnswers(self._moving).deciders,
+            **RegionRecords().deciders,
+            **self._moving.deciders,
+        }
+
+    def initial(self, images: Images) -> QueueState:
+        """The order of what is pending, and every standing award to be looked at."""
+        state = QueueState(images.at, self.regions)
+        if images.own is not None:
+            assert isinstance(images.own, GlobalImage)
+            state.image = images.own
+        for workload, row in state.image.workloads.rows.items():
+            if row.is_standing:
+                state.awarded_at[workload] = images.at
+            if row.is_standing or (row.is_cancel_requested and row.phase == Phase.PENDING):
+                state.awards_due.put(workload, images.at)
+            if row.phase.is_terminal:
+                state.ended.put(workload, after(Instant(row.ended_at), RETENTION))
+        self._starts.index_all(state, images.at)
+        self._moving.index_all(state, images.at)
+        for log, (image, sequence) in images.followed.items():
+            assert isinstance(image, RegionImage)
+            self._adopt(state, region_of(log), image, sequence, images.at)
+        order_anew(state, images.at)
+        watch_shares(state, images.at)
+        return state
+
+    def due(self, state: QueueState) -> Instant | None:
+        """The next auction to close or open, award to settle, refusal to forget, workload to drop."""
+        sweep = state.ended.due()
+        return earliest(
+            state.open_at,
+            state.passes_at,
+            state.shares_at,
+            state.standings_at,
+            state.budgets_due.due(),
+            state.house.due.due(),
+            state.house.refusals_due.due(),
+            state.awards_due.due(),
+            state.starts.look_at,
+            state.starts.due.due(),
+            state.moves_due.due(),
+            None if sweep is None else max(sweep, state.sweep_at),
+        )
+
+    def decide(self, state: QueueState, envelope: Envelope) -> Decision:
+        """Accept, refuse, auction, award, settle."""
+        decider = self._deciders.get(type(envelope.message))
+        if decider is None:
+            return NOTHING
+        no = against(envelope.tenant, envelope.sender, envelope.message, state.image.workloads.tenant_of)
+        return decider(state, envelope) if no is None else refused(*no)
+
+    def forget_memos(self, state: QueueState) -> None:
+        """Which regions are willing, how much everybody has used, and what is ahead of others, is worked out anew."""
+        state.house.forget_memos()
+        state.waits.forget_memos()
+        state.ranked_at = Instant(-1)
+
+    # Folding.
+
+    def evolve(self, state: QueueState, fact: Fact) -> QueueState:
+        """Fold a fact of the queue or of a region, or a note."""
+        if not isinstance(fact.event, CHANGES_NOBODY):
+            state.house.unaskable.clear()
+        if fact.log == GLOBAL_LOG:
+            state.image.fold(fact)
+            state.sequence = fact.sequence
+            self._index(state, fact)
+            index_standing(state, fact)
+            self._starts.hear(state, fact)
+            index_shares(state, fact)
+            index_regions(state, fact)
+            self._moving.hear(state, fact)
+        elif fact.log != NO_LOG:
+            self._fold_region(state, fact)
+        else:
+            self._evolve_note(state, fact)
+        return state
+
+    def _index(self, state: QueueState, fact: Fact) -> None:
+        event = fact.event
+        workload = getattr(event, "workload", None)
+        if workload is None:
+            if isinstance(event, WorkloadsForgotten):
+                for gone in event.workloads:
+                    state.ended.drop(gone)
+            elif isinstance(event, RegionAdded | DatasetSet):
+                state.house.forget_memos()
+                state.open_at = fact.at
+            return
+        row = state.image.workloads.rows[workload]
+        match event:
+            case WorkloadAwarded():
+                state.awarded_at[workload] = fact.at
+                state.awards_due.put(workload, fact.at)
+            case AwardReturned() | AttemptClosed():
+                state.awarded_at.pop(workload, None)
+                state.won.pop(workload, None)
+                state.awards_due.drop(workload)
+                if row.is_cancel_requested and row.phase == Phase.PENDING:
+                    state.awards_due.put(workload, fact.at)
+            case CancelRequested() | RequeueRequested():
+                state.awards_due.put(workload, fact.at)
+            case StandingChanged():
+                state.awards_due.put(workload, fact.at)
+            case WorkloadChanged():
+                # What was bid was for other tasks: if it is not granted yet, its agent searches again.
+                state.won.pop(workload, None)
+                if row.is_standing:
+                    state.awards_due.put(workload, fact.at)
+            case WorkloadCancelled():
+                state.awards_due.drop(workload)
+        place(state, workload, row)
+        if row.phase.is_terminal:
+            state.ended.put(workload, after(fact.at, RETENTION))
+        if isinstance(
+            event,
+            WorkloadSubmitted
+            | WorkloadChanged
+            | WorkloadReleased
+            | AwardReturned
+            | AttemptClosed
+            | PrioritySet,
+        ):
+            state.open_at = fact.at
+
+    def _fold_region(self, state: QueueState, fact: Fact) -> None:
+        region = region_of(fact.log)
+        image = state.regions[region]
+        assert image is not None, region
+        event = fact.event
+        if isinstance(event, AwardDeclined):
+            if image.attempts.row(event.workload, event.epoch) is None:
+                state.house.forget_open_bids(region)  # What it was to have is free again, and always was.
+            else:
+                # A promise is withdrawn.
+                state.house.forget_region(region, fact.sequence, is_other_hardware=False)
+            state.open_at = fact.heard_at
+        self._starts.hear_region(state, region, fact)
+        image.fold(fact)
+        self._moving.hear_region(state, fact)
+        workload = getattr(event, "workload", None)
+        if isinstance(event, OF_HOLDINGS):
+            index_holding(state, event.workload, fact.heard_at)
+        if workload in state.awarded_at and not isinstance(event, OF_ITS_TASKS):
+            state.awards_due.put(workload, fact.heard_at)
+        if isinstance(event, AttemptEnded | AttemptRanked):
+            row = state.image.workloads.rows.get(event.workload)
+            if state.house.free(region, fact.sequence, room_made(event, image, row.spec.jobs if row else ())):
+                state.open_at = fact.heard_at
+        elif isinstance(event, MAKES_ROOM) or _makes_room(event):
+            is_other = isinstance(event, NodesJoined | PoolChanged)
+            if isinstance(event, NodesJoined):
+                refresh_fleet(state)
+            state.house.forget_region(region, fact.sequence, is_other_hardware=is_other)
+            state.open_at = fact.heard_at
+
+    def _adopt(
+        self, state: QueueState, region: RegionName, image: RegionImage, sequence: int, at: Instant
+    ) -> None:
+        state.regions[region] = image
+        note_silence(state, region, at, is_silent=False)
+        state.house.forget_region(region, sequence)
+        state.open_at = at
+        self._starts.adopt(state, region, at)
+        for workload in state.awarded_at:
+            if state.image.workloads.rows[workload].region == region:
+                state.awards_due.put(workload, at)
+                index_holding(state, workload, at)
+        refresh_fleet(state)
+
+    def _evolve_note(self, state: QueueState, fact: Fact) -> None:
+        house = state.house
+        match fact.event:
+            case AuctionOpened(workload, auction, before):
+                house.begin(workload, auction, fact.at, before)
+            case OpeningsSeen():
+                state.open_at = None
+            case BidHeard(bid):
+                house.hear_bid(bid, fact.at)
+            case AbstentionHeard(said):
+                house.hear_abstention(said, fact.at)
+            case AuctionClosed(workload, won, is_void, is_put_off):
+                if is_void:
+                    state.order.pass_over(workload)
+                house.end(workload, won, fact.at, is_put_off=is_put_off)
+                state.open_at = fact.at
+                if won is not None:
+                    state.won[workload] = won
+            case AuctionHeld(workload):
+                if not house.open[workload].is_held:
+                    state.open_at = fact.at  # Of its shape another may be asked for now.
+                house.hold(workload)
+            case RefusalPassed(shape, region):
+                house.forget_refusal(shape, region)
+                state.open_at = fact.at
+            case Settled(workload, again_at):
+                if again_at is None:
+                    state.awards_due.drop(workload)
+                else:
+                    state.awards_due.put(workload, again_at)
+            case RegionSilent(region, is_silent):
+                note_silence(state, region, fact.at, is_silent=is_silent)
+                house.forget_memos()
+                state.open_at = fact.at
+            case BusHeard(is_back):
+                note_bus(state, fact.at, is_back=is_back)
+            case PassBegun():
+                begin_pass(state, fact.at)
+            case SharesSeen():
+                note_shares(state, fact.event, fact.at)
+            case BudgetTurned(tenant):
+                refresh_tenant(state, tenant, fact.at)
+                state.restand[tenant] = True
+                state.standings_at = state.open_at = fact.at
+            case StoodAnew(tenants):
+                for name in tenants:
+                    state.restand.pop(name, None)
+                state.recharge.clear()
+                state.standings_at = fact.at if state.restand else None
+            case Swept(blocked):
+                state.sweep_at = after(fact.at, FORGET_INTERVAL)
+                for workload in blocked:
+                    state.ended.put(workload, after(fact.at, BLOCKED_INTERVAL))
+            case ImageAdopted(log, image, sequence):
+                assert isinstance(image, RegionImage)
+                self._adopt(state, region_of(log), image, sequence, fact.at)
+            case _:
+                if not self._moving.note(state, fact):
+                    self._starts.note(state, fact)
+
+    # Time.
+
+    def _woken(self, state: QueueState, envelope: Envelope) -> Decision:
+        """One sort of work at a time; the host wakes it again while any is left."""
+        now = envelope.at
+        missing = [region for region in self.regions if region not in state.image.regions.sequences]
+        if missing:
+            return Decision(events=tuple(RegionAdded(region) for region in missing))
+        for work in (
+            begun_pass,
+            turned_budgets,
+            self._settle_awards,
+            stand_anew,
+            record_shares,
+            close_auctions,
+            pass_refusals,
+            self._starts.woken,
+            self._moving.woken,
+            open_auctions,
+        ):
+            decision = work(state, now)
+            if decision is not NOTHING:
+                return decision
+        return self._sweep(state, now)
+
+    def _settle_awards(self, state: QueueState, now: Instant) -> Decision:
+        workloads = state.awards_due.passed(now)
+        if not workloads:
+            return NOTHING
+        events: list[Event | Note] = []
+        messages: list[Message] = []
+        for workload in workloads:
+            step = self._settle(state, workload, now)
+            events.append(Settled(workload, step.again_at))
+            events.extend(step.events)
+            messages.extend(step.messages)
+        return Decision(tuple(events), tuple(messages))
+
+    def _settle(self, state: QueueState, workload: WorkloadId, now: Instant) -> Step:
+        row = state.image.workloads.rows[workload]
+        image = state.regions.get(row.region)
+        attempt = image.attempts.row(workload, row.epoch) if image is not None else None
+        bid = state.won.get(workload)
+        settings = settings_of(state.image.tenants, row.spec.tenant)
+        awarded_at = state.awarded_at.get(workload, now)
+        consent, again_at = consent_of(state, row, now)
+        step = settle(workload, row, attempt, bid, awarded_at, now, settings.run_min, consent)
+        return replace(step, again_at=earliest(step.again_at, again_at)) if row.is_standing else step
+
+    def _sweep(self, state: QueueState, now: Instant) -> Decision:
+        """Ended workloads leave the image, but not before their regions forgot their attempts."""
+        old = state.ended.passed(now, FORGOTTEN_AT_ONCE_MAX)
+        gone = tuple(workload for workload in old if not is_remembered(state, workload))
+        swept = Swept(tuple(workload for workload in old if workload not in set(gone)))
+        return Decision(events=(WorkloadsForgotten(gone), swept) if gone else (swept,))
+
+
+def _makes_room(event: object) -> bool:
+    """Whether tasks of what runs have left nodes."""
+    return isinstance(event, ClaimRevised) and any(one.node_from != one.node_to for one in event.moves)

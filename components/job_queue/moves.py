@@ -1,0 +1,350 @@
+"""Moves of workloads that run from one region to another: one decision each, of which the steps are facts.
+
+    asked for                                   the region is asked for room; what has none refuses the move at once
+    it has room                                 MovePlanned with its cost, and a start is promised there
+    that region's log shows it reserved         MoveBegun: the old attempt's task control asks its controller, and stops it
+    the attempt has closed                      while its checkpoint is on its way it waits; then that region alone is asked
+    it runs there                               over
+    the promise does not stand any more         MoveEnded: what runs stays, what has stopped is placed anywhere
+
+Nothing stops before its room is kept, and nobody is pushed out for it.
+"""
+
+from collections.abc import Callable
+
+from components.job_queue.start_estimates import run_time_of
+from components.job_queue.state.auctions import settled
+from components.job_queue.state.queue_state import (
+    MoveArrived,
+    MoveAsked,
+    MoveDropped,
+    MoveHeard,
+    MoveLooked,
+    MoveRefused,
+    QueueState,
+    against,
+    eligible,
+)
+from components.replies import answered, refused
+from core.component import NOTHING, Decision
+from core.events.moves import MoveBegun, MoveEnded, MovePlanned
+from core.events.queue import AttemptClosed, WorkloadAwarded
+from core.events.starts import StartPromised, StartPromiseEnded
+from core.fact import Event, Fact, Note
+from core.images.queue import WorkloadRow
+from core.messages.base import Envelope, Message
+from core.messages.broker import SolicitBid
+from core.messages.moves import MoveAnswered, MoveWorkload
+from core.messages.queue import Abstention, Bid
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import SECOND, Instant, Nanoseconds, after
+from core.nouns.limits import (
+    AUCTION_SPAN,
+    MOVE_ANSWER_HOLDS,
+    MOVE_DEADLINE,
+    MOVES_MAX,
+    NAME_LENGTH_MAX,
+    START_ALLOWANCE,
+)
+from core.nouns.moving import MoveCost, PlannedMove
+from core.nouns.reasons import Reason
+from core.nouns.starts import StartOver
+from core.nouns.workload import Kind, Phase
+from core.rules.moving import cost_of
+from core.rules.quota import narrowed
+from core.rules.submission import could_fit
+
+HEARD_OF_MOVES: tuple[type[Message], ...] = (MoveWorkload,)
+Against = tuple[Reason, tuple[str, ...]]
+OF_A_MOVE = "move."
+"""What the name of an auction begins with that is a region's being asked for room for a move."""
+
+
+class Moving:
+    """The queue's part that moves workloads."""
+
+    def __init__(self) -> None:
+        self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
+            MoveWorkload: self._asked
+        }
+
+    # Folding.
+
+    def index_all(self, state: QueueState, at: Instant) -> None:
+        """Every move is looked at."""
+        for workload, row in state.image.workloads.rows.items():
+            if row.move is not None:
+                state.moves_due.put(workload, at)
+
+    def hear(self, state: QueueState, fact: Fact) -> None:
+        """Follow a fact of the queue that the image has folded."""
+        workload = getattr(fact.event, "workload", None)
+        row = state.image.workloads.rows.get(workload) if workload is not None else None
+        if workload is None or row is None:
+            return
+        if row.move is not None:
+            state.moves_due.put(workload, fact.at)
+        else:
+            state.moves_due.drop(workload)
+        if isinstance(fact.event, MovePlanned | AttemptClosed | WorkloadAwarded):
+            state.moves_asked.pop(workload, None)
+            state.moves_refused.pop(workload, None)
+        if isinstance(fact.event, MoveEnded):
+            state.house.forget_memos()
+            state.open_at = fact.at
+
+    def hear_region(self, state: QueueState, fact: Fact) -> None:
+        """Follow a fact of a region: it may keep the room by now."""
+        workload = getattr(fact.event, "workload", None)
+        row = state.image.workloads.rows.get(workload) if workload is not None else None
+        if workload is not None and row is not None and row.move is not None:
+            state.moves_due.put(workload, fact.heard_at)
+
+    def note(self, state: QueueState, fact: Fact) -> bool:
+        """Whether it was one of its own."""
+        match fact.event:
+            case MoveAsked(workload):
+                state.moves_asked[workload] = fact.event
+            case MoveHeard(workload, why):
+                state.moves_asked.pop(workload, None)
+                state.moves_refused[workload] = why
+            case MoveDropped(workload):
+                state.moves_asked.pop(workload, None)
+            case MoveLooked(workload, again_at):
+                if again_at is None:
+                    state.moves_due.drop(workload)
+                else:
+                    state.moves_due.put(workload, again_at)
+            case MoveArrived():
+                state.house.forget_memos()
+                state.open_at = fact.at
+            case _:
+                return False
+        return True
+
+    # What users ask for.
+
+    def _asked(self, state: QueueState, envelope: Envelope) -> Decision:
+        """The same again is answered with how far it is; to stay calls off what has not begun."""
+        message = envelope.message
+        assert isinstance(message, MoveWorkload)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        so = _so_already(row, message)
+        if so is not None:
+            return answered(so)
+        if message.revision != row.move_revision:
+            return refused(Reason.SUPERSEDED, (f"revision: it is {row.move_revision} now",))
+        if row.is_standing and message.region == row.region and message.epoch == row.epoch:
+            called_off = _called_off(state, message.workload, row)
+            if called_off is not None:
+                return called_off
+        no = _why_not(state, message, row)
+        if no is not None:
+            return refused(*no)
+        told = run_time_of(state, message.workload, envelope.at)
+        cost = cost_of(row.spec, told.left if told is not None else None)
+        if not cost.pays and not message.is_forced:
+            left, pause = cost.left // SECOND, cost.pause // SECOND
+            text = f"it would run for {left} s, and the move pauses it for {pause} s"
+            return refused(Reason.MOVE_DOES_NOT_PAY, (text,))
+        return self._ask(state, message, row, cost, envelope.at)
+
+    def _ask(
+        self, state: QueueState, message: MoveWorkload, row: WorkloadRow, cost: MoveCost, now: Instant
+    ) -> Decision:
+        """The region for room, if it is not being asked, and has not refused a moment ago."""
+        why = state.moves_refused.get(message.workload)
+        if why is not None and why.region == message.region and why.until > now:
+            return refused(why.reason, why.problems)
+        known = state.moves_asked.get(message.workload)
+        answer = MoveAnswered(message.workload, message.region, 0, cost)
+        if known is not None and known.region == message.region and known.until > now:
+            return answered(answer)
+        auction = f"{OF_A_MOVE}{state.image.regions.term}.{now}"
+        until = after(now, AUCTION_SPAN)
+        asked = MoveAsked(message.workload, message.region, auction, row.epoch, cost, until, message.by)
+        return Decision((asked,), (answer, _solicited(message.region, message.workload, auction, row)))
+
+    # What the region says.
+
+    def bid(self, state: QueueState, bid: Bid, now: Instant) -> Decision | None:
+        """It has room: the move is planned, and the room promised. None: that was no bid for a move."""
+        if not bid.auction.startswith(OF_A_MOVE):
+            return None
+        told = settled(bid, has_won=False)
+        asked = state.moves_asked.get(bid.workload)
+        row = state.image.workloads.rows.get(bid.workload)
+        if asked is None or row is None or not _counts(asked, bid, row, now) or _are_too_many(state):
+            return Decision(messages=(told,))
+        planned = MovePlanned(
+            bid.workload, row.move_revision + 1, row.epoch, bid.region, asked.cost, asked.by
+        )
+        # As long as it may take until it has stopped and its checkpoint is there: the region keeps the room until then, and a while.
+        keeps = Nanoseconds(MOVE_DEADLINE + asked.cost.pause)
+        promised = StartPromised(
+            bid.workload,
+            row.start_revision + 1,
+            bid.region,
+            Nanoseconds(keeps + START_ALLOWANCE),
+            keeps,
+            bid.spreads,
+            row.level,
+            is_move=True,
+        )
+        return Decision((planned, promised), (told,))
+
+    def abstention(self, state: QueueState, said: Abstention, now: Instant) -> Decision | None:
+        """It has none. None: that was no answer about a move."""
+        if not said.auction.startswith(OF_A_MOVE):
+            return None
+        asked = state.moves_asked.get(said.workload)
+        if asked is None or (asked.auction, asked.region) != (said.auction, said.region):
+            return NOTHING
+        problems = (f"{said.region}: {said.missing_gpu_milli / 1000:g} GPUs must come free there first",)
+        told = problems if said.missing_gpu_milli else ()
+        why = MoveRefused(said.region, Reason(said.reason), told, after(now, MOVE_ANSWER_HOLDS))
+        return Decision(events=(MoveHeard(said.workload, why),))
+
+    # Time.
+
+    def woken(self, state: QueueState, now: Instant) -> Decision:
+        """Each move's next step."""
+        passed = state.moves_due.passed(now)
+        if not passed:
+            return NOTHING
+        events: list[Event | Note] = []
+        for workload in passed:
+            more, again_at = _step(state, workload, now)
+            events += [MoveLooked(workload, again_at), *more]
+        return Decision(tuple(events))
+
+
+def _so_already(row: WorkloadRow, message: MoveWorkload) -> MoveAnswered | None:
+    """The answer to a repeat: the move is planned, or over because it is there, or because it was called off."""
+    move, workload = row.move, message.workload
+    is_newer = message.revision == row.move_revision - 1
+    if move is not None and is_newer and (move.epoch, move.region) == (message.epoch, message.region):
+        return MoveAnswered(workload, move.region, move.revision, move.cost)
+    is_there = row.is_standing and row.region == message.region
+    if is_there and move is None and row.epoch > message.epoch and is_newer:
+        return MoveAnswered(workload, row.region, row.move_revision, cost_of(row.spec, None))
+    if is_there and move is None and row.epoch == message.epoch and message.revision == row.move_revision > 0:
+        return MoveAnswered(workload, row.region, row.move_revision, cost_of(row.spec, None))
+    return None
+
+
+def _called_off(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Decision | None:
+    """It is to stay where it is. None: it was not to go anywhere, or it is too late."""
+    move, cost = row.move, cost_of(row.spec, None)
+    answer = MoveAnswered(workload, row.region, max(1, row.move_revision), cost)
+    if move is not None and not move.is_begun:
+        return Decision(_ended(state, workload, move, StartOver.GIVEN_UP), (answer,))
+    if move is None and workload in state.moves_asked:
+        return Decision((MoveDropped(workload),), (answer,))
+    return None
+
+
+def _counts(asked: MoveAsked, bid: Bid, row: WorkloadRow, now: Instant) -> bool:
+    """Whether a bid answers what is being asked, in time, for nobody's loss, and of a workload that still runs as it did."""
+    is_meant = (asked.auction, asked.region) == (bid.auction, bid.region) and asked.until > now
+    runs_on = row.phase == Phase.RUNNING and row.epoch == asked.epoch and not row.is_cancel_requested
+    return is_meant and runs_on and row.move is None and not bid.victims
+
+
+def _are_too_many(state: QueueState) -> bool:
+    """Whether as many are on their way as may be."""
+    return sum(row.is_move for row in state.image.start_promises.rows.values()) >= MOVES_MAX
+
+
+def _step(
+    state: QueueState, workload: WorkloadId, now: Instant
+) -> tuple[tuple[Event | Note, ...], Instant | None]:
+    """What a move calls for now, and when to look again if nothing changes."""
+    row = state.image.workloads.rows.get(workload)
+    move = row.move if row is not None else None
+    if row is None or move is None or (row.is_standing and row.region == move.region):
+        return (), None
+    promise = state.image.start_promises.rows.get(workload)
+    if promise is None or not promise.is_move:
+        why = state.image.start_promises.broken.get(workload, StartOver.GIVEN_UP)
+        return (MoveEnded(workload, move.revision, why),), None
+    if row.is_standing:
+        image = state.regions.get(move.region)
+        kept = image.starts.rows.get(workload) if image is not None else None
+        if not move.is_begun and kept is not None and kept.revision == promise.revision:
+            begun = MoveBegun(workload, move.revision, move.epoch, MOVE_DEADLINE, move.region, kept.sequence)
+            return (begun,), None
+        return (), None
+    if move.arrives_at > now:
+        return (), Instant(move.arrives_at)
+    return (MoveArrived(workload),), None
+
+
+def _ended(state: QueueState, workload: WorkloadId, move: PlannedMove, why: StartOver) -> tuple[Event, ...]:
+    """With the start that was promised for it."""
+    promise = state.image.start_promises.rows.get(workload)
+    ended: list[Event] = []
+    if promise is not None and promise.is_move:
+        ended.append(StartPromiseEnded(workload, promise.revision, why))
+    return (*ended, MoveEnded(workload, move.revision, why))
+
+
+def _why_not(state: QueueState, message: MoveWorkload, row: WorkloadRow) -> Against | None:
+    """What speaks against it, whatever room there is."""
+    region, spec = message.region, row.spec
+    if region not in state.regions:
+        return Reason.UNKNOWN_REGION, (f"region: {region} is not in the fleet",)
+    if len(message.by) > NAME_LENGTH_MAX:
+        return Reason.INVALID, (f"by: {NAME_LENGTH_MAX} characters are the most",)
+    if row.phase.is_terminal:
+        return Reason.ALREADY_ENDED, (f"it is {row.phase}",)
+    if row.move is not None:
+        return Reason.MOVES_ALREADY, (f"it moves to {row.move.region}",)
+    if row.phase != Phase.RUNNING or row.epoch != message.epoch or row.is_cancel_requested:
+        return Reason.NOT_RUNNING, (f"it is {row.phase}, attempt {row.epoch}",)
+    if row.region == region:
+        return Reason.ALREADY_THERE, ()
+    if _are_too_many(state):
+        return Reason.MOVES_FULL, (f"{MOVES_MAX} are on their way",)
+    if spec.kind == Kind.SERVICE:
+        return Reason.NOT_ALLOWED, ("the tasks of a service stand alone, and are placed with their region",)
+    if spec.regions and region not in spec.regions:
+        return Reason.REGION_EXCLUDED, (f"it names {', '.join(spec.regions)}",)
+    no = against(state, region, spec, row.level)
+    if no is not None:
+        missing = state.image.datasets.missing_in(region, spec.data)
+        return no, (f"{region} lacks {', '.join(missing)}",) if missing else ()
+    image = state.regions[region]
+    if image is None or state.silent.get(region, True):
+        return Reason.REGION_UNREACHABLE, ()
+    if not could_fit(spec, image.hardware):
+        return Reason.NO_SUCH_HARDWARE, (f"{region} could not hold it even if nothing else ran there",)
+    return None
+
+
+def regions_for(state: QueueState, row: WorkloadRow, level: int, now: Instant) -> tuple[RegionName, ...]:
+    """Which regions may be asked for one that waits: of one that moves, where it goes, and not before its checkpoint is there."""
+    found = eligible(state, row.spec, level)
+    if row.move is None:
+        return found
+    return tuple(region for region in found if region == row.move.region and row.move.arrives_at <= now)
+
+
+def _solicited(region: RegionName, workload: WorkloadId, auction: str, row: WorkloadRow) -> SolicitBid:
+    """Room for it beside all who are there: nobody is pushed out for a move."""
+    spec = row.spec
+    return SolicitBid(
+        region,
+        workload,
+        auction,
+        narrowed(spec.jobs, row.types),
+        row.level,
+        spec.kind,
+        spec.tenant,
+        row.is_healing,
+        spec.max_duration,
+        spec.grace,
+        spares_all=True,
+    )

@@ -1,0 +1,307 @@
+"""How the job queue keeps the order of what waits, and what each tenant holds: from facts, so that deciding only reads.
+
+Only everybody's use is brought forward as time passes, in passes (core/nouns/ranking.py `pass_span`): a memo, equal to what the
+image gives at that instant.
+"""
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from components.job_queue.state.queue_state import QueueState
+from components.job_queue.state.quota_ledger import NO_LENDING, Lending
+from core.images.queue import WorkloadRow
+from core.nouns.fleet import ANY_TYPE, gpu_type_of
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant, after
+from core.nouns.placement import gpu_milli_of
+from core.nouns.reasons import Reason
+from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import Phase
+from core.ranking.incremental import RankedQueue
+from core.ranking.passes import PassedQueue
+from core.ranking.scan import PendingWork, Ranked, Standing, own_level
+from core.rules.quota import (
+    Amounts,
+    Narrowing,
+    held_on,
+    kept_before,
+    level_asked,
+    may_be_over,
+    narrowing,
+    needs_of,
+)
+from core.rules.tenancy import gpus_by_type
+
+
+class Asked(Struct, frozen=True):
+    """What regions are asked for, for a workload as it stands."""
+
+    level: int
+    """`OVER_LEVEL` if it is over quota."""
+    types: Narrowing
+    """To which GPU types its jobs are held: those of which its tenant's quota has room, or others lend some."""
+    shape: str
+    """Equal for workloads that the same regions would refuse."""
+
+
+# From facts.
+
+
+def order_anew(state: QueueState, at: Instant) -> None:
+    """Work everything out from the image: at the start, and when the rules by which is ranked are others."""
+    ranking = state.image.tenants.ranking
+    kind = PassedQueue if ranking.is_in_passes else RankedQueue
+    state.order = kind(
+        ranking.credit, at, walks_by_level=ranking.walks_by_level, patience=ranking.quota_patience
+    )
+    state.ranked_at = Instant(-1)
+    state.passes_at = at if ranking.is_in_passes else None
+    state.shapes.clear()
+    state.book.set_quota(state.image.tenants)
+    state.book.wanted.clear()
+    state.fleet = _fleet_of(state)
+    for workload, row in state.image.workloads.rows.items():
+        if settle_award(state, workload, row):
+            recharge(state, workload, row, at)
+        place(state, workload, row)
+    image = state.image
+    with_work = (row.spec.tenant for row in image.workloads.rows.values())
+    for name in dict.fromkeys((*image.tenants.rows, *image.usage.rows, *with_work)):
+        refresh_tenant(state, name, at)
+        if state.image.tenants.rows:
+            state.restand[name] = True
+            state.standings_at = at
+
+
+def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
+    """In the order exactly while it is pending and neither held nor to be cancelled, and as what it asks for now."""
+    wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
+    level = row.level if row.is_standing else level_asked(row.spec, state.image.tenants)
+    state.waits.note(workload, row, level, is_waiting=wanted)
+    was = state.order.work(workload) if workload in state.order else None
+    now = pending_work(state, workload, row) if wanted else None
+    if was == now:
+        return
+    if was is not None and now is not None:
+        state.order.swap(now)
+    elif now is not None:
+        state.order.add(now)
+    else:
+        state.order.drop(workload)
+    if was is not None:
+        state.book.want(was, -1)
+        state.shapes[was.shape] -= 1
+        if not state.shapes[was.shape] and (now is None or now.shape != was.shape):
+            del state.shapes[was.shape]
+            state.house.forget_shape(was.shape)
+    if now is not None:
+        state.book.want(now, 1)
+        state.shapes[now.shape] += 1
+
+
+def place_at(state: QueueState, work: PendingWork, level: int) -> None:
+    """`place`, where only the level is another at which it asks to run."""
+    state.waits.note(work.workload, state.image.workloads.rows[work.workload], level, is_waiting=True)
+    state.order.swap(replace(work, level=level))
+
+
+def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:
+    """A workload as the ranking reads it."""
+    spec, tenants, quota = row.spec, state.image.tenants, state.book.quota
+    shape = row.shape
+    if quota and not all(job.has_one_type for job in spec.jobs if job.need.gpu_milli):
+        shape += f"|{spec.tenant}"  # Of which of its types there is quota is its tenant's.
+    return PendingWork(
+        workload,
+        spec.tenant,
+        row.number,
+        Instant(row.submitted_at),
+        needs_of(spec, quota, state.fleet),
+        level_asked(spec, tenants),
+        may_be_over(spec.kind),
+        gpu_milli_of(spec.jobs) > 0,
+        shape,
+    )
+
+
+def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
+    """What its standing award holds, as its region's log shows, and until that shows it, as it was charged. Whether it is new."""
+    if not row.is_standing:
+        is_new = state.book.drop(workload)
+    else:
+        asked = level_asked(row.spec, state.image.tenants)
+        is_new = state.book.put(workload, row, asked, held_by(state, workload, row))
+    if is_new:
+        state.house.unaskable.drop_over()
+    return is_new
+
+
+def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant) -> None:
+    """Look whether an award holds something else than it is charged for."""
+    one = state.book.awards.get(workload)
+    if one is not None and one.amounts != row.charge:
+        state.recharge[workload] = None
+        state.standings_at = now
+
+
+def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amounts:
+    """GPU milli by type."""
+    image = state.regions.get(row.region)
+    attempt = image.attempts.row(workload, row.epoch) if image is not None else None
+    if image is None or attempt is None or not attempt.phase.is_live:
+        return row.charge
+    return held_on(row.spec.jobs, attempt.spreads, image.hardware)
+
+
+def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
+    """What the ranking reads of it, and when its budget turns."""
+    state.waits.renew(tenant)
+    tenants, usage = state.image.tenants, state.image.usage
+    pass_at = _pass_at(state, now)
+    use, lag = usage.faded(tenant, pass_at), usage.lag(tenant, pass_at)
+    if lag != state.order.tenant(tenant).lag:
+        state.house.unaskable.drop_over()  # Who is held back goes by lag.
+    state.order.set_tenant(tenant, state.book.state(tenant, tenants, usage, now, use, lag))
+    turns_at = state.book.turns_at(tenant, tenants, usage, now)
+    if turns_at is None:
+        state.budgets_due.drop(tenant)
+    else:
+        state.budgets_due.put(tenant, turns_at)
+
+
+def drop_strangers(state: QueueState) -> None:
+    """Whoever has no work any more, used nothing and was made by nobody counts in no share: nor would it after a restart."""
+    image = state.image
+    strangers = state.order.tenants().keys() - image.tenants.rows.keys() - image.usage.rows.keys()
+    if strangers:
+        strangers -= {row.spec.tenant for row in image.workloads.rows.values()}
+    for name in sorted(strangers):
+        state.order.drop_tenant(name)
+
+
+def refresh_fleet(state: QueueState) -> None:
+    """Nodes joined: what `any` stands for may be more."""
+    fleet = _fleet_of(state)
+    if fleet == state.fleet:
+        return
+    state.fleet = fleet
+    if state.book.quota:
+        rows = state.image.workloads.rows
+        anys = [
+            one
+            for one in state.order.works()
+            if any(job.gpu_type == ANY_TYPE for job in rows[one.workload].spec.jobs)
+        ]
+        for one in anys:
+            place(state, one.workload, rows[one.workload])
+
+
+def _fleet_of(state: QueueState) -> tuple[str, ...]:
+    known = [image for image in state.regions.values() if image is not None]
+    return tuple(sorted({gpu_type_of(kind)[0] for image in known for kind in image.hardware.rows}))
+
+
+# As time passes.
+
+
+def bring_up(state: QueueState, now: Instant) -> None:
+    """Everybody's use at the newest pass, and who has waited for the cap by now. Before the order is read."""
+    state.order.advance(now)
+    pass_at = _pass_at(state, now)
+    if state.ranked_at == pass_at:
+        return
+    state.ranked_at = pass_at
+    state.house.unaskable.drop_over()  # Who is held back goes by lag.
+    usage = state.image.usage
+    for name, one in state.order.tenants().items():
+        use, lag = usage.faded(name, pass_at), usage.lag(name, pass_at)
+        state.order.set_tenant(name, replace(one, use=use, lag=lag))
+
+
+def begin_pass(state: QueueState, now: Instant) -> None:
+    """Where the order is kept in passes: a new one."""
+    bring_up(state, now)
+    state.order.begin_pass()
+    state.passes_at = after(_pass_at(state, now), state.image.tenants.ranking.pass_span)
+    state.open_at = now
+
+
+def pass_of(state: QueueState, now: Instant) -> int:
+    """The number of the newest pass."""
+    return now // state.image.tenants.ranking.pass_span
+
+
+def _pass_at(state: QueueState, now: Instant) -> Instant:
+    span = state.image.tenants.ranking.pass_span
+    return Instant(now // span * span)
+
+
+# What to ask for.
+
+
+def asked_for(state: QueueState, work: PendingWork, level: int, standing: Standing) -> Asked:
+    """For any workload of one level, standing and shape from which the same is kept (`kept_from`) the same."""
+    jobs = state.image.workloads.rows[work.workload].spec.jobs
+    is_within = standing is Standing.WITHIN
+    if not is_within:
+        level = OVER_LEVEL
+    has_room = _has_room(state, work, level) if is_within else _is_lent(state, work.tenant)
+    types = narrowing(jobs, state.book.quota, state.fleet, has_room)
+    told = "".join(f"|{','.join(mine)}" for mine in types)
+    return Asked(level, types, f"{level}|{work.shape}{told}")
+
+
+def _has_room(state: QueueState, work: PendingWork, level: int) -> Callable[[Amounts], bool]:
+    def has_room(amounts: Amounts) -> bool:
+        room = state.book.room(work.tenant, level, state.image.tenants)
+        kept = kept_from(state, work, level)
+        return all(count <= room[kind] - kept.get(kind, 0) for kind, count in amounts.items())
+
+    return has_room
+
+
+def kept_from(state: QueueState, work: PendingWork, level: int) -> Amounts:
+    """What of its tenant's quota is kept from one that waits with that level, for whoever stands ahead of it and does not fit."""
+    in_line = state.book.level_in_line(level, state.image.tenants)
+    lacking = [one for one in state.order.kept(work.tenant) if one.is_lacking]
+    return kept_before(lacking, in_line, work.number)
+
+
+def kept_why(state: QueueState, work: PendingWork) -> Reason | None:
+    """Of one that does not fit its tenant's quota, what somebody's long wait has to do with it: its own, or that of one ahead of it."""
+    if any(one.is_lacking and one.workload == work.workload for one in state.order.kept(work.tenant)):
+        return Reason.QUOTA_DRAINS
+    before = kept_from(state, work, own_level(work, state.order.tenant(work.tenant)))
+    return Reason.QUOTA_KEPT if any(not before.keys().isdisjoint(need) for need in work.needs) else None
+
+
+def _is_lent(state: QueueState, tenant: TenantName) -> Callable[[Amounts], bool]:
+    def is_lent(amounts: Amounts) -> bool:
+        return state.book.may_borrow(tenant, amounts, state.image.tenants, lending_now(state))
+
+    return is_lent
+
+
+def asked_now(state: QueueState, workload: WorkloadId, now: Instant) -> tuple[Ranked, Asked]:
+    """How a workload in the order stands, and what regions would be asked for."""
+    bring_up(state, now)
+    one = state.order.one(workload)
+    return one, asked_for(state, one.work, one.level, one.standing)
+
+
+def may_be_lent(state: QueueState, work: PendingWork, lending: Lending) -> bool:
+    """Whether what it needs of some type may be held over quota now."""
+    tenants = state.image.tenants
+    return any(state.book.may_borrow(work.tenant, need, tenants, lending) for need in work.needs)
+
+
+def lending_now(state: QueueState) -> Lending:
+    """What may be held over quota now."""
+    return state.book.lending(there_is(state)) if state.book.quota else NO_LENDING
+
+
+def there_is(state: QueueState) -> Mapping[str, int]:
+    """GPU milli by type, of all regions that are known."""
+    return gpus_by_type(image for image in state.regions.values() if image is not None)

@@ -1,0 +1,1 @@
+"""quota: to be described."""

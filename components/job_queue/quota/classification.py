@@ -1,0 +1,370 @@
+"""How awards stand to their tenants' quotas: what the queue decides of it when it awards, and when anything has changed since.
+
+What a tenant holds within quota is never more than it is entitled to: in the batch in which more would be, something else of it
+becomes over quota. The region is told (components/job_queue/awards.py), and from then on whoever is within quota may push that out.
+"""
+
+from collections.abc import Mapping
+
+from components.job_queue.ordering import (
+    bring_up,
+    drop_strangers,
+    lending_now,
+    order_anew,
+    place,
+    place_at,
+    recharge,
+    refresh_tenant,
+    settle_award,
+)
+from components.job_queue.quota.drain import closed_to
+from components.job_queue.quota.fair_share import is_held_back
+from components.job_queue.state.auctions import Auction
+from components.job_queue.state.queue_state import (
+    BudgetTurned,
+    PassBegun,
+    QueueState,
+    StoodAnew,
+    why_not_asked,
+)
+from core.component import NOTHING, Decision
+from core.events.queue import (
+    AttemptClosed,
+    AwardReturned,
+    CancelRequested,
+    PrioritySet,
+    RankedBid,
+    StandingChanged,
+    WorkloadAwarded,
+    WorkloadBound,
+    WorkloadCancelled,
+    WorkloadChanged,
+    WorkloadHeld,
+    WorkloadReleased,
+    WorkloadsForgotten,
+    WorkloadSubmitted,
+)
+from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
+from core.fact import Event, Fact, Note
+from core.images.queue import WorkloadRow
+from core.messages.queue import Bid
+from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.instant import Instant
+from core.nouns.placement import gpu_milli_of
+from core.nouns.quantities import MILLI
+from core.nouns.reasons import Reason
+from core.nouns.tenant import OVER_LEVEL, Entitlement
+from core.nouns.workload import JobSpec
+from core.ranking.scan import Standing
+from core.rules.quota import Amounts, Running, entitled_to, held_on, level_asked, may_be_over, types_of
+
+OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
+OF_AWARDS = (WorkloadAwarded, WorkloadBound, StandingChanged, AwardReturned, AttemptClosed)
+OF_LINES = (
+    WorkloadHeld,
+    WorkloadReleased,
+    CancelRequested,
+    WorkloadCancelled,
+    WorkloadChanged,
+    PrioritySet,
+)
+"""What may change who keeps what is left of its tenant's quota."""
+
+
+# Folding.
+
+
+def index_standing(state: QueueState, fact: Fact) -> None:
+    """What a fact of the queue does to the order and to the tenants' book."""
+    event = fact.event
+    if isinstance(event, RankingSet):
+        order_anew(state, fact.at)
+        state.standings_at = state.open_at = fact.at
+    elif isinstance(event, OF_TENANTS):
+        _tenant_set(state, event, fact.at)
+    elif isinstance(event, OF_AWARDS):
+        row = state.image.workloads.rows[event.workload]
+        settle_award(state, event.workload, row)
+        _look_again(state, row.spec.tenant, fact.at)
+        asked = level_asked(row.spec, state.image.tenants)
+        if isinstance(event, WorkloadAwarded) and row.level not in (asked, OVER_LEVEL):
+            _stands_otherwise(state, row.spec.tenant, fact.at)  # It was set while its auction was open.
+    elif isinstance(event, PrioritySet):
+        row = state.image.workloads.rows[event.workload]
+        if row.is_standing:
+            settle_award(state, event.workload, row)
+            _stands_otherwise(state, row.spec.tenant, fact.at)
+    elif isinstance(event, WorkloadsForgotten):
+        drop_strangers(state)
+    if isinstance(event, OF_LINES):
+        _line_changed(state, state.image.workloads.rows[event.workload].spec.tenant, fact.at)
+    elif isinstance(event, WorkloadSubmitted) and not state.order.knows(event.spec.tenant):
+        refresh_tenant(state, event.spec.tenant, fact.at)
+
+
+def index_holding(state: QueueState, workload: WorkloadId, now: Instant) -> None:
+    """What a region's log shows an award to hold."""
+    row = state.image.workloads.rows.get(workload)
+    if row is not None and settle_award(state, workload, row):
+        recharge(state, workload, row, now)
+        _look_again(state, row.spec.tenant, now)
+
+
+def _stands_otherwise(state: QueueState, tenant: TenantName, now: Instant) -> None:
+    state.restand[tenant] = True
+    state.standings_at = now
+
+
+def _line_changed(state: QueueState, tenant: TenantName, now: Instant) -> None:
+    """Who stands behind something else in its tenant's line may be within quota now, waiting or over it."""
+    if state.book.quota:
+        state.open_at = now
+    if tenant in state.book.over:
+        state.restand.setdefault(tenant, False)
+        state.standings_at = now
+
+
+def _look_again(state: QueueState, tenant: TenantName, now: Instant) -> None:
+    refresh_tenant(state, tenant, now)
+    row = state.image.tenants.rows.get(tenant)
+    if state.book.quota or (row is not None and row.budget is not None):
+        state.restand.setdefault(tenant, False)
+        state.standings_at = now
+
+
+def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet, now: Instant) -> None:
+    """Its level, quota or budget is another; with the first of a type all that asks for that type is held against quotas."""
+    rows, order, quota = state.image.workloads.rows, state.order, state.book.quota
+    tenants = [event.tenant]
+    is_first = len(state.image.tenants.rows) == 1
+    is_of_all = state.book.set_quota(state.image.tenants) or is_first
+    if is_of_all:
+        tenants += order.tenants()
+    if state.book.quota != quota:
+        _place_what_asks_for(state, state.book.quota - quota)
+    if isinstance(event, TenantSet):
+        if is_first or event.settings.level < order.tenant(event.tenant).level:
+            for name in tenants:
+                refresh_tenant(state, name, now)  # What was above that level goes down as a whole.
+        for work in order.works() if is_first else order.works_of(event.tenant):
+            level = level_asked(rows[work.workload].spec, state.image.tenants)
+            if level != work.level:
+                place_at(state, work, level)
+    for name in dict.fromkeys(tenants):
+        for workload in tuple(state.book.by_tenant.get(name, {})):
+            settle_award(state, workload, rows[workload])
+        refresh_tenant(state, name, now)
+        state.restand[name] = True
+    state.standings_at = state.open_at = now
+
+
+def _place_what_asks_for(state: QueueState, types: frozenset[str]) -> None:
+    """Now that these are under quota. Where several types will do, it is its tenant's by now of which there is quota."""
+    rows = state.image.workloads.rows
+    for work in state.order.works():
+        jobs = rows[work.workload].spec.jobs
+        if any(job.need.gpu_milli and (not job.has_one_type or job.gpu_type in types) for job in jobs):
+            place(state, work.workload, rows[work.workload])
+
+
+# Deciding.
+
+
+def begun_pass(state: QueueState, now: Instant) -> Decision:
+    """It is time for one."""
+    return NOTHING if state.passes_at is None or state.passes_at > now else Decision(events=(PassBegun(),))
+
+
+def turned_budgets(state: QueueState, now: Instant) -> Decision:
+    """Budgets that are used up, and those whose next period has begun."""
+    turned = state.budgets_due.passed(now)
+    return Decision(events=tuple(BudgetTurned(tenant) for tenant in turned)) if turned else NOTHING
+
+
+def stand_anew(state: QueueState, now: Instant) -> Decision:
+    """Facts for all that must stand otherwise, or holds something else than it is charged for."""
+    if state.standings_at is None or state.standings_at > now:
+        return NOTHING
+    bring_up(state, now)
+    rows, tenants = state.image.workloads.rows, state.image.tenants
+    levels: dict[WorkloadId, int] = {}
+    for tenant, is_forced in state.restand.items():
+        kept = state.order.kept(tenant)
+        if is_forced or state.book.may_stand_otherwise(tenant, tenants, kept):
+            levels |= changed_levels(state, tenant, now)
+    for workload in state.recharge:
+        one = state.book.awards.get(workload)
+        if one is not None and one.amounts != rows[workload].charge:
+            levels.setdefault(workload, one.level)
+    in_order = sorted(levels.items(), key=lambda one: _takes(state, *one))
+    events: list[Event | Note] = [_changed(state, workload, level) for workload, level in in_order]
+    return Decision(events=(*events, StoodAnew(tuple(state.restand))))
+
+
+def changed_levels(
+    state: QueueState,
+    tenant: TenantName,
+    now: Instant,
+    *,
+    entitled: Amounts | None = None,
+    also: Running | None = None,
+) -> dict[WorkloadId, int]:
+    """`TenantBook.standings` as things are now."""
+    tenants = state.image.tenants
+    is_spent = state.book.is_spent(tenant, tenants, state.image.usage, now)
+    kept = state.order.kept(tenant)
+    return state.book.standings(tenant, tenants, is_spent=is_spent, entitled=entitled, also=also, kept=kept)
+
+
+def over_by(
+    state: QueueState, tenant: TenantName, gpu_type: str, entitlement: Entitlement, now: Instant
+) -> tuple[StandingChanged, ...]:
+    """What is over quota as soon as a tenant is entitled to so much: recorded before that is.
+
+    With the first entitlement of a type that is so of all that anybody else holds of it.
+    """
+    book, rows = state.book, state.image.tenants.rows
+    others = () if gpu_type in book.quota else tuple(book.by_tenant)
+    events = []
+    for name in dict.fromkeys((tenant, *others)):
+        entitled = entitled_to(rows.get(name), book.quota | {gpu_type})
+        if name == tenant:
+            entitled[gpu_type] = entitlement.gpus * MILLI
+        levels = changed_levels(state, name, now, entitled=entitled)
+        events += [_changed(state, one, level) for one, level in levels.items() if level == OVER_LEVEL]
+    return tuple(events)
+
+
+def _takes(state: QueueState, workload: WorkloadId, level: int) -> int:
+    """What makes room stands before what takes it: who is over quota, who holds less than it is charged for, who holds more, who moves up."""
+    row, amounts = state.image.workloads.rows[workload], state.book.awards[workload].amounts
+    if level == OVER_LEVEL:
+        return 0
+    if row.level == OVER_LEVEL:
+        return 3
+    return 2 if any(count > row.charge.get(kind, 0) for kind, count in amounts.items()) else 1
+
+
+def _changed(state: QueueState, workload: WorkloadId, level: int) -> StandingChanged:
+    row = state.image.workloads.rows[workload]
+    amounts: Mapping[str, int] = state.book.awards[workload].amounts
+    return StandingChanged(
+        workload, row.epoch, row.standing_revision + 1, row.spec.tenant, level, dict(amounts)
+    )
+
+
+def against_growth(
+    state: QueueState, row: WorkloadRow, jobs: tuple[JobSpec, ...], now: Instant
+) -> tuple[Reason, tuple[str, ...]] | None:
+    """Why what stands may not hold as much as these jobs need, if they need more: a quota, what may be borrowed, or a budget."""
+    spec, tenants, book = row.spec, state.image.tenants, state.book
+    if not row.is_standing or gpu_milli_of(jobs) <= gpu_milli_of(spec.jobs):
+        return None
+    more = {kind: -count for kind, count in row.charge.items()}
+    for job in jobs:
+        types = types_of(job, state.fleet)
+        kind = next((one for one in types if one in row.charge), types[0])
+        more[kind] = more.get(kind, 0) + job.need.gpu_milli * job.tasks
+    more = {kind: count for kind, count in more.items() if count > 0}
+    if book.is_spent(spec.tenant, tenants, state.image.usage, now):
+        return Reason.BUDGET_SPENT, (f"jobs: {spec.tenant} has no GPU-hours left for more tasks",)
+    room = book.room(spec.tenant, row.level, tenants)
+    counts = [(count, room[kind]) for kind, count in more.items() if kind in book.quota]
+    if not counts or (row.level != OVER_LEVEL and all(count <= left for count, left in counts)):
+        return None
+    asked = ", ".join(f"{count / MILLI:g} {kind}" for kind, count in sorted(more.items()))
+    if not may_be_over(spec.kind):
+        text = f"jobs: {asked} more are over the quota of {spec.tenant}, and {spec.kind} work borrows nothing"
+        return Reason.OVER_QUOTA, (text,)
+    if book.may_borrow(spec.tenant, more, tenants, lending_now(state)):
+        return None
+    return Reason.BORROWED_ALL, (f"jobs: {asked} more are more than {spec.tenant} may borrow now",)
+
+
+def award_of(
+    state: QueueState, workload: WorkloadId, best: Bid, bids: list[RankedBid], now: Instant
+) -> tuple[Event, ...]:
+    """The award, behind what of its tenant is over quota from then on; none if what was bid is more than it may hold by now."""
+    row = state.image.workloads.rows[workload]
+    image = state.regions[best.region]
+    auction = state.house.open[workload]
+    assert image is not None, best.region
+    spec, tenants = row.spec, state.image.tenants
+    charge = held_on(spec.jobs, best.spreads, image.hardware)
+    if charge and state.book.is_spent(spec.tenant, tenants, state.image.usage, now):
+        return ()
+    if auction.level == OVER_LEVEL:
+        if not state.book.may_borrow(spec.tenant, charge, tenants, lending_now(state)):
+            return ()
+    else:
+        room = state.book.room(spec.tenant, auction.level, tenants)
+        if any(count > room[kind] for kind, count in charge.items() if kind in state.book.quota):
+            return ()
+    award = WorkloadAwarded(
+        workload=workload,
+        epoch=row.epoch + 1,
+        region=best.region,
+        rank=state.order.rank(workload),
+        bids=tuple(bids),
+        resume_epoch=row.resume_epoch,
+        resume_step=row.resume_step,
+        tenant=spec.tenant,
+        level=auction.level,
+        charge=charge,
+        types=auction.types,
+        refusals=_refusals(state, workload, auction),
+    )
+    if auction.level == OVER_LEVEL or not state.book.quota:
+        return (award,)
+    levels = _beside(state, workload, row, auction.level, charge, now)
+    if workload in levels:
+        return ()  # Meanwhile its budget was spent, or its priority is another than the one at which it was asked for.
+    # What makes room stands before what takes it.
+    in_order = sorted(levels.items(), key=lambda one: one[1] != OVER_LEVEL)
+    return (*(_changed(state, other, level) for other, level in in_order), award)
+
+
+def _refusals(state: QueueState, workload: WorkloadId, auction: Auction) -> dict[RegionName, str]:
+    """Why each region did not bid: what it said; that it said nothing; or why it was not asked."""
+    said, spec = (
+        state.house.refused_by(auction.shape) | auction.abstained,
+        state.image.workloads.rows[workload].spec,
+    )
+    found: dict[RegionName, str] = {}
+    for region in sorted(state.regions):
+        if region in auction.bids:
+            continue
+        if region in said:
+            found[region] = said[region].reason
+        elif region in auction.asked:
+            found[region] = Reason.NO_ANSWER
+        else:
+            found[region] = why_not_asked(state, region, spec, auction.level) or _kept_by(
+                state, workload, region
+            )
+    return found
+
+
+def _kept_by(state: QueueState, workload: WorkloadId, region: RegionName) -> Reason:
+    """It could have been asked: room is kept there for others, or others ahead of it were asked first."""
+    one, row = state.order.one(workload), state.image.workloads.rows[workload]
+    if row.move is not None:
+        return Reason.MOVING
+    if one.standing is Standing.OVER and region == closed_to(state, one.work):
+        return Reason.ROOM_GATHERED
+    if one.standing is Standing.OVER and region == state.gathers_in and is_held_back(state, one.work):
+        return Reason.AHEAD_OF_DUE
+    return Reason.WAITING_TURN
+
+
+def _beside(
+    state: QueueState, workload: WorkloadId, row: WorkloadRow, level: int, charge: Amounts, now: Instant
+) -> dict[WorkloadId, int]:
+    """Who must stand otherwise beside an award within quota for which there is room. As a rule nobody, and then nobody is looked at."""
+    tenant = row.spec.tenant
+    if tenant not in state.restand:
+        levels = state.book.displaced(tenant, state.image.tenants, charge, state.order.kept(tenant))
+        if levels is not None:
+            return levels
+    also = Running(workload, state.sequence + 1, level, level, charge, row.number)
+    return changed_levels(state, tenant, now, also=also)

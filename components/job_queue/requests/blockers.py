@@ -1,0 +1,53 @@
+"""Who is in the way of a workload that waits: who holds the room of a region, and for whom it is kept."""
+
+from components.job_queue.state.queue_state import QueueState
+from core.images import RegionImage
+from core.messages.queue import Holder
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.limits import HOLDERS_SHOWN_MAX
+from core.nouns.placement import gpu_milli_of
+from core.nouns.quantities import Amount
+from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec
+
+
+def holders_of(state: QueueState, image: RegionImage, jobs: tuple[JobSpec, ...]) -> tuple[Holder, ...]:
+    """Who holds most of what these ask for, as the region's log shows: GPUs of their types, or CPUs of work that wants no GPUs."""
+    wants_gpus = gpu_milli_of(jobs) > 0
+    mine = [job for job in jobs if job.need.gpu_milli or not wants_gpus]
+    found = []
+    for workload, epochs in image.attempts.rows.items():
+        row = state.image.workloads.rows.get(workload)
+        live = [attempt.spreads for attempt in epochs.values() if attempt.phase.is_live]
+        if row is None or not live:
+            continue
+        held = Amount()
+        for spreads in live:
+            for theirs, spread in zip(row.spec.jobs, spreads, strict=False):
+                tasks = sum(
+                    count
+                    for node, count in zip(spread.nodes, spread.tasks, strict=True)
+                    if any(job.takes(image.hardware.type_of(node)) for job in mine)
+                )
+                held = held.plus(theirs.need.times(tasks))
+        if held.gpu_milli if wants_gpus else held.cpu_milli:
+            found.append(Holder(workload, row.level, held.gpu_milli, 0 if wants_gpus else held.cpu_milli))
+    found.sort(key=lambda one: (-(one.gpu_milli if wants_gpus else one.cpu_milli), one.workload))
+    return tuple(found[:HOLDERS_SHOWN_MAX])
+
+
+def kept_for(
+    state: QueueState, region: RegionName, against: Reason | None, workload: WorkloadId
+) -> tuple[WorkloadId, ...]:
+    """Of a region that has room and keeps it, for whom."""
+    match against:
+        case Reason.START_RESERVED:
+            rows = state.image.start_promises.rows
+            found = [one for one, promised in rows.items() if promised.region == region]
+        case Reason.OPEN_BIDS:
+            found = [one for one, auction in state.house.open.items() if region in auction.bids]
+        case Reason.ROOM_GATHERED:
+            found = [state.gathered.workload] if state.gathered is not None else []
+        case _:
+            found = []
+    return tuple(one for one in found if one != workload)[:HOLDERS_SHOWN_MAX]

@@ -1,0 +1,412 @@
+"""What users ask the job queue to tell: where a workload is, which there are, and why one does not run.
+
+Nothing here changes anything. Why a workload waits is worked out from what the queue knows at this moment, so an answer is
+never older than the question.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from components.job_queue.ordering import Asked, asked_now, kept_why, lending_now, may_be_lent, pass_of
+from components.job_queue.quota.drain import closed_to, has_turn
+from components.job_queue.quota.fair_share import is_held_back
+from components.job_queue.requests.blockers import holders_of, kept_for
+from components.job_queue.reservations import promised_in, shown_start
+from components.job_queue.start_estimates import run_time_of, start_in_order
+from components.job_queue.state.auctions import LACKS_ROOM
+from components.job_queue.state.queue_state import QueueState, eligible, why_not_asked
+from components.replies import answered, refused
+from core.codec import encode
+from core.component import Decision
+from core.images import RegionImage
+from core.images.queue import WorkloadRow
+from core.images.region import AttemptRow
+from core.messages.base import Envelope, Message
+from core.messages.queue import (
+    ExplainWorkload,
+    HardwareKnown,
+    ListedWorkload,
+    ListWorkloads,
+    RegionOutlook,
+    ShowWorkload,
+    WorkloadExplained,
+    WorkloadShown,
+    WorkloadsListed,
+)
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import AHEAD_SHOWN_MAX, LISTED_BYTES_MAX, LISTED_MAX, NUMBER_MAX
+from core.nouns.placement import gpu_milli_of, runs_of
+from core.nouns.reasons import Reason, sentence
+from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import Phase
+from core.ranking.scan import Ranked, Standing
+from core.rules.ownership import owned
+from core.rules.quota import level_asked, narrowed
+
+Waiting = tuple[Reason, dict[RegionName, str]]
+"""Why a pending workload waits, and the reason of each region that refuses it."""
+
+
+class UserAnswers:
+    """The queue's deciders for users' questions."""
+
+    def __init__(self, regions: tuple[RegionName, ...]) -> None:
+        self.regions = regions
+        self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
+            ShowWorkload: self._show,
+            ListWorkloads: self._list,
+            ExplainWorkload: self._explain,
+        }
+
+    def _show(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ShowWorkload)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        reason = self._reason(state, message.workload, row, envelope.at)
+        shown = WorkloadShown(
+            workload=message.workload,
+            name=row.spec.name,
+            phase=row.phase,
+            reason=reason or "",
+            sentence=sentence(reason) if reason else "",
+            epoch=row.epoch,
+            region=row.region,
+            hold_revision=row.hold_revision,
+            is_held=row.is_held,
+            spec_revision=row.spec_revision,
+            priority_revision=row.priority_revision,
+            spec=row.spec if message.wants_spec else None,
+            up_for=_span(row.started_at, envelope.at) if row.phase == Phase.RUNNING else -1,
+            last_cause=row.last_cause,
+            move_revision=row.move_revision,
+        )
+        return answered(shown)
+
+    # Lists.
+
+    def _list(self, state: QueueState, envelope: Envelope) -> Decision:
+        """A page of it. Walking over those before costs 30 ns for each, which no index is worth."""
+        message = envelope.message
+        assert isinstance(message, ListWorkloads)
+        rows = owned(envelope.tenant, state.image.workloads.rows)
+        phases = frozenset(message.phases or Phase)
+        count_max = min(max(1, message.count_max), LISTED_MAX)
+        known: dict[str, Waiting] = {}
+        listed: list[ListedWorkload] = []
+        bytes_left = LISTED_BYTES_MAX
+        next_after = last = 0
+        for workload, row in rows.items():
+            if row.number <= message.after or row.phase not in phases:
+                continue
+            line = self._line(state, workload, row, known, envelope.at)
+            bytes_left -= len(encode(line))
+            if listed and (len(listed) == count_max or bytes_left < 0):
+                next_after = last
+                break
+            listed.append(line)
+            last = row.number
+        if message.after:
+            return answered(WorkloadsListed(tuple(listed), next_after))
+        found = Counter(row.phase for row in rows.values())
+        counts = {phase.value: found[phase] for phase in Phase if found[phase]}
+        return answered(WorkloadsListed(tuple(listed), next_after, counts, self._with_nodes(state)))
+
+    def _with_nodes(self, state: QueueState) -> tuple[RegionName, ...]:
+        images = {
+            region: state.regions[region] for region in self.regions if not state.silent.get(region, True)
+        }
+        return tuple(region for region, image in images.items() if image is not None and image.hardware.rows)
+
+    def _line(
+        self,
+        state: QueueState,
+        workload: WorkloadId,
+        row: WorkloadRow,
+        known: dict[str, Waiting],
+        now: Instant,
+    ) -> ListedWorkload:
+        """`known` remembers within one answer what holds for every pending workload of a shape."""
+        spec = row.spec
+        reason, refusals = self.why(state, workload, row, known, now)
+        is_over = _is_over(state, workload, row)
+        attempt = _attempt(state, workload, row)
+        until = row.ended_at or now
+        up_at = row.started_at if row.phase != Phase.PENDING else 0
+        return ListedWorkload(
+            workload=workload,
+            name=spec.name,
+            tenant=spec.tenant,
+            priority=row.level if row.is_standing and not is_over else level_asked(spec, state.image.tenants),
+            kind=spec.kind,
+            phase=row.phase,
+            epoch=row.epoch,
+            gpu_milli=gpu_milli_of(spec.jobs),
+            tasks=sum(job.tasks for job in spec.jobs),
+            waited=_span(row.submitted_at, up_at or until),
+            ran=_span(up_at, until) if up_at else Nanoseconds(0),
+            region=row.region,
+            regions=spec.regions,
+            node_runs=runs_of(node for spread in attempt.spreads for node in spread.nodes) if attempt else (),
+            saved_step=attempt.saved_step if attempt else 0,
+            reason=reason or "",
+            refusals=refusals,
+            promised_in=promised_in(state, workload, now),
+            is_over=is_over,
+        )
+
+    # Reasons.
+
+    def _reason(
+        self, state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant
+    ) -> Reason | None:
+        """Why it does not run, if it does not."""
+        return self.why(state, workload, row, {}, now)[0]
+
+    def why(
+        self,
+        state: QueueState,
+        workload: WorkloadId,
+        row: WorkloadRow,
+        known: dict[str, Waiting],
+        now: Instant,
+    ) -> tuple[Reason | None, dict[RegionName, str]]:
+        """The reason that counts, and each region's; `known` remembers those of shapes within one answer."""
+        if row.is_standing:
+            is_unreachable = row.phase == Phase.AWARDED and state.silent.get(row.region, True)
+            return (Reason.REGION_UNREACHABLE if is_unreachable else None), {}
+        if row.phase != Phase.PENDING:
+            return None, {}
+        if row.is_held:
+            return Reason.HELD, {}
+        if row.move is not None:
+            return Reason.MOVING, {}
+        if workload not in state.order:
+            return Reason.WAITING_TURN, {}  # It is to be cancelled.
+        one, asked = asked_now(state, workload, now)
+        kept = _closed_to(state, one)
+        key = f"{asked.shape}|{kept or ''}"
+        if key not in known:
+            known[key] = self._waiting(state, row, asked, kept)
+        reason, refusals = known[key]
+        return self._against_quota(state, one) or reason, refusals
+
+    def _against_quota(self, state: QueueState, one: Ranked) -> Reason | None:
+        """What its tenant's quota has against its start."""
+        if one.standing is Standing.OVER:
+            if is_held_back(state, one.work):
+                return Reason.AHEAD_OF_DUE
+            if may_be_lent(state, one.work, lending_now(state)):
+                return None
+            return kept_why(state, one.work) or Reason.OVER_QUOTA
+        if one.standing is Standing.WITHIN:
+            return None
+        if not state.order.is_passed(one.work.workload):
+            return Reason.NOT_RANKED
+        is_spent = one.work.uses_gpus and state.order.tenant(one.work.tenant).is_spent
+        if is_spent:
+            return Reason.BUDGET_SPENT
+        return kept_why(state, one.work) or Reason.BORROWED_ALL
+
+    def _waiting(self, state: QueueState, row: WorkloadRow, one: Asked, kept: RegionName | None) -> Waiting:
+        """Equal for all pending workloads of a shape from which the same region is kept: it names their regions and all that they need."""
+        asked = eligible(state, row.spec, one.level)
+        said_by = {
+            region: self._against(state, row, one.shape, one.level, region, asked, kept)
+            for region in row.spec.regions or self.regions
+        }
+        refusals: dict[RegionName, str] = {
+            region: reason for region, reason in said_by.items() if reason is not None
+        }
+        if any(region not in refusals for region in asked):
+            return Reason.WAITING_TURN, refusals
+        reasons = [refusals[region] for region in asked]
+        if reasons:
+            return Reason(Reason.NO_CAPACITY if Reason.NO_CAPACITY in reasons else reasons[0]), refusals
+        for reason in (Reason.NO_DATA, Reason.DATA_NOT_FRESH, Reason.REGION_ABANDONED):
+            if reason in refusals.values():
+                return reason, refusals
+        is_heard = all(not state.silent.get(region, True) for region in said_by)
+        return (Reason.NO_SUCH_HARDWARE if is_heard else Reason.REGION_UNREACHABLE), refusals
+
+    def _against(
+        self,
+        state: QueueState,
+        row: WorkloadRow,
+        shape: str,
+        level: int,
+        region: RegionName,
+        asked: Iterable[RegionName],
+        kept: RegionName | None,
+    ) -> Reason | None:
+        """Why this region does not bid for it; None when it is asked, or would be.
+
+        kept   where room is gathered for another
+        """
+        if region not in asked:
+            return why_not_asked(state, region, row.spec, level)
+        said = state.house.refused_by(shape).get(region)
+        if said is not None:
+            return Reason(said.reason)
+        return Reason.ROOM_GATHERED if region == kept else None
+
+    # Explanations.
+
+    def _explain(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ExplainWorkload)
+        workload = message.workload
+        row = state.image.workloads.rows.get(workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        reason = self._reason(state, workload, row, envelope.at)
+        is_ordered, gathered = workload in state.order, state.gathered
+        one, shape, jobs, level = None, row.shape, row.spec.jobs, row.level
+        if is_ordered:
+            one, asked = asked_now(state, workload, envelope.at)
+            shape, jobs, level = asked.shape, narrowed(jobs, asked.types), asked.level
+        explained = WorkloadExplained(
+            workload=workload,
+            name=row.spec.name,
+            phase=row.phase,
+            reason=reason or "",
+            sentence=sentence(reason) if reason else "",
+            epoch=row.epoch,
+            region=row.region,
+            is_held=row.is_held,
+            hold_revision=row.hold_revision,
+            is_cancel_requested=row.is_cancel_requested,
+            shape=shape,
+            rank=state.order.rank(workload) if is_ordered else -1,
+            ahead=_ahead(state, workload) if is_ordered else (),
+            asking=self._asking(state, workload, shape) if is_ordered else (),
+            regions=self._outlooks(state, workload, row, shape, level, one)
+            if row.phase == Phase.PENDING
+            else (),
+            tenant=row.spec.tenant,
+            standing=one.standing.name.lower() if one is not None else "",
+            level=level,
+            credit=max(-NUMBER_MAX, min(NUMBER_MAX, one.credit)) if one is not None else 0,
+            age_weight=state.image.tenants.ranking.credit.age_weight,
+            pass_number=pass_of(state, envelope.at),
+            is_held_to=tuple(job.type_text for job in jobs) if jobs != row.spec.jobs else (),
+            start=start_in_order(state, workload, envelope.at) if is_ordered else None,
+            promised=shown_start(state, workload, envelope.at),
+            run_time=run_time_of(state, workload, envelope.at),
+            gathered_in=gathered.region
+            if is_ordered and gathered is not None and has_turn(state, workload)
+            else "",
+        )
+        return answered(explained)
+
+    def _asking(self, state: QueueState, workload: WorkloadId, shape: str) -> tuple[WorkloadId, ...]:
+        """Whose turn it is: of its own shape first, for one of a tight shape is asked for at a time."""
+        rank = state.order.rank(workload)
+        ranks = {
+            other: (auction.shape != shape, state.order.rank(other))
+            for other, auction in state.house.open.items()
+            if other != workload and other in state.order
+        }
+        turns = [other for other, (is_unlike, place) in ranks.items() if place < rank or not is_unlike]
+        return tuple(sorted(turns, key=lambda other: ranks[other])[:AHEAD_SHOWN_MAX])
+
+    def _outlooks(
+        self,
+        state: QueueState,
+        workload: WorkloadId,
+        row: WorkloadRow,
+        shape: str,
+        level: int,
+        one: Ranked | None,
+    ) -> tuple[RegionOutlook, ...]:
+        asked, kept = eligible(state, row.spec, level), _closed_to(state, one) if one is not None else None
+        return tuple(
+            self._outlook(
+                state,
+                workload,
+                row,
+                shape,
+                region,
+                self._against(state, row, shape, level, region, asked, kept),
+            )
+            for region in self.regions
+        )
+
+    def _outlook(
+        self,
+        state: QueueState,
+        workload: WorkloadId,
+        row: WorkloadRow,
+        shape: str,
+        region: RegionName,
+        against: Reason | None,
+    ) -> RegionOutlook:
+        image = state.regions[region]
+        auction = state.house.open.get(workload)
+        bid = auction.bids.get(region) if auction is not None else None
+        said = state.house.refused_by(shape).get(region)
+        if auction is not None and said is None:
+            said = auction.abstained.get(region)  # It did not hold: the region is asked again.
+        is_full = against is Reason.OPEN_BIDS or against in LACKS_ROOM
+        prospect = said.prospect if said is not None else None
+        return RegionOutlook(
+            region=region,
+            reason=against or "",
+            sentence=sentence(against) if against else "",
+            hardware=_hardware(image, row),
+            missing_data=state.image.datasets.missing_in(region, row.spec.data),
+            is_asked=auction is not None and region in auction.asked,
+            score=bid.score if bid is not None else (),
+            refused=said.workload if said is not None else WorkloadId(""),
+            agent=said.agent if said is not None else "",
+            view_sequence=said.view_sequence if said is not None else 0,
+            missing_gpu_milli=said.missing_gpu_milli if said is not None else 0,
+            missing_cpu_milli=said.missing_cpu_milli if said is not None else 0,
+            shortage=said.shortage if said is not None else None,
+            holders=holders_of(state, image, row.spec.jobs) if is_full and image is not None else (),
+            kept_for=kept_for(state, region, against, workload),
+            unbounded_gpu_milli=prospect.unbounded_gpu_milli if prospect and not prospect.spreads else 0,
+        )
+
+
+def _ahead(state: QueueState, workload: WorkloadId) -> tuple[WorkloadId, ...]:
+    return tuple(one.work.workload for one in state.order.ahead_of(workload, AHEAD_SHOWN_MAX))
+
+
+def _is_over(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
+    """Whether it is over its tenant's quota, as it waits or as it was awarded. `why` has brought the order up to date."""
+    if row.is_standing:
+        return row.level == OVER_LEVEL
+    order = state.order
+    if workload not in order or not order.is_passed(workload):
+        return False
+    return order.one(workload).standing is not Standing.WITHIN
+
+
+def _span(start: int, end: int) -> Nanoseconds:
+    return Nanoseconds(max(0, end - start))
+
+
+def _attempt(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> AttemptRow | None:
+    """The standing one, as far as its region's log tells of it."""
+    image = state.regions.get(row.region) if row.is_standing else None
+    return image.attempts.row(workload, row.epoch) if image is not None else None
+
+
+def _hardware(image: RegionImage | None, row: WorkloadRow) -> tuple[HardwareKnown, ...]:
+    """Of the types that it asks for, whether or not that is enough."""
+    if image is None:
+        return ()
+    rows = image.hardware.rows
+    return tuple(
+        HardwareKnown(name, rows[name].nodes, rows[name].gpu_milli, rows[name].gpu_milli_max)
+        for name in sorted(rows)
+        if any(job.takes(name) for job in row.spec.jobs)
+    )
+
+
+def _closed_to(state: QueueState, one: Ranked) -> RegionName | None:
+    """The region that is not asked for it, since room is gathered there for another."""
+    return closed_to(state, one.work) if one.standing is Standing.OVER else None

@@ -1,0 +1,145 @@
+"""What the job queue tells about starts: of what waits, and of what somebody thinks of submitting. Nothing here changes anything."""
+
+from collections.abc import Callable
+
+from components.job_queue.requests.queries import UserAnswers, Waiting
+from components.job_queue.reservations import promised_in
+from components.job_queue.start_estimates import estimated_start, estimator_of, walked, would_stand
+from components.job_queue.state.queue_state import QueueState, eligible
+from components.job_queue.state.wait_index import Ahead, Estimator
+from components.replies import answered
+from core.component import Decision
+from core.estimating.bands import StartEstimate
+from core.estimating.family import family_of
+from core.estimating.prediction import predicted
+from core.messages.base import Envelope, Message
+from core.messages.starts import (
+    ListedStart,
+    ListStarts,
+    PredictionError,
+    PredictionTally,
+    StartsListed,
+    SubmissionTested,
+    TestSubmission,
+)
+from core.nouns.ids import RegionName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import STARTS_LISTED_MAX
+from core.nouns.placement import gpu_milli_of
+from core.nouns.quantities import MILLI
+from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import WorkloadSpec
+from core.ranking.scan import Ranked, Standing
+from core.rules.ownership import owns
+
+HEARD_OF_STARTS: tuple[type[Message], ...] = (TestSubmission, ListStarts)
+Refusal = Callable[[QueueState, WorkloadSpec], Decision | None]
+
+
+class StartAnswers:
+    """The queue's deciders for questions about starts."""
+
+    def __init__(self, regions: tuple[RegionName, ...], refusal: Refusal) -> None:
+        """refusal   why a submission is not accepted, as whoever submits is told"""
+        self._answers = UserAnswers(regions)
+        self._refusal = refusal
+        self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
+            TestSubmission: self._test,
+            ListStarts: self._list,
+        }
+
+    def _test(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, TestSubmission)
+        spec = message.spec
+        refusal = self._refusal(state, spec)
+        if refusal is not None:
+            return refusal
+        level, standing = would_stand(state, spec, envelope.at)
+        tested = SubmissionTested(
+            ahead=state.waits.ahead_of(level),
+            standing=standing.name.lower() if state.image.tenants.rows else "",
+            regions=eligible(state, spec),
+            start=estimated_start(state, spec, envelope.at),
+            prediction=predicted(state.image.history.runs, spec, family_of(spec.name)),
+        )
+        return answered(tested)
+
+    def _list(self, state: QueueState, envelope: Envelope) -> Decision:
+        """From the head of the order on, until there are enough of them."""
+        message = envelope.message
+        assert isinstance(message, ListStarts)
+        now, estimator = envelope.at, estimator_of(state, envelope.at)
+        count_max = min(max(1, message.count_max), STARTS_LISTED_MAX)
+        known: dict[str, Waiting] = {}
+        where: dict[str, tuple[RegionName, ...]] = {}
+        rows: list[ListedStart] = []
+        looked = 0
+        for one, row, ahead in walked(state, now):
+            workload = one.work.workload
+            if len(rows) == count_max:
+                break
+            looked += 1
+            spec = row.spec
+            if message.tenant not in ("", spec.tenant) or not owns(envelope.tenant, spec.tenant):
+                continue
+            reason, _ = self._answers.why(state, workload, row, known, now)
+            shape = row.shape
+            if shape not in where:
+                where[shape] = eligible(state, spec)
+            rows.append(
+                ListedStart(
+                    workload=workload,
+                    name=spec.name,
+                    tenant=spec.tenant,
+                    priority=OVER_LEVEL if one.standing is not Standing.WITHIN else one.level,
+                    gpu_milli=gpu_milli_of(spec.jobs),
+                    rank=looked - 1,
+                    waited=Nanoseconds(max(0, now - row.submitted_at)),
+                    reason=reason or "",
+                    promised_in=_promised_in(state, workload, now),
+                    start=_start(estimator, one, spec, where[shape], ahead),
+                    duration=_duration(state, workload),
+                )
+            )
+        starts, history = state.image.starts, state.image.history
+        errors = {
+            kind.value: PredictionError(found.count, round(MILLI * found.factor()))
+            for kind, found in history.errors.items()
+        }
+        told, data = history.hardware, history.data
+        listed = StartsListed(
+            rows=tuple(rows),
+            more=len(state.order) - looked,
+            judged=len(starts.outcomes),
+            held=starts.outcomes.count(0),
+            errors=errors,
+            hardware=PredictionTally(told.count, told.right, told.count),
+            data=PredictionTally(data.read, data.both, data.predicted),
+        )
+        return answered(listed)
+
+
+def _start(
+    estimator: Estimator,
+    one: Ranked,
+    spec: WorkloadSpec,
+    where: tuple[RegionName, ...],
+    ahead: Ahead,
+) -> StartEstimate | None:
+    """None of who may not start."""
+    if one.standing is Standing.HELD:
+        return None
+    return estimator.of(spec, where, ahead, is_within=one.standing is Standing.WITHIN)
+
+
+def _promised_in(state: QueueState, workload: WorkloadId, now: Instant) -> Nanoseconds:
+    """-1: nothing was promised."""
+    promised = promised_in(state, workload, now)
+    return Nanoseconds(-1) if promised is None else promised
+
+
+def _duration(state: QueueState, workload: WorkloadId) -> Nanoseconds:
+    """As it was predicted; 0 for what ends when somebody says so."""
+    live = state.image.history.live.get(workload)
+    return Nanoseconds(0) if live is None or live.is_service else live.prediction.duration

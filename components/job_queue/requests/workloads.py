@@ -1,0 +1,270 @@
+"""What users ask of the job queue: submit, change, cancel, hold, release, requeue. Each answer is told once it is durable.
+
+What they ask it to tell is in components/job_queue/requests/queries.py.
+"""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from msgspec.structs import replace
+
+from components.job_queue.quota.classification import against_growth
+from components.job_queue.requests.queries import UserAnswers
+from components.job_queue.requests.start_queries import StartAnswers
+from components.job_queue.start_estimates import estimated_start
+from components.job_queue.state.auctions import settled
+from components.job_queue.state.queue_state import AuctionClosed, QueueState
+from components.replies import answered, refused
+from core.component import Decision
+from core.events.queue import (
+    CancelRequested,
+    PrioritySet,
+    RequeueRequested,
+    WorkloadCancelled,
+    WorkloadChanged,
+    WorkloadHeld,
+    WorkloadReleased,
+    WorkloadSubmitted,
+)
+from core.fact import Event
+from core.images.queue import key_of
+from core.messages.base import Answer, Envelope, Message
+from core.messages.queue import (
+    Acknowledged,
+    CancelWorkload,
+    ChangeWorkload,
+    ExplainWorkload,
+    HoldWorkload,
+    ListWorkloads,
+    ReleaseWorkload,
+    RequeueWorkload,
+    SetPriority,
+    ShowWorkload,
+    Submitted,
+    SubmitWorkload,
+)
+from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.limits import TENANTS_SHOWN_MAX
+from core.nouns.reasons import Reason
+from core.nouns.workload import UNNAMED, Phase, WorkloadSpec
+from core.rules.never_fits import reasons_never
+from core.rules.quota import settings_of
+from core.rules.submission import (
+    could_fit,
+    problems_of,
+    problems_of_change,
+    problems_of_priority,
+    problems_of_sender,
+)
+
+HEARD_OF_USERS: tuple[type[Message], ...] = (
+    SubmitWorkload,
+    CancelWorkload,
+    HoldWorkload,
+    ReleaseWorkload,
+    RequeueWorkload,
+    ChangeWorkload,
+    SetPriority,
+    ShowWorkload,
+    ListWorkloads,
+    ExplainWorkload,
+)
+
+
+class UserRequests:
+    """The queue's deciders for users' messages."""
+
+    def __init__(self, regions: tuple[RegionName, ...]) -> None:
+        self.regions = regions
+        self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
+            SubmitWorkload: self._submit,
+            CancelWorkload: self._cancel,
+            HoldWorkload: self._hold,
+            ReleaseWorkload: self._release,
+            RequeueWorkload: self._requeue,
+            ChangeWorkload: self._change,
+            SetPriority: self._set_priority,
+            **UserAnswers(regions).deciders,
+            **StartAnswers(regions, self.refusal).deciders,
+        }
+
+    def _submit(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, SubmitWorkload)
+        workloads = state.image.workloads
+        if message.key:
+            known = workloads.keys.get(key_of(message.submitter, message.key))
+            if known is not None:
+                return answered(Submitted(known))
+        refusal = self.refusal(state, message.spec, problems_of_sender(message.submitter, message.key))
+        if refusal is not None:
+            return refusal
+        number = workloads.submitted + 1
+        workload = WorkloadId(f"w-{number}")
+        start = estimated_start(state, message.spec, envelope.at)
+        submitted = WorkloadSubmitted(workload, number, message.spec, message.submitter, message.key, start)
+        return Decision((submitted,), (Submitted(workload),))
+
+    def refusal(
+        self, state: QueueState, spec: WorkloadSpec, problems: tuple[str, ...] = ()
+    ) -> Decision | None:
+        """Why it is not accepted, with every problem at once; `problems` are those with who submits it."""
+        problems += problems_of(spec)
+        if problems:
+            return refused(Reason.INVALID, problems)
+        against = _against_tenant(state, spec) or self._never(state, spec)
+        return refused(*against) if against is not None else None
+
+    def _never(self, state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
+        """Refused for good only when every region that it may run in is known, has nodes, and could not hold it."""
+        unknown = [region for region in spec.regions if region not in self.regions]
+        if unknown:
+            return Reason.UNKNOWN_REGION, tuple(
+                f"regions: {region} is not in the fleet" for region in unknown
+            )
+        hardware = {}
+        for region in spec.regions or self.regions:
+            image = state.regions[region]
+            if image is None or not image.hardware.rows or could_fit(spec, image.hardware):
+                return None
+            hardware[region] = image.hardware
+        return Reason.NEVER_FITS, reasons_never(spec, hardware)
+
+    def _cancel(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, CancelWorkload)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        if row.phase == Phase.CANCELLED or row.is_cancel_requested:
+            return answered(Acknowledged(message.workload))
+        if row.phase.is_terminal:
+            return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
+        event: Event = (
+            CancelRequested(message.workload) if row.is_standing else WorkloadCancelled(message.workload)
+        )
+        return self._stop_auction(state, message.workload, (event,), Acknowledged(message.workload))
+
+    def _hold(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, HoldWorkload)
+        return self._set_hold(state, message.workload, message.revision, is_held=True)
+
+    def _release(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ReleaseWorkload)
+        return self._set_hold(state, message.workload, message.revision, is_held=False)
+
+    def _set_hold(self, state: QueueState, workload: WorkloadId, revision: int, *, is_held: bool) -> Decision:
+        """A repeat finds what it asked for; what was said before a newer word is refused."""
+        row = state.image.workloads.rows.get(workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        if row.phase.is_terminal:
+            return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
+        if row.is_held == is_held and revision in (row.hold_revision, row.hold_revision - 1):
+            return answered(Acknowledged(workload, row.hold_revision))
+        if revision != row.hold_revision:
+            return refused(Reason.SUPERSEDED, (f"revision: it is {row.hold_revision} now",))
+        newer = revision + 1
+        event: Event = WorkloadHeld(workload, newer) if is_held else WorkloadReleased(workload, newer)
+        return self._stop_auction(state, workload, (event,), Acknowledged(workload, newer))
+
+    def _stop_auction(
+        self, state: QueueState, workload: WorkloadId, events: tuple[Event, ...], answer: Answer
+    ) -> Decision:
+        """What is no longer to be awarded has no auction."""
+        auction = state.house.open.get(workload)
+        if auction is None:
+            return Decision(events, (answer,))
+        told = tuple(settled(bid, has_won=False) for bid in auction.bids.values())
+        return Decision((*events, AuctionClosed(workload, None)), (answer, *told))
+
+    def _requeue(self, state: QueueState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, RequeueWorkload)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        if row.phase.is_terminal:
+            return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
+        if message.epoch < row.epoch or not row.is_standing or row.requeued_epoch == row.epoch:
+            return answered(Acknowledged(message.workload))
+        if message.epoch > row.epoch:
+            return refused(Reason.INVALID, (f"epoch: it is {row.epoch} now",))
+        return Decision((RequeueRequested(message.workload, row.epoch),), (Acknowledged(message.workload),))
+
+    def _set_priority(self, state: QueueState, envelope: Envelope) -> Decision:
+        """A repeat finds what it asked for. An auction that is open goes on: what it wins is placed at the level it was held at."""
+        message = envelope.message
+        assert isinstance(message, SetPriority)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        if row.phase.is_terminal:
+            return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
+        revision, problems = row.priority_revision, problems_of_priority(message.priority)
+        if row.spec.priority == message.priority and message.revision in (revision, revision - 1):
+            return answered(Acknowledged(message.workload, revision))
+        if problems:
+            return refused(Reason.INVALID, tuple(problems))
+        above = _above_level(state, row.spec.tenant, message.priority)
+        if above:
+            return refused(Reason.ABOVE_LEVEL, tuple(above))
+        if message.revision != revision:
+            return refused(Reason.SUPERSEDED, (f"revision: it is {revision} now",))
+        event = PrioritySet(message.workload, revision + 1, message.priority)
+        return answered(Acknowledged(message.workload, revision + 1), event)
+
+    def _change(self, state: QueueState, envelope: Envelope) -> Decision:
+        """A repeat finds what it asked for; what was made from jobs that have changed since is refused."""
+        message = envelope.message
+        assert isinstance(message, ChangeWorkload)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None:
+            return refused(Reason.UNKNOWN_WORKLOAD)
+        if row.phase.is_terminal:
+            return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
+        revision = row.spec_revision
+        if message.jobs == row.spec.jobs and message.revision in (revision, revision - 1):
+            return answered(Acknowledged(message.workload, revision))
+        problems = problems_of_change(row.spec, message.jobs)
+        if message.revision != revision:
+            return refused(Reason.SUPERSEDED, (f"revision: it is {revision} now", *problems))
+        if problems:
+            return refused(Reason.INVALID, problems)
+        refusal = self._never(state, replace(row.spec, jobs=message.jobs)) or against_growth(
+            state, row, message.jobs, envelope.at
+        )
+        if refusal is not None:
+            return refused(*refusal)
+        changed = WorkloadChanged(message.workload, revision + 1, message.jobs)
+        answer = Acknowledged(message.workload, revision + 1)
+        return self._stop_auction(state, message.workload, (changed,), answer)
+
+
+def _above_level(state: QueueState, tenant: TenantName, priority: int | None) -> list[str]:
+    level = settings_of(state.image.tenants, tenant).level
+    if priority is None or priority <= level:
+        return []
+    return [f"priority: {priority} is above {level}, the level of {tenant}; name {level} at most, or none"]
+
+
+def _against_tenant(state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
+    """Once operators have made tenants, work is one of theirs', and of no higher level than theirs."""
+    tenants = state.image.tenants
+    if not tenants.rows:
+        return None
+    if spec.tenant not in tenants.rows:
+        return Reason.UNKNOWN_TENANT, (_unknown_tenant(spec.tenant, sorted(tenants.rows)),)
+    above = _above_level(state, spec.tenant, spec.priority)
+    return (Reason.ABOVE_LEVEL, tuple(above)) if above else None
+
+
+def _unknown_tenant(tenant: TenantName, known: list[TenantName]) -> str:
+    """What there is instead; what is spelled like it comes first."""
+    alike = get_close_matches(tenant, known, TENANTS_SHOWN_MAX)
+    names = ", ".join([*alike, *(name for name in known if name not in alike)][:TENANTS_SHOWN_MAX])
+    more = "" if len(known) <= TENANTS_SHOWN_MAX else ", ..."
+    whose = ", which is whose work is that names none" if tenant == UNNAMED else ""
+    return f"tenant: there is no {tenant}{whose}; name one of {names}{more}"

@@ -1,0 +1,137 @@
+"""Estimates of starts as the queue's state has them: of what is submitted now, and of what waits in the order."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from components.job_queue.ordering import bring_up
+from components.job_queue.state.queue_state import QueueState, eligible
+from components.job_queue.state.wait_index import Ahead, Estimator, Size, Types, amounts_of
+from core.estimating.bands import StartEstimate
+from core.estimating.prediction import left_of
+from core.estimating.run_times import size_of
+from core.images.queue import WorkloadRow
+from core.messages.queue import RunTimeTold
+from core.nouns.fleet import gpu_type_of
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import STARTS_WALKED_MAX
+from core.nouns.placement import gpu_milli_of
+from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import NEVER, WorkloadSpec
+from core.ranking.lane import FAR
+from core.ranking.scan import Ranked, Standing
+from core.rules.quota import borrowed_max, entitled_to, level_asked, may_be_over, needs_of
+
+
+def estimator_of(state: QueueState, now: Instant) -> Estimator:
+    """As far as regions are known and heard."""
+    heard = {
+        region: image
+        for region, image in state.regions.items()
+        if image is not None and not state.silent.get(region, True)
+    }
+    return Estimator(state.image, heard, state.waits, now)
+
+
+def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
+    """When it would start if it were submitted now, behind all that waits at its level or a higher one."""
+    level, standing = would_stand(state, spec, now)
+    if standing is Standing.HELD:
+        return None
+    is_within = standing is Standing.WITHIN
+    if not is_within:
+        ahead = state.waits.waiting_from(OVER_LEVEL)
+    elif not state.book.quota:
+        ahead = state.waits.waiting_from(level)
+    else:
+        ahead = state.waits.capped_from(level, most_ahead(state))
+    return estimator_of(state, now).of(spec, eligible(state, spec), ahead, is_within=is_within)
+
+
+def most_ahead(state: QueueState) -> Callable[[TenantName, int, Types], int]:
+    """Of a tenant's work at a level: what is over its quota is not ahead of what is within."""
+    book, rooms = state.book, dict[tuple[TenantName, int], dict[str, int]]()
+
+    def most(tenant: TenantName, of: int, types: Types) -> int:
+        kinds = {gpu_type_of(one)[0] for one in types}
+        if not kinds <= book.quota:
+            return FAR
+        room = rooms.get((tenant, of))
+        if room is None:
+            room = rooms[tenant, of] = book.room(tenant, of, state.image.tenants)
+        return max(0, sum(room[kind] for kind in sorted(kinds)))
+
+    return most
+
+
+def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[int, Standing]:
+    """The level that a submission would have, and how it would stand beside what its tenant runs and what of that waits before it."""
+    tenants, quota, book = state.image.tenants, state.book.quota, state.book
+    level = level_asked(spec, tenants)
+    if gpu_milli_of(spec.jobs) and book.is_spent(spec.tenant, tenants, state.image.usage, now):
+        return OVER_LEVEL, Standing.HELD
+    if not quota:
+        return level, Standing.WITHIN
+    room = book.room(spec.tenant, level, tenants)
+    for kind, count in state.waits.wanted_by(spec.tenant, level).items():
+        if kind in room:
+            room[kind] -= count
+    needs = needs_of(spec, quota, state.fleet)
+    if any(all(count <= room[kind] for kind, count in need.items()) for need in needs):
+        return level, Standing.WITHIN
+    row = tenants.rows.get(spec.tenant)
+    most, entitled = borrowed_max(row, quota), entitled_to(row, quota)
+    held = book.held.get(spec.tenant, {})
+    may_borrow = may_be_over(spec.kind) and (
+        most is None
+        or any(
+            all(held.get(kind, 0) + count <= entitled[kind] + most[kind] for kind, count in need.items())
+            for need in needs
+        )
+    )
+    return OVER_LEVEL, Standing.OVER if may_borrow else Standing.HELD
+
+
+def start_in_order(state: QueueState, workload: WorkloadId, now: Instant) -> StartEstimate | None:
+    """When something that waits will start; far behind in the order, as if it were submitted now."""
+    spec = state.image.workloads.rows[workload].spec
+    if state.order.one(workload).standing is Standing.HELD:
+        return None
+    for one, _, ahead in walked(state, now):
+        if one.work.workload == workload:
+            is_within = one.standing is Standing.WITHIN
+            return estimator_of(state, now).of(spec, eligible(state, spec), ahead, is_within=is_within)
+    return estimated_start(state, spec, now)
+
+
+def walked(state: QueueState, now: Instant) -> Iterator[tuple[Ranked, WorkloadRow, Ahead]]:
+    """The order from its head on, each with what those ahead of it need; the same dict, which grows on the way.
+
+    Who may not start is last, and nobody is behind them.
+    """
+    bring_up(state, now)
+    ahead: dict[tuple[Types, Size], int] = {}
+    rows = state.image.workloads.rows
+    for one in islice(state.order.ranked(), STARTS_WALKED_MAX):
+        row = rows[one.work.workload]
+        yield one, row, ahead
+        size = size_of(gpu_milli_of(row.spec.jobs))
+        for types, gpu_milli in amounts_of(row.spec):
+            ahead[types, size] = ahead.get((types, size), 0) + gpu_milli
+
+
+def run_time_of(state: QueueState, workload: WorkloadId, now: Instant) -> RunTimeTold | None:
+    """How long it runs, as it was predicted and as it looks now."""
+    live = state.image.history.live.get(workload)
+    if live is None or live.is_service:
+        return None
+    told = RunTimeTold(live.prediction.duration, live.prediction.by)
+    if not live.up_at:
+        return told
+    up_for = max(0, now - live.up_at)
+    ran = Nanoseconds(live.ran + up_for)
+    left = left_of(state.image.history.runs, live.tenant, live.family, live.gpu_milli, ran)
+    longest = state.image.workloads.rows[workload].spec.max_duration
+    if longest != NEVER:
+        left = min(left, Nanoseconds(max(0, longest - up_for)))
+    return RunTimeTold(told.duration, told.by, left)

@@ -1,0 +1,390 @@
+"""What each tenant holds by standing awards, and within quota of that: the queue's index, worked out again from image and logs.
+
+Totals are kept from award to award, so that nothing here is a walk over all that runs.
+"""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+
+from msgspec import Struct
+
+from components.job_queue.state.quota_order import Ladder, Rung
+from core.images.queue import WorkloadRow
+from core.images.tenants import Tenants
+from core.images.usage import GPU_HOUR, Usage
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.instant import Instant, earliest
+from core.nouns.quantities import MILLI
+from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import Kind
+from core.ranking.fair_lag import Claimant
+from core.ranking.scan import LOWEST, Kept, PendingWork, TenantState
+from core.rules.quota import (
+    Amounts,
+    Running,
+    borrowed_max,
+    entitled_to,
+    kept_before,
+    settings_of,
+    stand_anew,
+    types_under_quota,
+)
+
+
+class Held(Struct, frozen=True):
+    """One standing award."""
+
+    tenant: TenantName
+    level: int
+    amounts: Amounts
+    """GPU milli by type."""
+    asked: int
+    """The level that it has within quota."""
+    number: int
+    """Of its award in the queue's log."""
+    submitted: int
+    """The number of its submission."""
+    is_lasting: bool
+    """Whether it has no end of its own."""
+
+
+class Lending(Struct, frozen=True):
+    """What may be held over quota at one moment, of types under quota."""
+
+    free: Amounts
+    """GPU milli that nobody holds."""
+    kept: Mapping[str, Mapping[TenantName, int]]
+    """GPU milli by type that tenants are entitled to, do not use, and do not lend."""
+
+    def covers(self, amounts: Amounts, tenant: TenantName) -> bool:
+        """Whether so much is lent to a tenant."""
+        for kind, count in amounts.items():
+            if kind in self.free:
+                kept = self.kept.get(kind, {})
+                if count > self.free[kind] - sum(kept.values()) + kept.get(tenant, 0):
+                    return False
+        return True
+
+    def could_cover(self, amounts: Amounts) -> bool:
+        """Whether so much is lent to anybody at all."""
+        for kind, count in amounts.items():
+            if kind in self.free:
+                kept = self.kept.get(kind, {}).values()
+                if count > self.free[kind] - sum(kept) + max(kept, default=0):
+                    return False
+        return True
+
+
+NO_LENDING = Lending({}, {})
+"""Where nothing is under quota, and so nobody is over it."""
+
+
+class TenantBook:
+    """All standing awards, by tenant."""
+
+    def __init__(self) -> None:
+        self.awards: dict[WorkloadId, Held] = {}
+        self.quota: frozenset[str] = frozenset()
+        """GPU types under quota."""
+        self.unlent: dict[str, dict[TenantName, int]] = {}
+        """GPU milli by type and tenant of entitlements that are not lent."""
+        self.by_tenant: dict[TenantName, dict[WorkloadId, None]] = {}
+        self.over: dict[TenantName, dict[WorkloadId, None]] = {}
+        """Those of them that are over quota."""
+        self._ladders: dict[TenantName, Ladder] = {}
+        """As far as they were asked for: where nothing is under quota nobody does."""
+        self.held: dict[TenantName, dict[str, int]] = {}
+        self.within: dict[TenantName, dict[int, dict[str, int]]] = {}
+        """By level."""
+        self.lasting: dict[TenantName, dict[int, dict[str, int]]] = {}
+        """Of these, by level, what has no end of its own."""
+        self.held_in_all: dict[str, int] = {}
+        self.wanted: dict[TenantName, dict[str, int]] = {}
+        """GPU milli by type that each tenant's work waits for, of what may be lent it."""
+
+    def set_quota(self, tenants: Tenants) -> bool:
+        """Work out which types are under quota, and what is not lent. Whether the first has changed."""
+        before, self.quota = self.quota, types_under_quota(tenants)
+        self.unlent = {}
+        for name, row in tenants.rows.items():
+            for kind, one in row.entitlements.items():
+                if not one.is_lent:
+                    self.unlent.setdefault(kind, {})[name] = one.gpus * MILLI
+        return before != self.quota
+
+    def put(self, workload: WorkloadId, row: WorkloadRow, asked: int, amounts: Amounts) -> bool:
+        """An award stands, asks for a level, and holds so much. Whether anything of that is new."""
+        spec = row.spec
+        is_lasting = spec.kind is Kind.SERVICE
+        now = Held(spec.tenant, row.level, dict(amounts), asked, row.award_sequence, row.number, is_lasting)
+        was = self.awards.get(workload)
+        if was == now:
+            return False
+        if was is not None:
+            self._add(workload, was, -1)
+        self.awards[workload] = now
+        self._add(workload, now, 1)
+        return True
+
+    def drop(self, workload: WorkloadId) -> bool:
+        """It stands no longer. Whether it did."""
+        was = self.awards.pop(workload, None)
+        if was is None:
+            return False
+        self._add(workload, was, -1)
+        return True
+
+    def _add(self, workload: WorkloadId, one: Held, sign: int) -> None:
+        totals = [self.held_in_all, self.held.setdefault(one.tenant, {})]
+        if one.level != OVER_LEVEL:
+            totals.append(self.within.setdefault(one.tenant, {}).setdefault(one.level, {}))
+            if one.is_lasting:
+                totals.append(self.lasting.setdefault(one.tenant, {}).setdefault(one.level, {}))
+        for total in totals:
+            for kind, count in one.amounts.items():
+                left = total.get(kind, 0) + sign * count
+                if left:
+                    total[kind] = left
+                else:
+                    total.pop(kind, None)
+        is_over = one.level == OVER_LEVEL
+        ladder, mine = self._ladders.get(one.tenant), self.by_tenant.setdefault(one.tenant, {})
+        if sign > 0:
+            mine[workload] = None
+            if is_over:
+                self.over.setdefault(one.tenant, {})[workload] = None
+            if ladder is not None:
+                ladder.add(_rung(workload, one), one.amounts, is_over=is_over)
+            return
+        del mine[workload]
+        if is_over:
+            del self.over[one.tenant][workload]
+            if not self.over[one.tenant]:
+                del self.over[one.tenant]
+        if ladder is not None:
+            ladder.drop(_rung(workload, one), is_over=is_over)
+        if not mine:
+            del self.by_tenant[one.tenant]
+            self._ladders.pop(one.tenant, None)
+
+    def want(self, work: PendingWork, sign: int) -> None:
+        """One waits (1), or does not any more (-1): for what it likes best."""
+        if not work.may_borrow or not work.needs[0]:
+            return
+        mine = self.wanted.setdefault(work.tenant, {})
+        for kind, count in work.needs[0].items():
+            left = mine.get(kind, 0) + sign * count
+            if left:
+                mine[kind] = left
+            else:
+                mine.pop(kind, None)
+        if not mine:
+            del self.wanted[work.tenant]
+
+    # Reading.
+
+    def is_spent(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> bool:
+        """Whether its GPU-hours of this period are used up."""
+        row, used = tenants.rows.get(tenant), usage.rows.get(tenant)
+        if row is None or row.budget is None or used is None:
+            return False
+        return used.used_at(now) >= row.budget.gpu_hours * GPU_HOUR
+
+    def turns_at(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> Instant | None:
+        """When its budget is used up or its next period begins, whichever is first, if nothing changes meanwhile."""
+        row, used = tenants.rows.get(tenant), usage.rows.get(tenant)
+        if row is None or row.budget is None or used is None:
+            return None
+        next_period = Instant(used.began_at(now) + used.period)
+        left, rate = row.budget.gpu_hours * GPU_HOUR - used.used_at(now), used.fading.gpu_milli
+        spent = Instant(now - -left // rate) if rate and left > 0 else None
+        return earliest(spent, next_period)
+
+    def state(
+        self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant, use: int, lag: int
+    ) -> TenantState:
+        """As the ranking reads it."""
+        row, ranking = tenants.rows.get(tenant), tenants.ranking
+        entitled = entitled_to(row, self.quota)
+        held = {kind: count for kind, count in self.held.get(tenant, {}).items() if kind in self.quota}
+        mine: Mapping[int, Mapping[str, int]] = {
+            level: counted
+            for level, one in self.within.get(tenant, {}).items()
+            if (counted := {kind: count for kind, count in one.items() if kind in self.quota})
+        }
+        lasting: Mapping[int, Mapping[str, int]] = self.lasting.get(tenant, {})
+        if ranking.counts_borrowed:
+            level = settings_of(tenants, tenant).level
+            mine, lasting = {level: held}, {level: self._lasting_at_all(tenant)}
+        return TenantState(
+            level=settings_of(tenants, tenant).level,
+            entitled=entitled,
+            borrowed_max=borrowed_max(row, self.quota),
+            held=held,
+            within=mine,
+            lasting={level: dict(one) for level, one in lasting.items() if one},
+            use=use,
+            weight=max(MILLI, sum(entitled.values())) if ranking.shares_by_entitlement else 1,
+            lag=lag,
+            is_spent=self.is_spent(tenant, tenants, usage, now),
+        )
+
+    def _lasting_at_all(self, tenant: TenantName) -> dict[str, int]:
+        """What has no end, within quota or over it, of types under quota."""
+        mine = [one for one in map(self.awards.__getitem__, self.over.get(tenant, {})) if one.is_lasting]
+        found: dict[str, int] = {}
+        for amounts in (*self.lasting.get(tenant, {}).values(), *(one.amounts for one in mine)):
+            for kind, count in amounts.items():
+                if kind in self.quota:
+                    found[kind] = found.get(kind, 0) + count
+        return found
+
+    def level_in_line(self, level: int, tenants: Tenants) -> int:
+        """By which its tenant's work stands in line: its own, where levels matter."""
+        return level if tenants.ranking.walks_by_level else LOWEST
+
+    def room(self, tenant: TenantName, level: int, tenants: Tenants) -> dict[str, int]:
+        """What its quota has left for work of a level: what it holds at a lower one takes nothing from that."""
+        left = entitled_to(tenants.rows.get(tenant), self.quota)
+        for at, amounts in self.within.get(tenant, {}).items():
+            if at >= level:
+                for kind in left:
+                    left[kind] -= amounts.get(kind, 0)
+        return left
+
+    def claimants(
+        self, tenants: Tenants, usage: Usage, now: Instant, unheard: Container[TenantName] = ()
+    ) -> dict[str, dict[TenantName, Claimant]]:
+        """Who holds or wants some of each type under quota, as far as each may.
+
+        unheard   what these want counts no more
+        """
+        found: dict[str, dict[TenantName, Claimant]] = {kind: {} for kind in sorted(self.quota)}
+        for name in sorted(self.held.keys() | self.wanted.keys()):
+            row, held, wanted = tenants.rows.get(name), self.held.get(name, {}), self.wanted.get(name, {})
+            entitled, most = entitled_to(row, self.quota), borrowed_max(row, self.quota)
+            is_heard = name not in unheard and not self.is_spent(name, tenants, usage, now)
+            for kind in sorted(self.quota.intersection((*held, *wanted))):
+                has, more = held.get(kind, 0), wanted.get(kind, 0) if is_heard else 0
+                if most is not None:
+                    more = max(0, min(more, entitled[kind] + most.get(kind, 0) - has))
+                found[kind][name] = Claimant(has, more, entitled[kind])
+        return found
+
+    def lending(self, there: Amounts) -> Lending:
+        """What may be held over quota now.
+
+        there   GPU milli of each type in the fleet
+        """
+        free = {kind: there.get(kind, 0) - self.held_in_all.get(kind, 0) for kind in self.quota}
+        kept = {
+            kind: {name: max(0, most - self.held.get(name, {}).get(kind, 0)) for name, most in theirs.items()}
+            for kind, theirs in self.unlent.items()
+        }
+        return Lending(free, kept)
+
+    def lent_in_all(self, lending: Lending) -> Lending:
+        """What could be held over quota if nobody else held anything so."""
+        free = {kind: count + self.held_in_all.get(kind, 0) for kind, count in lending.free.items()}
+        for by_level in self.within.values():
+            for mine in by_level.values():
+                for kind, count in mine.items():
+                    if kind in free:
+                        free[kind] -= count
+        return Lending(free, lending.kept)
+
+    def may_borrow(self, tenant: TenantName, amounts: Amounts, tenants: Tenants, lending: Lending) -> bool:
+        """Whether so much more may be held over quota: within what the tenant may borrow, and without what others do not lend."""
+        if not lending.covers(amounts, tenant):
+            return False
+        row, held = tenants.rows.get(tenant), self.held.get(tenant, {})
+        most = borrowed_max(row, self.quota)
+        if most is None:
+            return True
+        entitled = entitled_to(row, self.quota)
+        return all(
+            held.get(kind, 0) + count <= entitled[kind] + most.get(kind, 0)
+            for kind, count in amounts.items()
+            if kind in self.quota
+        )
+
+    # Standing.
+
+    def standings(
+        self,
+        tenant: TenantName,
+        tenants: Tenants,
+        *,
+        is_spent: bool,
+        entitled: Amounts | None = None,
+        also: Running | None = None,
+        kept: Sequence[Kept] = (),
+    ) -> dict[WorkloadId, int]:
+        """The levels of a tenant's awards that must be other than they are, worked out over all of them.
+
+        entitled  in place of what it is entitled to, if that is about to change: of all types that will be under quota
+        also      an award that is about to be made
+        kept      of its quota, for its work that waits
+        """
+        running = [] if also is None else [also]
+        for workload in self.by_tenant.get(tenant, {}):
+            one = self.awards[workload]
+            running.append(Running(workload, one.number, one.asked, one.level, one.amounts, one.submitted))
+        mine = entitled_to(tenants.rows.get(tenant), self.quota) if entitled is None else entitled
+        return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent, kept=kept)
+
+    def displaced(
+        self, tenant: TenantName, tenants: Tenants, charge: Amounts, kept: Sequence[Kept] = ()
+    ) -> dict[WorkloadId, int] | None:
+        """`standings` beside an award for which there is room at its level, if now nobody must stand otherwise; None: look at all."""
+        ranking, room = tenants.ranking, self.room(tenant, OVER_LEVEL, tenants)
+        if ranking.counts_borrowed or not ranking.walks_by_level or min(room.values(), default=0) < 0:
+            return None
+        if all(charge.get(kind, 0) <= count for kind, count in room.items()):
+            return {}
+        if kept and tenant in self.over:
+            return None  # Who runs over quota behind what is kept does not come into what is left.
+        return self._ladder(tenant).displaced(charge, room)
+
+    def may_stand_otherwise(self, tenant: TenantName, tenants: Tenants, kept: Sequence[Kept] = ()) -> bool:
+        """Whether `standings` is worth asking, if its settings have not changed: somebody over quota fits, or too much is within."""
+        if min(self.room(tenant, OVER_LEVEL, tenants).values(), default=0) < 0:
+            return True
+        rooms: dict[int, dict[str, int]] = {}
+
+        def room_at(level: int) -> dict[str, int]:
+            if level not in rooms:
+                rooms[level] = self.room(tenant, level, tenants)
+            return rooms[level]
+
+        if kept:
+            return any(
+                self._fits_behind(self.awards[workload], room_at, kept, tenants)
+                for workload in self.over.get(tenant, {})
+            )
+        return self._ladder(tenant).has_room_above(room_at)
+
+    def _fits_behind(
+        self, one: Held, room_at: Callable[[int], Amounts], kept: Sequence[Kept], tenants: Tenants
+    ) -> bool:
+        room = room_at(one.asked)
+        before = kept_before(kept, self.level_in_line(one.asked, tenants), one.submitted)
+        return all(
+            count + before.get(kind, 0) <= room.get(kind, 0)
+            for kind, count in one.amounts.items()
+            if kind in self.quota
+        )
+
+    def _ladder(self, tenant: TenantName) -> Ladder:
+        found = self._ladders.get(tenant)
+        if found is None:
+            found = Ladder()
+            for workload in self.by_tenant.get(tenant, {}):
+                one = self.awards[workload]
+                found.add(_rung(workload, one), one.amounts, is_over=one.level == OVER_LEVEL)
+            if tenant in self.by_tenant:
+                self._ladders[tenant] = found
+        return found
+
+
+def _rung(workload: WorkloadId, one: Held) -> Rung:
+    return -one.asked, one.submitted if one.level == OVER_LEVEL else one.number, workload

@@ -1,0 +1,1 @@
+"""placement_store: to be described."""

@@ -1,0 +1,394 @@
+"""What a placement store records about tasks and operations: what is asked, what controllers answer, what may begin.
+
+The store judges each word against its own log, whoever says it: an optional operation begins only when its controller said
+so, an involuntary one not before its deadline, none beyond what the job and its requester may have stopped. Task control
+and the broker only say when it is time to look.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from components.placement_store.preemption import offer_taken
+from components.placement_store.state import StoreState
+from components.placement_store.task_runs import leaves
+from components.replies import answered, refused
+from core.component import NOTHING, Decision
+from core.events.control import (
+    AcksExpired,
+    AttemptChanged,
+    ControlAnswered,
+    ControlForgotten,
+    DestructionHalted,
+    OperationsBegun,
+    OperationsDone,
+    OperationsRequested,
+    OperationsStuck,
+)
+from core.events.region import StopOrdered
+from core.fact import Event
+from core.images.control import AttemptControl, OperationRow, TaskPhase
+from core.messages.base import Envelope, Message
+from core.messages.control import (
+    BeginOperations,
+    ChangeAttempt,
+    ExpireAcks,
+    FinishOperations,
+    ForgetControl,
+    MarkStuck,
+    OperateTasks,
+    OperationsAccepted,
+    RecordAnswer,
+)
+from core.nouns.ids import WorkloadId
+from core.nouns.instant import Instant
+from core.nouns.limits import (
+    CONTROL_RETENTION,
+    NAME_LENGTH_MAX,
+    OPERATIONS_AT_ONCE_MAX,
+    REASON_LENGTH_MAX,
+)
+from core.nouns.operation import CHANGE, TRANSFER, WHOLE, Ack, Answer, BegunBy, OperationKind, Outcome
+from core.nouns.preemption import PREEMPTION, PREEMPTION_REQUESTER, promised_to
+from core.nouns.quantities import Amount
+from core.nouns.reasons import Reason
+from core.nouns.workload import JobSpec, Kind
+from core.rules.operations import (
+    cause_of,
+    counts,
+    destroys,
+    gives_way,
+    is_called_for,
+    is_stale,
+    is_stuck,
+    may_begin,
+    may_finish,
+    returns_here,
+    tasks_meant,
+    within_limits,
+)
+from core.rules.preemption import is_called_for as is_victim
+from core.rules.stop_budget import HEALTH, USER, bears_budget, budget_of, is_limited
+
+HEARD_OF_TASKS: tuple[type[Message], ...] = (
+    OperateTasks,
+    RecordAnswer,
+    BeginOperations,
+    ExpireAcks,
+    MarkStuck,
+    FinishOperations,
+    ForgetControl,
+    ChangeAttempt,
+)
+
+
+class TaskRecords:
+    """The store's deciders for tasks and operations."""
+
+    def __init__(self) -> None:
+        self.deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
+            OperateTasks: self._operate,
+            RecordAnswer: self._answer,
+            BeginOperations: self._begin,
+            ExpireAcks: self._expire,
+            MarkStuck: self._mark_stuck,
+            FinishOperations: self._finish,
+            ForgetControl: self._forget,
+            ChangeAttempt: self._change,
+        }
+
+    # Asking.
+
+    def _operate(self, state: StoreState, envelope: Envelope) -> Decision:
+        """One live operation a task: it gives way, while it waits, to one whose deadline comes sooner."""
+        message = envelope.message
+        assert isinstance(message, OperateTasks)
+        problems = _problems(message)
+        if problems:
+            return refused(Reason.INVALID, problems)
+        row = state.image.control.spec_of(message.workload, message.epoch)
+        attempt = state.image.attempts.row(message.workload, message.epoch)
+        if row is None or attempt is None or not attempt.phase.is_live or attempt.stop_cause:
+            return refused(Reason.NOT_RUNNING)
+        tasks = tasks_meant(row, message.kind, message.tasks)
+        if tasks is None:
+            kind = "tasks that stand alone" if row.stands_alone else "a gang, which is touched whole"
+            return refused(Reason.NOT_ALLOWED, (f"{message.kind}: it has {kind}",))
+        held = state.image.capacity.holding(message.workload, message.epoch)
+        if message.kind is OperationKind.PREEMPT and held is not None and held.claim.kind == Kind.INTERACTIVE:
+            return refused(Reason.NOT_ALLOWED, ("preempt: interactive work is never preempted; requeue it",))
+        refusal = self._is_called_for(state, row, message, tasks)
+        if refusal is not None:
+            return refusal
+        deadline = self._deadline(state, message, envelope.at)
+        live = row.busy()
+        about = (message.workload, message.epoch)
+        replaced, wanted, answer = [], [], []
+        for task in tasks:
+            number = live.get(task)
+            if not is_called_for(state.image, about, row, message.kind, task, message.source):
+                continue
+            if number is not None:
+                if not gives_way(row.operations[number], message.source, deadline, envelope.at):
+                    answer.append(number)
+                    continue
+                replaced.append(number)
+            wanted.append(task)
+            if len(wanted) == OPERATIONS_AT_ONCE_MAX:
+                break  # The rest is asked for again.
+        if not wanted:
+            return answered(OperationsAccepted(tuple(answer)))
+        events: list[Event] = []
+        if replaced:
+            events.append(OperationsDone(*about, tuple(replaced), Outcome.WITHDRAWN))
+        first = row.next_operation
+        requester = message.requester or envelope.sender
+        if message.source.startswith(PREEMPTION) or requester == PREEMPTION_REQUESTER:
+            requester = PREEMPTION_REQUESTER if message.source.startswith(PREEMPTION) else envelope.sender
+        events.append(
+            OperationsRequested(
+                *about,
+                first,
+                message.kind,
+                tuple(wanted),
+                message.reason,
+                message.source,
+                deadline,
+                requester,
+            )
+        )
+        answer.extend(range(first, first + len(wanted)))
+        return answered(OperationsAccepted(tuple(answer)), *events)
+
+    def _deadline(self, state: StoreState, message: OperateTasks, now: Instant) -> int:
+        """What a drain or a maintenance leaves is told by this log and this clock, whoever asks and whatever time it is there."""
+        planned = state.image.maintenance.rows.get(message.source)
+        if planned is not None:
+            return max(1, planned.starts_at - now)
+        closure = state.image.capacity.closures.get(message.source)
+        if closure is not None:
+            return max(1, closure.at + closure.deadline - now) if closure.deadline else 0
+        by = promised_to(message.source)
+        promise = state.image.preemption.promise(*by) if by is not None else None
+        if promise is not None:
+            return max(1, promise.asked_until - now)
+        if message.source.startswith(TRANSFER):
+            return state.awards.awards.rows[message.workload].move_deadline
+        # Nobody else forces what an application does not want: its own user does, within its own limits.
+        is_preempted = message.kind is OperationKind.PREEMPT
+        may_force = is_preempted or message.requester == HEALTH or message.requester.startswith(USER)
+        return message.deadline if may_force else 0
+
+    def _is_called_for(
+        self, state: StoreState, row: AttemptControl, message: OperateTasks, tasks: tuple[int, ...]
+    ) -> Decision | None:
+        """What state calls for must still be called for; what somebody wants was asked for on this state, and not on an older one."""
+        if message.source.startswith(CHANGE):
+            is_so = message.source == f"{CHANGE}{row.revision}"
+        elif message.source.startswith(TRANSFER):
+            award = state.awards.awards.rows.get(message.workload)
+            is_so = award is not None and (award.epoch, award.moving) == (message.epoch, message.source)
+        elif message.source.startswith(PREEMPTION):
+            key = (message.workload, message.epoch)
+            is_so = message.kind is OperationKind.PREEMPT and is_victim(
+                state.image.capacity, key, message.source
+            )
+        elif message.source:
+            is_so = message.source in state.image.capacity.closures
+        elif message.requester == HEALTH:
+            is_so = set(row.unavailable()).issuperset(tasks)
+        else:
+            is_so = message.first == row.next_operation
+        if is_so:
+            return None
+        return refused(Reason.SUPERSEDED, (f"first: the next operation is {row.next_operation} now",))
+
+    def _change(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ChangeAttempt)
+        row = state.image.control.spec_of(message.workload, message.epoch)
+        if row is None or row.is_ended or message.revision <= row.revision:
+            return NOTHING
+        if [_shape(job) for job in row.jobs] != [_shape(job) for job in message.jobs]:
+            return NOTHING  # Its room was granted for what it was.
+        changed = AttemptChanged(message.workload, message.epoch, message.revision, message.jobs)
+        return Decision(events=(changed,))
+
+    # Answers.
+
+    def _answer(self, state: StoreState, envelope: Envelope) -> Decision:
+        """A word on anything but the newest request was given without knowing what happened since."""
+        message = envelope.message
+        assert isinstance(message, RecordAnswer)
+        row = state.image.control.row(message.workload, message.epoch)
+        if row is None or message.sequence != row.changed:
+            return NOTHING
+        acks = {ack.operation: ack for ack in message.acks if counts(row, ack, state.image.maintenance)}
+        has_heard = any(not operation.is_live for operation in row.operations.values())
+        if not acks and not has_heard:
+            return NOTHING
+        key = (message.workload, message.epoch)
+        offers = [ack for ack in acks.values() if ack.answer is Answer.INSTEAD]
+        taken = offer_taken(state.image, key, offers, envelope.at)
+        for ack in offers if not taken else ():
+            del acks[ack.operation]
+        if not acks and not has_heard:
+            return NOTHING
+        parts = _parts(acks.values()) or [()]
+        return Decision(events=(*(ControlAnswered(*key, message.sequence, part) for part in parts), *taken))
+
+    def _expire(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ExpireAcks)
+        row = state.image.control.row(message.workload, message.epoch)
+        stale = _those(row, message.operations, lambda one: is_stale(one, envelope.at))
+        expired = AcksExpired(message.workload, message.epoch, stale)
+        return Decision(events=(expired,)) if stale else NOTHING
+
+    # Beginning.
+
+    def _begin(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, BeginOperations)
+        row = state.image.control.row(message.workload, message.epoch)
+        attempt = state.image.attempts.row(message.workload, message.epoch)
+        if row is None or attempt is None or not attempt.phase.is_live or attempt.stop_cause:
+            return NOTHING
+        about = (message.workload, message.epoch)
+        maintenance = state.image.maintenance
+        numbers = [
+            number
+            for number in dict.fromkeys(message.operations)
+            if may_begin(row, number, message.by, maintenance, envelope.at)
+            and is_called_for(state.image, about, row, *_what(row.operations[number]))
+        ][:OPERATIONS_AT_ONCE_MAX]
+        events: list[Event] = []
+        if message.by is BegunBy.DEADLINE:
+            by_user = [n for n in numbers if row.operations[n].requester.startswith(USER)]
+            held_back = set(by_user) - set(within_limits(row, by_user))
+            numbers = [number for number in numbers if number not in held_back]
+            own = [n for n in numbers if bears_budget(row.operations[n], message.by)]
+            allowed, halted = self._within_budget(state, row, own, envelope.at)
+            events.extend(halted)
+            numbers = [number for number in numbers if number not in own or number in allowed]
+        else:
+            numbers = within_limits(row, numbers)
+            numbers, halted = self._within_budget(state, row, numbers, envelope.at)
+            events.extend(halted)
+        for requester, mine in self._by_requester(row, numbers):
+            bearing = [row.operations[n] for n in mine if bears_budget(row.operations[n], message.by)]
+            charged = sum(destroys(row, operation) for operation in bearing)
+            events.append(OperationsBegun(*about, tuple(mine), message.by, requester, charged))
+        whole = next((one for one in map(row.operations.__getitem__, numbers) if one.task == WHOLE), None)
+        if whole is not None and whole.kind.ends_gang and not returns_here(whole):
+            by = promised_to(whole.source)
+            events.append(StopOrdered(*about, cause_of(whole), by[0] if by is not None else WorkloadId("")))
+        stops = [number for number in numbers if row.operations[number].kind is OperationKind.STOP]
+        gone = {row.operations[n].task: n for n in stops if _is_gone(row, row.operations[n].task)}
+        events.extend(leaves(row, *about, gone))
+        return Decision(events=tuple(events)) if events else NOTHING
+
+    def _by_requester(self, row: AttemptControl, numbers: Iterable[int]) -> Iterable[tuple[str, list[int]]]:
+        found: dict[str, list[int]] = {}
+        for number in numbers:
+            found.setdefault(row.operations[number].requester, []).append(number)
+        return found.items()
+
+    def _within_budget(
+        self, state: StoreState, row: AttemptControl, numbers: list[int], now: Instant
+    ) -> tuple[list[int], list[Event]]:
+        """Those for which their requesters have something left, and a word about each who wants more than that."""
+        destruction, budget = state.image.destruction, budget_of(state.image.hardware)
+        allowed: list[int] = []
+        halted: list[Event] = []
+        for requester, mine in self._by_requester(row, numbers):
+            if not is_limited(requester):
+                allowed.extend(mine)
+                continue
+            stops = [number for number in mine if destroys(row, row.operations[number])]
+            left = max(0, budget - destruction.spent(requester, now))
+            if len(stops) > left and not destruction.is_told(requester, now):
+                halted.append(DestructionHalted(requester, len(stops), budget))
+            too_many = set(stops[left:])
+            allowed.extend(number for number in mine if number not in too_many)
+        return allowed, halted
+
+    # Ending.
+
+    def _mark_stuck(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, MarkStuck)
+        row = state.image.control.row(message.workload, message.epoch)
+        stuck = _those(row, message.operations, lambda one: is_stuck(one, envelope.at))
+        event = OperationsStuck(message.workload, message.epoch, stuck)
+        return Decision(events=(event,)) if stuck else NOTHING
+
+    def _finish(self, state: StoreState, envelope: Envelope) -> Decision:
+        """What has begun is not withdrawn; and what is over is over once."""
+        message = envelope.message
+        assert isinstance(message, FinishOperations)
+        row = state.image.control.row(message.workload, message.epoch)
+        if row is None:
+            return NOTHING
+        if row.is_ended and not self._became(state, message):
+            return NOTHING
+        over = _those(
+            row, message.operations, lambda one: one.is_live and may_finish(row, one, message.outcome)
+        )
+        event = OperationsDone(message.workload, message.epoch, over, message.outcome)
+        return Decision(events=(event,)) if over else NOTHING
+
+    def _became(self, state: StoreState, message: FinishOperations) -> bool:
+        """Whether the queue's log shows this of a workload whose gang has ended here: it is up again, or will not be."""
+        award = state.awards.awards.rows.get(message.workload)
+        if award is None:
+            return False
+        if message.outcome is Outcome.HEALTHY:
+            return award.epoch > message.epoch and award.is_bound
+        return message.outcome is Outcome.GONE and award.is_over
+
+    def _forget(self, state: StoreState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        assert isinstance(message, ForgetControl)
+        row = state.image.control.row(message.workload, message.epoch)
+        if row is None or not row.is_ended or row.ended_at + CONTROL_RETENTION > envelope.at:
+            return NOTHING
+        return Decision(events=(ControlForgotten(message.workload, message.epoch),))
+
+
+def _problems(message: OperateTasks) -> tuple[str, ...]:
+    found = []
+    if message.deadline < 0:
+        found.append("deadline: it must not be negative")
+    if len(message.reason) > REASON_LENGTH_MAX:
+        found.append(f"reason: {REASON_LENGTH_MAX} characters are the most")
+    for field, name in (("source", message.source), ("requester", message.requester)):
+        if len(name) > NAME_LENGTH_MAX:
+            found.append(f"{field}: {NAME_LENGTH_MAX} characters are the most")
+    return tuple(found)
+
+
+def _shape(job: JobSpec) -> tuple[str, tuple[str, ...], Amount]:
+    return job.name, job.node_types, job.need
+
+
+def _what(operation: OperationRow) -> tuple[OperationKind, int, str]:
+    return operation.kind, operation.task, operation.source
+
+
+def _those(
+    row: AttemptControl | None, numbers: Iterable[int], holds: Callable[[OperationRow], bool]
+) -> tuple[int, ...]:
+    """Those of which it holds, each once; as many as one fact has room for."""
+    known = row.operations if row is not None else {}
+    found = (number for number in dict.fromkeys(numbers) if number in known and holds(known[number]))
+    return tuple(islice(found, OPERATIONS_AT_ONCE_MAX))
+
+
+def _parts(acks: Iterable[Ack]) -> list[tuple[Ack, ...]]:
+    listed = tuple(acks)
+    size = OPERATIONS_AT_ONCE_MAX
+    return [listed[at : at + size] for at in range(0, len(listed), size)]
+
+
+def _is_gone(row: AttemptControl, task: int) -> bool:
+    return row.tasks[task].phase is TaskPhase.GONE

@@ -1,0 +1,1 @@
+"""invariants: to be described."""

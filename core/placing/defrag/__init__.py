@@ -1,0 +1,1 @@
+"""defrag: to be described."""

@@ -1,0 +1,431 @@
+"""A claim's choice made once more, from the region's image at the claim's view: whether it comes out the same, and why.
+
+The image and the view are all that a choice depends on. What the rules say of each node is read from the very keys by which
+it was chosen (core/placing/index/request_classes.py), so that what is told of a rule is what the rule did.
+
+source    Protean §3: engineers must be able to name the rule that decided
+"""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from itertools import chain
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.images import RegionImage
+from core.images.capacity import Capacity
+from core.nouns.ids import AttemptKey
+from core.nouns.placement import SEARCH, Claim, Spread
+from core.nouns.reasons import Reason
+from core.placing.index.layout import NO_NODE, RACKS_PER_POD
+from core.placing.index.overlay import Overlay
+from core.placing.index.owners import Owners, wants_alone
+from core.placing.index.request_classes import INVALID, Plan, RequestClass
+from core.placing.index.rows import TableRows
+from core.placing.pick.extents import Extents
+from core.placing.pick.nodes import SURVIVORS_MAX, Choice, best_of, best_of_type, some_of
+from core.placing.placer import Placer
+from core.placing.pool import PoolIndex, whole_of
+from core.placing.pool_set import JobFound, asker_of
+from core.rules.placement.rule import Flags, Numbers
+
+IN_POOL, ROOM, KEPT_FREE, LARGE_ENOUGH, STRIPE, BEST, SOME, TIGHTEST, DRAW = (
+    "in_pool",
+    "room",
+    "kept_free",
+    "large_enough",
+    "stripe",
+    "best",
+    "some",
+    "tightest",
+    "draw",
+)
+"""What narrows a choice down beside the rules: what is there, nodes with room for a task, what a pool's reserve and limit leave
+of them, units with room for all, the agent's own pods, N0, as many as a refinement looks at, the smallest unit that is large enough, and chance."""
+
+
+SPREAD, PACK = "spread", "pack"
+"""What a job's topology asks for."""
+
+
+_NOWHERE = np.iinfo(np.int32).max
+
+
+class Unit(StrEnum):
+    """What holds all tasks of a job."""
+
+    NODE = "node"
+    RACK = "rack"
+    POD = "pod"
+    ZONE = "zone"
+    CLUSTER = "cluster"
+    POOL = "pool"
+
+
+class Step(Struct, frozen=True):
+    """How many were left after one rule: nodes, or units that hold a whole gang."""
+
+    rule: str
+    left: int
+
+
+class JobChoice(Struct, frozen=True):
+    """How one job's place was chosen."""
+
+    job: str
+    pool: str
+    unit: Unit
+    """The tightest that holds all its tasks."""
+    steps: tuple[Step, ...]
+    """Over nodes; of a gang that no node holds, up to those that have room for a task."""
+    units: tuple[Step, ...] = ()
+    """Over units of its sort."""
+    decided_by: str = ""
+    """The last rule that left fewer than before, chance apart; empty when there was one alone from the beginning."""
+    drawn_among: int = 1
+    """How many were still equal then."""
+    chosen: str = ""
+    """Of the unit, which."""
+    runner_up: str = ""
+    """The best one that was not chosen; empty if none could have been."""
+    lost_by: str = ""
+    """The rule by which that one lost."""
+
+
+class Outcome(StrEnum):
+    """What came of choosing again."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
+    """The claim does not say all that it was chosen from."""
+
+
+class Retraced(Struct, frozen=True):
+    """A choice made again."""
+
+    outcome: Outcome
+    sequence: int
+    """Of the region's log: the view's."""
+    why: str = ""
+    """If it is not equal, one sentence."""
+    choices: tuple[JobChoice, ...] = ()
+    """By job."""
+
+
+def what_is_missing(claim: Claim) -> str:
+    """Why a claim's choice cannot be made again, in one sentence; empty when it can."""
+    view = claim.view
+    if not view.seed or view.search != SEARCH:
+        return "it was chosen by another build, which searched in another way"
+    if not view.is_whole:
+        named = max(len(view.learnt), len(view.owners), len(view.spared))
+        return f"the agent knew more nodes, or attempts, to be other than the log shows them than the {named} it named"
+    return ""
+
+
+def retraced(
+    image: RegionImage,
+    claim: Claim,
+    victims: Sequence[AttemptKey] | None = None,
+    plan_of: Callable[[str], Plan] | None = None,
+) -> Retraced:
+    """Choose again.
+
+    image     of the region at the claim's `view.sequence`, with the sections that an agent folds
+    plan_of   by which rules a pool is searched; None: as it is set
+    claim     of which a part may have been granted: its jobs are as it was chosen for
+    victims   whom the claim was promised over, where that is known: the store spares whoever has ended meanwhile
+    """
+    view = claim.view
+    missing = what_is_missing(claim)
+    if missing:
+        return Retraced(Outcome.UNKNOWN, view.sequence, missing)
+    if view.is_as_reserved:
+        kept = image.starts.rows.get(claim.workload)
+        if kept is not None and kept.spreads == claim.spreads:
+            return Retraced(Outcome.EQUAL, view.sequence)
+        return Retraced(Outcome.DIFFERENT, view.sequence, "its start is reserved elsewhere")
+    overlay = Overlay()
+    overlay.learnt = {row.node: (row, view.sequence) for row in view.learnt}
+    overlay.put("view", (), view.spared)
+    placer = Placer.of(image, overlay, plan_of, _owners_at(image.capacity, claim))
+    asker = replace(asker_of(claim, view.at), barred=view.barred)
+    told: dict[int, JobChoice] = {}
+
+    def watch(found: JobFound) -> None:
+        told[found.position] = _explained(claim.jobs[found.position].name, found)
+
+    choice = Choice(view.seed, view.stripe, view.stripes, view.best)
+    found = placer.find(claim.jobs, asker, choice, watch=watch)
+    if isinstance(found, Reason):
+        return Retraced(Outcome.DIFFERENT, view.sequence, f"no place is found: {found}")
+    choices = tuple(told[position] for position in sorted(told))
+    why = ""
+    if not _is_where_it_was_granted(claim, found.spreads):
+        why = "other nodes are found"
+    elif not set(victims or ()) <= set(found.victim_keys):
+        why = "others are found to be pushed out"
+    return Retraced(Outcome.DIFFERENT if why else Outcome.EQUAL, view.sequence, why, choices)
+
+
+def _is_where_it_was_granted(claim: Claim, found: Sequence[Spread]) -> bool:
+    """Whether these nodes are the claim's; of one of which a part was granted, whether that part is within them."""
+    if all(sum(spread.tasks) == job.tasks for job, spread in zip(claim.jobs, claim.spreads, strict=True)):
+        return tuple(found) == claim.spreads
+    for granted, chosen in zip(claim.spreads, found, strict=True):
+        there = dict(zip(chosen.nodes, chosen.tasks, strict=True))
+        if any(tasks > there.get(node, 0) for node, tasks in zip(granted.nodes, granted.tasks, strict=True)):
+            return False
+    return True
+
+
+def _owners_at(capacity: Capacity, claim: Claim) -> Owners:
+    """Who was where; of very many attempts nobody is read if nobody is, or wants to be, alone on a node."""
+    held = (one.claim for epochs in capacity.holdings.values() for one in epochs.values())
+    waiting = (one for epochs in capacity.promises.values() for one in epochs.values())
+    beside = claim.view.owners
+    is_counted = any(code & 1 for _, code in beside)
+    if not is_counted and not any(map(wants_alone, chain((claim,), waiting, held))):
+        return Owners()
+    owners = Owners.of(capacity)
+    owners.put("view", beside)
+    return owners
+
+
+# One job.
+
+
+def _explained(job: str, found: JobFound) -> JobChoice:
+    """Called while everything is as it was when the job found its place."""
+    whole = whole_of(found.request, found.tasks)
+    if whole is not None and len(found.slots) == 1:
+        return _of_node(job, found, found.pool.class_within(whole, 1))
+    one = found.pool.class_within(found.request, found.tasks)
+    if found.request.spread or found.request.pack:
+        return _as_asked(job, found, one)
+    return _of_gang(job, found, one)
+
+
+class _Funnel:
+    """Nodes or units, and those that are left after one rule after the other."""
+
+    def __init__(self, is_there: Flags) -> None:
+        self.left = is_there
+        self.steps = [Step(IN_POOL, int(np.count_nonzero(is_there)))]
+        self.decided_by = ""
+        """The last rule that left fewer than before."""
+        self.lost: Flags = np.zeros_like(is_there)
+        """What that one took away."""
+
+    def keep(self, rule: str, mask: Flags) -> None:
+        """Only these are left."""
+        after = self.left & mask
+        count = int(np.count_nonzero(after))
+        if count < self.steps[-1].left:
+            self.decided_by, self.lost = rule, self.left & ~mask
+        self.left = after
+        self.steps.append(Step(rule, count))
+
+
+class _Sieve(_Funnel):
+    """Of a pool's nodes, as a class's rules and keys say."""
+
+    def __init__(self, pool: PoolIndex, one: RequestClass) -> None:
+        super().__init__(pool.layout.node != NO_NODE)
+        self.pool, self.one = pool, one
+
+    def keep_least(self, rule: str, scores: Numbers) -> None:
+        """Only the best of what is left."""
+        self.keep(rule, scores == scores[self.left].min())
+
+    def slots(self) -> Numbers:
+        """Those that are left."""
+        return np.flatnonzero(self.left)
+
+    def runner_up(self, chosen: int) -> int:
+        """The best of the others: one that is equal to all rules, or that lost to the last of them; NO_NODE if none has room."""
+        others = self.slots()
+        others = others[others != chosen]
+        if not len(others):
+            others = np.flatnonzero(self.lost & (self.one.key != INVALID))
+        if not len(others):
+            return NO_NODE
+        return int(others[np.argmin(self.one.key[others])])
+
+    def validators(self) -> None:
+        """Hard rules, and room for a task."""
+        pool, request = self.pool, self.one.request
+        layout, plan = pool.layout, pool.plan
+        for rule in plan.cluster_validators:
+            admitted = np.asarray([rule.admits(cluster, request) for cluster in layout.clusters])
+            self.keep(rule.name, np.repeat(admitted[layout.cluster_of_pod], layout.pod_slots))
+        rows = TableRows(pool.table, slice(0, layout.slots))
+        for node_rule in plan.node_validators:
+            self.keep(node_rule.name, node_rule.allows(rows, request))
+        self.keep(ROOM, pool.class_of(request).key != INVALID)
+        if pool.bounds.concern(request):
+            self.keep(KEPT_FREE, self.one.key != INVALID)
+
+    def preferences(self, choice: Choice) -> None:
+        """As core/placing/pick/nodes.py picks one task's node."""
+        pool, one, layout = self.pool, self.one, self.pool.layout
+        pod_of = np.repeat(np.arange(layout.pods), layout.pod_slots)
+        if choice.stripes > 1:
+            own = pod_of % choice.stripes == choice.stripe
+            self.keep(STRIPE, own if bool((self.left & own).any()) else np.ones_like(own))
+        clusters = pool.table.clusters
+        if clusters.rules and len(layout.clusters) > 1:
+            code = clusters.code[layout.cluster_of_pod][pod_of]
+            for shift, cluster_rule in clusters.rules:
+                is_best = best_of_type(code >> np.uint32(shift), layout.node_type, self.left)
+                self.keep(cluster_rule.name, is_best)
+        wanted = best_of(choice.best, int(np.count_nonzero(one.cap)))
+        if wanted > 1:
+            keys = np.sort(one.key[self.left])
+            self.keep(BEST, one.key <= keys[min(wanted, len(keys)) - 1])
+            return
+        for shift, rule in pool.plan.in_order:
+            self.keep_least(rule.name, one.key >> np.uint32(shift))
+        self._refine(choice)
+
+    def _refine(self, choice: Choice) -> None:
+        rules = self.pool.plan.refinements
+        if rules and self.steps[-1].left > SURVIVORS_MAX:
+            looked_at = np.zeros_like(self.left)
+            by_name = self.pool.plan.is_by_name
+            looked_at[some_of(self.slots(), choice.seed, is_by_name=by_name)] = True
+            self.keep(SOME, looked_at)
+        for rule in rules:
+            slots = self.slots()
+            cost = rule.cost(TableRows(self.pool.table, slots), self.one.request)
+            cheapest = np.zeros_like(self.left)
+            cheapest[slots[cost == cost.min()]] = True
+            self.keep(rule.name, cheapest)
+        for tie_break in self.pool.plan.tie_breaks:
+            number = np.where(self.left, self.pool.layout.node, _NOWHERE)
+            self.keep(tie_break.name, number == number.min())
+
+
+def _of_node(job: str, found: JobFound, one: RequestClass) -> JobChoice:
+    sieve = _Sieve(found.pool, one)
+    sieve.validators()
+    sieve.preferences(found.choice)
+    ((chosen, _),) = found.slots
+    count = sieve.steps[-1].left
+    runner_up = sieve.runner_up(chosen)
+    lost_by = DRAW if count > 1 else sieve.decided_by
+    nodes = found.pool.layout.node
+    return JobChoice(
+        job=job,
+        pool=found.pool.name,
+        unit=Unit.NODE,
+        steps=(*sieve.steps, Step(DRAW, 1)),
+        decided_by=sieve.decided_by,
+        drawn_among=count,
+        chosen=str(nodes[chosen]),
+        runner_up="" if runner_up == NO_NODE else str(nodes[runner_up]),
+        lost_by="" if runner_up == NO_NODE else lost_by,
+    )
+
+
+# A gang.
+
+
+def _as_asked(job: str, found: JobFound, one: RequestClass) -> JobChoice:
+    """Spread over units, or packed into one, because its topology says so."""
+    pool, layout, request = found.pool, found.pool.layout, found.request
+    sieve = _Sieve(pool, one)
+    sieve.validators()
+    extent = request.spread or request.pack
+    of_row = Extents(layout).of_row[extent]
+    units = {int(of_row[slot // layout.rack_slots]) for slot, _ in found.slots}
+    return JobChoice(
+        job=job,
+        pool=pool.name,
+        unit=Unit(extent),
+        steps=tuple(sieve.steps),
+        decided_by=SPREAD if request.spread else PACK,
+        chosen=f"{len(units)} {extent}{'s' if len(units) > 1 else ''}",
+    )
+
+
+def _of_gang(job: str, found: JobFound, one: RequestClass) -> JobChoice:
+    """As core/placing/pick/nodes.py places one: the smallest unit that is large enough."""
+    pool, layout = found.pool, found.pool.layout
+    sieve = _Sieve(pool, one)
+    sieve.validators()
+    unit, caps, per_pod = _unit_of(pool, one, found.tasks)
+    slot = found.slots[0][0]
+    mine = {
+        Unit.RACK: slot // layout.rack_slots,
+        Unit.POD: slot // layout.pod_slots,
+        Unit.CLUSTER: int(layout.cluster_of_pod[slot // layout.pod_slots]),
+        Unit.POOL: 0,
+    }[unit]
+    funnel = _Funnel(_is_there(pool, unit))
+    funnel.keep(LARGE_ENOUGH, caps >= found.tasks)
+    choice, numbers = found.choice, np.arange(len(caps))
+    if choice.stripes > 1 and per_pod:
+        own = numbers // per_pod % choice.stripes == choice.stripe
+        funnel.keep(STRIPE, own if bool((own & funnel.left).any()) else np.ones_like(own))
+    funnel.keep(TIGHTEST, caps == caps[funnel.left].min())
+    for tie_break in pool.plan.tie_breaks:
+        funnel.keep(tie_break.name, numbers == numbers[funnel.left].min())
+    count = funnel.steps[-1].left
+    others = (
+        numbers[funnel.left & (numbers != mine)]
+        if count > 1
+        else numbers[funnel.lost & (caps >= found.tasks)]
+    )
+    runner_up = _named(pool, unit, int(others[np.argmin(caps[others])])) if len(others) else ""
+    return JobChoice(
+        job=job,
+        pool=pool.name,
+        unit=unit,
+        steps=tuple(sieve.steps),
+        units=(*funnel.steps, Step(DRAW, 1)),
+        decided_by=funnel.decided_by or sieve.decided_by,
+        drawn_among=count,
+        chosen=_named(pool, unit, mine),
+        runner_up=runner_up,
+        lost_by="" if not runner_up else DRAW if count > 1 else funnel.decided_by,
+    )
+
+
+def _unit_of(pool: PoolIndex, one: RequestClass, tasks: int) -> tuple[Unit, Numbers, int]:
+    """The tightest sort of unit of which one holds all tasks, what each of them holds, and how many of them are in a pod."""
+    per_cluster = np.asarray([int(one.pod_cap[first:last].sum()) for first, last in pool.layout.pods_of])
+    for unit, caps, per_pod in (
+        (Unit.RACK, one.rack_cap, RACKS_PER_POD),
+        (Unit.POD, one.pod_cap, 1),
+        (Unit.CLUSTER, per_cluster, 0),
+    ):
+        if len(caps) and int(caps.max()) >= tasks:
+            return unit, caps, per_pod
+    return Unit.POOL, np.asarray([int(one.pod_cap.sum())]), 0
+
+
+def _is_there(pool: PoolIndex, unit: Unit) -> Flags:
+    """(units,) Whether there are nodes in each; a pod that is not full has racks that are none."""
+    layout = pool.layout
+    if unit in (Unit.CLUSTER, Unit.POOL):
+        return np.ones(len(layout.clusters) if unit is Unit.CLUSTER else 1, dtype=np.bool_)
+    size = layout.rack_slots if unit is Unit.RACK else layout.pod_slots
+    there: Flags = (layout.node.reshape(-1, size) != NO_NODE).any(axis=1)
+    return there
+
+
+def _named(pool: PoolIndex, unit: Unit, number: int) -> str:
+    """As people know it: racks are numbered through the region, a pod's racks together."""
+    layout = pool.layout
+    if unit is Unit.POOL:
+        return pool.name
+    if unit is Unit.CLUSTER:
+        cluster = layout.clusters[number]
+        return f"{cluster.node_type} in {cluster.zone}"
+    size = layout.rack_slots if unit is Unit.RACK else layout.pod_slots
+    rack = int(layout.rack[number * size : (number + 1) * size].max())
+    return str(rack if unit is Unit.RACK else rack // RACKS_PER_POD)

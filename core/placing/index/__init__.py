@@ -1,0 +1,1 @@
+"""index: to be described."""

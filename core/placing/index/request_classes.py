@@ -1,0 +1,429 @@
+"""A class of requests: for every node whether it may run there, how many tasks fit, and how good it is, in one integer a node.
+
+What was worked out is kept, with the revision of the table that it is of. Before it is used, only rows that changed since are
+worked out anew; then it equals a class made from scratch.
+
+key         (slots,) uint32: every preference's score, the most important one in the highest bits; INVALID where none fits
+cap         (slots,) int16: tasks that fit
+rack_cap    (racks,) int32, pod_cap (pods,) int32: sums of `cap`
+pod_min     (pods,) uint32: the least key of a pod; pod_ties (pods,) int32: how many nodes have it
+
+source    Protean §4: rule objects, rule-evaluation objects, and what several rules read (here the units of core/placing/index/table.py)
+"""
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from core.nouns.quantities import MILLI, Amount
+from core.placing.index.layout import RACKS_PER_POD, Layout
+from core.placing.index.rows import TableRows, codes_of
+from core.placing.index.table import Changed, NodeTable
+from core.rules.placement.rule import (
+    ClusterPreference,
+    ClusterValidator,
+    Codes,
+    Level,
+    NodePreference,
+    NodeValidator,
+    Numbers,
+    Preference,
+    Refinement,
+    Request,
+    Rule,
+    TieBreak,
+    UnitPreference,
+)
+
+INVALID = 0xFFFFFFFF
+KEY_BITS = 31
+CAP_MAX = np.iinfo(np.int16).max
+ALIKE_MIN = 512
+"""Of fewer nodes each is judged for itself: to know which are alike costs a microsecond for each that changed."""
+
+
+class KeyPart(Struct, frozen=True):
+    """A preference by node, and where its score stands in a key."""
+
+    shift: np.uint32
+    rule: NodePreference
+
+
+class Plan:
+    """A rule set made ready: which rules look at clusters, at nodes and at units, and where scores stand in a key."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self.cluster_validators = [rule for rule in rules if isinstance(rule, ClusterValidator)]
+        self.node_validators = [rule for rule in rules if isinstance(rule, NodeValidator)]
+        self.tie_breaks = [rule for rule in rules if isinstance(rule, TieBreak)]
+        self.is_by_name = bool(self.tie_breaks)
+        """Whether the first of equals is taken, and none is drawn."""
+        self.refinements = [rule for rule in rules if isinstance(rule, Refinement)]
+        self.node_parts: list[KeyPart] = []
+        self.in_order: list[tuple[int, NodePreference | ClusterPreference | UnitPreference]] = []
+        """All preferences below clusters, the most important one first, each with its place in a key."""
+        self.cluster_parts: list[tuple[int, ClusterPreference]] = []
+        self.units: dict[Level, list[tuple[int, UnitPreference]]] = {}
+        kept = _kept(rules)
+        problem = self.problem_of(rules)
+        if problem:
+            raise ValueError(problem)
+        shift = sum(bits_of(rule) for rule in kept if rule.level is not Level.CLUSTER)
+        cluster_shift = 0
+        for rule in kept:
+            bits = bits_of(rule)
+            if isinstance(rule, UnitPreference) and rule.level is Level.CLUSTER:
+                # Clusters are compared before nodes: the first rule has the highest bits among them too.
+                cluster_shift += bits
+                self.units.setdefault(Level.CLUSTER, []).append((31 - cluster_shift, rule))
+                continue
+            shift -= bits
+            self.in_order.append((shift, rule))
+            if isinstance(rule, UnitPreference):
+                self.units.setdefault(rule.level, []).append((shift, rule))
+            elif isinstance(rule, ClusterPreference):
+                self.cluster_parts.append((shift, rule))
+            else:
+                self.node_parts.append(KeyPart(np.uint32(shift), rule))
+        node_rules: list[Rule] = [*self.node_validators, *(part.rule for part in self.node_parts)]
+        shared = {rule.traits for rule in node_rules if "need" not in rule.traits}
+        self.shared = sorted(shared, key=sorted)
+        """Traits by which what rules say is kept once for all classes that are equal in them."""
+        self.own_validators = [rule for rule in self.node_validators if "need" in rule.traits]
+        self.own_parts = [part for part in self.node_parts if "need" in part.rule.traits]
+        traits = sorted(
+            {"need", "tasks_per_node", "together", *(trait for rule in rules for trait in rule.traits)}
+        )
+        self.class_of: Callable[[Request], object] = attrgetter(*traits)
+        """What of a request its class depends on."""
+
+    @staticmethod
+    def problem_of(rules: Sequence[Rule]) -> str:
+        """Why these cannot be one plan; empty when they can."""
+        kept = _kept(rules)
+        for what, bits in (
+            ("nodes", sum(bits_of(rule) for rule in kept if rule.level is not Level.CLUSTER)),
+            ("clusters", sum(bits_of(rule) for rule in kept if rule.level is Level.CLUSTER)),
+        ):
+            if bits > KEY_BITS:
+                return f"preferences among {what} take {bits} bits, and {KEY_BITS} are the most: make their steps fewer"
+        return ""
+
+
+def _kept(rules: Sequence[Rule]) -> list[NodePreference | ClusterPreference | UnitPreference]:
+    """Preferences that are not off."""
+    kinds = (NodePreference, ClusterPreference, UnitPreference)
+    return [rule for rule in rules if isinstance(rule, kinds) and rule.steps > 1]
+
+
+def bits_of(rule: Preference) -> int:
+    """How many its scores take."""
+    return (rule.steps - 1).bit_length()
+
+
+_NO_ROWS = slice(0, 0)
+
+
+class SharedCodes:
+    """What the rules that read the same few traits, and not the need, say of every node: once for all classes that share them.
+
+    code    (slots,) uint32: their part of a key; INVALID where one of them forbids it; nothing is known of clusters in which
+            no class of these traits may run
+    """
+
+    def __init__(self, plan: Plan, traits: frozenset[str], table: NodeTable, request: Request) -> None:
+        self._validators = [rule for rule in plan.node_validators if rule.traits == traits]
+        self._parts = [part for part in plan.node_parts if part.rule.traits == traits]
+        self._request = request
+        self._table = table
+        self.computed = 0
+        """Rows worked out so far: what a test counts."""
+        self.code = np.zeros(0, dtype=np.uint32)
+        self._known: set[int] = set()
+        """Clusters."""
+        self._pod_known = np.zeros(0, dtype=bool)
+        self.seen = -1
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        return self.code.nbytes
+
+    def update(self, clusters: Sequence[int]) -> None:
+        """Bring it up to the table's revision; these clusters' nodes are known from now on."""
+        layout = self._table.layout
+        if self.seen != self._table.revision:
+            self._catch_up()
+        for number in clusters:
+            if number not in self._known:
+                first, last = layout.pods_of[number]
+                at = slice(first * layout.pod_slots, last * layout.pod_slots)
+                if not self.is_idle:
+                    self.code[at] = self._of(at)
+                self._known.add(number)
+                self._pod_known[first:last] = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it says nothing of any node, and never did."""
+        rows = TableRows(self._table, _NO_ROWS)
+        return all(part.rule.is_idle(rows) for part in self._parts) and all(
+            rule.is_idle(rows) for rule in self._validators
+        )
+
+    def _catch_up(self) -> None:
+        table, layout = self._table, self._table.layout
+        if self.seen >= 0 and self.is_idle:
+            self.seen = table.revision
+            return
+        at = table.changed_since(self.seen) if self.seen >= 0 else None
+        if at is None:
+            self.code = np.zeros(layout.slots, dtype=np.uint32)
+            self._pod_known = np.zeros(layout.pods, dtype=bool)
+            self._known.clear()
+            self.seen = table.revision
+            return
+        if len(self._known) < len(layout.clusters):
+            if isinstance(at, slice):
+                at = np.arange(at.start, at.stop, dtype=np.int32)
+            at = at[self._pod_known[at // layout.pod_slots]]
+        self.code[at] = self._of(at)
+        self.seen = table.revision  # Last: a rule may have raised, and then nothing was seen.
+
+    def _of(self, at: Changed) -> Codes:
+        rows = TableRows(self._table, at)
+        codes = _packed(self._parts, rows, self._request)
+        for rule in self._validators:
+            if not rule.is_idle(rows):
+                codes[~rule.allows(rows, self._request)] = INVALID
+        self.computed += len(codes)
+        return codes
+
+
+class RequestClass:
+    """All that is known of one class."""
+
+    def __init__(self, plan: Plan, table: NodeTable, request: Request, shared: Sequence[SharedCodes]) -> None:
+        self.request = request
+        self.used_at = 0
+        self._plan, self._table, self._shared = plan, table, shared
+        mine = [part for part in plan.own_parts if part.rule.concerns(request)]
+        self._own_parts = [part for part in mine if not part.rule.is_dear]
+        self._dear_parts = [part for part in mine if part.rule.is_dear]
+        """These cost so much that only nodes with room are asked for."""
+        self._part = request.part
+        layout = table.layout
+        self.clusters = [
+            number
+            for number, cluster in enumerate(layout.clusters)
+            if all(rule.admits(cluster, request) for rule in plan.cluster_validators)
+        ]
+        """Where the request may run at all."""
+        types = [layout.clusters[number].node_type for number in self.clusters]
+        self.has_rivals = len(types) > len(set(types))
+        """Whether there are several clusters of one type: only these are compared with each other."""
+        self.is_everywhere = len(self.clusters) == len(layout.clusters)
+        self._pod_admitted = np.isin(layout.cluster_of_pod, self.clusters)
+        self._cluster_code = _codes_of_clusters(plan, table, request)
+        self.key = np.zeros(0, dtype=np.uint32)
+        self.cap = np.zeros(0, dtype=np.int16)
+        self.rack_cap = self.pod_cap = self.pod_ties = np.zeros(0, dtype=np.int32)
+        self.pod_min = np.zeros(0, dtype=np.uint32)
+        self.seen = -1
+        self.builds = self.computed = 0
+        """How often it was made from scratch, and rows worked out so far: what tests count."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes."""
+        columns = (self.key, self.cap, self.rack_cap, self.pod_cap, self.pod_min, self.pod_ties)
+        return sum(column.nbytes for column in columns)
+
+    @property
+    def shared(self) -> Sequence[SharedCodes]:
+        """What it has together with other classes."""
+        return self._shared
+
+    def update(self) -> None:
+        """Bring it up to the table's revision."""
+        table = self._table
+        if self.seen == table.revision:
+            return
+        at = table.changed_since(self.seen) if self.seen >= 0 else None
+        if at is None:
+            self._build()
+        elif isinstance(at, slice):
+            self._update_run(at)
+        else:
+            self._update_many(at)
+        self.seen = table.revision  # Last: a rule may have raised, and then nothing was seen.
+
+    def _build(self) -> None:
+        layout = self._table.layout
+        self.builds += 1
+        self.key = np.full(layout.slots, INVALID, dtype=np.uint32)
+        self.cap = np.zeros(layout.slots, dtype=np.int16)
+        for shared in self._shared:
+            shared.update(self.clusters)
+        for number in self.clusters:
+            first, last = layout.pods_of[number]
+            at = slice(first * layout.pod_slots, last * layout.pod_slots)
+            self.key[at], self.cap[at] = self._evaluate(at)
+        self.sum_up(layout)
+
+    def sum_up(self, layout: Layout) -> None:
+        """Racks and pods anew, out of nodes."""
+        self.rack_cap = self.cap.reshape(-1, layout.rack_slots).sum(axis=1, dtype=np.int32)
+        self.pod_cap = self.rack_cap.reshape(layout.pods, -1).sum(axis=1, dtype=np.int32)
+        pods = self.key.reshape(layout.pods, -1)
+        self.pod_min = pods.min(axis=1)
+        self.pod_ties = (pods == self.pod_min[:, None]).sum(axis=1, dtype=np.int32)
+
+    def _update_run(self, at: slice) -> None:
+        """Rows that follow each other: as a rule of one rack."""
+        layout = self._table.layout
+        pod = at.start // layout.pod_slots
+        if (at.stop - 1) // layout.pod_slots != pod:
+            self._update_many(np.arange(at.start, at.stop, dtype=np.int32))
+            return
+        if not (self.is_everywhere or self._pod_admitted[pod]):
+            return
+        for shared in self._shared:
+            shared.update(self.clusters)
+        key, cap = self._evaluate(at)
+        self.key[at] = key
+        rack = at.start // layout.rack_slots
+        more = int(np.add.reduce(cap - self.cap[at]))
+        self.cap[at] = cap
+        self.pod_cap[pod] += more
+        if (at.stop - 1) // layout.rack_slots == rack:
+            self.rack_cap[rack] += more
+        else:
+            span = self.cap[pod * layout.pod_slots : (pod + 1) * layout.pod_slots]
+            racks = slice(pod * RACKS_PER_POD, (pod + 1) * RACKS_PER_POD)
+            self.rack_cap[racks] = span.reshape(RACKS_PER_POD, -1).sum(axis=1, dtype=np.int32)
+        whole = self.key[pod * layout.pod_slots : (pod + 1) * layout.pod_slots]
+        least = np.minimum.reduce(whole)
+        self.pod_min[pod] = least
+        self.pod_ties[pod] = np.count_nonzero(whole == least)
+
+    def _update_many(self, at: Numbers) -> None:
+        layout = self._table.layout
+        if not self.is_everywhere:
+            at = at[self._pod_admitted[at // layout.pod_slots]]
+        if not len(at):
+            return
+        for shared in self._shared:
+            shared.update(self.clusters)
+        self.key[at], self.cap[at] = self._evaluate(at)
+        pods = np.array(sorted(set((at >> layout.pod_slots.bit_length() - 1).tolist())))
+        caps = self.cap.reshape(layout.pods, RACKS_PER_POD, layout.rack_slots)[pods].sum(
+            axis=2, dtype=np.int32
+        )
+        self.rack_cap.reshape(layout.pods, RACKS_PER_POD)[pods] = caps
+        self.pod_cap[pods] = caps.sum(axis=1)
+        keys = self.key.reshape(layout.pods, -1)[pods]
+        self.pod_min[pods] = least = keys.min(axis=1)
+        self.pod_ties[pods] = (keys == least[:, None]).sum(axis=1)
+
+    def _evaluate(self, at: Changed) -> tuple[Codes, Numbers]:
+        table, request = self._table, self.request
+        rows = TableRows(table, at)
+        cap = tasks_that_fit(rows, request.need, self._part, request.together)
+        self.computed += len(cap)
+        if request.tasks_per_node:
+            np.minimum(cap, request.tasks_per_node, out=cap)
+        key = _packed(self._own_parts, rows, request)
+        if self._dear_parts:
+            at_slots = np.arange(at.start, at.stop) if isinstance(at, slice) else at
+            has_room = np.flatnonzero(cap > 0)
+            for part in self._dear_parts if len(has_room) else ():
+                key[has_room] |= _dear_codes(part, table, at_slots[has_room], request)
+        layout = table.layout
+        if table.racks.rules:
+            key |= codes_of(table.racks.code, layout.rack_slots, at)
+        if table.pods.rules:
+            key |= codes_of(table.pods.code, layout.pod_slots, at)
+        if table.domains.rules:
+            key |= table.domains.code[layout.domain[at]]
+        if self._cluster_code is not None:
+            key |= codes_of(self._cluster_code, layout.pod_slots, at)
+        for shared in self._shared:
+            key |= shared.code[at]
+        np.putmask(key, cap <= 0, INVALID)
+        for rule in self._plan.own_validators:
+            np.putmask(key, ~rule.allows(rows, request), INVALID)
+        cap *= key != INVALID
+        return key, cap
+
+
+def _codes_of_clusters(plan: Plan, table: NodeTable, request: Request) -> Codes | None:
+    """(pods,) What rules on clusters say of each pod; None when they say the same of all."""
+    codes = np.zeros(len(table.layout.clusters), dtype=np.uint32)
+    for shift, rule in plan.cluster_parts:
+        scores = [min(rule.score(cluster, request), rule.steps - 1) for cluster in table.layout.clusters]
+        codes |= np.asarray(scores, dtype=np.uint32) << np.uint32(shift)
+    return codes[table.layout.cluster_of_pod] if codes.any() else None
+
+
+def tasks_that_fit(rows: TableRows, need: Amount, part: int = 0, together: int = 1) -> NDArray[np.int32]:
+    """How many tasks of this need each of these nodes has room for; 0 or less where nothing may be placed.
+
+    part      milli of the part of a device that each of `together` tasks needs, which have this need all together
+    """
+    count: Numbers | None = None
+    if part:
+        count = parts_that_fit(rows, need.gpu_milli // together, part) // together
+    for available, amount in (
+        (rows.memory, need.memory_bytes),
+        (rows.whole, 0 if part else need.gpu_milli),
+        (rows.cpu, need.cpu_milli),
+    ):
+        if amount:
+            here = available // amount
+            count = here if count is None else np.minimum(count, here, out=count)
+    if count is None:
+        return rows.is_open.astype(np.int32) * CAP_MAX
+    return np.minimum(count, CAP_MAX, out=count).astype(np.int32)
+
+
+def parts_that_fit(rows: TableRows, gpu_milli: int, part: int) -> Numbers:
+    """How many tasks that need a part of a device find one, on each of these nodes.
+
+    gpu_milli   of one task; whole devices beside the part are counted as if it lay alone on another one
+    """
+    whole: Numbers = rows.whole // MILLI
+    if gpu_milli > MILLI:
+        return whole // (gpu_milli // MILLI + 1)
+    whole = whole * (MILLI // part)
+    shared = rows.shared
+    if shared.shape[1]:
+        whole += (shared // np.int16(part)).sum(axis=1, dtype=np.int32)
+    return whole
+
+
+def _packed(parts: Sequence[KeyPart], rows: TableRows, request: Request) -> Codes:
+    codes = None
+    for part in parts:
+        if part.rule.is_idle(rows):
+            continue
+        code = part.rule.score(rows, request).astype(np.uint32)
+        code <<= part.shift
+        codes = code if codes is None else np.bitwise_or(codes, code, out=codes)
+    return np.zeros(len(rows.gpu), dtype=np.uint32) if codes is None else codes
+
+
+def _dear_codes(part: KeyPart, table: NodeTable, slots: Numbers, request: Request) -> Codes:
+    """What a rule that costs much says of these nodes: where they are many, of nodes that are alike only once."""
+    if len(slots) < ALIKE_MIN:
+        code = part.rule.score(TableRows(table, slots), request)
+    else:
+        asked, which = table.alike().samples(slots)
+        code = part.rule.score(TableRows(table, asked), request)[which]
+    code = code.astype(np.uint32)
+    code <<= part.shift
+    return code

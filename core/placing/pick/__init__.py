@@ -1,0 +1,1 @@
+"""pick: to be described."""

@@ -1,0 +1,299 @@
+"""Nodes for tasks, out of a class that is up to date: one node for a task, or few racks for a gang.
+
+One task goes to the best cluster that has room, there to the nodes of the least key, and among them to one that is drawn. A
+gang goes to the tightest unit that holds it all: a node, else a rack, a pod, a cluster, the whole pool; inside, to as few
+racks and nodes as there can be, better keys first.
+
+source    Protean §3 (random among the best), spec: best fit over units, fewest racks
+"""
+
+import numpy as np
+from msgspec import Struct
+
+from core.nouns.limits import BEST_MAX, BEST_SHARE
+from core.nouns.workload import Extent
+from core.placing.index.layout import RACKS_PER_POD
+from core.placing.index.request_classes import INVALID, Plan, RequestClass
+from core.placing.index.rows import TableRows
+from core.placing.index.table import NodeTable
+from core.placing.pick.draw import drawn
+from core.placing.pick.extents import Extents, evenly
+from core.rules.placement.rule import Codes, Flags, Numbers, Request
+
+Placed = list[tuple[int, int]]
+"""Slots, and how many tasks each takes."""
+SURVIVORS_MAX = 512
+"""Nodes that a refinement looks at: of more, as many are drawn."""
+
+
+class Choice(Struct, frozen=True):
+    """How an agent chooses beside the rules: what keeps it apart from others."""
+
+    seed: str
+    stripe: int = 0
+    stripes: int = 1
+    """Pods whose number is `stripe` modulo `stripes` come first."""
+    best: int = 1
+    """Drawn among the best so many nodes, and those equal to the last of them (Protean's N0); 1: among the equally good."""
+
+
+def best_of(best: int, candidates: int) -> int:
+    """Among how many one is drawn, if `best` are asked for: never so many that packing is lost.
+
+    source    spec/protean-parsync.md §6.4: without a cap fragmentation causes the conflicts that raise it
+    """
+    return max(1, min(best, BEST_MAX, candidates // BEST_SHARE))
+
+
+def some_of(found: Numbers, seed: str, *, is_by_name: bool = False) -> Numbers:
+    """As many as a refinement looks at, at even distances from a start that is drawn: each is as likely as any other."""
+    count = len(found)
+    if count <= SURVIVORS_MAX:
+        return found
+    start = 0 if is_by_name else drawn(f"{seed}|survivors", count)
+    some: Numbers = found[(np.arange(SURVIVORS_MAX, dtype=np.int64) * count + start) // SURVIVORS_MAX]
+    return some
+
+
+def best_of_type(rank: Codes, node_type: Numbers, has_room: Flags) -> Flags:
+    """Which of these have room and are of the best cluster of their type that has: types are not compared by how full they are.
+
+    rank        of their clusters: 0 is best
+    node_type   as in Layout
+    """
+    best = np.full(int(node_type.max(initial=0)) + 1, INVALID, dtype=np.uint32)
+    np.minimum.at(best, node_type[has_room], rank[has_room])
+    found: Flags = has_room & (rank == best[node_type])
+    return found
+
+
+def one_of(table: NodeTable, slots: Numbers, seed: str, *, is_by_name: bool) -> int:
+    """Of nodes that are equal to all rules, in the order of their slots: the first by name, or one that is drawn."""
+    if is_by_name:
+        return int(slots[table.layout.node[slots].argmin()])
+    return int(slots[drawn(seed, len(slots))])
+
+
+def refined(table: NodeTable, plan: Plan, request: Request, slots: Numbers, seed: str) -> int:
+    """Of a few nodes that are equal to all preferences, in the order of their slots: the best by its refinements."""
+    for rule in plan.refinements:
+        if len(slots) == 1:
+            break
+        cost = rule.cost(TableRows(table, slots), request)
+        slots = slots[cost == cost.min()]
+    return one_of(table, slots, seed, is_by_name=plan.is_by_name)
+
+
+class Picker:
+    """Reads one table's classes."""
+
+    def __init__(self, table: NodeTable, plan: Plan) -> None:
+        self._table, self._layout = table, table.layout
+        self._plan = plan
+        self._extents = Extents(table.layout)
+
+    # One task.
+
+    def pick(self, one: RequestClass, choice: Choice) -> int | None:
+        """A slot for one task, or None."""
+        if choice.stripes > 1:
+            own = one.pod_min[choice.stripe :: choice.stripes]
+            if len(own) and int(own.min()) != INVALID:
+                return self._pick_of(one, choice, choice.stripe, choice.stripes)
+        return self._pick_of(one, choice, 0, 1)
+
+    def _pick_of(self, one: RequestClass, choice: Choice, first: int, step: int) -> int | None:
+        least = one.pod_min if step == 1 else one.pod_min[first::step]
+        if not len(least):
+            return None
+        if one.has_rivals and not self._table.clusters.is_level:
+            least = self._of_best_clusters(one, least, first, step)
+        best = int(np.minimum.reduce(least))
+        if best == INVALID:
+            return None
+        pods = (least == best).nonzero()[0]
+        if step > 1:
+            pods = pods * step + first
+        wanted = best_of(choice.best, int(np.count_nonzero(one.cap))) if choice.best > 1 else 1
+        if wanted > 1:
+            return self._one_of_best(one, wanted, choice.seed, (least, first, step))
+        if self._plan.refinements:
+            return self._refined(one, choice, pods, best)
+        if self._plan.is_by_name:
+            found = self._slots_of(pods, np.flatnonzero(self._keys_of(one, pods) == best))
+            return one_of(self._table, found, choice.seed, is_by_name=True)
+        if len(pods) == 1:
+            pod, which = int(pods[0]), drawn(choice.seed, int(one.pod_ties[pods[0]]))
+        else:
+            upto = one.pod_ties[pods].cumsum()
+            which = drawn(choice.seed, int(upto[-1]))
+            index = int(upto.searchsorted(which, side="right"))
+            pod = int(pods[index])
+            which -= int(upto[index - 1]) if index else 0
+        first_slot = pod * self._layout.pod_slots
+        inside = (one.key[first_slot : first_slot + self._layout.pod_slots] == best).nonzero()[0]
+        return first_slot + int(inside[which])
+
+    def _of_best_clusters(self, one: RequestClass, least: Numbers, first: int, step: int) -> Numbers:
+        """The pods' least keys, INVALID outside the best clusters that have room."""
+        rank = self._table.clusters.code[self._layout.cluster_of_pod[first::step]]
+        is_best = best_of_type(rank, self._layout.type_of_pod[first::step], least != INVALID)
+        return np.where(is_best, least, INVALID)
+
+    def _keys_of(self, one: RequestClass, pods: Numbers) -> Numbers:
+        by_pod = one.key.reshape(-1, self._layout.pod_slots)
+        return by_pod if len(pods) == len(by_pod) else by_pod[pods]
+
+    def _slots_of(self, pods: Numbers, found: Numbers) -> Numbers:
+        """Slots, out of positions in the keys of these pods."""
+        size = self._layout.pod_slots
+        slots: Numbers = pods[found // size] * size + found % size
+        return slots
+
+    def _refined(self, one: RequestClass, choice: Choice, pods: Numbers, best: int) -> int:
+        """The best by what is too slow to ask of every node."""
+        equal, plan = np.flatnonzero(self._keys_of(one, pods) == best), self._plan
+        found = self._slots_of(pods, some_of(equal, choice.seed, is_by_name=plan.is_by_name))
+        return refined(self._table, plan, one.request, found, choice.seed)
+
+    def _one_of_best(
+        self, one: RequestClass, wanted: int, seed: str, pods_of: tuple[Numbers, int, int]
+    ) -> int:
+        """One of the best nodes, whatever their keys: of as many as are wanted, and of all that equal the last of them."""
+        least, first, step = pods_of
+        # 1. Pods have at least so many nodes with their least key: with the wanted ones among them, no worse key is needed.
+        in_order = np.argsort(least, kind="stable")
+        upto = one.pod_ties[first::step][in_order].cumsum()
+        last = min(int(upto.searchsorted(wanted)), len(upto) - 1)
+        bound = min(int(least[in_order[last]]), INVALID - 1)
+        pods = np.flatnonzero(least <= bound) * step + first
+        # 2. Among these, the key of the last one wanted.
+        key = self._keys_of(one, pods)
+        better = key[key < bound]
+        if len(better) >= wanted:
+            bound = int(np.partition(better, wanted - 1)[wanted - 1])
+        found = np.flatnonzero(key <= bound)
+        which = drawn(seed, len(found))
+        return int(self._slots_of(pods, found[which : which + 1])[0])
+
+    # A gang.
+
+    def place(
+        self,
+        one: RequestClass,
+        tasks: int,
+        choice: Choice,
+        pack: Extent = Extent.ANY,
+        spread: Extent = Extent.ANY,
+    ) -> Placed | None:
+        """Slots for all tasks, in the tightest unit that holds them, or None.
+
+        pack     the largest unit in which they may lie
+        spread   over as many of these as there are with room, as evenly as it goes; tight only inside each
+        """
+        layout = self._layout
+        if int(one.pod_cap.sum()) < tasks:
+            return None
+        if spread:
+            return self._spread(one, tasks, choice, pack, spread)
+        racks = self._tightest(one.rack_cap, tasks, choice, RACKS_PER_POD)
+        if racks is not None:
+            return self._fill(one, np.asarray([racks]), tasks)
+        if pack:
+            return self._packed(one, tasks, choice, pack)
+        pod = self._tightest(one.pod_cap, tasks, choice, 1)
+        if pod is not None:
+            return self._fill(one, self._racks_of(np.asarray([pod])), tasks)
+        per_cluster = [int(one.pod_cap[first:last].sum()) for first, last in layout.pods_of]
+        cluster = self._tightest(np.asarray(per_cluster), tasks, choice, 0)
+        first, last = layout.pods_of[cluster] if cluster is not None else (0, layout.pods)
+        pods = np.arange(first, last)
+        return self._fill(one, self._racks_of(self._fewest(one.pod_cap, pods, tasks)), tasks)
+
+    def most_in_one(self, slots: Numbers, caps: Numbers, pack: Extent) -> int:
+        """How many tasks the unit with most room holds, if so many fit on these slots and on no others."""
+        size = self._layout.rack_slots
+        by_row = np.bincount(slots // size, weights=caps, minlength=self._layout.slots // size)
+        return int(self._extents.sums(pack, by_row).max(initial=0))
+
+    def _packed(self, one: RequestClass, tasks: int, choice: Choice, pack: Extent) -> Placed | None:
+        """In the tightest rack, else pod, else zone, up to the one that is allowed."""
+        for extent in self._extents.up_to(pack):
+            unit = self._tightest(self._extents.sums(extent, one.rack_cap), tasks, choice, 0)
+            if unit is not None:
+                return self._fill(one, self._extents.rows(extent, unit), tasks)
+        return None
+
+    def _spread(
+        self, one: RequestClass, tasks: int, choice: Choice, pack: Extent, spread: Extent
+    ) -> Placed | None:
+        """Some tasks to each unit, the better ones first where not all get as many."""
+        extents, caps = self._extents, one.rack_cap
+        if pack:
+            whole = extents.widest(pack, spread, caps, tasks)
+            if whole is None:
+                return None
+            caps = np.where(extents.of_row[pack] == whole, caps, 0)
+        best = one.key.reshape(len(caps), -1).min(axis=1)
+        order = extents.best_first(spread, np.where(caps > 0, best, INVALID), choice.seed)
+        counts = evenly(extents.sums(spread, caps), order, tasks)
+        placed: Placed = []
+        for unit in np.flatnonzero(counts).tolist():
+            rows = extents.rows(spread, unit)
+            placed.extend(self._fill(one, rows[caps[rows] > 0], int(counts[unit])))
+        return placed
+
+    def _tightest(self, caps: Numbers, tasks: int, choice: Choice, units_per_pod: int) -> int | None:
+        """The smallest unit that holds them all, one of the own stripe if there is one; of equals, the first or one that is drawn."""
+        if not len(caps) or np.maximum.reduce(caps) < tasks:
+            return None
+        enough = np.flatnonzero(caps >= tasks)
+        if choice.stripes > 1 and units_per_pod:
+            own = enough[enough // units_per_pod % choice.stripes == choice.stripe]
+            enough = own if len(own) else enough
+        of_enough = caps[enough]
+        best = enough[of_enough == of_enough.min()]
+        return int(best[0 if self._plan.is_by_name else drawn(choice.seed, len(best))])
+
+    def _racks_of(self, pods: Numbers) -> Numbers:
+        return (pods[:, None] * RACKS_PER_POD + np.arange(RACKS_PER_POD)).ravel()
+
+    def _fewest(self, caps: Numbers, units: Numbers, tasks: int) -> Numbers:
+        """The fewest of these units that hold them all: the widest first, the last one the tightest that holds the rest."""
+        mine = caps[units]
+        order = np.argsort(-mine, kind="stable")
+        upto = mine[order].cumsum()
+        count = int(upto.searchsorted(tasks))
+        rest = tasks - (int(upto[count - 1]) if count else 0)
+        others = order[count:]
+        enough = others[mine[others] >= rest]
+        last = enough[np.argmin(mine[enough])]
+        chosen: Numbers = units[np.append(order[:count], last)]
+        return chosen
+
+    def _fill(self, one: RequestClass, racks: Numbers, tasks: int) -> Placed:
+        """All tasks on the fewest of these racks, and there on the fewest nodes, better ones first."""
+        chosen = self._fewest(one.rack_cap, racks, tasks)
+        size = self._layout.rack_slots
+        placed: Placed = []
+        whole, last = chosen[:-1], int(chosen[-1])
+        if len(whole):
+            slots = (whole[:, None] * size + np.arange(size)).ravel()
+            caps = one.cap[slots]
+            has = caps > 0
+            placed.extend(zip(slots[has].tolist(), caps[has].tolist(), strict=True))
+            tasks -= int(caps.sum())
+        slots = np.arange(last * size, (last + 1) * size)
+        caps = one.cap[slots]
+        order = np.lexsort((one.key[slots], -caps))
+        upto = caps[order].cumsum(dtype=np.int64)
+        count = int(upto.searchsorted(tasks))
+        placed.extend(zip(slots[order[:count]].tolist(), caps[order[:count]].tolist(), strict=True))
+        rest = tasks - (int(upto[count - 1]) if count else 0)
+        if rest:
+            others = order[count:]
+            enough = others[caps[others] >= rest]
+            tight = caps[enough] == caps[enough].min()
+            best = enough[tight][np.argmin(one.key[slots[enough[tight]]])]
+            placed.append((int(slots[best]), rest))
+        return placed

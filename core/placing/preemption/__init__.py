@@ -1,0 +1,1 @@
+"""preemption: to be described."""

@@ -1,0 +1,348 @@
+"""Whom a workload could push out: lower priority alone, the cheapest first, and nobody who need not go.
+
+Nobody is proposed whose end would destroy more work than the region's caps allow (core/images/preemption.py).
+
+source    MAST §4.3: lowest priority first, among those the cheapest (core/rules/placement/eviction_cost.py), until it fits;
+          then the largest of the chosen first, and those not needed are spared. Who holds far more than is asked for goes after all
+          others of its priority, however little it would lose: one ask of 48 GPUs is not to end a gang of 376 (kai-scheduler PR#1565)
+"""
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+
+from core.images.capacity import NOT_UP, Capacity
+from core.images.preemption import Preemption
+from core.images.promised_capacity import leaving_of
+from core.nouns.ids import AttemptKey
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import START_SPAN
+from core.nouns.placement import Spread, gpu_milli_of, needs_of
+from core.nouns.preemption import VictimOrder
+from core.nouns.quantities import Amount
+from core.nouns.reasons import Reason
+from core.nouns.tenant import OVER_LEVEL
+from core.nouns.workload import JobSpec, Kind
+from core.placing.index.owners import Now, Owners, key_of
+from core.placing.pick.nodes import Choice
+from core.placing.pool_set import Asker, JobFound, PoolSet, request_of, unwatched
+from core.placing.preemption.capacity_bound import RoomBound
+from core.placing.preemption.victim_index import Victim, VictimIndex, may_go
+from core.placing.preemption.without_victims import sum_of, vacated
+from core.rules.devices import part_of, shared_in
+from core.rules.placement.eviction_cost import counted_until, destroyed, eviction_cost, told_until
+from core.rules.placement.rule import Request
+from core.rules.placement.rule_sets import PASSING
+from core.rules.preemption import pledged
+
+Spreads = tuple[Spread, ...]
+FAR_MORE = 4
+"""Times what is asked for: who holds more GPUs is pushed out only where nobody narrower of its priority, or a lower one, makes room enough."""
+
+
+def find_with_victims(
+    pools: PoolSet,
+    capacity: Capacity,
+    jobs: Sequence[JobSpec],
+    asker: Asker,
+    choice: Choice,
+    owners: Owners | None = None,
+    watch: Callable[[JobFound], None] = unwatched,
+    index: VictimIndex | None = None,
+    preemption: Preemption | None = None,
+    spared: Container[AttemptKey] = (),
+) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
+    """Places for all tasks once some attempts of lower priority have ended, and which. Raises RuleFailed.
+
+    owners      who is where, if anybody shares a node with nobody
+    watch       is told of each job's place among those that were chosen
+    index       of all who may go; None: it is made anew
+    preemption  the region's caps, and its order of victims; None: as of a region in which nothing was set or destroyed
+    spared      who is to go for others: nobody's room is offered twice
+    """
+    terms = preemption or Preemption()
+    most, span, order = terms.left(asker.at), terms.settings.ask_span, terms.settings.order
+    if index is None:
+        index = VictimIndex(capacity, terms)
+    index.refresh(pools)
+    bound = RoomBound(pools, capacity, jobs, asker)
+    if bound.is_in_vain(index.gpu_milli_under(asker.priority, bound.where)):
+        return Reason.NO_CAPACITY
+
+    most_each = FAR_MORE * gpu_milli_of(tuple(jobs)) if order is VictimOrder.COST else 0
+
+    def there(candidates: Iterator[Victim]) -> Iterator[Victim]:
+        """Those that go for nobody else."""
+        left = (victim for victim in candidates if victim[:2] not in spared)
+        return narrow_first(left, most_each) if most_each else left
+
+    def affordable(candidates: Iterator[Victim]) -> Iterator[Victim]:
+        """In their order those that may go beside those before them."""
+        left = most
+        for victim in there(candidates):
+            cost = pledged(victim[2], asker.at, span)
+            if cost <= left:
+                left -= cost
+                yield victim
+
+    def over(
+        of: Callable[[Iterator[Victim]], Iterator[Victim]],
+    ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
+        return _over(pools, capacity, jobs, asker, choice, owners, watch, index, bound, of, order)
+
+    found = over(there)
+    if not isinstance(found, Reason) and _destroy(found[1], asker.at, span) > most:
+        # Seldom: then those are left out who are too dear beside those that go before them.
+        found = over(affordable)
+        if isinstance(found, Reason) or _destroy(found[1], asker.at, span) > most:
+            return Reason.DESTROYS_TOO_MUCH
+    return found
+
+
+def narrow_first(candidates: Iterator[Victim], most: int) -> Iterator[Victim]:
+    """Of each priority, in its order, those that hold at most so many GPU milli; then those that hold more."""
+    for _, mine in groupby(candidates, key=lambda victim: victim[2].claim.priority):
+        wide = []
+        for victim in mine:
+            if gpu_milli_of(victim[2].claim.jobs) <= most:
+                yield victim
+            else:
+                wide.append(victim)
+        yield from wide
+
+
+def _destroy(victims: Sequence[Victim], at: Instant, span: int) -> int:
+    return sum(pledged(held, at, span) for _, _, held in victims)
+
+
+def _over(
+    pools: PoolSet,
+    capacity: Capacity,
+    jobs: Sequence[JobSpec],
+    asker: Asker,
+    choice: Choice,
+    owners: Owners | None,
+    watch: Callable[[JobFound], None],
+    index: VictimIndex,
+    bound: RoomBound,
+    of: Callable[[Iterator[Victim]], Iterator[Victim]],
+    order: VictimOrder,
+) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
+    """Over some of those who may be pushed out, the first to go first, whatever that destroys.
+
+    of   whom of all candidates to look at, in their order
+    """
+    known: dict[frozenset[AttemptKey], Spreads | Reason] = {}
+
+    def tried(victims: Sequence[Victim]) -> Spreads | Reason:
+        who = frozenset((workload, epoch) for workload, epoch, _ in victims)
+        if who not in known:
+            known[who] = looked_for(victims, unwatched)
+        return known[who]
+
+    def looked_for(victims: Sequence[Victim], watch: Callable[[JobFound], None]) -> Spreads | Reason:
+        left = {} if owners is None else left_by(owners, victims)
+        freed = sum_of(freed_by(capacity, victims))
+        with vacated(pools, freed, left, shared_without(capacity, victims)) as shown:
+            return shown.find(jobs, asker, choice, watch=watch)
+
+    chosen: list[Victim] | Reason = Reason.NO_CAPACITY
+    for where in bound.wheres():
+        candidates = index.under(asker.priority, asker.at, where)
+        chosen = _first_enough(bound, of(candidates), tried)
+        if chosen is not Reason.NO_CAPACITY:
+            break
+    if isinstance(chosen, Reason):
+        return chosen
+    chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
+    enough = _first_enough(bound, iter(chosen), tried)
+    if isinstance(enough, Reason):
+        return enough  # A rule raised for fewer of them; all of them would do.
+    spreads = tried(enough) if watch is unwatched else looked_for(enough, watch)
+    assert not isinstance(spreads, Reason), spreads
+    return spreads, Needed(pools, capacity, jobs, spreads, asker, owners).of(enough, order)
+
+
+def candidates_under(
+    capacity: Capacity, priority: int, at: Instant, order: VictimOrder = VictimOrder.COST
+) -> list[Victim]:
+    """All that may be pushed out by this priority at a time, the first to go first.
+
+    What would be destroyed is counted up to the minute of the newest that the log tells of an attempt: the same log gives the same
+    order, whoever reads it and when. A search reads the same of core/placing/preemption/victim_index.py, which keeps it.
+    """
+    if priority <= OVER_LEVEL:
+        return []  # Nobody is below it, and nobody need be looked at.
+    promised = {
+        key for epochs in capacity.promises.values() for claim in epochs.values() for key in claim.victims
+    }
+    found = [
+        (workload, epoch, held)
+        for workload, epoch, held in capacity.live()
+        if held.claim.priority < priority
+        and may_go(held)
+        and held.spared_until <= at
+        and (workload, epoch) not in promised
+    ]
+    counted = counted_until(max((told_until(held) for _, _, held in capacity.live()), default=0))
+    found.sort(key=lambda victim: (eviction_cost(victim[2], counted, order), victim[0], victim[1]))
+    return found
+
+
+def _told_of(victims: Sequence[Victim]) -> int:
+    return max((told_until(held) for _, _, held in victims), default=0)
+
+
+def spared_for(capacity: Capacity, priority: int, at: Instant) -> Nanoseconds:
+    """How long until the next may be pushed out that only has not run long enough; 0: there is none."""
+    waits = [
+        held.spared_until - at
+        for epochs in capacity.holdings.values()
+        for held in epochs.values()
+        if held.claim.run_min and held.claim.priority < priority and held.claim.kind != Kind.INTERACTIVE
+    ]
+    # Who is not up yet is looked at again when it must be, at the latest.
+    return Nanoseconds(
+        min((wait if wait < NOT_UP - at else START_SPAN for wait in waits if wait > 0), default=0)
+    )
+
+
+def freed_by(capacity: Capacity, victims: Sequence[Victim]) -> list[tuple[int, Amount]]:
+    """What becomes available where once these have ended: a lost node gives nothing back, a closed one takes nothing."""
+    return [
+        (node, job.need.times(count))
+        for _, _, held in victims
+        for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True)
+        for node, count in zip(spread.nodes, spread.tasks, strict=True)
+        if capacity.is_open(node)
+    ]
+
+
+def shared_without(capacity: Capacity, victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
+    """What is free on shared devices once these have ended, by node on which one of them has a part of one."""
+    if not any(held.parts for _, _, held in victims):
+        return {}
+    leaving = leaving_of(capacity, [(workload, epoch) for workload, epoch, _ in victims])
+    return {
+        node: shared_in(capacity.room(node).after(left).shared)
+        for node, left in leaving.items()
+        if left.parts and capacity.is_open(node)
+    }
+
+
+def destroyed_gpu_seconds(victims: Sequence[Victim], now: Instant) -> int:
+    """Work that would be lost: since the newest checkpoint of each, or since its start."""
+    return sum(destroyed(held, now) for _, _, held in victims)
+
+
+def left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
+    """Who is where they were, once they are gone."""
+    keys = [key_of((workload, epoch)) for workload, epoch, _ in victims]
+    return {node: owners.at(node, keys) for node in owners.nodes_of(keys)}
+
+
+def _first_enough(
+    bound: RoomBound, candidates: Iterator[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
+) -> list[Victim] | Reason:
+    """The first so many as are enough, or why all of them are not.
+
+    Fewer than those with which it could fit at most are not tried. From there on the steps double, and the last is halved: more
+    room almost never makes it fit worse. Jobs of unlike tasks may be placed differently; then it ends elsewhere, and what it ends
+    with is still a prefix with which it fits.
+    """
+    taken: list[Victim] = []
+    tally = bound.tally()
+    for victim in candidates:
+        taken.append(victim)
+        tally.add(victim[2])
+        if tally.could_fit:
+            break
+    if not tally.could_fit:
+        return Reason.NO_CAPACITY
+    low, step = len(taken), 1
+    found = tried(taken)
+    while isinstance(found, Reason):
+        if found is Reason.RULE_FAILED:
+            return found
+        low = len(taken) + 1
+        taken.extend(islice(candidates, step))
+        if len(taken) < low:
+            return found
+        step *= 2
+        found = tried(taken)
+    high = len(taken)
+    while low < high:
+        middle = (low + high) // 2
+        if isinstance(tried(taken[:middle]), Reason):
+            low = middle + 1
+        else:
+            high = middle
+    return taken[:high]
+
+
+class Needed:
+    """Which of those that were chosen a claim cannot do without where it is to be: no one of them can be left out."""
+
+    def __init__(
+        self,
+        pools: PoolSet,
+        capacity: Capacity,
+        jobs: Sequence[JobSpec],
+        spreads: Spreads,
+        asker: Asker,
+        owners: Owners | None,
+    ) -> None:
+        self._pools, self._capacity, self._owners = pools, capacity, owners
+        self._requests: dict[int, list[Request]] = {}
+        self._wanted: dict[int, Amount] = {}
+        self._parts: dict[int, list[int]] = {}
+        for job, spread in zip(jobs, spreads, strict=True):
+            request = request_of(job, asker)
+            for node, count in zip(spread.nodes, spread.tasks, strict=True):
+                self._requests.setdefault(node, []).append(request)
+                self._wanted[node] = self._wanted.get(node, Amount()).plus(job.need.times(count))
+                if part_of(job.need.gpu_milli):
+                    self._parts.setdefault(node, []).extend([part_of(job.need.gpu_milli)] * count)
+
+    def of(self, chosen: Sequence[Victim], order: VictimOrder) -> tuple[Victim, ...]:
+        """In their order. Whoever is dearest is let off first."""
+        short = {node for node in self._wanted if not self._is_well(node, ())}
+        rest = {victim[:2]: victim for victim in chosen if not short.isdisjoint(needs_of(victim[2].claim))}
+        there: dict[int, list[Victim]] = {}
+        for victim in rest.values():
+            for node in self._wanted.keys() & needs_of(victim[2].claim).keys():
+                there.setdefault(node, []).append(victim)
+        now = _told_of([*rest.values()])
+        dearest_first = sorted(rest.values(), key=lambda one: (eviction_cost(one[2], now, order), *one[:2]))
+        for victim in reversed(dearest_first):
+            nodes = sorted(self._wanted.keys() & needs_of(victim[2].claim).keys())
+            if all(
+                self._is_well(node, [one for one in there[node] if one[:2] in rest and one is not victim])
+                for node in nodes
+            ):
+                del rest[victim[:2]]
+        return tuple(rest.values())
+
+    def _is_well(self, node: int, gone: Sequence[Victim]) -> bool:
+        """Whether there is room for the claim on a node, and it may be there, once these, who are there, have ended."""
+        if not self._is_allowed(node, gone):
+            return False
+        freed = freed_by(self._capacity, gone)
+        mine = [amount for at, amount in freed if at == node]
+        room = self._pools.available(node)
+        for amount in mine:
+            room = room.plus(amount)
+        if not room.covers(self._wanted[node]):
+            return False
+        parts = self._parts.get(node, ())
+        if parts or node in self._capacity.devices.by_node:
+            shared = {at: of for at, of in shared_without(self._capacity, gone).items() if at == node}
+            after = self._pools.released([(node, amount) for amount in mine], None, shared)
+            if not after.has_room(node, self._wanted[node], parts):
+                return False
+        return True
+
+    def _is_allowed(self, node: int, gone: Sequence[Victim]) -> bool:
+        if self._owners is None:
+            return True
+        now = Now(self._capacity, self._owners, [(workload, epoch) for workload, epoch, _ in gone])
+        return all(rule.allows_at(now, node, request) for request in self._requests[node] for rule in PASSING)

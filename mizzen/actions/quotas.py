@@ -1,0 +1,181 @@
+"""What operators set of a tenant: its level, what it may hold of GPU types, its budget. Each is a fact of its own."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bus.port import Bus
+from core.images import GlobalImage
+from core.images.tenants import TenantRow
+from core.messages.base import Message
+from core.messages.tenants import (
+    ListedTenant,
+    ListTenants,
+    SetBudget,
+    SetEntitlement,
+    SetTenant,
+    TenantAnswered,
+    TenantsListed,
+)
+from core.nouns.ids import GLOBAL_LOG, TenantName
+from core.nouns.instant import Nanoseconds
+from core.nouns.tenant import UNLIMITED, Budget
+from mizzen.actions.workloads import TRIES_MAX
+from mizzen.connect.plane import RequestRefused, ask, ask_on_revision, fetch_image, submitter
+from mizzen.jobs.values import Unreadable, span_of
+from mizzen.terminal.output import MISUSED, CommandError
+from runtime.yaml_tree import shown
+
+_COUNT = re.compile(r"[0-9]{1,12}")
+NONE = "none"
+
+
+class Wish(Struct, frozen=True):
+    """What is to be set; None: as it is."""
+
+    gpus: tuple[tuple[str, int], ...] = ()
+    """By GPU type, what is guaranteed."""
+    borrow_max: int | None = None
+    """Of each of these types."""
+    is_lent: bool | None = None
+    level: int | None = None
+    run_min: Nanoseconds | None = None
+    budget: Budget | None = None
+    has_no_budget: bool = False
+    is_forced: bool = False
+
+
+def wish_of(
+    gpus: Sequence[str], *, borrow: str, lend: str, level: str, run_min: str, budget: str, is_forced: bool
+) -> Wish:
+    """What is meant by the options; an empty one says nothing. Raises CommandError with everything that is wrong."""
+    problems: list[str] = []
+    counts: dict[str, int] = {}
+    for text in gpus:
+        name, _, count = text.partition("=")
+        if not name or not _COUNT.fullmatch(count):
+            problems.append(f"{shown(text)} is no count of GPUs; write for example H100=64")
+        elif name in counts:
+            problems.append(f"{shown(text)}: {name} is named twice")
+        else:
+            counts[name] = int(count)
+    if borrow and borrow != "all" and not _COUNT.fullmatch(borrow):
+        problems.append(
+            f"--borrow: {shown(borrow)} is no count of GPUs; write --borrow 16, or all for no limit"
+        )
+    if lend not in ("", "yes", "no"):
+        problems.append(f"--lend: {shown(lend)} is neither yes nor no")
+    if (borrow or lend) and not gpus:
+        problems.append("--borrow and --lend are of GPU types; name them, as in H100=64")
+    if level and not _COUNT.fullmatch(level):
+        problems.append(f"--level: {shown(level)} is no level; write --level 4, and 6 for the highest")
+    least = _read(lambda: span_of(run_min), "--min-run", problems) if run_min else None
+    hours, _, period = budget.partition("/")
+    span = None
+    if budget and budget != NONE:
+        if not _COUNT.fullmatch(hours) or not period:
+            problems.append(
+                f"--budget: {shown(budget)} is no budget; write GPU-hours and for how long, as in 10000/7d"
+            )
+        else:
+            span = _read(lambda: span_of(period), "--budget", problems)
+    if not any((gpus, level, run_min, budget)):
+        problems.append("say what is to be set: TYPE=COUNT, --level, --min-run or --budget")
+    if problems:
+        if len(problems) == 1:
+            raise CommandError(problems[0], MISUSED)
+        raise CommandError(f"{len(problems)} things are wrong; nothing was asked for", MISUSED, problems)
+    return Wish(
+        tuple(counts.items()),
+        None if not borrow else UNLIMITED if borrow == "all" else int(borrow),
+        None if not lend else lend == "yes",
+        int(level) if level else None,
+        least,
+        Budget(int(hours), span) if span is not None else None,
+        budget == NONE,
+        is_forced,
+    )
+
+
+def _read(read: Callable[[], Nanoseconds], option: str, problems: list[str]) -> Nanoseconds | None:
+    try:
+        return read()
+    except Unreadable as error:
+        problems.append(f"{option}: {error}")
+        return None
+
+
+async def set_quota(bus: Bus, tenant: TenantName, wish: Wish) -> ListedTenant:
+    """Record all of it; what is not wished for stays as it is.
+
+    Raises CommandError, with every refusal, when something was refused; what was not is set all the same, and named.
+    """
+    done, refused = [], []
+    last = None
+    for name, make in _steps(tenant, wish):
+        try:
+            await _set(bus, tenant, make)
+            done.append(name)
+        except RequestRefused as error:
+            last = error
+            refused.append(f"{name}: {error}")
+    if len(refused) == 1 and last is not None and not done:
+        raise last
+    if refused:
+        named = f"only {', '.join(done)} of {tenant} is set" if done else f"nothing of {tenant} is set"
+        raise CommandError(f"{named}; mend what is refused, and ask again", problems=refused)
+    return next(row for row in await tenants_of(bus) if row.tenant == tenant)
+
+
+def _steps(tenant: TenantName, wish: Wish) -> list[tuple[str, Callable[[TenantRow], Message]]]:
+    """What is said to the queue, on what it has of the tenant then."""
+    by = submitter()
+    steps: list[tuple[str, Callable[[TenantRow], Message]]] = []
+    if wish.level is not None or wish.run_min is not None:
+
+        def settings(row: TenantRow) -> Message:
+            level = row.settings.level if wish.level is None else wish.level
+            run_min = row.settings.run_min if wish.run_min is None else wish.run_min
+            return SetTenant(tenant, replace(row.settings, level=level, run_min=run_min), row.revision, by)
+
+        steps.append(("level" if wish.run_min is None else "level and shortest run", settings))
+    for kind, gpus in wish.gpus:
+
+        def entitlement(row: TenantRow, kind: str = kind, gpus: int = gpus) -> Message:
+            was = row.of(kind)
+            wanted = replace(
+                was,
+                gpus=gpus,
+                borrow_max=was.borrow_max if wish.borrow_max is None else wish.borrow_max,
+                is_lent=was.is_lent if wish.is_lent is None else wish.is_lent,
+            )
+            return SetEntitlement(tenant, kind, wanted, row.revision, by, wish.is_forced)
+
+        steps.append((kind, entitlement))
+    if wish.budget is not None or wish.has_no_budget:
+        steps.append(("budget", lambda row: SetBudget(tenant, wish.budget, row.revision, by)))
+    return steps
+
+
+async def _set(bus: Bus, tenant: TenantName, make: Callable[[TenantRow], Message]) -> None:
+    for _ in range(TRIES_MAX):
+        image, _ = await fetch_image(bus, GLOBAL_LOG, ("tenants",))
+        assert isinstance(image, GlobalImage)
+        row = image.tenants.rows.get(tenant) or TenantRow()
+        if await ask_on_revision(bus, make(row), TenantAnswered) is not None:
+            return
+    raise CommandError("others set this tenant all the time; try again in a moment")
+
+
+async def tenants_of(bus: Bus) -> list[ListedTenant]:
+    """All of them, by name. Raises CommandError."""
+    rows: list[ListedTenant] = []
+    after = TenantName("")
+    while True:
+        page = await ask(bus, ListTenants(after), TenantsListed)
+        rows += page.rows
+        if not page.next:
+            return rows
+        after = page.next

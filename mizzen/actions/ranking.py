@@ -1,0 +1,171 @@
+"""By which rules the queue ranks: read from options, and set. What is not said stays as it is."""
+
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bus.port import Bus
+from core.messages.tenants import RankingAnswered, SetRanking, ShowRanking
+from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.ranking import RankingSettings
+from core.ranking.scan import NO_PATIENCE
+from mizzen.actions.workloads import TRIES_MAX, before_try
+from mizzen.connect.plane import ask, ask_on_revision, submitter
+from mizzen.jobs.values import Unreadable, span_of
+from mizzen.terminal.output import MISUSED, CommandError
+from runtime.yaml_tree import shown
+
+Value = TypeVar("Value")
+
+COUNT_DIGITS_MAX = 18
+NEVER_TEXT = "never"
+PAPER_PASS: Nanoseconds = seconds(300)
+"""MAST §4.2: a pass takes the queue's ranking anew every five minutes."""
+
+
+class RankingWish(Struct, frozen=True):
+    """What is to be set; None: as it is."""
+
+    is_paper: bool = False
+    """Every rule for which the paper has another one; the figures that it does not name stay."""
+    half_life: Nanoseconds | None = None
+    age_cap: Nanoseconds | None = None
+    share_weight: Nanoseconds | None = None
+    lag_weight: int | None = None
+    lag_cap: Nanoseconds | None = None
+    quota_patience: Nanoseconds | None = None
+    gather_percent: int | None = None
+    pass_span: Nanoseconds | None = None
+    shares_by_entitlement: bool | None = None
+    walks_by_level: bool | None = None
+    counts_borrowed: bool | None = None
+    is_in_passes: bool | None = None
+
+    def on(self, was: RankingSettings) -> RankingSettings:
+        """What is wished for, on top of what is so."""
+        base = paper_of(was) if self.is_paper else was
+        credit = replace(
+            base.credit,
+            half_life=_or(self.half_life, base.credit.half_life),
+            age_cap=_or(self.age_cap, base.credit.age_cap),
+            share_weight=_or(self.share_weight, base.credit.share_weight),
+            lag_weight=_or(self.lag_weight, base.credit.lag_weight),
+            lag_cap=_or(self.lag_cap, base.credit.lag_cap),
+        )
+        return RankingSettings(
+            credit=credit,
+            shares_by_entitlement=_or(self.shares_by_entitlement, base.shares_by_entitlement),
+            walks_by_level=_or(self.walks_by_level, base.walks_by_level),
+            counts_borrowed=_or(self.counts_borrowed, base.counts_borrowed),
+            is_in_passes=_or(self.is_in_passes, base.is_in_passes),
+            quota_patience=_or(self.quota_patience, base.quota_patience),
+            gather_percent=_or(self.gather_percent, base.gather_percent),
+            pass_span=_or(self.pass_span, base.pass_span),
+        )
+
+
+def _or(wished: Value | None, was: Value) -> Value:
+    return was if wished is None else wished
+
+
+def paper_of(was: RankingSettings) -> RankingSettings:
+    """The same figures by the paper's rules: shares of the mean, one walk by credit in which who does not fit keeps nothing, what is
+    borrowed counts, is lent by the same credit and gathered for nobody, an order every 5 minutes.
+    """
+    return RankingSettings(
+        replace(was.credit, lag_weight=0),
+        shares_by_entitlement=False,
+        walks_by_level=False,
+        counts_borrowed=True,
+        is_in_passes=True,
+        quota_patience=NO_PATIENCE,
+        gather_percent=0,
+        pass_span=PAPER_PASS,
+    )
+
+
+def ranking_wish_of(
+    *,
+    half_life: str,
+    age_cap: str,
+    share_weight: str,
+    lag_weight: str,
+    lag_cap: str,
+    quota_patience: str,
+    gather: str,
+    pass_span: str,
+    share_by: str,
+    walk: str,
+    borrowed_counts: str,
+    order: str,
+    is_paper: bool,
+) -> RankingWish | None:
+    """What is meant by the options, None by none. Raises CommandError with everything that is wrong."""
+    figures = (half_life, age_cap, share_weight, lag_weight, lag_cap, quota_patience, gather, pass_span)
+    given = (*figures, share_by, walk, borrowed_counts, order)
+    if not any(given) and not is_paper:
+        return None
+    problems: list[str] = []
+    wish = RankingWish(
+        is_paper=is_paper,
+        half_life=_span("--half-life", half_life, problems),
+        age_cap=_span("--age-cap", age_cap, problems),
+        share_weight=_span("--share-weight", share_weight, problems),
+        lag_weight=_count("--lag-weight", lag_weight, problems),
+        lag_cap=_span("--lag-cap", lag_cap, problems),
+        quota_patience=_span(
+            "--quota-patience", "0" if quota_patience == NEVER_TEXT else quota_patience, problems
+        ),
+        gather_percent=_count("--gather", gather.removesuffix("%"), problems),
+        pass_span=_span("--pass", pass_span, problems),
+        shares_by_entitlement=_choice("--share-by", share_by, "entitlement", "mean", problems),
+        walks_by_level=_choice("--walk", walk, "level", "credit", problems),
+        counts_borrowed=_choice("--borrowed-counts", borrowed_counts, "yes", "no", problems),
+        is_in_passes=_choice("--order", order, "passes", "events", problems),
+    )
+    if len(problems) == 1:
+        raise CommandError(problems[0], MISUSED)
+    if problems:
+        raise CommandError(f"{len(problems)} things are wrong; nothing was asked for", MISUSED, problems)
+    return wish
+
+
+def _span(option: str, text: str, problems: list[str]) -> Nanoseconds | None:
+    if not text:
+        return None
+    try:
+        return span_of(text)
+    except Unreadable as error:
+        problems.append(f"{option}: {error}")
+        return None
+
+
+def _count(option: str, text: str, problems: list[str]) -> int | None:
+    if text and not (text.isascii() and text.isdecimal() and len(text) <= COUNT_DIGITS_MAX):
+        problems.append(f"{option}: {shown(text)} is no whole number of up to {COUNT_DIGITS_MAX} digits")
+        return None
+    return int(text) if text else None
+
+
+def _choice(option: str, text: str, one: str, other: str, problems: list[str]) -> bool | None:
+    if text and text not in (one, other):
+        problems.append(f"{option}: {shown(text)} is neither {one} nor {other}")
+    return text == one if text else None
+
+
+async def ranking_of(bus: Bus) -> RankingAnswered:
+    """As it is. Raises CommandError."""
+    return await ask(bus, ShowRanking(), RankingAnswered)
+
+
+async def set_ranking(bus: Bus, wish: RankingWish) -> RankingAnswered:
+    """Rank so from now on; once more when somebody else was quicker. Raises CommandError."""
+    for number in range(TRIES_MAX):
+        await before_try(number)
+        was = await ranking_of(bus)
+        asked = SetRanking(wish.on(was.settings), was.revision, submitter())
+        done = await ask_on_revision(bus, asked, RankingAnswered)
+        if done is not None:
+            return done
+    raise CommandError("others set the ranking all the time; try again in a moment")

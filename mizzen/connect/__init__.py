@@ -1,0 +1,1 @@
+"""connect: to be described."""

@@ -1,0 +1,1 @@
+"""fleet: to be described."""

@@ -1,0 +1,1 @@
+"""nodes: to be described."""

@@ -1,0 +1,1 @@
+"""phrases: to be described."""

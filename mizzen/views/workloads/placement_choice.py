@@ -1,0 +1,149 @@
+"""Why an attempt is on the nodes where it is: its claim's choice, made once more from the region's log at the claim's view."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from bus.port import Bus
+from core.events.region import ClaimGranted, ClaimPromised
+from core.fact import Fact
+from core.images import RegionImage
+from core.nouns.ids import AttemptKey, LogName, RegionName, region_log
+from core.nouns.placement import Claim, jobs_wanted
+from core.placing.diagnosis.replay_choice import (
+    BEST,
+    DRAW,
+    KEPT_FREE,
+    LARGE_ENOUGH,
+    ROOM,
+    STRIPE,
+    TIGHTEST,
+    JobChoice,
+    Outcome,
+    Retraced,
+    Step,
+    Unit,
+    retraced,
+    what_is_missing,
+)
+from core.placing.placer import SECTIONS
+from mizzen.terminal.output import CommandError
+from mizzen.views.logs import image_view
+from mizzen.views.logs.log_source import SUFFIX
+from mizzen.views.plane_reads import each_from
+from mizzen.views.workloads.story import Attempt
+
+FACTS_MAX = 200_000
+"""Facts of a region that are folded for one answer, where its log's file is not here: some seconds' worth."""
+WORDS = {
+    ROOM: "room for a task",
+    KEPT_FREE: "what its pool keeps free",
+    LARGE_ENOUGH: "room for all tasks",
+    STRIPE: "the agent's stripe",
+    BEST: "the agent's best few",
+    TIGHTEST: "the tightest fit",
+    DRAW: "chance",
+}
+"""What narrows a choice down and is no rule."""
+
+
+class Chosen(Struct, frozen=True):
+    """An attempt's choice."""
+
+    log: LogName
+    retraced: Retraced
+
+
+async def chosen(
+    bus: Bus, attempt: Attempt, facts: Iterable[Fact], directory: Path | None = None
+) -> Chosen | None:
+    """Choose again; None where nothing was claimed.
+
+    directory   where the plane keeps its logs' files, if that is here
+    """
+    found = _claim_of(attempt, facts)
+    if found is None:
+        return None
+    claim, victims = found
+    log, sequence = region_log(attempt.region), claim.view.sequence
+    missing = what_is_missing(claim)
+    if missing:
+        return Chosen(log, Retraced(Outcome.UNKNOWN, sequence, missing))
+    try:
+        image = await _image_at(bus, log, sequence, directory)
+    except CommandError as error:
+        return Chosen(log, Retraced(Outcome.UNKNOWN, sequence, str(error)))
+    return Chosen(log, retraced(image, claim, victims))
+
+
+def _claim_of(attempt: Attempt, facts: Iterable[Fact]) -> tuple[Claim, tuple[AttemptKey, ...]] | None:
+    """As it was promised, or else granted: what is changed of it later was chosen anew."""
+    for fact in facts:
+        event = fact.event
+        if fact.log != region_log(attempt.region) or not isinstance(event, (ClaimPromised, ClaimGranted)):
+            continue
+        if event.epoch == attempt.epoch:
+            unplaced = event.unplaced if isinstance(event, ClaimGranted) else ()
+            # It was chosen for all of its tasks.
+            return replace(event.claim, jobs=jobs_wanted(event.claim.jobs, unplaced)), event.claim.victims
+    return None
+
+
+async def _image_at(bus: Bus, log: LogName, sequence: int, directory: Path | None) -> RegionImage:
+    """Raises CommandError."""
+    path = directory / f"{log}{SUFFIX}" if directory is not None else None
+    if path is not None and path.is_file():
+        image, _ = await image_view.image_in_file(path, sequence, ())
+        assert isinstance(image, RegionImage), path
+        return image
+    if sequence > FACTS_MAX:
+        raise CommandError(f"the file of {log} is not here, and {sequence} facts are too many to ask for")
+    image = RegionImage.empty(SECTIONS)
+    if sequence:
+        async for fact in each_from(bus, log, 1, sequence):
+            image.fold(fact)
+    return image
+
+
+# For people.
+
+
+def lines_of(region: RegionName, found: Chosen, indent: str) -> list[str]:
+    """What decided, by job."""
+    again = found.retraced
+    why = f": {again.why}" if again.why else ""
+    lines = ["", f"how it was chosen, recomputed from {found.log} {again.sequence}: {again.outcome}{why}"]
+    for choice in again.choices:
+        lines.append(f"{indent}{_sentence(region, choice)}")
+        lines.append(f"{indent * 2}nodes left by {_steps_text(choice.steps)}")
+        if choice.units:
+            lines.append(f"{indent * 2}{choice.unit}s left by {_steps_text(choice.units)}")
+    return lines
+
+
+def _sentence(region: RegionName, choice: JobChoice) -> str:
+    what = _named(region, choice, choice.chosen)
+    text = f"{choice.job} went to {what} of pool {choice.pool}: "
+    text += f"{_word(choice.decided_by)} decided" if choice.decided_by else "no rule decided"
+    if choice.drawn_among > 1:
+        text += f", and of {choice.drawn_among} that were equal it was drawn"
+    if choice.runner_up:
+        runner_up = _named(region, choice, choice.runner_up)
+        text += f"; the runner-up was {runner_up}, which lost by {_word(choice.lost_by)}"
+    return text
+
+
+def _named(region: RegionName, choice: JobChoice, name: str) -> str:
+    if choice.unit is Unit.NODE:
+        return f"{region}-{name}"
+    return f"{choice.unit} {name}" if choice.unit is not Unit.POOL else "nodes in several clusters"
+
+
+def _word(rule: str) -> str:
+    return WORDS.get(rule, rule)
+
+
+def _steps_text(steps: Sequence[Step]) -> str:
+    return ", ".join(f"{step.rule} {step.left}" for step in steps)

@@ -1,0 +1,1 @@
+"""accounting: to be described."""

@@ -1,0 +1,181 @@
+"""A fleet from a scenario: regions that are alike, or regions by name; or one of `scenarios/fleets/` by its name."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from msgspec import Meta, Struct
+
+from core.nouns.ids import RegionName
+from core.nouns.limits import NEED_MAX
+from runtime.fleet_file import POOL, FleetFile, Name, RegionSpec, plan_of_file
+from runtime.wiring import Plan, Unit
+from scenarios.schema.parts import FieldError, FieldErrors, Steps, read_struct, read_value, tried, unknown
+
+FLEETS = Path(__file__).resolve().parents[1] / "fleets"
+REGIONS_MAX = 100
+NODES_MAX = 200_000
+"""Of one region."""
+PROCESSES_MAX = 1_000
+"""Of one region and one role."""
+GPUS_PER_NODE_MAX = 1_000
+ZONES_MAX = 1_000
+Regions = Annotated[int, Meta(gt=0, le=REGIONS_MAX)]
+Nodes = Annotated[int, Meta(gt=0, le=NODES_MAX)]
+Processes = Annotated[int, Meta(gt=0, le=PROCESSES_MAX)]
+GpusPerNode = Annotated[int, Meta(gt=0, le=GPUS_PER_NODE_MAX)]
+Zones = Annotated[int, Meta(gt=0, le=ZONES_MAX)]
+GpuMemory = Annotated[int, Meta(ge=0, le=NEED_MAX)]
+Island = Annotated[int, Meta(ge=0, le=NODES_MAX)]
+PowerDomains = Annotated[int, Meta(ge=0, le=ZONES_MAX)]
+MOST = {
+    "nodes": NODES_MAX,
+    "cpu_nodes": NODES_MAX,
+    "workers": PROCESSES_MAX,
+    "agents": PROCESSES_MAX,
+    "gpus_per_node": GPUS_PER_NODE_MAX,
+    "zones": ZONES_MAX,
+    "power_domains": ZONES_MAX,
+    "nodes_per_rack": NODES_MAX,
+    "gpu_memory": NEED_MAX,
+    "island": NODES_MAX,
+    "cpu_slots": GPUS_PER_NODE_MAX,
+}
+"""Of a region that is named: a plane's own fleet file may say more."""
+
+
+class FleetSpec(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """So many regions that are alike; or regions by name, as in a fleet file, which say all else themselves."""
+
+    regions: Regions | Annotated[dict[Name, RegionSpec], Meta(min_length=1)]
+    nodes: Nodes | None = None
+    """In each of the regions that are alike."""
+    workers: Processes = 3
+    """Processes that serve a region's nodes, one for each node at most; a fault that takes a machine takes one of them with all its nodes."""
+    agents: Processes = 2
+    gpus_per_node: GpusPerNode = 8
+    gpu_type: Annotated[str, Meta(min_length=1)] = "H100"
+    nodes_per_rack: Nodes = 16
+    zones: Zones = 1
+    """Among which a region's workers are cut, with all their nodes."""
+    power_domains: PowerDomains = 0
+    """To which each zone's workers are dealt out in turn, with all their nodes; 0: none are known."""
+    pool: Name = POOL
+    """What all nodes are used for."""
+    gpu_memory: GpuMemory = 0
+    """Bytes of one GPU; 0: nobody knows."""
+    island: Island = 0
+    """GPUs joined by NVLink; 0: nobody knows."""
+    planner: bool = False
+    """Whether prices are solved for; it is said beside `regions` that are named, too."""
+
+
+def fleets() -> list[str]:
+    """Names of the fleets that come with Mizzen."""
+    return sorted(path.stem for path in FLEETS.glob("*.yaml"))
+
+
+def read_fleet(given: Any, path: Steps) -> FleetSpec:  # Any: as YAML gives it
+    """A fleet by its name, or as it is written. Raises FieldError and FieldErrors."""
+    if isinstance(given, str):
+        if given not in fleets():
+            raise FieldError(path, unknown(given, fleets(), what="fleets"))
+        given = yaml.safe_load((FLEETS / f"{given}.yaml").read_text(encoding="utf-8"))
+    if isinstance(given, dict) and isinstance(given.get("regions"), dict):
+        return _read_regions(given, path)
+    spec = read_struct(FleetSpec, given, path)
+    if spec.nodes is None:
+        raise FieldError((*path, "nodes"), "a fleet needs `nodes`: how many each region has")
+    problems = regions_of(spec)["r0"].problems()
+    if problems:
+        raise FieldErrors([FieldError((*path, name), text) for name, text in problems.items()])
+    return spec
+
+
+def plan_of(fleet: FleetSpec, name: str) -> Plan:
+    """The plane that serves this fleet."""
+    return plan_of_file(fleet_file_of(fleet, name))
+
+
+def fleet_file_of(fleet: FleetSpec, name: str) -> FleetFile:
+    """The same fleet as a fleet file has it."""
+    return FleetFile(regions_of(fleet), name, fleet.planner)
+
+
+def regions_of(fleet: FleetSpec) -> dict[str, RegionSpec]:
+    """Every region by its name."""
+    if isinstance(fleet.regions, dict):
+        return fleet.regions
+    assert fleet.nodes is not None, "checked when the scenario was read"
+    alike = RegionSpec(
+        nodes=fleet.nodes,
+        gpu_type=fleet.gpu_type,
+        gpus_per_node=fleet.gpus_per_node,
+        workers=fleet.workers,
+        agents=fleet.agents,
+        nodes_per_rack=fleet.nodes_per_rack,
+        zones=fleet.zones,
+        power_domains=fleet.power_domains,
+        pool=fleet.pool,
+        gpu_memory=fleet.gpu_memory,
+        island=fleet.island,
+    )
+    return {f"r{number}": alike for number in range(fleet.regions)}
+
+
+def emulated_regions(fleet: FleetSpec) -> dict[RegionName, RegionSpec]:
+    """Those for which a load is drawn."""
+    return {RegionName(name): spec for name, spec in regions_of(fleet).items() if not spec.this_machine}
+
+
+def units_meant(units: Sequence[Unit], role: str = "", region: str = "", member: str = "") -> list[Unit]:
+    """Those of this role, in this region, of this name; whatever is empty does not matter."""
+    return [
+        unit
+        for unit in units
+        if role in ("", unit.role) and region in ("", unit.region) and member in ("", unit.member)
+    ]
+
+
+def _read_regions(given: dict[str, Any], path: Steps) -> FleetSpec:  # Any: as YAML gives it
+    """Regions by their names, each read for itself, so that what is wrong is said of it. Raises FieldErrors."""
+    errors: list[FieldError] = []
+    for name in given:
+        if name in FleetSpec.__struct_fields__ and name not in ("regions", "planner"):
+            text = "regions that are named say this themselves, each for itself"
+            errors.append(FieldError((*path, name), text))
+        elif name not in ("regions", "planner"):
+            errors.append(FieldError((*path, name), unknown(name, FleetSpec.__struct_fields__, what="field")))
+    at = (*path, "regions")
+    planner = tried(errors, partial(read_value, given.get("planner", False), bool, (*path, "planner")))
+    found = {}
+    for name, region in given["regions"].items():
+        tried(errors, partial(read_value, name, Name, (*at, name)))
+        found[name] = tried(errors, partial(_read_region, region, (*at, name)))
+    if not found:
+        errors.append(FieldError(at, "it must not be empty"))
+    if len(found) > REGIONS_MAX:
+        errors.append(FieldError(at, f"there must be at most {REGIONS_MAX} of them"))
+    if errors:
+        raise FieldErrors(errors)
+    regions = {name: region for name, region in found.items() if region is not None}
+    return FleetSpec(regions, planner=bool(planner))
+
+
+def _read_region(given: Any, path: Steps) -> RegionSpec:  # Any: as YAML gives it
+    """Raises FieldError and FieldErrors."""
+    region = read_struct(RegionSpec, given, path)
+    errors = [
+        FieldError((*path, name), f"it must be at most {most:,}")
+        for name, most in MOST.items()
+        if getattr(region, name) > most
+    ]
+    if not errors:
+        errors = [
+            FieldError((*path, name) if name else path, text) for name, text in region.problems().items()
+        ]
+    if errors:
+        raise FieldErrors(errors)
+    return region

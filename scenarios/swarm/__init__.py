@@ -1,0 +1,1 @@
+"""swarm: to be described."""

@@ -1,0 +1,422 @@
+"""Room that is gathered for who has waited over quota for long."""
+
+from itertools import groupby
+
+import pytest
+
+from components.job_queue.quota.drain import closed_to
+from components.job_queue.quota.fair_share import is_held_back
+from components.job_queue.state.queue_state import Gathered
+from core.events.queue import WorkloadAwarded
+from core.events.region import AttemptEnded
+from core.messages.base import LogSilent
+from core.messages.queue import Bid, CancelWorkload, HoldWorkload
+from core.nouns.ids import AgentName, RegionName, WorkloadId
+from core.nouns.instant import Nanoseconds, seconds
+from core.nouns.limits import RESERVE_AFTER, SHARES_INTERVAL
+from core.nouns.placement import View
+from core.nouns.ranking import CreditSettings, RankingSettings
+from core.nouns.reasons import Reason
+from core.nouns.workload import EndCause
+from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, a_spread, attempt, joined
+from tests.components.job_queue.test_fair_share import OPS, asked_in, lent_out, rank_by, refusing
+from tests.components.job_queue.test_reservations import offer, refused
+from tests.components.support.job_queue import Start, a_job_queue, submit
+from tests.components.support.quota import (
+    ART,
+    ML,
+    OVER,
+    Queue,
+    award,
+    ends,
+    explained,
+    listed,
+    refuse,
+    runs,
+    tenant,
+    up,
+    waits,
+)
+from tests.matching import facts
+
+CAP = seconds(300)
+BOTH = (EU, US)
+
+
+def by_age(
+    cap: Nanoseconds, *, lag_weight: int = CreditSettings().lag_weight, percent: int = 100
+) -> RankingSettings:
+    """After so long room is gathered, for as much as that."""
+    return RankingSettings(CreditSettings(age_cap=cap, lag_weight=lag_weight), gather_percent=percent)
+
+
+def gathered(queue: Queue) -> tuple[WorkloadId, RegionName] | None:
+    """For whom, and where."""
+    found = queue.state.gathered
+    return None if found is None else (found.workload, found.region)
+
+
+def aged(start: Start, *, cap: Nanoseconds = CAP, span: Nanoseconds = CAP) -> tuple[Queue, WorkloadId]:
+    """ART, which has more than its due, wants two nodes more, and waited for so long, while both regions had no room."""
+    queue = lent_out(start)
+    rank_by(queue, by_age(cap))
+    gang = waits(queue, of=ART, job=a_job(2, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(span + SHARES_INTERVAL))
+    return queue, gang
+
+
+def nothing_is_lent(queue: Queue) -> None:
+    """OPS uses all but one node of what ART borrowed."""
+    for first in list(queue.state.book.by_tenant[ART])[1:]:
+        ends(queue, first, queue.state.image.workloads.rows[first].region)
+        runs(queue, of=OPS, region=US, node=3)
+    queue.wake()
+
+
+def test_room_is_gathered_for_who_has_waited_for_long(start: Start) -> None:
+    """In one region nobody else is lent anything, whoever is behind or ahead of its due; elsewhere all is as ever. It is told why."""
+    queue, gang = aged(start)
+    assert (gang, EU) == gathered(queue)
+    others = [waits(queue, 1, of=tenant) for tenant in (ART, ML)]
+    queue.wake()
+    assert {(US,)} == {asked_in(queue, other) for other in others}
+    assert EU == explained(queue, gang).gathered_in
+    for other in others:
+        refuse(queue, other, US)
+    queue.wake()
+    told = {one.region: one.reason for one in explained(queue, others[0]).regions}
+    assert {EU: Reason.ROOM_GATHERED, US: Reason.NO_CAPACITY} == told
+    assert (Reason.NO_CAPACITY, told) == (listed(queue, others[0]).reason, listed(queue, others[0]).refusals)
+    assert "" == explained(queue, others[0]).gathered_in
+    assert {EU: (gang,), US: ()} == {one.region: one.kept_for for one in explained(queue, others[0]).regions}
+    runs(queue, 1, of=OPS, region=US, node=3)
+    assert (gang, EU) == gathered(queue)
+
+
+def test_nothing_is_gathered_before(start: Start) -> None:
+    """Nor where what is lent goes by the same credit as all else, as in the paper."""
+    queue, _ = aged(start, span=Nanoseconds(CAP - 2 * SHARES_INTERVAL))
+    assert gathered(queue) is None
+    narrow = waits(queue, 1)
+    queue.wake()
+    assert BOTH == asked_in(queue, narrow)
+    queue, _ = aged(start)
+    rank_by(queue, by_age(CAP, lag_weight=0))
+    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
+    assert gathered(queue) is None
+
+
+def test_others_are_lent_there_again_once_it_is_awarded(start: Start) -> None:
+    """At once, and then the next that has waited for long has its turn."""
+    queue, gang = aged(start)
+    narrow = waits(queue, of=ART, job=a_job(2, 2))
+    queue.wake()
+    assert (US,) == asked_in(queue, narrow)
+    (first, *_) = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    refuse(queue, narrow, US)
+    award(queue, gang, US)
+    assert gathered(queue) is None
+    refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL))
+    assert narrow == queue.state.gathered.workload
+
+
+def test_whoever_waits_in_vain_gives_way_to_the_next(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, the oldest first, each for as long as patience lasts; then round again. Whoever wants the same as one of its
+    tenant ahead of it has none before that. Who is gone is forgotten.
+    """
+    monkeypatch.setattr("components.job_queue.quota.drain.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
+    queue, first = aged(start, span=Nanoseconds(0))
+    second, third = (waits(queue, of=of, job=a_job(3, 8)) for of in (ML, ART))
+    waits(queue, of=ML, job=a_job(3, 8))
+    queue.wake()
+    refusing(queue, CAP)
+    found: list[WorkloadId] = []
+    for _ in range(10):
+        refusing(queue, SHARES_INTERVAL)
+        found.append(queue.state.gathered.workload)
+    turns = [(name, len(list(all_of_them))) for name, all_of_them in groupby(found)]
+    assert [(second, 2), (third, 2), (first, 2)] == turns[1:4]
+    assert {first, second, third} == set(queue.state.gathered_last)
+    queue.hear(CancelWorkload(second))
+    queue.wait(SHARES_INTERVAL)
+    assert {first, third} == set(queue.state.gathered_last)
+
+
+def test_room_is_gathered_where_the_least_of_it_is_missing(start: Start) -> None:
+    """As its regions said; and where none was asked, for nothing may be lent now, where there is the most of what it wants."""
+    queue = lent_out(start)
+    rank_by(queue, by_age(CAP))
+    gang = waits(queue, of=ART, job=a_job(1, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL), missing={EU: 8_000, US: 3_000})
+    assert (gang, US) == gathered(queue)
+    queue = a_job_queue(start, us=joined(nodes=6))
+    for name, gpus in ((ART, 40), (OPS, 40), (ML, 0)):
+        tenant(queue, name, gpus)
+    rank_by(queue, by_age(CAP))
+    for number in range(4):
+        runs(queue, of=OPS, region=EU, node=number)
+        runs(queue, of=ART, region=US, node=number)
+    runs(queue, of=ML, region=US, node=4)
+    gang = waits(queue, of=ML, job=a_job(2, 8))
+    queue.wake()
+    queue.wait(Nanoseconds(CAP + SHARES_INTERVAL))
+    assert (gang, US) == gathered(queue)
+
+
+def test_who_is_held_back_is_gathered_for_too(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ART had so much that it is lent nothing where ML is to start. For its gang, which has waited for long, room is gathered all the
+    same, and then it is asked for there.
+    """
+    monkeypatch.setattr("components.job_queue.quota.fair_share.LAG_SLACK", seconds(120))
+    queue = lent_out(start)
+    rank_by(queue, by_age(Nanoseconds(4 * CAP)))
+    gang = waits(queue, of=ART, job=a_job(1, 8))
+    queue.wake()
+    refusing(queue, CAP)
+    waits(queue, of=ML, job=a_job(2, 4))
+    queue.wake()
+    refusing(queue, Nanoseconds(2 * CAP))
+    work = queue.state.order.work(gang)
+    assert is_held_back(queue.state, work)
+    (running, *_) = queue.state.book.by_tenant[ART]
+    refusing(queue, Nanoseconds(2 * CAP))
+    assert (gang, EU) == gathered(queue)
+    ends(queue, running)
+    assert EU in asked_in(queue, gang)
+
+
+def test_nothing_is_gathered_for_who_is_within_quota_now(start: Start) -> None:
+    """Its tenant is entitled to more: it pushes others out."""
+    queue, gang = aged(start)
+    assert (gang, EU) == gathered(queue)
+    tenant(queue, OPS, 0)
+    tenant(queue, ART, 64)
+    queue.wait(SHARES_INTERVAL)
+    assert "within" == explained(queue, gang).standing
+    assert gathered(queue) is None
+
+
+@pytest.mark.parametrize("how", [CancelWorkload, lambda workload: HoldWorkload(workload, 0)])
+def test_nothing_is_gathered_for_who_is_gone(start: Start, how: type[CancelWorkload]) -> None:
+    """It wants nothing now."""
+    queue, gang = aged(start)
+    narrow = waits(queue, 1)
+    queue.wake()
+    assert (US,) == asked_in(queue, narrow)
+    queue.hear(how(gang))
+    queue.wait(SHARES_INTERVAL)
+    queue.wake()
+    assert gathered(queue) is None
+    assert EU in asked_in(queue, narrow)
+
+
+def test_nothing_is_gathered_for_what_cannot_be(start: Start) -> None:
+    """No region has such hardware now; or more is wanted than others could lend, for they use it themselves."""
+    queue = lent_out(start)
+    rank_by(queue, by_age(CAP))
+    waits(queue, of=ART, job=a_job(1, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(2 * CAP), Reason.NO_SUCH_HARDWARE)
+    assert gathered(queue) is None
+    queue, gang = aged(start, span=Nanoseconds(0))
+    nothing_is_lent(queue)
+    refusing(queue, Nanoseconds(2 * CAP))
+    assert gathered(queue) is None
+    assert gang in queue.state.order
+
+
+def test_nothing_is_gathered_where_nobody_answers(start: Start) -> None:
+    """Its region falls silent: the other one is chosen."""
+    queue, gang = aged(start)
+    assert (gang, EU) == gathered(queue)
+    queue.hear(LogSilent(EU_LOG))
+    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
+    assert (gang, US) == gathered(queue)
+
+
+def test_nothing_is_gathered_for_more_than_a_part_of_all(start: Start) -> None:
+    """Sixteen GPUs of 64 are a quarter."""
+    for percent, expected in ((24, False), (25, True)):
+        queue = lent_out(start)
+        rank_by(queue, by_age(CAP, percent=percent))
+        waits(queue, of=ART, job=a_job(2, 8))
+        queue.wake()
+        refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL))
+        assert expected is (gathered(queue) is not None)
+
+
+@pytest.mark.parametrize(("bidders", "winner"), [(BOTH, US), ((EU,), EU)])
+def test_within_quota_pushes_out_elsewhere_first(
+    start: Start, bidders: tuple[RegionName, ...], winner: RegionName
+) -> None:
+    """ML is entitled to what it wants, and is asked for everywhere. Where room is gathered nobody would have to leave for it, and that bid is
+    taken if there is no other.
+    """
+    queue, _ = aged(start)
+    tenant(queue, ML, 16)
+    own = waits(queue, 8)
+    queue.wake()
+    assert BOTH == asked_in(queue, own)
+    assert {EU: "", US: ""} == {one.region: one.reason for one in explained(queue, own).regions}
+    auction = queue.state.house.open[own].auction
+    for region in bidders:
+        score = (0, 0, 0, 1, 1, 0) if region == EU else (1, 1, 900, 1, 1, 0)
+        agent, spreads = AgentName(f"a-{region}"), (a_spread({0: 1}),)
+        queue.hear(Bid(region, agent, own, auction, score, spreads, (), View(1)))
+    if US not in bidders:
+        refuse(queue, own, US)
+    (award_of_it,) = [one for one in facts(queue.wake()) if isinstance(one, WorkloadAwarded)]
+    assert winner == award_of_it.region
+    assert [(one.region, one.gathered) for one in award_of_it.bids] == [
+        (region, int(region == EU)) for region in sorted(bidders, key=lambda region: region == EU)
+    ]
+
+
+def test_one_region_serves_one_after_the_other(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may run nowhere else is kept from it while another has its turn, and has its own then."""
+    monkeypatch.setattr("components.job_queue.quota.drain.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
+    queue = lent_out(start)
+    rank_by(queue, by_age(CAP))
+    first, second = (
+        submit(queue, a_spec(job, tenant=of, regions=(EU,)))
+        for job, of in ((a_job(1, 8), ART), (a_job(2, 4), ML))
+    )
+    queue.wake()
+    refusing(queue, CAP)
+    found = set()
+    for _ in range(8):
+        refusing(queue, SHARES_INTERVAL)
+        found.add(gathered(queue))
+    assert {(first, EU), (second, EU)} <= found
+
+
+def test_nothing_of_another_type_is_kept(start: Start) -> None:
+    """Nor what wants no GPUs: neither would be of any use to it."""
+    queue = a_job_queue(start)
+    for log in (EU_LOG, US_LOG):
+        queue.fact(log, joined("w1", 100, 4, gpu_type="A100"))
+    for name, gpus in ((ART, 8), (ML, 8), (OPS, 48)):
+        tenant(queue, name, gpus)
+        tenant(queue, name, gpus, gpu_type="A100")
+    for number in range(6):
+        runs(queue, of=ART, region=US if number > 3 else EU, node=number % 4)
+    runs(queue, region=US, node=2)
+    rank_by(queue, by_age(CAP))
+    waits(queue, of=ART, job=a_job(2, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL))
+    assert gathered(queue) is not None
+    others = [waits(queue, of=ART, job=job) for job in (a_job(2, 8, gpu_type="A100"), a_job(1, 0, cpus=4))]
+    queue.wake()
+    assert {BOTH} == {asked_in(queue, other) for other in others}
+
+
+def test_start_that_is_promised_there_is_asked_for(start: Start) -> None:
+    """What is reserved for it is no room that could be gathered."""
+    queue = a_job_queue(start)
+    tenant(queue, OPS, 64)
+    tenant(queue, ML, 0)
+    has_promise, other, kept = (waits(queue, of=ML, job=a_job(tasks, 8)) for tasks in (2, 1, 3))
+    refused(queue, queue.wake(), has_promise)
+    refused(queue, queue.wait(RESERVE_AFTER), has_promise, eu=offer())
+    state = queue.state
+    shape = state.image.workloads.rows[kept].shape
+    state.gathered = Gathered(kept, ML, shape, EU, ("H100",), queue.now)
+    assert EU == state.image.start_promises.rows[has_promise].region
+    assert [None, EU, None] == [closed_to(state, state.order.work(one)) for one in (has_promise, other, kept)]
+
+
+def test_who_had_its_turn_and_was_pushed_out_comes_last(start: Start) -> None:
+    """It is the oldest still."""
+    queue, gang = aged(start)
+    other = waits(queue, of=ML, job=a_job(3, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(2 * CAP))
+    (first, *_) = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    award(queue, gang, EU)
+    up(queue, gang, OVER, EU, 0)
+    queue.fact(EU_LOG, AttemptEnded(*attempt(gang, 1), EndCause.PREEMPTED, 0, 16_000))
+    queue.wake()
+    refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
+    assert other == queue.state.gathered.workload
+
+
+@pytest.mark.parametrize("reason", [Reason.OVER_LIMIT, Reason.RESERVED, Reason.NO_SUCH_HARDWARE])
+def test_nothing_is_gathered_where_it_lacks_something_else(start: Start, reason: Reason) -> None:
+    """No room would help."""
+    queue, gang = aged(start)
+    assert (gang, EU) == gathered(queue)
+    (first, *_) = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    refusing(queue, Nanoseconds(6 * SHARES_INTERVAL), reason)
+    assert gathered(queue) is None
+
+
+def test_gathering_ends_where_it_may_not_be(start: Start) -> None:
+    """Operators want none of it; or others use what was lent."""
+    queue, _ = aged(start)
+    rank_by(queue, by_age(CAP, percent=0))
+    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
+    assert gathered(queue) is None
+    queue, _ = aged(start)
+    nothing_is_lent(queue)
+    refusing(queue, Nanoseconds(5 * SHARES_INTERVAL))
+    assert gathered(queue) is None
+
+
+def test_too_wide_ones_hide_nobody_behind_them(start: Start) -> None:
+    """However many there are of a tenant."""
+    queue = lent_out(start)
+    rank_by(queue, by_age(CAP, percent=24))
+    for _ in range(9):
+        waits(queue, of=ART, job=a_job(2, 8))
+    narrow = waits(queue, of=ART, job=a_job(1, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(2 * CAP))
+    assert narrow == queue.state.gathered.workload
+
+
+@pytest.mark.parametrize("region", BOTH)
+def test_whoever_of_its_tenant_stands_before_it_has_its_turn(start: Start, region: RegionName) -> None:
+    """One that was pushed out is older: of those that want the same it is asked for first, there too, or nobody of them would be. What it
+    finds elsewhere leaves the other its turn.
+    """
+    queue, older = aged(start)
+    gang = waits(queue, of=ART, job=a_job(2, 8))
+    first, *_ = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    award(queue, older, EU)
+    up(queue, older, OVER, EU, 0)
+    refusing(queue, Nanoseconds(2 * CAP))
+    assert (gang, EU) == gathered(queue)
+    queue.fact(EU_LOG, AttemptEnded(*attempt(older, 1), EndCause.PREEMPTED, 0, 16_000))
+    queue.wake()
+    assert (BOTH, ()) == (asked_in(queue, older), asked_in(queue, gang))
+    assert (gang, EU) == gathered(queue)
+    assert [EU, EU] == [explained(queue, one).gathered_in for one in (older, gang)]
+    award(queue, older, region)
+    assert (None if region == EU else (gang, EU)) == gathered(queue)
+
+
+def test_who_had_its_turn_comes_before_who_came_after_that(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was pushed out since. Behind all who never had one it would have no other as long as somebody is new."""
+    monkeypatch.setattr("components.job_queue.quota.drain.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
+    queue, gang = aged(start)
+    (first, *_) = queue.state.book.by_tenant[ART]
+    ends(queue, first)
+    award(queue, gang, EU)
+    up(queue, gang, OVER, EU, 0)
+    others = [waits(queue, of=ML, job=a_job(tasks, 8)) for tasks in (2, 3, 4)]
+    queue.wake()
+    refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL))
+    assert others[0] == queue.state.gathered.workload
+    queue.fact(EU_LOG, AttemptEnded(*attempt(gang, 1), EndCause.PREEMPTED, 0, 16_000))
+    queue.wake()
+    refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
+    assert gang == queue.state.gathered.workload

@@ -1,0 +1,167 @@
+"""A tenant's credentials, as the queue sees them: their own tenant's work, and nobody else's."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from components.job_queue.component import JobQueue
+from core.codec import encode
+from core.component import Decision
+from core.events.queue import WorkloadCancelled, WorkloadSubmitted
+from core.messages import MESSAGES
+from core.messages.base import Answer, Message, Notice, Refused
+from core.messages.queue import (
+    Acknowledged,
+    CancelWorkload,
+    ListWorkloads,
+    Submitted,
+    SubmitWorkload,
+    WorkloadsListed,
+)
+from core.messages.tenants import ListTenants, TenantsListed
+from core.nouns.ids import TenantName, WorkloadId
+from core.nouns.reasons import Reason, sentence
+from core.rules.ownership import ABOUT_ONE, OF_ALL, ON_ACCOUNT, TENANTS_MAY, against, owns
+from tests.builders import a_spec
+from tests.components.support.job_queue import W1, Start, a_job_queue, submit
+from tests.components.support.machine import Machine
+from tests.core.reflection import example
+from tests.matching import facts, said_once
+
+ADA, EVE = "ml/ada@desk", "bio/eve@desk"
+QUESTIONS: dict[type[Message], Message] = {
+    kind: replace(example(kind, is_full=False), workload=W1) for kind in ABOUT_ONE
+}
+HEARD = tuple(kind for kind in JobQueue.hears if not issubclass(kind, Notice))
+ASKED = tuple(kind for kind in ABOUT_ONE if kind in HEARD)
+
+
+def of(tenant: str) -> Any:  # Any: as `a_spec` makes it
+    """A workload of this tenant."""
+    return a_spec(tenant=TenantName(tenant))
+
+
+def with_both(start: Start) -> Machine[Any]:
+    """w-1 is of ml, w-2 of bio."""
+    machine = a_job_queue(start)
+    assert ["w-1", "w-2"] == [submit(machine, of("ml")), submit(machine, of("bio"))]
+    return machine
+
+
+def refusal(decision: Decision) -> Refused:
+    """Nothing is recorded, nobody else is told anything, and why."""
+    assert () == decision.events
+    assert 1 == len(decision.messages)
+    return said_once(decision, Refused)
+
+
+@pytest.mark.parametrize("kind", HEARD, ids=lambda kind: kind.__name__)
+def test_nothing_touches_anothers_work(start: Start, kind: type[Message]) -> None:
+    """Whatever the queue hears, with another tenant's credentials it changes nothing and tells nothing of it, and says why."""
+    machine = with_both(start)
+    before = machine.component.due(machine.state)
+    message = QUESTIONS.get(kind) or example(kind, is_full=False)
+    if kind in ON_ACCOUNT:
+        message = replace(message, spec=of("ml"))
+    decision = machine.hear(message, sender=EVE, tenant="bio")
+    assert [] == facts(decision)
+    assert before == machine.component.due(machine.state)
+    if kind in OF_ALL:
+        (answer,) = decision.messages
+        assert W1.encode() not in encode(answer)
+        return
+    expected = Reason.NOT_YOURS if kind in TENANTS_MAY else Reason.OPERATORS_ONLY
+    assert (expected, sentence(expected)) == (refusal(decision).reason, refusal(decision).sentence)
+
+
+@pytest.mark.parametrize("kind", ASKED, ids=lambda kind: kind.__name__)
+def test_ones_own_work_is_as_an_operators(start: Start, kind: type[Message]) -> None:
+    """The same words come to the same, said by an operator or by whoever it belongs to."""
+    by_owner = with_both(start).hear(QUESTIONS[kind], sender=ADA, tenant="ml")
+    assert by_owner.messages
+    assert with_both(start).hear(QUESTIONS[kind]) == by_owner
+
+
+@pytest.mark.parametrize("kind", ASKED, ids=lambda kind: kind.__name__)
+def test_unknown_work_is_unknown_to_everybody(start: Start, kind: type[Message]) -> None:
+    """Nobody is told that what is not there is somebody's."""
+    message = replace(QUESTIONS[kind], workload=WorkloadId("w-9"))
+    decision = with_both(start).hear(message, sender=EVE, tenant="bio")
+    assert Reason.UNKNOWN_WORKLOAD == refusal(decision).reason
+
+
+def test_what_is_not_listed_is_nobodys() -> None:
+    """A message that somebody adds is refused to tenants until it is listed, and one that names a workload is held against it."""
+    for kind in MESSAGES:
+        if issubclass(kind, Answer):
+            assert kind not in TENANTS_MAY
+            continue
+        message = example(kind, is_full=True)
+        no = against("bio", EVE, message, lambda _: "ml")
+        if kind in OF_ALL:
+            assert no is None
+            assert not hasattr(message, "workload"), f"{kind.__name__} names a workload"
+        else:
+            assert no is not None, kind.__name__
+            expected = Reason.NOT_YOURS if kind in TENANTS_MAY else Reason.OPERATORS_ONLY
+            assert expected == no[0], kind.__name__
+        assert against("", "", message, lambda _: "ml") is None, "operators may ask for everything"
+    assert {*ON_ACCOUNT, *ABOUT_ONE, *OF_ALL} == TENANTS_MAY
+
+
+def test_operators_own_everything_and_tenants_themselves() -> None:
+    """And no name is another one's beginning."""
+    assert owns("", "ml")
+    assert owns("ml", "ml")
+    assert not owns("ml", "mlx")
+    assert not owns("ml", "")
+
+
+def test_submits_on_its_own_account_alone(start: Start) -> None:
+    """Under its own name: the keys of others are theirs, so nobody is answered what somebody else submitted."""
+    machine = with_both(start)
+    mine = SubmitWorkload(of("bio"), EVE, "k")
+    decision = machine.hear(mine, sender=EVE, tenant="bio")
+    (event,) = facts(decision)
+    assert isinstance(event, WorkloadSubmitted)
+    assert WorkloadSubmitted(WorkloadId("w-3"), 3, mine.spec, EVE, "k") == replace(event, start=None)
+    assert "w-3" == said_once(machine.hear(mine, sender=EVE, tenant="bio"), Submitted).workload
+    others = SubmitWorkload(of("ml"), EVE)
+    assert (Reason.NOT_YOURS, ("tenant: these are the credentials of bio",)) == _told(machine, others)
+    assert (Reason.INVALID, ("submitter: it is not who says this",)) == _told(
+        machine, replace(mine, submitter=ADA)
+    )
+
+
+def _told(machine: Machine[Any], message: Message) -> tuple[str, tuple[str, ...]]:
+    told = refusal(machine.hear(message, sender=EVE, tenant="bio"))
+    return told.reason, told.problems
+
+
+def test_lists_its_own_page_by_page(start: Start) -> None:
+    """Neither another's lines nor how many there are; an operator sees all."""
+    machine = a_job_queue(start)
+    for tenant in ("ml", "bio", "ml", "bio", "ml"):
+        submit(machine, of(tenant))
+    page = said_once(machine.hear(ListWorkloads(count_max=2), sender=ADA, tenant="ml"), WorkloadsListed)
+    assert (["w-1", "w-3"], {"PENDING": 3}) == ([row.workload for row in page.rows], page.counts)
+    rest = said_once(machine.hear(ListWorkloads((), page.next, 2), sender=ADA, tenant="ml"), WorkloadsListed)
+    assert (["w-5"], 0) == ([row.workload for row in rest.rows], rest.next)
+    every = said_once(machine.hear(ListWorkloads()), WorkloadsListed)
+    assert ([1, 2, 3, 4, 5], {"PENDING": 5}) == ([int(row.workload[2:]) for row in every.rows], every.counts)
+
+
+def test_who_there_is_and_what_it_holds_is_no_secret(start: Start) -> None:
+    """As with Slurm, where nothing is private unless somebody says so: a tenant sees from whom it borrows."""
+    machine = with_both(start)
+    asked = ListTenants()
+    mine = said_once(machine.hear(asked, sender=ADA, tenant="ml"), TenantsListed)
+    assert mine == said_once(machine.hear(asked), TenantsListed)
+
+
+def test_its_word_stands_under_its_name(start: Start) -> None:
+    """So that the log tells who ended what."""
+    machine = with_both(start)
+    said_once(machine.hear(CancelWorkload(W1), sender=ADA, tenant="ml"), Acknowledged)
+    assert [ADA] == [fact.actor for fact in machine.journal if isinstance(fact.event, WorkloadCancelled)]

@@ -1,0 +1,161 @@
+"""A job queue over two regions, and the words that regions say to it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from components.job_queue.component import JobQueue
+from core.component import Decision
+from core.events.queue import WorkloadAwarded
+from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, GangStarted, NodesJoined
+from core.fact import Event
+from core.messages.broker import SolicitBid
+from core.messages.queue import Abstention, Bid, ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
+from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, WorkloadId
+from core.nouns.placement import Shortage, View
+from core.nouns.reasons import Reason
+from core.nouns.starts import Prospect
+from core.nouns.workload import EndCause, WorkloadSpec
+from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, attempt, granted, joined
+from tests.components.support.machine import Machine
+from tests.matching import facts, said, said_once
+
+Start = Callable[..., Machine[Any]]
+W1 = WorkloadId("w-1")
+W2 = WorkloadId("w-2")
+W3 = WorkloadId("w-3")
+W4 = WorkloadId("w-4")
+
+
+def a_job_queue(
+    start: Start,
+    *,
+    eu: NodesJoined | None = None,
+    us: NodesJoined | None = None,
+    unknown: tuple[LogName, ...] = (),
+) -> Machine[Any]:
+    """One that has just started, over two regions of four nodes each."""
+    machine = start(JobQueue((US, EU)), unknown=unknown)
+    for log, event in ((EU_LOG, eu), (US_LOG, us)):
+        if log not in unknown:
+            machine.fact(log, event or joined())
+    machine.wake()
+    return machine
+
+
+def submit(machine: Machine[Any], spec: WorkloadSpec | None = None, *, key: str = "") -> WorkloadId:
+    """A workload is accepted."""
+    decision = machine.hear(SubmitWorkload(spec or a_spec(), "ada", key))
+    return said_once(decision, Submitted).workload
+
+
+def small(priority: int = 3) -> WorkloadSpec:
+    """One that may run in eu alone, so that one answer closes its auction."""
+    return a_spec(a_job(1, 1), priority=priority, regions=(EU,))
+
+
+def large(priority: int = 3) -> WorkloadSpec:
+    """The same of another shape."""
+    return a_spec(a_job(4, 8), priority=priority, regions=(EU,))
+
+
+def awards(decision: Decision) -> list[WorkloadId]:
+    """Who is awarded, in order."""
+    return [event.workload for event in facts(decision) if isinstance(event, WorkloadAwarded)]
+
+
+def asked(decision: Decision) -> list[tuple[str, str]]:
+    """Which regions were asked for which workloads."""
+    return [(message.workload, message.region) for message in said(decision, SolicitBid)]
+
+
+def auction_of(decision: Decision, workload: WorkloadId = W1) -> str:
+    """The name of the auction that was opened for a workload."""
+    names = {message.auction for message in said(decision, SolicitBid) if message.workload == workload}
+    assert 1 == len(names), names
+    return names.pop()
+
+
+def bid(
+    machine: Machine[Any],
+    auction: str,
+    region: RegionName = EU,
+    *,
+    workload: WorkloadId = W1,
+    score: tuple[int, ...] = (0, 0, 0, 1, 1, 0),
+) -> Decision:
+    """A region bids."""
+    offer = Bid(region, AgentName(f"a-{region}"), workload, auction, score, (a_spread({0: 1}),), (), View(1))
+    return machine.hear(offer)
+
+
+def abstain(
+    machine: Machine[Any],
+    auction: str,
+    region: RegionName = EU,
+    *,
+    workload: WorkloadId = W1,
+    reason: Reason = Reason.NO_CAPACITY,
+    missing: int = 1_000,
+    view: int | None = None,
+    shortage: Shortage | None = None,
+    prospect: Prospect | None = None,
+) -> Decision:
+    """A region does not bid, on the newest view unless told otherwise."""
+    log = EU_LOG if region == EU else US_LOG
+    sequence = machine.sequence(log) if view is None else view
+    said = Abstention(
+        region, AgentName("a0"), workload, auction, reason, sequence, missing, shortage, prospect
+    )
+    return machine.hear(said)
+
+
+def awarded(machine: Machine[Any], region: RegionName = EU, workload: WorkloadId = W1) -> WorkloadAwarded:
+    """The workload at the head is auctioned and awarded to this region. Its award has not been said yet."""
+    opened = machine.wake()
+    auction = auction_of(opened, workload)
+    for other in {region for name, region in asked(opened) if name == workload}:
+        if other == region:
+            bid(machine, auction, region, workload=workload)
+        else:
+            abstain(machine, auction, RegionName(other), workload=workload)
+    before = len(machine.logs[GLOBAL_LOG])
+    machine.hear_due_once()
+    found = [
+        fact.event for fact in machine.logs[GLOBAL_LOG][before:] if isinstance(fact.event, WorkloadAwarded)
+    ]
+    assert 1 == len(found), found
+    return found[0]
+
+
+def running(machine: Machine[Any], epoch: int = 1, workload: WorkloadId = W1) -> None:
+    """The awarded region's log shows the gang started."""
+    machine.fact(EU_LOG, grant(epoch, workload), GangStarted(*attempt(workload, epoch)))
+    machine.wake()
+
+
+def grant(epoch: int = 1, workload: WorkloadId = W1) -> ClaimGranted:
+    """The region granted it."""
+    return granted(a_claim(workload, epoch))
+
+
+def ended(
+    cause: EndCause, epoch: int = 1, workload: WorkloadId = W1, *, gpu_milli: int = 1_000, exit_code: int = 0
+) -> AttemptEnded:
+    """The region saw its end."""
+    return AttemptEnded(*attempt(workload, epoch), cause, exit_code, gpu_milli)
+
+
+def declined(epoch: int = 1, workload: WorkloadId = W1, reason: Reason = Reason.NO_CAPACITY) -> AwardDeclined:
+    """The region gave it back."""
+    return AwardDeclined(*attempt(workload, epoch), reason, 1)
+
+
+def happens(machine: Machine[Any], *events: Event, log: LogName = EU_LOG) -> list[Event]:
+    """What the queue records when a region's log shows these."""
+    machine.fact(log, *events)
+    return facts(machine.wake())
+
+
+def shown(machine: Machine[Any], workload: WorkloadId = W1) -> WorkloadShown:
+    """Where a workload is."""
+    return said_once(machine.hear(ShowWorkload(workload)), WorkloadShown)
