@@ -21,6 +21,9 @@ from msgspec.structs import replace
 
 from bench.support.agents.region import CPUS_MILLI, GPU_TYPE, GPUS, LOG, MEMORY, NODES_A_RACK, POOL
 from bench.support.report import Findings, Yardstick, at_least, at_most
+from core.defrag.plan import planned
+from core.defrag.revalidation import Standing
+from core.defrag.what_if import Mover, Sketch
 from core.events.pools import PoolChanged
 from core.events.region import NodesJoined
 from core.fact import Fact
@@ -34,9 +37,6 @@ from core.nouns.placement import Claim, Spread, View
 from core.nouns.pool import PoolSettings
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import JobSpec, Kind
-from core.placing.defrag.plan import planned
-from core.placing.defrag.revalidation import Standing
-from core.placing.defrag.what_if import Mover, Sketch
 
 EAST = RegionName("east")
 NODES, CRUNCH_NODES = 10_000, 2_500

@@ -18,7 +18,7 @@ from core.events.control import OperationsBegun
 from core.nouns.ids import RegionName, region_log
 from core.nouns.instant import SECOND
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
-from core.rules.stop_budget import budget_of
+from core.rules.disruption_budget import budget_of
 from runtime.virtual_loop import VirtualLoop
 from scenarios.faults.move_everything import REQUESTER
 from scenarios.play.simulated import simulated_run

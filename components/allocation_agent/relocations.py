@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agenda import Agenda
+from core.claims.reservations import barred_from
 from core.component import NOTHING, Decision
 from core.fact import Note
 from core.images.capacity import Capacity
@@ -26,7 +27,6 @@ from core.placing.pick.nodes import Choice
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker, PoolSet, Trial, asker_of
 from core.rules.placement.errors import RuleFailed
-from core.rules.reservations import barred_from
 
 
 class RevisionMade(Note, frozen=True):

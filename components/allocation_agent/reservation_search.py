@@ -6,6 +6,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from components.allocation_agent.state import AgentState
+from core.claims.checks import check_now
+from core.claims.reservations import Lasting, as_claim, barred_for_ever, barred_from, waits_for_its_start
 from core.messages.broker import SolicitBid
 from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import START_ALLOWANCE
@@ -17,9 +19,7 @@ from core.placing.index.owners import Now
 from core.placing.pick.nodes import Choice
 from core.placing.placer import Found
 from core.placing.pool_set import Asker, Asking, asker_of
-from core.rules.claim import check_now
 from core.rules.placement.errors import RuleFailed
-from core.rules.reservations import Lasting, as_claim, barred_for_ever, barred_from, waits_for_its_start
 
 AHEAD: Nanoseconds = Nanoseconds(SECOND)
 """Until the store judges it: who would end in the very moment of a reserved start is not tried."""

@@ -26,11 +26,12 @@ from core.nouns.placement import Claim, NodeRow, takings_of
 from core.nouns.quantities import Amount
 from core.placing.diagnosis.infeasible import EmptyRegion
 from core.placing.index.overlay import Overlay
-from core.placing.index.owners import OF_OWNERS, Entries, code_of, entries_of
+from core.placing.index.owners import OF_OWNERS, Entries, entries_of
 from core.placing.pick.conflict_window import ConflictWindow
 from core.placing.placer import SECTIONS, Placer
 from core.placing.preemption.victim_index import OF_VICTIMS
 from core.rows import unpack_rows
+from core.rules.placement.tenant_isolation import code_of
 from core.touched import touched_by
 
 

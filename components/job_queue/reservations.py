@@ -25,6 +25,7 @@ from components.job_queue.state.reservation_candidates import (
     PromiseSeen,
     ProspectsWanted,
 )
+from core.claims.reservations import waits_for_its_start
 from core.component import NOTHING, Decision
 from core.events.queue import WorkloadAwarded, WorkloadsForgotten
 from core.events.region import ClaimGranted
@@ -54,7 +55,6 @@ from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
 from core.ranking.scan import Group, PendingWork, Ranked, Standing
 from core.rules.quota import narrowed
-from core.rules.reservations import waits_for_its_start
 
 
 class Step(Struct, frozen=True):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from components.placement_store.state import StoreState
 from components.placement_store.task_runs import healed
+from core.claims.checks import fits_promised
 from core.component import NOTHING, Decision
 from core.events.control import DestructionHalted
 from core.events.region import (
@@ -35,9 +36,8 @@ from core.nouns.placement import Claim, gpu_milli_of, needs_of
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause
 from core.rules.attempt_ends import may_end
-from core.rules.claim import fits_promised
+from core.rules.disruption_budget import budget_of, is_free, may_order
 from core.rules.placement.eviction_cost import destroyed_by_stop
-from core.rules.stop_budget import budget_of, is_free, may_order
 
 HEARD_OF_ATTEMPTS: tuple[type[Message], ...] = (
     DeclineAward,

@@ -32,6 +32,18 @@ from components.placement_store.state import (
 )
 from components.placement_store.task_runs import HEARD_OF_RUNS, RunRecords
 from components.placement_store.tasks import HEARD_OF_TASKS, TaskRecords
+from core.claims.checks import (
+    check_nodes,
+    check_now,
+    check_victims,
+    is_beyond,
+    is_well_formed,
+    nodes_without_room,
+    victims_needed,
+)
+from core.claims.partial import may_be_partial, part_that_fits
+from core.claims.reservations import barred_nodes
+from core.claims.spreading import left_out
 from core.codec import encode
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events.control import NodesClosed, NodesOpened
@@ -63,18 +75,6 @@ from core.nouns.placement import Claim, nodes_of
 from core.nouns.reasons import Reason
 from core.placing.index.owners import OF_OWNERS, Now, Owners
 from core.rows import pack_rows
-from core.rules.claim import (
-    check_nodes,
-    check_now,
-    check_victims,
-    is_beyond,
-    is_well_formed,
-    nodes_without_room,
-    victims_needed,
-)
-from core.rules.partial_claims import may_be_partial, part_that_fits
-from core.rules.reservations import barred_nodes
-from core.rules.spreading import left_out
 from core.touched import touched_by
 
 

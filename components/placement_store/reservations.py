@@ -7,6 +7,7 @@ more than `START_PATIENCE`. It says nothing of an award: its workload is asked f
 from collections.abc import Callable, Iterable
 
 from components.placement_store.state import StartsLookedAt, StoreState
+from core.claims.reservations import displaced_by, why_not_reserved
 from core.codec import encode
 from core.component import NOTHING, Decision
 from core.events.control import DomainLost, NodesClosed, ScopeJoined
@@ -27,7 +28,6 @@ from core.nouns.placement import Claim
 from core.nouns.starts import StartOver
 from core.nouns.workload import EndCause
 from core.rules.guaranteed_ends import stops_by
-from core.rules.reservations import displaced_by, why_not_reserved
 
 HEARD_OF_STARTS: tuple[type[Message], ...] = (ReserveStart,)
 LAPSES_AFTER: Nanoseconds = Nanoseconds(START_ALLOWANCE + START_PATIENCE)

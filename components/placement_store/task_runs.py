@@ -12,7 +12,10 @@ from components.placement_store.disputed_nodes import Refused
 from components.placement_store.pools import broken_setting
 from components.placement_store.reservations import StartRecords
 from components.placement_store.state import StoreState
+from core.claims.checks import has_room, may_move_to, mixed_by
+from core.claims.reservations import barred_nodes
 from core.component import NOTHING, Decision
+from core.device_shares import part_of
 from core.events.control import ClaimRevised, OperationsDone, TasksDown, TasksGone, TasksUp
 from core.events.region import GangStarted
 from core.fact import Event
@@ -42,11 +45,8 @@ from core.nouns.operation import (
 from core.nouns.placement import Claim, Spread, moved_spreads, nodes_of
 from core.nouns.quantities import Amount
 from core.placing.index.owners import Now
-from core.rules.claim import has_room, may_move_to, mixed_by
-from core.rules.devices import part_of
 from core.rules.health import failed_soon
 from core.rules.operations import leaves_its_node, may_return, may_run_anew
-from core.rules.reservations import barred_nodes
 from core.rules.scopes import is_drained, keeps_away
 
 HEARD_OF_RUNS: tuple[type[Message], ...] = (RecordTasksDown, RecordTasksGone, RecordTasksUp, ReviseClaim)

@@ -52,6 +52,7 @@ from core.nouns.preemption import PREEMPTION, PREEMPTION_REQUESTER, promised_to
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
+from core.rules.disruption_budget import HEALTH, USER, bears_budget, budget_of, is_limited
 from core.rules.operations import (
     cause_of,
     counts,
@@ -67,7 +68,6 @@ from core.rules.operations import (
     within_limits,
 )
 from core.rules.preemption import is_called_for as is_victim
-from core.rules.stop_budget import HEALTH, USER, bears_budget, budget_of, is_limited
 
 HEARD_OF_TASKS: tuple[type[Message], ...] = (
     OperateTasks,

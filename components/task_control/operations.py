@@ -32,9 +32,9 @@ from core.nouns.operation import (
 from core.nouns.placement import numbers_in
 from core.nouns.preemption import PREEMPTION_REQUESTER, source_of
 from core.nouns.workload import EndCause
+from core.rules.disruption_budget import DEFRAGMENTATION, HEALTH, MOVES
 from core.rules.operations import gives_way, is_called_for, missing_tasks
 from core.rules.preemption import promises_over
-from core.rules.stop_budget import DEFRAGMENTATION, HEALTH, MOVES
 
 
 class Wanted(Struct, frozen=True):

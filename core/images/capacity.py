@@ -11,6 +11,7 @@ them than on arrays (measured with CPython 3.11: 30 against 110 ns). Whoever sea
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from core.device_shares import Room, part_of, shared_in
 from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, ScopeJoined, TasksDown
 from core.events.region import (
     AttemptEnded,
@@ -46,7 +47,6 @@ from core.nouns.placement import (
 )
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause
-from core.rules.devices import Room, part_of, shared_in
 
 NOT_UP = 1 << 62
 """Later than every instant: of an attempt of which not all tasks are up."""

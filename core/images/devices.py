@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from core.device_shares import device_for, part_of
 from core.nouns.operation import TaskMove, job_and_rank, task_number
 from core.nouns.placement import Claim, nodes_of_ranks
 from core.nouns.quantities import MILLI
-from core.rules.devices import device_for, part_of
 
 
 class SharedNode(Struct):

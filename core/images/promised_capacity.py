@@ -1,19 +1,54 @@
 """What promises reserve: what each needs on its nodes and its victims do not hold there, and on shared devices of each device."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
-from core.images.devices import part_of_task
-from core.nouns.ids import AttemptKey
+from core.device_shares import Leaving, Room, promise
+from core.images.devices import SharedDevices, part_of_task
+from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Claim, needs_of, parts_of
 from core.nouns.quantities import MILLI, Amount
-from core.rules.devices import Leaving, Room, promise
-
-if TYPE_CHECKING:
-    from core.images.capacity import Capacity, Columns
 
 
-def reserve(capacity: "Capacity", nodes: tuple[int, ...], sequence: int = 0) -> None:
+class Held(Protocol):
+    """A granted attempt, as far as its victims' end frees capacity."""
+
+    claim: Claim
+    parts: dict[int, tuple[int, int]]
+
+
+class Resource(Protocol):
+    """One resource over all nodes, by node number."""
+
+    reserved: list[int]
+
+
+class Reserving(Protocol):
+    """What `reserve` reads and changes of a region's capacity (core/images/capacity.py)."""
+
+    @property
+    def gpu(self) -> Resource: ...
+    @property
+    def cpu(self) -> Resource: ...
+    @property
+    def memory(self) -> Resource: ...
+    @property
+    def devices(self) -> SharedDevices: ...
+    @property
+    def changed(self) -> list[int]: ...
+    @property
+    def is_lost(self) -> Sequence[bool]: ...
+    @property
+    def promises(self) -> Mapping[WorkloadId, Mapping[int, Claim]]: ...
+
+    def holding(self, workload: WorkloadId, epoch: int) -> Held | None:
+        """Return what a live attempt holds."""
+
+    def devices_if_kept(self, node: int) -> Room:
+        """Return what is free on a node's devices if every promise is kept."""
+
+
+def reserve(capacity: Reserving, nodes: tuple[int, ...], sequence: int = 0) -> None:
     """Work out anew what promises reserve on these nodes: what each needs there and its victims do not hold."""
     wanted = set(nodes)
     for node in nodes:
@@ -42,7 +77,7 @@ def reserve(capacity: "Capacity", nodes: tuple[int, ...], sequence: int = 0) -> 
         _reserve_devices(capacity, claim, sorted(needs.keys() & shared), rooms)
 
 
-def leaving_of(capacity: "Capacity", victims: Iterable[AttemptKey]) -> dict[int, Leaving]:
+def leaving_of(capacity: Reserving, victims: Iterable[AttemptKey]) -> dict[int, Leaving]:
     """By node that is not lost, what will not be held on its devices once these attempts have ended."""
     found: dict[int, Leaving] = {}
     for key in victims:
@@ -60,7 +95,7 @@ def leaving_of(capacity: "Capacity", victims: Iterable[AttemptKey]) -> dict[int,
     return found
 
 
-def _reserve_devices(capacity: "Capacity", claim: Claim, nodes: list[int], rooms: dict[int, Room]) -> None:
+def _reserve_devices(capacity: Reserving, claim: Claim, nodes: list[int], rooms: dict[int, Room]) -> None:
     """Where parts are held or promised, GPUs are reserved device by device, as they lie after its victims' end.
 
     rooms   by node, what is left beside the promises before this one
@@ -77,7 +112,7 @@ def _reserve_devices(capacity: "Capacity", claim: Claim, nodes: list[int], rooms
         capacity.gpu.reserved[node] += sum(kept.values()) + opened * MILLI
 
 
-def _held_by_victims(capacity: "Capacity", claim: Claim) -> dict[int, Amount]:
+def _held_by_victims(capacity: Reserving, claim: Claim) -> dict[int, Amount]:
     theirs: dict[int, Amount] = {}
     for workload, epoch in claim.victims:
         held = capacity.holding(workload, epoch)
@@ -87,7 +122,7 @@ def _held_by_victims(capacity: "Capacity", claim: Claim) -> dict[int, Amount]:
     return theirs
 
 
-def _each(capacity: "Capacity", amount: Amount) -> tuple[tuple["Columns", int], ...]:
+def _each(capacity: Reserving, amount: Amount) -> tuple[tuple[Resource, int], ...]:
     return (
         (capacity.gpu, amount.gpu_milli),
         (capacity.cpu, amount.cpu_milli),

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from core.claims.checks import check_nodes, check_now, has_room, is_well_formed
+from core.claims.partial import may_be_partial
 from core.events.moves import MoveBegun
 from core.events.prices import PricesSet
 from core.events.queue import (
@@ -45,8 +47,6 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind, Phase
 from core.placing.index.owners import Now, Owners, wants_alone
-from core.rules.claim import check_nodes, check_now, has_room, is_well_formed
-from core.rules.partial_claims import may_be_partial
 
 
 class Violation(Struct, frozen=True):

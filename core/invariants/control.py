@@ -7,6 +7,8 @@ time allows is judged by that time, and limits by what the log says its term was
 from collections import Counter
 from collections.abc import Iterable
 
+from core.claims.checks import has_room, mixed_by
+from core.device_shares import part_of
 from core.events.control import (
     AcksExpired,
     ClaimRevised,
@@ -41,8 +43,6 @@ from core.nouns.operation import (
 )
 from core.nouns.preemption import PREEMPTION_REQUESTER, promised_to
 from core.nouns.quantities import Amount
-from core.rules.claim import has_room, mixed_by
-from core.rules.devices import part_of
 
 Finding = tuple[int, str]
 """A rule that is broken, by its number in DESIGN §11, and how."""

@@ -22,7 +22,6 @@ from core.placing.earliest_start import prospect_of
 from core.placing.index.layout import Layout
 from core.placing.index.overlay import Overlay
 from core.placing.index.owners import Entries, Owners
-from core.placing.index.request_classes import Plan
 from core.placing.pick.nodes import Choice
 from core.placing.pick.pool_limits import Bounds
 from core.placing.pool import PoolIndex
@@ -30,6 +29,7 @@ from core.placing.pool_set import Asker, JobFound, PoolSet, unwatched
 from core.placing.preemption.victim_index import Victim, VictimIndex
 from core.placing.preemption.victims import find_with_victims
 from core.rules.placement.errors import RuleFailed
+from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set
 

@@ -18,13 +18,14 @@ from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
 from core.placing.index.layout import NO_NODE, Layout
 from core.placing.index.overlay import Overlay
-from core.placing.index.request_classes import Plan, RequestClass, SharedCodes
+from core.placing.index.request_classes import RequestClass, SharedCodes
 from core.placing.index.table import NodeTable
 from core.placing.pick.gang_types import best_of_types
 from core.placing.pick.nodes import Choice, Picker, Placed
 from core.placing.pick.pool_limits import Bounds
 from core.placing.pick.single_node import pick_lazily
 from core.rules.placement.errors import RuleFailed
+from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Numbers, Request
 
 TOGETHER_MAX = 64

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.device_shares import fits, left_of, part_of
 from core.nouns.fleet import node_type_of
 from core.nouns.ids import TenantName
 from core.nouns.instant import Instant
@@ -18,7 +19,6 @@ from core.nouns.workload import Extent, JobSpec, Kind
 from core.placing.index.layout import NO_NODE
 from core.placing.pick.nodes import Choice, Placed
 from core.placing.pool import PoolIndex
-from core.rules.devices import fits, left_of, part_of
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.pool import pool_rank
 from core.rules.placement.rule import Request

@@ -14,6 +14,7 @@ source    packing beyond FGD on openb (fluid prices): steps 3 to 5 of the rule; 
 
 from collections.abc import Sequence
 from math import gcd
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,8 @@ from core.nouns.mix import Mix, TypicalShape
 from core.nouns.prices import Prices
 from core.nouns.quantities import MILLI
 from core.pricing.shapes import may_run_on, share_of
-from core.rules.placement.rule import Numbers
+
+Numbers = NDArray[Any]  # Any: whole numbers of whatever width
 
 CORE_PRICES = (0, 1, 2, 4, 7, 10, 15, 20, 30, 40, 55, 70, 90, 120, 160, 220, 300, 450)
 """Milli of a GPU for a core, which is millionths of a GPU for a thousandth of a core."""

@@ -32,8 +32,8 @@ from core.nouns.operation import (
 from core.nouns.preemption import PREEMPTION
 from core.nouns.workload import EndCause
 from core.rules import preemption
+from core.rules.disruption_budget import DEFRAGMENTATION, HEALTH
 from core.rules.scopes import drains_of
-from core.rules.stop_budget import DEFRAGMENTATION, HEALTH
 
 OF_GANGS = (
     OperationKind.RESTART,

@@ -10,6 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from bus.port import Bus
+from core.defrag.plan import SECTIONS, planned
+from core.defrag.revalidation import Standing
 from core.messages.nodes import DrainNodes, NodesAnswered
 from core.nouns.defragmentation import PLAN_VERSION, Freeing, Plan
 from core.nouns.ids import RegionName
@@ -17,16 +19,13 @@ from core.nouns.instant import Nanoseconds
 from core.nouns.limits import DEFRAGMENTATION_SPAN, SCOPE_NAMES_MAX
 from core.nouns.maintenance import Scope, ScopeKind
 from core.nouns.placement import runs_of
-from core.placing.defrag.plan import SECTIONS, planned
-from core.placing.defrag.revalidation import Standing
 from core.placing.diagnosis.fragmentation import nodes_with_gpus
 from mizzen.actions.node_scopes import Runs, region_of
 from mizzen.actions.workloads import TRIES_MAX, before_try
 from mizzen.connect.plane import ask_on_revision, submitter
 from mizzen.terminal.node_options import PlaceOptions
 from mizzen.terminal.output import MISUSED, CommandError
-from mizzen.views.nodes.drain_watch import region_image_at
-from mizzen.views.plane_reads import regions_of
+from mizzen.views.plane_reads import region_image_at, regions_of
 from runtime.clock import wall_now
 
 REASON = "to free whole {}"

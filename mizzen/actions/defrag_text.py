@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from core.defrag.revalidation import called
 from core.nouns.defragmentation import Freed, Freeing, Plan, PlannedMove
 from core.nouns.placement import Spread, runs_of
-from core.placing.defrag.revalidation import called
 from mizzen.actions.defrag import Executed
 from mizzen.views.phrases.durations import short_text
 from mizzen.views.phrases.text import columns_text, gpus_text, nodes_text, numbers_text

@@ -28,10 +28,9 @@ from mizzen.actions.workloads import TRIES_MAX, before_try
 from mizzen.connect.plane import RequestRefused, ask, ask_on_revision, submitter
 from mizzen.terminal.node_options import PlaceOptions
 from mizzen.terminal.output import MISUSED, CommandError
-from mizzen.views.nodes.drain_progress import sources_of
-from mizzen.views.nodes.drain_watch import region_image, region_image_at
+from mizzen.views.nodes.drain_progress import SECTIONS, sources_of
 from mizzen.views.nodes.occupants import occupants
-from mizzen.views.plane_reads import regions_of
+from mizzen.views.plane_reads import region_image, region_image_at, regions_of
 
 Runs = tuple[tuple[int, int], ...]
 
@@ -74,7 +73,7 @@ async def meant(
     bus: Bus, words: Sequence[str], place: PlaceOptions, region: RegionName, problems: Iterable[str] = ()
 ) -> Meant:
     """The nodes that are named. Raises CommandError for that and for whatever else is wrong with the command, at once."""
-    image, sequence = await region_image_at(bus, region)
+    image, sequence = await region_image_at(bus, region, SECTIONS)
     found = list(problems)
     try:
         scope, nodes = scope_of(words, place, region, image.capacity)
@@ -186,7 +185,7 @@ async def undrain(bus: Bus, words: Sequence[str], place: PlaceOptions) -> Done:
 
 
 async def _nodes_of_drain(bus: Bus, region: RegionName, name: str) -> Meant:
-    image, sequence = await region_image_at(bus, region)
+    image, sequence = await region_image_at(bus, region, SECTIONS)
     if name not in image.capacity.closures:
         raise CommandError(f"there is no drain {name} in {region} any more")
     nodes = numbers_in(image.capacity.closures[name].nodes)
@@ -215,7 +214,7 @@ async def region_with(bus: Bus, name: str, place: PlaceOptions, kind: ClosureKin
     regions = await regions_of(bus)
     if place.region:
         regions = [region_of((), place, regions)]
-    images = {region: await region_image(bus, region) for region in regions}
+    images = {region: await region_image(bus, region, SECTIONS) for region in regions}
     having = [region for region, image in images.items() if name in sources_of(image, kind)]
     if len(having) == 1:
         return having[0]

@@ -14,8 +14,7 @@ from mizzen.actions.workloads import TRIES_MAX
 from mizzen.connect.plane import ask_on_revision, submitter
 from mizzen.terminal.node_options import PlaceOptions
 from mizzen.terminal.output import MISUSED, CommandError
-from mizzen.views.nodes.drain_watch import region_image
-from mizzen.views.plane_reads import regions_of
+from mizzen.views.plane_reads import region_image, regions_of
 from runtime.yaml_tree import shown
 
 _PERCENT = re.compile(r"(\d{1,3})(?:\.(\d))?%")

@@ -11,8 +11,7 @@ from mizzen.actions.workloads import TRIES_MAX
 from mizzen.connect.plane import ask_on_revision, submitter
 from mizzen.jobs.values import Unreadable, span_of
 from mizzen.terminal.output import MISUSED, CommandError
-from mizzen.views.nodes.drain_watch import region_image
-from mizzen.views.plane_reads import chosen_regions, pause
+from mizzen.views.plane_reads import chosen_regions, pause, region_image
 from runtime.yaml_tree import shown
 
 AUTO = "auto"

@@ -13,7 +13,7 @@ from core.nouns.instant import MILLISECOND, Nanoseconds
 from core.nouns.limits import OPERATIONS_AT_ONCE_MAX
 from core.nouns.operation import WHOLE, OperationKind, job_and_rank, task_number
 from core.nouns.workload import Phase
-from core.rules.stop_budget import USER
+from core.rules.disruption_budget import USER
 from mizzen.actions.workloads import TRIES_MAX, before_try
 from mizzen.connect.plane import ask, ask_on_revision, submitter
 from mizzen.terminal.output import MISUSED, CommandError

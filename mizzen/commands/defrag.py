@@ -117,22 +117,22 @@ def _execute(path: Path, region: str, lasts: "Nanoseconds", *, is_json: bool) ->
 
 def _status(region: str, *, is_json: bool) -> int:
     from mizzen.actions.defrag import region_meant
-    from mizzen.views.nodes import drain_watch as emptying_watch
-    from mizzen.views.plane_reads import on_plane
+    from mizzen.views.nodes import drain_watch
+    from mizzen.views.plane_reads import on_plane, region_image
 
-    async def looks_of(bus: "Bus") -> tuple[str, list[emptying_watch.Look]]:
+    async def looks_of(bus: "Bus") -> tuple[str, list[drain_watch.Look]]:
         where = await region_meant(bus, region)
-        image = await emptying_watch.region_image(bus, where, ("capacity",))
+        image = await region_image(bus, where, ("capacity",))
         names = [name for name, closure in image.capacity.closures.items() if closure.lasts]
-        return where, [await emptying_watch.look(bus, where, name) for name in names]
+        return where, [await drain_watch.look(bus, where, name) for name in names]
 
     where, looks = on_plane(lambda bus, _: looks_of(bus))
     if is_json:
-        tell_json([emptying_watch.json_of(look) for look in looks])
+        tell_json([drain_watch.json_of(look) for look in looks])
         return 0
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for at, look in enumerate(looks):
-        tell_lines([*([""] if at else []), *emptying_watch.text_of(look, width)])
+        tell_lines([*([""] if at else []), *drain_watch.text_of(look, width)])
     if not looks:
         print(
             f"no nodes of {where} are being freed; `mizzen log region.{where} --about d-1` tells what became of d-1"

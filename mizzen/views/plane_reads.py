@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from bus.port import Bus
 from core.codec import CodecError, decode_event
 from core.fact import Fact
-from core.images import GlobalImage
+from core.images import GlobalImage, RegionImage
 from core.messages.base import Message
 from core.messages.logs import AboutPage, LogPage, ReadAbout, ReadLog
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
@@ -31,6 +31,9 @@ LOOK_AGAIN: Nanoseconds = seconds(0.5)
 """Between two looks of whoever follows something."""
 PATIENCE: Nanoseconds = seconds(60)
 """How long whoever follows something goes on without an answer: parts of a plane start anew in a second or two."""
+
+LEISURE = 4
+"""How many times as long as a list took to be answered the plane is left alone before the next."""
 
 Answered = TypeVar("Answered", bound=Message)
 Result = TypeVar("Result")
@@ -177,3 +180,19 @@ async def check_log(bus: Bus, log: str) -> LogName:
         text = f"there is no log {log}; the plane has {', '.join(names)}, and a file's path ends in .sqlite"
         raise CommandError(text, MISUSED)
     return LogName(log)
+
+
+async def region_image(bus: Bus, region: RegionName, sections: tuple[str, ...]) -> RegionImage:
+    """Return these sections of a region's newest image. Raises CommandError."""
+    image, _ = await region_image_at(bus, region, sections)
+    return image
+
+
+async def region_image_at(bus: Bus, region: RegionName, sections: tuple[str, ...]) -> tuple[RegionImage, int]:
+    """Return these sections of a region's newest image, and the sequence that it is folded to. Raises CommandError."""
+    try:
+        image, sequence = await fetch_image(bus, region_log(region), sections)
+    except CommandError as error:
+        raise CommandError(f"region {region}: {error}", error.exit_code) from error
+    assert isinstance(image, RegionImage)
+    return image, sequence

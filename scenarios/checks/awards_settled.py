@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from core.messages.base import Message
 from core.messages.broker import WithdrawAward
-from scenarios.check import Check
-from scenarios.play.run import PATIENCE, WARM_UP, Run
+from scenarios.check import Check, Run
+from scenarios.play.run import PATIENCE, WARM_UP
 
 KEPT_MAX = 10
 

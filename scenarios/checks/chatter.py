@@ -11,8 +11,7 @@ from typing import ClassVar
 from core.messages.base import Message
 from core.messages.workers import StopTasks, WorkerReport
 from core.nouns.ids import ShareKey
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 MESSAGES_MIN = 10_000
 """Below which nothing is concluded."""

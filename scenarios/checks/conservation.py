@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 
 class Conservation(Check, frozen=True):

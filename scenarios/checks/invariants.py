@@ -3,8 +3,7 @@
 import asyncio
 
 from core.messages.auditor import AuditShown, ShowAudit
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 AUDITOR_SECONDS = {"simulated": 60.0, "processes": 20.0}
 """For the plane's auditor to come up to the heads of all logs. It takes a hundredth of a second."""

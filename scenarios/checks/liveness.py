@@ -1,8 +1,7 @@
 """When misfortune ends, progress follows within the scenario's calm (DESIGN §11, 8)."""
 
 from core.messages.base import Message
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 SHOWN_MAX = 10
 ANSWER_SECONDS = {"simulated": 15.0, "processes": 5.0}

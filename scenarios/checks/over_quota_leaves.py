@@ -1,7 +1,6 @@
 """Work over quota is told to leave soon after work within quota wants its room: the second half of rule 4 (DESIGN §11)."""
 
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 RECLAIM_SECONDS = 60.0
 """From when work within quota has no room but what is held over quota until that is told to leave. The plane takes about as long

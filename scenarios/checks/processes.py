@@ -1,7 +1,6 @@
 """No process dies by itself of what must never happen, and none stays dead."""
 
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 
 class Processes(Check, frozen=True):

@@ -1,7 +1,6 @@
 """Replaying a log gives the state, bit for bit (DESIGN §11, 7), and every log is whole."""
 
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 
 class Replay(Check, frozen=True):

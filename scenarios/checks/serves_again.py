@@ -2,10 +2,9 @@
 
 import asyncio
 
-from scenarios.check import Check
+from scenarios.check import Check, Run
 from scenarios.checks.liveness import Liveness
 from scenarios.play.probes import probes_of
-from scenarios.play.run import Run
 
 
 class ServesAgain(Check, frozen=True):

@@ -4,8 +4,7 @@ from core.messages.base import Message
 from core.messages.queue import Acknowledged, CancelWorkload, HoldWorkload, ReleaseWorkload, WorkloadShown
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.workload import Phase
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 
 class ShownIsDurable(Check, frozen=True):

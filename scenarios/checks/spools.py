@@ -2,8 +2,7 @@
 
 from typing import ClassVar
 
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 
 class Spools(Check, frozen=True):

@@ -10,8 +10,7 @@ from core.messages.broker import ExecuteAward
 from core.messages.logs import FactsTold, HeadTold
 from core.messages.queue import Submitted
 from core.nouns.ids import GLOBAL_LOG, LogName
-from scenarios.check import Check
-from scenarios.play.run import Run
+from scenarios.check import Check, Run
 
 KEPT_MAX = 10
 

@@ -6,6 +6,7 @@ A word that another can undo names what the operator saw; whoever was too slow l
 from collections.abc import Callable
 from functools import partial
 
+from core.defrag.plan import SECTIONS, planned
 from core.images import RegionImage, decode_image
 from core.messages.base import Message, Refused
 from core.messages.control import OperateTasks
@@ -43,7 +44,6 @@ from core.nouns.preemption import PreemptionSettings
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Entitlement
-from core.placing.defrag.plan import SECTIONS, planned
 from core.rules.placement.eviction_cost import told_until
 from scenarios.schema.tenants import Tenants, TenantSpec
 from scenarios.users import Users

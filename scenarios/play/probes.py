@@ -17,7 +17,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import Emulation, EndCause, JobSpec, Phase, RetryLimits, WorkloadSpec
 from runtime.spool import STEP
 from scenarios.accounting.attempts import AttemptAccount
-from scenarios.play.run import Run
+from scenarios.check import Run
 from scenarios.schema.fleet import emulated_regions
 
 EXIT_CODE = 7

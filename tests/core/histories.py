@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from core.claims.checks import nodes_without_room
 from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, OperationsDone
 from core.events.queue import (
     AttemptClosed,
@@ -48,7 +49,6 @@ from core.nouns.operation import ControlSpec, OperationPhase, Outcome, job_and_r
 from core.nouns.placement import Claim, needs_of, numbers_in, runs_of
 from core.nouns.quantities import Amount
 from core.nouns.workload import EndCause, JobSpec, Kind, Phase
-from core.rules.claim import nodes_without_room
 from tests.builders import (
     EU,
     START,

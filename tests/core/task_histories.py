@@ -10,6 +10,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from core.device_shares import Leaving, Room
 from core.events.control import (
     AcksExpired,
     AttemptChanged,
@@ -52,7 +53,6 @@ from core.nouns.operation import (
 from core.nouns.placement import Claim, numbers_in, runs_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Emulation, EndCause
-from core.rules.devices import Leaving, Room
 
 ALIVE = (TaskPhase.UP, TaskPhase.STARTING)
 CLOSED_BY_ONE = {ClosureKind.SUSPECT: "suspicion", ClosureKind.QUARANTINE: "quarantine"}

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from core.claims.checks import check_nodes, check_victims, is_well_formed, nodes_without_room
 from core.events.region import NodesLost, StopOrdered
 from core.nouns.ids import AttemptKey, WorkerName
 from core.nouns.instant import Instant
@@ -10,7 +11,6 @@ from core.nouns.placement import Claim, Spread, gpu_milli_of, needs_of
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec, Kind
-from core.rules.claim import check_nodes, check_victims, is_well_formed, nodes_without_room
 from tests.builders import a_claim, a_job, a_region, a_spread, amount, attempt, granted, joined, promised
 
 TWO = (a_job(2), a_job(1, name="eval"))

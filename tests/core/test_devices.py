@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.claims.checks import fits_promised, has_room, nodes_without_room
+from core.device_shares import Leaving, Room, device_for, fits, left_of, promise
 from core.events.region import AttemptEnded, ClaimGranted
 from core.fact import Event
 from core.images import RegionImage
@@ -16,8 +18,6 @@ from core.invariants.consistency import check_devices, check_grant, check_ledger
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import EndCause
 from core.placing.pool_set import Asker
-from core.rules.claim import fits_promised, has_room, nodes_without_room
-from core.rules.devices import Leaving, Room, device_for, fits, left_of, promise
 from tests.builders import a_claim, a_job, a_region, a_spread, amount, attempt, granted, joined, promised
 from tests.core.histories import RegionHistory
 from tests.core.placing.searching import placer_of

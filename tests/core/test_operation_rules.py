@@ -6,8 +6,8 @@ from core.images.control import OperationRow, TaskPhase, TaskRow
 from core.nouns.instant import Instant
 from core.nouns.limits import MOVE_PATIENCE
 from core.nouns.operation import WHOLE, Answer, OperationKind, OperationPhase, TaskMove
+from core.rules.disruption_budget import HEALTH
 from core.rules.operations import gives_way, may_run_anew, returns_here
-from core.rules.stop_budget import HEALTH
 
 MOVE, RESTART, UPDATE = OperationKind.MOVE, OperationKind.RESTART, OperationKind.UPDATE
 START, STOP = OperationKind.START, OperationKind.STOP

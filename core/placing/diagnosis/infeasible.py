@@ -14,19 +14,20 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.device_shares import left_of, part_of
 from core.images.capacity import Capacity
 from core.nouns.fleet import gpu_type_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec, Kind
 from core.placing.index.layout import NO_NODE, Layout
-from core.placing.index.request_classes import Plan, tasks_that_fit
+from core.placing.index.request_classes import tasks_that_fit
 from core.placing.index.rows import TableRows
 from core.placing.pick.nodes import Choice
 from core.placing.pick.single_node import allowed
 from core.placing.pool import PoolIndex
 from core.placing.pool_set import Asker, PoolSet, choice_of, hardest_first, request_of
-from core.rules.devices import left_of, part_of
+from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Numbers, Request
 
 GIB = 1 << 30

@@ -22,13 +22,14 @@ from core.nouns.reasons import Reason
 from core.placing.index.layout import NO_NODE, RACKS_PER_POD
 from core.placing.index.overlay import Overlay
 from core.placing.index.owners import Owners, wants_alone
-from core.placing.index.request_classes import INVALID, Plan, RequestClass
+from core.placing.index.request_classes import INVALID, RequestClass
 from core.placing.index.rows import TableRows
 from core.placing.pick.extents import Extents
 from core.placing.pick.nodes import SURVIVORS_MAX, Choice, best_of, best_of_type, some_of
 from core.placing.placer import Placer
 from core.placing.pool import PoolIndex, whole_of
 from core.placing.pool_set import JobFound, asker_of
+from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Flags, Numbers
 
 IN_POOL, ROOM, KEPT_FREE, LARGE_ENOUGH, STRIPE, BEST, SOME, TIGHTEST, DRAW = (

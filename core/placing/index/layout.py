@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
+from core.nouns.cluster import cluster_of
 from core.nouns.fleet import NodeGroup
 
 Numbers = NDArray[np.int32]
@@ -20,27 +20,6 @@ RACKS_PER_POD = 16
 RACK_SLOTS_MAX = 64
 """A larger rack fills several rows of slots."""
 NO_NODE = -1
-
-
-class Cluster(Struct, frozen=True, order=True):
-    """Like nodes of one pool in one zone: whatever is the same for all of them is judged once for all."""
-
-    pool: str
-    zone: str
-    node_type: str
-    gpu_memory: int = 0
-    """Bytes of one GPU; 0: nobody said."""
-    island: int = 0
-    """GPUs joined by NVLink; 0: nobody said."""
-    gpu_milli: int = 0
-    """Of its largest node."""
-
-
-def cluster_of(group: NodeGroup) -> Cluster:
-    """The cluster of a group's nodes, as if it had no others."""
-    return Cluster(
-        group.pool, group.zone, group.node_type, group.gpu_memory, group.island, group.total.gpu_milli
-    )
 
 
 def _named(group: NodeGroup) -> tuple[str, str, str, int, int]:

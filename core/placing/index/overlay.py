@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from core.device_shares import left_of, part_of
 from core.images.capacity import Capacity
 from core.nouns.ids import AttemptKey
 from core.nouns.placement import NodeRow
 from core.nouns.quantities import Amount
-from core.rules.devices import left_of, part_of
 
 
 class Overlay:

@@ -7,8 +7,6 @@ code      63 bits: the tenant's 61, and in the lowest bit whether its work there
 """
 
 from collections.abc import Collection, Container, Hashable, Iterable
-from functools import lru_cache
-from hashlib import blake2b
 
 from core.events.control import ClaimRevised
 from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, ClaimPromised
@@ -17,6 +15,7 @@ from core.images.capacity import Capacity
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Claim
 from core.rules.placement.rule import NOBODY, SEVERAL
+from core.rules.placement.tenant_isolation import code_of
 
 OF_OWNERS = (ClaimPromised, ClaimGranted, ClaimRevised, AwardDeclined, AttemptEnded)
 """Facts that change where an attempt is: `settle` it after each."""
@@ -24,13 +23,6 @@ APART = 1
 """Somebody is to be alone there, and waits for others to leave, so that nobody may come: the code of a tenant that there is none of."""
 Entries = tuple[tuple[int, int], ...]
 """Nodes, each with the code of who is there."""
-
-
-@lru_cache(maxsize=4096)
-def code_of(tenant: str, *, is_alone: bool) -> int:
-    """A tenant's code."""
-    drawn = int.from_bytes(blake2b(tenant.encode(), digest_size=8).digest(), "big") >> 3
-    return drawn << 1 | is_alone
 
 
 def entries_of(claim: Claim) -> Entries:

@@ -13,11 +13,12 @@ from msgspec import Struct
 from core.nouns.limits import BEST_MAX, BEST_SHARE
 from core.nouns.workload import Extent
 from core.placing.index.layout import RACKS_PER_POD
-from core.placing.index.request_classes import INVALID, Plan, RequestClass
+from core.placing.index.request_classes import INVALID, RequestClass
 from core.placing.index.rows import TableRows
 from core.placing.index.table import NodeTable
 from core.placing.pick.draw import drawn
 from core.placing.pick.extents import Extents, evenly
+from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Codes, Flags, Numbers, Request
 
 Placed = list[tuple[int, int]]

@@ -9,10 +9,11 @@ source    spec/protean-parsync.md §5.3 (1): the lazy filter chain for classes t
 import numpy as np
 
 from core.placing.index.node_classes import samples_among
-from core.placing.index.request_classes import ALIKE_MIN, Plan, bits_of, tasks_that_fit
+from core.placing.index.request_classes import ALIKE_MIN, tasks_that_fit
 from core.placing.index.rows import TableRows
 from core.placing.index.table import NodeTable
 from core.placing.pick.nodes import Choice, best_of, best_of_type, one_of, refined, some_of
+from core.rules.placement.plan import Plan, bits_of
 from core.rules.placement.rule import (
     ClusterPreference,
     Level,

@@ -10,6 +10,7 @@ source    MAST §4.3: lowest priority first, among those the cheapest (core/rule
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 
+from core.device_shares import part_of, shared_in
 from core.images.capacity import NOT_UP, Capacity
 from core.images.preemption import Preemption
 from core.images.promised_capacity import leaving_of
@@ -28,7 +29,6 @@ from core.placing.pool_set import Asker, JobFound, PoolSet, request_of, unwatche
 from core.placing.preemption.capacity_bound import RoomBound
 from core.placing.preemption.victim_index import Victim, VictimIndex, may_go
 from core.placing.preemption.without_victims import sum_of, vacated
-from core.rules.devices import part_of, shared_in
 from core.rules.placement.eviction_cost import counted_until, destroyed, eviction_cost, told_until
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import PASSING

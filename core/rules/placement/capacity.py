@@ -1,7 +1,7 @@
 """Room for a task on an empty node."""
 
+from core.nouns.cluster import Cluster
 from core.nouns.reasons import Reason
-from core.placing.index.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
 

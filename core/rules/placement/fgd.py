@@ -135,7 +135,7 @@ class Fgd(NodePreference):
 def with_tasks(devices: Numbers, shared: Numbers, request: Request) -> tuple[Numbers, Numbers]:
     """Whole devices that are free, and milli free on the others, once the tasks are there; `shared` is changed.
 
-    source    core/rules/devices.py, whose choice of a device this is
+    source    core/device_shares.py, whose choice of a device this is
     """
     each = request.need.gpu_milli // request.together
     devices = devices - each // MILLI * request.together

@@ -1,7 +1,7 @@
 """The memory that a job's GPUs must have."""
 
+from core.nouns.cluster import Cluster
 from core.nouns.reasons import Reason
-from core.placing.index.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
 

@@ -1,8 +1,8 @@
 """The GPU types that will do for a job, on nodes that run programs or on emulated ones."""
 
+from core.nouns.cluster import Cluster
 from core.nouns.fleet import will_do
 from core.nouns.reasons import Reason
-from core.placing.index.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
 

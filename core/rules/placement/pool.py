@@ -3,9 +3,9 @@
 source    DESIGN §4: training (by priority), shared (time-shared by a policy), harvest (lent, evictable), service, free
 """
 
+from core.nouns.cluster import Cluster
 from core.nouns.reasons import Reason
 from core.nouns.workload import Kind
-from core.placing.index.layout import Cluster
 from core.rules.placement.rule import ClusterValidator, Request
 
 KINDS_OF = {

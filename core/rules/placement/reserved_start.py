@@ -1,6 +1,6 @@
 """Nodes that are kept for a start which was promised take only who surely ends before it, or is of a higher level.
 
-Which starts bar a request is worked out before it is looked for (core/rules/reservations.py), so that requests which may use
+Which starts bar a request is worked out before it is looked for (core/claims/reservations.py), so that requests which may use
 the same nodes share what was worked out for one.
 """
 

@@ -1,7 +1,7 @@
 """Where a request's user wants it: in these zones alone; and where its data is: there rather than elsewhere."""
 
+from core.nouns.cluster import Cluster
 from core.nouns.reasons import Reason
-from core.placing.index.layout import Cluster
 from core.rules.placement.rule import ClusterPreference, ClusterValidator, Request
 
 

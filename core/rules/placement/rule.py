@@ -27,13 +27,13 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from core.images.capacity import Capacity
+from core.nouns.cluster import Cluster
 from core.nouns.fleet import ANY_TYPE, node_type_of
 from core.nouns.ids import TenantName
 from core.nouns.prices import Prices
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, Kind
-from core.placing.index.layout import Cluster
 from core.rules.placement.errors import RuleFailed
 
 Numbers = NDArray[Any]

@@ -23,7 +23,6 @@ from functools import lru_cache
 from core.nouns.limits import RULES_LENGTH_MAX
 from core.nouns.prices import NO_PRICES, Prices
 from core.nouns.reasons import Reason
-from core.placing.index.request_classes import Plan
 from core.rules.placement.avoid_empty import AvoidEmpty
 from core.rules.placement.best_fit import BestFit
 from core.rules.placement.best_fit_published import BestFitPublished
@@ -37,6 +36,7 @@ from core.rules.placement.gpu_memory import GpuMemory
 from core.rules.placement.gpu_type import GpuType
 from core.rules.placement.islands import Islands
 from core.rules.placement.open_node import OpenNode
+from core.rules.placement.plan import Plan
 from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.pool import Pool
 from core.rules.placement.power_headroom import PowerHeadroom

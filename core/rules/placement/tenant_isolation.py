@@ -4,11 +4,19 @@ A node on which somebody is alone takes nothing but what is alone too and of the
 work stays away from it is a price: all requests that need not be alone are alike to this rule, and share one class.
 """
 
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 from core.nouns.reasons import Reason
-from core.placing.index.owners import code_of
 from core.rules.placement.rule import NOBODY, PASSING_TRAITS, Flags, NodeValidator, Present, Request, Rows
+
+
+@lru_cache(maxsize=4096)
+def code_of(tenant: str, *, is_alone: bool) -> int:
+    """A tenant's code."""
+    drawn = int.from_bytes(blake2b(tenant.encode(), digest_size=8).digest(), "big") >> 3
+    return drawn << 1 | is_alone
 
 
 class TenantIsolation(NodeValidator):
@@ -34,7 +42,7 @@ class TenantIsolation(NodeValidator):
 
 
 def _allowed(owner: Any, request: Request) -> Any:  # Any: one code, or an array of them
-    """Codes as core/placing/index/owners.py makes them: the lowest bit says whether somebody there is alone."""
+    """Codes as `code_of` makes them: the lowest bit says whether somebody there is alone."""
     if not request.is_alone:
         return (owner < 0) | (owner & 1 == 0)
     return (owner == NOBODY) | (owner >> 1 == code_of(request.tenant, is_alone=True) >> 1)

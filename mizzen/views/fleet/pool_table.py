@@ -11,9 +11,8 @@ from core.nouns.pool import PoolSettings, percent_text
 from core.rules.headroom import Headroom
 from core.rules.placement.rule_sets import rule_set_name
 from mizzen.terminal.output import CommandError
-from mizzen.views.nodes.drain_watch import region_image
 from mizzen.views.phrases.text import columns_text, gpus_text
-from mizzen.views.plane_reads import chosen_regions
+from mizzen.views.plane_reads import chosen_regions, region_image
 
 SECTIONS = ("capacity", "pools")
 COLUMNS = ("REGION", "POOL", "ZONE", "NODES", "GPUS", "USED", "EMPTY", "RULES", "RESERVE", "LIMIT")

@@ -11,9 +11,8 @@ from core.nouns.instant import Instant
 from core.nouns.preemption import PreemptionSettings
 from mizzen.jobs.values import span_text
 from mizzen.terminal.output import CommandError
-from mizzen.views.nodes.drain_watch import region_image
 from mizzen.views.phrases.text import columns_text
-from mizzen.views.plane_reads import chosen_regions
+from mizzen.views.plane_reads import chosen_regions, region_image
 from runtime.clock import wall_now
 
 COLUMNS = ("REGION", "ORDER", "SCORE", "ASK", "CLAIM MAX", "HOUR MAX", "THIS HOUR", "IN ALL", "PREEMPTED")

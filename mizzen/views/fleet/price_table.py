@@ -13,9 +13,8 @@ from core.nouns.quantities import MILLI
 from core.rules.repricing import next_arrived, priced_pools
 from mizzen.connect.plane import fetch_image
 from mizzen.terminal.output import CommandError
-from mizzen.views.nodes.drain_watch import region_image
 from mizzen.views.phrases.text import GIB, columns_text, gpus_text, time_text
-from mizzen.views.plane_reads import chosen_regions
+from mizzen.views.plane_reads import chosen_regions, region_image
 
 SECTIONS = ("capacity", "pools", "prices")
 COLUMNS = ("SHARE", "GPUS", "CPUS", "GIB", "NODES OF", "PAYS", "RENT")

@@ -10,18 +10,16 @@ from functools import partial
 from msgspec import Struct
 
 from bus.port import Bus
-from core.images import RegionImage
 from core.messages.control import ControllersShown, ShowControllers
-from core.nouns.ids import RegionName, region_log
+from core.nouns.ids import RegionName
 from core.nouns.instant import Instant, seconds
 from core.nouns.maintenance import ClosureKind
-from mizzen.connect.plane import ask, fetch_image
+from mizzen.connect.plane import ask
 from mizzen.terminal.output import CommandError, tell_json_line, tell_lines
 from mizzen.views.nodes.drain_progress import SECTIONS, Progress, builtins_of, progress_of, sources_of
 from mizzen.views.nodes.drain_text import brief_of, lines_of
 from mizzen.views.nodes.occupants import WaitKind
-from mizzen.views.plane_reads import LOOK_AGAIN, patiently, pause
-from mizzen.views.workloads.queue_lines import LEISURE
+from mizzen.views.plane_reads import LEISURE, LOOK_AGAIN, patiently, pause, region_image
 from runtime.clock import wall_now
 
 CONTROLLERS_SPAN = seconds(1)
@@ -40,24 +38,6 @@ class Look(Struct, frozen=True):
     at: Instant
 
 
-async def region_image(bus: Bus, region: RegionName, sections: tuple[str, ...] = SECTIONS) -> RegionImage:
-    """The newest. Raises CommandError."""
-    image, _ = await region_image_at(bus, region, sections)
-    return image
-
-
-async def region_image_at(
-    bus: Bus, region: RegionName, sections: tuple[str, ...] = SECTIONS
-) -> tuple[RegionImage, int]:
-    """The newest, and the sequence that it is folded to. Raises CommandError."""
-    try:
-        image, sequence = await fetch_image(bus, region_log(region), sections)
-    except CommandError as error:
-        raise CommandError(f"region {region}: {error}", error.exit_code) from error
-    assert isinstance(image, RegionImage)
-    return image, sequence
-
-
 async def all_of(
     bus: Bus, regions: Sequence[RegionName], kind: ClosureKind
 ) -> tuple[list[Progress], list[str]]:
@@ -66,7 +46,7 @@ async def all_of(
     silent: list[str] = []
     for region in regions:
         try:
-            image = await region_image(bus, region)
+            image = await region_image(bus, region, SECTIONS)
         except CommandError as error:
             silent.append(str(error))
             continue
@@ -77,7 +57,7 @@ async def all_of(
 
 async def look(bus: Bus, region: RegionName, source: str) -> Look:
     """How far it is now. Raises CommandError."""
-    image = await region_image(bus, region)
+    image = await region_image(bus, region, SECTIONS)
     at = wall_now()
     progress = progress_of(region, image, source, at)
     return Look(region, source, progress, await _heard(bus, region, progress), at)

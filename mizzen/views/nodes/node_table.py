@@ -14,10 +14,9 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.placement import runs_of
 from mizzen.terminal.output import CommandError
-from mizzen.views.nodes.drain_watch import region_image
 from mizzen.views.nodes.node_states import SECTIONS, NodeState, NodeStates, state_text
 from mizzen.views.phrases.text import columns_text, gpus_text, nodes_text
-from mizzen.views.plane_reads import chosen_regions
+from mizzen.views.plane_reads import chosen_regions, region_image
 
 COLUMNS = (
     "REGION", "NODELIST", "NODES", "TYPE", "WORKER", "STATE", "GPUS", "FREE", "HELD", "ENDING", "LOST", "WORKLOADS",

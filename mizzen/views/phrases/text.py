@@ -7,7 +7,7 @@ from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.placement import runs_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import Blame, EndCause, Kind, WorkloadSpec
-from core.rules.stop_budget import USER
+from core.rules.disruption_budget import USER
 
 GIB = 1 << 30
 GAP = "  "

@@ -21,8 +21,7 @@ from core.nouns.operation import Answer
 from core.nouns.workload import Phase
 from mizzen.connect.plane import RequestRefused, ask
 from mizzen.terminal.output import CommandError, tell_json_line
-from mizzen.views.nodes.drain_watch import region_image
-from mizzen.views.plane_reads import LOOK_AGAIN, PATIENCE, pause
+from mizzen.views.plane_reads import LEISURE, LOOK_AGAIN, PATIENCE, pause, region_image
 from mizzen.views.tasks.operation_waits import Controllers
 from mizzen.views.tasks.task_table import (
     OF_RETURNS,
@@ -33,7 +32,6 @@ from mizzen.views.tasks.task_table import (
     table_of,
     why_text,
 )
-from mizzen.views.workloads.queue_lines import LEISURE
 from runtime.clock import wall_now
 
 WallClock = Callable[[], Instant]

@@ -19,14 +19,12 @@ from core.nouns.workload import Phase
 from mizzen.connect.plane import ask
 from mizzen.terminal.output import MISUSED, CommandError, tell_json_line
 from mizzen.views.phrases.text import columns_text, gpus_text, nodes_text, time_text
-from mizzen.views.plane_reads import LOOK_AGAIN, ask_patiently, pause
+from mizzen.views.plane_reads import LEISURE, LOOK_AGAIN, ask_patiently, pause
 
 COLUMNS = ("ID", "NAME", "TENANT", "PRIO", "STATE", "TIME", "GPUS", "NODES", "NODELIST(REASON)")
 FIGURES = ("PRIO", "TIME", "GPUS", "NODES")
 OVER = "over"
 """For a level, of what is over its tenant's quota: it has the lowest, whatever it asks for."""
-LEISURE = 4
-"""So many times as long as a list took to be answered, the queue is left alone before the next."""
 ALIVE = tuple(phase for phase in Phase if not phase.is_terminal)
 
 

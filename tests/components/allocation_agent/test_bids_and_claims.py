@@ -31,8 +31,8 @@ from core.nouns.placement import Claim, NodeRow, Shortage, Spread, View
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec, Kind
-from core.placing.index.owners import code_of
 from core.rows import pack_rows
+from core.rules.placement.tenant_isolation import code_of
 from tests.builders import (
     EU,
     EU_LOG,

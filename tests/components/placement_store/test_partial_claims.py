@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-import core.rules.partial_claims
+import core.claims.partial
+from core.claims.checks import has_room
 from core.events.control import ClaimRevised
 from core.events.region import AttemptEnded, ClaimGranted, GangStarted
 from core.images.capacity import Capacity
@@ -23,7 +24,6 @@ from core.nouns.placement import Claim, NodeRow, gpu_milli_of
 from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Extent, Kind, Topology
-from core.rules.claim import has_room
 from core.rules.operations import missing_tasks
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spread, amount, attempt, granted, joined
 from tests.components.allocation_agent.test_bids_and_claims import A0, an_agent, an_award, claimed, full
@@ -101,7 +101,7 @@ def test_part_of_very_many_parts(start: Start) -> None:
         return has_room(capacity, node, *need)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core.rules.partial_claims, "has_room", counted)
+        patch.setattr(core.claims.partial, "has_room", counted)
         decision = claim(machine, made)
     assert ("granted", (120,)) == (answer(decision).verdict, answer(decision).unplaced)
     assert {0} == set(asked)

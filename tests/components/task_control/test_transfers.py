@@ -21,7 +21,7 @@ from core.nouns.moving import MoveCost
 from core.nouns.operation import WHOLE, OperationKind, Outcome
 from core.nouns.starts import StartOver
 from core.nouns.workload import EndCause, Kind
-from core.rules.stop_budget import MOVES
+from core.rules.disruption_budget import MOVES
 from tests.builders import EU, EU_LOG, US, a_job, a_spread, attempt, submitted
 from tests.components.support import placement_store as storing
 from tests.components.support.machine import Machine

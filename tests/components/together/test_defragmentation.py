@@ -5,6 +5,8 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
+from core.defrag.plan import planned
+from core.defrag.revalidation import Standing
 from core.events.control import NodesClosed, NodesOpened, OperationsBegun, OperationsDone
 from core.events.region import GangStarted, StopOrdered
 from core.images import RegionImage
@@ -19,10 +21,8 @@ from core.nouns.operation import Ack, ControlSpec, OperationKind, Outcome
 from core.nouns.placement import Claim
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, Kind
-from core.placing.defrag.plan import planned
-from core.placing.defrag.revalidation import Standing
 from core.placing.diagnosis.fragmentation import wholeness_of
-from core.rules.stop_budget import DEFRAGMENTATION
+from core.rules.disruption_budget import DEFRAGMENTATION
 from tests.builders import EU, EU_LOG, a_claim, attempt
 from tests.components.support.region import Region, Start
 

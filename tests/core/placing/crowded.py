@@ -4,6 +4,7 @@ import random
 
 from msgspec.structs import replace
 
+from core.claims.checks import nodes_without_room
 from core.events.region import (
     AttemptEnded,
     AttemptRanked,
@@ -24,7 +25,6 @@ from core.placing.index.overlay import Overlay
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker
 from core.placing.preemption.victim_index import OF_VICTIMS
-from core.rules.claim import nodes_without_room
 from core.rules.placement.rule_sets import PLAIN
 from core.touched import touched_by
 from tests.builders import NODE, START, a_claim, a_fact, a_job, granted

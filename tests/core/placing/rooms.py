@@ -12,11 +12,11 @@ from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import TenantName, WorkerName
 from core.nouns.workload import JobSpec, Kind
 from core.placing.index.overlay import Overlay
-from core.placing.index.request_classes import Plan
 from core.placing.index.table import NodeTable
 from core.placing.pick.nodes import Choice
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker
+from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Request, Rule
 from core.rules.placement.rule_sets import LASTING, PASSING
 from tests.builders import NODE, a_claim, a_job, a_region, amount, granted

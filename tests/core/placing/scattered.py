@@ -4,6 +4,7 @@ import random
 
 from msgspec.structs import replace
 
+from core.claims.checks import check_nodes, check_now, nodes_without_room
 from core.events.control import NodesClosed
 from core.events.pools import PoolChanged
 from core.events.region import CheckpointCommitted, GangStarted, NodesJoined, StopOrdered
@@ -18,7 +19,6 @@ from core.nouns.placement import Claim
 from core.nouns.pool import PoolSettings
 from core.nouns.workload import EndCause, Extent, Kind, Topology
 from core.placing.index.owners import Now, Owners
-from core.rules.claim import check_nodes, check_now, nodes_without_room
 from tests.builders import NODE, START, a_claim, a_fact, a_job, a_spread, granted, opened
 
 NODES_A_RACK = 2

@@ -11,12 +11,13 @@ from core.nouns.fleet import NodeGroup
 from core.nouns.ids import TenantName
 from core.nouns.quantities import Amount
 from core.placing.index.layout import NO_NODE, RACKS_PER_POD, Layout
-from core.placing.index.request_classes import Plan, RequestClass, SharedCodes
+from core.placing.index.request_classes import RequestClass, SharedCodes
 from core.placing.index.table import JOURNAL_LENGTH, NodeTable
 from core.rules.placement.avoid_empty import AvoidEmpty
 from core.rules.placement.best_fit import BestFit
 from core.rules.placement.fullest import FullestPod, FullestRack
 from core.rules.placement.gpu_type import GpuType
+from core.rules.placement.plan import Plan
 from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.power_headroom import PowerHeadroom
 from core.rules.placement.reserved_start import ReservedStart

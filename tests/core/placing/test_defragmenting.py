@@ -6,6 +6,9 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
+from core.defrag.plan import planned
+from core.defrag.revalidation import Standing, refusal_of
+from core.defrag.what_if import Mover, movers_of
 from core.events.control import NodesClosed, OperationsRequested
 from core.events.pools import PoolChanged
 from core.events.region import CheckpointCommitted, ClaimPromised, GangStarted
@@ -15,9 +18,6 @@ from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import WHOLE, OperationKind
 from core.nouns.pool import PERMILLE, PoolSettings
 from core.nouns.workload import Extent, Kind, Topology
-from core.placing.defrag.plan import planned
-from core.placing.defrag.revalidation import Standing, refusal_of
-from core.placing.defrag.what_if import Mover, movers_of
 from core.placing.diagnosis.fragmentation import is_unused, wholeness_of
 from tests.builders import EU, a_claim, a_job, a_spread, attempt, granted
 from tests.core.placing.scattered import Scattered, mixed, tiny

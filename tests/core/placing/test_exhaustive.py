@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from core.images.capacity import Capacity
+from core.nouns.cluster import Cluster, cluster_of
 from core.nouns.fleet import NodeGroup
 from core.nouns.placement import Spread
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.placing.index.layout import Cluster, cluster_of
 from core.placing.index.rows import TableRows
 from core.placing.pick.nodes import Choice
 from core.placing.placer import Placer

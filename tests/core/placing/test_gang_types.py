@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.claims.checks import check_nodes
 from core.images import RegionImage
 from core.nouns.fleet import CPU_TYPE, asked_types
 from core.nouns.pool import PoolSettings
@@ -17,7 +18,6 @@ from core.placing.diagnosis.replay_choice import Outcome, Unit
 from core.placing.index.overlay import Overlay
 from core.placing.pick.nodes import Choice
 from core.placing.placer import Placer
-from core.rules.claim import check_nodes
 from core.rules.placement.rule_sets import PLAIN
 from tests.builders import a_claim, a_job, a_region, amount, joined
 from tests.core.placing.rooms import a_group, here, used

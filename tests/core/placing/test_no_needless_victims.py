@@ -7,6 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.claims.checks import nodes_without_room, victims_needed
 from core.events.region import (
     AttemptEnded,
     CheckpointCommitted,
@@ -31,7 +32,6 @@ from core.placing.index.overlay import Overlay
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
 from core.placing.preemption.victims import FAR_MORE, Needed, candidates_under
-from core.rules.claim import nodes_without_room, victims_needed
 from core.rules.placement.eviction_cost import destroyed, eviction_cost
 from core.rules.placement.rule_sets import PLAIN
 from core.rules.preemption import pledged

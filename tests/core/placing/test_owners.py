@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.claims.checks import check_nodes, check_now, check_victims, nodes_without_room, victims_needed
 from core.events.region import AttemptEnded, NodesLost
 from core.fact import Event
 from core.images import RegionImage
@@ -17,14 +18,14 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause, JobSpec
 from core.placing.index.layout import NO_NODE
 from core.placing.index.overlay import Overlay
-from core.placing.index.owners import APART, OF_OWNERS, Now, Owners, code_of, key_of
+from core.placing.index.owners import APART, OF_OWNERS, Now, Owners, key_of
 from core.placing.index.rows import TableRows
 from core.placing.pick.nodes import Choice
 from core.placing.placer import Found, Placer
 from core.placing.pool_set import Asker
-from core.rules.claim import check_nodes, check_now, check_victims, nodes_without_room, victims_needed
 from core.rules.placement.rule import NOBODY, SEVERAL
 from core.rules.placement.rule_sets import PASSING, PLAIN
+from core.rules.placement.tenant_isolation import code_of
 from tests.builders import a_claim, a_job, a_region, a_spread, attempt, folded, granted, joined, promised
 from tests.core.histories import RegionHistory
 from tests.core.placing.rooms import a_group, alone, here, placer_by, request, used

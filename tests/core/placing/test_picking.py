@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from core.nouns.limits import BEST_MAX, BEST_SHARE
 from core.nouns.quantities import Amount
 from core.placing.index.layout import NO_NODE, Layout
-from core.placing.index.request_classes import Plan
 from core.placing.index.rows import TableRows
 from core.placing.pick.nodes import SURVIVORS_MAX, Choice, best_of, some_of
 from core.placing.pick.single_node import pick_lazily
 from core.placing.pool import PoolIndex
 from core.rules.placement.gpu_type import GpuType
+from core.rules.placement.plan import Plan
 from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.rule import (
     Level,

@@ -9,9 +9,9 @@ import pytest
 from core.nouns.limits import CLASS_BYTES_MAX, CLASSES_MAX
 from core.placing import pool as pools
 from core.placing.index.layout import NO_NODE, Layout
-from core.placing.index.request_classes import Plan
 from core.placing.pool import PoolIndex
 from core.rules.placement.gpu_type import GpuType
+from core.rules.placement.plan import Plan
 from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
 from tests.core.placing.shelves import PLAN, NearOwn, OwnNodes, groups

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.device_shares import left_of
 from core.fact import Event
 from core.nouns.mix import Mix, TypicalShape
 from core.nouns.placement import NodeRow
@@ -24,7 +25,6 @@ from core.placing.pick import single_node as lazily
 from core.placing.pick.nodes import Choice
 from core.placing.pick.single_node import pick_lazily
 from core.placing.pool import PoolIndex
-from core.rules.devices import left_of
 from core.rules.placement import priced_value
 from core.rules.placement.priced_value import PricedValue
 from core.rules.placement.rule import Request

@@ -5,6 +5,7 @@ import random
 import pytest
 from msgspec.structs import replace
 
+from core.claims.reservations import why_not_reserved
 from core.events.region import AttemptEnded, GangStarted, StopOrdered
 from core.fact import Event
 from core.images import RegionImage
@@ -21,7 +22,6 @@ from core.placing.index.overlay import Overlay
 from core.placing.placer import Placer
 from core.placing.pool_set import Asker
 from core.rules.placement.rule_sets import PLAIN
-from core.rules.reservations import why_not_reserved
 from tests.builders import START, a_claim, a_job, a_region, attempt, granted, joined, promised
 from tests.core.placing.searching import CHOICE, placer_of
 

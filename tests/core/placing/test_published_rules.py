@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from core.device_shares import left_of
 from core.fact import Event
 from core.nouns.mix import WEIGHT, Mix, TypicalShape
 from core.nouns.prices import Prices
@@ -16,7 +17,6 @@ from core.placing.index.rows import TableRows
 from core.placing.pick.nodes import Choice
 from core.placing.pick.single_node import pick_lazily
 from core.placing.placer import Placer
-from core.rules.devices import left_of
 from core.rules.placement.best_fit_published import BestFitPublished
 from core.rules.placement.by_name import ByName
 from core.rules.placement.fgd import Fgd

@@ -21,14 +21,15 @@ from core.placing.diagnosis.replay_choice import (
     what_is_missing,
 )
 from core.placing.index.overlay import Overlay
-from core.placing.index.owners import Owners, code_of, entries_of
-from core.placing.index.request_classes import Plan
+from core.placing.index.owners import Owners, entries_of
 from core.placing.pick.nodes import Choice
 from core.placing.placer import Placer
 from core.rules.placement.best_fit import BestFit
 from core.rules.placement.gpu_type import GpuType
+from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Numbers, Refinement, Request, Rows
 from core.rules.placement.rule_sets import PLAIN
+from core.rules.placement.tenant_isolation import code_of
 from tests.builders import a_claim, a_job, a_region, a_spread, amount, granted, joined, of_types, promised
 from tests.core.histories import RegionHistory
 from tests.core.placing.rooms import alone, used

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.nouns.reasons import Reason
-from core.placing.index.request_classes import Plan
 from core.placing.pick.nodes import Choice
 from core.placing.placer import Found
 from core.placing.pool_set import Asker
 from core.rules.placement import rule_sets
 from core.rules.placement.errors import BadRuleSet, RuleFailed
+from core.rules.placement.plan import Plan
 from core.rules.placement.rule import (
     ClusterValidator,
     Flags,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from core.fact import Event
 from core.nouns.reasons import SENTENCES
 from core.nouns.workload import Kind
-from core.placing.index.request_classes import INVALID, Plan
+from core.placing.index.request_classes import INVALID
 from core.placing.index.rows import TableRows
 from core.placing.index.table import NodeTable
 from core.placing.pick.nodes import Choice
@@ -21,6 +21,7 @@ from core.rules.placement.by_name import ByName
 from core.rules.placement.fragmentation import Fragmentation
 from core.rules.placement.fullest import FullestPod, FullestRack, FullestZone
 from core.rules.placement.islands import Islands
+from core.rules.placement.plan import Plan
 from core.rules.placement.planned_work import PlannedWork
 from core.rules.placement.power_headroom import PowerHeadroom
 from core.rules.placement.priced_value import PricedValue

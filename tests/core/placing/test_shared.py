@@ -10,11 +10,12 @@ from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.placing.index.layout import NO_NODE, Layout
 from core.placing.index.overlay import Overlay
-from core.placing.index.request_classes import INVALID, Plan
+from core.placing.index.request_classes import INVALID
 from core.placing.pick.nodes import Choice
 from core.placing.pick.single_node import pick_lazily
 from core.placing.pool import PoolIndex
 from core.rows import pack_rows, unpack_rows
+from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import DEFAULT, PLAIN
 from tests.builders import a_claim, a_job, a_region, a_spread, amount, granted, joined

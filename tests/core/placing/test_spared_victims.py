@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from core.claims.checks import check_victims
 from core.events.region import AttemptRanked, GangStarted
 from core.images.capacity import Capacity
 from core.nouns.ids import WorkloadId
@@ -11,7 +12,6 @@ from core.nouns.limits import START_SPAN
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.placing.preemption.victims import candidates_under, spared_for
-from core.rules.claim import check_victims
 from tests.builders import a_claim, a_region, attempt, granted, joined
 
 RUN_MIN = 600 * SECOND

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.claims.checks import check_nodes, check_now, nodes_without_room
+from core.claims.spreading import left_out
 from core.images.capacity import Capacity
 from core.images.pools import Pools
 from core.nouns.fleet import NodeGroup
@@ -21,10 +23,8 @@ from core.placing.index.table import NodeTable
 from core.placing.pick.extents import Extents, evenly
 from core.placing.pick.nodes import Choice
 from core.placing.pool_set import Asker
-from core.rules.claim import check_nodes, check_now, nodes_without_room
 from core.rules.placement.fullest import FullestPod
 from core.rules.placement.rule_sets import DEFAULT, PLAIN
-from core.rules.spreading import left_out
 from tests.builders import NODE, a_claim, a_job, a_region
 from tests.core.placing.rooms import a_group, hard_and, here, placer_by, request, used
 from tests.core.properties import PROPERTY

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from core.claims.checks import check_nodes, check_victims, nodes_without_room
 from core.events.region import AttemptEnded, CheckpointCommitted, GangStarted, NodesLost, StopOrdered
 from core.fact import Event
 from core.images import RegionImage
@@ -17,7 +18,6 @@ from core.nouns.workload import EndCause, JobSpec, Kind
 from core.placing.answers.bids import score
 from core.placing.placer import Found as FoundPlaces
 from core.placing.pool_set import Asker
-from core.rules.claim import check_nodes, check_victims, nodes_without_room
 from tests.builders import (
     START,
     a_claim,

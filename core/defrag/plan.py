@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
+from core.defrag.what_if import Mover, MoverId, Sketch, movers_of
 from core.images import RegionImage
 from core.images.capacity import Capacity
 from core.nouns.defragmentation import Freed, Freeing, Immovable, Plan
@@ -20,7 +21,6 @@ from core.nouns.instant import Instant
 from core.nouns.operation import WHOLE
 from core.nouns.placement import Spread
 from core.nouns.workload import JobSpec
-from core.placing.defrag.what_if import Mover, MoverId, Sketch, movers_of
 from core.placing.diagnosis.fragmentation import is_unused, nodes_with_gpus, racks_of, wholeness_of
 from core.placing.pool_set import request_of
 

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
+from core.device_shares import Leaving
 from core.images.capacity import Capacity
 from core.images.promised_capacity import leaving_of
+from core.nouns.cluster import Cluster, cluster_of
 from core.nouns.fleet import NodeGroup
 from core.nouns.ids import AttemptKey, WorkerName
 from core.nouns.instant import Instant
@@ -14,11 +16,9 @@ from core.nouns.preemption import VictimOrder
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Kind
-from core.placing.index.layout import Cluster, cluster_of
 from core.placing.index.owners import Now, Owners
 from core.placing.pick.extents import pod_of_rack
 from core.placing.pool_set import Asker, request_of
-from core.rules.devices import Leaving
 from core.rules.placement.eviction_cost import eviction_cost, told_until
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import LASTING, PASSING

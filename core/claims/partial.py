@@ -8,12 +8,12 @@ from collections.abc import Callable, Container
 
 from msgspec.structs import replace
 
+from core.claims.checks import has_room
+from core.device_shares import part_of
 from core.images.capacity import Capacity
 from core.nouns.placement import Claim, Spread
 from core.nouns.quantities import Amount
 from core.nouns.workload import Extent, Kind
-from core.rules.claim import has_room
-from core.rules.devices import part_of
 
 Taken = tuple[Amount, list[int]]
 """What of a node is taken, and what of that are parts of devices."""

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.claims.checks import has_room
+from core.device_shares import part_of
 from core.events.control import ClaimRevised, NodesClosed, NodesOpened
 from core.events.region import AttemptEnded, ClaimGranted
 from core.fact import Event, Fact
@@ -29,8 +31,6 @@ from core.placing.pick.extents import pod_of_rack
 from core.placing.pick.nodes import Choice
 from core.placing.placer import SECTIONS, Placer
 from core.placing.pool_set import Asker, asker_of, request_of
-from core.rules.claim import has_room
-from core.rules.devices import part_of
 from core.rules.placement.errors import RuleFailed
 from core.rules.placement.eviction_cost import destroyed
 from core.touched import touched_by

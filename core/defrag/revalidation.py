@@ -8,6 +8,15 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from core.claims.checks import (
+    check_nodes,
+    check_now,
+    has_room,
+    is_well_formed,
+    may_move_to,
+    nodes_without_room,
+)
+from core.defrag.what_if import Mover, MoverId, Sketch, movers_of
 from core.images import RegionImage
 from core.nouns.defragmentation import Freed, PlannedMove
 from core.nouns.ids import AttemptKey
@@ -15,9 +24,7 @@ from core.nouns.instant import Instant
 from core.nouns.operation import WHOLE, job_and_rank
 from core.nouns.placement import Claim, Spread
 from core.nouns.quantities import MILLI
-from core.placing.defrag.what_if import Mover, MoverId, Sketch, movers_of
 from core.placing.index.owners import Now
-from core.rules.claim import check_nodes, check_now, has_room, is_well_formed, may_move_to, nodes_without_room
 from core.rules.headroom import Headroom
 
 
@@ -25,7 +32,7 @@ class Standing:
     """What still stands is made in a sketch, so that what comes after finds the room that is left beside it."""
 
     def __init__(self, image: RegionImage, now: Instant) -> None:
-        """image   as it is; it has `core.placing.defrag.plan.SECTIONS`"""
+        """image   as it is; it has `core.defrag.plan.SECTIONS`"""
         self.sketch, self.movers = Sketch(image), movers_of(image, now)
         self._on: dict[int, set[MoverId]] = {}
         for mover in self.movers.values():

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
+from core.claims.checks import check_nodes, check_now, is_well_formed
 from core.images.capacity import Capacity
 from core.images.reservations import ReservedStart, Starts
 from core.nouns.ids import AgentName, AttemptKey, ClaimId, RegionName, WorkloadId
@@ -12,7 +13,6 @@ from core.nouns.placement import Claim, View, needs_of, parts_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.starts import StartOver
 from core.placing.index.owners import Now, Owners
-from core.rules.claim import check_nodes, check_now, is_well_formed
 from core.rules.guaranteed_ends import ends_by, newcomer_ends_by
 
 

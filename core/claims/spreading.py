@@ -7,18 +7,18 @@ shows it: neither speaks against a claim, and a view that is merely old is never
 
 from collections.abc import Iterator, Sequence
 
+from core.claims.checks import forbidden_for, groups_of, has_room
+from core.device_shares import part_of
 from core.images.pools import Pools
+from core.nouns.cluster import cluster_of
 from core.nouns.fleet import NodeGroup
 from core.nouns.placement import Claim, Spread, needs_of, parts_of
 from core.nouns.pool import PERMILLE
 from core.nouns.quantities import Amount
 from core.nouns.workload import Extent, JobSpec
-from core.placing.index.layout import cluster_of
 from core.placing.index.owners import Now
 from core.placing.pick.extents import pod_of_rack
 from core.placing.pool_set import asker_of, request_of
-from core.rules.claim import forbidden_for, groups_of, has_room
-from core.rules.devices import part_of
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import PASSING
 

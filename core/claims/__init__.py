@@ -1,0 +1,1 @@
+"""claims: to be described."""
