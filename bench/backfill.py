@@ -189,7 +189,7 @@ def _gpu_seconds(loads: tuple[Workload, ...], fleet: FleetSpec, seed: int) -> fl
 def _utilisation(played: Run, size: Size, begun: float, end: float) -> float:
     since = begun + SETTLED * (end - begun)
     held = 0.0
-    for attempts in played.witness.accounts.attempts.values():
+    for attempts in played.witness.accounting.attempts.values():
         for one in attempts:
             until = end if one.ended_at is None else min(end, one.ended_at)
             held += one.gpus * max(0.0, until - max(since, one.granted_at))
@@ -202,7 +202,7 @@ def _waits(played: Run, size: Size, end: float) -> tuple[list[float], list[float
     witness = played.witness
     specs = {workload: row.spec for workload, row in witness.queue.workloads.rows.items()}
     for workload, submitted_at in witness.submitted_at.items():
-        attempts = witness.accounts.attempts.get(workload, [])
+        attempts = witness.accounting.attempts.get(workload, [])
         granted_at = min((one.granted_at for one in attempts), default=end)
         is_wide = gpu_milli_of(specs[workload].jobs) >= size.wide_gpus * MILLI
         (wide if is_wide else narrow).append(max(0.0, granted_at - submitted_at) / 60)

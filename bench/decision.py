@@ -23,7 +23,7 @@ from pathlib import Path
 
 from bench.support.agents.decision_region import Answer, FullRegion
 from bench.support.report import Bar, Findings, Yardstick, at_most
-from components.job_queue.state.refusal_expiry import Freed, Room
+from components.job_queue.state.refusal_expiry import RefusalExpiry, Resource
 from core.component import Decision
 from core.messages.base import Envelope
 from core.messages.queue import Abstention
@@ -48,7 +48,7 @@ class Memory:
     """The queue's negative cache of one region: jobs and levels that were refused, and for which not enough has come free since."""
 
     def __init__(self) -> None:
-        self.freed = Freed()
+        self.freed = RefusalExpiry()
         self.refused: dict[Shape, None] = {}
 
     def hear(self, answer: Answer, said: Decision) -> None:
@@ -57,12 +57,12 @@ class Memory:
         (message,) = said.messages
         if not isinstance(message, Abstention) or message.reason is not Reason.NO_CAPACITY:
             return
-        room = Room.BARE_CPU if message.missing_cpu_milli else Room.GPU
+        room = Resource.BARE_CPU if message.missing_cpu_milli else Resource.GPU
         missing = message.missing_cpu_milli or max(1, message.missing_gpu_milli)
         if self.freed.hold(repr(shape), message.view_sequence, room, missing):
             self.refused[shape] = None
 
-    def free(self, sequence: int, amounts: Mapping[Room, int]) -> None:
+    def free(self, sequence: int, amounts: Mapping[Resource, int]) -> None:
         """So much came free."""
         passed = set(self.freed.add(sequence, amounts))
         if passed:

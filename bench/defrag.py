@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from bench.support.agents.region import CPUS_MILLI, GPU_TYPE, GPUS, LOG, MEMORY, NODES_A_RACK, POOL
 from bench.support.report import Findings, Yardstick, at_least, at_most
 from core.defrag.plan import planned
-from core.defrag.revalidation import Standing
+from core.defrag.revalidation import Revalidation
 from core.defrag.what_if import Mover, Sketch
 from core.events.pools import PoolChanged
 from core.events.region import NodesJoined
@@ -106,7 +106,7 @@ def _crunch(nodes: int, *, is_scattered: bool) -> dict[str, float]:
     image = region.image()
     room = nodes * GPUS * (RAISED - LIMIT) // 1000
     plan = region.plan(image, Freeing.NODES, count=room // GPUS)
-    standing = Standing(image, region.now)
+    standing = Revalidation(image, region.now)
     assert not any(map(standing.take, plan.freed))
     without, with_moves = _placed(Sketch(image)), _placed(standing.opened())
     moves = len(plan.moves)

@@ -221,7 +221,7 @@ class Week:
                 held[tenant] += gpus
             else:
                 waits[tenant] += gpus
-                if not row.is_standing:
+                if not row.is_active:
                     waiting.setdefault(tenant, []).append((workload, gpus))
         self._count(at, held, waits)
         for name, phases in self.phases.items():

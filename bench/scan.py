@@ -23,7 +23,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.ranking import CreditSettings
 from core.ranking.credit import FadingUse, charged, faded
 from core.ranking.incremental import RankedQueue
-from core.ranking.scan import PendingWork, Ranked, Standing, TenantState, scan
+from core.ranking.scan import PendingWork, QuotaClass, Ranked, TenantState, scan
 
 SIZES, QUICK_SIZES = (6_000, 10_000, 50_000, 100_000), (300, 600)
 EVENTS, QUICK_EVENTS = 3_000, 100
@@ -161,7 +161,7 @@ class Crowd:
     def start(self) -> None:
         """The first that may."""
         for one in self.queue.first(AUCTIONS_MAX):
-            if one.standing is not Standing.HELD:
+            if one.quota_class is not QuotaClass.BLOCKED:
                 del self.pending[one.work.workload]
                 self.queue.drop(one.work.workload)
                 self.running.append(one.work)

@@ -36,7 +36,7 @@ class Leaving(Struct):
     """Milli by shared device."""
 
 
-class Room(Struct):
+class FreeDevices(Struct):
     """What is free on a node's devices."""
 
     whole: int
@@ -44,7 +44,7 @@ class Room(Struct):
     shared: dict[int, int]
     """Milli free on each device of which parts are held."""
 
-    def after(self, leaving: Leaving) -> "Room":
+    def after(self, leaving: Leaving) -> "FreeDevices":
         """Once that has left: a device that nobody shares any more is whole again."""
         whole, shared = self.whole + leaving.whole, dict(self.shared)
         for device, milli in leaving.parts.items():
@@ -52,7 +52,7 @@ class Room(Struct):
             if shared[device] >= MILLI:
                 del shared[device]
                 whole += 1
-        return Room(whole, shared)
+        return FreeDevices(whole, shared)
 
     def take(self, whole: int, parts: Iterable[int]) -> bool:
         """Whole devices, and then parts, the largest first; whether there was room for all of it."""
@@ -64,7 +64,9 @@ class Room(Struct):
         return self.whole >= 0
 
 
-def promise(room: Room, leaving: Leaving, whole: int, parts: Sequence[int]) -> tuple[dict[int, int], int]:
+def promise(
+    room: FreeDevices, leaving: Leaving, whole: int, parts: Sequence[int]
+) -> tuple[dict[int, int], int]:
     """What must be kept of a room so that this much fits once what is leaving has left. It is taken out of the room.
 
     returns   milli by shared device, and whole devices
@@ -100,13 +102,13 @@ def fits(gpu_milli: int, shared: Sequence[int], wanted: int, parts: Sequence[int
     gpu_milli   available; `shared` of it on each device that is shared
     wanted      GPU milli in all; `parts` of it are parts of one device each
     """
-    room = Room((gpu_milli - sum(shared)) // MILLI, dict(enumerate(shared)))
+    room = FreeDevices((gpu_milli - sum(shared)) // MILLI, dict(enumerate(shared)))
     return room.take((wanted - sum(parts)) // MILLI, parts)
 
 
 def left_of(shared: Sequence[int], parts: Iterable[int]) -> tuple[int, ...]:
     """Milli free on each shared device once these parts are on them, ascending; full devices are left out."""
-    room = Room(0, dict(enumerate(shared)))
+    room = FreeDevices(0, dict(enumerate(shared)))
     room.take(0, parts)
     return shared_in(room.shared)
 

@@ -13,7 +13,7 @@ from core.nouns.instant import SECOND, Instant, Nanoseconds, after
 from core.nouns.limits import START_ALLOWANCE
 from core.nouns.placement import Claim, needs_of, parts_of
 from core.nouns.reasons import Reason
-from core.nouns.starts import Prospect
+from core.nouns.starts import EarliestStart
 from core.nouns.workload import JobSpec
 from core.placing.index.owners import Now
 from core.placing.pick.nodes import Choice
@@ -83,7 +83,7 @@ def _as_reserved(state: AgentState, claim: Claim, without: tuple[object, ...]) -
 
 def prospect_for(
     state: AgentState, request: SolicitBid, asker: Asker, choice: Choice, now: Instant
-) -> Prospect | None:
+) -> EarliestStart | None:
     """From when on it could start, for all that is known. Nothing can be said where a rule raises."""
     barred = barred_for_ever(state.image.starts, request.workload, request.priority)
     try:

@@ -53,7 +53,7 @@ def settle(
     run_min   how long its tenant's work runs at least before it may be a victim
     consent   who agreed that it goes on elsewhere, whatever its region does with it
     """
-    if not row.is_standing:
+    if not row.is_active:
         if row.phase == Phase.PENDING and row.is_cancel_requested:
             return Step(events=(WorkloadCancelled(workload),))
         return Step()

@@ -60,7 +60,7 @@ from components.job_queue.state.queue_state import (
     StoodAnew,
     Swept,
 )
-from components.job_queue.state.refusal_expiry import room_made
+from components.job_queue.state.refusal_expiry import capacity_freed
 from components.replies import refused
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
 from core.events import control
@@ -101,7 +101,7 @@ from core.nouns.workload import Phase
 from core.rules.ownership import against
 from core.rules.quota import settings_of
 
-MAKES_ROOM = (NodesJoined, NodesReturned, NodesOpened, PoolChanged)
+ADDS_CAPACITY = (NodesJoined, NodesReturned, NodesOpened, PoolChanged)
 """What a region's refusals may not outlive: nodes that came."""
 OF_HOLDINGS = (ClaimGranted, ClaimRevised, AttemptEnded)
 OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChanged)
@@ -153,9 +153,9 @@ class JobQueue:
             assert isinstance(images.own, GlobalImage)
             state.image = images.own
         for workload, row in state.image.workloads.rows.items():
-            if row.is_standing:
+            if row.is_active:
                 state.awarded_at[workload] = images.at
-            if row.is_standing or (row.is_cancel_requested and row.phase == Phase.PENDING):
+            if row.is_active or (row.is_cancel_requested and row.phase == Phase.PENDING):
                 state.awards_due.put(workload, images.at)
             if row.phase.is_terminal:
                 state.ended.put(workload, after(Instant(row.ended_at), RETENTION))
@@ -177,8 +177,8 @@ class JobQueue:
             state.shares_at,
             state.standings_at,
             state.budgets_due.due(),
-            state.house.due.due(),
-            state.house.refusals_due.due(),
+            state.auctions.due.due(),
+            state.auctions.refusals_due.due(),
             state.awards_due.due(),
             state.starts.look_at,
             state.starts.due.due(),
@@ -196,7 +196,7 @@ class JobQueue:
 
     def forget_memos(self, state: QueueState) -> None:
         """Which regions are willing, how much everybody has used, and what is ahead of others, is worked out anew."""
-        state.house.forget_memos()
+        state.auctions.forget_memos()
         state.waits.forget_memos()
         state.ranked_at = Instant(-1)
 
@@ -205,7 +205,7 @@ class JobQueue:
     def evolve(self, state: QueueState, fact: Fact) -> QueueState:
         """Fold a fact of the queue or of a region, or a note."""
         if not isinstance(fact.event, CHANGES_NOBODY):
-            state.house.unaskable.clear()
+            state.auctions.unaskable.clear()
         if fact.log == GLOBAL_LOG:
             state.image.fold(fact)
             state.sequence = fact.sequence
@@ -229,7 +229,7 @@ class JobQueue:
                 for gone in event.workloads:
                     state.ended.drop(gone)
             elif isinstance(event, RegionAdded | DatasetSet):
-                state.house.forget_memos()
+                state.auctions.forget_memos()
                 state.open_at = fact.at
             return
         row = state.image.workloads.rows[workload]
@@ -250,7 +250,7 @@ class JobQueue:
             case WorkloadChanged():
                 # What was bid was for other tasks: if it is not granted yet, its agent searches again.
                 state.won.pop(workload, None)
-                if row.is_standing:
+                if row.is_active:
                     state.awards_due.put(workload, fact.at)
             case WorkloadCancelled():
                 state.awards_due.drop(workload)
@@ -275,10 +275,10 @@ class JobQueue:
         event = fact.event
         if isinstance(event, AwardDeclined):
             if image.attempts.row(event.workload, event.epoch) is None:
-                state.house.forget_open_bids(region)  # What it was to have is free again, and always was.
+                state.auctions.forget_open_bids(region)  # What it was to have is free again, and always was.
             else:
                 # A promise is withdrawn.
-                state.house.forget_region(region, fact.sequence, is_other_hardware=False)
+                state.auctions.forget_region(region, fact.sequence, is_other_hardware=False)
             state.open_at = fact.heard_at
         self._starts.hear_region(state, region, fact)
         image.fold(fact)
@@ -290,13 +290,15 @@ class JobQueue:
             state.awards_due.put(workload, fact.heard_at)
         if isinstance(event, AttemptEnded | AttemptRanked):
             row = state.image.workloads.rows.get(event.workload)
-            if state.house.free(region, fact.sequence, room_made(event, image, row.spec.jobs if row else ())):
+            if state.auctions.free(
+                region, fact.sequence, capacity_freed(event, image, row.spec.jobs if row else ())
+            ):
                 state.open_at = fact.heard_at
-        elif isinstance(event, MAKES_ROOM) or _makes_room(event):
+        elif isinstance(event, ADDS_CAPACITY) or _makes_room(event):
             is_other = isinstance(event, NodesJoined | PoolChanged)
             if isinstance(event, NodesJoined):
                 refresh_fleet(state)
-            state.house.forget_region(region, fact.sequence, is_other_hardware=is_other)
+            state.auctions.forget_region(region, fact.sequence, is_other_hardware=is_other)
             state.open_at = fact.heard_at
 
     def _adopt(
@@ -304,7 +306,7 @@ class JobQueue:
     ) -> None:
         state.regions[region] = image
         note_silence(state, region, at, is_silent=False)
-        state.house.forget_region(region, sequence)
+        state.auctions.forget_region(region, sequence)
         state.open_at = at
         self._starts.adopt(state, region, at)
         for workload in state.awarded_at:
@@ -314,29 +316,29 @@ class JobQueue:
         refresh_fleet(state)
 
     def _evolve_note(self, state: QueueState, fact: Fact) -> None:
-        house = state.house
+        auctions = state.auctions
         match fact.event:
             case AuctionOpened(workload, auction, before):
-                house.begin(workload, auction, fact.at, before)
+                auctions.begin(workload, auction, fact.at, before)
             case OpeningsSeen():
                 state.open_at = None
             case BidHeard(bid):
-                house.hear_bid(bid, fact.at)
+                auctions.hear_bid(bid, fact.at)
             case AbstentionHeard(said):
-                house.hear_abstention(said, fact.at)
+                auctions.hear_abstention(said, fact.at)
             case AuctionClosed(workload, won, is_void, is_put_off):
                 if is_void:
                     state.order.pass_over(workload)
-                house.end(workload, won, fact.at, is_put_off=is_put_off)
+                auctions.end(workload, won, fact.at, is_put_off=is_put_off)
                 state.open_at = fact.at
                 if won is not None:
                     state.won[workload] = won
             case AuctionHeld(workload):
-                if not house.open[workload].is_held:
+                if not auctions.open[workload].is_held:
                     state.open_at = fact.at  # Of its shape another may be asked for now.
-                house.hold(workload)
+                auctions.hold(workload)
             case RefusalPassed(shape, region):
-                house.forget_refusal(shape, region)
+                auctions.forget_refusal(shape, region)
                 state.open_at = fact.at
             case Settled(workload, again_at):
                 if again_at is None:
@@ -345,7 +347,7 @@ class JobQueue:
                     state.awards_due.put(workload, again_at)
             case RegionSilent(region, is_silent):
                 note_silence(state, region, fact.at, is_silent=is_silent)
-                house.forget_memos()
+                auctions.forget_memos()
                 state.open_at = fact.at
             case BusHeard(is_back):
                 note_bus(state, fact.at, is_back=is_back)
@@ -420,7 +422,7 @@ class JobQueue:
         awarded_at = state.awarded_at.get(workload, now)
         consent, again_at = consent_of(state, row, now)
         step = settle(workload, row, attempt, bid, awarded_at, now, settings.run_min, consent)
-        return replace(step, again_at=earliest(step.again_at, again_at)) if row.is_standing else step
+        return replace(step, again_at=earliest(step.again_at, again_at)) if row.is_active else step
 
     def _sweep(self, state: QueueState, now: Instant) -> Decision:
         """Ended workloads leave the image, but not before their regions forgot their attempts."""

@@ -90,7 +90,7 @@ class Moving:
             state.moves_asked.pop(workload, None)
             state.moves_refused.pop(workload, None)
         if isinstance(fact.event, MoveEnded):
-            state.house.forget_memos()
+            state.auctions.forget_memos()
             state.open_at = fact.at
 
     def hear_region(self, state: QueueState, fact: Fact) -> None:
@@ -116,7 +116,7 @@ class Moving:
                 else:
                     state.moves_due.put(workload, again_at)
             case MoveArrived():
-                state.house.forget_memos()
+                state.auctions.forget_memos()
                 state.open_at = fact.at
             case _:
                 return False
@@ -136,7 +136,7 @@ class Moving:
             return answered(so)
         if message.revision != row.move_revision:
             return refused(Reason.SUPERSEDED, (f"revision: it is {row.move_revision} now",))
-        if row.is_standing and message.region == row.region and message.epoch == row.epoch:
+        if row.is_active and message.region == row.region and message.epoch == row.epoch:
             called_off = _called_off(state, message.workload, row)
             if called_off is not None:
                 return called_off
@@ -227,7 +227,7 @@ def _so_already(row: WorkloadRow, message: MoveWorkload) -> MoveAnswered | None:
     is_newer = message.revision == row.move_revision - 1
     if move is not None and is_newer and (move.epoch, move.region) == (message.epoch, message.region):
         return MoveAnswered(workload, move.region, move.revision, move.cost)
-    is_there = row.is_standing and row.region == message.region
+    is_there = row.is_active and row.region == message.region
     if is_there and move is None and row.epoch > message.epoch and is_newer:
         return MoveAnswered(workload, row.region, row.move_revision, cost_of(row.spec, None))
     if is_there and move is None and row.epoch == message.epoch and message.revision == row.move_revision > 0:
@@ -264,13 +264,13 @@ def _step(
     """What a move calls for now, and when to look again if nothing changes."""
     row = state.image.workloads.rows.get(workload)
     move = row.move if row is not None else None
-    if row is None or move is None or (row.is_standing and row.region == move.region):
+    if row is None or move is None or (row.is_active and row.region == move.region):
         return (), None
     promise = state.image.start_promises.rows.get(workload)
     if promise is None or not promise.is_move:
         why = state.image.start_promises.broken.get(workload, StartOver.GIVEN_UP)
         return (MoveEnded(workload, move.revision, why),), None
-    if row.is_standing:
+    if row.is_active:
         image = state.regions.get(move.region)
         kept = image.starts.rows.get(workload) if image is not None else None
         if not move.is_begun and kept is not None and kept.revision == promise.revision:

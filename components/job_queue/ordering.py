@@ -21,7 +21,7 @@ from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Phase
 from core.ranking.incremental import RankedQueue
 from core.ranking.passes import PassedQueue
-from core.ranking.scan import PendingWork, Ranked, Standing, own_level
+from core.ranking.scan import PendingWork, QuotaClass, Ranked, own_level
 from core.rules.quota import (
     Amounts,
     Narrowing,
@@ -59,8 +59,8 @@ def order_anew(state: QueueState, at: Instant) -> None:
     state.ranked_at = Instant(-1)
     state.passes_at = at if ranking.is_in_passes else None
     state.shapes.clear()
-    state.book.set_quota(state.image.tenants)
-    state.book.wanted.clear()
+    state.ledger.set_quota(state.image.tenants)
+    state.ledger.wanted.clear()
     state.fleet = _fleet_of(state)
     for workload, row in state.image.workloads.rows.items():
         if settle_award(state, workload, row):
@@ -78,7 +78,7 @@ def order_anew(state: QueueState, at: Instant) -> None:
 def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     """In the order exactly while it is pending and neither held nor to be cancelled, and as what it asks for now."""
     wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
-    level = row.level if row.is_standing else level_asked(row.spec, state.image.tenants)
+    level = row.level if row.is_active else level_asked(row.spec, state.image.tenants)
     state.waits.note(workload, row, level, is_waiting=wanted)
     was = state.order.work(workload) if workload in state.order else None
     now = pending_work(state, workload, row) if wanted else None
@@ -91,13 +91,13 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
     else:
         state.order.drop(workload)
     if was is not None:
-        state.book.want(was, -1)
+        state.ledger.want(was, -1)
         state.shapes[was.shape] -= 1
         if not state.shapes[was.shape] and (now is None or now.shape != was.shape):
             del state.shapes[was.shape]
-            state.house.forget_shape(was.shape)
+            state.auctions.forget_shape(was.shape)
     if now is not None:
-        state.book.want(now, 1)
+        state.ledger.want(now, 1)
         state.shapes[now.shape] += 1
 
 
@@ -109,7 +109,7 @@ def place_at(state: QueueState, work: PendingWork, level: int) -> None:
 
 def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:
     """A workload as the ranking reads it."""
-    spec, tenants, quota = row.spec, state.image.tenants, state.book.quota
+    spec, tenants, quota = row.spec, state.image.tenants, state.ledger.quota
     shape = row.shape
     if quota and not all(job.has_one_type for job in spec.jobs if job.need.gpu_milli):
         shape += f"|{spec.tenant}"  # Of which of its types there is quota is its tenant's.
@@ -128,19 +128,19 @@ def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> P
 
 def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
     """What its standing award holds, as its region's log shows, and until that shows it, as it was charged. Whether it is new."""
-    if not row.is_standing:
-        is_new = state.book.drop(workload)
+    if not row.is_active:
+        is_new = state.ledger.drop(workload)
     else:
         asked = level_asked(row.spec, state.image.tenants)
-        is_new = state.book.put(workload, row, asked, held_by(state, workload, row))
+        is_new = state.ledger.put(workload, row, asked, held_by(state, workload, row))
     if is_new:
-        state.house.unaskable.drop_over()
+        state.auctions.unaskable.drop_over()
     return is_new
 
 
 def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant) -> None:
     """Look whether an award holds something else than it is charged for."""
-    one = state.book.awards.get(workload)
+    one = state.ledger.awards.get(workload)
     if one is not None and one.amounts != row.charge:
         state.recharge[workload] = None
         state.standings_at = now
@@ -162,9 +162,9 @@ def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
     pass_at = _pass_at(state, now)
     use, lag = usage.faded(tenant, pass_at), usage.lag(tenant, pass_at)
     if lag != state.order.tenant(tenant).lag:
-        state.house.unaskable.drop_over()  # Who is held back goes by lag.
-    state.order.set_tenant(tenant, state.book.state(tenant, tenants, usage, now, use, lag))
-    turns_at = state.book.turns_at(tenant, tenants, usage, now)
+        state.auctions.unaskable.drop_over()  # Who is held back goes by lag.
+    state.order.set_tenant(tenant, state.ledger.state(tenant, tenants, usage, now, use, lag))
+    turns_at = state.ledger.turns_at(tenant, tenants, usage, now)
     if turns_at is None:
         state.budgets_due.drop(tenant)
     else:
@@ -187,7 +187,7 @@ def refresh_fleet(state: QueueState) -> None:
     if fleet == state.fleet:
         return
     state.fleet = fleet
-    if state.book.quota:
+    if state.ledger.quota:
         rows = state.image.workloads.rows
         anys = [
             one
@@ -213,7 +213,7 @@ def bring_up(state: QueueState, now: Instant) -> None:
     if state.ranked_at == pass_at:
         return
     state.ranked_at = pass_at
-    state.house.unaskable.drop_over()  # Who is held back goes by lag.
+    state.auctions.unaskable.drop_over()  # Who is held back goes by lag.
     usage = state.image.usage
     for name, one in state.order.tenants().items():
         use, lag = usage.faded(name, pass_at), usage.lag(name, pass_at)
@@ -241,30 +241,30 @@ def _pass_at(state: QueueState, now: Instant) -> Instant:
 # What to ask for.
 
 
-def asked_for(state: QueueState, work: PendingWork, level: int, standing: Standing) -> Asked:
-    """For any workload of one level, standing and shape from which the same is kept (`kept_from`) the same."""
+def asked_for(state: QueueState, work: PendingWork, level: int, quota_class: QuotaClass) -> Asked:
+    """For any workload of one level, standing and shape from which the same is kept (`quota_held_from`) the same."""
     jobs = state.image.workloads.rows[work.workload].spec.jobs
-    is_within = standing is Standing.WITHIN
+    is_within = quota_class is QuotaClass.NOMINAL
     if not is_within:
         level = OVER_LEVEL
     has_room = _has_room(state, work, level) if is_within else _is_lent(state, work.tenant)
-    types = narrowing(jobs, state.book.quota, state.fleet, has_room)
+    types = narrowing(jobs, state.ledger.quota, state.fleet, has_room)
     told = "".join(f"|{','.join(mine)}" for mine in types)
     return Asked(level, types, f"{level}|{work.shape}{told}")
 
 
 def _has_room(state: QueueState, work: PendingWork, level: int) -> Callable[[Amounts], bool]:
     def has_room(amounts: Amounts) -> bool:
-        room = state.book.room(work.tenant, level, state.image.tenants)
-        kept = kept_from(state, work, level)
+        room = state.ledger.headroom(work.tenant, level, state.image.tenants)
+        kept = quota_held_from(state, work, level)
         return all(count <= room[kind] - kept.get(kind, 0) for kind, count in amounts.items())
 
     return has_room
 
 
-def kept_from(state: QueueState, work: PendingWork, level: int) -> Amounts:
+def quota_held_from(state: QueueState, work: PendingWork, level: int) -> Amounts:
     """What of its tenant's quota is kept from one that waits with that level, for whoever stands ahead of it and does not fit."""
-    in_line = state.book.level_in_line(level, state.image.tenants)
+    in_line = state.ledger.level_in_line(level, state.image.tenants)
     lacking = [one for one in state.order.kept(work.tenant) if one.is_lacking]
     return kept_before(lacking, in_line, work.number)
 
@@ -273,13 +273,13 @@ def kept_why(state: QueueState, work: PendingWork) -> Reason | None:
     """Of one that does not fit its tenant's quota, what somebody's long wait has to do with it: its own, or that of one ahead of it."""
     if any(one.is_lacking and one.workload == work.workload for one in state.order.kept(work.tenant)):
         return Reason.QUOTA_DRAINS
-    before = kept_from(state, work, own_level(work, state.order.tenant(work.tenant)))
+    before = quota_held_from(state, work, own_level(work, state.order.tenant(work.tenant)))
     return Reason.QUOTA_KEPT if any(not before.keys().isdisjoint(need) for need in work.needs) else None
 
 
 def _is_lent(state: QueueState, tenant: TenantName) -> Callable[[Amounts], bool]:
     def is_lent(amounts: Amounts) -> bool:
-        return state.book.may_borrow(tenant, amounts, state.image.tenants, lending_now(state))
+        return state.ledger.may_borrow(tenant, amounts, state.image.tenants, lending_now(state))
 
     return is_lent
 
@@ -288,18 +288,18 @@ def asked_now(state: QueueState, workload: WorkloadId, now: Instant) -> tuple[Ra
     """How a workload in the order stands, and what regions would be asked for."""
     bring_up(state, now)
     one = state.order.one(workload)
-    return one, asked_for(state, one.work, one.level, one.standing)
+    return one, asked_for(state, one.work, one.level, one.quota_class)
 
 
 def may_be_lent(state: QueueState, work: PendingWork, lending: Lending) -> bool:
     """Whether what it needs of some type may be held over quota now."""
     tenants = state.image.tenants
-    return any(state.book.may_borrow(work.tenant, need, tenants, lending) for need in work.needs)
+    return any(state.ledger.may_borrow(work.tenant, need, tenants, lending) for need in work.needs)
 
 
 def lending_now(state: QueueState) -> Lending:
     """What may be held over quota now."""
-    return state.book.lending(there_is(state)) if state.book.quota else NO_LENDING
+    return state.ledger.lending(there_is(state)) if state.ledger.quota else NO_LENDING
 
 
 def there_is(state: QueueState) -> Mapping[str, int]:

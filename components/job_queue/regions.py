@@ -86,7 +86,7 @@ class RegionRecords:
 
     def _list(self, state: QueueState, envelope: Envelope) -> Decision:
         rows = state.image.workloads.rows.values()
-        standing = Counter(row.region for row in rows if row.is_standing)
+        standing = Counter(row.region for row in rows if row.is_active)
         behind: Counter[RegionName] = Counter()
         for workload, award in state.image.awards.rows.items():
             behind.update(
@@ -155,7 +155,7 @@ def index_regions(state: QueueState, fact: Fact) -> None:
     event = fact.event
     if not isinstance(event, RegionAbandoned | RegionReadmitted):
         return
-    state.house.forget_memos()
+    state.auctions.forget_memos()
     state.open_at = fact.at
     look_at_awards(state, event.region, fact.at)
     for workload, promise in state.image.start_promises.rows.items():

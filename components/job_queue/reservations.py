@@ -53,7 +53,7 @@ from core.nouns.limits import (
 from core.nouns.placement import Spread
 from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
-from core.ranking.scan import Group, PendingWork, Ranked, Standing
+from core.ranking.scan import Group, PendingWork, QuotaClass, Ranked
 from core.rules.quota import narrowed
 
 
@@ -120,7 +120,7 @@ class StartPromising:
         is_over = isinstance(event, StartUnreserved | ClaimGranted) and workload in image.starts.rows
         if is_over:
             # What was kept for it is there for others.
-            state.house.forget_region(region, fact.sequence, is_other_hardware=False)
+            state.auctions.forget_region(region, fact.sequence, is_other_hardware=False)
             state.open_at = fact.heard_at
 
     def note(self, state: QueueState, fact: Fact) -> None:
@@ -152,13 +152,15 @@ class StartPromising:
         reserved for others is in the way: narrow work behind a wide gang would take its nodes again and again. Who cannot be
         promised anything, because work without an end is in the way, keeps nobody waiting.
         """
-        desk = state.starts
+        candidates = state.starts
         room = self.most - _kept_count(state)
-        if room <= 0 or not any(self._may_be_asked_for(state, workload, now) for workload in desk.blocked):
+        if room <= 0 or not any(
+            self._may_be_asked_for(state, workload, now) for workload in candidates.blocked
+        ):
             return []
         bring_up(state, now)
         rows, promises = state.image.workloads.rows, state.image.start_promises.rows
-        names = [name for name in desk.blocked if name in state.order and name not in promises]
+        names = [name for name in candidates.blocked if name in state.order and name not in promises]
         left = Counter(state.order.work(name).shape for name in names)
         """How many of each shape are blocked and have not been looked at. Nobody behind the last of them is."""
         ahead: set[str] = set()
@@ -166,7 +168,7 @@ class StartPromising:
         done: set[Group] = set()
 
         def has_blocked(group: Group, example: PendingWork) -> bool:
-            if group[0][1] is Standing.HELD or not left[group[1]]:
+            if group[0][1] is QuotaClass.BLOCKED or not left[group[1]]:
                 return False
             jobs = rows[example.workload].spec.jobs
             types_of[group] = {kind for job in jobs for kind in job.node_types}
@@ -178,11 +180,11 @@ class StartPromising:
             if not left[group[1]] or _overlap(types, ahead):
                 done.add(group)
                 return False
-            if workload not in desk.blocked or workload in promises:
+            if workload not in candidates.blocked or workload in promises:
                 return False
             left[group[1]] -= 1
-            is_tried = desk.tried.get(workload, now) > now
-            if not _may_be_promised(state, one) or (is_tried and workload not in desk.barred):
+            is_tried = candidates.tried.get(workload, now) > now
+            if not _may_be_promised(state, one) or (is_tried and workload not in candidates.barred):
                 return False
             ahead.update(types)
             return self._may_be_asked_for(state, workload, now)
@@ -193,7 +195,7 @@ class StartPromising:
         """Whether somebody who is blocked may be asked for to be promised a start, as far as others have nothing to do with it."""
         is_ripe = after(state.starts.blocked[workload], RESERVE_AFTER) <= now
         is_tried = state.starts.tried.get(workload, now) > now
-        return is_ripe and not is_tried and workload not in state.house.open
+        return is_ripe and not is_tried and workload not in state.auctions.open
 
     def how_asked(self, state: QueueState, workload: WorkloadId, now: Instant) -> tuple[bool, bool]:
         """Whether whoever abstains from bidding for it is to say from when on it could start; and whether it pushes nobody out."""
@@ -203,7 +205,7 @@ class StartPromising:
 
     def closed(self, state: QueueState, workload: WorkloadId, now: Instant) -> list[Event | Note]:
         """What follows from an auction in which nobody bid."""
-        row, auction = state.image.workloads.rows[workload], state.house.open[workload]
+        row, auction = state.image.workloads.rows[workload], state.auctions.open[workload]
         said = [auction.abstained[region] for region in sorted(auction.abstained)]
         if row.is_start_promised or workload not in state.order:
             return []
@@ -228,13 +230,13 @@ class StartPromising:
         """
         if workload in state.starts.wanted:
             return willing
-        refused = state.house.widths.of_smaller(shape)
+        refused = state.auctions.dominance.of_smaller(shape)
         return tuple(region for region in willing if region not in refused) if refused else willing
 
     def is_newly_blocked(self, state: QueueState, workload: WorkloadId, shape: str) -> bool:
         """Whether every region lacks the room for it, and it counts as blocked from now on, though nobody asked for it."""
         is_known = workload in state.starts.blocked or state.image.workloads.rows[workload].is_start_promised
-        said = state.house.refused_by(shape).values()
+        said = state.auctions.refused_by(shape).values()
         return not is_known and any(one.reason in LACKS_ROOM for one in said)
 
     # One promise.
@@ -244,7 +246,7 @@ class StartPromising:
         if promise is None:
             return Step()
         row, image = state.image.workloads.rows[workload], state.regions.get(promise.region)
-        is_awarded = row.is_standing and not (promise.is_move and row.region != promise.region)
+        is_awarded = row.is_active and not (promise.is_move and row.region != promise.region)
         if row.phase == Phase.PENDING and workload not in state.order:
             return _end(workload, promise, StartOver.GIVEN_UP)  # Its turn will not come as things stand.
         if row.phase == Phase.PENDING and _stands_lower(state, workload, promise, now):
@@ -302,8 +304,8 @@ def _stands_lower(state: QueueState, workload: WorkloadId, promise: PromisedStar
 
 def _may_be_promised(state: QueueState, one: Ranked) -> bool:
     """Whether it is asked for as things stand."""
-    return one.standing is Standing.WITHIN or (
-        one.standing is Standing.OVER and not is_held_back(state, one.work)
+    return one.quota_class is QuotaClass.NOMINAL or (
+        one.quota_class is QuotaClass.BORROWING and not is_held_back(state, one.work)
     )
 
 
@@ -421,4 +423,4 @@ def _ask_again(state: QueueState, workload: WorkloadId, now: Instant) -> list[Re
     if workload not in state.order:
         return []
     _, asked = asked_now(state, workload, now)
-    return [RefusalPassed(asked.shape, region) for region in sorted(state.house.refused_by(asked.shape))]
+    return [RefusalPassed(asked.shape, region) for region in sorted(state.auctions.refused_by(asked.shape))]

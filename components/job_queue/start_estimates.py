@@ -19,7 +19,7 @@ from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import NEVER, WorkloadSpec
 from core.ranking.lane import FAR
-from core.ranking.scan import Ranked, Standing
+from core.ranking.scan import QuotaClass, Ranked
 from core.rules.quota import borrowed_max, entitled_to, level_asked, may_be_over, needs_of
 
 
@@ -35,13 +35,13 @@ def estimator_of(state: QueueState, now: Instant) -> Estimator:
 
 def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
     """When it would start if it were submitted now, behind all that waits at its level or a higher one."""
-    level, standing = would_stand(state, spec, now)
-    if standing is Standing.HELD:
+    level, quota_class = would_stand(state, spec, now)
+    if quota_class is QuotaClass.BLOCKED:
         return None
-    is_within = standing is Standing.WITHIN
+    is_within = quota_class is QuotaClass.NOMINAL
     if not is_within:
         ahead = state.waits.waiting_from(OVER_LEVEL)
-    elif not state.book.quota:
+    elif not state.ledger.quota:
         ahead = state.waits.waiting_from(level)
     else:
         ahead = state.waits.capped_from(level, most_ahead(state))
@@ -50,38 +50,38 @@ def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> Star
 
 def most_ahead(state: QueueState) -> Callable[[TenantName, int, Types], int]:
     """Of a tenant's work at a level: what is over its quota is not ahead of what is within."""
-    book, rooms = state.book, dict[tuple[TenantName, int], dict[str, int]]()
+    ledger, rooms = state.ledger, dict[tuple[TenantName, int], dict[str, int]]()
 
     def most(tenant: TenantName, of: int, types: Types) -> int:
         kinds = {gpu_type_of(one)[0] for one in types}
-        if not kinds <= book.quota:
+        if not kinds <= ledger.quota:
             return FAR
         room = rooms.get((tenant, of))
         if room is None:
-            room = rooms[tenant, of] = book.room(tenant, of, state.image.tenants)
+            room = rooms[tenant, of] = ledger.headroom(tenant, of, state.image.tenants)
         return max(0, sum(room[kind] for kind in sorted(kinds)))
 
     return most
 
 
-def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[int, Standing]:
+def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[int, QuotaClass]:
     """The level that a submission would have, and how it would stand beside what its tenant runs and what of that waits before it."""
-    tenants, quota, book = state.image.tenants, state.book.quota, state.book
+    tenants, quota, ledger = state.image.tenants, state.ledger.quota, state.ledger
     level = level_asked(spec, tenants)
-    if gpu_milli_of(spec.jobs) and book.is_spent(spec.tenant, tenants, state.image.usage, now):
-        return OVER_LEVEL, Standing.HELD
+    if gpu_milli_of(spec.jobs) and ledger.is_spent(spec.tenant, tenants, state.image.usage, now):
+        return OVER_LEVEL, QuotaClass.BLOCKED
     if not quota:
-        return level, Standing.WITHIN
-    room = book.room(spec.tenant, level, tenants)
+        return level, QuotaClass.NOMINAL
+    room = ledger.headroom(spec.tenant, level, tenants)
     for kind, count in state.waits.wanted_by(spec.tenant, level).items():
         if kind in room:
             room[kind] -= count
     needs = needs_of(spec, quota, state.fleet)
     if any(all(count <= room[kind] for kind, count in need.items()) for need in needs):
-        return level, Standing.WITHIN
+        return level, QuotaClass.NOMINAL
     row = tenants.rows.get(spec.tenant)
     most, entitled = borrowed_max(row, quota), entitled_to(row, quota)
-    held = book.held.get(spec.tenant, {})
+    held = ledger.held.get(spec.tenant, {})
     may_borrow = may_be_over(spec.kind) and (
         most is None
         or any(
@@ -89,17 +89,17 @@ def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[in
             for need in needs
         )
     )
-    return OVER_LEVEL, Standing.OVER if may_borrow else Standing.HELD
+    return OVER_LEVEL, QuotaClass.BORROWING if may_borrow else QuotaClass.BLOCKED
 
 
 def start_in_order(state: QueueState, workload: WorkloadId, now: Instant) -> StartEstimate | None:
     """When something that waits will start; far behind in the order, as if it were submitted now."""
     spec = state.image.workloads.rows[workload].spec
-    if state.order.one(workload).standing is Standing.HELD:
+    if state.order.one(workload).quota_class is QuotaClass.BLOCKED:
         return None
     for one, _, ahead in walked(state, now):
         if one.work.workload == workload:
-            is_within = one.standing is Standing.WITHIN
+            is_within = one.quota_class is QuotaClass.NOMINAL
             return estimator_of(state, now).of(spec, eligible(state, spec), ahead, is_within=is_within)
     return estimated_start(state, spec, now)
 

@@ -22,19 +22,19 @@ def note_given_up(state: StoreState, workload: WorkloadId, epoch: int, row: Atte
     if not is_alive or row.stop_cause or state.global_sequence < row.award_sequence:
         return
     if state.awards.awards.has_superseded(workload, epoch):
-        state.given_up[workload, epoch] = None
+        state.abandoned[workload, epoch] = None
 
 
 def index_given_up(state: StoreState, event: Event | Note) -> None:
     """Follow a fact of the region that the image has folded."""
     if isinstance(event, StopOrdered | AttemptEnded | AwardDeclined):
-        state.given_up.pop((event.workload, event.epoch), None)
+        state.abandoned.pop((event.workload, event.epoch), None)
 
 
 def ended_given_up(state: StoreState) -> Decision | None:
     """What runs is stopped; who waits for victims waits no more, and they are spared."""
     events: list[Event] = []
-    for workload, epoch in islice(state.given_up, FORGOTTEN_AT_ONCE_MAX):
+    for workload, epoch in islice(state.abandoned, FORGOTTEN_AT_ONCE_MAX):
         row = state.image.attempts.row(workload, epoch)
         assert row is not None, (workload, epoch)
         if row.phase is AttemptPhase.PROMISED:

@@ -131,7 +131,7 @@ class PlacementStore:
     def due(self, state: StoreState) -> Instant | None:
         """Claims that can be judged now, the next sweep, nodes that open again, attempts and starts whose time has come."""
         sweep_at = state.sweep_at if state.superseded else None
-        given_up_at = Instant(0) if state.given_up else None
+        given_up_at = Instant(0) if state.abandoned else None
         return earliest(
             state.ready_at, sweep_at, given_up_at, state.disputes.opens_at, self._starts.due(state)
         )
@@ -204,7 +204,7 @@ class PlacementStore:
     def _adopt(self, state: StoreState, image: GlobalImage, sequence: int) -> None:
         state.awards = image
         state.global_sequence = sequence
-        state.superseded, state.given_up = {}, {}
+        state.superseded, state.abandoned = {}, {}
         if state.image.starts.rows:
             state.starts_due = Instant(0)
         for workload, epochs in state.image.attempts.rows.items():

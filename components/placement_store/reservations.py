@@ -163,7 +163,7 @@ class StartRecords:
         is_read = state.global_sequence >= row.global_sequence
         if is_read and not promises.stands(owner, row.revision, self.region):
             award = state.awards.awards.rows.get(owner)
-            has_it = award is not None and award.is_standing and award.is_bound
+            has_it = award is not None and award.is_active and award.is_bound
             # Bound before it was promised, it was to move here, and stays where it is.
             is_old = award is not None and award.sequence < row.global_sequence
             return StartOver.USED if has_it and not is_old else StartOver.GIVEN_UP

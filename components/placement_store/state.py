@@ -62,7 +62,7 @@ class StoreState:
         """When a waiting claim can be judged or dropped."""
         self.superseded: dict[AttemptKey, None] = {}
         """Ended or declined attempts that the queue's log shows superseded: to be forgotten."""
-        self.given_up: dict[AttemptKey, None] = {}
+        self.abandoned: dict[AttemptKey, None] = {}
         """Attempts that go on here, and of which that log shows that they were given up."""
         self.sweep_at = at
         self.touched: deque[tuple[int, Sequence[int]]] = deque(maxlen=TOUCHED_MAX)

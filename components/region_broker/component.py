@@ -10,7 +10,7 @@ What the words are is in components/region_broker/gangs.py, and for tasks that s
 
 from collections.abc import Callable, Sequence
 
-from components.region_broker.gangs import Known, care_for
+from components.region_broker.gangs import Known, commands_for
 from components.region_broker.node_health import (
     ChecksAsked,
     HealthWords,
@@ -446,8 +446,8 @@ class RegionBroker:
             alone = care_for_tasks(*about, watches, shares, seen, agent, now)
             return alone.note, alone.has_asked_agent, alone.messages
         known = Known(shares, seen, watches.gangs.get(key, seen), watches.lost_at)
-        care = care_for(*about, known, now)
-        return Attended(key, care.again_at), False, care.messages
+        commands = commands_for(*about, known, now)
+        return Attended(key, commands.again_at), False, commands.messages
 
     def _health_words(self, state: BrokerState, now: Instant) -> HealthWords:
         return HealthWords(self.region, state.image.capacity, state.sequence, state.health, now)

@@ -47,7 +47,7 @@ HERE = TaskMove(WHOLE, -1, -1)
 """A gang's new run, on the nodes that it has."""
 
 
-class Care(Struct, frozen=True):
+class Commands(Struct, frozen=True):
     """Words to say now, and when to look again; None: when something changes."""
 
     messages: tuple[Message, ...] = ()
@@ -67,19 +67,19 @@ class Known(Struct, frozen=True):
     """When the loss of each lost worker was first known here."""
 
 
-def care_for(
+def commands_for(
     region: RegionName, image: RegionImage, sequence: int, key: AttemptKey, known: Known, now: Instant
-) -> Care:
+) -> Commands:
     """What this attempt calls for now."""
     row = image.attempts.row(*key)
     again = after(now, COMMAND_SAY_AGAIN)
     if row is None or not (row.phase.is_live or row.phase == AttemptPhase.PROMISED):
-        return Care(words_after_the_end(region, sequence, known.shares, key))
+        return Commands(words_after_the_end(region, sequence, known.shares, key))
     if row.phase == AttemptPhase.PROMISED:
         claim = image.capacity.promise(*key)
         assert claim is not None, key
-        return Care(_words_for_promise(region, image, claim, known.seen, now), again)
-    return _Gang(region, image, sequence, key, known).care(now)
+        return Commands(_words_for_promise(region, image, claim, known.seen, now), again)
+    return _Gang(region, image, sequence, key, known).commands(now)
 
 
 def gone_for_sure_at(claim: Claim, lost_at: Instant) -> Instant:
@@ -134,7 +134,7 @@ class _Gang:
         self.lost = [worker for worker in parts if image.capacity.workers[worker].is_lost]
         self.parts = {worker: part for worker, part in parts.items() if worker not in self.lost}
 
-    def care(self, now: Instant) -> Care:
+    def commands(self, now: Instant) -> Commands:
         again = after(now, COMMAND_SAY_AGAIN)
         saved = max((share.saved_step for share in self.shares.values()), default=0)
         if saved > self.row.saved_step and self.row.stop_cause != EndCause.ABANDONED:
@@ -142,7 +142,7 @@ class _Gang:
             words: tuple[Message, ...] = (RecordCheckpoint(self.region, *self.key, saved),)
             if self.row.stop_cause or self._is(TaskPhase.DOWN):
                 words = (*words, *self._stop())
-            return Care(words, again)
+            return Commands(words, again)
         if self._is(TaskPhase.GONE):
             return self._care_while_gone(now)
         cause = self._why_stop(now)
@@ -150,18 +150,18 @@ class _Gang:
         if all(self._has_ended(worker) for worker in self.parts):
             sure_at = self._sure_at(now)
             if sure_at <= now and self._is(TaskPhase.DOWN) and cause is None:
-                return Care((RecordTasksGone(self.region, *self.key, self._me()),), again)
+                return Commands((RecordTasksGone(self.region, *self.key, self._me()),), again)
             if sure_at <= now:
-                return Care((self._end(cause),), again)
+                return Commands((self._end(cause),), again)
         if is_stopping:
-            return Care(self._stop(), again)
+            return Commands(self._stop(), again)
         if cause is not None:
-            return Care((OrderStop(self.region, *self.key, cause),), again)
+            return Commands((OrderStop(self.region, *self.key, cause),), again)
         if self._is(TaskPhase.STARTING):
-            return Care(self._bring_up(RecordTasksUp(self.region, *self.key, self._me())), again)
+            return Commands(self._bring_up(RecordTasksUp(self.region, *self.key, self._me())), again)
         if self.row.phase == AttemptPhase.GRANTED:
-            return Care(self._bring_up(RecordStarted(self.region, *self.key)), again)
-        return Care(again_at=self._ends_at())  # It runs, and nothing is to be said.
+            return Commands(self._bring_up(RecordStarted(self.region, *self.key)), again)
+        return Commands(again_at=self._ends_at())  # It runs, and nothing is to be said.
 
     def _is(self, phase: TaskPhase) -> bool:
         """Whether its row says so; a gang of which nothing was ever asked has none."""
@@ -245,7 +245,7 @@ class _Gang:
 
     # Gone, to come back.
 
-    def _care_while_gone(self, now: Instant) -> Care:
+    def _care_while_gone(self, now: Instant) -> Commands:
         """Nothing of it runs. It waits for what it made room for, then for its nodes, and not for ever for those."""
         again = after(now, COMMAND_SAY_AGAIN)
         cause = EndCause(self.row.stop_cause) if self.row.stop_cause else self._overdue(now)
@@ -261,7 +261,7 @@ class _Gang:
         if is_kept_away and cause is None and after(self.known.changed, START_SPAN) <= now:
             cause = self._why_elsewhere(operation)
         if cause is not None:
-            return Care((RecordEnd(self.region, *self.key, cause, run=self.run),), again)
+            return Commands((RecordEnd(self.region, *self.key, cause, run=self.run),), again)
         ended = {
             Part(worker, WHOLE, self.run): share
             for worker, share in self.shares.items()
@@ -269,12 +269,12 @@ class _Gang:
         }
         words = words_after_the_end(self.region, self.sequence, ended, self.key)
         if is_early:
-            return Care(words, self._ends_at())
+            return Commands(words, self._ends_at())
         if is_kept_away:
-            return Care(words, again)
+            return Commands(words, again)
         assert self.control is not None, self.key
         revision = self.control.claim_revision + 1
-        return Care((*words, ReviseClaim(self.region, *self.key, revision, (HERE,))), again)
+        return Commands((*words, ReviseClaim(self.region, *self.key, revision, (HERE,))), again)
 
     def _begun(self) -> OperationRow | None:
         assert self.control is not None, self.key

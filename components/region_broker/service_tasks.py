@@ -82,7 +82,7 @@ def care_for_tasks(
     seen    when its phase was first known here
     agent   who is to look for room, if it must; None: none is there
     """
-    return _Tasks(region, image, sequence, key, watches, shares, seen, agent, now).care()
+    return _Tasks(region, image, sequence, key, watches, shares, seen, agent, now).commands()
 
 
 class _Tasks:
@@ -122,7 +122,7 @@ class _Tasks:
         self.times: list[Instant] = []
         self.has_asked_agent = False
 
-    def care(self) -> TasksCare:
+    def commands(self) -> TasksCare:
         # 1. A step that was saved is recorded before anything that would make its worker forget it.
         leader = self._share(LEADER)
         counts = self.row.stop_cause != EndCause.ABANDONED

@@ -28,7 +28,7 @@ from core.placing.index.owners import Now
 from core.rules.headroom import Headroom
 
 
-class Standing:
+class Revalidation:
     """What still stands is made in a sketch, so that what comes after finds the room that is left beside it."""
 
     def __init__(self, image: RegionImage, now: Instant) -> None:

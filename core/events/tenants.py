@@ -4,7 +4,7 @@ from core.fact import Event
 from core.nouns.ids import TenantName
 from core.nouns.ranking import RankingSettings
 from core.nouns.tenant import NO_ENTITLEMENT, Budget, Entitlement, TenantSettings
-from core.ranking.fair_lag import Due
+from core.ranking.fair_lag import FairShare
 
 
 class TenantSet(Event, frozen=True, tag="tenant-set"):
@@ -53,7 +53,7 @@ class RankingSet(Event, frozen=True, tag="ranking-set"):
 class SharesDue(Event, frozen=True, tag="shares-due"):
     """What is due to each tenant that has more or less than that; all others have what they want from now on."""
 
-    dues: dict[TenantName, Due]
+    dues: dict[TenantName, FairShare]
     types: tuple[str, ...] = ()
     """GPU types under quota: what is held of others counts for nobody."""
     is_more: bool = False

@@ -32,7 +32,7 @@ from core.nouns.instant import Instant
 from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL
 from core.nouns.workload import EndCause, Phase, WorkloadSpec
-from core.ranking.scan import PendingWork, Standing, TenantState, Walk
+from core.ranking.scan import PendingWork, QuotaClass, TenantState, Walk
 from core.rules.quota import entitled_to, level_asked, may_be_over, needs_of, types_under_quota
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet, RankingSet)
@@ -315,7 +315,7 @@ class Waits:
         for _, _, workload in line.pending:
             work = self._rows[workload].work
             is_patient = bool(patience) and at - work.submitted_at >= patience
-            if walk.step(work, is_patient=is_patient) is Standing.WITHIN:
+            if walk.step(work, is_patient=is_patient) is QuotaClass.NOMINAL:
                 found[workload] = None
             if not line.could_take(walk):
                 break

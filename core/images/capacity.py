@@ -11,7 +11,7 @@ them than on arrays (measured with CPython 3.11: 30 against 110 ns). Whoever sea
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from core.device_shares import Room, part_of, shared_in
+from core.device_shares import FreeDevices, part_of, shared_in
 from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, ScopeJoined, TasksDown
 from core.events.region import (
     AttemptEnded,
@@ -198,15 +198,15 @@ class Capacity(Section):
         shared = shared_in(self.devices.free(node)) if node in self.devices.by_node else ()
         return NodeRow(node, self.available(node), self.is_open(node), shared)
 
-    def room(self, node: int) -> Room:
+    def room(self, node: int) -> FreeDevices:
         """What is free on its devices, and not promised."""
         shared, available = self.devices.free(node), self.available(node)
-        return Room((available.gpu_milli - sum(shared.values())) // MILLI, shared)
+        return FreeDevices((available.gpu_milli - sum(shared.values())) // MILLI, shared)
 
-    def devices_if_kept(self, node: int) -> Room:
+    def devices_if_kept(self, node: int) -> FreeDevices:
         """The same, with what is promised."""
         shared = self.devices.free_if_kept(node)
-        return Room((self.gpu.free[node] - sum(shared.values())) // MILLI, shared)
+        return FreeDevices((self.gpu.free[node] - sum(shared.values())) // MILLI, shared)
 
     def holding(self, workload: WorkloadId, epoch: int) -> Holding | None:
         """What a live attempt holds."""

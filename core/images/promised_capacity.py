@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from core.device_shares import Leaving, Room, promise
+from core.device_shares import FreeDevices, Leaving, promise
 from core.images.devices import SharedDevices, part_of_task
 from core.nouns.ids import AttemptKey, WorkloadId
 from core.nouns.placement import Claim, needs_of, parts_of
@@ -44,7 +44,7 @@ class Reserving(Protocol):
     def holding(self, workload: WorkloadId, epoch: int) -> Held | None:
         """Return what a live attempt holds."""
 
-    def devices_if_kept(self, node: int) -> Room:
+    def devices_if_kept(self, node: int) -> FreeDevices:
         """Return what is free on a node's devices if every promise is kept."""
 
 
@@ -56,7 +56,7 @@ def reserve(capacity: Reserving, nodes: tuple[int, ...], sequence: int = 0) -> N
         for columns in (capacity.gpu, capacity.cpu, capacity.memory):
             columns.reserved[node] = 0
         capacity.devices.promise_nothing(node)
-    rooms: dict[int, Room] = {}
+    rooms: dict[int, FreeDevices] = {}
     mine = [
         claim
         for epochs in capacity.promises.values()
@@ -95,7 +95,9 @@ def leaving_of(capacity: Reserving, victims: Iterable[AttemptKey]) -> dict[int, 
     return found
 
 
-def _reserve_devices(capacity: Reserving, claim: Claim, nodes: list[int], rooms: dict[int, Room]) -> None:
+def _reserve_devices(
+    capacity: Reserving, claim: Claim, nodes: list[int], rooms: dict[int, FreeDevices]
+) -> None:
     """Where parts are held or promised, GPUs are reserved device by device, as they lie after its victims' end.
 
     rooms   by node, what is left beside the promises before this one

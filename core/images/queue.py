@@ -106,7 +106,7 @@ class WorkloadRow(Struct):
         return f"{self.spec.shape}{self.spec.lasting}{healing}{promised}"
 
     @property
-    def is_standing(self) -> bool:
+    def is_active(self) -> bool:
         """Whether an award stands: some region may be running it, or about to."""
         return self.phase in (Phase.AWARDED, Phase.RUNNING)
 
@@ -301,13 +301,13 @@ class Workloads(Section):
         self.rows[event.workload].move = None
 
 
-class AwardRow(Struct):
+class AwardRow(Struct, rename={"is_active": "is_standing"}):
     """The newest award of a workload."""
 
     epoch: int
     region: RegionName
     sequence: int
-    is_standing: bool
+    is_active: bool
     is_bound: bool = False
     """Whether all of its tasks were up."""
     is_over: bool = False
@@ -342,12 +342,12 @@ class Awards(Section):
     def stands(self, workload: WorkloadId, epoch: int, region: RegionName) -> bool:
         """Whether this region may start this attempt, as far as the fold has come."""
         row = self.rows.get(workload)
-        return row is not None and row.is_standing and row.epoch == epoch and row.region == region
+        return row is not None and row.is_active and row.epoch == epoch and row.region == region
 
     def has_superseded(self, workload: WorkloadId, epoch: int) -> bool:
         """Whether nothing can come of this attempt any more. Ask only about awards that the fold has passed."""
         row = self.rows.get(workload)
-        return row is None or row.epoch > epoch or (row.epoch == epoch and not row.is_standing)
+        return row is None or row.epoch > epoch or (row.epoch == epoch and not row.is_active)
 
     def was_abandoned(self, workload: WorkloadId, epoch: int) -> bool:
         """Whether it was agreed that this attempt may run beside newer ones."""
@@ -360,19 +360,19 @@ class Awards(Section):
         before = self.rows.get(event.workload)
         abandoned = before.abandoned if before is not None else {}
         self.rows[event.workload] = AwardRow(
-            event.epoch, event.region, fact.sequence, is_standing=True, abandoned=abandoned
+            event.epoch, event.region, fact.sequence, is_active=True, abandoned=abandoned
         )
 
     def _returned(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, AwardReturned)
-        self.rows[event.workload].is_standing = False
+        self.rows[event.workload].is_active = False
 
     def _closed(self, fact: Fact) -> None:
         event = fact.event
         assert isinstance(event, AttemptClosed)
         row = self.rows[event.workload]
-        row.is_standing = False
+        row.is_active = False
         row.is_over = event.phase.is_terminal
         if event.consent is not Consent.NOBODY:
             row.abandoned[event.epoch] = event.region

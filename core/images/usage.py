@@ -17,7 +17,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.ranking import DEFAULT_RANKING
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.credit import FadingUse, charged, faded
-from core.ranking.fair_lag import Due, lag_after
+from core.ranking.fair_lag import FairShare, lag_after
 
 GPU_HOUR = MILLI * 3_600 * SECOND
 """GPU milli nanoseconds in a GPU-hour."""
@@ -56,7 +56,7 @@ class UsageRow(Struct):
     """GPU milli by type of its standing awards that are within quota, whether or not they are up."""
     standing: int = 0
     """GPU milli of its standing awards, whether or not they are up, of the types of which something is due to somebody."""
-    due: Due | None = None
+    due: FairShare | None = None
     """None: it has all that it wants."""
     lag: Nanoseconds = Nanoseconds(0)
     """Up to `counted_at`, by how much it is behind what was due to it: of all that it is entitled to."""
@@ -111,7 +111,7 @@ class Usage(Section):
         row = self.rows.get(tenant)
         return row.lag_at(max(now, row.counted_at), self.lag_cap) if row is not None else Nanoseconds(0)
 
-    def dues(self) -> dict[TenantName, Due]:
+    def dues(self) -> dict[TenantName, FairShare]:
         """As last recorded."""
         return {name: row.due for name, row in self.rows.items() if row.due is not None}
 

@@ -235,11 +235,11 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
         case WorkloadAwarded():
             if event.epoch != row.epoch + 1:
                 found.append(f"{workload}: epoch {event.epoch} after {row.epoch}")
-            if row.is_standing:
+            if row.is_active:
                 found.append(f"{workload}: awarded while epoch {row.epoch} stands in {row.region}")
             found.extend(_unwanted_award(event, row))
         case WorkloadBound() | AwardReturned() | AttemptClosed():
-            if event.epoch != row.epoch or not row.is_standing:
+            if event.epoch != row.epoch or not row.is_active:
                 found.append(
                     f"{workload}: {type(event).__name__} of epoch {event.epoch}, standing is {row.epoch}"
                 )
@@ -350,14 +350,14 @@ def _unfounded(
 
 
 def _still_live(
-    workload: WorkloadId, regions: dict[RegionName, RegionImage], queue: GlobalImage, given_up: int
+    workload: WorkloadId, regions: dict[RegionName, RegionImage], queue: GlobalImage, abandoned: int
 ) -> list[str]:
-    """`given_up` is the attempt that this very fact gives up; 0: none."""
+    """`abandoned` is the attempt that this very fact gives up; 0: none."""
     return [
         f"{workload}: ended, and {region} still has attempt {epoch} {row.phase}"
         for region, image in sorted(regions.items())
         for epoch, row in sorted(image.attempts.rows.get(workload, {}).items())
-        if row.phase.is_live and epoch != given_up and not was_abandoned(queue, workload, epoch)
+        if row.phase.is_live and epoch != abandoned and not was_abandoned(queue, workload, epoch)
     ]
 
 
@@ -444,8 +444,8 @@ def check_workloads(queue: GlobalImage) -> list[str]:
     found = []
     for workload, row in queue.workloads.rows.items():
         award = queue.awards.rows.get(workload)
-        stands = award is not None and award.is_standing
-        if stands != row.is_standing:
+        stands = award is not None and award.is_active
+        if stands != row.is_active:
             found.append(f"{workload}: {row.phase}, and its award {'stands' if stands else 'does not stand'}")
         if award is not None and award.epoch != row.epoch:
             found.append(f"{workload}: epoch {row.epoch}, and its newest award has {award.epoch}")

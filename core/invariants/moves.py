@@ -18,7 +18,7 @@ def check_move(fact: Fact, before: GlobalImage, regions: dict[RegionName, Region
     move = row.move
     match event:
         case MovePlanned():
-            if move is not None or not row.is_standing or row.epoch != event.epoch:
+            if move is not None or not row.is_active or row.epoch != event.epoch:
                 return [
                     f"{name}: a move of attempt {event.epoch} is planned, and it is {row.phase}, attempt {row.epoch}"
                 ]

@@ -9,7 +9,7 @@ from core.nouns.ids import AgentName, DatasetName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import LISTED_MAX
 from core.nouns.placement import Shortage, Spread, View
-from core.nouns.starts import Prospect
+from core.nouns.starts import EarliestStart
 from core.nouns.workload import JobSpec, Phase, WorkloadSpec
 
 
@@ -121,7 +121,7 @@ class Abstention(Message, frozen=True, tag="abstention"):
     """The refusal holds until the region's log shows that so much more was freed; at least."""
     shortage: Shortage | None = None
     """For people; None when the room is there and something else is in the way."""
-    prospect: Prospect | None = None
+    prospect: EarliestStart | None = None
     """From when on it could start there, if that was wanted; None: nothing can be said, for what is in the way is no capacity."""
     again_in: Nanoseconds = Nanoseconds(0)
     """When it makes sense to ask again although nothing was freed: work that may be pushed out by then; 0: no such time is known."""

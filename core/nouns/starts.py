@@ -8,7 +8,7 @@ from core.nouns.instant import Nanoseconds
 from core.nouns.placement import Spread
 
 
-class Prospect(Struct, frozen=True):
+class EarliestStart(Struct, frozen=True):
     """The earliest start that a region can promise to a workload for which there is no room now."""
 
     start_in: Nanoseconds = Nanoseconds(0)

@@ -14,7 +14,7 @@ from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import CLOCKS_APART
 from core.nouns.placement import Spread, needs_of
 from core.nouns.reasons import Reason
-from core.nouns.starts import Prospect
+from core.nouns.starts import EarliestStart
 from core.nouns.workload import JobSpec
 from core.placing.index.owners import Owners
 from core.placing.pick.nodes import Choice
@@ -34,7 +34,7 @@ def prospect_of(
     choice: Choice,
     now: Instant,
     owners: Owners | None = None,
-) -> Prospect:
+) -> EarliestStart:
     """From when on it fits whatever happens, and where. Raises RuleFailed.
 
     pools   as they are; what is offered or claimed in them counts as held for ever
@@ -44,7 +44,7 @@ def prospect_of(
     endings = endings_of(capacity, now)
     unbounded = unbounded_gpu_milli(capacity, jobs, endings)
     if _are_kept_free(pools, jobs, asker):
-        return Prospect(unbounded_gpu_milli=unbounded)
+        return EarliestStart(unbounded_gpu_milli=unbounded)
 
     def tried(count: int) -> tuple[Spread, ...] | Reason:
         """Where it fits once the first so many have ended."""
@@ -56,7 +56,7 @@ def prospect_of(
     low, high = 0, len(endings)
     found = tried(high)
     if isinstance(found, Reason):
-        return Prospect(unbounded_gpu_milli=unbounded)
+        return EarliestStart(unbounded_gpu_milli=unbounded)
     while low < high:
         middle = (low + high) // 2
         fits = tried(middle)
@@ -65,7 +65,7 @@ def prospect_of(
         else:
             high, found = middle, fits
     until = endings[high - 1][0] - now if high else 0
-    return Prospect(Nanoseconds(max(0, until) + CLOCKS_APART), found, unbounded)
+    return EarliestStart(Nanoseconds(max(0, until) + CLOCKS_APART), found, unbounded)
 
 
 def endings_of(capacity: Capacity, now: Instant) -> list[Ending]:

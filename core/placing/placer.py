@@ -16,7 +16,7 @@ from core.nouns.instant import Instant
 from core.nouns.placement import Spread, numbers_in
 from core.nouns.pool import UNSET, PoolSettings
 from core.nouns.reasons import Reason
-from core.nouns.starts import Prospect
+from core.nouns.starts import EarliestStart
 from core.nouns.workload import JobSpec
 from core.placing.earliest_start import prospect_of
 from core.placing.index.layout import Layout
@@ -324,7 +324,7 @@ class Placer:
         keys, left_out = self.overlay.keys(), set(without)
         return self.owners.under(key for key in keys if key not in left_out)
 
-    def prospect(self, jobs: Sequence[JobSpec], asker: Asker, choice: Choice, now: Instant) -> Prospect:
+    def prospect(self, jobs: Sequence[JobSpec], asker: Asker, choice: Choice, now: Instant) -> EarliestStart:
         """The earliest start that can be promised for all tasks of all jobs. Raises RuleFailed."""
         self.refresh()
         self._look_at_owners(jobs)

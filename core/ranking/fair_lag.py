@@ -31,7 +31,7 @@ class Claimant(Struct, frozen=True):
         return max(MILLI, self.entitled)
 
 
-class Due(Struct, frozen=True):
+class FairShare(Struct, frozen=True):
     """What is due to one tenant from a moment on, of all types together."""
 
     gpu_milli: int
@@ -59,7 +59,7 @@ def max_min(capacity: float, wanted: Sequence[float], weights: Sequence[float]) 
 
 def dues(
     types: Mapping[str, Mapping[TenantName, Claimant]], entitled: Mapping[TenantName, int]
-) -> dict[TenantName, Due]:
+) -> dict[TenantName, FairShare]:
     """What is due to each tenant that holds more or less than that now; all others have what they want.
 
     types     by GPU type, everybody who holds or wants some of it
@@ -78,13 +78,13 @@ def dues(
             due[name] = due.get(name, 0) + round(share)
             held[name] = held.get(name, 0) + one.held
     return {
-        name: Due(due[name], max(MILLI, entitled.get(name, 0)))
+        name: FairShare(due[name], max(MILLI, entitled.get(name, 0)))
         for name in sorted(due)
         if due[name] != held[name]
     }
 
 
-def lag_after(lag: Nanoseconds, due: Due | None, held: int, span: int, cap: Nanoseconds) -> Nanoseconds:
+def lag_after(lag: Nanoseconds, due: FairShare | None, held: int, span: int, cap: Nanoseconds) -> Nanoseconds:
     """By how much a tenant is behind what is due to it.
 
     lag      before, in nanoseconds of all that it is entitled to; less than 0: it had more than was due

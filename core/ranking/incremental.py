@@ -27,10 +27,10 @@ from core.ranking.scan import (
     NO_PATIENCE,
     Band,
     Group,
-    Kept,
     PendingWork,
+    QuotaClass,
+    QuotaHold,
     Ranked,
-    Standing,
     TenantState,
 )
 
@@ -179,7 +179,7 @@ class RankedQueue:
         """What is stated of each."""
         return dict(self._tenants)
 
-    def kept(self, name: TenantName) -> tuple[Kept, ...]:
+    def kept(self, name: TenantName) -> tuple[QuotaHold, ...]:
         """What is kept of a tenant's quota for who has waited for long: of those that do not fit, then of the first that do."""
         self._bring_up()
         lane = self._lanes.get(name)
@@ -273,8 +273,8 @@ class RankedQueue:
         """How one that waits stands."""
         self._bring_up()
         key, floor, work = self._works[workload]
-        level, standing = band = floor.band_of(key)
-        return Ranked(work, -level, standing, -self._price(work, band))
+        level, quota_class = band = floor.band_of(key)
+        return Ranked(work, -level, quota_class, -self._price(work, band))
 
     def rank(self, workload: WorkloadId) -> int:
         """How many stand ahead of it. Costs a step a tenant, and one for each of their blocks that stand in its band."""
@@ -286,18 +286,18 @@ class RankedQueue:
             one.count_before(self._key_at(one, work, band), band) for one in self._floors_of(band).values()
         )
 
-    def heads(self, standing: Standing, count: int) -> Iterator[PendingWork]:
+    def heads(self, quota_class: QuotaClass, count: int) -> Iterator[PendingWork]:
         """Of each tenant, and of each level that its work asks for, the first so many that stand so."""
         self._bring_up()
-        band = (-LOWEST, standing)
+        band = (-LOWEST, quota_class)
         for name in sorted(self._lanes):
             for level in self._lanes[name].order:
                 yield from islice(self._lanes[name].floors[-level].in_band(band), count)
 
-    def firsts(self, standing: Standing) -> Iterator[PendingWork]:
+    def firsts(self, quota_class: QuotaClass) -> Iterator[PendingWork]:
         """Of each tenant and shape, and of each level that its work asks for, the first that stands so."""
         self._bring_up()
-        band = (-LOWEST, standing)
+        band = (-LOWEST, quota_class)
         for shape, floors in self._groups.get(band, {}).items():
             yield from (floor.head((band, shape)) for floor in floors.values())
 
@@ -370,7 +370,7 @@ class RankedQueue:
 
     def _share(self, tenant: TenantName, band: Band) -> int:
         """What all of a tenant's work in a band has alike."""
-        if self._settings.lag_weight and band[1] is not Standing.WITHIN:
+        if self._settings.lag_weight and band[1] is not QuotaClass.NOMINAL:
             return lag_credit(self._settings, self.tenant(tenant).lag)
         share = self._shares.get(tenant)
         if share is None:

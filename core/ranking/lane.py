@@ -17,9 +17,9 @@ from core.ranking.scan import (
     NONE,
     Band,
     Group,
-    Kept,
     PendingWork,
-    Standing,
+    QuotaClass,
+    QuotaHold,
     TenantState,
     lasting_from,
     level_of,
@@ -77,9 +77,9 @@ class Block:
         """By type: by those within quota."""
         self.wants: dict[str, int] = {}
         """By type: by those that borrow too."""
-        self.kept: list[Kept] = []
+        self.kept: list[QuotaHold] = []
         """What is kept from those behind."""
-        self.fitting: list[Kept] = []
+        self.fitting: list[QuotaHold] = []
         """What those take that fit, and have waited for long."""
         self.ripe_at: Instant | None = None
         """When somebody else will have waited for so long."""
@@ -103,32 +103,32 @@ class Block:
         self.bands, self.groups = [], {}
         self.kept, self.fitting, self.ripe_at = [], [], None
         for work in self.works:
-            standing = self._step(work, tenant, level, left)
-            band = (-level_of(work, tenant, standing), standing)
+            quota_class = self._step(work, tenant, level, left)
+            band = (-level_of(work, tenant, quota_class), quota_class)
             self.bands.append(band)
             self.groups.setdefault((band, work.shape), []).append(work)
         self.is_walked = True
 
-    def _step(self, work: PendingWork, tenant: TenantState, level: int, left: Left) -> Standing:
+    def _step(self, work: PendingWork, tenant: TenantState, level: int, left: Left) -> QuotaClass:
         if tenant.is_spent and work.uses_gpus:
-            return Standing.HELD
+            return QuotaClass.BLOCKED
         for need in work.needs:
             if _fits(need, left.room, self.takes, self.room):
                 _take(self.takes, need)
                 _take(self.wants, need)
                 if need and self._is_patient(work, left):
-                    self.fitting.append(Kept(work.workload, level, work.number, need, is_lacking=False))
-                return Standing.WITHIN
+                    self.fitting.append(QuotaHold(work.workload, level, work.number, need, is_lacking=False))
+                return QuotaClass.NOMINAL
         kept = self._kept(work, level, left)
         if work.may_borrow and tenant.borrowed_max is None:
             _take(self.wants, work.needs[0])
-            return Standing.OVER
+            return QuotaClass.BORROWING
         for need in work.needs if work.may_borrow else ():
             if _fits(need, left.borrow, self.wants, self.borrow):
                 _take(self.wants, need)
-                return Standing.OVER
+                return QuotaClass.BORROWING
         _take(self.wants, kept)
-        return Standing.HELD
+        return QuotaClass.BLOCKED
 
     def _kept(self, work: PendingWork, level: int, left: Left) -> Mapping[str, int]:
         """What one that does not fit keeps."""
@@ -140,7 +140,7 @@ class Block:
                 if not self._is_patient(work, left):
                     return NONE
                 _take(self.takes, need)
-                self.kept.append(Kept(work.workload, level, work.number, need))
+                self.kept.append(QuotaHold(work.workload, level, work.number, need))
                 return need
         return NONE
 
@@ -341,7 +341,7 @@ class Lane:
         self.block_max = block_max
         self.patience = patience
         self.is_by_level = is_by_level
-        self.kept: tuple[Kept, ...] = ()
+        self.kept: tuple[QuotaHold, ...] = ()
         """What is kept of its quota, as last walked."""
         self.ripe_at: Instant | None = None
         """When more may be, if nothing else changes."""

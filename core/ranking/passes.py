@@ -8,7 +8,7 @@ from itertools import islice
 
 from core.nouns.ids import WorkloadId
 from core.ranking.incremental import Done, RankedQueue
-from core.ranking.scan import LOWEST, Group, PendingWork, Ranked, Standing
+from core.ranking.scan import LOWEST, Group, PendingWork, QuotaClass, Ranked
 
 
 class PassedQueue(RankedQueue):
@@ -50,7 +50,9 @@ class PassedQueue(RankedQueue):
     def one(self, workload: WorkloadId) -> Ranked:
         """How it stood at the newest pass; whoever came since is held until the next."""
         work, found = self.work(workload), self._passed.get(workload)
-        return found if found is not None and found.work == work else Ranked(work, LOWEST, Standing.HELD, 0)
+        return (
+            found if found is not None and found.work == work else Ranked(work, LOWEST, QuotaClass.BLOCKED, 0)
+        )
 
     def rank(self, workload: WorkloadId) -> int:
         """How many of those stand ahead of it."""

@@ -28,20 +28,29 @@ FITTING_MAX = 64
 """Of how many of a tenant's that fit its quota it is remembered: what runs over quota behind one of them does not take its part."""
 
 
-Band = tuple[int, "Standing"]
+Band = tuple[int, "QuotaClass"]
 """Level negated, and standing: a smaller one is ahead."""
 Group = tuple[Band, str]
 """A band and a shape."""
 
 
-class Standing(IntEnum):
-    """How a workload stands to its tenant's entitlement; a smaller one is ahead."""
+class QuotaClass(IntEnum):
+    """A workload's class under its tenant's quota, as Kueue names them; a smaller value is ranked first."""
 
-    WITHIN = 0
-    OVER = 1
-    """Over quota: it borrows what others leave, at the lowest level."""
-    HELD = 2
-    """Over quota, and over what its tenant may borrow: it stands in the order, but may not start."""
+    NOMINAL = 0
+    """Within the tenant's quota."""
+    BORROWING = 1
+    """Over quota: the workload borrows capacity that others leave idle, at the lowest level."""
+    BLOCKED = 2
+    """Over quota and over the borrowing limit: the workload keeps its place in the order, but may not start."""
+
+    @property
+    def text(self) -> str:
+        """The word for this class in answers and settings."""
+        return _QUOTA_CLASS_TEXTS[self]
+
+
+_QUOTA_CLASS_TEXTS = ("within", "over", "held")
 
 
 class PendingWork(Struct, frozen=True):
@@ -95,21 +104,21 @@ class Ranked(Struct, frozen=True):
 
     work: PendingWork
     level: int
-    standing: Standing
+    quota_class: QuotaClass
     credit: int
 
     @property
     def group(self) -> "Group":
         """Its level negated, standing and shape."""
-        return (-self.level, self.standing), self.work.shape
+        return (-self.level, self.quota_class), self.work.shape
 
     @property
     def place(self) -> tuple[int, int, int, int]:
         """A smaller one is ahead."""
-        return (-self.level, self.standing, -self.credit, self.work.number)
+        return (-self.level, self.quota_class, -self.credit, self.work.number)
 
 
-class Kept(Struct, frozen=True):
+class QuotaHold(Struct, frozen=True):
     """What of its tenant's quota is for a workload that has waited for long, and not for whoever stands behind it."""
 
     workload: WorkloadId
@@ -134,15 +143,15 @@ class Walk:
         """Held by those of the levels so far, and wanted by those within quota so far."""
         self.all = dict(tenant.held)
         """Held, and also wanted by those that would borrow."""
-        self.kept: list[Kept] = []
-        self.fitting: list[Kept] = []
+        self.kept: list[QuotaHold] = []
+        self.fitting: list[QuotaHold] = []
         """The first of those that fit, and have waited for long."""
         self._by_level = by_level
         self._levels = sorted(tenant.within, reverse=True)
         if not by_level:
             self._take_down_to(LOWEST)
 
-    def step(self, work: PendingWork, *, is_patient: bool = False) -> Standing:
+    def step(self, work: PendingWork, *, is_patient: bool = False) -> QuotaClass:
         """How the next one stands. Where it does not fit it leaves its part to smaller ones behind it, if it has not waited for
         long; else it takes its part, so that there is less than nothing left until it fits.
         """
@@ -150,30 +159,32 @@ class Walk:
         level = own_level(work, tenant)
         self._take_down_to(level)
         if tenant.is_spent and work.uses_gpus:
-            return Standing.HELD
+            return QuotaClass.BLOCKED
         in_line = level if self._by_level else LOWEST
         for need in work.needs:
             if _fits(self.within, need, tenant.entitled):
                 _add(self.within, need)
                 _add(self.all, need)
                 if need and is_patient and len(self.fitting) < FITTING_MAX:
-                    self.fitting.append(Kept(work.workload, in_line, work.number, need, is_lacking=False))
-                return Standing.WITHIN
+                    self.fitting.append(
+                        QuotaHold(work.workload, in_line, work.number, need, is_lacking=False)
+                    )
+                return QuotaClass.NOMINAL
         kept = self._kept(work, in_line) if is_patient else None
         if kept is not None:
             _add(self.within, kept)
-            self.kept.append(Kept(work.workload, in_line, work.number, kept))
+            self.kept.append(QuotaHold(work.workload, in_line, work.number, kept))
         if work.may_borrow and tenant.borrowed_max is None:
             _add(self.all, work.needs[0])
-            return Standing.OVER
+            return QuotaClass.BORROWING
         most = dict(tenant.entitled)
         _add(most, tenant.borrowed_max or {})
         for need in work.needs if work.may_borrow else ():
             if _fits(self.all, need, most):
                 _add(self.all, need)
-                return Standing.OVER
+                return QuotaClass.BORROWING
         _add(self.all, kept or {})
-        return Standing.HELD
+        return QuotaClass.BLOCKED
 
     def _kept(self, work: PendingWork, in_line: int) -> Mapping[str, int] | None:
         """The first of its needs that fits beside what has no end, and of which nobody ahead of it keeps anything."""
@@ -212,9 +223,9 @@ def own_level(work: PendingWork, tenant: TenantState) -> int:
     return tenant.level if work.level is None else min(work.level, tenant.level)
 
 
-def level_of(work: PendingWork, tenant: TenantState, standing: Standing) -> int:
+def level_of(work: PendingWork, tenant: TenantState, quota_class: QuotaClass) -> int:
     """Its own level within quota; else the lowest."""
-    return own_level(work, tenant) if standing is Standing.WITHIN else LOWEST
+    return own_level(work, tenant) if quota_class is QuotaClass.NOMINAL else LOWEST
 
 
 def scan(
@@ -239,7 +250,7 @@ def ranked(
     *,
     walks_by_level: bool,
     patience: Nanoseconds,
-) -> tuple[list[Ranked], dict[TenantName, tuple[Kept, ...]]]:
+) -> tuple[list[Ranked], dict[TenantName, tuple[QuotaHold, ...]]]:
     """Everything that waits, in order: level, within before over quota, credit, number; and what is kept of each tenant's quota.
 
     1. Credits; a tenant's sorted by the level that each asks for, then credit, then number. By the paper's rule
@@ -271,12 +282,12 @@ def ranked(
         if walk is None:
             walk = walks[work.tenant] = Walk(tenants.get(work.tenant, TenantState()), by_level=walks_by_level)
         is_patient = bool(patience) and now - work.submitted_at >= patience
-        standing = walk.step(work, is_patient=is_patient)
+        quota_class = walk.step(work, is_patient=is_patient)
         credit = -negated
-        if settings.lag_weight and standing is not Standing.WITHIN:
+        if settings.lag_weight and quota_class is not QuotaClass.NOMINAL:
             age = age_credit(settings, now - work.submitted_at)
             credit = age + lag_credit(settings, walk.tenant.lag)
-        found.append(Ranked(work, level_of(work, walk.tenant, standing), standing, credit))
+        found.append(Ranked(work, level_of(work, walk.tenant, quota_class), quota_class, credit))
     return sorted(found, key=lambda one: one.place), {
         name: (*walk.kept, *walk.fitting) for name, walk in walks.items()
     }

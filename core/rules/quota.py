@@ -21,7 +21,7 @@ from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL, UNLIMITED, TenantSettings
 from core.nouns.workload import JobSpec, Kind, WorkloadSpec
 from core.ranking.lane import FAR
-from core.ranking.scan import LOWEST, Kept
+from core.ranking.scan import LOWEST, QuotaHold
 
 UNNAMED_LEVEL = TenantSettings().level
 """Of a workload that names none, of a tenant that nobody made."""
@@ -183,7 +183,7 @@ def stand_anew(
     ranking: RankingSettings = DEFAULT_RANKING,
     *,
     is_spent: bool,
-    kept: Sequence[Kept] = (),
+    kept: Sequence[QuotaHold] = (),
 ) -> dict[WorkloadId, int]:
     """The levels of one tenant's awards whose standing must be another.
 
@@ -223,7 +223,7 @@ def stand_anew(
     return changed
 
 
-def kept_before(kept: Sequence[Kept], level: int, number: int) -> Amounts:
+def kept_before(kept: Sequence[QuotaHold], level: int, number: int) -> Amounts:
     """What of a quota is kept from work of that level (0 where levels do not matter), submitted as that number."""
     found: dict[str, int] = {}
     for one in kept:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from bus.port import Bus
 from core.defrag.plan import SECTIONS, planned
-from core.defrag.revalidation import Standing
+from core.defrag.revalidation import Revalidation
 from core.messages.nodes import DrainNodes, NodesAnswered
 from core.nouns.defragmentation import PLAN_VERSION, Freeing, Plan
 from core.nouns.ids import RegionName
@@ -100,7 +100,7 @@ async def execute(bus: Bus, made: Plan, region: str, lasts: Nanoseconds = DEFRAG
             raise CommandError(
                 f"the plan is of another {where}, whose log was another one; make one anew", MISUSED
             )
-        standing = Standing(image, wall_now())
+        standing = Revalidation(image, wall_now())
         nodes: list[int] = []
         moves = 0
         skipped: list[tuple[Runs, str]] = []

@@ -31,8 +31,8 @@ class Docket:
     @property
     def standing(self) -> TaskControlResponse | None:
         """The answer, if nothing new was asked since."""
-        is_standing = self.answer is not None and self.answer.sequence == self.newest.sequence
-        return self.answer if is_standing else None
+        is_active = self.answer is not None and self.answer.sequence == self.newest.sequence
+        return self.answer if is_active else None
 
     def take(self, request: TaskControlRequest) -> bool:
         """Note a request; False when it is older than one that is known. A repeat is newer by the time that has passed."""

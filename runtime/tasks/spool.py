@@ -44,7 +44,7 @@ from runtime.tasks.slots import Device, find_devices
 from runtime.wake import Wake
 
 
-class Kept(Struct, frozen=True):
+class QuotaHold(Struct, frozen=True):
     """What must never be forgotten."""
 
     starts: int = 0
@@ -201,7 +201,7 @@ class TaskSpool:
         if sequence > self._kept.sequence:
             self._keep(replace(self._kept, sequence=sequence))
 
-    def _keep(self, kept: Kept) -> None:
+    def _keep(self, kept: QuotaHold) -> None:
         """Whole or not at all."""
         self._kept = kept
         unfinished = self.layout.kept.with_suffix(".new")
@@ -217,11 +217,11 @@ class TaskSpool:
         return after(now, SOON) if self._rubbish.is_removing else self._sweeps_at
 
 
-def _read(path: Path) -> Kept:
+def _read(path: Path) -> QuotaHold:
     """Raises SpoolDamaged."""
     if not path.exists():
-        return Kept()
+        return QuotaHold()
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Kept)
+        return msgspec.json.decode(path.read_bytes(), type=QuotaHold)
     except msgspec.MsgspecError as error:
         raise SpoolDamaged(path, str(error)) from error

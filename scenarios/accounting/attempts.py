@@ -89,7 +89,7 @@ AWARD_WAIT_SECONDS = 5.0
 """An award of which its region shows nothing for longer has waited: for a cut, or for a process that was not there."""
 
 
-class Accounts:
+class Accounting:
     """Told of each fact, in the order of its log."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from components.job_queue.state.quota_ledger import TenantBook
+from components.job_queue.state.quota_ledger import QuotaLedger
 from core.events.queue import AttemptClosed
 from core.events.region import AttemptEnded, AttemptRanked, ClaimGranted, StopOrdered
 from core.fact import Fact
@@ -24,7 +24,7 @@ from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import EndCause, JobSpec, Kind, Phase
-from core.ranking.scan import PendingWork, Standing, scan
+from core.ranking.scan import PendingWork, QuotaClass, scan
 from core.rules.quota import level_asked, may_be_over, narrowed, needs_of, types_of
 
 LOOK_SECONDS = 0.5
@@ -154,12 +154,12 @@ def waiting_for_room(
 ) -> Iterator[WorkloadId]:
     """Work within quota that waits for what others hold over quota, the first in the queue first."""
     rows, tenants = queue.workloads.rows, queue.tenants
-    book = TenantBook()
+    book = QuotaLedger()
     book.set_quota(tenants)
     if not book.quota:
         return
     for workload, row in rows.items():
-        if row.is_standing:
+        if row.is_active:
             book.put(workload, row, level_asked(row.spec, tenants), row.charge)
     if all(one.level != OVER_LEVEL for one in book.awards.values()):
         return
@@ -172,7 +172,7 @@ def waiting_for_room(
     nodes = {name: _nodes(queue, image, now) for name, image in regions.items()}
     # 1. What was awarded and has neither its room nor everybody's word to leave.
     for workload, row in rows.items():
-        if row.is_standing and row.level != OVER_LEVEL and row.region in regions:
+        if row.is_active and row.level != OVER_LEVEL and row.region in regions:
             image = regions[row.region]
             attempt = image.attempts.row(workload, row.epoch)
             if attempt is None:
@@ -199,7 +199,7 @@ def waiting_for_room(
         patience=ranking.quota_patience,
     )
     for one in order:
-        if one.standing is not Standing.WITHIN:
+        if one.quota_class is not QuotaClass.NOMINAL:
             continue
         spec = rows[one.work.workload].spec
         for name in sorted(regions):
@@ -244,7 +244,7 @@ def _nodes(queue: GlobalImage, image: RegionImage, now: Instant) -> list[Node]:
     }
     for workload, epoch, held in capacity.live():
         row = queue.workloads.rows.get(workload)
-        is_over = row is not None and row.is_standing and row.epoch == epoch and row.level == OVER_LEVEL
+        is_over = row is not None and row.is_active and row.epoch == epoch and row.level == OVER_LEVEL
         may_go = held.claim.kind != Kind.INTERACTIVE and held.spared_until <= now
         if not is_over or not may_go or held.is_ending or (workload, epoch) in promised:
             continue

@@ -17,7 +17,7 @@ from core.nouns.ids import LogName, RegionName, TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.workload import Phase
 from runtime.wiring import Plan
-from scenarios.accounting.attempts import Accounts
+from scenarios.accounting.attempts import Accounting
 from scenarios.accounting.consent import Consent
 from scenarios.accounting.quotas import Quotas
 from scenarios.accounting.reservations import KeptStarts
@@ -38,7 +38,7 @@ class Witness:
         self.images: dict[LogName, Image] = {log: empty_image(log) for log in self.logs}
         """Each log as far as it was seen; the auditor's own wait for a consistent cut."""
         self.facts: Counter[LogName] = Counter()
-        self.accounts = Accounts()
+        self.accounting = Accounting()
         self.consent = Consent()
         self.starts = KeptStarts()
         self.quotas = Quotas()
@@ -56,17 +56,17 @@ class Witness:
     @property
     def submitted_at(self) -> dict[WorkloadId, float]:
         """When each workload was accepted."""
-        return self.accounts.submitted_at
+        return self.accounting.submitted_at
 
     @property
     def ended(self) -> dict[WorkloadId, Phase]:
         """How each workload ended; the images forget it after a day."""
-        return self.accounts.ended
+        return self.accounting.ended
 
     @property
     def lost_seconds(self) -> dict[str, float]:
         """GPU-seconds that ran and do not count, by the cause of the attempt's end."""
-        return self.accounts.lost_seconds
+        return self.accounting.lost_seconds
 
     @property
     def queue(self) -> GlobalImage:
@@ -88,7 +88,7 @@ class Witness:
             self.facts[fact.log] += 1
             for tell in self.watchers:
                 tell(fact)
-            self.accounts.take(fact, seen_at)
+            self.accounting.take(fact, seen_at)
             self.starts.take(fact, seen_at)
             self.consent.take(fact, seen_at, self.images[fact.log], self.images)
             self.quotas.take(fact, seen_at, self.images)
@@ -110,10 +110,10 @@ class Witness:
         consent = self.consent.figures(at, self.images)
         starts, quotas = self.starts.figures(at), self.quotas.figures(at, self.images)
         facts = {"facts": float(sum(self.facts.values()))}
-        return {**self.accounts.figures(at), **consent, **starts, **quotas, **facts}
+        return {**self.accounting.figures(at), **consent, **starts, **quotas, **facts}
 
     def figures_of(self, tenant: TenantName, level: int | None, at: float) -> dict[str, float]:
         """The same of one tenant's work alone, or of what of it was submitted at one priority."""
-        only = self.accounts.works_of(tenant, level)
+        only = self.accounting.works_of(tenant, level)
         borrowed = {"borrowed_gpu_seconds": self.quotas.borrowed(at, only)}
-        return {**self.accounts.figures_of(only, at), **borrowed}
+        return {**self.accounting.figures_of(only, at), **borrowed}

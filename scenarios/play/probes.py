@@ -139,7 +139,7 @@ class Probe:
     @property
     def attempts(self) -> list[AttemptAccount]:
         """All that were granted."""
-        return self.run.witness.accounts.attempts.get(self.workload, [])
+        return self.run.witness.accounting.attempts.get(self.workload, [])
 
     def not_ended_by(self, *causes: EndCause) -> list[str]:
         """What is wrong with how its attempts ended: each by its cause, and no more of them."""

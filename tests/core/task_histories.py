@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from core.device_shares import Leaving, Room
+from core.device_shares import FreeDevices, Leaving
 from core.events.control import (
     AcksExpired,
     AttemptChanged,
@@ -395,7 +395,7 @@ class TaskSteps:
         task: int,
         operation: OperationRow,
         room: dict[int, Amount],
-        devices: dict[int, Room],
+        devices: dict[int, FreeDevices],
     ) -> int | None:
         history = self.history
         node = row.tasks[task].node

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.claims.checks import fits_promised, has_room, nodes_without_room
-from core.device_shares import Leaving, Room, device_for, fits, left_of, promise
+from core.device_shares import FreeDevices, Leaving, device_for, fits, left_of, promise
 from core.events.region import AttemptEnded, ClaimGranted
 from core.fact import Event
 from core.images import RegionImage
@@ -79,7 +79,7 @@ def test_like_parts_fit_when_anything_does(
         free, need = whole * MILLI + sum(shared), wanted * MILLI + sum(parts)
         assert possible == fits(free, shared, need, parts)
     else:
-        assert possible == Room(whole, dict(enumerate(shared))).take(wanted, parts)
+        assert possible == FreeDevices(whole, dict(enumerate(shared))).take(wanted, parts)
 
 
 @given(st.integers(0, 3), st.lists(PARTS, max_size=3), st.lists(PARTS, max_size=5))
@@ -87,7 +87,7 @@ def test_unlike_parts_never_fit_where_nothing_would_hold_them(
     whole: int, shared: list[int], parts: list[int]
 ) -> None:
     """The rule may miss a way to place parts of several sizes; it never finds one that is none."""
-    if Room(whole, dict(enumerate(shared))).take(0, parts):
+    if FreeDevices(whole, dict(enumerate(shared))).take(0, parts):
         assert packs([MILLI] * whole + shared, parts)
 
 
@@ -106,15 +106,15 @@ def test_what_is_promised_fits_once_victims_have_left(
     shared = {device: MILLI - mine - theirs for device, (mine, theirs) in enumerate(holders)}
     leaving = Leaving(victims_whole, {d: mine for d, (mine, _) in enumerate(holders)})
     parts = [part] * tasks
-    if not Room(whole, dict(shared)).after(leaving).take(wanted, parts):
+    if not FreeDevices(whole, dict(shared)).after(leaving).take(wanted, parts):
         return
-    left = Room(whole, dict(shared))
+    left = FreeDevices(whole, dict(shared))
     kept, opened = promise(left, leaving, wanted, parts)
     assert left.whole == whole - opened >= 0
     assert {d: room - kept.get(d, 0) for d, room in shared.items()} == left.shared
     assert min(left.shared.values(), default=0) >= 0
     # Others take all that is left.
-    then = Room(whole - left.whole, {device: kept.get(device, 0) for device in shared})
+    then = FreeDevices(whole - left.whole, {device: kept.get(device, 0) for device in shared})
     assert then.after(leaving).take(wanted, parts)
 
 
@@ -161,7 +161,7 @@ def test_device_that_nobody_shares_any_more_is_whole_again() -> None:
         AttemptEnded(*attempt("w-1"), EndCause.COMPLETED, 0, 600),
     )
     assert {1: 600} == image.capacity.devices.by_node[0].used
-    assert image.capacity.room(0) == Room(1, {1: 400})
+    assert image.capacity.room(0) == FreeDevices(1, {1: 400})
     assert () == nodes_without_room(
         a_claim("w-3", jobs=(a_job(1, 1),), spreads=(a_spread({0: 1}),)), image.capacity
     )

@@ -149,7 +149,7 @@ def test_workload_when_awarded_and_bound() -> None:
     """The award's place in the log is what a claim names."""
     shown = row(awarded())
     assert (Phase.AWARDED, 1, EU, 3) == (shown.phase, shown.epoch, shown.region, shown.award_sequence)
-    assert shown.is_standing
+    assert shown.is_active
     assert Phase.RUNNING == row(awarded(), WorkloadBound(W1, 1, EU, 4)).phase
 
 
@@ -200,7 +200,7 @@ def test_workload_when_forgotten() -> None:
 def test_award_stands_in_its_region_until_it_is_returned_or_closed() -> None:
     """For its epoch alone; what does not stand any more is superseded, and so is what is unknown."""
     awards = a_queue(RegionAdded(EU), submitted(1), awarded()).awards
-    assert AwardRow(1, EU, 3, is_standing=True) == awards.rows[W1]
+    assert AwardRow(1, EU, 3, is_active=True) == awards.rows[W1]
     assert awards.stands(W1, 1, EU)
     assert not awards.stands(W1, 1, US)
     assert not awards.stands(W1, 2, EU)

@@ -360,7 +360,7 @@ def test_workloads_when_phase_and_award_disagree() -> None:
     """Each workload is pending, awarded, running or ended, and its award stands exactly when it should."""
 
     def fall(image: GlobalImage) -> None:
-        image.awards.rows[W1].is_standing = False
+        image.awards.rows[W1].is_active = False
 
     def pend(image: GlobalImage) -> None:
         image.workloads.rows[W1].phase = Phase.PENDING

@@ -5,7 +5,7 @@ import pytest
 from core.nouns.ids import WorkloadId
 from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
 from core.nouns.tenant import OVER_LEVEL
-from core.ranking.scan import Kept
+from core.ranking.scan import QuotaHold
 from core.rules.quota import Running, stand_anew
 
 TYPE = "H100"
@@ -25,7 +25,7 @@ def changed(
     entitled: int = 8,
     ranking: RankingSettings = DEFAULT_RANKING,
     is_spent: bool = False,
-    kept: tuple[Kept, ...] = (),
+    kept: tuple[QuotaHold, ...] = (),
 ) -> dict[int, int]:
     """By number."""
     found = stand_anew(running, {TYPE: entitled}, frozenset({TYPE}), ranking, is_spent=is_spent, kept=kept)
@@ -78,13 +78,13 @@ def test_spent_budget_leaves_nothing_that_takes_gpus_within(ranking: RankingSett
 
 def test_what_is_kept_for_who_waits_lifts_nobody_behind_it() -> None:
     """4 are left and kept for work submitted as number 5 of level 3: who came before it or asks for more has them all the same."""
-    gang = Kept(WorkloadId("w-5"), 3, 5, {TYPE: 8})
+    gang = QuotaHold(WorkloadId("w-5"), 3, 5, {TYPE: 8})
     within = work(1, 4, 3, 3)
     assert {} == changed(within, work(2, 4, 3, OVER, 6), kept=(gang,))
     assert {} == changed(within, work(2, 4, 1, OVER, 4), kept=(gang,))
     assert {2: 3} == changed(within, work(2, 4, 3, OVER, 4), kept=(gang,))
     assert {2: 5} == changed(within, work(2, 4, 5, OVER, 6), kept=(gang,))
     assert {2: 3} == changed(within, work(2, 4, 3, OVER, 6), entitled=16, kept=(gang,))
-    alike = Kept(WorkloadId("w-5"), 0, 5, {TYPE: 8})
+    alike = QuotaHold(WorkloadId("w-5"), 0, 5, {TYPE: 8})
     assert {} == changed(within, work(2, 4, 5, OVER, 6), ranking=BY_CREDIT, kept=(alike,))
     assert {2: 1} == changed(within, work(2, 4, 1, OVER, 4), ranking=BY_CREDIT, kept=(alike,))

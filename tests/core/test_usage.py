@@ -18,7 +18,7 @@ from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import Budget
 from core.nouns.workload import EndCause, Phase
-from core.ranking.fair_lag import Due
+from core.ranking.fair_lag import FairShare
 from tests.builders import EU, START, a_fact
 from tests.core.properties import PROPERTY
 
@@ -172,7 +172,7 @@ def test_half_life_counts_from_when_it_is_set() -> None:
 def test_what_is_used_in_years_can_be_written_down() -> None:
     """A tenant that holds 800,000 GPUs for ten years, with a budget and without one, and has never what is due to it."""
     usage = fold(Usage(), 0, RankingSet(1, RankingSettings()), award(gpus=800_000), bound())
-    others = {"a100": Due(1_000, 1_000), "ml": Due(900_000_000, 1_000)}
+    others = {"a100": FairShare(1_000, 1_000), "ml": FairShare(900_000_000, 1_000)}
     fold(usage, 1, SharesDue({TenantName(name): due for name, due in others.items()}, ("H100",)))
     years = 10 * 365 * 24
     for hours in range(1, years + 1, 1_000):

@@ -108,7 +108,7 @@ from core.nouns.workload import (
     RetryLimits,
     WorkloadSpec,
 )
-from core.ranking.fair_lag import Due
+from core.ranking.fair_lag import FairShare
 
 EU = RegionName("eu")
 EU_LOG = region_log(EU)
@@ -344,7 +344,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, EntitlementSet(ML, 2, "H100", Entitlement(64, 16, is_lent=False), "olga", is_forced=True)),
     (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
     (GLOBAL_LOG, RankingSet(1, RankingSettings(CreditSettings(2), counts_borrowed=True), "olga")),
-    (GLOBAL_LOG, SharesDue({ML: Due(48_000, 64_000)}, ("H100",), is_more=True)),
+    (GLOBAL_LOG, SharesDue({ML: FairShare(48_000, 64_000)}, ("H100",), is_more=True)),
     # Where data is, is said.
     (GLOBAL_LOG, DatasetSet(DatasetName("clicks"), 1, (EU,), EU, "olga")),
     # A region is lost, given up and taken back: what stood there goes on elsewhere.

@@ -98,7 +98,7 @@ async def test_silent_region_is_not_asked(stage: Stage) -> None:
     await stage.sleep(60)
     assert (Phase.PENDING, 0) == ended(stage, workload)
     state = stage._state_of(stage.world.unit("job_queue"))
-    assert {} == state.house.open
+    assert {} == state.auctions.open
     stage.world.network.heal()
     await stage.finish()
     assert (Phase.COMPLETED, 1) == ended(stage, workload)
@@ -129,7 +129,7 @@ async def test_queue_starts_while_a_region_is_silent(stage: Stage) -> None:
     await stage.restart("queue")
     await stage.sleep(200)
     assert 1 == stage.row(workload).epoch
-    assert stage.row(workload).is_standing
+    assert stage.row(workload).is_active
     assert 1 == stage.events(GLOBAL_LOG, workload).count("WorkloadAwarded")
     stage.world.network.heal()
     await stage.finish()

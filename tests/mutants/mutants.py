@@ -245,8 +245,8 @@ MUTANTS = (
         (
             Edit(
                 "components/region_broker/gangs.py",
-                "            return Care((self._end(cause),), again)\n",
-                "            return Care((self._end(cause),))\n",
+                "            return Commands((self._end(cause),), again)\n",
+                "            return Commands((self._end(cause),))\n",
             ),
         ),
     ),
@@ -347,7 +347,7 @@ MUTANTS = (
             Edit(
                 "core/images/queue.py",
                 "        assert isinstance(event, AwardReturned)\n"
-                "        self.rows[event.workload].is_standing = False",
+                "        self.rows[event.workload].is_active = False",
                 "        assert isinstance(event, AwardReturned)",
             ),
         ),

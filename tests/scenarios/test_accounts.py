@@ -13,7 +13,7 @@ from core.nouns.instant import seconds
 from core.nouns.limits import AUDIT_INTERVAL
 from core.nouns.reasons import Reason
 from core.nouns.workload import Consent, Emulation, EndCause, JobSpec, Phase, Program
-from scenarios.accounting.attempts import Accounts, percentile
+from scenarios.accounting.attempts import Accounting, percentile
 from scenarios.accounting.witness import Witness
 from scenarios.schema.fleet import FleetSpec, plan_of
 from tests.builders import (
@@ -51,9 +51,9 @@ def closed(cause: EndCause, phase: Phase, epoch: int = 1) -> tuple[Event, ...]:
     return AttemptEnded(*attempt("w-1", epoch), cause), AttemptClosed(W1, epoch, cause, phase, EU, 1)
 
 
-def accounts_of(*told: tuple[float, Event]) -> Accounts:
+def accounts_of(*told: tuple[float, Event]) -> Accounting:
     """After these, each at its second."""
-    accounts = Accounts()
+    accounts = Accounting()
     for at, event in told:
         is_of_queue = isinstance(
             event, AttemptClosed | WorkloadAwarded | WorkloadCancelled | type(submitted())
@@ -62,7 +62,7 @@ def accounts_of(*told: tuple[float, Event]) -> Accounts:
     return accounts
 
 
-def goodput(accounts: Accounts) -> tuple[float, dict[str, float]]:
+def goodput(accounts: Accounting) -> tuple[float, dict[str, float]]:
     """GPU-seconds that were useful, and those that were lost."""
     figures = accounts.figures(1000.0)
     return round(figures["goodput_ratio"] * figures["gpu_seconds_held"], 3), accounts.lost_seconds
@@ -152,7 +152,7 @@ def test_attempt_that_never_started_did_nothing() -> None:
     assert (0.0, {}) == goodput(accounts_of((0, submitted()), (0, a_grant()), (9, ended), (9, pending)))
 
 
-def starts(accounts: Accounts, at: float) -> list[float]:
+def starts(accounts: Accounting, at: float) -> list[float]:
     """The median and the two tails."""
     figures = accounts.figures(at)
     return [figures[f"p{share}_start_seconds"] for share in (50, 90, 99)]
@@ -183,7 +183,7 @@ def test_who_was_cancelled_before_the_start_does_not_wait() -> None:
     both = [(0.0, submitted(1)), (1.0, a_grant()), (4.0, GangStarted(*attempt())), (10.0, submitted(2))]
     assert [4.0] * 3 == starts(accounts_of(*both, (20.0, cancelled)), 100.0)
     assert [math.inf] * 3 == starts(accounts_of((0, submitted(2)), (1, cancelled)), 100.0)
-    assert [0.0] * 3 == starts(Accounts(), 100.0)
+    assert [0.0] * 3 == starts(Accounting(), 100.0)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_awards_that_wait_for_their_region(shown: tuple[float, Event], waited: i
 
 def test_attempts_that_are_given_up_with_their_region() -> None:
     """By who agreed to it; an end that a log shows is none."""
-    accounts = Accounts()
+    accounts = Accounting()
     for epoch, consent in enumerate(
         (Consent.OPERATOR, Consent.OPERATOR, Consent.WORKLOAD, Consent.NOBODY), 1
     ):

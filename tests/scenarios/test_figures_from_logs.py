@@ -113,7 +113,7 @@ def test_logs_tell_what_the_witness_counted(run: Run) -> None:
     parts = ("useful_rate", "starting_share", "set_up_share", "lost_share", "stopping_share")
     assert found["allocation_mean"] == pytest.approx(sum(found[part] for part in parts), rel=1e-6)
     firsts = {wait.workload: wait for wait in figures.queue.waits if wait.is_first}
-    started = run.witness.accounts.start_seconds
+    started = run.witness.accounting.start_seconds
     lost = lost_in_set_up(world_of(run), firsts)
     assert {workload for workload, wait in firsts.items() if wait.has_started} - lost == set(started) - lost
     assert 0 < len(lost) < len(started) / 4
@@ -142,7 +142,7 @@ def test_work_takes_what_was_recorded(run: Run) -> None:
     begun: dict[tuple[str, int], float] = {}
     accounts = {
         (workload, one.epoch): one
-        for workload, attempts in run.witness.accounts.attempts.items()
+        for workload, attempts in run.witness.accounting.attempts.items()
         for one in attempts
     }
     world = world_of(run)

@@ -83,12 +83,12 @@ class Looking:
         for workload, row in queue.image.workloads.rows.items():
             if row.phase is Phase.PENDING and workload in queue.order:
                 waiting.setdefault(asked_now(queue, workload, now)[1].shape, workload)
-        for shape, regions in queue.house.refusals.items():
+        for shape, regions in queue.auctions.refusals.items():
             example = waiting.get(shape)
             if example is None:
                 continue
             for region, said in regions.items():
-                passes = said.reason in BY_THEMSELVES or (shape, region) in queue.house.refusals_due
+                passes = said.reason in BY_THEMSELVES or (shape, region) in queue.auctions.refusals_due
                 if region in agents and not passes:
                     self._ask(queue, agents[region], example, said, now)
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from components.allocation_agent.component import AllocationAgent
 from components.allocation_agent.state import AgentState
-from components.job_queue.state.refusal_expiry import Room
+from components.job_queue.state.refusal_expiry import Resource
 from core.component import Decision, Images, RowsTold
 from core.events.region import (
     AttemptEnded,
@@ -79,7 +79,7 @@ class FullRegion:
         self.dice = random.Random(seed)
         self.scale = scale
         self._sequence, self._requests, self._now = 0, 0, 1_000 * SECOND
-        self.on_end: Callable[[int, Mapping[Room, int]], object] = lambda *_: None
+        self.on_end: Callable[[int, Mapping[Resource, int]], object] = lambda *_: None
         """Told of each attempt's end: the sequence of its fact, and what came free."""
         self._running: list[WorkloadId] = []
         self._place: dict[WorkloadId, int] = {}
@@ -289,7 +289,9 @@ class FullRegion:
         jobs = self.state.image.capacity.holdings[workload][1].claim.jobs
         bare = sum(job.need.cpu_milli * job.tasks for job in jobs if job.gpu_type == CPU_TYPE)
         self.happen(AttemptEnded(workload, 1, cause))
-        self.on_end(self._sequence, {Room.GPU: max(1, gpu_milli_of(jobs)), Room.BARE_CPU: max(1, bare)})
+        self.on_end(
+            self._sequence, {Resource.GPU: max(1, gpu_milli_of(jobs)), Resource.BARE_CPU: max(1, bare)}
+        )
 
     def happen(self, event: Event) -> None:
         """One fact, and the rows that are told beside it."""

@@ -4,7 +4,14 @@ from bisect import bisect_left
 
 from components.job_queue.auction.award_order import AwardOrder, Passed
 from components.job_queue.moves import regions_for
-from components.job_queue.ordering import Asked, asked_for, bring_up, kept_from, lending_now, may_be_lent
+from components.job_queue.ordering import (
+    Asked,
+    asked_for,
+    bring_up,
+    lending_now,
+    may_be_lent,
+    quota_held_from,
+)
 from components.job_queue.quota.classification import award_of
 from components.job_queue.quota.drain import closed_to
 from components.job_queue.quota.fair_share import where_asked
@@ -62,7 +69,7 @@ from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.incremental import Line
-from core.ranking.scan import Group, PendingWork, Ranked, Standing
+from core.ranking.scan import Group, PendingWork, QuotaClass, Ranked
 from core.rules.quota import Amounts
 
 CHANGES_NOBODY = (
@@ -105,7 +112,7 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     """Of each tenant one at a time, and who borrows before anybody else is awarded: what the next may hold depends on what this one
     gets. The first in the queue first: when one is awarded, nobody ahead of it that wants no more still waits for an answer.
     """
-    house, due = state.house, state.house.due.passed(now)
+    auctions, due = state.auctions, state.auctions.due.passed(now)
     if not due:
         return NOTHING
     bring_up(state, now)
@@ -118,27 +125,27 @@ def close_auctions(state: QueueState, now: Instant) -> Decision:
     for workload in workloads:
         tenant = state.image.workloads.rows[workload].spec.tenant
         kept = closed_to(state, state.order.work(workload))
-        bids = house.open[workload].ranked(away_for(state, workload), kept)
-        spec, level = state.image.workloads.rows[workload].spec, house.open[workload].level
+        bids = auctions.open[workload].ranked(away_for(state, workload), kept)
+        spec, level = state.image.workloads.rows[workload].spec, auctions.open[workload].level
         compared = [one for one in bids if against(state, one[0].region, spec, level) is None]
         best = compared[0][0] if compared else None
         if best is not None:
-            borrows = bool(state.book.quota) and house.open[workload].level == OVER_LEVEL
+            borrows = bool(state.ledger.quota) and auctions.open[workload].level == OVER_LEVEL
             if tenant in served or (borrows and has_awarded):
                 continue
             passed = order.passed(workload, best.region)
             gives_back = passed is Passed.REFUSED or (
-                passed is Passed.UNASKED and not house.put_offs.gives_way(workload, now)
+                passed is Passed.UNASKED and not auctions.put_offs.gives_way(workload, now)
             )
-            if gives_back and house.put_offs.may_give_back(workload, now):
+            if gives_back and auctions.put_offs.may_give_back(workload, now):
                 events.append(AuctionClosed(workload, None, is_put_off=True))
                 messages.extend(_settled(state, bid, has_won=False) for bid, _ in bids)
                 order.give_back(workload)
                 continue
-            if passed in (Passed.UNANSWERED, Passed.UNASKED) and now < house.open[workload].until:
+            if passed in (Passed.UNANSWERED, Passed.UNASKED) and now < auctions.open[workload].until:
                 events.append(AuctionHeld(workload))
                 continue
-            if state.book.quota:
+            if state.ledger.quota:
                 served.add(tenant)
         award = award_of(state, workload, best, [one for _, one in compared], now) if best is not None else ()
         won = best if award else None
@@ -159,7 +166,7 @@ def _settled(state: QueueState, bid: Bid, *, has_won: bool) -> BidSettled:
 
 def pass_refusals(state: QueueState, now: Instant) -> Decision:
     """Those that pass by themselves."""
-    passed = state.house.refusals_due.passed(now)
+    passed = state.auctions.refusals_due.passed(now)
     return (
         Decision(events=tuple(RefusalPassed(shape, region) for shape, region in passed))
         if passed
@@ -173,7 +180,7 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
         return NOTHING
     if not len(state.order):
         return Decision(events=(OpeningsSeen(),))
-    room = AUCTIONS_MAX - len(state.house.open)
+    room = AUCTIONS_MAX - len(state.auctions.open)
     events: list[Event | Note] = [OpeningsSeen()]
     messages: list[Message] = []
     bring_up(state, now)
@@ -182,12 +189,12 @@ def open_auctions(state: QueueState, now: Instant) -> Decision:
     found = state.order.first(room, window.is_wanted, window.is_free, window.done) if room > 0 else []
     if len(found) < room:
         window.keep_unaskable()
-    ranked = state.house.ranked
+    ranked = state.auctions.ranked
     for count, one in enumerate(found):
         workload = one.work.workload
         ahead = bisect_left(ranked, one.place, key=lambda other: state.order.one(other).place)
         asked, willing = window.askable[one.group][0], window.regions[workload]
-        name = f"{state.image.regions.term}.{state.house.opened + count}"
+        name = f"{state.image.regions.term}.{state.auctions.opened + count}"
         opened = Auction(name, asked.shape, willing, asked.level, asked.types, one.work.shape)
         jobs = rows[workload].spec.jobs
         opened.gpu_milli, opened.kinds, opened.is_bare = gpu_milli_of(jobs), kinds_of(jobs), is_bare(jobs)
@@ -215,7 +222,7 @@ class _Window:
         """Those that wait until another of their shape is answered: GPU milli, types of node, and where they may be asked for."""
         self._found_unaskable: dict[Group, str | None] = {}
         """Of these nobody is asked for until something changes, unless somebody is; and for which shape."""
-        known, touched = state.house.unaskable, state.order.take_touched()
+        known, touched = state.auctions.unaskable, state.order.take_touched()
         if touched is None:
             known.clear()
         else:
@@ -227,30 +234,32 @@ class _Window:
 
     def is_wanted(self, group: Group, example: PendingWork) -> bool:
         """Whether somebody does not refuse what is of this band and shape."""
-        state, (level, standing) = self._state, group[0]
+        state, (level, quota_class) = self._state, group[0]
         self._found_unaskable[group] = None
-        if standing is Standing.HELD:
+        if quota_class is QuotaClass.BLOCKED:
             return False
-        if standing is Standing.OVER and not any(self._lending.could_cover(need) for need in example.needs):
+        if quota_class is QuotaClass.BORROWING and not any(
+            self._lending.could_cover(need) for need in example.needs
+        ):
             return False
-        if standing is Standing.WITHIN and len(example.needs) > 1:
-            self._kept[group] = kept_from(state, example, -level)
-        asked = asked_for(state, example, -level, standing)
+        if quota_class is QuotaClass.NOMINAL and len(example.needs) > 1:
+            self._kept[group] = quota_held_from(state, example, -level)
+        asked = asked_for(state, example, -level, quota_class)
         if len(example.needs) > 1:
             # For which types it is asked goes by more than is told of its tenant's line.
             del self._found_unaskable[group]
         else:
             self._found_unaskable[group] = asked.shape
         row = state.image.workloads.rows[example.workload]
-        willing = state.house.willing(asked.shape, lambda: regions_for(state, row, asked.level, self._now))
+        willing = state.auctions.willing(asked.shape, lambda: regions_for(state, row, asked.level, self._now))
         self.askable[group] = asked, willing
         return bool(willing)
 
     def is_free(self, one: Ranked) -> bool:
         """Whether it is this one's turn. Of each band and shape they are looked at in their order."""
-        state, house = self._state, self._state.house
+        state, auctions = self._state, self._state.auctions
         shape = self.askable[one.group][0].shape
-        if shape in house.tight and (shape in self._chosen or shape in house.asking):
+        if shape in auctions.tight and (shape in self._chosen or shape in auctions.asking):
             self.done.add(one.group)
             jobs = state.image.workloads.rows[one.work.workload].spec.jobs
             self._waiting.append((gpu_milli_of(jobs), kinds_of(jobs), self.askable[one.group][1]))
@@ -258,18 +267,22 @@ class _Window:
         if not where_asked(state, one, self.askable[one.group][1]):
             self.done.add((one.group, one.work.tenant))
             return False
-        if one.group in self._kept and self._kept[one.group] != kept_from(state, one.work, one.level):
+        if one.group in self._kept and self._kept[one.group] != quota_held_from(state, one.work, one.level):
             # It is asked for on other types, once those before it are not asked for.
             self.done.add(one.group)
             return False
-        may = house.may_ask(one.work.workload, shape)
+        may = auctions.may_ask(one.work.workload, shape)
         if not may:
             self._found_unaskable.pop(one.group, None)  # Until the auction that is open is over.
-        if may and one.standing is Standing.OVER and not may_be_lent(state, one.work, self._lending):
+        if (
+            may
+            and one.quota_class is QuotaClass.BORROWING
+            and not may_be_lent(state, one.work, self._lending)
+        ):
             return False
         if may and not self._is_worth_asking(one):
             return False
-        gives_way = may and house.put_offs.gives_way(one.work.workload, self._now)
+        gives_way = may and auctions.put_offs.gives_way(one.work.workload, self._now)
         if gives_way and not self._is_left(one.work.workload):
             self._found_unaskable.pop(one.group, None)  # For so long alone as it gives way.
             return False
@@ -310,7 +323,7 @@ class _Window:
 
     def keep_unaskable(self) -> None:
         """Of all that were looked at."""
-        house = self._state.house
+        auctions = self._state.auctions
         for group, shape in self._found_unaskable.items():
-            if shape is None or not (shape in house.asking or shape in self._chosen):
-                house.unaskable.put(group, shape)
+            if shape is None or not (shape in auctions.asking or shape in self._chosen):
+                auctions.unaskable.put(group, shape)

@@ -20,7 +20,7 @@ from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.placement import gpu_milli_of
 from core.nouns.reasons import Reason
-from core.ranking.scan import Group, PendingWork, Ranked, Standing
+from core.ranking.scan import Group, PendingWork, QuotaClass, Ranked
 
 SHORT = (*LACKS_ROOM, Reason.OPEN_BIDS)
 """Why a region refuses what it could hold at another time."""
@@ -91,32 +91,34 @@ class AwardOrder:
 
     def _look(self) -> list[_Waits]:
         """All that are asked for, and of each band and shape that is short the first that is not."""
-        state, house = self._state, self._state.house
+        state, auctions = self._state, self._state.auctions
         lending = lending_now(state)
         last = state.order.one(self._closing[-1])
         asked: dict[Group, Asked] = {}
         left: dict[Group, dict[RegionName, Passed]] = {}
         timed_out = self._timed_out()
-        open_shapes = {auction.shape for auction in house.open.values()}
+        open_shapes = {auction.shape for auction in auctions.open.values()}
         done: set[Group] = set()
         found: list[_Waits] = []
 
         def is_of_matter(group: Group, example: PendingWork) -> bool:
-            level, standing = group[0]
-            if group[0] > last.group[0] or standing is Standing.HELD or not example.uses_gpus:
+            level, quota_class = group[0]
+            if group[0] > last.group[0] or quota_class is QuotaClass.BLOCKED or not example.uses_gpus:
                 return False
-            if standing is Standing.OVER and not any(lending.could_cover(need) for need in example.needs):
+            if quota_class is QuotaClass.BORROWING and not any(
+                lending.could_cover(need) for need in example.needs
+            ):
                 return False
-            asked[group] = asked_for(state, example, -level, standing)
+            asked[group] = asked_for(state, example, -level, quota_class)
             left[group] = self._left(asked[group].shape)
             return bool(left[group]) or asked[group].shape in open_shapes
 
         def keep(one: Ranked) -> bool:
-            group, auction = one.group, house.open.get(one.work.workload)
+            group, auction = one.group, auctions.open.get(one.work.workload)
             if auction is None and not left[group]:
                 done.add(group)
                 return False
-            if one.standing is Standing.OVER and not may_be_lent(state, one.work, lending):
+            if one.quota_class is QuotaClass.BORROWING and not may_be_lent(state, one.work, lending):
                 return False
             row = state.image.workloads.rows[one.work.workload]
             regions = regions_for(state, row, asked[group].level, self._now) if left[group] else ()
@@ -124,7 +126,7 @@ class AwardOrder:
             where = {name: left[group][name] for name in may_ask}
             if auction is None:
                 shape = asked[group].shape
-                now = where if shape not in house.asking else timed_out.get(shape, {})
+                now = where if shape not in auctions.asking else timed_out.get(shape, {})
                 where |= {name: max(where[name], Passed.UNASKED) for name in where if name in now}
             if auction is not None:
                 where |= dict.fromkeys(
@@ -145,9 +147,9 @@ class AwardOrder:
         """By shape of which nobody is asked for any more when those are closed whose time is over: the regions that offer one of them room.
         The others of the shape could not be asked for there because another region was silent.
         """
-        house = self._state.house
-        asking, offer = dict(house.asking), dict[str, dict[RegionName, None]]()
-        for auction in (house.open[workload] for workload in self._closing):
+        auctions = self._state.auctions
+        asking, offer = dict(auctions.asking), dict[str, dict[RegionName, None]]()
+        for auction in (auctions.open[workload] for workload in self._closing):
             if not auction.is_held and auction.until <= self._now:
                 asking[auction.shape] -= 1
                 offer.setdefault(auction.shape, {}).update(dict.fromkeys(auction.bids))
@@ -157,12 +159,12 @@ class AwardOrder:
         """Of the regions that have offered something to those that are closed, which do not lack room for this shape; none if it is short
         nowhere.
         """
-        house = self._state.house
-        refusals, smaller = house.refusals.get(shape, {}), house.widths.of_smaller(shape)
-        if shape not in house.tight and not any(said.reason in SHORT for said in refusals.values()):
+        auctions = self._state.auctions
+        refusals, smaller = auctions.refusals.get(shape, {}), auctions.dominance.of_smaller(shape)
+        if shape not in auctions.tight and not any(said.reason in SHORT for said in refusals.values()):
             return {}
         found: dict[RegionName, Passed] = {}
-        for region in dict.fromkeys(name for one in self._closing for name in house.open[one].bids):
+        for region in dict.fromkeys(name for one in self._closing for name in auctions.open[one].bids):
             if region not in refusals and region not in smaller:
                 found[region] = Passed.UNANSWERED
             elif region in refusals and refusals[region].reason == Reason.OPEN_BIDS:

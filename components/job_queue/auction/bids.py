@@ -31,7 +31,7 @@ class RegionAnswers:
         of_move = self._moving.bid(state, bid, envelope.at)
         if of_move is not None:
             return of_move
-        auction = state.house.open.get(bid.workload)
+        auction = state.auctions.open.get(bid.workload)
         if auction is None or auction.auction != bid.auction or bid.region not in auction.asked:
             return Decision(messages=(settled(bid, has_won=False),))  # Too late: its room is not needed.
         first = auction.bids.get(bid.region)
@@ -46,7 +46,7 @@ class RegionAnswers:
         of_move = self._moving.abstention(state, said, envelope.at)
         if of_move is not None:
             return of_move
-        auction = state.house.open.get(said.workload)
+        auction = state.auctions.open.get(said.workload)
         if auction is None or auction.auction != said.auction or said.region not in auction.asked:
             return NOTHING
         if said.region in auction.abstained or said.region in auction.bids:

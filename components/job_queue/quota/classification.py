@@ -55,7 +55,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL, Entitlement
 from core.nouns.workload import JobSpec
-from core.ranking.scan import Standing
+from core.ranking.scan import QuotaClass
 from core.rules.quota import Amounts, Running, entitled_to, held_on, level_asked, may_be_over, types_of
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
@@ -91,7 +91,7 @@ def index_standing(state: QueueState, fact: Fact) -> None:
             _stands_otherwise(state, row.spec.tenant, fact.at)  # It was set while its auction was open.
     elif isinstance(event, PrioritySet):
         row = state.image.workloads.rows[event.workload]
-        if row.is_standing:
+        if row.is_active:
             settle_award(state, event.workload, row)
             _stands_otherwise(state, row.spec.tenant, fact.at)
     elif isinstance(event, WorkloadsForgotten):
@@ -117,9 +117,9 @@ def _stands_otherwise(state: QueueState, tenant: TenantName, now: Instant) -> No
 
 def _line_changed(state: QueueState, tenant: TenantName, now: Instant) -> None:
     """Who stands behind something else in its tenant's line may be within quota now, waiting or over it."""
-    if state.book.quota:
+    if state.ledger.quota:
         state.open_at = now
-    if tenant in state.book.over:
+    if tenant in state.ledger.over:
         state.restand.setdefault(tenant, False)
         state.standings_at = now
 
@@ -127,21 +127,21 @@ def _line_changed(state: QueueState, tenant: TenantName, now: Instant) -> None:
 def _look_again(state: QueueState, tenant: TenantName, now: Instant) -> None:
     refresh_tenant(state, tenant, now)
     row = state.image.tenants.rows.get(tenant)
-    if state.book.quota or (row is not None and row.budget is not None):
+    if state.ledger.quota or (row is not None and row.budget is not None):
         state.restand.setdefault(tenant, False)
         state.standings_at = now
 
 
 def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet, now: Instant) -> None:
     """Its level, quota or budget is another; with the first of a type all that asks for that type is held against quotas."""
-    rows, order, quota = state.image.workloads.rows, state.order, state.book.quota
+    rows, order, quota = state.image.workloads.rows, state.order, state.ledger.quota
     tenants = [event.tenant]
     is_first = len(state.image.tenants.rows) == 1
-    is_of_all = state.book.set_quota(state.image.tenants) or is_first
+    is_of_all = state.ledger.set_quota(state.image.tenants) or is_first
     if is_of_all:
         tenants += order.tenants()
-    if state.book.quota != quota:
-        _place_what_asks_for(state, state.book.quota - quota)
+    if state.ledger.quota != quota:
+        _place_what_asks_for(state, state.ledger.quota - quota)
     if isinstance(event, TenantSet):
         if is_first or event.settings.level < order.tenant(event.tenant).level:
             for name in tenants:
@@ -151,7 +151,7 @@ def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet
             if level != work.level:
                 place_at(state, work, level)
     for name in dict.fromkeys(tenants):
-        for workload in tuple(state.book.by_tenant.get(name, {})):
+        for workload in tuple(state.ledger.by_tenant.get(name, {})):
             settle_award(state, workload, rows[workload])
         refresh_tenant(state, name, now)
         state.restand[name] = True
@@ -190,10 +190,10 @@ def stand_anew(state: QueueState, now: Instant) -> Decision:
     levels: dict[WorkloadId, int] = {}
     for tenant, is_forced in state.restand.items():
         kept = state.order.kept(tenant)
-        if is_forced or state.book.may_stand_otherwise(tenant, tenants, kept):
+        if is_forced or state.ledger.may_stand_otherwise(tenant, tenants, kept):
             levels |= changed_levels(state, tenant, now)
     for workload in state.recharge:
-        one = state.book.awards.get(workload)
+        one = state.ledger.awards.get(workload)
         if one is not None and one.amounts != rows[workload].charge:
             levels.setdefault(workload, one.level)
     in_order = sorted(levels.items(), key=lambda one: _takes(state, *one))
@@ -209,11 +209,11 @@ def changed_levels(
     entitled: Amounts | None = None,
     also: Running | None = None,
 ) -> dict[WorkloadId, int]:
-    """`TenantBook.standings` as things are now."""
+    """`QuotaLedger.standings` as things are now."""
     tenants = state.image.tenants
-    is_spent = state.book.is_spent(tenant, tenants, state.image.usage, now)
+    is_spent = state.ledger.is_spent(tenant, tenants, state.image.usage, now)
     kept = state.order.kept(tenant)
-    return state.book.standings(tenant, tenants, is_spent=is_spent, entitled=entitled, also=also, kept=kept)
+    return state.ledger.standings(tenant, tenants, is_spent=is_spent, entitled=entitled, also=also, kept=kept)
 
 
 def over_by(
@@ -223,11 +223,11 @@ def over_by(
 
     With the first entitlement of a type that is so of all that anybody else holds of it.
     """
-    book, rows = state.book, state.image.tenants.rows
-    others = () if gpu_type in book.quota else tuple(book.by_tenant)
+    ledger, rows = state.ledger, state.image.tenants.rows
+    others = () if gpu_type in ledger.quota else tuple(ledger.by_tenant)
     events = []
     for name in dict.fromkeys((tenant, *others)):
-        entitled = entitled_to(rows.get(name), book.quota | {gpu_type})
+        entitled = entitled_to(rows.get(name), ledger.quota | {gpu_type})
         if name == tenant:
             entitled[gpu_type] = entitlement.gpus * MILLI
         levels = changed_levels(state, name, now, entitled=entitled)
@@ -237,7 +237,7 @@ def over_by(
 
 def _takes(state: QueueState, workload: WorkloadId, level: int) -> int:
     """What makes room stands before what takes it: who is over quota, who holds less than it is charged for, who holds more, who moves up."""
-    row, amounts = state.image.workloads.rows[workload], state.book.awards[workload].amounts
+    row, amounts = state.image.workloads.rows[workload], state.ledger.awards[workload].amounts
     if level == OVER_LEVEL:
         return 0
     if row.level == OVER_LEVEL:
@@ -247,7 +247,7 @@ def _takes(state: QueueState, workload: WorkloadId, level: int) -> int:
 
 def _changed(state: QueueState, workload: WorkloadId, level: int) -> StandingChanged:
     row = state.image.workloads.rows[workload]
-    amounts: Mapping[str, int] = state.book.awards[workload].amounts
+    amounts: Mapping[str, int] = state.ledger.awards[workload].amounts
     return StandingChanged(
         workload, row.epoch, row.standing_revision + 1, row.spec.tenant, level, dict(amounts)
     )
@@ -257,8 +257,8 @@ def against_growth(
     state: QueueState, row: WorkloadRow, jobs: tuple[JobSpec, ...], now: Instant
 ) -> tuple[Reason, tuple[str, ...]] | None:
     """Why what stands may not hold as much as these jobs need, if they need more: a quota, what may be borrowed, or a budget."""
-    spec, tenants, book = row.spec, state.image.tenants, state.book
-    if not row.is_standing or gpu_milli_of(jobs) <= gpu_milli_of(spec.jobs):
+    spec, tenants, ledger = row.spec, state.image.tenants, state.ledger
+    if not row.is_active or gpu_milli_of(jobs) <= gpu_milli_of(spec.jobs):
         return None
     more = {kind: -count for kind, count in row.charge.items()}
     for job in jobs:
@@ -266,17 +266,17 @@ def against_growth(
         kind = next((one for one in types if one in row.charge), types[0])
         more[kind] = more.get(kind, 0) + job.need.gpu_milli * job.tasks
     more = {kind: count for kind, count in more.items() if count > 0}
-    if book.is_spent(spec.tenant, tenants, state.image.usage, now):
+    if ledger.is_spent(spec.tenant, tenants, state.image.usage, now):
         return Reason.BUDGET_SPENT, (f"jobs: {spec.tenant} has no GPU-hours left for more tasks",)
-    room = book.room(spec.tenant, row.level, tenants)
-    counts = [(count, room[kind]) for kind, count in more.items() if kind in book.quota]
+    room = ledger.headroom(spec.tenant, row.level, tenants)
+    counts = [(count, room[kind]) for kind, count in more.items() if kind in ledger.quota]
     if not counts or (row.level != OVER_LEVEL and all(count <= left for count, left in counts)):
         return None
     asked = ", ".join(f"{count / MILLI:g} {kind}" for kind, count in sorted(more.items()))
     if not may_be_over(spec.kind):
         text = f"jobs: {asked} more are over the quota of {spec.tenant}, and {spec.kind} work borrows nothing"
         return Reason.OVER_QUOTA, (text,)
-    if book.may_borrow(spec.tenant, more, tenants, lending_now(state)):
+    if ledger.may_borrow(spec.tenant, more, tenants, lending_now(state)):
         return None
     return Reason.BORROWED_ALL, (f"jobs: {asked} more are more than {spec.tenant} may borrow now",)
 
@@ -287,18 +287,18 @@ def award_of(
     """The award, behind what of its tenant is over quota from then on; none if what was bid is more than it may hold by now."""
     row = state.image.workloads.rows[workload]
     image = state.regions[best.region]
-    auction = state.house.open[workload]
+    auction = state.auctions.open[workload]
     assert image is not None, best.region
     spec, tenants = row.spec, state.image.tenants
     charge = held_on(spec.jobs, best.spreads, image.hardware)
-    if charge and state.book.is_spent(spec.tenant, tenants, state.image.usage, now):
+    if charge and state.ledger.is_spent(spec.tenant, tenants, state.image.usage, now):
         return ()
     if auction.level == OVER_LEVEL:
-        if not state.book.may_borrow(spec.tenant, charge, tenants, lending_now(state)):
+        if not state.ledger.may_borrow(spec.tenant, charge, tenants, lending_now(state)):
             return ()
     else:
-        room = state.book.room(spec.tenant, auction.level, tenants)
-        if any(count > room[kind] for kind, count in charge.items() if kind in state.book.quota):
+        room = state.ledger.headroom(spec.tenant, auction.level, tenants)
+        if any(count > room[kind] for kind, count in charge.items() if kind in state.ledger.quota):
             return ()
     award = WorkloadAwarded(
         workload=workload,
@@ -314,7 +314,7 @@ def award_of(
         types=auction.types,
         refusals=_refusals(state, workload, auction),
     )
-    if auction.level == OVER_LEVEL or not state.book.quota:
+    if auction.level == OVER_LEVEL or not state.ledger.quota:
         return (award,)
     levels = _beside(state, workload, row, auction.level, charge, now)
     if workload in levels:
@@ -327,7 +327,7 @@ def award_of(
 def _refusals(state: QueueState, workload: WorkloadId, auction: Auction) -> dict[RegionName, str]:
     """Why each region did not bid: what it said; that it said nothing; or why it was not asked."""
     said, spec = (
-        state.house.refused_by(auction.shape) | auction.abstained,
+        state.auctions.refused_by(auction.shape) | auction.abstained,
         state.image.workloads.rows[workload].spec,
     )
     found: dict[RegionName, str] = {}
@@ -350,9 +350,13 @@ def _kept_by(state: QueueState, workload: WorkloadId, region: RegionName) -> Rea
     one, row = state.order.one(workload), state.image.workloads.rows[workload]
     if row.move is not None:
         return Reason.MOVING
-    if one.standing is Standing.OVER and region == closed_to(state, one.work):
+    if one.quota_class is QuotaClass.BORROWING and region == closed_to(state, one.work):
         return Reason.ROOM_GATHERED
-    if one.standing is Standing.OVER and region == state.gathers_in and is_held_back(state, one.work):
+    if (
+        one.quota_class is QuotaClass.BORROWING
+        and region == state.gathers_in
+        and is_held_back(state, one.work)
+    ):
         return Reason.AHEAD_OF_DUE
     return Reason.WAITING_TURN
 
@@ -363,7 +367,7 @@ def _beside(
     """Who must stand otherwise beside an award within quota for which there is room. As a rule nobody, and then nobody is looked at."""
     tenant = row.spec.tenant
     if tenant not in state.restand:
-        levels = state.book.displaced(tenant, state.image.tenants, charge, state.order.kept(tenant))
+        levels = state.ledger.displaced(tenant, state.image.tenants, charge, state.order.kept(tenant))
         if levels is not None:
             return levels
     also = Running(workload, state.sequence + 1, level, level, charge, row.number)

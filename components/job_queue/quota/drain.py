@@ -33,7 +33,7 @@ from core.nouns.instant import Instant, after
 from core.nouns.limits import GATHER_PATIENCE
 from core.nouns.placement import gpu_milli_of
 from core.nouns.tenant import OVER_LEVEL
-from core.ranking.scan import LOWEST, PendingWork, Standing
+from core.ranking.scan import LOWEST, PendingWork, QuotaClass
 from core.rules.tenancy import gpus_by_type
 
 NEVER = Instant(-1)
@@ -88,12 +88,12 @@ def gathered_now(
     last = state.gathered_last if kept is None else {**state.gathered_last, kept.workload: now}
     turns = sorted(
         (max(work.submitted_at, last.get(work.workload, NEVER)), work.number, work)
-        for work in state.order.firsts(Standing.OVER)
+        for work in state.order.firsts(QuotaClass.BORROWING)
         if _may_be(state, work, now, lent)
     )
     for _, _, work in turns:
         region = nearest(state, work)
-        is_asked = work.workload in state.house.open  # Once more, for it has waited for long.
+        is_asked = work.workload in state.auctions.open  # Once more, for it has waited for long.
         if region is not None and (is_asked or is_blocked(work)):
             kinds = sorted({kind for need in work.needs for kind in need})
             shape = state.image.workloads.rows[work.workload].shape
@@ -102,7 +102,7 @@ def gathered_now(
 
 
 def _is_over(state: QueueState, workload: WorkloadId) -> bool:
-    return workload in state.order and state.order.one(workload).standing is Standing.OVER
+    return workload in state.order and state.order.one(workload).quota_class is QuotaClass.BORROWING
 
 
 def _may_be(state: QueueState, work: PendingWork, now: Instant, lent: Lending) -> bool:
@@ -112,7 +112,7 @@ def _may_be(state: QueueState, work: PendingWork, now: Instant, lent: Lending) -
         return False
     return any(
         all(count * WHOLE <= there.get(kind, 0) * ranking.gather_percent for kind, count in need.items())
-        and state.book.may_borrow(work.tenant, need, state.image.tenants, lent)
+        and state.ledger.may_borrow(work.tenant, need, state.image.tenants, lent)
         for need in work.needs
     )
 
@@ -121,8 +121,8 @@ def missing_parts(state: QueueState, work: PendingWork) -> dict[RegionName, Frac
     """By region that lacks nothing but room for it, which part of all that there is of what it wants is missing. What a region has not said
     is all that is wanted.
     """
-    asked = asked_for(state, work, LOWEST, Standing.OVER)
-    said, spec = state.house.refused_by(asked.shape), state.image.workloads.rows[work.workload].spec
+    asked = asked_for(state, work, LOWEST, QuotaClass.BORROWING)
+    said, spec = state.auctions.refused_by(asked.shape), state.image.workloads.rows[work.workload].spec
     kinds = {kind for need in work.needs for kind in need}
     parts: dict[RegionName, Fraction] = {}
     for region in eligible(state, spec, asked.level):

@@ -23,8 +23,8 @@ from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import DUES_TOLD_MAX, LAG_PATIENCE, LAG_SLACK, LAGGING_LOOKED_AT, SHARES_INTERVAL
 from core.nouns.tenant import OVER_LEVEL
-from core.ranking.fair_lag import Due, dues
-from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing
+from core.ranking.fair_lag import FairShare, dues
+from core.ranking.scan import LOWEST, PendingWork, QuotaClass, Ranked
 from core.rules.quota import entitled_to
 
 
@@ -53,35 +53,35 @@ def record_shares(state: QueueState, now: Instant) -> Decision:
     bring_up(state, now)
     lacking = _lacking_room(state)
     lending = lending_now(state)
-    lent = state.book.lent_in_all(lending)
+    lent = state.ledger.lent_in_all(lending)
     gathered = gathered_now(state, now, lent, lambda work: _is_blocked(state, work, lending, is_aged=True))
     events: list[Event | Note] = [SharesSeen(tuple(lacking), tuple(lacking.values()), gathered)]
     if due != state.image.usage.dues():
-        events += _told(due, tuple(sorted(state.book.quota)))
+        events += _told(due, tuple(sorted(state.ledger.quota)))
     return Decision(events=tuple(events))
 
 
 def _is_watched(state: QueueState) -> bool:
     if not state.image.tenants.ranking.credit.lag_weight:
         return bool(state.image.usage.dues())
-    return bool(state.book.wanted or state.image.usage.dues())
+    return bool(state.ledger.wanted or state.image.usage.dues())
 
 
-def _told(due: dict[TenantName, Due], types: tuple[str, ...]) -> list[SharesDue]:
+def _told(due: dict[TenantName, FairShare], types: tuple[str, ...]) -> list[SharesDue]:
     """In as many facts as that takes."""
     rows = list(due.items())
     starts = range(0, max(1, len(rows)), DUES_TOLD_MAX)
     return [SharesDue(dict(rows[at : at + DUES_TOLD_MAX]), types, is_more=at > 0) for at in starts]
 
 
-def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, Due]:
+def _dues_now(state: QueueState, now: Instant) -> dict[TenantName, FairShare]:
     if not state.image.tenants.ranking.credit.lag_weight:
         return {}
-    book = state.book
+    ledger = state.ledger
     tenants = state.image.tenants
     unheard = {name for name, (span, _) in state.lacking.items() if span >= LAG_PATIENCE}
-    claimants = book.claimants(tenants, state.image.usage, now, unheard)
-    entitled = {name: sum(entitled_to(row, book.quota).values()) for name, row in tenants.rows.items()}
+    claimants = ledger.claimants(tenants, state.image.usage, now, unheard)
+    entitled = {name: sum(entitled_to(row, ledger.quota).values()) for name, row in tenants.rows.items()}
     return dues(claimants, entitled)
 
 
@@ -130,7 +130,7 @@ def where_asked(state: QueueState, one: Ranked, willing: tuple[RegionName, ...])
     """Of willing regions those that may be asked for it. Over quota nothing is lent where room is gathered for another by age, nor, to who is
     held back, where it is for who is furthest behind.
     """
-    if one.standing is not Standing.OVER:
+    if one.quota_class is not QuotaClass.BORROWING:
         return willing
     if has_turn(state, one.work.workload):
         return willing
@@ -143,9 +143,9 @@ def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
     if not state.image.tenants.ranking.credit.lag_weight:
         return {}
     lending = lending_now(state)
-    lent = state.book.lent_in_all(lending)
+    lent = state.ledger.lent_in_all(lending)
     found: dict[TenantName, RegionName] = {}
-    for work in state.order.heads(Standing.OVER, LAGGING_LOOKED_AT):
+    for work in state.order.heads(QuotaClass.BORROWING, LAGGING_LOOKED_AT):
         is_possible = any(lent.covers(need, work.tenant) for need in work.needs)
         if work.tenant not in found and is_possible and _is_blocked(state, work, lending):
             found[work.tenant] = _nearest(state, work)
@@ -154,7 +154,7 @@ def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
 
 def _nearest(state: QueueState, work: PendingWork) -> RegionName:
     """Of those that could hold it, the one whose refusal names the least that is missing; where it was before, while it is asked for."""
-    said = state.house.refused_by(asked_for(state, work, LOWEST, Standing.OVER).shape)
+    said = state.auctions.refused_by(asked_for(state, work, LOWEST, QuotaClass.BORROWING).shape)
     regions = eligible(state, state.image.workloads.rows[work.workload].spec) or tuple(state.regions)
     refused = [region for region in regions if region in said]
     if not refused:
@@ -169,10 +169,10 @@ def _is_blocked(state: QueueState, work: PendingWork, lending: Lending, *, is_ag
     """
     if not may_be_lent(state, work, lending):
         return True
-    if work.workload in state.house.open:
+    if work.workload in state.auctions.open:
         return work.tenant in state.lacking  # It is asked for once more.
-    asked = asked_for(state, work, LOWEST, Standing.OVER)
-    said = state.house.refused_by(asked.shape)
+    asked = asked_for(state, work, LOWEST, QuotaClass.BORROWING)
+    said = state.auctions.refused_by(asked.shape)
     regions = eligible(state, state.image.workloads.rows[work.workload].spec, asked.level)
     where = where_asked(state, state.order.one(work.workload), regions) if is_aged else regions
     return bool(regions) and all(

@@ -45,7 +45,7 @@ def kept_for(
             rows = state.image.start_promises.rows
             found = [one for one, promised in rows.items() if promised.region == region]
         case Reason.OPEN_BIDS:
-            found = [one for one, auction in state.house.open.items() if region in auction.bids]
+            found = [one for one, auction in state.auctions.open.items() if region in auction.bids]
         case Reason.ROOM_GATHERED:
             found = [state.gathered.workload] if state.gathered is not None else []
         case _:

@@ -40,7 +40,7 @@ from core.nouns.placement import gpu_milli_of, runs_of
 from core.nouns.reasons import Reason, sentence
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Phase
-from core.ranking.scan import Ranked, Standing
+from core.ranking.scan import QuotaClass, Ranked
 from core.rules.ownership import owned
 from core.rules.quota import level_asked, narrowed
 
@@ -139,7 +139,7 @@ class UserAnswers:
             workload=workload,
             name=spec.name,
             tenant=spec.tenant,
-            priority=row.level if row.is_standing and not is_over else level_asked(spec, state.image.tenants),
+            priority=row.level if row.is_active and not is_over else level_asked(spec, state.image.tenants),
             kind=spec.kind,
             phase=row.phase,
             epoch=row.epoch,
@@ -174,7 +174,7 @@ class UserAnswers:
         now: Instant,
     ) -> tuple[Reason | None, dict[RegionName, str]]:
         """The reason that counts, and each region's; `known` remembers those of shapes within one answer."""
-        if row.is_standing:
+        if row.is_active:
             is_unreachable = row.phase == Phase.AWARDED and state.silent.get(row.region, True)
             return (Reason.REGION_UNREACHABLE if is_unreachable else None), {}
         if row.phase != Phase.PENDING:
@@ -195,13 +195,13 @@ class UserAnswers:
 
     def _against_quota(self, state: QueueState, one: Ranked) -> Reason | None:
         """What its tenant's quota has against its start."""
-        if one.standing is Standing.OVER:
+        if one.quota_class is QuotaClass.BORROWING:
             if is_held_back(state, one.work):
                 return Reason.AHEAD_OF_DUE
             if may_be_lent(state, one.work, lending_now(state)):
                 return None
             return kept_why(state, one.work) or Reason.OVER_QUOTA
-        if one.standing is Standing.WITHIN:
+        if one.quota_class is QuotaClass.NOMINAL:
             return None
         if not state.order.is_passed(one.work.workload):
             return Reason.NOT_RANKED
@@ -247,7 +247,7 @@ class UserAnswers:
         """
         if region not in asked:
             return why_not_asked(state, region, row.spec, level)
-        said = state.house.refused_by(shape).get(region)
+        said = state.auctions.refused_by(shape).get(region)
         if said is not None:
             return Reason(said.reason)
         return Reason.ROOM_GATHERED if region == kept else None
@@ -286,7 +286,7 @@ class UserAnswers:
             if row.phase == Phase.PENDING
             else (),
             tenant=row.spec.tenant,
-            standing=one.standing.name.lower() if one is not None else "",
+            standing=one.quota_class.text if one is not None else "",
             level=level,
             credit=max(-NUMBER_MAX, min(NUMBER_MAX, one.credit)) if one is not None else 0,
             age_weight=state.image.tenants.ranking.credit.age_weight,
@@ -306,7 +306,7 @@ class UserAnswers:
         rank = state.order.rank(workload)
         ranks = {
             other: (auction.shape != shape, state.order.rank(other))
-            for other, auction in state.house.open.items()
+            for other, auction in state.auctions.open.items()
             if other != workload and other in state.order
         }
         turns = [other for other, (is_unlike, place) in ranks.items() if place < rank or not is_unlike]
@@ -344,9 +344,9 @@ class UserAnswers:
         against: Reason | None,
     ) -> RegionOutlook:
         image = state.regions[region]
-        auction = state.house.open.get(workload)
+        auction = state.auctions.open.get(workload)
         bid = auction.bids.get(region) if auction is not None else None
-        said = state.house.refused_by(shape).get(region)
+        said = state.auctions.refused_by(shape).get(region)
         if auction is not None and said is None:
             said = auction.abstained.get(region)  # It did not hold: the region is asked again.
         is_full = against is Reason.OPEN_BIDS or against in LACKS_ROOM
@@ -377,12 +377,12 @@ def _ahead(state: QueueState, workload: WorkloadId) -> tuple[WorkloadId, ...]:
 
 def _is_over(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
     """Whether it is over its tenant's quota, as it waits or as it was awarded. `why` has brought the order up to date."""
-    if row.is_standing:
+    if row.is_active:
         return row.level == OVER_LEVEL
     order = state.order
     if workload not in order or not order.is_passed(workload):
         return False
-    return order.one(workload).standing is not Standing.WITHIN
+    return order.one(workload).quota_class is not QuotaClass.NOMINAL
 
 
 def _span(start: int, end: int) -> Nanoseconds:
@@ -391,7 +391,7 @@ def _span(start: int, end: int) -> Nanoseconds:
 
 def _attempt(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> AttemptRow | None:
     """The standing one, as far as its region's log tells of it."""
-    image = state.regions.get(row.region) if row.is_standing else None
+    image = state.regions.get(row.region) if row.is_active else None
     return image.attempts.row(workload, row.epoch) if image is not None else None
 
 
@@ -409,4 +409,4 @@ def _hardware(image: RegionImage | None, row: WorkloadRow) -> tuple[HardwareKnow
 
 def _closed_to(state: QueueState, one: Ranked) -> RegionName | None:
     """The region that is not asked for it, since room is gathered there for another."""
-    return closed_to(state, one.work) if one.standing is Standing.OVER else None
+    return closed_to(state, one.work) if one.quota_class is QuotaClass.BORROWING else None

@@ -29,7 +29,7 @@ from core.nouns.placement import gpu_milli_of
 from core.nouns.quantities import MILLI
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import WorkloadSpec
-from core.ranking.scan import Ranked, Standing
+from core.ranking.scan import QuotaClass, Ranked
 from core.rules.ownership import owns
 
 HEARD_OF_STARTS: tuple[type[Message], ...] = (TestSubmission, ListStarts)
@@ -55,10 +55,10 @@ class StartAnswers:
         refusal = self._refusal(state, spec)
         if refusal is not None:
             return refusal
-        level, standing = would_stand(state, spec, envelope.at)
+        level, quota_class = would_stand(state, spec, envelope.at)
         tested = SubmissionTested(
             ahead=state.waits.ahead_of(level),
-            standing=standing.name.lower() if state.image.tenants.rows else "",
+            standing=quota_class.text if state.image.tenants.rows else "",
             regions=eligible(state, spec),
             start=estimated_start(state, spec, envelope.at),
             prediction=predicted(state.image.history.runs, spec, family_of(spec.name)),
@@ -92,7 +92,7 @@ class StartAnswers:
                     workload=workload,
                     name=spec.name,
                     tenant=spec.tenant,
-                    priority=OVER_LEVEL if one.standing is not Standing.WITHIN else one.level,
+                    priority=OVER_LEVEL if one.quota_class is not QuotaClass.NOMINAL else one.level,
                     gpu_milli=gpu_milli_of(spec.jobs),
                     rank=looked - 1,
                     waited=Nanoseconds(max(0, now - row.submitted_at)),
@@ -128,9 +128,9 @@ def _start(
     ahead: Ahead,
 ) -> StartEstimate | None:
     """None of who may not start."""
-    if one.standing is Standing.HELD:
+    if one.quota_class is QuotaClass.BLOCKED:
         return None
-    return estimator.of(spec, where, ahead, is_within=one.standing is Standing.WITHIN)
+    return estimator.of(spec, where, ahead, is_within=one.quota_class is QuotaClass.NOMINAL)
 
 
 def _promised_in(state: QueueState, workload: WorkloadId, now: Instant) -> Nanoseconds:

@@ -208,7 +208,7 @@ class TenantRecords:
             share_entitled_permille=_permille(
                 sum(mine.entitled.values()), sum(sum(one.entitled.values()) for one in everybody.values())
             ),
-            placed=len(state.book.by_tenant.get(name, {})),
+            placed=len(state.ledger.by_tenant.get(name, {})),
             pending=pending,
             lag=state.image.usage.lag(name, now),
         )
@@ -217,9 +217,9 @@ class TenantRecords:
 def _with_stays(state: QueueState, tenant: TenantName, uses: dict[str, TypeUse]) -> dict[str, TypeUse]:
     """The same, with what of it is over quota and cannot be reclaimed."""
     stays: Counter[str] = Counter()
-    for workload in state.book.over.get(tenant, ()):
+    for workload in state.ledger.over.get(tenant, ()):
         if not may_be_over(state.image.workloads.rows[workload].spec.kind):
-            stays.update(state.book.awards[workload].amounts)
+            stays.update(state.ledger.awards[workload].amounts)
     return {kind: replace(use, stays=stays[kind]) if stays[kind] else use for kind, use in uses.items()}
 
 

@@ -141,7 +141,7 @@ class UserRequests:
         if row.phase.is_terminal:
             return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
         event: Event = (
-            CancelRequested(message.workload) if row.is_standing else WorkloadCancelled(message.workload)
+            CancelRequested(message.workload) if row.is_active else WorkloadCancelled(message.workload)
         )
         return self._stop_auction(state, message.workload, (event,), Acknowledged(message.workload))
 
@@ -174,7 +174,7 @@ class UserRequests:
         self, state: QueueState, workload: WorkloadId, events: tuple[Event, ...], answer: Answer
     ) -> Decision:
         """What is no longer to be awarded has no auction."""
-        auction = state.house.open.get(workload)
+        auction = state.auctions.open.get(workload)
         if auction is None:
             return Decision(events, (answer,))
         told = tuple(settled(bid, has_won=False) for bid in auction.bids.values())
@@ -188,7 +188,7 @@ class UserRequests:
             return refused(Reason.UNKNOWN_WORKLOAD)
         if row.phase.is_terminal:
             return refused(Reason.ALREADY_ENDED, (f"it is {row.phase}",))
-        if message.epoch < row.epoch or not row.is_standing or row.requeued_epoch == row.epoch:
+        if message.epoch < row.epoch or not row.is_active or row.requeued_epoch == row.epoch:
             return answered(Acknowledged(message.workload))
         if message.epoch > row.epoch:
             return refused(Reason.INVALID, (f"epoch: it is {row.epoch} now",))

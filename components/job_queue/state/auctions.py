@@ -10,8 +10,8 @@ from msgspec import Struct, field
 
 from components.job_queue.state.deferrals import PutOffs
 from components.job_queue.state.inadmissible import Unaskable
-from components.job_queue.state.refusal_dominance import RefusedWidths
-from components.job_queue.state.refusal_expiry import Freed, Room
+from components.job_queue.state.refusal_dominance import RefusalDominance
+from components.job_queue.state.refusal_expiry import RefusalExpiry, Resource
 from components.job_queue.state.slow_regions import LateRegions
 from core.agenda import Agenda
 from core.events.queue import RankedBid
@@ -93,7 +93,7 @@ class Auction(Struct):
         return sorted(compared, key=lambda one: one[1].place)
 
 
-class AuctionHouse:
+class Auctions:
     """All open auctions, and the refusals that keep others from being opened."""
 
     def __init__(self) -> None:
@@ -118,8 +118,8 @@ class AuctionHouse:
         self.late = LateRegions()
         self.offered: dict[RegionName, dict[str, None]] = {}
         """By region, the shapes refused for open bids."""
-        self.freed: dict[RegionName, Freed] = {}
-        self.widths = RefusedWidths()
+        self.freed: dict[RegionName, RefusalExpiry] = {}
+        self.dominance = RefusalDominance()
         """Which of the refusals hold for larger requests too."""
         self.willing_memo: dict[str, tuple[RegionName, ...]] = {}
         """By shape, the regions to ask: filled by `willing`, emptied by whatever could change it."""
@@ -174,7 +174,7 @@ class AuctionHouse:
             self.refusals_due.put((shape, said.region), after(at, OPEN_BIDS_RETRY))
             self.offered.setdefault(said.region, {})[shape] = None
         else:
-            freed = self.freed.setdefault(said.region, Freed())
+            freed = self.freed.setdefault(said.region, RefusalExpiry())
             self._refuse(shape, said)
             if said.reason == Reason.NO_SUCH_HARDWARE:
                 # It holds until nodes join, whatever is freed; if they have joined already, the agent has not seen it yet.
@@ -212,7 +212,7 @@ class AuctionHouse:
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
-        still_from = self.widths.add(shape, said)
+        still_from = self.dominance.add(shape, said)
         if still_from is not None:
             self.unaskable.drop_wider(shape, still_from)
         self.willing_memo.pop(shape, None)
@@ -263,7 +263,7 @@ class AuctionHouse:
         self.offered.get(region, {}).pop(shape, None)
         self.willing_memo.pop(shape, None)
         self.unaskable.drop_shape(shape)
-        still_from = self.widths.drop(shape, region)
+        still_from = self.dominance.drop(shape, region)
         if still_from is not None:
             self.unaskable.drop_wider(shape, still_from)
         if region in self.freed:
@@ -273,9 +273,9 @@ class AuctionHouse:
         if not regions:
             self.refusals.pop(shape, None)
 
-    def free(self, region: RegionName, sequence: int, amounts: Mapping[Room, int]) -> bool:
+    def free(self, region: RegionName, sequence: int, amounts: Mapping[Resource, int]) -> bool:
         """The region's log shows that so much was freed. Whether a refusal passed by it."""
-        freed = self.freed.setdefault(region, Freed())
+        freed = self.freed.setdefault(region, RefusalExpiry())
         passed = freed.add(sequence, amounts)
         for shape in passed:
             self.forget_refusal(shape, region)
@@ -286,7 +286,7 @@ class AuctionHouse:
 
         is_other_hardware   whether what could never be held might be now
         """
-        freed = self.freed.setdefault(region, Freed())
+        freed = self.freed.setdefault(region, RefusalExpiry())
         freed.known_from = sequence
         if is_other_hardware:
             freed.hardware_from = sequence
@@ -298,7 +298,7 @@ class AuctionHouse:
 
     def refused_by(self, shape: str) -> dict[RegionName, Abstention]:
         """Who refuses this shape, or as much of it as makes asking useless, and why."""
-        return self.widths.of_smaller(shape) | self.refusals.get(shape, {})
+        return self.dominance.of_smaller(shape) | self.refusals.get(shape, {})
 
     def forget_memos(self) -> None:
         """Which regions are willing, and who cannot be asked for, is worked out anew."""
@@ -315,11 +315,11 @@ class AuctionHouse:
         return found
 
 
-def _waits_for(said: Abstention, auction: Auction) -> tuple[Room, int]:
+def _waits_for(said: Abstention, auction: Auction) -> tuple[Resource, int]:
     """Of what a refusal waits for, and how much of that must be freed."""
     if not said.missing_cpu_milli:
-        return Room.GPU, max(1, said.missing_gpu_milli)
-    return Room.BARE_CPU if auction.is_bare else Room.CPU, said.missing_cpu_milli
+        return Resource.GPU, max(1, said.missing_gpu_milli)
+    return Resource.BARE_CPU if auction.is_bare else Resource.CPU, said.missing_cpu_milli
 
 
 def settled(bid: Bid, *, has_won: bool, reason: str = "") -> BidSettled:

@@ -13,7 +13,7 @@ anything else                        everything
 from collections.abc import Iterable, Iterator
 
 from components.job_queue.state.refusal_dominance import width_of
-from core.ranking.scan import Group, Standing
+from core.ranking.scan import Group, QuotaClass
 
 
 class Unaskable:
@@ -66,7 +66,7 @@ class Unaskable:
 
     def drop_over(self) -> None:
         """Who may be lent something is another question now."""
-        self.drop_all([group for group in self._shapes if group[0][1] is Standing.OVER])
+        self.drop_all([group for group in self._shapes if group[0][1] is QuotaClass.BORROWING])
 
     def drop_shape(self, shape: str) -> None:
         """Whoever is of this shape may be asked for now."""

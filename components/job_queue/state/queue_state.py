@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from components.job_queue.state.auctions import Auction, AuctionHouse
-from components.job_queue.state.quota_ledger import TenantBook
-from components.job_queue.state.reservation_candidates import StartDesk
+from components.job_queue.state.auctions import Auction, Auctions
+from components.job_queue.state.quota_ledger import QuotaLedger
+from components.job_queue.state.reservation_candidates import ReservationCandidates
 from components.job_queue.state.wait_index import WaitIndex
 from core.agenda import Agenda
 from core.fact import Note
@@ -210,7 +210,7 @@ class QueueState:
         """Of the pass whose uses the order has: filled by `bring_up`."""
         self.shapes: Counter[str] = Counter()
         """How many in the order have each."""
-        self.book = TenantBook()
+        self.ledger = QuotaLedger()
         self.fleet: tuple[str, ...] = ()
         """The GPU types that there are."""
         self.restand: dict[TenantName, bool] = {}
@@ -219,7 +219,7 @@ class QueueState:
         """Awards that may hold something else than they are charged for."""
         self.budgets_due: Agenda[TenantName] = Agenda()
         self.waits = WaitIndex()
-        self.house = AuctionHouse()
+        self.auctions = Auctions()
         self.passes_at: Instant | None = None
         """When the next pass begins, where the order is kept in passes."""
         self.shares_at: Instant | None = None
@@ -248,7 +248,7 @@ class QueueState:
         self.moves_refused: dict[WorkloadId, MoveRefused] = {}
         """Of those that are not planned: what their regions said, until it is told."""
         self.moves_due: Agenda[WorkloadId] = Agenda()
-        self.starts = StartDesk()
+        self.starts = ReservationCandidates()
         """Whom a start might be promised."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from msgspec import Struct
 
-from components.job_queue.state.quota_order import Ladder, Rung
+from components.job_queue.state.quota_order import QuotaEntry, QuotaOrder
 from core.images.queue import WorkloadRow
 from core.images.tenants import Tenants
 from core.images.usage import GPU_HOUR, Usage
@@ -17,7 +17,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Kind
 from core.ranking.fair_lag import Claimant
-from core.ranking.scan import LOWEST, Kept, PendingWork, TenantState
+from core.ranking.scan import LOWEST, PendingWork, QuotaHold, TenantState
 from core.rules.quota import (
     Amounts,
     Running,
@@ -78,7 +78,7 @@ NO_LENDING = Lending({}, {})
 """Where nothing is under quota, and so nobody is over it."""
 
 
-class TenantBook:
+class QuotaLedger:
     """All standing awards, by tenant."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class TenantBook:
         self.by_tenant: dict[TenantName, dict[WorkloadId, None]] = {}
         self.over: dict[TenantName, dict[WorkloadId, None]] = {}
         """Those of them that are over quota."""
-        self._ladders: dict[TenantName, Ladder] = {}
+        self._quota_orders: dict[TenantName, QuotaOrder] = {}
         """As far as they were asked for: where nothing is under quota nobody does."""
         self.held: dict[TenantName, dict[str, int]] = {}
         self.within: dict[TenantName, dict[int, dict[str, int]]] = {}
@@ -147,24 +147,24 @@ class TenantBook:
                 else:
                     total.pop(kind, None)
         is_over = one.level == OVER_LEVEL
-        ladder, mine = self._ladders.get(one.tenant), self.by_tenant.setdefault(one.tenant, {})
+        quota_order, mine = self._quota_orders.get(one.tenant), self.by_tenant.setdefault(one.tenant, {})
         if sign > 0:
             mine[workload] = None
             if is_over:
                 self.over.setdefault(one.tenant, {})[workload] = None
-            if ladder is not None:
-                ladder.add(_rung(workload, one), one.amounts, is_over=is_over)
+            if quota_order is not None:
+                quota_order.add(_entry(workload, one), one.amounts, is_over=is_over)
             return
         del mine[workload]
         if is_over:
             del self.over[one.tenant][workload]
             if not self.over[one.tenant]:
                 del self.over[one.tenant]
-        if ladder is not None:
-            ladder.drop(_rung(workload, one), is_over=is_over)
+        if quota_order is not None:
+            quota_order.drop(_entry(workload, one), is_over=is_over)
         if not mine:
             del self.by_tenant[one.tenant]
-            self._ladders.pop(one.tenant, None)
+            self._quota_orders.pop(one.tenant, None)
 
     def want(self, work: PendingWork, sign: int) -> None:
         """One waits (1), or does not any more (-1): for what it likes best."""
@@ -242,7 +242,7 @@ class TenantBook:
         """By which its tenant's work stands in line: its own, where levels matter."""
         return level if tenants.ranking.walks_by_level else LOWEST
 
-    def room(self, tenant: TenantName, level: int, tenants: Tenants) -> dict[str, int]:
+    def headroom(self, tenant: TenantName, level: int, tenants: Tenants) -> dict[str, int]:
         """What its quota has left for work of a level: what it holds at a lower one takes nothing from that."""
         left = entitled_to(tenants.rows.get(tenant), self.quota)
         for at, amounts in self.within.get(tenant, {}).items():
@@ -317,7 +317,7 @@ class TenantBook:
         is_spent: bool,
         entitled: Amounts | None = None,
         also: Running | None = None,
-        kept: Sequence[Kept] = (),
+        kept: Sequence[QuotaHold] = (),
     ) -> dict[WorkloadId, int]:
         """The levels of a tenant's awards that must be other than they are, worked out over all of them.
 
@@ -333,10 +333,10 @@ class TenantBook:
         return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent, kept=kept)
 
     def displaced(
-        self, tenant: TenantName, tenants: Tenants, charge: Amounts, kept: Sequence[Kept] = ()
+        self, tenant: TenantName, tenants: Tenants, charge: Amounts, kept: Sequence[QuotaHold] = ()
     ) -> dict[WorkloadId, int] | None:
         """`standings` beside an award for which there is room at its level, if now nobody must stand otherwise; None: look at all."""
-        ranking, room = tenants.ranking, self.room(tenant, OVER_LEVEL, tenants)
+        ranking, room = tenants.ranking, self.headroom(tenant, OVER_LEVEL, tenants)
         if ranking.counts_borrowed or not ranking.walks_by_level or min(room.values(), default=0) < 0:
             return None
         if all(charge.get(kind, 0) <= count for kind, count in room.items()):
@@ -345,15 +345,17 @@ class TenantBook:
             return None  # Who runs over quota behind what is kept does not come into what is left.
         return self._ladder(tenant).displaced(charge, room)
 
-    def may_stand_otherwise(self, tenant: TenantName, tenants: Tenants, kept: Sequence[Kept] = ()) -> bool:
+    def may_stand_otherwise(
+        self, tenant: TenantName, tenants: Tenants, kept: Sequence[QuotaHold] = ()
+    ) -> bool:
         """Whether `standings` is worth asking, if its settings have not changed: somebody over quota fits, or too much is within."""
-        if min(self.room(tenant, OVER_LEVEL, tenants).values(), default=0) < 0:
+        if min(self.headroom(tenant, OVER_LEVEL, tenants).values(), default=0) < 0:
             return True
         rooms: dict[int, dict[str, int]] = {}
 
         def room_at(level: int) -> dict[str, int]:
             if level not in rooms:
-                rooms[level] = self.room(tenant, level, tenants)
+                rooms[level] = self.headroom(tenant, level, tenants)
             return rooms[level]
 
         if kept:
@@ -364,7 +366,7 @@ class TenantBook:
         return self._ladder(tenant).has_room_above(room_at)
 
     def _fits_behind(
-        self, one: Held, room_at: Callable[[int], Amounts], kept: Sequence[Kept], tenants: Tenants
+        self, one: Held, room_at: Callable[[int], Amounts], kept: Sequence[QuotaHold], tenants: Tenants
     ) -> bool:
         room = room_at(one.asked)
         before = kept_before(kept, self.level_in_line(one.asked, tenants), one.submitted)
@@ -374,17 +376,17 @@ class TenantBook:
             if kind in self.quota
         )
 
-    def _ladder(self, tenant: TenantName) -> Ladder:
-        found = self._ladders.get(tenant)
+    def _ladder(self, tenant: TenantName) -> QuotaOrder:
+        found = self._quota_orders.get(tenant)
         if found is None:
-            found = Ladder()
+            found = QuotaOrder()
             for workload in self.by_tenant.get(tenant, {}):
                 one = self.awards[workload]
-                found.add(_rung(workload, one), one.amounts, is_over=one.level == OVER_LEVEL)
+                found.add(_entry(workload, one), one.amounts, is_over=one.level == OVER_LEVEL)
             if tenant in self.by_tenant:
-                self._ladders[tenant] = found
+                self._quota_orders[tenant] = found
         return found
 
 
-def _rung(workload: WorkloadId, one: Held) -> Rung:
+def _entry(workload: WorkloadId, one: Held) -> QuotaEntry:
     return -one.asked, one.submitted if one.level == OVER_LEVEL else one.number, workload

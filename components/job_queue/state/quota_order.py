@@ -13,42 +13,42 @@ from core.nouns.ids import WorkloadId
 from core.nouns.tenant import OVER_LEVEL
 from core.rules.quota import Amounts
 
-Rung = tuple[int, int, WorkloadId]
+QuotaEntry = tuple[int, int, WorkloadId]
 """The level that it asks for, negated, the number of its award, over quota that of its submission, and which it is."""
 Alike = tuple[tuple[str, int], ...]
 """What some hold, by type."""
 
 
-class Ladder:
+class QuotaOrder:
     """All standing awards of one tenant."""
 
     def __init__(self) -> None:
-        self._within: list[Rung] = []
-        self._over: dict[int, dict[Alike, list[Rung]]] = {}
+        self._within: list[QuotaEntry] = []
+        self._over: dict[int, dict[Alike, list[QuotaEntry]]] = {}
         """By level, negated."""
         self._amounts: dict[WorkloadId, Amounts] = {}
 
-    def add(self, rung: Rung, amounts: Amounts, *, is_over: bool) -> None:
+    def add(self, entry: QuotaEntry, amounts: Amounts, *, is_over: bool) -> None:
         """It stands."""
-        self._amounts[rung[2]] = amounts
+        self._amounts[entry[2]] = amounts
         if is_over:
-            alike = self._over.setdefault(rung[0], {}).setdefault(_alike(amounts), [])
-            insort(alike, rung)
+            alike = self._over.setdefault(entry[0], {}).setdefault(_alike(amounts), [])
+            insort(alike, entry)
         else:
-            insort(self._within, rung)
+            insort(self._within, entry)
 
-    def drop(self, rung: Rung, *, is_over: bool) -> None:
+    def drop(self, entry: QuotaEntry, *, is_over: bool) -> None:
         """It stands no longer."""
-        amounts = self._amounts.pop(rung[2])
+        amounts = self._amounts.pop(entry[2])
         if not is_over:
-            del self._within[bisect_left(self._within, rung)]
+            del self._within[bisect_left(self._within, entry)]
             return
-        groups, key = self._over[rung[0]], _alike(amounts)
-        del groups[key][bisect_left(groups[key], rung)]
+        groups, key = self._over[entry[0]], _alike(amounts)
+        del groups[key][bisect_left(groups[key], entry)]
         if not groups[key]:
             del groups[key]
         if not groups:
-            del self._over[rung[0]]
+            del self._over[entry[0]]
 
     def has_room_above(self, room_at: Callable[[int], Mapping[str, int]]) -> bool:
         """Whether something over quota fits into what the quota has left at the level that it asks for."""
@@ -80,14 +80,14 @@ class Ladder:
         if not below:
             return found
         for negated in sorted(
-            {rung[0] for rung in below} | {one for one in self._over if one >= below[0][0]}
+            {entry[0] for entry in below} | {one for one in self._over if one >= below[0][0]}
         ):
-            for rung in below[bisect_left(below, (negated,)) : bisect_left(below, (negated + 1,))]:
-                amounts = self._amounts[rung[2]]
+            for entry in below[bisect_left(below, (negated,)) : bisect_left(below, (negated + 1,))]:
+                amounts = self._amounts[entry[2]]
                 if _fits(amounts, before):
                     _add(before, amounts, -1)
                 else:
-                    found[rung[2]] = OVER_LEVEL
+                    found[entry[2]] = OVER_LEVEL
             for workload in self._risen(negated, before):
                 found[workload] = -negated
         return found
@@ -95,21 +95,21 @@ class Ladder:
     def _risen(self, negated: int, room: dict[str, int]) -> Iterator[WorkloadId]:
         """Those over quota at a level that fit by now, the first submitted first; takes their part from the room."""
         groups = [mine for key, mine in self._over.get(negated, {}).items() if _fits(dict(key), room)]
-        for rung in heapq.merge(*(_while_it_fits(mine, self._amounts, room) for mine in groups)):
-            amounts = self._amounts[rung[2]]
+        for entry in heapq.merge(*(_while_it_fits(mine, self._amounts, room) for mine in groups)):
+            amounts = self._amounts[entry[2]]
             if _fits(amounts, room):
                 _add(room, amounts, -1)
-                yield rung[2]
+                yield entry[2]
 
 
 def _while_it_fits(
-    mine: list[Rung], amounts: Mapping[WorkloadId, Amounts], room: Mapping[str, int]
-) -> Iterator[Rung]:
+    mine: list[QuotaEntry], amounts: Mapping[WorkloadId, Amounts], room: Mapping[str, int]
+) -> Iterator[QuotaEntry]:
     """Those that hold the same, as long as there is room for one of them."""
-    for rung in mine:
-        if not _fits(amounts[rung[2]], room):
+    for entry in mine:
+        if not _fits(amounts[entry[2]], room):
             return
-        yield rung
+        yield entry
 
 
 def _fits(amounts: Amounts, room: Mapping[str, int]) -> bool:

@@ -48,7 +48,7 @@ def width_of(shape: str) -> Width | None:
     return Width(before + after, int(level), int(tasks))
 
 
-class RefusedWidths:
+class RefusalDominance:
     """By family and region, the refusals that may hold for others: an index of what the auction house remembers."""
 
     def __init__(self) -> None:

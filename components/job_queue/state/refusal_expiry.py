@@ -21,7 +21,7 @@ PLENTY = 1 << 62
 """More than any refusal waits for."""
 
 
-class Room(StrEnum):
+class Resource(StrEnum):
     """What comes free, in milli."""
 
     GPU = "gpu"
@@ -30,7 +30,7 @@ class Room(StrEnum):
     """CPUs of nodes without GPUs."""
 
 
-class Freed:
+class RefusalExpiry:
     """Of one region."""
 
     def __init__(self) -> None:
@@ -38,14 +38,14 @@ class Freed:
         """A refusal on an older view does not hold: what was freed since is not known, or more than an amount changed."""
         self.hardware_from = 0
         """Nor does one for lack of hardware on a view older than this: nodes joined."""
-        self._ledgers = {room: _Ledger() for room in Room}
+        self._ledgers = {room: _Ledger() for room in Resource}
 
-    def add(self, sequence: int, amounts: Mapping[Room, int]) -> list[str]:
+    def add(self, sequence: int, amounts: Mapping[Resource, int]) -> list[str]:
         """So much more was freed; the shapes whose refusals pass by it."""
         passed = [self._ledgers[room].add(sequence, amount) for room, amount in amounts.items()]
         return [shape for shapes in passed for shape in shapes]
 
-    def hold(self, shape: str, view_sequence: int, room: Room, missing: int) -> bool:
+    def hold(self, shape: str, view_sequence: int, room: Resource, missing: int) -> bool:
         """Let a refusal hold from the view on which it was said; False when enough was freed since, or could have been."""
         self.drop(shape)
         ledger = self._ledgers[room]
@@ -82,9 +82,9 @@ class _Ledger:
         return self.held.passed(Instant(self.total), len(self.held))
 
 
-def room_made(
+def capacity_freed(
     event: AttemptEnded | AttemptRanked, image: RegionImage, jobs: Sequence[JobSpec]
-) -> dict[Room, int]:
+) -> dict[Resource, int]:
     """By an end, or by another level: then all that an attempt holds, for whoever may push it out by now. Refusals count what is missing
     beyond that, so to them it is as good as freed.
 
@@ -99,23 +99,23 @@ def room_made(
     elif attempt is not None and jobs:
         found = _held_by(jobs, attempt.spreads, image.hardware)
     else:
-        found = dict.fromkeys(Room, PLENTY)
+        found = dict.fromkeys(Resource, PLENTY)
     return {room: max(1, amount) for room, amount in found.items()}
 
 
-def _freed_by(ended: AttemptEnded) -> dict[Room, int]:
+def _freed_by(ended: AttemptEnded) -> dict[Resource, int]:
     """An earlier build's store does not say what CPUs it frees."""
     cpu = PLENTY if ended.cpu_milli is None else ended.cpu_milli
     bare_cpu = PLENTY if ended.bare_cpu_milli is None else ended.bare_cpu_milli
-    return {Room.GPU: ended.gpu_milli, Room.CPU: cpu, Room.BARE_CPU: bare_cpu}
+    return {Resource.GPU: ended.gpu_milli, Resource.CPU: cpu, Resource.BARE_CPU: bare_cpu}
 
 
-def _held_by(jobs: Sequence[JobSpec], spreads: Sequence[Spread], hardware: Hardware) -> dict[Room, int]:
-    found = dict.fromkeys(Room, 0)
+def _held_by(jobs: Sequence[JobSpec], spreads: Sequence[Spread], hardware: Hardware) -> dict[Resource, int]:
+    found = dict.fromkeys(Resource, 0)
     for job, spread in zip(jobs, spreads, strict=True):
         for node, tasks in zip(spread.nodes, spread.tasks, strict=True):
-            found[Room.GPU] += job.need.gpu_milli * tasks
-            found[Room.CPU] += job.need.cpu_milli * tasks
+            found[Resource.GPU] += job.need.gpu_milli * tasks
+            found[Resource.CPU] += job.need.cpu_milli * tasks
             if gpu_type_of(hardware.type_of(node))[0] == CPU_TYPE:
-                found[Room.BARE_CPU] += job.need.cpu_milli * tasks
+                found[Resource.BARE_CPU] += job.need.cpu_milli * tasks
     return found

@@ -37,7 +37,7 @@ class PromiseSeen(Note, frozen=True):
 NOTES = (FoundBlocked, ProspectsWanted, NoProspect, PromiseSeen)
 
 
-class StartDesk:
+class ReservationCandidates:
     """All of it may be forgotten: who is blocked is found so again, and promises are in the image."""
 
     def __init__(self) -> None:

@@ -74,7 +74,7 @@ class WaitIndex:
 
     def note(self, workload: WorkloadId, row: WorkloadRow, level: int, *, is_waiting: bool) -> None:
         """What it adds now, in place of what it added before."""
-        region = row.region if row.is_standing else RegionName("")
+        region = row.region if row.is_active else RegionName("")
         asked = (row.spec, level, region, is_waiting)
         asked_before, before = self._noted.pop(workload, NOTHING_NOTED)
         if asked == asked_before:

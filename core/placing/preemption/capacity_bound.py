@@ -46,7 +46,7 @@ class Target:
         return most - self.cap[slot]
 
 
-class RoomBound:
+class CapacityBound:
     """Of one workload's jobs in one region. Raises RuleFailed."""
 
     def __init__(self, pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec], asker: Asker) -> None:
@@ -98,7 +98,7 @@ class RoomBound:
 class Tally:
     """Tasks that could fit once those have ended that were added."""
 
-    def __init__(self, bound: RoomBound) -> None:
+    def __init__(self, bound: CapacityBound) -> None:
         self._bound = bound
         self._freed: dict[int, Amount] = {}
         self._fits = [[target.tasks for target in targets] for _, targets in bound.targets]

@@ -26,7 +26,7 @@ from core.nouns.workload import JobSpec, Kind
 from core.placing.index.owners import Now, Owners, key_of
 from core.placing.pick.nodes import Choice
 from core.placing.pool_set import Asker, JobFound, PoolSet, request_of, unwatched
-from core.placing.preemption.capacity_bound import RoomBound
+from core.placing.preemption.capacity_bound import CapacityBound
 from core.placing.preemption.victim_index import Victim, VictimIndex, may_go
 from core.placing.preemption.without_victims import sum_of, vacated
 from core.rules.placement.eviction_cost import counted_until, destroyed, eviction_cost, told_until
@@ -64,7 +64,7 @@ def find_with_victims(
     if index is None:
         index = VictimIndex(capacity, terms)
     index.refresh(pools)
-    bound = RoomBound(pools, capacity, jobs, asker)
+    bound = CapacityBound(pools, capacity, jobs, asker)
     if bound.is_in_vain(index.gpu_milli_under(asker.priority, bound.where)):
         return Reason.NO_CAPACITY
 
@@ -123,7 +123,7 @@ def _over(
     owners: Owners | None,
     watch: Callable[[JobFound], None],
     index: VictimIndex,
-    bound: RoomBound,
+    bound: CapacityBound,
     of: Callable[[Iterator[Victim]], Iterator[Victim]],
     order: VictimOrder,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
@@ -241,7 +241,7 @@ def left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
 
 
 def _first_enough(
-    bound: RoomBound, candidates: Iterator[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
+    bound: CapacityBound, candidates: Iterator[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
 ) -> list[Victim] | Reason:
     """The first so many as are enough, or why all of them are not.
 

@@ -22,7 +22,7 @@ from core.nouns.limits import CLOCKS_APART, END_SLACK, GRACE, PROMISE_SPAN, STAR
 from core.nouns.operation import TaskMove
 from core.nouns.placement import Claim
 from core.nouns.reasons import Reason
-from core.nouns.starts import Prospect, StartOver
+from core.nouns.starts import EarliestStart, StartOver
 from core.nouns.workload import EndCause, JobSpec, Kind
 from core.placing.diagnosis.replay_choice import Outcome, retraced
 from core.placing.placer import SECTIONS
@@ -144,7 +144,7 @@ def test_prospect_is_told_to_who_wants_it(start: Start) -> None:
     assert said_once(ask(machine, a_job(2, 8)), Abstention).prospect is None
     told = said_once(ask(machine, a_job(2, 8), wants=True), Abstention).prospect
     until = START_SPAN + lasts + GRACE + END_SLACK + CLOCKS_APART
-    assert Prospect(Nanoseconds(until), (a_spread({0: 1, 1: 1}),)) == told
+    assert EarliestStart(Nanoseconds(until), (a_spread({0: 1, 1: 1}),)) == told
     assert said_once(ask(machine, a_job(3, 8), wants=True), Abstention).prospect is None, "it could never be"
     assert [] == said(ask(machine, wants=True, priority=5), Abstention)
 

@@ -164,7 +164,7 @@ def test_who_comes_back_stands_where_it_stood(start: Start, *, is_pushed_out: bo
     machine.fact(EU_LOG, ended(EndCause.PREEMPTED) if is_pushed_out else declined())
     machine.fact(US_LOG, joined("w8", 8, 8))
     machine.wake()
-    again = machine.state.house.open[W1].auction
+    again = machine.state.auctions.open[W1].auction
     bid(machine, again)
     bid(machine, late, workload=W2)
     assert [] == awards(machine.wake())
@@ -183,8 +183,8 @@ def test_nobody_waits_for_who_stood_ahead_of_it_an_hour_ago(start: Start) -> Non
     machine.fact(EU_LOG, ended(EndCause.PREEMPTED))
     machine.fact(US_LOG, joined("w8", 8, 8))
     machine.wake()
-    assert {W1, W2} == set(machine.state.house.open)
-    bid(machine, machine.state.house.open[W2].auction, workload=W2)
+    assert {W1, W2} == set(machine.state.auctions.open)
+    bid(machine, machine.state.auctions.open[W2].auction, workload=W2)
     assert [W2] == awards(machine.wake())
 
 
@@ -267,7 +267,7 @@ def test_who_is_asked_for_in_one_region_when_another_comes_up(start: Start, *, i
         abstain(machine, high)
         decision = machine.wake()
         bid(machine, auction_of(decision), US)
-        bid(machine, machine.state.house.open[W2].auction, US, workload=W2)
+        bid(machine, machine.state.auctions.open[W2].auction, US, workload=W2)
         assert [W1, W2] == awards(machine.wake())
 
 
@@ -292,10 +292,10 @@ def behind_two(start: Start, first: WorkloadSpec, log: LogName) -> Machine[Any]:
 
 def award_of_third(machine: Machine[Any]) -> bool:
     """Whether it is awarded once its region has bid."""
-    if W3 in machine.state.house.open:
-        bid(machine, machine.state.house.open[W3].auction, workload=W3)
+    if W3 in machine.state.auctions.open:
+        bid(machine, machine.state.auctions.open[W3].auction, workload=W3)
     machine.wake()
-    return bool(machine.state.image.workloads.rows[W3].is_standing)
+    return bool(machine.state.image.workloads.rows[W3].is_active)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ def test_offers_are_held_while_a_slow_region_is_asked_for_who_is_ahead(start: St
     while not awards(decision):
         solicited += len(said(decision, SolicitBid))
         for workload in behind:
-            auction = machine.state.house.open.get(workload)
+            auction = machine.state.auctions.open.get(workload)
             if auction is not None and not auction.bids:
                 bid(machine, auction.auction, US, workload=workload)
         decision = machine.wait(Nanoseconds(AUCTION_SPAN // 50))
@@ -450,7 +450,7 @@ def test_offers_are_given_back_for_three_seconds_and_then_taken(start: Start) ->
     decision = machine.hear_due_once()
     while not awards(decision) and machine.now < begun + 2 * PUT_OFF_SPAN:
         given_back += len(said(decision, BidSettled))
-        for workload, auction in list(machine.state.house.open.items()):
+        for workload, auction in list(machine.state.auctions.open.items()):
             if workload == W2 and not auction.abstained:
                 abstain(machine, auction.auction, workload=W2, reason=Reason.OPEN_BIDS)
             elif workload == W1 and not auction.bids:
@@ -461,7 +461,7 @@ def test_offers_are_given_back_for_three_seconds_and_then_taken(start: Start) ->
     assert begun + PUT_OFF_SPAN <= machine.now <= begun + PUT_OFF_SPAN + AUCTION_SPAN
     machine.fact(EU_LOG, declined())
     machine.wake()
-    names = {workload: auction.auction for workload, auction in machine.state.house.open.items()}
+    names = {workload: auction.auction for workload, auction in machine.state.auctions.open.items()}
     abstain(machine, names[W2], workload=W2, reason=Reason.OPEN_BIDS)
     bid(machine, names[W1])
     assert [] == awards(machine.wake())  # What was before its award is forgotten.
@@ -484,7 +484,7 @@ def test_nobody_is_put_off_for_ever_by_a_region_that_comes_and_goes(start: Start
         machine.wait(Nanoseconds(pause))
         machine.hear(LogHeard(EU_LOG))
         machine.wake()
-        names = {workload: auction.auction for workload, auction in machine.state.house.open.items()}
+        names = {workload: auction.auction for workload, auction in machine.state.auctions.open.items()}
         if W2 in names:
             abstain(machine, names[W2], workload=W2, reason=Reason.OPEN_BIDS)
         bid(machine, names[W1])
@@ -510,7 +510,7 @@ def test_who_gave_its_offers_back_and_then_had_none_gives_them_back_again(
     machine.wait(silence)
     machine.hear(LogHeard(EU_LOG))
     machine.wake()
-    names = {workload: auction.auction for workload, auction in machine.state.house.open.items()}
+    names = {workload: auction.auction for workload, auction in machine.state.auctions.open.items()}
     abstain(machine, names[W2], workload=W2, reason=Reason.OPEN_BIDS)
     bid(machine, names[W1])
     assert [] == awards(machine.wake())

@@ -68,7 +68,7 @@ def aged(start: Start, *, cap: Nanoseconds = CAP, span: Nanoseconds = CAP) -> tu
 
 def nothing_is_lent(queue: Queue) -> None:
     """OPS uses all but one node of what ART borrowed."""
-    for first in list(queue.state.book.by_tenant[ART])[1:]:
+    for first in list(queue.state.ledger.by_tenant[ART])[1:]:
         ends(queue, first, queue.state.image.workloads.rows[first].region)
         runs(queue, of=OPS, region=US, node=3)
     queue.wake()
@@ -113,7 +113,7 @@ def test_others_are_lent_there_again_once_it_is_awarded(start: Start) -> None:
     narrow = waits(queue, of=ART, job=a_job(2, 2))
     queue.wake()
     assert (US,) == asked_in(queue, narrow)
-    (first, *_) = queue.state.book.by_tenant[ART]
+    (first, *_) = queue.state.ledger.by_tenant[ART]
     ends(queue, first)
     refuse(queue, narrow, US)
     award(queue, gang, US)
@@ -181,7 +181,7 @@ def test_who_is_held_back_is_gathered_for_too(start: Start, monkeypatch: pytest.
     refusing(queue, Nanoseconds(2 * CAP))
     work = queue.state.order.work(gang)
     assert is_held_back(queue.state, work)
-    (running, *_) = queue.state.book.by_tenant[ART]
+    (running, *_) = queue.state.ledger.by_tenant[ART]
     refusing(queue, Nanoseconds(2 * CAP))
     assert (gang, EU) == gathered(queue)
     ends(queue, running)
@@ -261,7 +261,7 @@ def test_within_quota_pushes_out_elsewhere_first(
     queue.wake()
     assert BOTH == asked_in(queue, own)
     assert {EU: "", US: ""} == {one.region: one.reason for one in explained(queue, own).regions}
-    auction = queue.state.house.open[own].auction
+    auction = queue.state.auctions.open[own].auction
     for region in bidders:
         score = (0, 0, 0, 1, 1, 0) if region == EU else (1, 1, 900, 1, 1, 0)
         agent, spreads = AgentName(f"a-{region}"), (a_spread({0: 1}),)
@@ -335,7 +335,7 @@ def test_who_had_its_turn_and_was_pushed_out_comes_last(start: Start) -> None:
     other = waits(queue, of=ML, job=a_job(3, 8))
     queue.wake()
     refusing(queue, Nanoseconds(2 * CAP))
-    (first, *_) = queue.state.book.by_tenant[ART]
+    (first, *_) = queue.state.ledger.by_tenant[ART]
     ends(queue, first)
     award(queue, gang, EU)
     up(queue, gang, OVER, EU, 0)
@@ -350,7 +350,7 @@ def test_nothing_is_gathered_where_it_lacks_something_else(start: Start, reason:
     """No room would help."""
     queue, gang = aged(start)
     assert (gang, EU) == gathered(queue)
-    (first, *_) = queue.state.book.by_tenant[ART]
+    (first, *_) = queue.state.ledger.by_tenant[ART]
     ends(queue, first)
     refusing(queue, Nanoseconds(6 * SHARES_INTERVAL), reason)
     assert gathered(queue) is None
@@ -387,7 +387,7 @@ def test_whoever_of_its_tenant_stands_before_it_has_its_turn(start: Start, regio
     """
     queue, older = aged(start)
     gang = waits(queue, of=ART, job=a_job(2, 8))
-    first, *_ = queue.state.book.by_tenant[ART]
+    first, *_ = queue.state.ledger.by_tenant[ART]
     ends(queue, first)
     award(queue, older, EU)
     up(queue, older, OVER, EU, 0)
@@ -408,7 +408,7 @@ def test_who_had_its_turn_comes_before_who_came_after_that(
     """It was pushed out since. Behind all who never had one it would have no other as long as somebody is new."""
     monkeypatch.setattr("components.job_queue.quota.drain.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
     queue, gang = aged(start)
-    (first, *_) = queue.state.book.by_tenant[ART]
+    (first, *_) = queue.state.ledger.by_tenant[ART]
     ends(queue, first)
     award(queue, gang, EU)
     up(queue, gang, OVER, EU, 0)

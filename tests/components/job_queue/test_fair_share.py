@@ -25,7 +25,7 @@ from core.nouns.limits import (
 )
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
-from core.ranking.fair_lag import Due
+from core.ranking.fair_lag import FairShare
 from tests.builders import (
     EU,
     US,
@@ -81,9 +81,9 @@ def lent_out(start: Start) -> Queue:
     return queue
 
 
-def dues(queue: Queue) -> dict[TenantName, Due]:
+def dues(queue: Queue) -> dict[TenantName, FairShare]:
     """As recorded."""
-    found: dict[TenantName, Due] = queue.state.image.usage.dues()
+    found: dict[TenantName, FairShare] = queue.state.image.usage.dues()
     return found
 
 
@@ -95,7 +95,7 @@ def refusing(
 ) -> None:
     """So long whoever is asked for any workload says so, and how many GPU milli are missing."""
     for _ in range(span // SHARES_INTERVAL):
-        for workload, auction in list(queue.state.house.open.items()):
+        for workload, auction in list(queue.state.auctions.open.items()):
             for region in auction.asked:
                 view = queue.sequence(region_log(region))
                 agent = AgentName(f"a-{region}")
@@ -128,7 +128,7 @@ def test_what_is_due_is_recorded_while_somebody_waits(start: Start) -> None:
     lack = waits(queue, 8)
     queue.wake()
     refusing(queue, SHARES_INTERVAL)
-    assert {ML: Due(16 * GPU, 8 * GPU), ART: Due(40 * GPU, 8 * GPU)} == dues(queue)
+    assert {ML: FairShare(16 * GPU, 8 * GPU), ART: FairShare(40 * GPU, 8 * GPU)} == dues(queue)
     refusing(queue, MOMENTS)
     usage = queue.state.image.usage
     lag = usage.lag(ML, queue.now)
@@ -172,7 +172,7 @@ def behind(start: Start, reason: Reason = Reason.NO_CAPACITY) -> tuple[Queue, Wo
 
 def asked_in(queue: Queue, workload: WorkloadId) -> tuple[RegionName, ...]:
     """Which regions are being asked for it."""
-    auction = queue.state.house.open.get(workload)
+    auction = queue.state.auctions.open.get(workload)
     return () if auction is None else auction.asked
 
 
@@ -196,7 +196,7 @@ def test_room_is_gathered_where_the_least_is_missing(start: Start) -> None:
     queue = lent_out(start)
     waits(queue, 8)
     queue.wake()
-    for workload, auction in list(queue.state.house.open.items()):
+    for workload, auction in list(queue.state.auctions.open.items()):
         for region, missing in ((EU, 8_000), (US, 3_000)):
             view, agent = queue.sequence(region_log(region)), AgentName(f"a-{region}")
             no = Abstention(region, agent, workload, auction.auction, Reason.NO_CAPACITY, view, missing)
@@ -213,13 +213,13 @@ def test_within_quota_is_never_held_back(start: Start) -> None:
     queue, _, narrow = behind(start)
     queue.wake()
     refusing(queue, SHARES_INTERVAL)
-    (first, *_) = queue.state.book.by_tenant[ART]
+    (first, *_) = queue.state.ledger.by_tenant[ART]
     ends(queue, first)
-    assert narrow not in queue.state.house.open
-    for workload in list(queue.state.book.by_tenant[ART]):
+    assert narrow not in queue.state.auctions.open
+    for workload in list(queue.state.ledger.by_tenant[ART]):
         ends(queue, workload, queue.state.image.workloads.rows[workload].region)
     refusing(queue, SHARES_INTERVAL)
-    assert 3 == queue.state.house.open[narrow].level
+    assert 3 == queue.state.auctions.open[narrow].level
 
 
 def test_nobody_is_held_back_for_what_cannot_be(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,7 +240,7 @@ def test_ranking_by_credit_forgets_what_was_due(start: Start) -> None:
     rank_by(queue, RankingSettings(replace(RankingSettings().credit, lag_weight=0)))
     assert [] == [event for event in facts(queue.wake()) if isinstance(event, RankingSet)]
     queue.wait(SHARES_INTERVAL)
-    assert narrow in queue.state.house.open
+    assert narrow in queue.state.auctions.open
 
 
 def test_who_is_held_back_hides_nobody_behind_it(start: Start) -> None:
@@ -354,7 +354,7 @@ def test_what_is_due_to_many_is_told_in_several_facts(start: Start, monkeypatch:
     waits(queue, 8)
     queue.wake()
     refusing(queue, SHARES_INTERVAL)
-    assert {ML: Due(16 * GPU, 8 * GPU), ART: Due(40 * GPU, 8 * GPU)} == dues(queue)
+    assert {ML: FairShare(16 * GPU, 8 * GPU), ART: FairShare(40 * GPU, 8 * GPU)} == dues(queue)
     assert dues(queue) == dues(queue.restart())
 
 
@@ -362,7 +362,7 @@ def test_fact_about_what_is_due_is_never_too_large() -> None:
     """As many tenants as one tells of, with the longest names and the largest figures."""
     names = (f"{number:0{NAME_LENGTH_MAX}d}" for number in range(DUES_TOLD_MAX))
     most = ENTITLED_GPUS_MAX * GPU * ENTITLEMENTS_MAX
-    told = SharesDue({TenantName(name): Due(most, most) for name in names}, is_more=True)
+    told = SharesDue({TenantName(name): FairShare(most, most) for name in names}, is_more=True)
     assert len(encode(told)) < FACT_BYTES_MAX
 
 
@@ -375,7 +375,7 @@ def test_who_submits_anew_begins_no_patience_anew(start: Start, monkeypatch: pyt
         gang = waits(queue, 8)
         queue.wake()
         refusing(queue, Nanoseconds(MOMENTS - SHARES_INTERVAL))
-        assert narrow in queue.state.house.open
+        assert narrow in queue.state.auctions.open
     before = queue.state.image.usage.lag(ML, queue.now)
     refusing(queue, SHARES_INTERVAL)
     assert before == queue.state.image.usage.lag(ML, queue.now)  # Nor is more due to it for that.
@@ -386,12 +386,12 @@ def test_award_over_quota_begins_patience_anew(start: Start, monkeypatch: pytest
     monkeypatch.setattr("components.job_queue.quota.fair_share.LAG_PATIENCE", Nanoseconds(2 * MOMENTS))
     queue, gang, narrow = behind(start)
     refusing(queue, Nanoseconds(2 * MOMENTS))
-    assert narrow in queue.state.house.open
+    assert narrow in queue.state.auctions.open
     refuse(queue, narrow, EU)
     refuse(queue, narrow, US)
     runs(queue, 2, region=US, node=2)
     refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
-    assert gang not in queue.state.book.awards
+    assert gang not in queue.state.ledger.awards
     assert Reason.AHEAD_OF_DUE == explained(queue, narrow).reason
 
 
@@ -407,7 +407,7 @@ def test_what_is_awarded_counts_before_it_is_up(start: Start) -> None:
     waits(queue, 8)
     queue.wake()
     refusing(queue, MOMENTS)
-    assert {ML: Due(20 * GPU, 8 * GPU), ART: Due(20 * GPU, 8 * GPU)} == dues(queue)
+    assert {ML: FairShare(20 * GPU, 8 * GPU), ART: FairShare(20 * GPU, 8 * GPU)} == dues(queue)
     usage = queue.state.image.usage
     assert -usage.lag(ML, queue.now) == usage.lag(ART, queue.now) < -MOMENTS // 4
 

@@ -35,7 +35,7 @@ from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import NO_ENTITLEMENT, OVER_LEVEL, UNLIMITED, Budget
 from core.nouns.workload import EndCause, Kind, Phase
-from core.ranking.scan import Standing
+from core.ranking.scan import QuotaClass
 from core.rules.quota import Running, may_be_over, narrowed, types_under_quota
 from tests.builders import EU, a_claim, a_job, a_spec, a_spread, attempt, granted, joined, of_types
 from tests.components.support.job_queue import Start, a_job_queue
@@ -80,15 +80,15 @@ class Life:
     def count(self) -> None:
         """What stands and what is wanted, kept from event to event, are what a count finds."""
         state, usage = self.queue.state, self.queue.state.image.usage
-        standing: Counter[TenantName] = Counter()
+        quota_class: Counter[TenantName] = Counter()
         for award in usage.awards.values():
-            standing[award.tenant] += sum(award.charge.get(kind, 0) for kind in usage.shared)
-        assert +standing == +Counter({name: row.standing for name, row in usage.rows.items()})
+            quota_class[award.tenant] += sum(award.charge.get(kind, 0) for kind in usage.shared)
+        assert +quota_class == +Counter({name: row.quota_class for name, row in usage.rows.items()})
         wanted: dict[TenantName, Counter[str]] = {}
         for work in state.order.works():
             if work.may_borrow and work.needs[0]:
                 wanted.setdefault(work.tenant, Counter()).update(work.needs[0])
-        assert wanted == state.book.wanted
+        assert wanted == state.ledger.wanted
 
     def displace(self) -> None:
         """Beside an award whoever must stand otherwise is found as by the rule over all that its tenant holds."""
@@ -96,8 +96,8 @@ class Life:
         state, tenants = self.queue.state, self.queue.state.image.tenants
         name, level = self.dice.choice(TENANTS), self.dice.choice([0, 1, 3, 5])
         charge = {self.dice.choice(TYPES): 1_000 * self.dice.choice([1, 4, 8])}
-        room = state.book.room(name, level, tenants)
-        is_spent = state.book.is_spent(name, tenants, state.image.usage, self.queue.now)
+        room = state.ledger.headroom(name, level, tenants)
+        is_spent = state.ledger.is_spent(name, tenants, state.image.usage, self.queue.now)
         if (
             name in state.restand
             or is_spent
@@ -105,7 +105,7 @@ class Life:
         ):
             return
         also = Running(WorkloadId("w-0"), state.sequence + 1, level, level, charge)
-        found = state.book.displaced(name, tenants, charge, state.order.kept(name))
+        found = state.ledger.displaced(name, tenants, charge, state.order.kept(name))
         assert found is None or found == changed_levels(state, name, self.queue.now, also=also)
 
     def check(self, fact: Fact) -> None:
@@ -168,7 +168,7 @@ class Life:
     def bid(self) -> None:
         """Regions answer."""
         self.queue.wake()
-        for workload, auction in list(self.queue.state.house.open.items()):
+        for workload, auction in list(self.queue.state.auctions.open.items()):
             jobs = narrowed(self.queue.state.image.workloads.rows[workload].spec.jobs, auction.types)
             for region in auction.asked if self.dice.random() < 0.7 else ():
                 if not jobs[0].takes(TYPES[region != EU]):
@@ -291,10 +291,10 @@ def told(queue: Queue) -> list[object]:
         order = []  # A start is a pass.
     held = sorted(
         (workload, one.tenant, one.level, *sorted(one.amounts.items()))
-        for workload, one in state.book.awards.items()
+        for workload, one in state.ledger.awards.items()
     )
     ahead = [state.waits.capped_from(level, most_ahead(state)) for level in (0, 1, 3, 5)]
-    return [order, held, state.book.quota, ahead]
+    return [order, held, state.ledger.quota, ahead]
 
 
 @pytest.mark.parametrize(
@@ -407,9 +407,9 @@ class Aged(Life):
 
     def refuse_all(self) -> None:
         """No region has room for anybody who is asked for."""
-        for workload, auction in list(self.queue.state.house.open.items()):
+        for workload, auction in list(self.queue.state.auctions.open.items()):
             for region in auction.asked:
-                if region not in auction.abstained and workload in self.queue.state.house.open:
+                if region not in auction.abstained and workload in self.queue.state.auctions.open:
                     refuse(self.queue, workload, region)
         self.queue.wake()
 
@@ -418,7 +418,7 @@ class Aged(Life):
         self.queue.wait(seconds(60))
         state = self.queue.state
         if state.gathered is not None and state.gathered.workload in state.order:
-            self.gathered += state.order.one(state.gathered.workload).standing is Standing.OVER
+            self.gathered += state.order.one(state.gathered.workload).quota_class is QuotaClass.BORROWING
 
 
 @pytest.mark.parametrize(

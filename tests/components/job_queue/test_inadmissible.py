@@ -69,14 +69,18 @@ def refuse(queue: Machine[Any], opened: Any, workload: WorkloadId, *, gpus: int 
 
 def left_out(queue: Machine[Any]) -> set[int]:
     """How many tasks those have that are not looked at."""
-    order, rows, out = queue.state.order, queue.state.image.workloads.rows, set(queue.state.house.unaskable)
+    order, rows, out = (
+        queue.state.order,
+        queue.state.image.workloads.rows,
+        set(queue.state.auctions.unaskable),
+    )
     waiting = [work.workload for work in order.works()]
     return {rows[one].spec.jobs[0].tasks for one in waiting if order.one(one).group in out}
 
 
 def refuse_in(queue: Machine[Any], workload: WorkloadId, region: RegionName) -> None:
     """The same of any region."""
-    abstain(queue, queue.state.house.open[workload].auction, region, workload=workload, missing=9_000)
+    abstain(queue, queue.state.auctions.open[workload].auction, region, workload=workload, missing=9_000)
 
 
 def frees(queue: Machine[Any], gpu_milli: int) -> None:
@@ -157,7 +161,7 @@ def test_who_may_be_lent_something_is_looked_at_when_others_hold_less(start: Sta
     assert [] == asked(queue.wake())
     assert {1} == left_out(queue)
     ends(queue, first)
-    assert third in queue.state.house.open
+    assert third in queue.state.auctions.open
 
 
 def test_who_may_be_lent_something_is_looked_at_in_each_pass(start: Start) -> None:
@@ -253,7 +257,7 @@ def test_who_gives_way_is_looked_at_again(start: Start) -> None:
     bid(queue, low)
     assert [] == awards(queue.wake())
     gave_back_at = queue.now
-    while W1 not in queue.state.house.open:
+    while W1 not in queue.state.auctions.open:
         assert queue.now < after(gave_back_at, Nanoseconds(PUT_OFF_SPAN + 2 * AUCTION_SPAN))
         queue.wait(Nanoseconds(AUCTION_SPAN // 10))
     assert queue.now >= after(gave_back_at, PUT_OFF_SPAN)

@@ -190,8 +190,8 @@ def test_bid_that_comes_too_late(start: Start, meanwhile: str) -> None:
         queue.fact(EU_LOG, AttemptEnded(*attempt(), EndCause.NODE_LOST))
         queue.wake()
         if meanwhile == "another attempt":
-            bid(queue, queue.state.house.open[W1].auction, EU)
-            bid(queue, queue.state.house.open[W1].auction, US, score=(0, 0, 0, 9, 9, 9))
+            bid(queue, queue.state.auctions.open[W1].auction, EU)
+            bid(queue, queue.state.auctions.open[W1].auction, US, score=(0, 0, 0, 9, 9, 9))
             queue.wake()
             queue.fact(EU_LOG, granted(a_claim(epoch=2)), GangStarted(*attempt(epoch=2)))
             queue.wake()
@@ -362,7 +362,7 @@ def test_region_falls_silent_while_it_moves_there(start: Start) -> None:
     queue.hear(LogSilent(US_LOG))
     found = facts(queue.wait(Nanoseconds(KEPT + seconds(300))))
     assert MoveEnded(W1, 1, StartOver.UNREACHABLE) in found
-    assert {(W1, EU)} == set(asked(queue.wake())) or W1 in queue.state.house.open
+    assert {(W1, EU)} == set(asked(queue.wake())) or W1 in queue.state.auctions.open
 
 
 def test_it_stops_by_itself_before_its_room_is_kept(start: Start) -> None:

@@ -44,7 +44,7 @@ class Planet:
             # Nodes of another type come, and nothing that was refused before counts.
             of_no_use = joined(f"w-{self.steps}", 100 + self.steps, 1, gpu_type="V100")
             self.queue.fact(region_log(region), of_no_use)
-            assert all(region not in said for said in self.queue.state.house.refusals.values())
+            assert all(region not in said for said in self.queue.state.auctions.refusals.values())
         if self.running and self.dice.random() < 0.45:
             workload = self.dice.choice(list(self.running))
             region, spread, gpus = self.running.pop(workload)

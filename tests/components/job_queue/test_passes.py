@@ -35,10 +35,10 @@ def test_what_stands_otherwise_than_at_the_pass_is_passed_over(start: Start) -> 
     queue.hear(SetRanking(RankingSettings(is_in_passes=True, pass_span=PASS), 0))
     waits(queue)
     queue.wait(PASS)
-    assert 3 == queue.state.house.open[W1].level
+    assert 3 == queue.state.auctions.open[W1].level
     tenant(queue, ML, 0)
     auctions = 0
-    while W1 in queue.state.house.open and auctions < 10:
+    while W1 in queue.state.auctions.open and auctions < 10:
         auctions += 1
         bids(queue, W1)
         queue.wake()
@@ -46,7 +46,7 @@ def test_what_stands_otherwise_than_at_the_pass_is_passed_over(start: Start) -> 
     assert {} == levels(queue)
     assert Reason.NOT_RANKED == explained(queue, W1).reason
     queue.wait(PASS)
-    assert OVER_LEVEL == queue.state.house.open[W1].level
+    assert OVER_LEVEL == queue.state.auctions.open[W1].level
     bids(queue, W1)
     queue.wake()
     assert {W1: OVER_LEVEL} == levels(queue)

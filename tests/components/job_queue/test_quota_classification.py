@@ -83,12 +83,12 @@ def test_what_a_tenant_holds_floats_with_its_need(start: Start) -> None:
     """T2: between nothing and its entitlement, up to which it is within quota wherever that is; and all of it goes back."""
     queue = with_quota(start, 24)
     running = [runs(queue, node=node) for node in range(3)]
-    assert {"H100": 24_000} == queue.state.book.held[ML]
+    assert {"H100": 24_000} == queue.state.ledger.held[ML]
     assert {3} == set(levels(queue).values())
     for count, workload in enumerate(running, 1):
         ends(queue, workload)
-        assert 24_000 - 8_000 * count == queue.state.book.held[ML].get("H100", 0)
-    assert {} == queue.state.book.awards
+        assert 24_000 - 8_000 * count == queue.state.ledger.held[ML].get("H100", 0)
+    assert {} == queue.state.ledger.awards
 
 
 def test_entitlement_spans_regions(start: Start) -> None:
@@ -142,7 +142,7 @@ def test_who_may_borrow_no_more_waits(start: Start) -> None:
     assert ("held", Reason.BORROWED_ALL) == (told.standing, told.reason)
     assert Reason.BORROWED_ALL == listed(queue, W3).reason
     ends(queue, W2)
-    assert OVER == queue.state.house.open[W3].level
+    assert OVER == queue.state.auctions.open[W3].level
 
 
 def test_what_is_not_lent_stays_free(start: Start) -> None:
@@ -159,7 +159,7 @@ def test_what_is_not_lent_stays_free(start: Start) -> None:
     assert {W1: 3, W2: OVER, W4: 3} == levels(queue)
     tenant(queue, ART, 40, is_lent=False)
     queue.wake()
-    assert OVER == queue.state.house.open[W3].level
+    assert OVER == queue.state.auctions.open[W3].level
 
 
 def test_two_that_borrow_the_same(start: Start) -> None:
@@ -173,7 +173,7 @@ def test_two_that_borrow_the_same(start: Start) -> None:
     bids(queue, W2, node=1)
     queue.wake()
     assert 1 == len(levels(queue))
-    assert queue.state.book.held[ML]["H100"] <= 8_000
+    assert queue.state.ledger.held[ML]["H100"] <= 8_000
 
 
 def test_two_tenants_that_borrow_the_same(start: Start) -> None:
@@ -334,8 +334,8 @@ def test_restart_finds_order_and_standings_as_they_were(start: Start) -> None:
     queue.wake()
     again = queue.restart()
     again.wake()
-    assert queue.state.book.awards == again.state.book.awards
-    assert queue.state.book.within == again.state.book.within
+    assert queue.state.ledger.awards == again.state.ledger.awards
+    assert queue.state.ledger.within == again.state.ledger.within
     assert {W1: 3, W2: OVER, W3: 3} == levels(queue) == levels(again)
     pending = [WorkloadId(f"w-{number}") for number in range(4, 8)]
     for workload in pending:

@@ -62,7 +62,7 @@ def test_gang_gets_there_among_narrow_work_that_never_ends(start: Start, borrow_
     for node, one in enumerate(live):
         newer = waits(queue)
         queue.wake()
-        if newer in queue.state.house.open:
+        if newer in queue.state.auctions.open:
             award(queue, newer, US, node=node)
             up(queue, newer, OVER, US, node=node)
         assert gang not in levels(queue)
@@ -162,7 +162,7 @@ def test_several_types_are_asked_for_beside_what_is_kept(start: Start) -> None:
     assert ("within", ()) == (told.standing, told.is_held_to)
     queue.hear(CancelWorkload(before))
     assert 3 == asked(queue.wake())[behind]
-    assert (("A100",),) == queue.state.house.open[behind].types
+    assert (("A100",),) == queue.state.auctions.open[behind].types
 
 
 def test_patience_is_a_setting(start: Start) -> None:

@@ -83,13 +83,13 @@ def test_interactive_work_is_never_over_quota(start: Start) -> None:
     """It would never be pushed out, so it is lent nothing: it waits until there is quota for it."""
     queue = with_quota(start)
     running = runs(queue)
-    desk = waits(queue, kind=Kind.INTERACTIVE)
+    candidates = waits(queue, kind=Kind.INTERACTIVE)
     assert {} == asked(queue.wake())
-    told = explained(queue, desk)
+    told = explained(queue, candidates)
     assert ("held", Reason.BORROWED_ALL, OVER) == (told.standing, told.reason, told.level)
     ends(queue, running)
-    assert desk in queue.state.house.open
-    assert 3 == queue.state.house.open[desk].level
+    assert candidates in queue.state.auctions.open
+    assert 3 == queue.state.auctions.open[candidates].level
 
 
 # Rules of the ranking.

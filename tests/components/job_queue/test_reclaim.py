@@ -34,7 +34,7 @@ from core.placing.placer import Found
 from core.placing.pool_set import Asker
 from core.placing.preemption.victim_index import VictimIndex
 from core.placing.preemption.victims import spared_for
-from core.ranking.scan import Standing
+from core.ranking.scan import QuotaClass
 from tests.builders import EU, EU_LOG, a_claim, a_job, a_spec, granted, joined, promised
 from tests.components.support.machine import Machine
 from tests.core.placing.searching import placer_of
@@ -293,7 +293,7 @@ def look_at_what_waits(scene: Scene) -> None:
     for work in state.order.works():
         one = state.order.one(work.workload)
         jobs = state.image.workloads.rows[work.workload].spec.jobs
-        if one.standing is Standing.WITHIN:
+        if one.quota_class is QuotaClass.NOMINAL:
             asker = Asker(tenant=work.tenant, priority=one.level, at=scene.now)
             found = placer_of(scene.region.capacity).find(jobs, asker, Choice("last"))
             assert isinstance(found, Reason), (work, one)

@@ -11,7 +11,7 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import RESERVE_AFTER
 from core.nouns.reasons import Reason
-from core.nouns.starts import Prospect, StartOver
+from core.nouns.starts import EarliestStart, StartOver
 from core.nouns.tenant import OVER_LEVEL, UNLIMITED
 from core.nouns.workload import Kind
 from tests.builders import EU, EU_LOG, US, a_job, a_spec, a_spread, joined
@@ -72,7 +72,7 @@ def test_first_entitlement_while_an_auction_is_open(start: Start) -> None:
     bids(queue, W1)
     queue.wake()
     assert {} == levels(queue)
-    assert OVER == queue.state.house.open[W1].level
+    assert OVER == queue.state.auctions.open[W1].level
     bids(queue, W1)
     queue.wake()
     assert {W1: OVER} == levels(queue)
@@ -131,13 +131,13 @@ def promised(start: Start, borrow_max: int = UNLIMITED) -> tuple[Queue, Workload
     tenant(queue, ART, 16)
     gang = waits(queue, job=a_job(2, 8))
     queue.wake()
-    for region in queue.state.house.open[gang].asked:
+    for region in queue.state.auctions.open[gang].asked:
         refuse(queue, gang, region)
     queue.wake()
     queue.wait(RESERVE_AFTER)
-    auction = queue.state.house.open[gang]
+    auction = queue.state.auctions.open[gang]
     for region in auction.asked:
-        prospect = Prospect(seconds(600), (a_spread({0: 1, 1: 1}),)) if region == EU else None
+        prospect = EarliestStart(seconds(600), (a_spread({0: 1, 1: 1}),)) if region == EU else None
         abstain(queue, auction.auction, region, workload=gang, prospect=prospect)
     queue.wake()
     row: PromisedStart = queue.state.image.start_promises.rows[gang]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from components.job_queue.state.refusal_dominance import RefusedWidths, Width, width_of
+from components.job_queue.state.refusal_dominance import RefusalDominance, Width, width_of
 from core.component import Decision
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, ExplainWorkload, WorkloadExplained
@@ -131,7 +131,7 @@ def test_gang_behind_a_smaller_one_is_promised_a_start_like_others(start: Start)
     assert {W1, W2} == set(queue.state.starts.blocked)
     found = prospects(queue.wait(Nanoseconds(RESERVE_AFTER + PROSPECT_LOOK)))
     assert (W1, True) in found
-    abstain(queue, queue.state.house.open[W1].auction)
+    abstain(queue, queue.state.auctions.open[W1].auction)
     queue.wake()
     assert (W2, True) in [*found, *prospects(queue.wait(Nanoseconds(10 * PROSPECT_LOOK)))]
 
@@ -153,7 +153,7 @@ def test_width_of_a_shape(shape: str, width: Width | None) -> None:
 def test_any_refusals_that_come_and_pass(seed: int) -> None:
     """What is told of each shape is the refusal of the fewest tasks, and of these of the highest level, that still holds for it."""
     dice = random.Random(seed)
-    index, standing = RefusedWidths(), dict[tuple[str, Width], Abstention]()
+    index, standing = RefusalDominance(), dict[tuple[str, Width], Abstention]()
     for number in range(200):
         region = RegionName(dice.choice(("eu", "us")))
         width = Width("|training||xH100:1/1/1", dice.randint(-1, 3), dice.randint(1, 6))

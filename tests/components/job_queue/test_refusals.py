@@ -330,9 +330,15 @@ def test_shape_of_which_nobody_is_left(start: Start) -> None:
     abstain(machine, auction_of(machine.wake()), missing=3_000)
     machine.wake()
     shape = f"3|{small().shape}"
-    assert (shape in machine.state.house.tight, shape in machine.state.house.willing_memo) == (True, True)
+    assert (shape in machine.state.auctions.tight, shape in machine.state.auctions.willing_memo) == (
+        True,
+        True,
+    )
     machine.hear(CancelWorkload(W1))
-    assert (shape in machine.state.house.tight, shape in machine.state.house.willing_memo) == (False, False)
+    assert (shape in machine.state.auctions.tight, shape in machine.state.auctions.willing_memo) == (
+        False,
+        False,
+    )
     submit(machine, small())
     assert [] == asked(machine.wake())
     other = WorkloadId("w-8")

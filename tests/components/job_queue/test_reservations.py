@@ -41,7 +41,7 @@ from core.nouns.limits import (
     START_PATIENCE,
 )
 from core.nouns.reasons import Reason
-from core.nouns.starts import Prospect, StartOver
+from core.nouns.starts import EarliestStart, StartOver
 from core.nouns.workload import EndCause, Kind, WorkloadSpec
 from tests.builders import EU, EU_LOG, US, a_job, a_spec, a_spread, attempt, joined
 from tests.components.support.job_queue import (
@@ -65,13 +65,13 @@ SPREAD = a_spread({0: 1, 1: 1})
 WIDE = a_spec(a_job(2, 8))
 
 
-def offer(free_in: Nanoseconds = FREE_IN) -> Prospect:
+def offer(free_in: Nanoseconds = FREE_IN) -> EarliestStart:
     """What a region could promise."""
-    return Prospect(free_in, (SPREAD,))
+    return EarliestStart(free_in, (SPREAD,))
 
 
 def refused(
-    machine: Machine[Any], decision: Decision, workload: WorkloadId = W1, **by_region: Prospect
+    machine: Machine[Any], decision: Decision, workload: WorkloadId = W1, **by_region: EarliestStart
 ) -> list[Event]:
     """All that were asked for it refuse, and say what they could promise, as often as they are asked. Returns what is recorded."""
     recorded: list[Event] = []
@@ -123,7 +123,7 @@ def test_what_can_be_promised_is_asked_for_who_is_blocked_for_long(start: Start)
     assert [] == solicited(machine.wait(Nanoseconds(RESERVE_AFTER - 1)))
     second = machine.wait(Nanoseconds(1))
     assert [(W1, True)] * 2 == solicited(second)
-    assert [] == refused(machine, second, eu=Prospect(unbounded_gpu_milli=8_000))
+    assert [] == refused(machine, second, eu=EarliestStart(unbounded_gpu_milli=8_000))
     assert [] == solicited(machine.wait(Nanoseconds(PROSPECT_RETRY - PROSPECT_LOOK)))
     assert (W1, True) in solicited(machine.wait(Nanoseconds(2 * PROSPECT_LOOK)))
 
@@ -328,7 +328,7 @@ def test_starts_are_promised_one_after_the_other(start: Start, monkeypatch: pyte
         name = WorkloadId(f"w-{number}")
         abstain(machine, auction_of(opened, name), EU, workload=name)
     machine.wake()
-    offer = Prospect(seconds(300), (a_spread({0: 1, 1: 1}),))
+    offer = EarliestStart(seconds(300), (a_spread({0: 1, 1: 1}),))
     opened = machine.wait(RESERVE_AFTER)
     for name in (WorkloadId("w-2"), WorkloadId("w-3")):
         assert [name] == [one for one, wants in solicited(opened) if wants]
@@ -350,7 +350,7 @@ def two_blocked(start: Start, second: WorkloadSpec, **known: Any) -> list[Event]
         refused(machine, opened, name)
     refused(machine, machine.wait(RESERVE_AFTER), eu=offer())
     assert the_promise(machine) is not None
-    further = Prospect(FREE_IN, (a_spread({2: 1, 3: 1}),))
+    further = EarliestStart(FREE_IN, (a_spread({2: 1, 3: 1}),))
     recorded = refused(machine, machine.wait(PROSPECT_LOOK), W2, eu=further)
     assert (W2 in machine.state.starts.barred) is not bool(recorded)
     return recorded
@@ -430,6 +430,6 @@ def test_what_people_are_told(start: Start) -> None:
 def test_why_nothing_can_be_promised_is_told(start: Start) -> None:
     """How much is held by work of which nobody knows when it ends."""
     machine = blocked(start)
-    refused(machine, machine.wait(RESERVE_AFTER), eu=Prospect(unbounded_gpu_milli=8_000))
+    refused(machine, machine.wait(RESERVE_AFTER), eu=EarliestStart(unbounded_gpu_milli=8_000))
     explained = said_once(machine.hear(ExplainWorkload(W1)), WorkloadExplained)
     assert [8_000, 0] == [one.unbounded_gpu_milli for one in explained.regions]

@@ -205,7 +205,7 @@ def test_sums_that_are_kept_equal_those_from_scratch(start: Start, seed: int) ->
     state = machine.state
     fresh = WaitIndex()
     for workload, row in state.image.workloads.rows.items():
-        level = row.level if row.is_standing else level_asked(row.spec, state.image.tenants)
+        level = row.level if row.is_active else level_asked(row.spec, state.image.tenants)
         fresh.note(workload, row, level, is_waiting=workload in state.order)
     again = machine.restart().state.waits
     for index in (state.waits, again):

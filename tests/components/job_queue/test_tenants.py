@@ -59,17 +59,17 @@ def test_interactive_work_over_a_shrunk_quota_is_told_apart(start: Start) -> Non
     tenant(queue, ML, 24)
     runs(queue)
     runs(queue, node=1)
-    desk = waits(queue, kind=Kind.INTERACTIVE)
-    award(queue, desk, node=2)
-    up(queue, desk, 3, node=2)
+    candidates = waits(queue, kind=Kind.INTERACTIVE)
+    award(queue, candidates, node=2)
+    up(queue, candidates, 3, node=2)
     tenant(queue, ML, 8)
     queue.wake()
     assert 2 == list(levels(queue).values()).count(OVER_LEVEL)
-    assert OVER_LEVEL == levels(queue)[desk]
+    assert OVER_LEVEL == levels(queue)[candidates]
     (row,) = said_once(queue.hear(ListTenants()), TenantsListed).rows
     use = row.uses["H100"]
     assert (24_000, 16_000, 8_000) == (use.held, use.borrowed, use.stays)
-    ends(queue, desk)
+    ends(queue, candidates)
     (row,) = said_once(queue.hear(ListTenants()), TenantsListed).rows
     assert 0 == row.uses["H100"].stays
 

@@ -316,7 +316,7 @@ def test_change_of_what_is_to_end(start: Start, *, is_ordered: bool) -> None:
     happens(machine, ended(EndCause.REQUEUED))
     assert [FOUR, FOUR] == [
         told.jobs for told in said(machine.wake(), SolicitBid)
-    ] or machine.state.house.open
+    ] or machine.state.auctions.open
 
 
 def test_attempt_that_ended_because_its_workload_was_changed(start: Start) -> None:

@@ -270,8 +270,8 @@ def test_live_attempt_is_not_forgotten(start: Start) -> None:
     machine = a_store(start)
     place(machine)
     sequence = award(machine, "w-1", 2, US)
-    given_up = StopOrdered(*attempt(), EndCause.ABANDONED, global_sequence=sequence)
-    assert [given_up] == facts(machine.wake())
+    abandoned = StopOrdered(*attempt(), EndCause.ABANDONED, global_sequence=sequence)
+    assert [abandoned] == facts(machine.wake())
     assert [] == facts(machine.wait(Nanoseconds(3 * RETENTION)))
     end(machine, cause=EndCause.ABANDONED)
     assert [AttemptsForgotten((attempt(),), FIRST + 1)] == facts(machine.wait(FORGET_INTERVAL))
@@ -382,7 +382,7 @@ def what_the_queue_says(dice: random.Random, queue: GlobalImage, region: RegionI
     row = queue.workloads.rows.get(workload)
     if row is None:
         return [submitted(int(workload.removeprefix("w-")))]
-    if not row.is_standing:
+    if not row.is_active:
         place = dice.choice((EU, EU, US))
         return [WorkloadAwarded(workload, row.epoch + 1, place, 0, ())]
     attempt_row = region.attempts.row(workload, row.epoch)
@@ -401,13 +401,13 @@ def drawn(
     dice: random.Random, queue: GlobalImage, region: RegionImage, global_sequence: int, sequence: int
 ) -> Message:
     """Something that might be said to a store: mostly about what is so, and sometimes about what was, or never will be."""
-    standing = [(name, row.epoch) for name, row in queue.workloads.rows.items() if row.is_standing]
+    standing = [(name, row.epoch) for name, row in queue.workloads.rows.items() if row.is_active]
     live = [(name, epoch) for name, epoch, _ in region.capacity.live()]
     promised = [(name, epoch) for name, epochs in region.capacity.promises.items() for epoch in epochs]
     anything: list[AttemptKey] = [(WorkloadId(dice.choice(NAMES)), dice.randint(1, 9))]
     key = dice.choice(standing or anything) if dice.random() < 0.8 else anything[0]
     about = dice.choice(live or anything) if dice.random() < 0.8 else anything[0]
-    given_up = dice.choice(promised or anything) if dice.random() < 0.5 else key
+    abandoned = dice.choice(promised or anything) if dice.random() < 0.5 else key
     worker = dice.choice(("w0", "w1"))
     seen = max(0, sequence - dice.choice((0, 0, 1, 5)))
     placed = {node: dice.randint(2, 8) for node in dice.sample(range(8), dice.randint(1, 3))}
@@ -422,7 +422,7 @@ def drawn(
         award_sequence=max(1, global_sequence + dice.choice((-3, -1, 0, 0, 1))),
         view_sequence=seen,
     )
-    by = given_up[0] if dice.random() < 0.8 else WorkloadId(dice.choice(NAMES))
+    by = abandoned[0] if dice.random() < 0.8 else WorkloadId(dice.choice(NAMES))
     cause = EndCause.PREEMPTED if dice.random() < 0.5 else dice.choice(list(EndCause))
     told: list[Message] = [
         RecordJoin(EU, an_inventory(worker, 0 if worker == "w0" else 4, 4)),
@@ -435,6 +435,6 @@ def drawn(
         RecordCheckpoint(EU, *about, dice.randint(1, 99)),
         RecordEnd(EU, *about, cause),
         RecordReturn(EU, WorkerName(worker), seen),
-        DeclineAward(EU, *given_up, global_sequence, dice.choice((Reason.WITHDRAWN, Reason.NO_CAPACITY))),
+        DeclineAward(EU, *abandoned, global_sequence, dice.choice((Reason.WITHDRAWN, Reason.NO_CAPACITY))),
     ]
     return SubmitClaim(EU, made) if dice.random() < 0.5 else dice.choice(told)

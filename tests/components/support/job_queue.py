@@ -13,7 +13,7 @@ from core.messages.queue import Abstention, Bid, ShowWorkload, Submitted, Submit
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, WorkloadId
 from core.nouns.placement import Shortage, View
 from core.nouns.reasons import Reason
-from core.nouns.starts import Prospect
+from core.nouns.starts import EarliestStart
 from core.nouns.workload import EndCause, WorkloadSpec
 from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, attempt, granted, joined
 from tests.components.support.machine import Machine
@@ -98,7 +98,7 @@ def abstain(
     missing: int = 1_000,
     view: int | None = None,
     shortage: Shortage | None = None,
-    prospect: Prospect | None = None,
+    prospect: EarliestStart | None = None,
 ) -> Decision:
     """A region does not bid, on the newest view unless told otherwise."""
     log = EU_LOG if region == EU else US_LOG

@@ -103,7 +103,7 @@ def award(queue: Queue, workload: WorkloadId, region: RegionName = EU, node: int
 
 def bids(queue: Queue, workload: WorkloadId, region: RegionName = EU, node: int = 0) -> None:
     """All that were asked bid, and this region bids best."""
-    auction = queue.state.house.open[workload]
+    auction = queue.state.auctions.open[workload]
     jobs = queue.state.image.workloads.rows[workload].spec.jobs
     for asked_one in auction.asked:
         score = (int(asked_one != region), 0, 0, 1, 1, 0)
@@ -160,7 +160,7 @@ def changed(events: list[Event]) -> dict[WorkloadId, int]:
 def levels(queue: Queue) -> dict[WorkloadId, int]:
     """Of all that runs."""
     rows = queue.state.image.workloads.rows
-    return {workload: row.level for workload, row in rows.items() if row.is_standing}
+    return {workload: row.level for workload, row in rows.items() if row.is_active}
 
 
 def explained(queue: Queue, workload: WorkloadId) -> WorkloadExplained:
@@ -176,7 +176,7 @@ def listed(queue: Queue, workload: WorkloadId) -> ListedWorkload:
 
 def refuse(queue: Queue, workload: WorkloadId, region: RegionName) -> None:
     """It has no room for it."""
-    auction = queue.state.house.open[workload]
+    auction = queue.state.auctions.open[workload]
     view = queue.sequence(region_log(region))
     said = Abstention(region, AgentName("a"), workload, auction.auction, Reason.NO_CAPACITY, view, 1_000)
     queue.hear(said)

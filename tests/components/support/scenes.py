@@ -82,7 +82,7 @@ from core.nouns.operation import OperationKind, TaskMove
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.solved_from import SolvedFrom
-from core.nouns.starts import Prospect, StartOver
+from core.nouns.starts import EarliestStart, StartOver
 from core.nouns.tenant import OVER_LEVEL, Budget, Entitlement, TenantSettings
 from core.nouns.workload import EndCause, Kind
 from tests.builders import (
@@ -234,7 +234,7 @@ def a_workload_moves(machine: Machine[Any]) -> None:
 def a_start_is_promised(machine: Machine[Any]) -> None:
     """At first nothing can be promised, and then something can."""
     workload = queueing.submit(machine, a_spec(a_job(2, 8), regions=(EU,)), key="wide")
-    prospect = Prospect(seconds(60), (a_spread({0: 1, 1: 1}),))
+    prospect = EarliestStart(seconds(60), (a_spread({0: 1, 1: 1}),))
     opened = machine.wake()
     for look in range(2 * PROSPECT_RETRY // PROSPECT_LOOK):
         for auction in [one.auction for one in said(opened, SolicitBid) if one.workload == workload]:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.defrag.plan import planned
-from core.defrag.revalidation import Standing
+from core.defrag.revalidation import Revalidation
 from core.events.control import NodesClosed, NodesOpened, OperationsBegun, OperationsDone
 from core.events.region import GangStarted, StopOrdered
 from core.images import RegionImage
@@ -130,7 +130,7 @@ def test_what_has_changed_since_is_not_moved(start: Start) -> None:
     (freed,) = plan.freed
     region.grant(a_claim("w-7", placed={freed.nodes[0]: 1}))
     region.wait(seconds(1))
-    standing = Standing(image_of(region), region.now)
+    standing = Revalidation(image_of(region), region.now)
     assert f"w-7 is on node {freed.nodes[0]} now" == standing.take(freed)
     execute(region, plan)
     assert [] == region.recorded(NodesClosed)
@@ -146,13 +146,13 @@ def test_task_that_was_started_anew_since(start: Start) -> None:
     (move,) = plan.moves
     region.operate(OperationKind.RESTART, move.task)
     region.wait(seconds(30))
-    standing = Standing(image_of(region), region.now)
+    standing = Revalidation(image_of(region), region.now)
     assert f"task {move.task} of w-1 was started anew since" == standing.take(plan.freed[0])
     region.controller = lambda request: ()
     again = plan_of(region)
     (other,) = again.moves
     region.operate(OperationKind.RESTART, other.task)
-    standing = Standing(image_of(region), region.now)
+    standing = Revalidation(image_of(region), region.now)
     assert "an operation is under way, or waits, on work there" in standing.take(again.freed[0])
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.defrag.plan import planned
-from core.defrag.revalidation import Standing, refusal_of
+from core.defrag.revalidation import Revalidation, refusal_of
 from core.defrag.what_if import Mover, movers_of
 from core.events.control import NodesClosed, OperationsRequested
 from core.events.pools import PoolChanged
@@ -243,7 +243,7 @@ def test_moves_break_no_hard_rule_and_come_to_what_is_shown(seed: int, freeing: 
     plan = plan_of(region, freeing)
     assert before == region.image.encode()
     assert plan.before == wholeness_of(region.image.capacity)
-    standing = Standing(region.image, region.now)
+    standing = Revalidation(region.image, region.now)
     assert [""] * len(plan.freed) == [standing.take(one) for one in plan.freed]
     after = standing.opened().image
     assert plan.after == wholeness_of(after.capacity)
@@ -261,7 +261,7 @@ def _check_in_any_order(region: Scattered, plan: Plan) -> None:
 
     What a sketch keeps for who has left counts as used in it, and so for limits, though nobody holds it any more.
     """
-    standing = Standing(region.image, region.now)
+    standing = Revalidation(region.image, region.now)
     standing.sketch.close("all", {node for freed in plan.freed for node in freed.nodes})
     for move in reversed(plan.moves):
         mover = standing.movers[move.key, move.task]

@@ -16,7 +16,7 @@ from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.limits import CLOCKS_APART, END_SLACK, GRACE, START_SPAN
 from core.nouns.placement import needs_of
 from core.nouns.pool import PoolSettings
-from core.nouns.starts import Prospect, StartOver
+from core.nouns.starts import EarliestStart, StartOver
 from core.nouns.workload import EndCause, Extent, JobSpec, Kind, Topology
 from core.placing.index.overlay import Overlay
 from core.placing.placer import Placer
@@ -35,7 +35,7 @@ def held(workload: str, node: int, gpus: int, lasts: float = 0, kind: Kind = Kin
     return granted(replace(claim, max_duration=seconds(lasts)))
 
 
-def prospect(image: RegionImage, *jobs: JobSpec, now: Instant = NOW, priority: int = 3) -> Prospect:
+def prospect(image: RegionImage, *jobs: JobSpec, now: Instant = NOW, priority: int = 3) -> EarliestStart:
     """Of a workload that is asked for now."""
     return placer_of(image.capacity).prospect(jobs or (a_job(2, 8),), Asker(priority=priority), CHOICE, now)
 
@@ -113,7 +113,7 @@ def test_beside_every_possibility(seed: int) -> None:
         assert why_not(image, early) is StartOver.NO_ROOM, "it would have been kept a moment too soon"
 
 
-def a_start(found: Prospect, *jobs: JobSpec, starts_at: int) -> ReservedStart:
+def a_start(found: EarliestStart, *jobs: JobSpec, starts_at: int) -> ReservedStart:
     """As it would be reserved."""
     return ReservedStart(1, 0, starts_at, 3, Kind.TRAINING, TenantName("default"), jobs, found.spreads, 1)
 
@@ -134,7 +134,7 @@ def test_what_can_not_be_promised_says_how_much_is_held_for_ever() -> None:
         held("w-5", 3, 1, 60),
     )
     found = prospect(image, a_job(3, 8))
-    assert Prospect(unbounded_gpu_milli=16_000) == found
+    assert EarliestStart(unbounded_gpu_milli=16_000) == found
     assert not found.is_promisable
     assert prospect(image, a_job(2, 8)).is_promisable
 

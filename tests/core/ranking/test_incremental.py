@@ -12,7 +12,7 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
 from core.ranking.incremental import Line, RankedQueue
-from core.ranking.scan import NO_PATIENCE, Group, PendingWork, Ranked, Standing, TenantState, ranked
+from core.ranking.scan import NO_PATIENCE, Group, PendingWork, QuotaClass, Ranked, TenantState, ranked
 from tests.core.properties import PROPERTY
 
 TYPES = ("A100", "H100")
@@ -250,15 +250,15 @@ def one_step(both: Both, dice: random.Random, crowd: int) -> None:
 def test_ten_thousand_steps_equal_the_scan(walks_by_level: bool) -> None:
     """M9, M10: after each the order, levels, standings and credits are those of a full scan, and all sorts came up."""
     both, dice = Both(walks_by_level=walks_by_level), random.Random(8)
-    seen: set[tuple[Standing, bool]] = set()
+    seen: set[tuple[QuotaClass, bool]] = set()
     kept = 0
     for _ in range(5_000):
         one_step(both, dice, crowd=20)
         expected = both.scanned()
         assert expected == list(both.queue.ranked())
-        seen.update((one.standing, one.level > 0) for one in expected)
+        seen.update((one.quota_class, one.level > 0) for one in expected)
         kept += any(both.queue.kept(name) for name in TENANTS)
-    assert {(standing, False) for standing in Standing} | {(Standing.WITHIN, True)} == seen
+    assert {(quota_class, False) for quota_class in QuotaClass} | {(QuotaClass.NOMINAL, True)} == seen
     assert kept > 500
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.nouns.ids import TenantName
 from core.nouns.instant import SECOND, Nanoseconds, seconds
-from core.ranking.fair_lag import Claimant, Due, dues, lag_after, max_min
+from core.ranking.fair_lag import Claimant, FairShare, dues, lag_after, max_min
 from tests.core.properties import PROPERTY
 
 A, B, C = TenantName("a"), TenantName("b"), TenantName("c")
@@ -58,12 +58,14 @@ def test_due_to_those_alone_who_have_something_else() -> None:
         C: Claimant(held=4 * GPU, wanted=0, entitled=20 * GPU),
     }
     entitled = {A: 10 * GPU, B: 20 * GPU, C: 20 * GPU}
-    assert {A: Due(12 * GPU, 10 * GPU), B: Due(24 * GPU, 20 * GPU)} == dues({"H100": h100}, entitled)
+    assert {A: FairShare(12 * GPU, 10 * GPU), B: FairShare(24 * GPU, 20 * GPU)} == dues(
+        {"H100": h100}, entitled
+    )
     a100 = {B: Claimant(5 * GPU, 0, 0), C: Claimant(1 * GPU, 8 * GPU, 0)}
     assert {
-        A: Due(12 * GPU, 10 * GPU),
-        B: Due(27 * GPU, 20 * GPU),
-        C: Due(7 * GPU, 20 * GPU),
+        A: FairShare(12 * GPU, 10 * GPU),
+        B: FairShare(27 * GPU, 20 * GPU),
+        C: FairShare(7 * GPU, 20 * GPU),
     } == dues({"H100": h100, "A100": a100}, entitled)
     alone = {"H100": {A: Claimant(30 * GPU, 50 * GPU, 0), C: Claimant(4 * GPU, 0, 0)}}
     assert {} == dues(alone, {}) == dues({}, {})  # It wants more, and nobody has any of it.
@@ -74,18 +76,20 @@ def test_entitled_to_nothing_is_lent_something() -> None:
     found = dues(
         {"H100": {A: Claimant(0, 8 * GPU, 0), B: Claimant(24 * GPU, 8 * GPU, 3 * GPU)}}, {B: 3 * GPU}
     )
-    assert {A: Due(6 * GPU, GPU), B: Due(18 * GPU, 3 * GPU)} == found
+    assert {A: FairShare(6 * GPU, GPU), B: FairShare(18 * GPU, 3 * GPU)} == found
 
 
 def test_lag_is_told_in_all_that_one_is_entitled_to() -> None:
     """Of types as well with which it has nothing to do now: an hour behind is as many GPU-hours whatever it waits for."""
     a100 = {"A100": {A: Claimant(0, 8 * GPU, 0), B: Claimant(16 * GPU, 0, 7 * GPU)}}
-    assert {A: Due(2 * GPU, 100 * GPU), B: Due(14 * GPU, 9 * GPU)} == dues(a100, {A: 100 * GPU, B: 9 * GPU})
+    assert {A: FairShare(2 * GPU, 100 * GPU), B: FairShare(14 * GPU, 9 * GPU)} == dues(
+        a100, {A: 100 * GPU, B: 9 * GPU}
+    )
 
 
 def test_lag_grows_with_what_is_missing() -> None:
     """In time of all that it is entitled to; never beyond the cap, and not while nothing is due."""
-    due = Due(12 * GPU, 4 * GPU)
+    due = FairShare(12 * GPU, 4 * GPU)
     assert 20 * SECOND == lag_after(Nanoseconds(0), due, 4 * GPU, 10 * SECOND, CAP)
     assert -10 * SECOND == lag_after(Nanoseconds(0), due, 16 * GPU, 10 * SECOND, CAP)
     assert CAP == lag_after(Nanoseconds(0), due, 0, 7_200 * SECOND, CAP)

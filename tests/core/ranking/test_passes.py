@@ -4,7 +4,7 @@ from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import Instant
 from core.nouns.ranking import CreditSettings
 from core.ranking.passes import PassedQueue
-from core.ranking.scan import Group, PendingWork, Standing, TenantState
+from core.ranking.scan import Group, PendingWork, QuotaClass, TenantState
 
 A, B = TenantName("a"), TenantName("b")
 
@@ -33,7 +33,7 @@ def test_what_comes_waits_for_the_next_pass() -> None:
     queue = a_queue(A)
     queue.add(work(1))
     assert ([], False) == (names(queue), queue.is_passed(WorkloadId("w-1")))
-    assert Standing.HELD == queue.one(WorkloadId("w-1")).standing
+    assert QuotaClass.BLOCKED == queue.one(WorkloadId("w-1")).quota_class
     queue.begin_pass()
     queue.add(work(2))
     assert (["w-1"], 0, 1) == (names(queue), queue.rank(WorkloadId("w-1")), queue.rank(WorkloadId("w-2")))
@@ -50,13 +50,13 @@ def test_what_changes_counts_from_the_next_pass_on() -> None:
         queue.add(one)
     queue.begin_pass()
     assert ["w-1", "w-2", "w-4", "w-3"] == names(queue)
-    assert Standing.OVER == queue.one(WorkloadId("w-3")).standing
+    assert QuotaClass.BORROWING == queue.one(WorkloadId("w-3")).quota_class
     queue.set_tenant(A, TenantState(level=3, entitled={"H100": 3}, use=90))
     queue.set_tenant(B, TenantState(level=3, entitled={"H100": 2}, use=10))
     assert ["w-1", "w-2", "w-4", "w-3"] == names(queue)
     queue.begin_pass()
     assert ["w-4", "w-1", "w-2", "w-3"] == names(queue)
-    assert Standing.WITHIN == queue.one(WorkloadId("w-3")).standing
+    assert QuotaClass.NOMINAL == queue.one(WorkloadId("w-3")).quota_class
 
 
 def test_it_is_asked_for_by_group() -> None:
@@ -69,7 +69,7 @@ def test_it_is_asked_for_by_group() -> None:
 
     def is_wanted(group: Group, example: PendingWork) -> bool:
         asked.append(example.number)
-        return group[0][1] is Standing.OVER
+        return group[0][1] is QuotaClass.BORROWING
 
     found = queue.first(2, is_wanted, lambda one: one.work.number != 3)
     assert ["w-4"] == [one.work.workload for one in found]

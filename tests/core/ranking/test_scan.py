@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from core.nouns.ids import TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, Nanoseconds
 from core.nouns.ranking import CreditSettings
-from core.ranking.scan import LOWEST, PendingWork, Ranked, Standing, TenantState, scan
+from core.ranking.scan import LOWEST, PendingWork, QuotaClass, Ranked, TenantState, scan
 
 NOW = Instant(1_000 * SECOND)
 SETTINGS = CreditSettings()
 A, B = TenantName("a"), TenantName("b")
-WITHIN, OVER, HELD = Standing
+NOMINAL, BORROWING, BLOCKED = QuotaClass
 
 
 def work(
@@ -35,9 +35,9 @@ def ranked(tenants: Mapping[TenantName, TenantState], *pending: PendingWork) -> 
     return scan(pending, tenants, SETTINGS, NOW)
 
 
-def told(found: list[Ranked]) -> list[tuple[int, int, Standing]]:
+def told(found: list[Ranked]) -> list[tuple[int, int, QuotaClass]]:
     """Number, level and standing."""
-    return [(one.work.number, one.level, one.standing) for one in found]
+    return [(one.work.number, one.level, one.quota_class) for one in found]
 
 
 def test_level_then_credit_then_number() -> None:
@@ -51,12 +51,16 @@ def test_level_then_credit_then_number() -> None:
         work(1, tenant=B, at=9),
         work(7, tenant=B, level=1),
     )
-    assert [(1, 5, WITHIN), (3, 2, WITHIN), (4, 2, WITHIN), (2, 2, WITHIN), (7, 1, WITHIN)] == told(found)
+    assert [(1, 5, NOMINAL), (3, 2, NOMINAL), (4, 2, NOMINAL), (2, 2, NOMINAL), (7, 1, NOMINAL)] == told(
+        found
+    )
 
 
 def test_level_is_never_above_the_tenants() -> None:
     """M6: a workload that asks for more than its tenant has gets its tenant's."""
-    assert [(1, 2, WITHIN)] == told(ranked({A: TenantState(level=2, entitled={"H100": 9})}, work(1, level=6)))
+    assert [(1, 2, NOMINAL)] == told(
+        ranked({A: TenantState(level=2, entitled={"H100": 9})}, work(1, level=6))
+    )
 
 
 def test_beyond_the_cap_the_number_decides() -> None:
@@ -70,57 +74,59 @@ def test_over_quota_is_lowest_and_a_smaller_one_behind_is_within() -> None:
     """M8: of 4 GPUs 1 is held; 2 fit, 3 more do not, 1 behind them does; then nothing does."""
     tenants = {A: holding(4, 4, 1)}
     found = ranked(tenants, work(1, 2), work(2, 3), work(3, 1), work(4, 1))
-    expected = [(1, 4, WITHIN), (3, 4, WITHIN), (2, LOWEST, OVER), (4, LOWEST, OVER)]
+    expected = [(1, 4, NOMINAL), (3, 4, NOMINAL), (2, LOWEST, BORROWING), (4, LOWEST, BORROWING)]
     assert expected == told(found)
 
 
-def keeping(tenants: Mapping[TenantName, TenantState], *pending: PendingWork) -> list[tuple[int, Standing]]:
+def keeping(tenants: Mapping[TenantName, TenantState], *pending: PendingWork) -> list[tuple[int, QuotaClass]]:
     """With a patience of 900 s, so that those submitted by second 100 have waited for long enough: number and standing."""
     found = scan(pending, tenants, SETTINGS, NOW, patience=Nanoseconds(900 * SECOND))
-    return [(one.work.number, one.standing) for one in sorted(found, key=lambda one: one.work.number)]
+    return [(one.work.number, one.quota_class) for one in sorted(found, key=lambda one: one.work.number)]
 
 
 def test_who_waited_for_long_keeps_the_quota_from_those_behind() -> None:
     """Of 4 GPUs 1 is held: 4 do not fit, and 1 behind them waits for them; it starts if it is ahead, or if they came lately."""
     tenants = {A: holding(4, 4, 1)}
-    assert [(1, OVER), (2, OVER)] == keeping(tenants, work(1, 4), work(2, 1))
-    assert [(1, WITHIN), (2, OVER), (3, OVER)] == keeping(tenants, work(1, 1), work(2, 4), work(3, 1))
-    assert [(101, OVER), (102, WITHIN)] == keeping(tenants, work(101, 4), work(102, 1))
-    assert [(1, WITHIN), (2, OVER)] == keeping({A: holding(4, 4, 0)}, work(1, 4), work(2, 1))
+    assert [(1, BORROWING), (2, BORROWING)] == keeping(tenants, work(1, 4), work(2, 1))
+    assert [(1, NOMINAL), (2, BORROWING), (3, BORROWING)] == keeping(
+        tenants, work(1, 1), work(2, 4), work(3, 1)
+    )
+    assert [(101, BORROWING), (102, NOMINAL)] == keeping(tenants, work(101, 4), work(102, 1))
+    assert [(1, NOMINAL), (2, BORROWING)] == keeping({A: holding(4, 4, 0)}, work(1, 4), work(2, 1))
 
 
 def test_who_keeps_the_quota_leaves_others_alone() -> None:
     """Its tenant's work of a higher level and other tenants' stand as they would; of a lower level it waits for it."""
     tenants = {A: holding(4, 4, 1), B: holding(4, 4, 1)}
     waiting = work(1, 4, level=3), work(2, 1, level=4), work(3, 1, level=2), work(4, 1, tenant=B)
-    assert [(1, OVER), (2, WITHIN), (3, OVER), (4, WITHIN)] == keeping(tenants, *waiting)
+    assert [(1, BORROWING), (2, NOMINAL), (3, BORROWING), (4, NOMINAL)] == keeping(tenants, *waiting)
 
 
 def test_nothing_is_kept_for_what_could_never_be_within() -> None:
     """5 of a quota of 4, and 4 beside 1 that has no end; where that is of a lower level, it is in nobody's way."""
     tenants = {A: holding(4, 4, 1)}
-    assert [(1, OVER), (2, WITHIN)] == keeping(tenants, work(1, 5), work(2, 1))
+    assert [(1, BORROWING), (2, NOMINAL)] == keeping(tenants, work(1, 5), work(2, 1))
     lasts = {A: replace(tenants[A], lasting={4: {"H100": 1}})}
-    assert [(1, OVER), (2, WITHIN)] == keeping(lasts, work(1, 4), work(2, 1))
+    assert [(1, BORROWING), (2, NOMINAL)] == keeping(lasts, work(1, 4), work(2, 1))
     below = {A: replace(tenants[A], lasting={2: {"H100": 1}})}
-    assert [(1, OVER), (2, OVER)] == keeping(below, work(1, 4), work(2, 1))
+    assert [(1, BORROWING), (2, BORROWING)] == keeping(below, work(1, 4), work(2, 1))
 
 
 def test_what_is_kept_is_not_borrowed_instead() -> None:
     """Who may borrow nothing does not start as a borrower of what its own tenant keeps; of 2 that may be borrowed 1 is left."""
     strict = {A: replace(holding(4, 4, 1), borrowed_max={})}
-    assert [(1, HELD), (2, HELD)] == keeping(strict, work(1, 4), work(2, 1))
+    assert [(1, BLOCKED), (2, BLOCKED)] == keeping(strict, work(1, 4), work(2, 1))
     two = {A: replace(holding(4, 4, 1), borrowed_max={"H100": 2})}
-    assert [(1, OVER), (2, OVER), (3, HELD)] == keeping(two, work(1, 4), work(2, 1), work(3, 1))
+    assert [(1, BORROWING), (2, BORROWING), (3, BLOCKED)] == keeping(two, work(1, 4), work(2, 1), work(3, 1))
 
 
 def test_only_the_type_that_lacks_is_kept() -> None:
     """A gang of one type keeps nothing of another; one of two types keeps both, unless somebody ahead of it keeps one of them."""
     both = {"H100": 4, "A100": 4}
     tenants = {A: TenantState(level=4, entitled=both, held={"H100": 1}, within={4: {"H100": 1}})}
-    assert [(1, OVER), (2, WITHIN)] == keeping(tenants, work(1, 4), work(2, {"A100": 1}))
-    assert [(1, OVER), (2, OVER)] == keeping(tenants, work(1, both), work(2, {"A100": 1}))
-    expected = [(1, OVER), (2, OVER), (3, WITHIN)]
+    assert [(1, BORROWING), (2, NOMINAL)] == keeping(tenants, work(1, 4), work(2, {"A100": 1}))
+    assert [(1, BORROWING), (2, BORROWING)] == keeping(tenants, work(1, both), work(2, {"A100": 1}))
+    expected = [(1, BORROWING), (2, BORROWING), (3, NOMINAL)]
     assert expected == keeping(tenants, work(1, 4), work(2, both), work(3, {"A100": 1}))
 
 
@@ -131,13 +137,19 @@ def test_types_are_apart() -> None:
     found = ranked(
         tenants, work(1, both), work(2, {"B200": 1}), work(3, {"A100": 1}), work(4, 2), work(5, {})
     )
-    expected = [(3, 4, WITHIN), (4, 4, WITHIN), (5, 4, WITHIN), (1, LOWEST, OVER), (2, LOWEST, OVER)]
+    expected = [
+        (3, 4, NOMINAL),
+        (4, 4, NOMINAL),
+        (5, 4, NOMINAL),
+        (1, LOWEST, BORROWING),
+        (2, LOWEST, BORROWING),
+    ]
     assert expected == told(found)
 
 
 def test_work_without_entitlement_is_over_quota() -> None:
     """M8: of a tenant that is not stated, and of one that is entitled to nothing."""
-    assert [(1, LOWEST, OVER), (2, LOWEST, OVER)] == told(
+    assert [(1, LOWEST, BORROWING), (2, LOWEST, BORROWING)] == told(
         ranked({B: TenantState(level=6)}, work(1), work(2, tenant=B))
     )
 
@@ -146,7 +158,7 @@ def test_within_quota_is_ahead_of_over_quota_at_the_lowest_level() -> None:
     """M19: also where the one within has the lowest level itself, and less credit."""
     tenants = {A: TenantState(level=6), B: TenantState(level=LOWEST, entitled={"H100": 1}, use=10)}
     found = ranked(tenants, work(1), work(2, tenant=B))
-    assert [(2, LOWEST, WITHIN), (1, LOWEST, OVER)] == told(found)
+    assert [(2, LOWEST, NOMINAL), (1, LOWEST, BORROWING)] == told(found)
     assert found[0].credit < found[1].credit
 
 
@@ -154,10 +166,10 @@ def test_borrowing_has_a_limit() -> None:
     """Of 2 and 3 borrowed: 2 within, 2 and 1 borrow, 2 in between is held; a limit of nothing holds all that is over."""
     tenants = {A: TenantState(level=3, entitled={"H100": 2}, borrowed_max={"H100": 3})}
     waiting = [work(1, 2), work(2, 2), work(3, 2), work(4, 1)]
-    expected = [(1, 3, WITHIN), (2, 0, OVER), (4, 0, OVER), (3, 0, HELD)]
+    expected = [(1, 3, NOMINAL), (2, 0, BORROWING), (4, 0, BORROWING), (3, 0, BLOCKED)]
     assert expected == told(ranked(tenants, *waiting))
     none = {A: TenantState(level=3, entitled={"H100": 2}, borrowed_max={})}
-    assert [WITHIN, HELD, HELD, HELD] == [one.standing for one in ranked(none, *waiting)]
+    assert [NOMINAL, BLOCKED, BLOCKED, BLOCKED] == [one.quota_class for one in ranked(none, *waiting)]
 
 
 def test_what_another_uses_changes_who_is_ahead() -> None:
@@ -175,7 +187,7 @@ def test_freed_quota_lifts_a_waiting_workload() -> None:
     full = holding(4, 4, 4)
     freed = holding(4, 4, 2)
     grown = holding(4, 6, 4)
-    assert [[(1, LOWEST, OVER)], [(1, 4, WITHIN)], [(1, 4, WITHIN)]] == [
+    assert [[(1, LOWEST, BORROWING)], [(1, 4, NOMINAL)], [(1, 4, NOMINAL)]] == [
         told(ranked({A: tenant}, work(1, 2))) for tenant in (full, freed, grown)
     ]
 
@@ -183,7 +195,7 @@ def test_freed_quota_lifts_a_waiting_workload() -> None:
 def test_what_is_borrowed_takes_no_quota() -> None:
     """M8: 4 of 4 are held over quota, for they are part of a gang of 6: what is left of the quota is still there for the next."""
     tenants = {A: TenantState(level=4, entitled={"H100": 4}, held={"H100": 6})}
-    assert [(1, 4, WITHIN)] == told(ranked(tenants, work(1, 4)))
+    assert [(1, 4, NOMINAL)] == told(ranked(tenants, work(1, 4)))
 
 
 def test_a_lower_level_takes_nothing_from_a_higher_one() -> None:
@@ -191,7 +203,7 @@ def test_a_lower_level_takes_nothing_from_a_higher_one() -> None:
     running = {"H100": 4}
     tenants = {A: TenantState(level=3, entitled=running, held=running, within={1: running})}
     found = ranked(tenants, work(1, 1, level=1), work(2, 4), work(3, 1))
-    assert [(2, 3, WITHIN), (1, LOWEST, OVER), (3, LOWEST, OVER)] == told(found)
+    assert [(2, 3, NOMINAL), (1, LOWEST, BORROWING), (3, LOWEST, BORROWING)] == told(found)
 
 
 def test_the_papers_walk_heeds_no_level() -> None:
@@ -199,8 +211,8 @@ def test_the_papers_walk_heeds_no_level() -> None:
     tenants = {A: TenantState(level=3, entitled={"H100": 4}, held={"H100": 1}, within={0: {"H100": 1}})}
     waiting = [work(1, 3, level=1), work(2, 3)]
     by_paper = scan(waiting, tenants, SETTINGS, NOW, walks_by_level=False)
-    assert [(1, 1, WITHIN), (2, LOWEST, OVER)] == told(by_paper)
-    assert [(2, 3, WITHIN), (1, LOWEST, OVER)] == told(ranked(tenants, *waiting))
+    assert [(1, 1, NOMINAL), (2, LOWEST, BORROWING)] == told(by_paper)
+    assert [(2, 3, NOMINAL), (1, LOWEST, BORROWING)] == told(ranked(tenants, *waiting))
 
 
 def test_any_of_several_types_will_do() -> None:
@@ -209,18 +221,24 @@ def test_any_of_several_types_will_do() -> None:
     either = [
         PendingWork(WorkloadId(f"w-{one}"), A, one, NOW, ({"H100": 1}, {"A100": 1})) for one in range(1, 6)
     ]
-    expected = [(1, 3, WITHIN), (2, 3, WITHIN), (3, 3, WITHIN), (4, LOWEST, OVER), (5, LOWEST, HELD)]
+    expected = [
+        (1, 3, NOMINAL),
+        (2, 3, NOMINAL),
+        (3, 3, NOMINAL),
+        (4, LOWEST, BORROWING),
+        (5, LOWEST, BLOCKED),
+    ]
     assert expected == told(ranked(tenants, *either))
 
 
 def test_what_is_never_pushed_out_borrows_nothing() -> None:
     """Interactive work over quota waits."""
     one = PendingWork(WorkloadId("w-1"), A, 1, NOW, ({"H100": 1},), may_borrow=False)
-    assert [(1, LOWEST, HELD)] == told(ranked({A: TenantState(level=3)}, one))
+    assert [(1, LOWEST, BLOCKED)] == told(ranked({A: TenantState(level=3)}, one))
 
 
 def test_a_spent_budget_holds_what_takes_gpus() -> None:
     """Within quota or over it; what takes none goes on."""
     spent = TenantState(level=3, entitled={"H100": 9}, is_spent=True)
     plain = PendingWork(WorkloadId("w-2"), A, 2, NOW, uses_gpus=False)
-    assert [(2, 3, WITHIN), (1, LOWEST, HELD)] == told(ranked({A: spent}, work(1), plain))
+    assert [(2, 3, NOMINAL), (1, LOWEST, BLOCKED)] == told(ranked({A: spent}, work(1), plain))
