@@ -80,10 +80,10 @@ class Life:
     def count(self) -> None:
         """What stands and what is wanted, kept from event to event, are what a count finds."""
         state, usage = self.queue.state, self.queue.state.image.usage
-        quota_class: Counter[TenantName] = Counter()
+        standing: Counter[TenantName] = Counter()
         for award in usage.awards.values():
-            quota_class[award.tenant] += sum(award.charge.get(kind, 0) for kind in usage.shared)
-        assert +quota_class == +Counter({name: row.quota_class for name, row in usage.rows.items()})
+            standing[award.tenant] += sum(award.charge.get(kind, 0) for kind in usage.shared)
+        assert +standing == +Counter({name: row.standing for name, row in usage.rows.items()})
         wanted: dict[TenantName, Counter[str]] = {}
         for work in state.order.works():
             if work.may_borrow and work.needs[0]:
