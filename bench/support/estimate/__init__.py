@@ -1,1 +1,5 @@
-"""estimate: to be described."""
+"""Parts of the benchmark `estimate`.
+
+load   jobs of a public trace as they came, or jobs drawn to be like them
+cost   processor time of estimates while very many workloads wait
+"""

@@ -1,1 +1,9 @@
-"""fleet: to be described."""
+"""Tables of things that belong to a whole region or fleet rather than to one workload or node.
+
+region_table       regions: state, nodes, awards, and attempts left behind after a region was abandoned
+tenant_table       tenants: level, entitlements, GPUs held, borrowed and lent, lag, budget
+pool_table         pools: free capacity by zone, reserve, limit and rules
+preemption_table   preemption settings by region, caps on lost work, and lost work of the last hour
+price_table        prices by region: the value of capacity to expected tasks, and the age of the prices
+dataset_table      datasets: their regions, and pending workloads that read them
+"""

@@ -1,1 +1,7 @@
-"""phrases: to be described."""
+"""Phrases that all views share: numbers, times, places and states in the words that users read.
+
+text               spans as `squeue` prints them, GPUs, node lists, causes of an end, plain tables
+durations          spans and times of day within a sentence, such as `3m12s` and `04:30Z`
+quota_text         priority, quota class and credit of a workload
+reservation_text   the promised start of a pending workload, and why a promise ended
+"""
