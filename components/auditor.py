@@ -1,7 +1,7 @@
-"""The auditor: follows every log and checks what must always hold, at consistent cuts.
+"""The auditor: follows every log and checks the invariants (core/invariants/) at consistent cuts.
 
-A fact that rests on a fact of another log waits until that one is folded, so what is compared was true at one time. When
-a log is adopted late or anew, checks across logs wait until all that its image rests on is folded.
+A fact that cites a fact of another log waits until the cited fact is folded, so compared images were true at one time. When
+a log is adopted late or again, checks across logs wait until every fact cited by the image is folded.
 """
 
 from collections import deque
@@ -36,31 +36,31 @@ from core.placing.index.owners import Owners
 from core.touched import touched_by
 
 OF_THE_QUEUE = ("workloads", "awards", "regions", "datasets", "tenants", "usage", "start_promises")
-"""What is checked reads of the queue's image; what estimates and prices are made from, nobody checks."""
+"""Sections of the queue's image that checks read; the inputs of estimates and prices are not checked."""
 
 
 class Audited(Note, frozen=True):
-    """Everything was checked anew."""
+    """A full check was made."""
 
     violations: tuple[Violation, ...]
 
 
 class AuditorState:
-    """Images of all logs at one consistent cut, and the facts beyond it."""
+    """Images of all logs at one consistent cut, and the facts beyond the cut."""
 
     def __init__(self, at: Instant) -> None:
         self.images: dict[LogName, Image] = {}
         self.sequences: dict[LogName, int] = {}
         self.queue: GlobalImage | None = None
         self.regions: dict[RegionName, RegionImage] = {}
-        """The same images by what they are of."""
+        """The images of regions by name, the same objects as in `images`."""
         self.owners: dict[RegionName, Owners] = {}
-        """Who is on each of their nodes: a memo."""
+        """Memo: the owners of each region's nodes."""
         self.ahead: dict[LogName, deque[Fact]] = {}
         self.waiting = 0
         """Facts beyond the cut."""
         self.rests_on: dict[LogName, int] = {}
-        """What adopted images rest on and is not folded yet: across logs nothing is checked until it is."""
+        """Newest sequence by log that adopted images cite and that is not folded; until then checks across logs are skipped."""
         self.violations: list[Violation] = []
         self.count = 0
         self.audit_at = at
@@ -83,18 +83,18 @@ class Auditor:
         )
 
     def initial(self, images: Images) -> AuditorState:
-        """Nothing is known yet: logs arrive as they are adopted."""
+        """Return the state of the logs known at the start; the others arrive by `ImageAdopted`."""
         state = AuditorState(images.at)
         for log, (image, sequence) in images.followed.items():
             self._adopt(state, log, image, sequence)
         return state
 
     def due(self, state: AuditorState) -> Instant | None:
-        """The next full check, while anything changed since the last."""
+        """Return the time of the next full check; None while no fact has come since the last."""
         return state.audit_at if state.has_changed else None
 
     def decide(self, state: AuditorState, envelope: Envelope) -> Decision:
-        """Check everything anew, or tell what was found."""
+        """Make a full check, or show the violations found."""
         match envelope.message:
             case Woken():
                 return Decision(events=(Audited(tuple(self._audit(state))),))
@@ -105,7 +105,7 @@ class Auditor:
         return NOTHING
 
     def evolve(self, state: AuditorState, fact: Fact) -> AuditorState:
-        """Take a fact, and fold all that the cut now allows."""
+        """Take a fact, and fold the facts that may join the cut now."""
         if fact.log != NO_LOG:
             state.has_changed = True
             ahead = state.ahead[fact.log]
@@ -134,7 +134,7 @@ class Auditor:
         state.waiting -= len(state.ahead.get(log, ()))
         state.ahead[log] = deque()
         if state.rests_on.get(log, 0) <= sequence:
-            state.rests_on.pop(log, None)  # What others rest on is in the image.
+            state.rests_on.pop(log, None)  # The image has the facts that others cite.
         if isinstance(image, GlobalImage):
             state.queue = image
             for region, cited in image.regions.sequences.items():
@@ -149,7 +149,7 @@ class Auditor:
             state.rests_on[log] = max(sequence, state.rests_on.get(log, 0))
 
     def _advance(self, state: AuditorState) -> None:
-        """Fold what rests on nothing that is still ahead, until nothing moves."""
+        """Fold waiting facts that cite only folded facts, until no more can be folded."""
         has_moved = True
         while has_moved:
             has_moved = False
@@ -200,7 +200,7 @@ class Auditor:
                 self._keep(state, Violation(3, fact.log, fact.sequence, text))
 
     def _audit(self, state: AuditorState) -> list[Violation]:
-        """Every state-wide check, worked out from scratch."""
+        """Return the violations of every check over whole images, computed from scratch."""
         found = [
             Violation(rule, region_log(region), state.sequences[region_log(region)], text)
             for region, image in sorted(state.regions.items())

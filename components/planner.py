@@ -1,14 +1,14 @@
-"""The planner: what takes thinking, beside the fast path. Today that is one thing, the prices of each region.
+"""The planner: slow optimisation, apart from scheduling decisions. Today that is the prices of each region.
 
-It owns nothing. The tasks that were asked for are counted in the queue's image, and how many of them the newest prices know of
-stands in the region's; when those are old (core/rules/repricing.py) it asks its solver for others, and says these to the
-region's store until the log shows them, or others. Whatever it forgets by dying is only solved again, and of two planners the
-first is heard, for prices carry the revision that follows on the one they replace.
+The planner keeps no log. The queue's image counts the submitted tasks, and each region's image has the count from which the
+newest prices were solved. When prices are old (core/rules/repricing.py), the planner asks the solver for new ones and sends
+these to the region's store until the log shows them, or other prices. A planner that restarts only solves again. Of two
+planners the first wins, because prices carry the revision that follows the one they replace.
 
-    old         the solver is asked; its answer is a message
-    solved      the store is told, again and again
-    failed      what there is stays; it is solved again later, later each time
-    no solver   nothing is ever solved by this process; agents go by the prices that there are, or by the default ones
+    old         the solver is asked; the answer arrives as a message
+    solved      the prices are sent to the store, at most PRICES_SAID_MAX times
+    failed      the present prices stay; they are solved again later, with longer waits after each failure
+    no solver   this process solves no prices; agents use the prices in the log, or the default ones
 """
 
 from msgspec import Struct
@@ -41,7 +41,7 @@ SECTIONS = ("capacity", "pools", "prices")
 
 
 class Looked(Note, frozen=True):
-    """A region's prices were looked at, and are not old; or there is nothing to solve."""
+    """A region's prices were checked and are not old, or there is no problem to solve."""
 
     region: RegionName
 
@@ -51,44 +51,44 @@ class SolveBegun(Note, frozen=True):
 
     region: RegionName
     revision: int
-    """Of the prices that are to be replaced."""
+    """Revision of the prices to be replaced."""
     solved_from: SolvedFrom
 
 
 class Solved(Note, frozen=True):
-    """The solver answered: this is to be said to the store."""
+    """The solver answered, and the command was sent to the store."""
 
     command: SetPrices
 
 
 class SaidAgain(Note, frozen=True):
-    """The store has not recorded it yet."""
+    """The command was sent again, because the store has not recorded the prices."""
 
     region: RegionName
 
 
 class GivenUp(Note, frozen=True):
-    """The solver failed or did not answer, or the store recorded nothing."""
+    """The solver failed or did not answer, or the store did not record the prices."""
 
     region: RegionName
     is_for_good: bool = False
-    """Whether there is no solver."""
+    """True if this process has no solver."""
 
 
 class RegionRow(Struct):
-    """What one region's prices have come to."""
+    """The state of one region's prices: being solved, being sent, or failed."""
 
     solving: SolveBegun | None = None
     command: SetPrices | None = None
     said: int = 0
-    """Times that the store was told it."""
+    """Number of times that the command was sent."""
     failures: int = 0
-    """In a row."""
+    """Failures in a row."""
     looked_at: Instant | None = None
 
 
 class PlannerState:
-    """What was asked for, each region's room and prices, and what is under way."""
+    """Submitted demand, each region's capacity and prices, and the requests under way."""
 
     def __init__(self) -> None:
         self.queue = GlobalImage.empty(("demand",))
@@ -116,18 +116,18 @@ class Planner:
         )
 
     def initial(self, images: Images) -> PlannerState:
-        """Every region that is known is to be looked at."""
+        """Return a state in which every known region is due."""
         state = PlannerState()
         for log, (image, sequence) in images.followed.items():
             self._adopt(state, log, image, sequence, images.at)
         return state
 
     def due(self, state: PlannerState) -> Instant | None:
-        """The next look at a region."""
+        """Return the time of the next look at a region; None without a solver."""
         return state.looks.due() if state.has_solver else None
 
     def decide(self, state: PlannerState, envelope: Envelope) -> Decision:
-        """Look at regions, or take the solver's answer."""
+        """Look at the regions that are due, or take the solver's answer."""
         match envelope.message:
             case Woken():
                 return self._woken(state, envelope.at)
@@ -187,7 +187,7 @@ class Planner:
                 self._adopt(state, log, image, sequence, fact.at)
 
     def _adopt(self, state: PlannerState, log: LogName, image: Image, sequence: int, at: Instant) -> None:
-        """What is under way for a region is forgotten: its history is another."""
+        """Adopt an image; a region's requests under way are forgotten, because the adopted log may have another history."""
         if isinstance(image, GlobalImage):
             state.queue, state.queue_sequence = image, sequence
             for region in state.rows:
@@ -222,7 +222,7 @@ class Planner:
     def _look(
         self, state: PlannerState, region: RegionName
     ) -> tuple[SolveBegun | Looked, PricingProblem | None]:
-        """Whether its prices are old, and if so what is to be solved."""
+        """Return the note of a look at a region's prices, and the problem to solve if they are old."""
         image, demand = state.regions[region], state.queue.demand
         if not priced_pools(image.capacity, image.pools):
             return Looked(region), None
@@ -239,7 +239,7 @@ class Planner:
 
     def _solved(self, state: PlannerState, answer: PricesSolved) -> Decision:
         if not _is_awaited(state, answer.region, answer.revision):
-            return NOTHING  # Late, or repeated: others were set meanwhile, or are being solved.
+            return NOTHING  # Late or repeated: other prices were set meanwhile, or are being solved.
         begun = state.rows[answer.region].solving
         assert begun is not None, answer.region
         prices = replace(answer.prices, revision=begun.revision + 1)
@@ -248,13 +248,13 @@ class Planner:
 
 
 def _is_awaited(state: PlannerState, region: RegionName, revision: int) -> bool:
-    """Whether it answers what the solver was asked last of this region."""
+    """Return whether an answer is to the newest request for the region's prices."""
     row = state.rows.get(region)
     return row is not None and row.solving is not None and row.solving.revision == revision
 
 
 def _look_soon(state: PlannerState, region: RegionName, now: Instant) -> None:
-    """Something changed: it is looked at, but not more often than is meant."""
+    """Schedule a look at a changed region, at most one in `PRICES_LOOK`."""
     if region in state.looks:
         return
     looked_at = state.rows[region].looked_at

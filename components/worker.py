@@ -1,18 +1,18 @@
-"""The worker: serves nodes, obeys the region's broker, and reports what its tasks do.
+"""The worker: serves nodes, obeys the region's broker, and reports the state of tasks.
 
-It owns no log. What must survive its death (what runs, and the highest sequence it obeyed) lives in the spool beside its
-tasks (runtime/spool.py), which it reads when it starts and before which it obeys nobody.
+The worker keeps no log. The data that must survive a restart (the tasks, and the highest sequence obeyed) are in the spool
+beside the tasks (runtime/tasks/spool.py). A worker that starts reads the spool before it obeys any command.
 
-Every command carries the region log's sequence at which it was decided. A lower one than the highest obeyed comes from a
-broker that no longer knows what is so, and is refused; the report that follows any command says what stands here, so a
-broker that is merely late says it again with a higher sequence.
+Every command carries the sequence of the region's log at which the broker decided it. A sequence below the highest obeyed
+comes from an outdated broker, and the command is ignored. A broker that was merely late learns the state from reports and
+beats, and repeats the command with a higher sequence.
 
-A worker obeys only while it is joined: while a beat that the broker acknowledged is younger than the silence after which
-the broker takes it for lost. Back after a cut it must join first, and obeys nothing decided before that: whatever the log
-ended in its absence cannot be started by a word that was long on its way.
+A worker obeys only while joined: while its newest acknowledged beat is younger than the silence after which the broker
+counts the worker as lost. After a partition a worker must join first, and then ignores commands decided before: a delayed
+command cannot start an attempt that the log ended meanwhile.
 
-It says to its spool how old the newest acknowledged beat is: what is strict ends there without one, and also when no
-worker is alive to end it.
+The worker notifies the spool of the age of the newest acknowledged beat. A strict task stops itself when that becomes too
+old, even if no worker is alive to stop it.
 """
 
 from collections import Counter
@@ -58,15 +58,15 @@ from core.nouns.instant import Instant, after
 from core.nouns.limits import PRESENCE_INTERVAL, PRESENCE_SILENCE_MAX
 
 Task = tuple[WorkloadId, int, int]
-"""Workload, epoch and task: what a `ShareKey` is without its run."""
+"""Workload, epoch and task: a `ShareKey` without the run."""
 
 
 class Asked(Note, frozen=True):
-    """The spool was asked what runs."""
+    """The spool was asked for the tasks."""
 
 
 class Found(Note, frozen=True):
-    """The spool told what runs."""
+    """The spool answered with the tasks, the highest sequence obeyed, and the number of this start."""
 
     tasks: tuple[TasksState, ...]
     sequence: int
@@ -80,31 +80,31 @@ class Obeyed(Note, frozen=True):
 
 
 class ShareChanged(Note, frozen=True):
-    """A share of an attempt is now so."""
+    """A share of an attempt changed to this state."""
 
     tasks: TasksState
 
 
 class Preparing(Note, frozen=True):
-    """A share is being prepared, which takes its time: the spool will say when it is."""
+    """A share is being prepared, which takes time; the spool reports the end."""
 
     key: ShareKey
 
 
 class ShareForgotten(Note, frozen=True):
-    """The region's log shows the end of a share: nobody needs to hear of it again."""
+    """The region's log shows the end of a share, which need not be reported again."""
 
     key: ShareKey
 
 
 class Looked(Note, frozen=True):
-    """How the nodes are."""
+    """The nodes were looked at; these are ill."""
 
     ill: tuple[tuple[int, str], ...]
 
 
 class RefusalHeard(Note, frozen=True):
-    """The region does not take these nodes."""
+    """The region refused these nodes."""
 
     problems: tuple[str, ...]
 
@@ -122,13 +122,13 @@ class Joined(Note, frozen=True):
 
 
 class BrokerHeard(Note, frozen=True):
-    """The broker is in this life."""
+    """The broker reported this life: the instant of its start."""
 
     life: int
 
 
 class WorkerState:
-    """What a worker remembers: all of it found in the spool again."""
+    """The memory of a worker, read from the spool after a start."""
 
     def __init__(self, at: Instant) -> None:
         self.is_asked = False
@@ -140,20 +140,20 @@ class WorkerState:
         self.preparing: dict[ShareKey, None] = {}
         self.ill: tuple[tuple[int, str], ...] = ()
         self.refused: tuple[str, ...] = ()
-        """Why the region does not take these nodes, as last heard."""
+        """Problems for which the region last refused these nodes."""
         self.beat_at = at
         """When the next beat is due."""
         self.beaten_at = at
         self.beat_order = (0, 0)
         self.joined_until = at
         self.life = 0
-        """The broker's, as last heard."""
+        """The broker's life, as last reported."""
         self._epochs: dict[WorkloadId, Counter[int]] = {}
-        """How many shares of each attempt are here: what is asked at each command must not cost a look at all of them."""
+        """Number of shares here by workload and epoch, so that a command need not scan all shares."""
         self._runs: dict[Task, dict[ShareKey, None]] = {}
 
     def put(self, share: TasksState) -> None:
-        """A share is so from now on."""
+        """Record the state of a share."""
         key = share.key
         if key not in self.shares:
             self._epochs.setdefault(key.workload, Counter())[key.epoch] += 1
@@ -161,7 +161,7 @@ class WorkerState:
         self.shares[key] = share
 
     def drop(self, key: ShareKey) -> None:
-        """A share is no more, if it was."""
+        """Forget a share, if it is known."""
         if self.shares.pop(key, None) is None:
             return
         epochs, runs = self._epochs[key.workload], self._runs[key[:3]]
@@ -175,13 +175,13 @@ class WorkerState:
             del self._runs[key[:3]]
 
     def knows_newer(self, key: ShareKey) -> bool:
-        """Whether a newer attempt of its workload is here, or a newer run of the same task."""
+        """Return whether a newer attempt of the workload is here, or a newer run of the same task."""
         if max(self._epochs.get(key.workload, ()), default=0) > key.epoch:
             return True
         return any(one.run > key.run for one in self._runs.get(key[:3], ()))
 
     def live_before(self, key: ShareKey) -> TasksState | None:
-        """An older run of the same task that has not ended: no task runs beside its forerunner."""
+        """Return an older run of the same task that has not ended, if there is one: two runs never overlap."""
         older = [self.shares[one] for one in self._runs.get(key[:3], ()) if one.run < key.run]
         return next((share for share in older if share.phase != TasksPhase.ENDED), None)
 
@@ -230,15 +230,15 @@ class Worker:
         }
 
     def initial(self, images: Images) -> WorkerState:
-        """Nothing is known before the spool has told."""
+        """Return the state before the spool has answered."""
         return WorkerState(images.at)
 
     def due(self, state: WorkerState) -> Instant | None:
-        """The next beat."""
+        """Return when to ask the spool or to beat; None while the spool's answer is awaited."""
         return state.beat_at if state.is_ready or not state.is_asked else None
 
     def decide(self, state: WorkerState, envelope: Envelope) -> Decision:
-        """Obey, report, or refuse what is older than what was obeyed."""
+        """Obey, report, or ignore a command that is older than one obeyed."""
         return self._deciders[type(envelope.message)](state, envelope)
 
     def evolve(self, state: WorkerState, fact: Fact) -> WorkerState:
@@ -255,7 +255,7 @@ class Worker:
                 state.sequence = max(state.sequence, sequence)
             case Looked(ill):
                 state.ill = ill
-                state.beat_at = fact.at  # Nothing more is to be placed on what is ill.
+                state.beat_at = fact.at  # At once: ill nodes must get no further tasks.
             case RefusalHeard(problems):
                 state.refused = problems
             case Reported():
@@ -268,7 +268,7 @@ class Worker:
             case BrokerHeard(life):
                 if life != state.life:
                     state.life = life
-                    state.beat_at = fact.at  # It believes nothing that was said to another.
+                    state.beat_at = fact.at  # The broker ignores beats sent to an earlier life.
             case Joined():
                 state.joined_until = after(state.beaten_at, PRESENCE_SILENCE_MAX)
             case Asked():
@@ -337,14 +337,14 @@ class Worker:
         return Decision(events=(Obeyed(command.sequence),), effects=(effect,))
 
     def _stop(self, state: WorkerState, envelope: Envelope) -> Decision:
-        """What is not here cannot run here any more either: the fence is above whatever would prepare it."""
+        """Stop a share. An unknown share is reported as ended: older commands to prepare it are ignored from now on."""
         command = envelope.message
         assert isinstance(command, StopTasks)
         if not self._may(state, envelope, command.sequence):
             return NOTHING
         share = state.shares.get(command.key)
         if share is None and command.key in state.preparing:
-            # It is stopped once it is prepared: whoever says this says it again.
+            # The share is stopped once prepared, because the broker repeats the command.
             return Decision(events=(Obeyed(command.sequence),), effects=(KeepFence(command.sequence),))
         if share is None:
             gone = TasksState(
@@ -372,7 +372,7 @@ class Worker:
         )
 
     def _check(self, state: WorkerState, envelope: Envelope) -> Decision:
-        """It changes nothing, so whoever asks is told."""
+        """Check nodes, joined or not: a check changes no state."""
         command = envelope.message
         assert isinstance(command, CheckNodes)
         return Decision(effects=(LookAtNodes(command.nodes),)) if state.is_ready else NOTHING
@@ -394,7 +394,7 @@ class Worker:
         return Decision(messages=(WorkerInventory(self.region, self.worker, self.inventory),))
 
     def _join_refused(self, state: WorkerState, envelope: Envelope) -> Decision:
-        """It is refused at every beat, and told once."""
+        """Report the region's refusal once, although every join is refused again."""
         refused = envelope.message
         assert isinstance(refused, JoinRefused)
         if refused.problems == state.refused:
@@ -404,7 +404,7 @@ class Worker:
     def _presence_wanted(self, state: WorkerState, envelope: Envelope) -> Decision:
         wanted = envelope.message
         assert isinstance(wanted, PresenceWanted)
-        return Decision(events=(BrokerHeard(wanted.life),))  # The next beat is due at once.
+        return Decision(events=(BrokerHeard(wanted.life),))  # A new life makes the next beat due at once.
 
     # Helpers.
 
@@ -412,7 +412,7 @@ class Worker:
         return state.is_ready and envelope.at < state.joined_until and sequence >= state.sequence
 
     def _obeyed(self, state: WorkerState, sequence: int, share: TasksState) -> Decision:
-        """Nothing is left to do but to remember the fence and to say how it stands."""
+        """Record the command's sequence and report the share: the command leaves no other work."""
         report = self._report(state, share)
         if sequence <= state.sequence:
             return Decision((Reported(),), (report,))

@@ -1,11 +1,12 @@
-"""The allocation agent: searches its whole region on its own view, bids, and claims what it was awarded.
+"""The allocation agent: searches its whole region on its own view, bids, and claims the capacity of its awards.
 
-It owns nothing and grants nothing. An open bid is counted as taken until the auction is settled or the bid is old, so that
-one agent does not offer the same room twice. A claim is said again until the store answers; after a conflict the agent
-believes the rows in the answer for what it bids meanwhile, catches up to its sequence, and tries elsewhere, at most
-`CLAIM_TRIES_MAX` times in all and for `CLAIM_SPAN`; then it gives the award back, with what the last conflict was about.
-What it was granted counts as taken until the log shows it. Tasks of attempts that run already it finds new nodes in
-components/allocation_agent/relocations.py.
+The agent keeps no log and cannot grant. The capacity of an open bid counts as taken until the auction is settled or the bid
+is old, so that one agent does not offer the same capacity twice; granted capacity counts as taken until the log shows the
+grant. A claim is repeated until the store answers. After a conflict the agent uses the rows of the answer for its bids,
+catches up to the answer's sequence, and searches again, at most `CLAIM_TRIES_MAX` times in all and for `CLAIM_SPAN`; then
+the agent declines the award and names the last conflict.
+
+components/allocation_agent/relocations.py finds new nodes for independent tasks of running attempts.
 """
 
 from collections.abc import Callable, Iterable
@@ -94,7 +95,7 @@ class AllocationAgent:
         }
 
     def initial(self, images: Images) -> AgentState:
-        """The view that the region's image gives; no bids, no claims."""
+        """Return the state with the view of the region's image, without bids and claims."""
         state = AgentState(images.at)
         for image, sequence in images.followed.values():
             assert isinstance(image, RegionImage)
@@ -102,7 +103,7 @@ class AllocationAgent:
         return state
 
     def due(self, state: AgentState) -> Instant | None:
-        """The next beat, the oldest bid's end, the next claim to say again, the next to try again."""
+        """Return the earliest of the next beat, the end of the oldest bid or revision, and the next claim to repeat or retry."""
         caught_up = (since for _, since in _caught_up(state))
         revisions_due = state.revisions.due(state.sequence)
         return earliest(
@@ -110,12 +111,12 @@ class AllocationAgent:
         )
 
     def decide(self, state: AgentState, envelope: Envelope) -> Decision:
-        """Bid or abstain; claim; believe the store."""
+        """Bid or abstain, claim, or apply an answer of the store."""
         decider = self._deciders.get(type(envelope.message))
         return decider(state, envelope) if decider else NOTHING
 
     def forget_memos(self, state: AgentState) -> None:
-        """The arrays are copied from the image anew, and classes made anew."""
+        """Drop all memos: arrays are copied from the image again, and classes are rebuilt."""
         state.placer.forget()
         state.empty = EmptyRegion()
 
@@ -250,7 +251,7 @@ class AllocationAgent:
         found: Found,
         without: Iterable[object] = (),
     ) -> View:
-        """All that a choice was made from, beside the log."""
+        """Return the view from which a choice was made: the log's sequence, and all knowledge beside the log."""
         open_bids = tuple(bid.workload for bid in state.bids.values())
         rows = state.overlay.rows(state.image.capacity, without)
         owners = state.placer.owners_beside(jobs, without)
@@ -281,7 +282,7 @@ class AllocationAgent:
         key = (answer.workload, answer.epoch)
         open_claim = state.claims.get(key)
         if open_claim is None or answer.claim != open_claim.claim.claim:
-            return NOTHING  # Late, or repeated: the claim it answers is settled.
+            return NOTHING  # Late or repeated: that claim is settled.
         learnt = Learnt(answer.rows, answer.sequence)
         if answer.verdict == "refused" and answer.reason not in (
             Reason.AWARD_NOT_STANDING,
@@ -291,7 +292,7 @@ class AllocationAgent:
         if answer.verdict != "conflict":
             is_granted = answer.verdict in ("granted", "promised")
             closed = ClaimClosed(key, is_granted, answer.sequence if is_granted else -1)
-            # Of a part the rows tell where the rest has no room: the next search for it must know.
+            # After a partial grant the rows are of nodes without capacity for the rest: the next search must know.
             return Decision(events=(learnt, closed) if answer.rows else (closed,))
         nodes = tuple(row.node for row in answer.rows)
         met = replace(open_claim, conflict=answer.reason, nodes=nodes)
@@ -299,14 +300,14 @@ class AllocationAgent:
         if open_claim.tries >= CLAIM_TRIES_MAX or is_late:
             return self._give_up(met, Reason.CONFLICTS_EXHAUSTED, learnt)
         if key in state.conflicted:
-            # It waits for its view already, and one that lags would never reach what each repeat puts off.
+            # The claim already waits for its view. If each repeated answer deferred that, a lagging view would never catch up.
             return Decision(events=(learnt,))
         if answer.sequence > state.sequence:
             return Decision(events=(learnt, Conflicted(key, answer.sequence, answer.reason, nodes)))
         return self._try_again(state, met, envelope.at)
 
     def _try_again(self, state: AgentState, open_claim: OpenClaim, now: Instant) -> Decision:
-        """Search anew, on a view that knows what the claim conflicted with."""
+        """Search again on a view that includes the conflict, and claim; without a place, decline the award."""
         claim = open_claim.claim
         key = (claim.workload, claim.epoch)
         tries = open_claim.tries + 1
@@ -336,7 +337,7 @@ class AllocationAgent:
         return Decision((*learnt, ClaimClosed(key)), (back,))
 
     def _give_back(self, workload: WorkloadId, epoch: int, award_sequence: int, reason: Reason) -> Decision:
-        """Lost, it is said again when the queue says its award again."""
+        """Decline an award that has no claim. If the message is lost, the queue's repeated award causes another."""
         return Decision(messages=(DeclineAward(self.region, workload, epoch, award_sequence, reason),))
 
     def _bid_settled(self, state: AgentState, envelope: Envelope) -> Decision:
@@ -346,7 +347,7 @@ class AllocationAgent:
             return NOTHING
         return Decision(events=((BidWon if settled.has_won else BidClosed)(settled.auction),))
 
-    # Tasks of what runs.
+    # Tasks of running attempts.
 
     def _place_tasks(self, state: AgentState, envelope: Envelope) -> Decision:
         asked = envelope.message
@@ -373,7 +374,7 @@ class AllocationAgent:
 
     def _woken(self, state: AgentState, envelope: Envelope) -> Decision:
         for key, _ in _caught_up(state):
-            # One at a time: the next search must see where this claim goes.
+            # One at a time: the next search must see this claim.
             return self._try_again(state, state.claims[key], envelope.at)
         now = envelope.at
         placed = self._places(state, now).woken(now)
@@ -387,7 +388,7 @@ class AllocationAgent:
                 state.image.capacity.holding(*key) is not None
                 or state.image.capacity.promise(*key) is not None
             ):
-                events.append(ClaimClosed(key))  # The answer was lost; the log has told.
+                events.append(ClaimClosed(key))  # The answer was lost, and the log shows the outcome.
             else:
                 events.append(ClaimSaidAgain(key))
                 messages.append(SubmitClaim(self.region, claim))
@@ -399,5 +400,5 @@ class AllocationAgent:
 
 
 def _caught_up(state: AgentState) -> list[tuple[AttemptKey, Instant]]:
-    """The claims that can be tried again, and since when they wait."""
+    """Return the claims that can be tried again, each with the time since which it waits."""
     return [(key, wait.since) for key, wait in state.conflicted.items() if wait.sequence <= state.sequence]

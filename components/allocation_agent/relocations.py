@@ -1,8 +1,8 @@
-"""Where tasks that stand alone go, and what came of saying so: the allocation agent's part in moves and replacements.
+"""New nodes for independent tasks: the allocation agent's part in moves and replacements.
 
-The broker says which tasks of a granted attempt need another node. The agent finds room for as many of them as it can, and
-asks the store to revise the claim. A revision that is not answered counts as taken; after a conflict it searches again, once
-its view is as new as what took the room; whatever comes to nothing the broker asks for again.
+The broker names tasks of a granted attempt that need another node. The agent finds capacity for as many of them as possible,
+and asks the store to revise the claim. The capacity of an unanswered revision counts as taken. After a conflict the agent
+searches again once its view includes the fact that took the capacity. The broker repeats requests for tasks without a node.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,48 +30,48 @@ from core.rules.placement.errors import RuleFailed
 
 
 class RevisionMade(Note, frozen=True):
-    """A revision was said to the store, the first time or after a conflict."""
+    """A revision was sent to the store, for the first time or after a conflict."""
 
     revision: ReviseClaim
     asked: PlaceTasks
-    """What it is for: tasks that found no room stay in it."""
+    """The broker's request, with the tasks for which no capacity was found."""
     tries: int
 
 
 class RevisionConflicted(Note, frozen=True):
-    """Its room was taken; the next try waits until the view is as new as what took it."""
+    """The revision's capacity was taken; the next try waits until the view includes the fact that took it."""
 
     key: AttemptKey
     sequence: int
-    """Of the region's log: how far to catch up."""
+    """Sequence of the region's log that the view must reach."""
 
 
 class RevisionClosed(Note, frozen=True):
-    """The store answered for good, or nothing came of it for too long."""
+    """The store gave its final answer, no place is left, or the revision is too old."""
 
     key: AttemptKey
 
 
 class OpenRevision(Struct):
-    """A revision of which the log shows nothing yet."""
+    """A revision that the log does not show yet."""
 
     revision: ReviseClaim
     asked: PlaceTasks
     tries: int
     catches_up_to: int = 0
-    """The sequence that it waits for after a conflict; 0: it waits for the store's answer."""
+    """Sequence awaited after a conflict; 0: the store's answer is awaited."""
     since: Instant = Instant(0)
 
 
 class OpenRevisions:
-    """All of one agent's, by attempt: each attempt's claim has one next revision."""
+    """The open revisions of one agent by attempt: each attempt's claim has one next revision."""
 
     def __init__(self) -> None:
         self.rows: dict[AttemptKey, OpenRevision] = {}
         self._due: Agenda[AttemptKey] = Agenda()
 
     def note(self, note: Note, at: Instant) -> None:
-        """One of this module's notes."""
+        """Fold one of this module's notes."""
         match note:
             case RevisionMade(revision, asked, tries):
                 key = (revision.workload, revision.epoch)
@@ -84,19 +84,19 @@ class OpenRevisions:
                 self._due.drop(key)
 
     def due(self, sequence: int) -> Instant | None:
-        """When the oldest counts no longer, or since when one can be tried again."""
+        """Return when the oldest revision becomes too old, or since when one can be tried again."""
         return earliest(self._due.due(), *(row.since for _, row in self.caught_up(sequence)))
 
     def caught_up(self, sequence: int) -> list[tuple[AttemptKey, OpenRevision]]:
-        """Those that can be tried again on a view of this sequence."""
+        """Return the revisions that can be tried again on a view of this sequence."""
         return [(key, row) for key, row in self.rows.items() if 0 < row.catches_up_to <= sequence]
 
     def old(self, now: Instant) -> list[AttemptKey]:
-        """Those that count no longer."""
+        """Return the attempts with a revision that is too old."""
         return self._due.passed(now)
 
     def taken(self, capacity: Capacity, key: AttemptKey) -> Iterable[tuple[int, Amount]]:
-        """What one of them needs on its new nodes; nothing once the log shows it granted."""
+        """Yield the needs of an attempt's revision on its new nodes, until the log shows the revision granted."""
         row, held = self.rows.get(key), capacity.holding(*key)
         if row is None or held is None or held.claim.revision >= row.revision.revision:
             return
@@ -105,7 +105,7 @@ class OpenRevisions:
 
 
 class TaskPlaces:
-    """One agent's answers to the broker and to the store."""
+    """One agent's reactions to requests of the broker and answers of the store."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class TaskPlaces:
         self.revisions, self.placer, self.capacity, self.sequence = revisions, placer, capacity, sequence
 
     def place(self, asked: PlaceTasks, tries: int = 1) -> Decision:
-        """Find nodes and say them to the store. What finds none is asked for again."""
+        """Find nodes and send them to the store as a revision. The broker requests tasks without a node again."""
         key = (asked.workload, asked.epoch)
         held = self.capacity.holding(*key)
         close = (RevisionClosed(key),) if key in self.revisions.rows else ()
@@ -146,7 +146,7 @@ class TaskPlaces:
         return Decision((RevisionMade(revision, asked, tries),), (revision,))
 
     def answered(self, answer: RevisionAnswered) -> Decision:
-        """A grant counts as taken until the log shows it; a refusal is for the broker to see in the log."""
+        """Apply the store's answer: after a grant wait for the log, after a conflict for the view, after a refusal close."""
         key = (answer.workload, answer.epoch)
         known = self.revisions.rows.get(key)
         if known is None or known.revision.revision != answer.revision or known.catches_up_to:
@@ -158,7 +158,10 @@ class TaskPlaces:
         return Decision(events=(RevisionConflicted(key, max(1, answer.sequence)),))
 
     def woken(self, now: Instant) -> Decision | None:
-        """Try again, one at a time: the next search must see where this one goes. Or let go of what is old."""
+        """Retry one revision, or close those that are too old; None if there is no such revision.
+
+        One at a time, because the next search must see the nodes that this one takes.
+        """
         for _, row in self.revisions.caught_up(self.sequence):
             return self.place(row.asked, row.tries + 1)
         old = self.revisions.old(now)
@@ -168,10 +171,10 @@ class TaskPlaces:
 def find_places(
     pools: PoolSet, claim: Claim, tasks: Sequence[TaskMove], choice: Choice, barred: tuple[int, ...] = ()
 ) -> list[TaskMove]:
-    """New nodes for as many of these tasks as there is room for, none on the node that it leaves. Raises RuleFailed.
+    """Return new nodes for as many of these tasks as fit, each on another node than the one it leaves. Raises RuleFailed.
 
-    One job after the other, as its gang was placed where there is room for that. Where its tasks lie to each other is asked
-    of those that move at one time, and only while they find such a place: the others stay where they are.
+    Jobs are searched one after the other. Tasks of one job that move at the same time keep the job's topology among
+    themselves if such a place is free, and else go wherever they fit; tasks that do not move are not considered.
     """
     by_job: dict[int, list[TaskMove]] = {}
     for task in tasks:
@@ -183,7 +186,7 @@ def find_places(
             if job >= len(claim.jobs):
                 continue
             wanted = _on_its_type(pools, claim, job, len(mine))
-            # Who had room before may have what pools keep free; who comes to the job may not.
+            # Tasks that had capacity before may use reserves and exceed limits of pools; tasks new to the job may not.
             moving = [task for task in mine if task.node_from >= 0]
             coming = [task for task in mine if task.node_from < 0]
             for some, by in ((moving, asker.unbound()), (coming, asker)):
@@ -193,7 +196,7 @@ def find_places(
 
 
 def _on_its_type(pools: PoolSet, claim: Claim, position: int, moving: int) -> JobSpec:
-    """A job as it is placed already: on the type that its other tasks are on, if several would do and it has others."""
+    """Return the job, restricted to the node type of its other tasks if it has others and accepts several types."""
     job, spread = claim.jobs[position], claim.spreads[position]
     place = pools.place_of(spread.nodes[0]) if spread.nodes else None
     if job.has_one_type or place is None or max(job.tasks, moving) == 1:
@@ -204,7 +207,7 @@ def _on_its_type(pools: PoolSet, claim: Claim, position: int, moving: int) -> Jo
 def _find_for_job(
     pools: PoolSet, trial: Trial, job: JobSpec, tasks: list[TaskMove], asker: Asker, choice: Choice
 ) -> list[TaskMove]:
-    """All at once beside the nodes that they leave; then, for who is left over, those that come from one node at a time."""
+    """Find nodes for all tasks at once, without any node that they leave; then for the rest, by the node that they leave."""
 
     def beside(mine: list[TaskMove], without: list[int]) -> list[TaskMove]:
         return _find_beside(pools, trial, job, mine, without, asker, choice)
@@ -217,7 +220,7 @@ def _find_for_job(
     for task in tasks[len(found) :]:
         left.setdefault(task.node_from, []).append(task)
     for node, mine in left.items():
-        # At most one of these finds nothing while there is room: whoever leaves the only node that has some.
+        # While there is capacity at most one group finds no node: the one that leaves the only node with capacity.
         if not pools.capacity_for(job, asker):
             break
         found.extend(beside(mine, [node] if node >= 0 else []))
@@ -233,7 +236,7 @@ def _find_beside(
     asker: Asker,
     choice: Choice,
 ) -> list[TaskMove]:
-    """The first of these tasks, as many as have room, on none of these nodes."""
+    """Find nodes for the first of these tasks, as many as fit, excluding the nodes `without`."""
     with pools.trial() as closed:
         for node in without:
             closed.put(NodeRow(node, Amount(), is_open=False))

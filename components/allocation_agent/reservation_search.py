@@ -1,4 +1,4 @@
-"""How an agent searches where starts are reserved: what bars a workload, and from when on it could start itself."""
+"""Search of a region with reserved starts: which reservations bar a workload, and the workload's own earliest start."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -22,21 +22,21 @@ from core.placing.pool_set import Asker, Asking, asker_of
 from core.rules.placement.errors import RuleFailed
 
 AHEAD: Nanoseconds = Nanoseconds(SECOND)
-"""Until the store judges it: who would end in the very moment of a reserved start is not tried."""
+"""Allowance until the store judges the claim: a workload that would end just at a reserved start is not tried."""
 
 
 class Searching(Asking, Lasting, Protocol):
-    """A request, an award or a claim."""
+    """A request, an award or a claim, with its jobs."""
 
     @property
     def jobs(self) -> tuple[JobSpec, ...]:
-        """What is looked for."""
+        """The jobs to place."""
 
 
 def found_for(
     state: AgentState, asking: Searching, choice: Choice, now: Instant, without: Iterable[object] = ()
 ) -> tuple[Found | Reason, Asker]:
-    """Where it could go now, and as whom it was looked for."""
+    """Return where a workload fits now, or the reason why not; and the asker of that search."""
     starts, by = state.image.starts, after(now, AHEAD)
     asker = asker_of(asking, now)
     if isinstance(asking, SolicitBid) and asking.spares_all:
@@ -49,7 +49,7 @@ def found_for(
     asker = replace(asker, barred=barred_from(starts, asking, by))
     found = state.placer.find(asking.jobs, asker, choice, without=without)
     if isinstance(found, Found) and found.victims:
-        # It waits for them first, and so ends later.
+        # With victims the attempt starts and ends later, so more reservations may bar it.
         barred = barred_from(starts, asking, by, has_victims=True)
         if barred != asker.barred:
             asker = replace(asker, barred=barred)
@@ -62,14 +62,15 @@ def found_for(
 
 
 def at_best(state: AgentState, asking: Searching, asker: Asker, now: Instant) -> Asker:
-    """As whom it would be looked for if nobody had to leave for it: it starts sooner then, and fewer reserved starts bar it."""
+    """Return the asker of a start without victims: the attempt ends sooner then, and fewer reserved starts bar it."""
     starts = state.image.starts
     return replace(asker, barred=barred_from(starts, asking, after(now, AHEAD))) if starts.rows else asker
 
 
 def _as_reserved(state: AgentState, claim: Claim, without: tuple[object, ...]) -> Found | None:
-    """Just where its start is reserved, if that is free. A workload of several unlike jobs is placed one job after the other, and what
-    was found for it in thought may not be found once more.
+    """Return the nodes on which the claim's start is reserved, if they are free.
+
+    The search places unlike jobs one after the other, and may miss the combination that was found for the reservation.
     """
     if check_now(claim, Now(state.image.capacity, state.placer.owners)):
         return None
@@ -84,7 +85,7 @@ def _as_reserved(state: AgentState, claim: Claim, without: tuple[object, ...]) -
 def prospect_for(
     state: AgentState, request: SolicitBid, asker: Asker, choice: Choice, now: Instant
 ) -> EarliestStart | None:
-    """From when on it could start, for all that is known. Nothing can be said where a rule raises."""
+    """Return the workload's earliest start by present knowledge; None if a placement rule raises."""
     barred = barred_for_ever(state.image.starts, request.workload, request.priority)
     try:
         return state.placer.prospect(request.jobs, replace(asker, barred=barred), choice, now)

@@ -1,4 +1,4 @@
-"""What an allocation agent remembers: its region's capacity and an index over it, its own bids and claims, and what it learnt."""
+"""The memory of an allocation agent: the region's image and an index of it, open bids and claims, and learnt rows."""
 
 from collections.abc import Hashable, Iterable, Sequence
 
@@ -36,17 +36,17 @@ from core.touched import touched_by
 
 
 class BidMade(Note, frozen=True):
-    """A bid was made: its room counts as taken, and its victims as gone for it."""
+    """A bid was made: the capacity counts as taken, and other searches leave the victims out."""
 
     auction: str
     workload: WorkloadId
     needs: tuple[tuple[int, Amount], ...]
     victims: tuple[AttemptKey, ...] = ()
-    """Who would go for it."""
+    """Attempts to preempt."""
 
 
 class BidWon(Note, frozen=True):
-    """A bid is to be executed: its room counts as taken for as long as its award may still come."""
+    """A bid won: the capacity counts as taken for `AWARD_SPAN`, while the award may still come."""
 
     auction: str
 
@@ -58,62 +58,62 @@ class BidClosed(Note, frozen=True):
 
 
 class ClaimMade(Note, frozen=True):
-    """A claim was said to the store, the first time or after a conflict."""
+    """A claim was sent to the store, for the first time or after a conflict."""
 
     claim: Claim
     tries: int
     conflict: str = ""
-    """Why the try before met a conflict."""
+    """Reason of the previous try's conflict; empty on the first try."""
     nodes: tuple[int, ...] = ()
-    """And on which nodes."""
+    """Nodes of that conflict."""
 
 
 class ClaimSaidAgain(Note, frozen=True):
-    """The store did not answer yet."""
+    """A claim without an answer was sent again."""
 
     key: AttemptKey
 
 
 class ClaimClosed(Note, frozen=True):
-    """The store answered for good, or the agent gave the award back."""
+    """The store gave its final answer, the log shows the outcome, or the agent declined the award."""
 
     key: AttemptKey
     is_granted: bool = False
     sequence: int = -1
-    """Of the region's log, at which a grant or a promise was decided: until that is folded it counts as taken. -1: of nothing."""
+    """Sequence of the region's log at the grant or promise: the capacity counts as taken until it is folded; -1: no grant."""
 
 
 class Conflicted(Note, frozen=True):
-    """The claim's room was taken; the next try waits until the view is as new as what took it."""
+    """The claim's capacity was taken; the next try waits until the view includes the fact that took it."""
 
     key: AttemptKey
     sequence: int
-    """Of the region's log: how far to catch up."""
+    """Sequence of the region's log that the view must reach."""
     conflict: str = ""
     nodes: tuple[int, ...] = ()
-    """As in `ClaimMade`."""
+    """Nodes of the conflict, as in `ClaimMade`."""
 
 
 class Learnt(Note, frozen=True):
-    """Rows that the store says hold from this sequence on."""
+    """Rows that hold from this sequence on, as the store answered."""
 
     rows: tuple[NodeRow, ...]
     sequence: int
 
 
 class Present(Note, frozen=True):
-    """The broker was told that this agent is there."""
+    """The agent reported its presence to the broker."""
 
 
 class OpenBid(Struct):
-    """A bid that may still win, or that has."""
+    """A bid that may still win, or that has won."""
 
     workload: WorkloadId
     has_won: bool = False
 
 
 class OpenClaim(Struct):
-    """A claim that is not answered yet."""
+    """A claim without a final answer."""
 
     claim: Claim
     tries: int
@@ -121,18 +121,18 @@ class OpenClaim(Struct):
     """When the first try was made."""
     conflict: str = ""
     nodes: tuple[int, ...] = ()
-    """What its newest conflict was about."""
+    """Nodes of the newest conflict."""
 
 
 class CatchUp(Struct, frozen=True):
-    """What a claim that met a conflict waits for."""
+    """The wait of a claim after a conflict, until the view reaches a sequence."""
 
     sequence: int
     since: Instant
 
 
 class AgentState:
-    """The region's capacity, an index over it, and what this agent has said."""
+    """The region's image, an index of it, and the agent's open bids, claims and revisions."""
 
     def __init__(self, at: Instant) -> None:
         self.image = RegionImage.empty(SECTIONS)
@@ -140,7 +140,7 @@ class AgentState:
         self.overlay = Overlay()
         self.placer = Placer.of(self.image, self.overlay)
         self.empty = EmptyRegion()
-        """A memo: what could be there if nothing ran."""
+        """Memo: the region's capacity if no attempt ran."""
         self.bids: dict[str, OpenBid] = {}
         self.bids_due: Agenda[str] = Agenda()
         self.claims: dict[AttemptKey, OpenClaim] = {}
@@ -157,17 +157,17 @@ class AgentState:
         owners: Entries = (),
         victims: Sequence[AttemptKey] = (),
     ) -> None:
-        """This much counts as taken under this key, by these, and these as gone for it."""
+        """Count needs as taken under a key, with the owners of that capacity, and leave the victims out of other searches."""
         self.placer.touch(self.overlay.put(key, needs, victims))
         self.placer.touch(self.placer.owners.put(key, owners))
 
     def give_back(self, key: Hashable) -> None:
-        """Nothing does any more."""
+        """Undo `take` for a key."""
         self.placer.touch(self.overlay.drop(key))
         self.placer.touch(self.placer.owners.drop(key))
 
     def fold(self, fact: Fact) -> None:
-        """One fact of the region."""
+        """Fold one fact of the region."""
         touched = touched_by(self.image.capacity, fact)
         self.image.fold(fact)
         self.sequence = fact.sequence
@@ -188,7 +188,7 @@ class AgentState:
         self._unlearn()
 
     def note(self, fact: Fact) -> None:
-        """One note."""
+        """Fold one note."""
         match fact.event:
             case BidMade(auction, workload, needs, victims):
                 self.bids[auction] = OpenBid(workload)
@@ -246,12 +246,12 @@ class AgentState:
                 self.adopt(image, sequence)
 
     def _shows(self, key: AttemptKey) -> bool:
-        """Whether the log has told what became of a claim."""
+        """Return whether the log shows a grant or promise for the claim."""
         capacity = self.image.capacity
         return capacity.holding(*key) is not None or capacity.promise(*key) is not None
 
     def adopt(self, image: RegionImage, sequence: int) -> None:
-        """The region is known by this image from here on."""
+        """Adopt an image of the region."""
         self.image = image
         self.sequence = sequence
         self.placer = Placer.of(image, self.overlay)
@@ -269,9 +269,9 @@ class AgentState:
         self._unlearn()
 
     def _settle(self, event: Event | Note) -> None:
-        """What the log shows granted is in the image: it is not counted a second time."""
+        """Stop counting capacity that the image now counts itself."""
         if isinstance(event, (ClaimGranted, ClaimPromised, AwardDeclined)):
-            # Another agent may have executed the award. A bid that has not won is for an auction that came after.
+            # Another agent may have executed the award. A bid that has not won belongs to a later auction.
             self._close_bids_of(event.workload, that_won=True)
         if isinstance(event, (ClaimGranted, ClaimPromised)):
             self.give_back(("claim", (event.workload, event.epoch)))
@@ -288,7 +288,7 @@ class AgentState:
                 self.give_back(("revision", key))
 
     def _count_revision_of(self, key: AttemptKey) -> None:
-        """What it needs on its new nodes counts as taken, until the log shows it granted."""
+        """Count an attempt's revision as taken on its new nodes, until the log shows the revision granted."""
         needs = tuple(self.revisions.taken(self.image.capacity, key))
         held = self.image.capacity.holding(*key)
         is_alone = held is not None and any(job.is_alone for job in held.claim.jobs)
@@ -297,7 +297,7 @@ class AgentState:
         self.take(("revision", key), needs, owners)
 
     def _close_bids_of(self, workload: WorkloadId, *, that_won: bool = False) -> None:
-        """What became of its award counts from here on, and its bid no longer."""
+        """Close a workload's bids, or only those that won: from now on the award is counted instead."""
         mine = [auction for auction, bid in self.bids.items() if bid.workload == workload]
         for auction in [auction for auction in mine if self.bids[auction].has_won or not that_won]:
             del self.bids[auction]
@@ -305,7 +305,7 @@ class AgentState:
             self.give_back(("bid", auction))
 
     def _unlearn(self) -> None:
-        """What the log itself has told by now needs no learning."""
+        """Forget learnt rows that the log has caught up with."""
         learnt = self.overlay.learnt
         for node in [node for node, (_, sequence) in learnt.items() if sequence <= self.sequence]:
             del learnt[node]

@@ -1,11 +1,12 @@
-"""The region's broker: hands requests to agents, drives granted attempts through workers, and watches both.
+"""The region's broker: hands requests to agents, drives granted attempts through workers, and watches agents and workers.
 
-It owns nothing: whatever it must do is found in the region's image (which attempts are granted, stopping, promised) and in
-what workers report, so a broker that is killed and started again goes on where the log stands. It never places: an
-attempt's end goes back to the queue.
+The broker keeps no log. All work follows from the region's image (which attempts are granted, stopping or promised) and
+from the reports of workers, so a restarted broker continues where the log stands. The broker never searches for nodes:
+agents do, and after an attempt's end the queue decides where the workload runs next.
 
-Each attempt that needs a word is on the agenda; the word is said again until the log or a report shows that it was heard.
-What the words are is in components/region_broker/gangs.py, and for tasks that stand alone in components/region_broker/service_tasks.py.
+An attempt that needs a command is on the agenda; the command is repeated until the log or a report shows its effect. The
+commands of gangs are derived in components/region_broker/gangs.py, those of independent tasks in
+components/region_broker/service_tasks.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,45 +60,45 @@ SECTIONS = ("attempts", "capacity", "control", "maintenance", "preemption")
 
 
 class AgentSeen(Note, frozen=True):
-    """An agent showed that it is there."""
+    """An agent showed its presence."""
 
     agent: AgentName
 
 
 class WorkerSeen(Note, frozen=True):
-    """A worker reported."""
+    """A worker sent a report or a beat."""
 
     worker: WorkerName
     is_whole: bool
     tasks: tuple[TasksState, ...]
     order: tuple[int, int]
     ill: Ill | None = None
-    """What a beat says of its nodes; None: it was no beat."""
+    """Ill nodes as reported by a beat; None: the message was no beat."""
 
 
 class Handed(Note, frozen=True):
-    """A request for a bid was handed to an agent; the next one is the next agent's."""
+    """A request was handed to an agent; the next request goes to the next agent."""
 
 
 class Attended(Note, frozen=True):
-    """An attempt was cared for; it is looked at again then, if at all."""
+    """An attempt was looked at; it is due again at `again_at`, or if None when a fact or report changes it."""
 
     key: AttemptKey
     again_at: Instant | None
 
 
 class PresenceAsked(Note, frozen=True):
-    """Everybody was asked to show that they are there."""
+    """All agents and workers were asked to show their presence."""
 
 
 class BusSeen(Note, frozen=True):
-    """Whether the broker's own round trip works: nobody's silence counts while it does not, and then from zero."""
+    """The broker's own round trip failed, or works again: until then no silence counts, afterwards every silence from zero."""
 
     is_back: bool
 
 
 class BrokerState:
-    """The region's image, who was heard when, and what each worker last said of each attempt."""
+    """The region's image, the times at which agents and workers were heard, and the newest report of each share."""
 
     def __init__(self, at: Instant) -> None:
         self.image = RegionImage.empty(SECTIONS)
@@ -106,17 +107,17 @@ class BrokerState:
         self.handed = 0
         self.health = NodeHealth(at)
         self.orders: dict[WorkerName, tuple[int, int]] = {}
-        """Of each worker's newest report."""
+        """Order of each worker's newest report: its start, and its reports since."""
         self.counted: dict[WorkerName, None] = {}
-        """Workers whose whole report was heard since the image was adopted."""
+        """Workers that sent a beat since the image was adopted."""
         self.shares = ReportedShares()
         self.first_seen: dict[AttemptKey, Instant] = {}
-        """When this broker first folded or found the attempt: what its deadlines count from."""
+        """When this broker learned of each attempt's phase; the attempt's deadlines count from then."""
         self.watches = Watches()
         self.attempts_due: Agenda[AttemptKey] = Agenda()
         self.ask_at: Instant | None = at
         self.life = int(at)
-        """Told apart from this broker's lives before by when it began."""
+        """Identifies this start of the broker: the instant of the start."""
 
 
 class RegionBroker:
@@ -159,7 +160,7 @@ class RegionBroker:
         }
 
     def initial(self, images: Images) -> BrokerState:
-        """Every live attempt is to be looked at; every worker's silence counts from now."""
+        """Return a state in which every live attempt is due and every worker's silence counts from now."""
         state = BrokerState(images.at)
         for image, sequence in images.followed.values():
             assert isinstance(image, RegionImage)
@@ -167,11 +168,11 @@ class RegionBroker:
         return state
 
     def due(self, state: BrokerState) -> Instant | None:
-        """The next attempt or worker to look at."""
+        """Return the next instant at which an attempt, a worker or a request for presence is due."""
         return earliest(state.attempts_due.due(), state.health.due(), state.ask_at)
 
     def decide(self, state: BrokerState, envelope: Envelope) -> Decision:
-        """Hand on, or do what the image calls for."""
+        """Hand a request to an agent, or return the commands and records that the image calls for."""
         decider = self._deciders.get(type(envelope.message))
         return decider(state, envelope) if decider else NOTHING
 
@@ -244,14 +245,14 @@ class RegionBroker:
                 state.first_seen.pop((workload, epoch), None)
                 state.attempts_due.drop((workload, epoch))
                 if state.shares.of((workload, epoch)):
-                    state.attempts_due.put((workload, epoch), now)  # Its workers are to be told.
+                    state.attempts_due.put((workload, epoch), now)  # Its workers must learn of the end.
             case NodesLost(worker=worker):
                 self._look_at_all_on(state, (worker,), now)
             case DomainLost(workers=workers):
                 self._look_at_all_on(state, workers, now)
 
     def _look(self, state: BrokerState, key: AttemptKey, at: Instant) -> None:
-        """Look at an attempt: at once, or when what has changed of its tasks is due."""
+        """Make an attempt due: at once, or for independent tasks at their earliest timer."""
         watch = state.watches.tasks.get(key)
         due = at if watch is None else watch.next_at()
         if due is not None:
@@ -266,7 +267,7 @@ class RegionBroker:
             for epoch in epochs:
                 state.attempts_due.put((workload, epoch), now)
 
-    # What workers report.
+    # Reports of workers.
 
     def _worker_seen(self, state: BrokerState, seen: WorkerSeen, at: Instant) -> None:
         worker = seen.worker
@@ -282,7 +283,7 @@ class RegionBroker:
             self._share_changed(state, share, at)
 
     def _share_changed(self, state: BrokerState, share: TasksState, at: Instant) -> None:
-        """What is of no live attempt was answered as it was reported."""
+        """Make the share's attempt due. For a share of no live attempt, `words_for_report` was the answer."""
         key = share.key.attempt
         watch = state.watches.tasks.get(key)
         if watch is not None and share.task in watch.seen:
@@ -307,10 +308,10 @@ class RegionBroker:
         award = envelope.message
         assert isinstance(award, ExecuteAward)
         if state.image.attempts.row(award.workload, award.epoch) is not None:
-            return NOTHING  # The queue is about to read it in the log.
+            return NOTHING  # The queue will read the outcome in the log.
         agents = self._agents(state, envelope.at)
         if not agents:
-            return NOTHING  # The queue says it again.
+            return NOTHING  # The queue repeats the award.
         agent = award.agent if award.agent in agents else agents[state.handed % len(agents)]
         return Decision(
             messages=(PlaceAward(self.region, agent, award, *stripe_of(agents, agent, envelope.at)),)
@@ -336,7 +337,7 @@ class RegionBroker:
         return Decision(messages=(OrderStop(self.region, message.workload, message.epoch, message.cause),))
 
     def _agents(self, state: BrokerState, now: Instant) -> list[AgentName]:
-        """Those heard lately, by name."""
+        """Return the agents heard within `PRESENCE_SILENCE_MAX`, sorted by name."""
         return sorted(agent for agent, at in state.agents.items() if after(at, PRESENCE_SILENCE_MAX) > now)
 
     # Reports.
@@ -352,7 +353,7 @@ class RegionBroker:
         if self._is_old(state, beat.worker, beat.order):
             return NOTHING
         if beat.life != state.life:
-            # Said to another life of this broker, who knows when: it is believed once it comes back with this one's.
+            # Sent to an earlier life of this broker, perhaps long ago. The next beat has the life of this answer and counts.
             return Decision(
                 messages=(BeatHeard(self.region, beat.worker, state.sequence, beat.order, state.life),)
             )
@@ -383,14 +384,14 @@ class RegionBroker:
             return NOTHING
         seen = WorkerSeen(report.worker, is_whole=False, tasks=(report.tasks,), order=report.order)
         if report.tasks.phase == TasksPhase.STOPPING:
-            # It has heard the order. To say it at every report, which is how a worker answers it, would go on as fast as
-            # the bus carries it; it is said again at the next beat.
+            # The worker has the order, and answers each repetition with a report: to repeat the order here would be a
+            # loop at the speed of the bus. The next beat repeats it.
             return Decision((seen,))
         words = words_for_report(self.region, state.image, state.sequence, report.worker, report.tasks)
         return Decision((seen,), words)
 
     def _is_old(self, state: BrokerState, worker: WorkerName, order: tuple[int, int]) -> bool:
-        """A repeat that came late: it was so once, and may not be so now."""
+        """Return whether a report is no newer than the worker's last one: a delayed repeat may be outdated."""
         return order <= state.orders.get(worker, (-1, 0))
 
     def _inventory(self, state: BrokerState, envelope: Envelope) -> Decision:
@@ -438,7 +439,7 @@ class RegionBroker:
     def _care(
         self, state: BrokerState, key: AttemptKey, agents: list[AgentName], now: Instant
     ) -> tuple[Note, bool, tuple[Message, ...]]:
-        """What an attempt calls for, and whether the next agent is to look for room for it."""
+        """Return the note of this look, whether the next agent was asked to search, and the commands."""
         seen, shares, watches = state.first_seen.get(key, now), state.shares.of(key), state.watches
         about = (self.region, state.image, state.sequence, key)
         if key in watches.tasks:
@@ -454,7 +455,9 @@ class RegionBroker:
 
 
 def stripe_of(agents: Sequence[AgentName], agent: AgentName, now: Instant) -> tuple[int, int]:
-    """Which pods an agent is to look at first, and of how many such sets: each agent has another one, and in turn each.
+    """Return the set of pods that an agent searches first, and the number of sets.
+
+    At any moment each agent has another set, and each agent has every set in turn, for `STRIPE_SPAN` each.
 
     source    ParSync: different partitions for different schedulers at any moment, and all of them for each in time
     """

@@ -1,21 +1,22 @@
-"""What one gang calls for, found in the region's image and in what workers report of it: the words a broker says.
+"""The commands of one gang, derived from the region's image and the reports of workers.
 
-    promised          order its victims to stop, those that have a controller once their time to answer has passed; give it up when
-                      a node is lost or its own time has passed
-    granted           prepare every share; when all are ready, start them; when all run, record it
-    a step was saved  record it, before anything else: also one saved in the grace, or told with the end
-    any share failed  order the rest to stop
-    stop ordered      tell every share to stop
+    promised          order the victims to stop: those with a controller when their operation has begun or their time to
+                      answer has passed, the others at once; decline the award when a node is lost or closed, or when
+                      `PROMISE_SPAN` has passed
+    granted           prepare every share; when all are ready, start them; when all run, record the start
+    a step was saved  record the checkpoint before other commands, also one saved in the grace or reported with the end
+    a share failed    order the whole gang to stop
+    stop ordered      stop every share
     no share runs     record the end
 
-A gang may be *paused*: stopped where it is, to start again there. Its row in the image's `control` section says so.
+A gang may be *paused*: stopped in place, to start again there. The image's `control` section has the phase.
 
-    down              tell every share to stop; when none runs, record it
-    gone              wait until what it made room for is over; then have it given its next run
-    starting          as granted, from its own newest checkpoint; when all run, record it
+    down              stop every share; when no share runs, record that
+    gone              wait until the maintenance is over and the nodes are usable; then request the next run
+    starting          as granted, from the attempt's newest checkpoint; when all run, record that
 
-Every word is said again until the log or a report shows that it was heard, and names what it is about, so a repeat or a
-late one changes nothing. What tasks call for that stand alone is in components/region_broker/service_tasks.py.
+Every command is repeated until the log or a report shows its effect, and names its attempt and run, so a repeated or late
+command changes no state. components/region_broker/service_tasks.py has the commands of independent tasks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,33 +45,33 @@ from core.rules.preemption import has_begun, is_asked
 from core.rules.scopes import is_drained, keeps_away
 
 HERE = TaskMove(WHOLE, -1, -1)
-"""A gang's new run, on the nodes that it has."""
+"""A gang's new run on its present nodes."""
 
 
 class Commands(Struct, frozen=True):
-    """Words to say now, and when to look again; None: when something changes."""
+    """Commands to send now, and when to look again; None: when a fact or report changes the attempt."""
 
     messages: tuple[Message, ...] = ()
     again_at: Instant | None = None
 
 
 class Known(Struct, frozen=True):
-    """What a broker knows of an attempt beside its region's image."""
+    """A broker's knowledge of an attempt beside its region's image."""
 
     shares: Parts
     seen: Instant
-    """When its phase was first known here."""
+    """When this broker learned of the attempt's phase."""
     changed: Instant
-    """When it was first known here that the gang is as its row in `control` says, or that what it waited for is over; where
-    nothing was ever asked of it, as `seen`."""
+    """When this broker learned of the newest change to the gang's row in `control`, or of the end of the maintenance that
+    the gang waits for; without a row, equal to `seen`."""
     lost_at: Mapping[WorkerName, Instant]
-    """When the loss of each lost worker was first known here."""
+    """When this broker learned of each lost worker's loss."""
 
 
 def commands_for(
     region: RegionName, image: RegionImage, sequence: int, key: AttemptKey, known: Known, now: Instant
 ) -> Commands:
-    """What this attempt calls for now."""
+    """Return the commands that this attempt needs now."""
     row = image.attempts.row(*key)
     again = after(now, COMMAND_SAY_AGAIN)
     if row is None or not (row.phase.is_live or row.phase == AttemptPhase.PROMISED):
@@ -83,7 +84,7 @@ def commands_for(
 
 
 def gone_for_sure_at(claim: Claim, lost_at: Instant) -> Instant:
-    """From when on nothing of it runs on nodes whose loss was known then. What is strict stops by itself, and is waited for."""
+    """Return when no task runs on nodes lost at `lost_at` any more: strict tasks get the time to stop themselves."""
     if not claim.control.is_strict:
         return lost_at
     return after(after(lost_at, claim.control.isolation), GRACE)
@@ -103,7 +104,7 @@ def _words_for_promise(
         row, held = image.attempts.row(victim, epoch), image.capacity.holding(victim, epoch)
         if row is None or held is None or row.stop_cause:
             continue
-        # Its controller says when, and task control that it did (components/task_control/component.py); not for ever.
+        # Until the span is over the controller decides when, and task control records it (components/task_control/component.py).
         is_left_to_it = is_asked(held) and not has_begun(image.control.row(victim, epoch))
         if not is_left_to_it or after(seen, Nanoseconds(span)) <= now:
             words.append(OrderStop(region, victim, epoch, EndCause.PREEMPTED, by=claim.workload))
@@ -111,7 +112,7 @@ def _words_for_promise(
 
 
 class _Gang:
-    """One live gang with all that is known of it."""
+    """One live gang with its image rows and reports."""
 
     def __init__(
         self, region: RegionName, image: RegionImage, sequence: int, key: AttemptKey, known: Known
@@ -126,7 +127,7 @@ class _Gang:
         self.run = self.whole.run if self.whole else 0
         self.worker_of = image.capacity.worker_of
         self.grace: Nanoseconds = Nanoseconds(held.claim.grace or GRACE)
-        # Reports of the runs before are answered as they come (components/region_broker/worker_reports.py).
+        # Reports of earlier runs are answered on arrival (components/region_broker/worker_reports.py).
         self.shares = {
             part.worker: share for part, share in known.shares.items() if part[1:] == (WHOLE, self.run)
         }
@@ -138,7 +139,7 @@ class _Gang:
         again = after(now, COMMAND_SAY_AGAIN)
         saved = max((share.saved_step for share in self.shares.values()), default=0)
         if saved > self.row.saved_step and self.row.stop_cause != EndCause.ABANDONED:
-            # Whatever else is to be said waits until the log shows it: a checkpoint written in the last moment counts.
+            # All but a stop waits until the log shows the checkpoint, so that one written in the last moment counts.
             words: tuple[Message, ...] = (RecordCheckpoint(self.region, *self.key, saved),)
             if self.row.stop_cause or self._is(TaskPhase.DOWN):
                 words = (*words, *self._stop())
@@ -161,23 +162,23 @@ class _Gang:
             return Commands(self._bring_up(RecordTasksUp(self.region, *self.key, self._me())), again)
         if self.row.phase == AttemptPhase.GRANTED:
             return Commands(self._bring_up(RecordStarted(self.region, *self.key)), again)
-        return Commands(again_at=self._ends_at())  # It runs, and nothing is to be said.
+        return Commands(again_at=self._ends_at())  # All shares run: no command is needed.
 
     def _is(self, phase: TaskPhase) -> bool:
-        """Whether its row says so; a gang of which nothing was ever asked has none."""
+        """Return whether the gang's row has this phase; False without a row: no operation was ever requested."""
         return self.whole is not None and self.whole.phase is phase
 
     def _me(self) -> tuple[tuple[int, int], ...]:
         return ((WHOLE, self.run),)
 
-    # Why it stops.
+    # Reasons to stop.
 
     def _why_stop(self, now: Instant) -> EndCause | None:
-        """Why the whole gang must stop, if it must."""
+        """Return the cause for which the whole gang must stop, if there is one."""
         if self.row.stop_cause:
             return EndCause(self.row.stop_cause)
         if self._is(TaskPhase.DOWN):
-            # It stops, and comes back: what befalls its nodes meanwhile is for then.
+            # The gang stops to start again in place: the state of the nodes matters once all tasks are gone.
             return self._overdue(now)
         if self.lost:
             return EndCause.NODE_LOST
@@ -194,13 +195,13 @@ class _Gang:
         return EndCause.TIMEOUT if ends_at is not None and ends_at <= now else None
 
     def _ends_at(self) -> Instant | None:
-        """When its longest duration, counted from its first start, has passed."""
+        """Return when the longest duration, counted from the first start, is over; None: no limit, or not started."""
         limit = self.held.claim.max_duration
         has_started = self.row.phase == AttemptPhase.STARTED
         return after(self.known.seen, Nanoseconds(limit)) if limit and has_started else None
 
     def _first_failed(self) -> tuple[WorkerName, TasksState] | None:
-        """The first that was heard to have failed: the others may have failed because of it."""
+        """Return the first worker and share reported as failed, since later failures may follow from that one."""
         for worker, share in self.shares.items():
             if worker in self.parts and share.phase == TasksPhase.ENDED and share.exit_code:
                 return worker, share
@@ -216,7 +217,7 @@ class _Gang:
     # Down.
 
     def _sure_at(self, now: Instant) -> Instant:
-        """From when on nothing of it can run on its lost nodes either, as far as it promised."""
+        """Return when the gang surely no longer runs on lost nodes whose end is unreported (`gone_for_sure_at`)."""
         silent = [worker for worker in self.lost if not self._has_ended(worker)]
         lost_at = self.known.lost_at
         times = [gone_for_sure_at(self.held.claim, lost_at.get(worker, now)) for worker in silent]
@@ -229,14 +230,18 @@ class _Gang:
         return RecordEnd(self.region, *self.key, cause or EndCause.COMPLETED, exit_code, nodes, self.run)
 
     def _failed_nodes(self, worker: WorkerName, share: TasksState) -> tuple[int, ...]:
-        """As its worker said; of a share that vanished only where it had but one node, for no other is surely to blame."""
+        """Return the failed nodes of a failed share, as its worker reported them.
+
+        A share that ended without a program's exit code (`LOST`, `ISOLATED`) blames its node if it has a single one: of
+        several nodes the faulty one is unknown.
+        """
         if share.failed_nodes or share.exit_code >= 0:
             return share.failed_nodes
         nodes = sorted({node for spread in self.parts[worker] for node in spread.nodes})
         return tuple(nodes) if len(nodes) == 1 else ()
 
     def _stop(self) -> tuple[Message, ...]:
-        """Every share, so that SIGTERM reaches all ranks at once; again only those that have not said they heard."""
+        """Return a stop for every share that has not confirmed one, so that SIGTERM reaches all ranks together."""
         return tuple(
             StopTasks(self.region, worker, self.sequence, *self.key, self.grace, run=self.run)
             for worker in sorted(self.parts)
@@ -246,7 +251,11 @@ class _Gang:
     # Gone, to come back.
 
     def _care_while_gone(self, now: Instant) -> Commands:
-        """Nothing of it runs. It waits for what it made room for, then for its nodes, and not for ever for those."""
+        """Return the commands while no rank runs.
+
+        The gang waits for the end of its maintenance, then at most `START_SPAN` for usable nodes, and then requests its next
+        run; a gang that cannot return ends.
+        """
         again = after(now, COMMAND_SAY_AGAIN)
         cause = EndCause(self.row.stop_cause) if self.row.stop_cause else self._overdue(now)
         operation = self._begun()
@@ -290,14 +299,14 @@ class _Gang:
         )
 
     def _comes_back_to_a_drain(self, operation: OperationRow) -> bool:
-        """Whether it stopped to return to nodes of which somebody wants one empty meanwhile: then it moves, at once."""
+        """Return whether the gang stopped to return to nodes of which one is being drained by now: it then ends at once."""
         if operation.answer is not Answer.STOP_AND_RETURN:
             return False
         nodes = (node for spread in self.held.claim.spreads for node in spread.nodes)
         return any(is_drained(self.image.capacity, node) for node in nodes)
 
     def _why_elsewhere(self, operation: OperationRow | None) -> EndCause:
-        """What its nodes do to it, or else what it was stopped for."""
+        """Return the end cause of a gang that cannot return: the loss of its nodes, or else the operation's cause."""
         if self.lost or operation is None:
             return EndCause.NODE_LOST
         return end_cause_of(operation)
@@ -305,7 +314,7 @@ class _Gang:
     # Up.
 
     def _bring_up(self, all_run: Message) -> tuple[Message, ...]:
-        """Prepare, start; and what is said once all run."""
+        """Return prepare commands for unknown shares, else start commands for prepared ones, else `all_run`."""
         phases = {worker: self._phase(worker) for worker in sorted(self.parts)}
         unknown = [worker for worker, phase in phases.items() if phase is None]
         if unknown:
@@ -342,7 +351,7 @@ class _Gang:
         )
 
     def _devices(self, worker: WorkerName) -> tuple[tuple[int, ...], ...]:
-        """By job, the shared devices of a worker's tasks; nothing where all take whole ones."""
+        """Return the shared devices of a worker's tasks by job; empty if all tasks take whole devices."""
         if not self.held.parts:
             return ()
         return tuple(
@@ -355,7 +364,7 @@ class _Gang:
         )
 
     def _by_node(self, worker: WorkerName, figures: Sequence[int], spread: Spread) -> tuple[int, ...]:
-        """Those of a worker's nodes."""
+        """Return the figures that belong to a worker's nodes."""
         return tuple(
             figure
             for node, figure in zip(spread.nodes, figures, strict=True)
@@ -363,7 +372,7 @@ class _Gang:
         )
 
     def _addresses(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """By job, where its rank 0 is, and the addresses of its nodes; none where tasks are emulated."""
+        """Return by job the address of rank 0, and the addresses of the nodes; both empty if tasks are emulated."""
         if not all(share.host for share in self.shares.values()):
             return (), ()
         hosts = tuple(
@@ -378,12 +387,12 @@ class _Gang:
 
 
 def _first_ranks(spread: Spread) -> list[int]:
-    """The rank of the first task on each node: ranks are numbered node by node."""
+    """Return the rank of the first task on each node: ranks are numbered node by node."""
     return list(accumulate(spread.tasks[:-1], initial=0))
 
 
 def cause_of_exit(exit_code: int) -> EndCause:
-    """Why a share ended by itself that was not done, on a node that is heard."""
+    """Return the end cause of a share that failed with this exit code on a node with a live worker."""
     if exit_code == USER_EXIT_START_AGAIN:
         return EndCause.REQUEUED
     if exit_code == ISOLATED:
@@ -392,17 +401,17 @@ def cause_of_exit(exit_code: int) -> EndCause:
 
 
 def resume_of(claim: Claim, saved_step: int) -> tuple[int, int]:
-    """The epoch and the step that a run resumes: its own attempt's newest checkpoint, or else what the award named."""
+    """Return the epoch and step that a run resumes: the attempt's newest checkpoint, else the award's."""
     return (claim.epoch, saved_step) if saved_step else (claim.resume_epoch, claim.resume_step)
 
 
 def isolation_of(claim: Claim) -> int:
-    """After how long without its region its tasks stop by themselves; 0: never."""
+    """Return the nanoseconds without contact to the region after which tasks stop by themselves; 0: never."""
     return claim.control.isolation if claim.control.is_strict else 0
 
 
 def _parts(claim: Claim, worker_of: Sequence[str]) -> dict[WorkerName, tuple[Spread, ...]]:
-    """The claim's spreads cut by worker, the one with the first job's lowest node first: rank 0 is there."""
+    """Return the claim's spreads cut by worker; first the worker of the first job's lowest node, which has rank 0."""
     cut: dict[WorkerName, list[tuple[list[int], list[int]]]] = {}
     for job, spread in enumerate(claim.spreads):
         for node, count in zip(spread.nodes, spread.tasks, strict=True):

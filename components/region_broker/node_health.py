@@ -1,16 +1,16 @@
 """Health: which workers a region's broker takes for silent, lost or flapping, and which nodes for ill or for black holes.
 
-It is the broker's own memory: who was heard when, and what was last said of nodes. What it concludes it commands the store
-to record, and says again until the log shows it.
+The memory is the broker's own: when each worker was last heard, and the latest reports about nodes. The conclusions are
+commands to the store, repeated until the log shows them.
 
-    silent for SUSPECT_SILENCE          suspected: nothing new is placed there, until it is heard again
-    silent for PRESENCE_SILENCE_MAX     lost; together with all of its power domain or zone that fall due with it, as one
-    nobody at all is heard              nobody is lost before one is heard or REGION_PATIENCE has passed
-    lost again and again                taken back only when it has beaten without a gap for long
-    a node fails what starts on it      in quarantine until an operator lets it out
-    a worker says that a node is ill    in quarantine until it passes a check
+    worker silent for SUSPECT_SILENCE          suspected: no new task is placed there until the worker is heard again
+    worker silent for PRESENCE_SILENCE_MAX     lost; workers of one power domain or zone that fall due together are one loss
+    all workers silent                         no worker is lost before one is heard or REGION_PATIENCE has passed
+    worker lost more than FLAPS_MAX times      taken back only after beats without a gap, for longer after each loss
+    node fails the tasks that start there      in quarantine until an operator releases the node
+    worker reports a node as ill               in quarantine until the node passes a check
 
-Silence counts only while the broker's own round trip works, and from zero after its start and after the bus's return.
+Silence counts only while the broker's own round trip works, from zero after the broker's start and after the bus's return.
 """
 
 from collections.abc import Iterable
@@ -46,63 +46,63 @@ from core.nouns.placement import numbers_in
 from core.rules.health import failures_in_a_row, may_quarantine
 
 Ill = tuple[tuple[int, str], ...]
-"""Nodes, each with what is wrong."""
+"""Nodes, each with a text that describes the fault."""
 MISSED = "missed beats"
 HEARD = "heard again"
 PASSED = "passed a check"
 
 
 class WorkersWatched(Note, frozen=True):
-    """These workers' silence was looked at; each is looked at again then, or never."""
+    """The silence of these workers was judged; each is judged again at the given time, or if None when heard."""
 
     again: tuple[tuple[WorkerName, Instant | None], ...]
 
 
 class NodesAccused(Note, frozen=True):
-    """What these nodes seem to be was said; it is said again then."""
+    """Quarantine was requested for these black holes; the request is repeated at `again_at`."""
 
     nodes: tuple[int, ...]
     again_at: Instant | None
 
 
 class ChecksAsked(Note, frozen=True):
-    """Nodes in quarantine were to be checked; they are again then."""
+    """Checks of nodes in quarantine were requested; the next request is due at `again_at`."""
 
     again_at: Instant | None
 
 
 class NodeHealth:
-    """Who was heard when, and what was last said of nodes."""
+    """When each worker was last heard, and the latest reports about nodes."""
 
     def __init__(self, at: Instant) -> None:
         self.heard: dict[WorkerName, Instant] = {}
-        """From when a worker's silence counts."""
+        """The time from which each worker's silence counts."""
         self.beating: dict[WorkerName, Instant] = {}
-        """Since when a worker was heard without a gap; only those that were truly heard since silence counts."""
+        """The start of each worker's beats without a gap; only workers heard since silence counts."""
         self.heard_any = at
-        """When anybody was heard last."""
+        """When any worker was last heard."""
         self.is_bus_lost = False
         self.ill: dict[WorkerName, Ill] = {}
-        """As in each worker's newest beat."""
+        """Ill nodes by worker, as in the newest beat."""
         self.suspects: dict[WorkerName, None] = {}
-        """Those of which the log shows any node suspected."""
+        """Workers with at least one suspected node in the log."""
         self.domains: dict[WorkerName, str] = {}
         self.mates: dict[str, list[WorkerName]] = {}
-        """The workers of each domain."""
+        """Workers by domain."""
         self.workers_due: Agenda[WorkerName] = Agenda()
         self.accused: dict[int, None] = {}
-        """Nodes that failed something lately: each may be a black hole."""
+        """Nodes on which work failed lately: each may be a black hole."""
         self.accuse_at: Instant | None = None
         self.check_at: Instant | None = None
 
     def due(self) -> Instant | None:
-        """When to look next."""
+        """Return when to look next."""
         return earliest(self.workers_due.due(), self.accuse_at, self.check_at)
 
     # Folding.
 
     def adopt(self, capacity: Capacity, at: Instant) -> None:
-        """The region is so; whoever was heard before counts from now."""
+        """Adopt an image of the region; every worker's silence counts from now."""
         self.domains, self.mates, self.suspects = {}, {}, {}
         for worker in capacity.workers:
             self._know(capacity, worker)
@@ -115,7 +115,7 @@ class NodeHealth:
         self.count_from(capacity, at)
 
     def count_from(self, capacity: Capacity, at: Instant) -> None:
-        """Nobody was silent before."""
+        """Count every worker's silence from `at`."""
         self.heard_any = at
         self.beating = {}
         self.workers_due = Agenda()
@@ -125,12 +125,12 @@ class NodeHealth:
                 self.workers_due.put(worker, after(at, SUSPECT_SILENCE))
 
     def bus_seen(self, capacity: Capacity, at: Instant, *, is_back: bool) -> None:
-        """The broker's own round trip fails, or works again."""
+        """Record that the broker's own round trip fails, or works again."""
         self.is_bus_lost = not is_back
         self.count_from(capacity, at)
 
     def hear(self, capacity: Capacity, worker: WorkerName, at: Instant, ill: Ill | None) -> None:
-        """A worker was heard. `ill` is what its beat says of its nodes; None: it was no beat."""
+        """Record that a worker was heard. `ill` has the ill nodes of a beat; None: the message was no beat."""
         if self._is_region_silent(capacity, at):
             self.count_from(capacity, at)
         last = self.heard.get(worker, at)
@@ -148,7 +148,7 @@ class NodeHealth:
             self.workers_due.put(worker, after(at, SUSPECT_SILENCE))
 
     def fold(self, capacity: Capacity, fact: Fact) -> None:
-        """A fact of the region, which `capacity` has folded."""
+        """Fold a fact of the region that `capacity` has folded."""
         now = fact.heard_at
         match fact.event:
             case NodesJoined(worker=worker) | NodesReturned(worker=worker):
@@ -170,7 +170,7 @@ class NodeHealth:
                     if not _is_suspected(capacity, worker):
                         self.suspects.pop(worker, None)
             case NodesOpened(kind=ClosureKind.QUARANTINE):
-                # There may be room in it for others that were over its share.
+                # The quarantine may have headroom now for nodes that exceeded its share.
                 self.accused = dict.fromkeys(capacity.failures.by_node)
                 self.accuse_at = now if self.accused else None
             case NodesClosed(kind=ClosureKind.QUARANTINE, until_checked=True):
@@ -180,7 +180,7 @@ class NodeHealth:
                 self.accuse_at = now
 
     def note(self, note: Note) -> None:
-        """One of this module's notes."""
+        """Fold one of this module's notes."""
         match note:
             case WorkersWatched(again):
                 for worker, at in again:
@@ -207,23 +207,27 @@ class NodeHealth:
     # Reading.
 
     def silent_at(self, worker: WorkerName) -> Instant:
-        """When a worker is due to be lost, unless it is heard."""
+        """Return when a worker counts as lost, unless heard before."""
         return after(self.heard[worker], PRESENCE_SILENCE_MAX)
 
     def is_region_silent(self, capacity: Capacity, now: Instant) -> bool:
-        """Whether nobody is taken for lost, because nobody at all is heard."""
+        """Return whether no worker counts as lost yet because all are silent; false once `REGION_PATIENCE` has passed."""
         return self._is_region_silent(capacity, now) and now < after(self.heard_any, REGION_PATIENCE)
 
     def _is_region_silent(self, capacity: Capacity, now: Instant) -> bool:
-        # The first of them is due when the last of them may have been heard some beats later: since SUSPECT_SILENCE nobody
-        # was. What takes all at once is seldom that all of them died: a switch, a link, a firewall between them and the
-        # broker. Their tasks run on meanwhile, and to end them would turn a cut into the loss of all their work.
+        # SUSPECT_SILENCE, because the first worker may be due some beats before the last one is. When all fall silent at
+        # once, a failed switch, link or firewall is likelier than the death of all workers. Their tasks still run, and to
+        # end them would turn a network partition into the loss of all their work.
         if now < after(self.heard_any, SUSPECT_SILENCE):
             return False
         return sum(not row.is_lost for row in capacity.workers.values()) >= REGION_WORKERS_MIN
 
     def may_return(self, capacity: Capacity, worker: WorkerName, now: Instant) -> bool:
-        """Whether a lost worker that is heard now may be taken back: one that flaps must have been heard for long."""
+        """Return whether a lost worker that is heard may be taken back.
+
+        After more than `FLAPS_MAX` losses the worker must have beaten without a gap for `FLAP_HOLD`, doubled with each
+        further loss up to `FLAP_HOLD_MAX`.
+        """
         losses = len(capacity.workers[worker].losses)
         if losses <= FLAPS_MAX:
             return True
@@ -234,7 +238,7 @@ class NodeHealth:
 
 
 class HealthWords:
-    """What health has to say at one moment: the words, and what to remember of having said them."""
+    """The commands that health calls for at one moment, and the notes that record them."""
 
     def __init__(
         self, region: RegionName, capacity: Capacity, sequence: int, health: NodeHealth, now: Instant
@@ -246,14 +250,14 @@ class HealthWords:
         self._again: dict[WorkerName, Instant | None] = {}
         self._say_again = after(now, COMMAND_SAY_AGAIN)
 
-    # What is due.
+    # Due work.
 
     def look(self) -> None:
-        """Say what is due."""
+        """Judge the workers that are due, and request the quarantines and checks that are due."""
         health = self.health
         workers = health.workers_due.passed(self.now)
         if workers and health.is_bus_lost:
-            # Nobody's silence says anything. All are looked at anew when the bus is back.
+            # Without the bus, silence proves no loss. All workers are judged again when the bus is back.
             self._again = dict.fromkeys(workers)
         elif workers:
             self._watch(workers)
@@ -300,7 +304,7 @@ class HealthWords:
             self._close(ClosureKind.SUSPECT, nodes, MISSED)
 
     def _lose(self, workers: list[WorkerName]) -> None:
-        """Each alone, or all of a domain that are silent together as one."""
+        """Report lost workers: those of one domain that are silent together as one loss, the others each alone."""
         if workers and self.health.is_region_silent(self.capacity, self.now):
             again = min(after(self.now, SUSPECT_SILENCE), after(self.health.heard_any, REGION_PATIENCE))
             self._again.update(dict.fromkeys(workers, again))
@@ -331,7 +335,7 @@ class HealthWords:
             self.messages.append(RecordDomainLoss(self.region, domain, some, self.sequence))
 
     def _accuse(self) -> None:
-        """Black holes come into quarantine, but never many: if all seem to be at fault, none of them is."""
+        """Request quarantine for black holes, up to `may_quarantine`: if many nodes fail, the work is the likelier cause."""
         accused = [node for node in sorted(self.health.accused) if not self._is_in_quarantine(node)]
         failed = {node: count for node in accused if (count := failures_in_a_row(self.capacity, node))}
         allowed = max(0, may_quarantine(self.capacity)) if failed else 0
@@ -352,10 +356,10 @@ class HealthWords:
                 self.messages.append(CheckNodes(self.region, worker, tuple(mine)))
         self.notes.append(ChecksAsked(after(self.now, QUARANTINE_CHECK) if nodes else None))
 
-    # What workers say of their nodes.
+    # Reports of workers about their nodes.
 
     def close_ill(self, worker: WorkerName, ill: Ill) -> None:
-        """The worker says that its nodes are ill. Said at each beat until they are in quarantine."""
+        """Request quarantine for nodes that their worker reports as ill, at each beat until they are in quarantine."""
         for text in dict.fromkeys(text for _, text in ill):
             nodes = [node for node, what in ill if what == text and self._is_of(node, worker)]
             nodes = [node for node in nodes if not self._is_in_quarantine(node)]
@@ -363,7 +367,7 @@ class HealthWords:
                 self._close(ClosureKind.QUARANTINE, nodes, text, until_checked=True)
 
     def checked(self, report: NodesChecked) -> None:
-        """Who passed a check is open again, unless its worker's newest beat calls it ill or it is here for its failures."""
+        """Release nodes that passed a check, unless the newest beat reports them as ill or they wait for an operator."""
         self.close_ill(report.worker, report.ill)
         still_ill = {node for node, _ in (*report.ill, *self.health.ill.get(report.worker, ()))}
         waiting = set(_to_check(self.capacity))
@@ -395,7 +399,7 @@ class HealthWords:
 
 
 def _domain_of(inventory: Inventory) -> str:
-    """What fails together with a worker: the power domain, or the zone, that all its nodes are in; empty: nothing."""
+    """Return the power domain, or else the zone, that has all of a worker's nodes; empty if they are in several."""
     names = {group.power_domain or group.zone for group in inventory.groups}
     return min(names) if len(names) == 1 else ""
 
@@ -410,7 +414,10 @@ def _suspected(capacity: Capacity) -> dict[int, ClosedNode]:
 
 
 def _is_suspected(capacity: Capacity, worker: WorkerName) -> bool:
-    """Whether any of its nodes is: one that changed after it was seen well keeps its closure until that is said again."""
+    """Return whether any of the worker's nodes is suspected.
+
+    The store keeps the closure of a node that changed after the request to open it was decided, until the next request.
+    """
     suspected = _suspected(capacity)
     return any(node in suspected for node in capacity.workers[worker].inventory.numbers())
 
@@ -421,7 +428,7 @@ def _unsuspected(capacity: Capacity, worker: WorkerName) -> list[int]:
 
 
 def _to_check(capacity: Capacity) -> list[int]:
-    """Nodes that a passed check lets out of the quarantine, ascending."""
+    """Return the nodes that a passed check releases from quarantine, ascending."""
     return sorted(
         node
         for closure in capacity.closures.values()

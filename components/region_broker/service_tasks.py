@@ -1,15 +1,15 @@
-"""What an attempt calls for whose tasks stand alone: each is stopped, replaced and started again while the others run.
+"""The commands of a service attempt: each independent task is stopped, replaced and restarted while the others run.
 
-    granted             prepare every task; when all are ready, start them; when all run, record it
-    starting            prepare, start; record that it is up, or that it failed when that takes too long
-    up                  nothing, until its share ends by itself
-    down                tell its share to stop; when nothing of it runs, record it
-    gone                once an operation has begun: its next run where it was, or wherever an agent finds room
-    all done            record the end
-    stop ordered        tell every share to stop; when none runs, record the end
+    granted             prepare every task; when all are ready, start them; when all run, record the start
+    task starting       prepare and start the task; record that it is up, or after START_SPAN that it failed
+    task up             wait until the share ends by itself
+    task down           stop the share; when it no longer runs, record that
+    task gone           once an operation has begun: request the next run, on the same node or where an agent finds capacity
+    all tasks done      record the end
+    stop ordered        stop every share; when no share runs, record the end
 
-What several tasks call for at once is said in one word. Every word is said again until the log or a report shows that it
-was heard, and names runs: what is late, or repeated, is about a run that is over, and changes nothing.
+Commands of several tasks are combined into one message where possible. Every command is repeated until the log or a
+report shows its effect, and names runs: a late or repeated command is about a run that is over, and changes no state.
 """
 
 from collections.abc import Iterable
@@ -52,14 +52,14 @@ from core.rules.operations import leaves_its_node, may_move_back, may_return, re
 from core.rules.scopes import is_drained, keeps_away
 
 BY_ITSELF = (EndCause.TASK_FAILED, EndCause.START_FAILED, EndCause.NODE_FAILED)
-"""Why a task is down that nobody stopped, on a node that is heard: it would fail again as fast as it was started."""
+"""Causes of tasks that failed unstopped on a node with a live worker: they might fail again as fast as they start."""
 
 Run = tuple[int, int]
-"""A task and its run."""
+"""Number of a task, and its run."""
 
 
 class TasksCare(Struct, frozen=True):
-    """Words to say now, and what to remember of having said them."""
+    """Commands to send now, and the note that records them."""
 
     messages: tuple[Message, ...]
     note: TasksAttended
@@ -77,16 +77,16 @@ def care_for_tasks(
     agent: AgentName | None,
     now: Instant,
 ) -> TasksCare:
-    """What this live attempt calls for now.
+    """Return the commands that this live attempt needs now.
 
-    seen    when its phase was first known here
-    agent   who is to look for room, if it must; None: none is there
+    seen    when this broker learned of the attempt's phase
+    agent   the agent for a search, should one be needed; None: no agent is present
     """
     return _Tasks(region, image, sequence, key, watches, shares, seen, agent, now).commands()
 
 
 class _Tasks:
-    """One live attempt whose tasks stand alone, with all that is known of it, looked at once."""
+    """One look at a live attempt of independent tasks, with its image rows and reports."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class _Tasks:
         self.now, self.again = now, after(now, COMMAND_SAY_AGAIN)
         self.grace: Nanoseconds = Nanoseconds(held.claim.grace or GRACE)
         self.is_going = self.watch.is_going
-        # What is found to be said.
+        # Results of the look.
         self.words: list[Message] = []
         self.up: list[Run] = []
         self.gone: list[Run] = []
@@ -123,7 +123,7 @@ class _Tasks:
         self.has_asked_agent = False
 
     def commands(self) -> TasksCare:
-        # 1. A step that was saved is recorded before anything that would make its worker forget it.
+        # 1. Record a saved step before any command that would make its worker forget the step.
         leader = self._share(LEADER)
         counts = self.row.stop_cause != EndCause.ABANDONED
         self.has_unsaved = counts and leader is not None and leader.saved_step > self.row.saved_step
@@ -131,7 +131,7 @@ class _Tasks:
             self._say_once(
                 f"saved {leader.saved_step}", RecordCheckpoint(self.region, *self.key, leader.saved_step)
             )
-        # 2. What the whole calls for.
+        # 2. Handle the attempt as a whole.
         if self.row.stop_cause:
             self._stop_all()
         elif self._end_or_order():
@@ -139,12 +139,12 @@ class _Tasks:
         else:
             if self.row.phase == AttemptPhase.GRANTED:
                 self._bring_up()
-            # 3. What each task calls for that was changed, or waits for an answer.
+            # 3. Look at each task that changed or waits for an answer.
             for task in self._due():
                 self._look_at(task)
             if self.row.phase == AttemptPhase.STARTED:
                 self._ask_for_new_runs()
-        # 4. What several call for is one word.
+        # 4. Combine the records of several tasks.
         self._gather()
         note = TasksAttended(
             self.key,
@@ -166,7 +166,7 @@ class _Tasks:
         self.words.extend(RecordTasksUp(*about, part) for part in _in_parts(self.up))
 
     def _say_once(self, name: str, *words: Message) -> None:
-        """About the whole: again when it was not heard, and not at every look."""
+        """Send commands about the whole attempt, again after `COMMAND_SAY_AGAIN` and not at every look."""
         held_until = self.watch.quiet.get(name, self.now)
         is_held = held_until > self.now
         self.quiet[name] = held_until if is_held else self.again
@@ -174,7 +174,7 @@ class _Tasks:
         if not is_held:
             self.words.extend(words)
 
-    # What is known of one task.
+    # State of one task.
 
     def _due(self) -> list[int]:
         return self.watch.due.passed(self.now, TASKS_AT_ONCE_MAX)
@@ -191,7 +191,7 @@ class _Tasks:
         return share.phase if share is not None else None
 
     def _sure_at(self, task: TaskRow) -> Instant | None:
-        """If its node is lost: from when on its run can be taken for gone."""
+        """Return when a task's run on a lost node counts as gone; None: the node is not lost."""
         if task.node < 0 or not self.image.capacity.is_lost[task.node]:
             return None
         worker = WorkerName(self.image.capacity.worker_of[task.node])
@@ -200,7 +200,7 @@ class _Tasks:
     # The whole.
 
     def _stop_all(self) -> None:
-        """Every share, and the end once none runs. Nothing is recorded of single tasks any more."""
+        """Stop every share, and record the end once all have ended. Single tasks are no longer recorded."""
         runs_until: list[Instant] = []
         for number, task in self.control.tasks.items():
             if task.phase is TaskPhase.GONE or self._phase(number) == TasksPhase.ENDED:
@@ -219,7 +219,7 @@ class _Tasks:
             self.looked[number] = self._stop(number, known) if known is not None else None
 
     def _end_or_order(self) -> bool:
-        """Whether it is over, or has to be: then nothing more is to be said of it."""
+        """Record the end of a completed attempt, or order its stop; return whether one of the two was due."""
         if is_completed(self.control):
             self._say_once("end", RecordEnd(self.region, *self.key, EndCause.COMPLETED))
             return True
@@ -239,7 +239,7 @@ class _Tasks:
         return True
 
     def _failed_too_often(self) -> TaskRow | None:
-        """A task that failed once more than its user allows, if there is one: then the whole has failed."""
+        """Return a task that failed more often than the user allows, if there is one: the whole attempt then fails."""
         allowed = self.held.claim.failures_max
         if allowed < 0:
             return None
@@ -247,7 +247,7 @@ class _Tasks:
         return next((row for row in rows if row.phase is TaskPhase.GONE and row.failures > allowed), None)
 
     def _bring_up(self) -> None:
-        """All start together, once all are prepared; who fails meanwhile, or loses its node, is not waited for."""
+        """Start all tasks together once all are prepared, without waiting for tasks that failed or lost their node."""
         phases = {
             number: self._phase(number)
             for number, task in self.control.tasks.items()
@@ -265,14 +265,14 @@ class _Tasks:
     # One task.
 
     def _look_at(self, number: int) -> None:
-        """What one task calls for; when to look at it again is kept with it."""
+        """Collect the commands of one task, and note when to look at the task again."""
         if number in self.looked:
             return
         task = self.control.tasks.get(number)
         if task is None:
             self.looked[number] = None
         elif number == LEADER and self.has_unsaved and self._phase(number) == TasksPhase.ENDED:
-            self.looked[number] = None  # The log will show its last step first.
+            self.looked[number] = None  # The last step is recorded first.
         elif task.phase is TaskPhase.DOWN:
             self.looked[number] = self._look_at_down(number, task)
         elif task.phase is TaskPhase.GONE:
@@ -294,7 +294,7 @@ class _Tasks:
         return self._stop(number, task)
 
     def _stop(self, number: int, task: TaskRow) -> Instant | None:
-        """Its share, unless it has said that it heard, is over, or is out of reach."""
+        """Stop a task's share, unless the worker confirmed the stop or is lost; return when to look again."""
         if task.phase is TaskPhase.GONE or self._sure_at(task) is not None:
             return None
         part = self._part(number, task)
@@ -305,7 +305,7 @@ class _Tasks:
         return self.again
 
     def _look_at_wanted(self, number: int, task: TaskRow) -> Instant | None:
-        """It is up, or comes up."""
+        """Bring a task up, or record that it is up or has failed; return when to look again."""
         share = self._share(number)
         if share is not None and share.phase == TasksPhase.ENDED:
             cause = cause_of_exit(share.exit_code) if share.exit_code else EndCause.COMPLETED
@@ -317,7 +317,7 @@ class _Tasks:
         late_at = after(self.watch.seen.get(number, self.now), START_SPAN)
         if share is not None and share.phase == TasksPhase.RUNNING:
             if is_first:
-                return None  # The last of them to run makes the start be recorded.
+                return None  # The start is recorded once the last task runs.
             self.up.append((number, task.run))
         elif not is_first and late_at <= self.now:
             self.down.setdefault((EndCause.START_FAILED, 0, False), []).append((number, task.run))
@@ -325,7 +325,7 @@ class _Tasks:
             self.words.append(self._prepare(number, task))
         elif share.phase == TasksPhase.PREPARED:
             if is_first and not self.is_going:
-                return None  # The last of them to be prepared makes all of them start.
+                return None  # All tasks start once the last one is prepared.
             worker = self._part(number, task).worker
             self.words.append(
                 StartTasks(self.region, worker, self.sequence, *self.key, task=number, run=task.run)
@@ -333,7 +333,7 @@ class _Tasks:
         return self.again
 
     def _prepare(self, number: int, task: TaskRow) -> PrepareTasks:
-        """It is in its job what it would be as one of a gang, alone on its node."""
+        """Return the command to prepare a task, with the rank that it would have in a gang, alone on its node."""
         job, rank = job_and_rank(number)
         claim = self.held.claim
         resume_epoch, resume_step = resume_of(claim, self.row.saved_step)
@@ -363,7 +363,7 @@ class _Tasks:
     # New runs.
 
     def _ask_for_new_runs(self) -> None:
-        """For tasks that are gone and whose operations have begun: those that stay at once, the others by an agent."""
+        """Request new runs for tasks that are gone and have a begun operation; an agent searches for those that move."""
         revision = self.control.claim_revision + 1
         here: list[TaskMove] = []
         away: list[TaskMove] = []
@@ -390,7 +390,7 @@ class _Tasks:
                 to = task.node if is_here else -1
                 (here if is_here else away).append(TaskMove(operation.task, task.node, to))
         if here:
-            # A revision is taken once. Whoever is not in this one asks for the next as soon as the log shows it.
+            # The store accepts a revision once. The other tasks request the next one when the log shows this one.
             self._revise(here[:TASKS_AT_ONCE_MAX], revision)
         elif away:
             self._place(away[:TASKS_AT_ONCE_MAX], revision)
@@ -414,7 +414,7 @@ class _Tasks:
         self.times.append(until)
 
     def _plan(self, operation: OperationRow, task: TaskRow) -> tuple[Instant | None, bool]:
-        """When its next run may be asked for, and whether that is where it was. Never: a fact will tell when."""
+        """Return when the task's next run may be requested (None: a later fact decides), and whether on the same node."""
         seen = self.watch.seen.get(operation.task, self.now)
         ready_at = self.now
         if operation.kind in (OperationKind.START, OperationKind.MOVE) and task.cause in BY_ITSELF:
@@ -430,7 +430,7 @@ class _Tasks:
                 return self.now, may_stay
             if is_early:
                 return None, True
-            # It is over. Its node is waited for as a start would be, and then it goes elsewhere after all.
+            # The maintenance is over. A node that is still unusable is awaited for START_SPAN; then the task moves.
             return (after(seen, START_SPAN), False) if is_kept_away else (self.now, True)
         if leaves_its_node(operation):
             return ready_at, capacity.is_open(task.node) and may_move_back(operation, self.now)
@@ -438,7 +438,7 @@ class _Tasks:
 
 
 def _hold_of(failures: int) -> Nanoseconds:
-    """How long a task that fails again and again waits before it is started again."""
+    """Return how long a failed task waits before its next start: doubled with each failure in a row, bounded."""
     doublings = min(max(0, failures - 1), 32)
     return Nanoseconds(min(RESTART_HOLD_MAX, RESTART_HOLD << doublings))
 

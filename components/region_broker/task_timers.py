@@ -1,7 +1,7 @@
-"""What a broker remembers of tasks that stand alone and of paused gangs, beside the image: when each is to be looked at.
+"""A broker's timers for independent tasks and paused gangs: when each is to be looked at.
 
-A task's deadlines count from when this broker first knew of what they count from. Tasks are looked at one by one, when a
-fact or a report has changed them or a word about them is to be said again; an attempt of thousands costs what changes in it.
+A deadline counts from when this broker learned of the change that started it. Tasks are looked at one by one, when a fact
+or report changed them or a command is to be repeated: an attempt of thousands of tasks costs only the changes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,32 +37,32 @@ from core.nouns.maintenance import ClosureKind
 from core.nouns.operation import WHOLE, Answer, OperationPhase, TaskMove, task_number
 
 LEADER = task_number(0, 0)
-"""The task whose checkpoints are its attempt's."""
+"""The task that writes the attempt's checkpoints."""
 
 
 class TasksAttended(Note, frozen=True):
-    """An attempt whose tasks stand alone was looked at."""
+    """An attempt of independent tasks was looked at."""
 
     key: AttemptKey
     again: tuple[tuple[int, Instant | None], ...]
-    """Each task that was looked at, and when it is again, if at all."""
+    """Tasks that were looked at, each with the time of the next look; None: when a fact or report changes the task."""
     asked: tuple[tuple[int, int, Instant], ...]
-    """Tasks for which a new run was asked: at which revision of the claim, and until when that may take."""
+    """Tasks with a requested new run: number, the claim's revision, and when the request may be repeated."""
     quiet: tuple[tuple[str, Instant], ...]
-    """Words about the whole that are not repeated before then."""
+    """Names of commands about the whole attempt, each with the time before which it is not repeated."""
     is_going: bool
-    """Whether all were prepared at once: from then on each starts when it can."""
+    """True once all tasks were prepared at one time: from then on each starts when prepared."""
     whole_at: Instant | None
-    """When the whole is looked at again, though no task changes."""
+    """When the attempt is looked at again even if no task changes."""
 
 
 class TaskWatch:
-    """One attempt whose tasks stand alone."""
+    """The timers of one attempt of independent tasks."""
 
     def __init__(self, row: AttemptControl, worker_of: Sequence[str], at: Instant) -> None:
         self.due: Agenda[int] = Agenda()
         self.seen: dict[int, Instant] = {}
-        """When each task was first known here to be in its phase, or what it waited for to be over."""
+        """When this broker learned of each task's phase, or of the end of its wait, by task number."""
         self.on: dict[WorkerName, dict[int, None]] = {}
         self.asked: dict[int, tuple[int, Instant]] = {}
         self.quiet: dict[str, Instant] = {}
@@ -74,29 +74,29 @@ class TaskWatch:
             self.changed(task, at)
 
     def next_at(self) -> Instant | None:
-        """When the attempt is to be looked at: not at every change, so that changes are recorded together."""
+        """Return when to look at the attempt: at most once per `TASKS_LOOK`, so that changes are recorded together."""
         first = earliest(self.due.due(), self.whole_at)
         if first is None or self.looked_at is None:
             return first
         return max(first, after(self.looked_at, TASKS_LOOK))
 
     def look(self, task: int, at: Instant) -> None:
-        """Something about this task may call for a word."""
+        """Make a task due at `at`, unless due earlier."""
         known = self.due.at(task)
         if known is None or at < known:
             self.due.put(task, at)
 
     def changed(self, task: int, at: Instant) -> None:
-        """It is in another phase, or what it waited for is over."""
+        """Record that a task is in another phase, or that its wait is over."""
         self.seen[task] = at
         self.look(task, at)
 
     def look_at_whole(self, at: Instant) -> None:
-        """Something about the attempt may call for a word."""
+        """Make the attempt due at `at`, unless due earlier."""
         self.whole_at = at if self.whole_at is None else min(at, self.whole_at)
 
     def moved(self, moves: Sequence[TaskMove], worker_of: Sequence[str], at: Instant) -> None:
-        """These tasks have new runs, or are no more."""
+        """Record that these tasks have new runs, or have left the job."""
         for move in moves:
             if move.node_from >= 0:
                 self.on.get(WorkerName(worker_of[move.node_from]), {}).pop(move.task, None)
@@ -110,7 +110,7 @@ class TaskWatch:
         self.look_at_whole(at)
 
     def attended(self, note: TasksAttended, at: Instant) -> None:
-        """Remember what was said, and when to look again."""
+        """Record the commands that were sent, and when to look again."""
         for task, again_at in note.again:
             if again_at is None:
                 self.due.drop(task)
@@ -129,17 +129,17 @@ class TaskWatch:
 
 
 class Watches:
-    """All that is watched in a region beside whole attempts."""
+    """The timers of all independent tasks and paused gangs of a region, and the times of worker losses."""
 
     def __init__(self) -> None:
         self.tasks: dict[AttemptKey, TaskWatch] = {}
         self.gangs: dict[AttemptKey, Instant] = {}
-        """When each gang's row was first known here to be as it is, or what it waits for to be over."""
+        """When this broker learned of the newest change to each gang's row in `control`, or of the end of the gang's wait."""
         self.lost_at: dict[WorkerName, Instant] = {}
-        """When the loss of each lost worker was first known here."""
+        """When this broker learned of each lost worker's loss."""
 
     def adopt(self, image: RegionImage, at: Instant) -> None:
-        """The image is known, or known anew: everything counts from now, but losses that were known before."""
+        """Adopt an image: all timers count from now, except for losses known before."""
         lost = [worker for worker, row in image.capacity.workers.items() if row.is_lost]
         self.lost_at = {worker: self.lost_at.get(worker, at) for worker in lost}
         self.tasks, self.gangs = {}, {}
@@ -151,7 +151,7 @@ class Watches:
                     self.gangs[workload, epoch] = at
 
     def fold(self, image: RegionImage, event: Event, at: Instant) -> list[AttemptKey]:
-        """A fact, which the image has folded. Returns the attempts to look at."""
+        """Fold a fact that the image has folded; return the attempts to look at."""
         match event:
             case ClaimGranted(workload=workload, epoch=epoch):
                 row = image.control.row(workload, epoch)
@@ -212,7 +212,7 @@ class Watches:
     def _changed(
         self, workload: WorkloadId, epoch: int, tasks: Iterable[int], at: Instant
     ) -> list[AttemptKey]:
-        """These are in another phase: of a gang, the whole."""
+        """Record that these tasks, or a gang as a whole, are in another phase; return the attempt."""
         watch = self.tasks.get((workload, epoch))
         if watch is None:
             self.gangs[workload, epoch] = at
@@ -245,7 +245,7 @@ class Watches:
         return found
 
     def _drained(self, image: RegionImage, at: Instant) -> list[AttemptKey]:
-        """Who stopped to return may not any more, or may after all."""
+        """Return the attempts with tasks that stopped to return: a begun or lifted drain may change where these start."""
         found = []
         for key in [*self.tasks, *self.gangs]:
             row = image.control.row(*key)
@@ -260,7 +260,7 @@ class Watches:
         return found
 
     def _over(self, image: RegionImage, maintenance: str, at: Instant) -> list[AttemptKey]:
-        """What was stopped for it may come back, or have its time to."""
+        """Return the attempts that stopped for this maintenance, if it is over: their waits count from now."""
         if maintenance in image.maintenance.rows:
             return []
         found = []

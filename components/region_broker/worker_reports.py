@@ -1,6 +1,6 @@
-"""What workers last said of their shares, by attempt and by worker; and which of these are of no use any more.
+"""The newest report of every share, by attempt and by worker, and the commands for shares that must not exist any more.
 
-A share is all that one worker runs of a gang, or one run of one task that stands alone.
+A share is all that one worker runs of a gang, or one run of one independent task.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from core.nouns.operation import WHOLE
 
 
 class Part(NamedTuple):
-    """Which share of an attempt it is."""
+    """The key of a share within its attempt."""
 
     worker: WorkerName
     task: int = WHOLE
@@ -27,26 +27,26 @@ class Part(NamedTuple):
 
 
 Parts = Mapping[Part, TasksState]
-"""The shares of one attempt: who changed last is last, so that the first to fail is found."""
+"""The shares of one attempt, in the order of their newest changes, so that the first failure is found."""
 
 
 class ReportedShares:
-    """What each worker last said of each of its shares."""
+    """The newest report of each share of each worker."""
 
     def __init__(self) -> None:
         self._by_attempt: dict[AttemptKey, dict[Part, TasksState]] = {}
         self._by_worker: dict[WorkerName, dict[ShareKey, TasksState]] = {}
 
     def of(self, key: AttemptKey) -> Parts:
-        """One attempt's."""
+        """Return the shares of one attempt."""
         return self._by_attempt.get(key, {})
 
     def at(self, worker: WorkerName) -> list[TasksState]:
-        """One worker's."""
+        """Return the shares of one worker."""
         return list(self._by_worker.get(worker, {}).values())
 
     def put(self, worker: WorkerName, share: TasksState) -> bool:
-        """Believe it. Returns whether it is news."""
+        """Record a reported share; return whether the report is news."""
         known = self._by_worker.setdefault(worker, {})
         if known.get(share.key) == share:
             return False
@@ -58,7 +58,7 @@ class ReportedShares:
         return True
 
     def drop(self, worker: WorkerName, key: ShareKey) -> None:
-        """It is not there any more."""
+        """Forget a share that its worker no longer has."""
         known = self._by_worker[worker]
         del known[key]
         if not known:
@@ -68,7 +68,7 @@ class ReportedShares:
         if not parts:
             del self._by_attempt[key.attempt]
 
-    # What is missing in a whole report.
+    # Shares missing from a beat.
 
     def miss(
         self,
@@ -79,10 +79,10 @@ class ReportedShares:
         *,
         is_first: bool,
     ) -> list[TasksState]:
-        """A worker has these shares and no others. Returns those of live attempts that this is news of.
+        """Apply a beat, which names all shares of a worker; return the shares of live attempts that it changes.
 
-        is_first   whether nothing was heard of it since the image was adopted: what the log shows to run there, and it
-                   does not have, has ended too
+        is_first   whether this is the worker's first beat since the image was adopted: shares that run there by the log,
+                   and are not in the beat, have then ended too
         """
         changed = self._drop_what_is_gone(image, worker, there)
         if is_first:
@@ -92,7 +92,7 @@ class ReportedShares:
     def _drop_what_is_gone(
         self, image: RegionImage, worker: WorkerName, there: set[ShareKey]
     ) -> list[TasksState]:
-        """A share that ran and is no longer in a whole report ended without a word: its node started anew."""
+        """Record the end of shares that ran and are missing from a beat: their node restarted. Return the changed shares."""
         changed = []
         for share in self.at(worker):
             if share.key in there:
@@ -102,7 +102,7 @@ class ReportedShares:
             if row is None or not row.phase.is_live or is_over(control, share):
                 self.drop(worker, share.key)
             elif share.phase == TasksPhase.PREPARED:
-                self.drop(worker, share.key)  # It was only prepared: it is prepared again.
+                self.drop(worker, share.key)  # The share was only prepared, and is prepared again.
                 changed.append(share)
             elif share.phase != TasksPhase.ENDED:
                 changed.append(self._end(worker, share))
@@ -134,7 +134,7 @@ class ReportedShares:
 
 
 def _gangs_on(image: RegionImage, worker: WorkerName) -> Iterable[ShareKey]:
-    """What the log shows to run of gangs on a worker's nodes."""
+    """Yield the shares of gangs that run on a worker's nodes by the log."""
     worker_of = image.capacity.worker_of
     for workload, epoch, held in image.capacity.live():
         row = image.control.row(workload, epoch)
@@ -147,10 +147,10 @@ def _gangs_on(image: RegionImage, worker: WorkerName) -> Iterable[ShareKey]:
 
 
 def is_over(row: AttemptControl | None, share: TasksState) -> bool:
-    """Whether the log shows that nothing of this run of a live attempt is to be there: a newer run, or none."""
+    """Return whether, by the log, this run of a live attempt must not exist: the task has a newer run, or is gone."""
     task = row.tasks.get(share.task) if row is not None else None
     if task is None:
-        # Nothing was ever asked of its gang, which then has one run; or it is no task of this attempt.
+        # A gang without operations has run 0 only. Any other share is of a task that the attempt does not have.
         stands_alone = row is not None and row.stands_alone
         return stands_alone or share.task != WHOLE or share.run != 0
     return share.run != task.run or task.phase is TaskPhase.GONE
@@ -159,7 +159,7 @@ def is_over(row: AttemptControl | None, share: TasksState) -> bool:
 def words_for_report(
     region: RegionName, image: RegionImage, sequence: int, worker: WorkerName, share: TasksState
 ) -> tuple[Message, ...]:
-    """What a report calls for at once: an end that the log has is acknowledged, a stale share is stopped."""
+    """Return the immediate answer to a report: acknowledge an end that the log has, stop a stale share."""
     key = share.key.attempt
     row = image.attempts.row(*key)
     control = image.control.row(*key)
@@ -168,7 +168,7 @@ def words_for_report(
     known = image.capacity.workers.get(worker)
     if known is None or not known.is_lost or share.phase == TasksPhase.ENDED:
         return ()
-    # Back from a silence with what has to stop, while its attempt is not over yet: whoever is lost is not cared for.
+    # A lost worker that is back with a share that must stop. The attempt's own commands leave lost workers out.
     task = control.tasks.get(share.task) if control is not None else None
     if row.stop_cause or (task is not None and task.phase is TaskPhase.DOWN):
         return words_after_the_end(region, sequence, {Part(worker, share.task, share.run): share}, key)
@@ -178,10 +178,10 @@ def words_for_report(
 def words_after_the_end(
     region: RegionName, sequence: int, shares: Parts, key: AttemptKey
 ) -> tuple[Message, ...]:
-    """These runs are over: whoever still has one stops it, whoever ended it may forget it."""
+    """Return the commands for runs that are over: stop a share that still runs, forget one that has ended."""
     words: list[Message] = []
     for (worker, task, run), share in sorted(shares.items()):
-        # What the workload asked for as its grace is forgotten with its attempt; the plane's own serves.
+        # The workload's own grace is forgotten with the attempt: the default applies.
         if share.phase == TasksPhase.ENDED:
             words.append(EndRecorded(region, worker, sequence, *key, task, run))
         else:
