@@ -9,6 +9,7 @@ import importlib
 import importlib.metadata
 import io
 import json
+import re
 import tokenize
 import tomllib
 from bisect import bisect_left, bisect_right
@@ -30,6 +31,12 @@ SCRIPT_FOLDERS = ("examples",)
 
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
+MODULES_MAX = 24
+# Folders with one file a part: each is found by the part's name, so their number is no burden.
+ONE_FILE_A_PART = frozenset({
+    "bench", "core/events", "core/images", "core/messages", "core/nouns", "core/rules/placement", "mizzen/commands", "scenarios/checks",
+    "scenarios/faults", "scenarios/workloads",
+})  # fmt: skip
 # "core/x.py" or "core/x.py: name" -> why it may be longer. Whoever adds one explains it to the reader.
 LONGER_FOR_A_REASON: dict[str, str] = {}
 
@@ -43,6 +50,19 @@ IMPURE_MODULES = frozenset({
 IMPURE_CALLS = frozenset({"breakpoint", "hash", "id", "input", "open", "print"})
 # What walks through its argument in order. (`sorted`, `min`, `max`, `sum`, `len`, `any`, `all` ask for none.)
 ORDERED_READERS = frozenset({"enumerate", "iter", "list", "map", "filter", "tuple", "zip"})
+
+# A path of ours, as code and documents name it.
+NAMED_PATH = re.compile(
+    r"(?<![\w./-])((?:bench|bus|components|core|docs|examples|mizzen|runtime|scenarios|store|tests)/[\w./-]*\w\.(?:py|md|yaml|toml|json|svg))\b"
+)
+# "file: path" of texts that look like a path of ours and are none.
+NO_PATHS = frozenset({
+    "docs/placement-rules.md: core/rules/placement/memory_left.py",
+    "tests/mutants/test_mutants.py: core/a.py",
+    "tests/test_house.py: core/x.py",
+    "tests/test_house.py: core/rules/placement/memory_left.py",
+    "tests/test_house.py: core/a.py",
+})  # fmt: skip
 
 DOCKERFILE_WORDS = frozenset({
     "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "RUN", "SHELL",
@@ -88,6 +108,27 @@ def test_files_are_short_enough_to_read() -> None:
         _name(path): count for path in _files(".py") if (count := len(_code_lines(path))) > FILE_LINES_MAX
     }
     assert {} == {name: count for name, count in long.items() if name not in LONGER_FOR_A_REASON}
+
+
+def test_folders_are_small_enough_to_survey() -> None:
+    """A folder has at most 24 modules, but for those with one file a part."""
+    counts = {
+        _name(folder): len(list(folder.glob("*.py"))) for folder in {one.parent for one in _files(".py")}
+    }
+    crowded = {name: count for name, count in sorted(counts.items()) if count > MODULES_MAX}
+    assert {} == {name: count for name, count in crowded.items() if name not in ONE_FILE_A_PART}
+    assert set() == ONE_FILE_A_PART - counts.keys()
+
+
+def test_paths_that_are_named_exist() -> None:
+    """A path in ARCHITECTURE, in another document, in a docstring or in a comment leads to a file of the house."""
+    gone = [
+        f"{_name(path)}: {named}"
+        for path in [*_files(".py"), *_documents(), *(HOUSE / "tests").rglob("*.py")]
+        for named in sorted(set(NAMED_PATH.findall(path.read_text())))
+        if not _is_there(named, beside=path) and f"{_name(path)}: {named}" not in NO_PATHS
+    ]
+    assert [] == gone
 
 
 def test_functions_are_short_enough_to_read() -> None:
@@ -252,6 +293,15 @@ def test_locks_agree() -> None:
 def _files(suffix: str = "", folders: tuple[str, ...] = (*FOLDERS, *SCRIPT_FOLDERS)) -> list[Path]:
     found = [path for folder in folders for path in (HOUSE / folder).rglob(f"*{suffix}")]
     return sorted(path for path in found if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _documents() -> list[Path]:
+    return [*HOUSE.glob("*.md"), *(HOUSE / "docs").rglob("*.md"), *(HOUSE / "scenarios").rglob("*.md")]
+
+
+def _is_there(named: str, *, beside: Path) -> bool:
+    """Return whether a path exists from the house's root, from `tests/`, or from beside the file that names it."""
+    return any((place / named).exists() for place in (HOUSE, HOUSE / "tests", beside.parent))
 
 
 def _pure_files() -> list[Path]:
