@@ -1,14 +1,16 @@
-"""What a standing award calls for: the queue's words to the region, and the facts that its log justifies.
+"""The next step of an active award: messages to its region, and the facts that the region's log justifies.
 
-    region's log shows        the queue
-    nothing                   says the award again; past its span, or when it is to be cancelled, asks for it back
-    promised or granted       waits; says stop when it is to be cancelled or requeued; says what its user changed since
-    started                   records WorkloadBound; says the level that it has since
-    declined                  records AwardReturned: the workload is pending again
-    ended                     records AttemptClosed: pending again, or terminal
-    anything else, and it is agreed that two may run (components/job_queue/regions.py): AttemptClosed as abandoned
+    region's log shows     the queue
+    no attempt             repeats the award; after `AWARD_SPAN`, or to cancel or requeue the workload, withdraws it
+    promised or granted    waits; to cancel or requeue the workload, withdraws a promise or orders a stop; sends a
+                           changed spec or level of a granted attempt
+    started                records WorkloadBound, otherwise as for a granted attempt
+    declined               records AwardReturned: the workload is pending again
+    ended                  records AttemptClosed: the workload is pending again, or terminal
 
-Silence alone never frees an award: only the region's own log does, or recorded consent.
+With consent that a second attempt may run (components/job_queue/regions.py), every award that has neither been
+declined nor ended is closed as abandoned. Silence alone never frees an award: only the region's own log or
+recorded consent does.
 """
 
 from msgspec import Struct
@@ -30,7 +32,7 @@ from core.rules.quota import narrowed
 
 
 class Step(Struct, frozen=True):
-    """What to record and say now, and when to look again; None: when something changes."""
+    """Events to record, messages to send, and the time of the next look; None: at the next change."""
 
     events: tuple[Event, ...] = ()
     messages: tuple[Message, ...] = ()
@@ -47,11 +49,11 @@ def settle(
     run_min: Nanoseconds = NEVER,
     consent: Consent = Consent.NOBODY,
 ) -> Step:
-    """One workload's next step.
+    """Return the next step of one workload.
 
-    attempt   what the awarded region's log shows of the newest epoch
-    run_min   how long its tenant's work runs at least before it may be a victim
-    consent   who agreed that it goes on elsewhere, whatever its region does with it
+    attempt   the attempt of the newest epoch in the log of the awarded region
+    run_min   the least time that the tenant's work runs before it may be a victim
+    consent   the party that agreed to a start elsewhere, although the region may still run the attempt
     """
     if not row.is_active:
         if row.phase == Phase.PENDING and row.is_cancel_requested:
@@ -86,7 +88,7 @@ def _unheard(
     now: Instant,
     run_min: Nanoseconds,
 ) -> Step:
-    """The region's log shows neither a grant nor a decline."""
+    """Return the step while the region's log shows no attempt: repeat the award, or withdraw it."""
     again = after(now, AWARD_SAY_AGAIN)
     is_unwanted = row.is_cancel_requested or row.requeued_epoch == row.epoch
     if is_unwanted or after(awarded_at, AWARD_SPAN) <= now:
@@ -127,7 +129,7 @@ def _award(workload: WorkloadId, row: WorkloadRow, bid: Bid | None, run_min: Nan
 
 
 def _unwanted(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
-    """It has its capacity, or the promise of it. If it is to be cancelled or requeued, the region is told to end it."""
+    """Return the step that ends a promised or granted attempt which is to be cancelled or requeued."""
     is_requeued = row.requeued_epoch == row.epoch
     if not (row.is_cancel_requested or is_requeued) or attempt.stop_cause:
         return Step()
@@ -139,7 +141,7 @@ def _unwanted(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: 
 
 
 def _outdated(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
-    """Its user changed it since it was claimed: the region is told, and its tasks follow there as their application agrees."""
+    """Return the step that sends a newer spec to the region, whose tasks change as their controller agrees."""
     is_stopping = not attempt.phase.is_live or attempt.stop_cause
     if is_stopping or attempt.spec_revision >= row.spec_revision:
         return Step()
@@ -150,7 +152,7 @@ def _outdated(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: 
 
 
 def _ranked(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
-    """It stands otherwise to its tenant's quota than its region knows."""
+    """Return the step that sends the attempt's level to the region, if the region has an older one."""
     if not attempt.phase.is_live or attempt.stop_cause or attempt.standing_revision >= row.level_revision:
         return Step()
     rank = RankAttempt(row.region, workload, row.epoch, row.level_revision, row.level)
@@ -158,7 +160,7 @@ def _ranked(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: In
 
 
 def closed(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow) -> AttemptClosed:
-    """The fact that an attempt's end in its region makes here."""
+    """Return the queue's fact for an attempt that has ended in its region."""
     cause = EndCause(attempt.end_cause)
     has_saved = attempt.saved_step > 0
     return AttemptClosed(
@@ -176,7 +178,7 @@ def closed(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow) -> Attem
 def _abandoned(
     workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow | None, consent: Consent
 ) -> AttemptClosed:
-    """What its region last showed of it counts, and nothing that it does from now on."""
+    """Return the fact that abandons an attempt. Checkpoints that the region reports later do not count."""
     saved = attempt.saved_step if attempt is not None else 0
     return AttemptClosed(
         workload=workload,
@@ -192,7 +194,7 @@ def _abandoned(
 
 
 def _phase_after(row: WorkloadRow, cause: EndCause) -> Phase:
-    """Preemption and node loss never count against the user's retries."""
+    """Return the workload's phase after its attempt. Preemption and node loss never use up the user's retries."""
     if cause == EndCause.COMPLETED:
         return Phase.COMPLETED
     if row.is_cancel_requested or cause == EndCause.CANCELLED:
@@ -207,6 +209,9 @@ def _phase_after(row: WorkloadRow, cause: EndCause) -> Phase:
 
 
 def _has_no_retry_left(row: WorkloadRow) -> bool:
-    """A gang's attempts are counted here. Of tasks that stand alone the region has counted, each task's failures in a row."""
+    """Return whether a task failure is final. The queue counts a gang's failed attempts.
+
+    The region counts consecutive failures of each independent task, and ends the attempt at the limit.
+    """
     limit = row.spec.retry.task_failed
     return limit >= 0 if row.spec.kind == Kind.SERVICE else row.tasks_failed >= limit

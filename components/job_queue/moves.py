@@ -1,13 +1,13 @@
-"""Moves of workloads that run from one region to another: one decision each, of which the steps are facts.
+"""Moves of running workloads from one region to another. Each step of a move is a fact.
 
-    asked for                                   the region is asked for room; what has none refuses the move at once
-    it has room                                 MovePlanned with its cost, and a start is promised there
-    that region's log shows it reserved         MoveBegun: the old attempt's task control asks its controller, and stops it
-    the attempt has closed                      while its checkpoint is on its way it waits; then that region alone is asked
-    it runs there                               over
-    the promise does not stand any more         MoveEnded: what runs stays, what has stopped is placed anywhere
+    a user requests a move             the new region is asked for capacity; without any it refuses the move
+    the new region bids                MovePlanned with the move's cost, and StartPromised in the new region
+    its log shows the reservation      MoveBegun: task control asks the controller, and stops the old attempt
+    the old attempt has closed         the workload waits for its checkpoint; then the new region alone is asked
+    the workload runs there            the move is over
+    the promised start ends before     MoveEnded: a running attempt stays, a stopped workload may start anywhere
 
-Nothing stops before its room is kept, and nobody is pushed out for it.
+An attempt is stopped only after the new region has reserved capacity for it, and a move preempts no other work.
 """
 
 from collections.abc import Callable
@@ -57,11 +57,11 @@ from core.rules.submission import could_fit
 HEARD_OF_MOVES: tuple[type[Message], ...] = (MoveWorkload,)
 Against = tuple[Reason, tuple[str, ...]]
 OF_A_MOVE = "move."
-"""What the name of an auction begins with that is a region's being asked for room for a move."""
+"""Prefix of the name of an auction in which one region is asked for capacity for a move."""
 
 
 class Moving:
-    """The queue's part that moves workloads."""
+    """The queue's deciders and folds for moves of workloads."""
 
     def __init__(self) -> None:
         self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
@@ -71,13 +71,13 @@ class Moving:
     # Folding.
 
     def index_all(self, state: QueueState, at: Instant) -> None:
-        """Every move is looked at."""
+        """Schedule a look at every move."""
         for workload, row in state.image.workloads.rows.items():
             if row.move is not None:
                 state.moves_due.put(workload, at)
 
     def hear(self, state: QueueState, fact: Fact) -> None:
-        """Follow a fact of the queue that the image has folded."""
+        """Follow a fact of the queue after the image has folded the fact."""
         workload = getattr(fact.event, "workload", None)
         row = state.image.workloads.rows.get(workload) if workload is not None else None
         if workload is None or row is None:
@@ -94,14 +94,14 @@ class Moving:
             state.open_at = fact.at
 
     def hear_region(self, state: QueueState, fact: Fact) -> None:
-        """Follow a fact of a region: it may keep the room by now."""
+        """Follow a fact of a region, which may have reserved the capacity for a move."""
         workload = getattr(fact.event, "workload", None)
         row = state.image.workloads.rows.get(workload) if workload is not None else None
         if workload is not None and row is not None and row.move is not None:
             state.moves_due.put(workload, fact.heard_at)
 
     def note(self, state: QueueState, fact: Fact) -> bool:
-        """Whether it was one of its own."""
+        """Fold a note about moves. Return whether the note was one."""
         match fact.event:
             case MoveAsked(workload):
                 state.moves_asked[workload] = fact.event
@@ -122,10 +122,10 @@ class Moving:
                 return False
         return True
 
-    # What users ask for.
+    # Requests of users.
 
     def _asked(self, state: QueueState, envelope: Envelope) -> Decision:
-        """The same again is answered with how far it is; to stay calls off what has not begun."""
+        """Decide a request to move. A repeat is answered again; a request to stay calls off a move not yet begun."""
         message = envelope.message
         assert isinstance(message, MoveWorkload)
         row = state.image.workloads.rows.get(message.workload)
@@ -154,7 +154,7 @@ class Moving:
     def _ask(
         self, state: QueueState, message: MoveWorkload, row: WorkloadRow, cost: MoveCost, now: Instant
     ) -> Decision:
-        """The region for room, if it is not being asked, and has not refused a moment ago."""
+        """Ask the region for capacity, unless the same request is open or was refused within `MOVE_ANSWER_HOLDS`."""
         why = state.moves_refused.get(message.workload)
         if why is not None and why.region == message.region and why.until > now:
             return refused(why.reason, why.problems)
@@ -167,10 +167,10 @@ class Moving:
         asked = MoveAsked(message.workload, message.region, auction, row.epoch, cost, until, message.by)
         return Decision((asked,), (answer, _solicited(message.region, message.workload, auction, row)))
 
-    # What the region says.
+    # Answers of regions.
 
     def bid(self, state: QueueState, bid: Bid, now: Instant) -> Decision | None:
-        """It has room: the move is planned, and the room promised. None: that was no bid for a move."""
+        """Plan the move and promise the start that a region has bid for. None: the bid is not for a move."""
         if not bid.auction.startswith(OF_A_MOVE):
             return None
         told = settled(bid, has_won=False)
@@ -181,7 +181,8 @@ class Moving:
         planned = MovePlanned(
             bid.workload, row.move_revision + 1, row.epoch, bid.region, asked.cost, asked.by
         )
-        # As long as it may take until it has stopped and its checkpoint is there: the region keeps the room until then, and a while.
+        # The longest time until the old attempt has stopped and its checkpoint has arrived: the region keeps the
+        # capacity for that time and `START_ALLOWANCE`.
         keeps = Nanoseconds(MOVE_DEADLINE + asked.cost.pause)
         promised = StartPromised(
             bid.workload,
@@ -196,7 +197,7 @@ class Moving:
         return Decision((planned, promised), (told,))
 
     def abstention(self, state: QueueState, said: Abstention, now: Instant) -> Decision | None:
-        """It has none. None: that was no answer about a move."""
+        """Note that a region has no capacity for a move. None: the abstention is not about a move."""
         if not said.auction.startswith(OF_A_MOVE):
             return None
         asked = state.moves_asked.get(said.workload)
@@ -210,7 +211,7 @@ class Moving:
     # Time.
 
     def woken(self, state: QueueState, now: Instant) -> Decision:
-        """Each move's next step."""
+        """Return the next step of each move that is due for a look."""
         passed = state.moves_due.passed(now)
         if not passed:
             return NOTHING
@@ -222,7 +223,7 @@ class Moving:
 
 
 def _so_already(row: WorkloadRow, message: MoveWorkload) -> MoveAnswered | None:
-    """The answer to a repeat: the move is planned, or over because it is there, or because it was called off."""
+    """Return the answer to a repeat, if the move was planned, has arrived or was called off; None: no repeat."""
     move, workload = row.move, message.workload
     is_newer = message.revision == row.move_revision - 1
     if move is not None and is_newer and (move.epoch, move.region) == (message.epoch, message.region):
@@ -236,7 +237,7 @@ def _so_already(row: WorkloadRow, message: MoveWorkload) -> MoveAnswered | None:
 
 
 def _called_off(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Decision | None:
-    """It is to stay where it is. None: it was not to go anywhere, or it is too late."""
+    """Return the decision that calls a move off; None: no move is under way, or the move has begun."""
     move, cost = row.move, cost_of(row.spec, None)
     answer = MoveAnswered(workload, row.region, max(1, row.move_revision), cost)
     if move is not None and not move.is_begun:
@@ -247,21 +248,21 @@ def _called_off(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> De
 
 
 def _counts(asked: MoveAsked, bid: Bid, row: WorkloadRow, now: Instant) -> bool:
-    """Whether a bid answers what is being asked, in time, for nobody's loss, and of a workload that still runs as it did."""
+    """Return whether a bid answers the open request in time, without victims, while the same attempt still runs."""
     is_meant = (asked.auction, asked.region) == (bid.auction, bid.region) and asked.until > now
     runs_on = row.phase == Phase.RUNNING and row.epoch == asked.epoch and not row.is_cancel_requested
     return is_meant and runs_on and row.move is None and not bid.victims
 
 
 def _are_too_many(state: QueueState) -> bool:
-    """Whether as many are on their way as may be."""
+    """Return whether `MOVES_MAX` moves are under way."""
     return sum(row.is_move for row in state.image.start_promises.rows.values()) >= MOVES_MAX
 
 
 def _step(
     state: QueueState, workload: WorkloadId, now: Instant
 ) -> tuple[tuple[Event | Note, ...], Instant | None]:
-    """What a move calls for now, and when to look again if nothing changes."""
+    """Return the events of a move's next step, and the time of the next look; None: at the next change."""
     row = state.image.workloads.rows.get(workload)
     move = row.move if row is not None else None
     if row is None or move is None or (row.is_active and row.region == move.region):
@@ -283,7 +284,7 @@ def _step(
 
 
 def _ended(state: QueueState, workload: WorkloadId, move: PlannedMove, why: StartOver) -> tuple[Event, ...]:
-    """With the start that was promised for it."""
+    """Return the facts that end a move and the start that was promised for the move."""
     promise = state.image.start_promises.rows.get(workload)
     ended: list[Event] = []
     if promise is not None and promise.is_move:
@@ -292,7 +293,7 @@ def _ended(state: QueueState, workload: WorkloadId, move: PlannedMove, why: Star
 
 
 def _why_not(state: QueueState, message: MoveWorkload, row: WorkloadRow) -> Against | None:
-    """What speaks against it, whatever room there is."""
+    """Return the reason against a move that holds with any amount of free capacity; None: the move may be tried."""
     region, spec = message.region, row.spec
     if region not in state.regions:
         return Reason.UNKNOWN_REGION, (f"region: {region} is not in the fleet",)
@@ -325,7 +326,10 @@ def _why_not(state: QueueState, message: MoveWorkload, row: WorkloadRow) -> Agai
 
 
 def regions_for(state: QueueState, row: WorkloadRow, level: int, now: Instant) -> tuple[RegionName, ...]:
-    """Which regions may be asked for one that waits: of one that moves, where it goes, and not before its checkpoint is there."""
+    """Return the regions that may be asked for a pending workload.
+
+    A moving workload may run only in its new region, and only once its checkpoint has arrived there.
+    """
     found = eligible(state, row.spec, level)
     if row.move is None:
         return found
@@ -333,7 +337,7 @@ def regions_for(state: QueueState, row: WorkloadRow, level: int, now: Instant) -
 
 
 def _solicited(region: RegionName, workload: WorkloadId, auction: str, row: WorkloadRow) -> SolicitBid:
-    """Room for it beside all who are there: nobody is pushed out for a move."""
+    """Return the request for capacity for a move: without victims, because a move preempts no other work."""
     spec = row.spec
     return SolicitBid(
         region,

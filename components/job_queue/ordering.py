@@ -1,7 +1,7 @@
-"""How the job queue keeps the order of what waits, and what each tenant holds: from facts, so that deciding only reads.
+"""The order of pending workloads and the quota ledger, updated by facts, so that deciders only read.
 
-Only everybody's use is brought forward as time passes, in passes (core/nouns/ranking.py `pass_span`): a memo, equal to what the
-image gives at that instant.
+Tenants' use also changes with time alone. It is updated in passes (core/nouns/ranking.py `pass_span`), as a memo
+that equals the image's value at that instant.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,12 +36,12 @@ from core.rules.tenancy import gpus_by_type
 
 
 class Asked(Struct, frozen=True):
-    """What regions are asked for, for a workload as it stands."""
+    """The request that regions would receive for a workload in its present quota class."""
 
     level: int
-    """`OVER_LEVEL` if it is over quota."""
+    """`OVER_LEVEL` if the workload borrows."""
     types: Narrowing
-    """To which GPU types its jobs are held: those of which its tenant's quota has room, or others lend some."""
+    """GPU types to which each job is restricted: those with headroom in the tenant's quota, or that others lend."""
     shape: str
     """Equal for workloads that the same regions would refuse."""
 
@@ -50,7 +50,7 @@ class Asked(Struct, frozen=True):
 
 
 def order_anew(state: QueueState, at: Instant) -> None:
-    """Work everything out from the image: at the start, and when the rules by which is ranked are others."""
+    """Rebuild the order and the quota ledger from the image: at a start, and when the ranking rules change."""
     ranking = state.image.tenants.ranking
     kind = PassedQueue if ranking.is_in_passes else RankedQueue
     state.order = kind(
@@ -76,7 +76,7 @@ def order_anew(state: QueueState, at: Instant) -> None:
 
 
 def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
-    """In the order exactly while it is pending and neither held nor to be cancelled, and as what it asks for now."""
+    """Add, update or drop a workload: the order has pending workloads that are neither held nor being cancelled."""
     wanted = row.phase == Phase.PENDING and not row.is_held and not row.is_cancel_requested
     level = row.level if row.is_active else level_asked(row.spec, state.image.tenants)
     state.waits.note(workload, row, level, is_waiting=wanted)
@@ -102,17 +102,17 @@ def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
 
 
 def place_at(state: QueueState, work: PendingWork, level: int) -> None:
-    """`place`, where only the level is another at which it asks to run."""
+    """Change the level of a workload in the order. Equals `place` where only the requested level has changed."""
     state.waits.note(work.workload, state.image.workloads.rows[work.workload], level, is_waiting=True)
     state.order.swap(replace(work, level=level))
 
 
 def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:
-    """A workload as the ranking reads it."""
+    """Return a workload as the ranking reads it."""
     spec, tenants, quota = row.spec, state.image.tenants, state.ledger.quota
     shape = row.shape
     if quota and not all(job.has_one_type for job in spec.jobs if job.need.gpu_milli):
-        shape += f"|{spec.tenant}"  # Of which of its types there is quota is its tenant's.
+        shape += f"|{spec.tenant}"  # The types with headroom depend on the tenant.
     return PendingWork(
         workload,
         spec.tenant,
@@ -127,7 +127,10 @@ def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> P
 
 
 def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
-    """What its standing award holds, as its region's log shows, and until that shows it, as it was charged. Whether it is new."""
+    """Record the amounts of a workload's active award in the ledger, or drop its ended award.
+
+    Return whether the ledger changed.
+    """
     if not row.is_active:
         is_new = state.ledger.drop(workload)
     else:
@@ -139,7 +142,7 @@ def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> b
 
 
 def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant) -> None:
-    """Look whether an award holds something else than it is charged for."""
+    """Schedule a new charge for an award that holds other amounts than it was charged for."""
     one = state.ledger.awards.get(workload)
     if one is not None and one.amounts != row.charge:
         state.recharge[workload] = None
@@ -147,7 +150,7 @@ def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Ins
 
 
 def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amounts:
-    """GPU milli by type."""
+    """Return the GPU milli by type of an active award: as its region's log shows, and before that as charged."""
     image = state.regions.get(row.region)
     attempt = image.attempts.row(workload, row.epoch) if image is not None else None
     if image is None or attempt is None or not attempt.phase.is_live:
@@ -156,13 +159,13 @@ def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amount
 
 
 def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
-    """What the ranking reads of it, and when its budget turns."""
+    """Update a tenant's state in the order, and the time at which its budget is spent or its next period begins."""
     state.waits.renew(tenant)
     tenants, usage = state.image.tenants, state.image.usage
     pass_at = _pass_at(state, now)
     use, lag = usage.faded(tenant, pass_at), usage.lag(tenant, pass_at)
     if lag != state.order.tenant(tenant).lag:
-        state.auctions.unaskable.drop_over()  # Who is held back goes by lag.
+        state.auctions.unaskable.drop_over()  # A tenant's lag decides in which regions it may borrow.
     state.order.set_tenant(tenant, state.ledger.state(tenant, tenants, usage, now, use, lag))
     turns_at = state.ledger.turns_at(tenant, tenants, usage, now)
     if turns_at is None:
@@ -172,7 +175,7 @@ def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
 
 
 def drop_strangers(state: QueueState) -> None:
-    """Whoever has no work any more, used nothing and was made by nobody counts in no share: nor would it after a restart."""
+    """Drop tenants without settings, use or work from the order, as a restart would: no share counts them."""
     image = state.image
     strangers = state.order.tenants().keys() - image.tenants.rows.keys() - image.usage.rows.keys()
     if strangers:
@@ -182,7 +185,7 @@ def drop_strangers(state: QueueState) -> None:
 
 
 def refresh_fleet(state: QueueState) -> None:
-    """Nodes joined: what `any` stands for may be more."""
+    """Update the fleet's GPU types after nodes joined, and the workloads that ask for `any` type."""
     fleet = _fleet_of(state)
     if fleet == state.fleet:
         return
@@ -207,13 +210,13 @@ def _fleet_of(state: QueueState) -> tuple[str, ...]:
 
 
 def bring_up(state: QueueState, now: Instant) -> None:
-    """Everybody's use at the newest pass, and who has waited for the cap by now. Before the order is read."""
+    """Bring waiting times up to now, and tenants' use and lag to the newest pass. Call before reading the order."""
     state.order.advance(now)
     pass_at = _pass_at(state, now)
     if state.ranked_at == pass_at:
         return
     state.ranked_at = pass_at
-    state.auctions.unaskable.drop_over()  # Who is held back goes by lag.
+    state.auctions.unaskable.drop_over()  # A tenant's lag decides in which regions it may borrow.
     usage = state.image.usage
     for name, one in state.order.tenants().items():
         use, lag = usage.faded(name, pass_at), usage.lag(name, pass_at)
@@ -221,7 +224,7 @@ def bring_up(state: QueueState, now: Instant) -> None:
 
 
 def begin_pass(state: QueueState, now: Instant) -> None:
-    """Where the order is kept in passes: a new one."""
+    """Begin a pass, where the order is kept in passes."""
     bring_up(state, now)
     state.order.begin_pass()
     state.passes_at = after(_pass_at(state, now), state.image.tenants.ranking.pass_span)
@@ -229,7 +232,7 @@ def begin_pass(state: QueueState, now: Instant) -> None:
 
 
 def pass_of(state: QueueState, now: Instant) -> int:
-    """The number of the newest pass."""
+    """Return the number of the newest pass."""
     return now // state.image.tenants.ranking.pass_span
 
 
@@ -238,11 +241,14 @@ def _pass_at(state: QueueState, now: Instant) -> Instant:
     return Instant(now // span * span)
 
 
-# What to ask for.
+# Requests to regions.
 
 
 def asked_for(state: QueueState, work: PendingWork, level: int, quota_class: QuotaClass) -> Asked:
-    """For any workload of one level, standing and shape from which the same is kept (`quota_held_from`) the same."""
+    """Return the request for a workload at a level and quota class.
+
+    Equal for workloads of one level, quota class and shape from which the same quota is held (`quota_held_from`).
+    """
     jobs = state.image.workloads.rows[work.workload].spec.jobs
     is_within = quota_class is QuotaClass.NOMINAL
     if not is_within:
@@ -263,14 +269,17 @@ def _has_room(state: QueueState, work: PendingWork, level: int) -> Callable[[Amo
 
 
 def quota_held_from(state: QueueState, work: PendingWork, level: int) -> Amounts:
-    """What of its tenant's quota is kept from one that waits with that level, for whoever stands ahead of it and does not fit."""
+    """Return the GPU milli by type of its tenant's quota that are held for workloads ahead which do not fit."""
     in_line = state.ledger.level_in_line(level, state.image.tenants)
     lacking = [one for one in state.order.kept(work.tenant) if one.is_lacking]
     return kept_before(lacking, in_line, work.number)
 
 
 def kept_why(state: QueueState, work: PendingWork) -> Reason | None:
-    """Of one that does not fit its tenant's quota, what somebody's long wait has to do with it: its own, or that of one ahead of it."""
+    """Return the reason of a workload that does not fit its tenant's quota while a quota hold is active.
+
+    `QUOTA_DRAINS` if the hold is for the workload itself, `QUOTA_KEPT` if for one ahead; None: no hold concerns it.
+    """
     if any(one.is_lacking and one.workload == work.workload for one in state.order.kept(work.tenant)):
         return Reason.QUOTA_DRAINS
     before = quota_held_from(state, work, own_level(work, state.order.tenant(work.tenant)))
@@ -285,23 +294,23 @@ def _is_lent(state: QueueState, tenant: TenantName) -> Callable[[Amounts], bool]
 
 
 def asked_now(state: QueueState, workload: WorkloadId, now: Instant) -> tuple[Ranked, Asked]:
-    """How a workload in the order stands, and what regions would be asked for."""
+    """Return a workload's place and quota class in the order, and the request that regions would receive."""
     bring_up(state, now)
     one = state.order.one(workload)
     return one, asked_for(state, one.work, one.level, one.quota_class)
 
 
 def may_be_lent(state: QueueState, work: PendingWork, lending: Lending) -> bool:
-    """Whether what it needs of some type may be held over quota now."""
+    """Return whether the workload may borrow one of its alternative needs now."""
     tenants = state.image.tenants
     return any(state.ledger.may_borrow(work.tenant, need, tenants, lending) for need in work.needs)
 
 
 def lending_now(state: QueueState) -> Lending:
-    """What may be held over quota now."""
+    """Return the capacity that tenants may borrow now."""
     return state.ledger.lending(there_is(state)) if state.ledger.quota else NO_LENDING
 
 
 def there_is(state: QueueState) -> Mapping[str, int]:
-    """GPU milli by type, of all regions that are known."""
+    """Return GPU milli by type, summed over all known regions."""
     return gpus_by_type(image for image in state.regions.values() if image is not None)

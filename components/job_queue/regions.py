@@ -1,8 +1,9 @@
-"""Regions that do not answer: how long they are silent, and who agreed that what stands there goes on elsewhere.
+"""Silent regions: since when a region is silent, and consent that its workloads start elsewhere.
 
-Silence alone frees no award. An operator may give a region up (`mizzen region abandon`), and a workload may say beforehand how
-long it waits for a silent one (`on_region_loss`). Both are recorded consent that two attempts may run: the older one is told to
-stop when its region's store reads of it (components/placement_store/component.py), and nothing that it saves from then on counts.
+Silence alone frees no award. An operator may abandon a region (`mizzen region abandon`), and a workload may state
+beforehand how long it waits for a silent region (`on_region_loss`). Both are recorded consent that two attempts may
+run. The store of the silent region stops the older attempt once it reads of the consent
+(components/placement_store/component.py), and checkpoints that are saved after the consent do not count.
 """
 
 from collections import Counter
@@ -34,7 +35,7 @@ HEARD_OF_REGIONS: tuple[type[Message], ...] = (AbandonRegion, ReadmitRegion, Lis
 
 
 class RegionRecords:
-    """The queue's deciders for regions that are lost, and for word of those that are not heard."""
+    """The queue's deciders for requests about regions, and for reports that a log or the bus is silent."""
 
     def __init__(self) -> None:
         self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
@@ -48,7 +49,7 @@ class RegionRecords:
         }
 
     def _abandon(self, state: QueueState, envelope: Envelope) -> Decision:
-        """A region that answers can be emptied without anything running twice, so it is not given up by mistake."""
+        """Abandon a silent region. Without force, an answering region is refused: its nodes can be drained."""
         message = envelope.message
         assert isinstance(message, AbandonRegion)
         refusal = self._against(state, message.region, message.revision, message.by, is_abandoned=True)
@@ -71,7 +72,7 @@ class RegionRecords:
     def _against(
         self, state: QueueState, region: RegionName, revision: int, by: str, *, is_abandoned: bool
     ) -> Decision | None:
-        """The answer where nothing is to be recorded; a repeat finds what it asked for."""
+        """Return the answer to an invalid, repeated or outdated request; None: the request is to be recorded."""
         if region not in state.regions:
             return refused(Reason.UNKNOWN_REGION, (f"region: {region} is not in the fleet",))
         if len(by) > NAME_LENGTH_MAX:
@@ -117,12 +118,12 @@ class RegionRecords:
         return Decision(events=(silent,))
 
     def _bus(self, state: QueueState, envelope: Envelope) -> Decision:
-        """Whoever hears nobody does not know who is silent: it counts from its own return."""
+        """Note that the bus is lost or back. Silence counts only while the bus works."""
         return Decision(events=(BusHeard(isinstance(envelope.message, BusBack)),))
 
 
 def consent_of(state: QueueState, row: WorkloadRow, now: Instant) -> tuple[Consent, Instant | None]:
-    """Whether it is agreed that a standing award goes on elsewhere, by whom; and when it will be, if its region stays silent."""
+    """Return the consent that an awarded workload starts elsewhere, and the time at which silence will give it."""
     if row.region in state.image.regions.abandoned:
         return Consent.OPERATOR, None
     since = state.silent_since.get(row.region)
@@ -133,7 +134,7 @@ def consent_of(state: QueueState, row: WorkloadRow, now: Instant) -> tuple[Conse
 
 
 def may_still_run(state: QueueState, region: RegionName, workload: WorkloadId, epoch: int) -> bool:
-    """Whether an attempt that was given up may run there still, as far as is known."""
+    """Return whether an abandoned attempt may still run in its region, as far as the queue knows."""
     image = state.regions[region]
     if image is None or state.silent.get(region, True):
         return True
@@ -142,7 +143,7 @@ def may_still_run(state: QueueState, region: RegionName, workload: WorkloadId, e
 
 
 def is_remembered(state: QueueState, workload: WorkloadId) -> bool:
-    """Whether some region may still have something of it, so that it is not forgotten yet."""
+    """Return whether a region may still hold an attempt of a workload, so that the queue may not forget it."""
     if any(image is None or workload in image.attempts.rows for image in state.regions.values()):
         return True
     award = state.image.awards.rows.get(workload)
@@ -151,7 +152,7 @@ def is_remembered(state: QueueState, workload: WorkloadId) -> bool:
 
 
 def index_regions(state: QueueState, fact: Fact) -> None:
-    """What it means for awards, starts and auctions that a region is given up, or is not any more."""
+    """Update awards, reservations and auctions after a region was abandoned or readmitted."""
     event = fact.event
     if not isinstance(event, RegionAbandoned | RegionReadmitted):
         return
@@ -164,7 +165,7 @@ def index_regions(state: QueueState, fact: Fact) -> None:
 
 
 def note_silence(state: QueueState, region: RegionName, at: Instant, *, is_silent: bool) -> None:
-    """It is heard no more, or again."""
+    """Record that a region's log is silent, or heard again."""
     state.silent[region] = is_silent
     if not is_silent:
         state.silent_since.pop(region, None)
@@ -174,7 +175,7 @@ def note_silence(state: QueueState, region: RegionName, at: Instant, *, is_silen
 
 
 def note_bus(state: QueueState, at: Instant, *, is_back: bool) -> None:
-    """Nobody is heard, so nobody's silence counts; or everybody's does from now on."""
+    """Record that the bus is lost or back. Every region's silence is counted from the return of the bus."""
     state.hears_bus = is_back
     state.silent_since.clear()
     if is_back:
@@ -184,7 +185,7 @@ def note_bus(state: QueueState, at: Instant, *, is_back: bool) -> None:
 
 
 def look_at_awards(state: QueueState, region: RegionName, at: Instant) -> None:
-    """Every award that stands in a region is looked at."""
+    """Schedule a look at every active award of a region."""
     rows = state.image.workloads.rows
     for workload in state.awarded_at:
         if rows[workload].region == region:
@@ -192,7 +193,7 @@ def look_at_awards(state: QueueState, region: RegionName, at: Instant) -> None:
 
 
 def _may_answer(state: QueueState, region: RegionName, now: Instant) -> bool:
-    """Whether it is heard, or was not listened to for as long as a region that is well may be silent."""
+    """Return whether a region is heard, or was listened to for less than `HEAD_SILENCE_MAX`."""
     is_silent = state.silent.get(region)
     if is_silent is None:
         return after(state.silent_since.get(region, now), HEAD_SILENCE_MAX) > now

@@ -1,12 +1,12 @@
-"""Starts that the queue promises, so that a wide gang is never starved by narrow ones.
+"""Reservations: the queue promises starts to blocked workloads, so that narrow work never starves a wide gang.
 
-    blocked for a while, and among the first that are    whoever abstains says from when on it could start
-    some region could promise a start                    the earliest is recorded: StartPromised
-    the region's log shows nothing of it                 it is told again; after `RESERVE_SPAN` the promise ends
-    the region's log shows it reserved                   it stands, and is shown; when its time comes it is asked for once more
-    the region's log shows it over                       the promise ends, and why; another one follows, which says so
+    a workload is among the first blocked    after `RESERVE_AFTER`, abstaining regions report its earliest start
+    a region can promise a start             the earliest one is recorded: StartPromised
+    the region's log lacks the promise       the region is told again; after `RESERVE_SPAN` the promise ends
+    the region's log shows it reserved       users see the promise; when its nodes are free, regions are asked again
+    the region's log shows it over           the promise ends with the reason, which the next promise names
 
-A promise is no award: its workload is asked for everywhere as before, and may start sooner, there or elsewhere.
+A promise is not an award: its workload is still auctioned in every region, and may start sooner there or elsewhere.
 """
 
 from collections import Counter
@@ -58,7 +58,7 @@ from core.rules.quota import narrowed
 
 
 class Step(Struct, frozen=True):
-    """What to record and say now of one promise, and when to look again; None: when something changes."""
+    """Events and messages of one promise, and the time of the next look; None: at the next change."""
 
     events: tuple[Event | Note, ...] = ()
     messages: tuple[Message, ...] = ()
@@ -66,31 +66,31 @@ class Step(Struct, frozen=True):
 
 
 class StartPromising:
-    """The queue's part that promises starts."""
+    """The queue's deciders and folds for promised starts."""
 
     most: ClassVar[int] = RESERVATIONS_MAX
-    """To so many workloads at a time."""
+    """Workloads with a promised start at a time, not counting moves."""
 
     # Folding.
 
     def index_all(self, state: QueueState, at: Instant) -> None:
-        """Every standing promise is looked at."""
+        """Schedule a look at every promise."""
         for workload in state.image.start_promises.rows:
             state.starts.due.put(workload, at)
 
     def adopt(self, state: QueueState, region: RegionName, at: Instant) -> None:
-        """A region is known anew."""
+        """Schedule a look at the promises in a region whose image was adopted."""
         for workload, row in state.image.start_promises.rows.items():
             if row.region == region:
                 state.starts.due.put(workload, at)
 
     def hear(self, state: QueueState, fact: Fact) -> None:
-        """Follow a fact of the queue that the image has folded."""
+        """Follow a fact of the queue after the image has folded the fact."""
         match fact.event:
             case StartPromised(workload=workload):
                 state.starts.forget(workload)
                 state.starts.due.put(workload, fact.at)
-                state.open_at = fact.at  # It has a shape of its own now, which nobody refuses.
+                state.open_at = fact.at  # Its shape is its own now, and not refused.
             case StartPromiseEnded(workload=workload, revision=revision):
                 state.starts.due.drop(workload)
                 state.open_at = fact.at
@@ -105,7 +105,7 @@ class StartPromising:
                 workload = getattr(event, "workload")  # noqa: B009  # each of these events has one
                 state.starts.forget(workload)
                 if workload in state.image.start_promises.rows:
-                    state.starts.due.put(workload, fact.at)  # It moves, and its room is kept all the same.
+                    state.starts.due.put(workload, fact.at)  # A move: its capacity stays reserved.
                 else:
                     state.starts.due.drop(workload)
 
@@ -119,19 +119,19 @@ class StartPromising:
             state.starts.due.put(workload, fact.heard_at)
         is_over = isinstance(event, StartUnreserved | ClaimGranted) and workload in image.starts.rows
         if is_over:
-            # What was kept for it is there for others.
+            # The reserved capacity is available to others.
             state.auctions.forget_region(region, fact.sequence, is_other_hardware=False)
             state.open_at = fact.heard_at
 
     def note(self, state: QueueState, fact: Fact) -> None:
-        """One of its own notes, or another's."""
+        """Fold a note about reservations; ignore others."""
         if isinstance(fact.event, NOTES):
             state.starts.note(fact.event, fact.at)
 
-    # Who is to be promised a start.
+    # Candidates for a promise.
 
     def woken(self, state: QueueState, now: Instant) -> Decision:
-        """Promises first; then whom else a start could be promised."""
+        """Return the next steps of promises that are due, else the search for further candidates."""
         passed = state.starts.due.passed(now)
         if passed:
             steps = [(workload, self._step(state, workload, now)) for workload in passed]
@@ -146,11 +146,11 @@ class StartPromising:
         return Decision(events=(ProspectsWanted(tuple(wanted)), *again))
 
     def _wanted_now(self, state: QueueState, now: Instant) -> list[WorkloadId]:
-        """The first that are blocked, as many as may be promised one, and of these who were blocked for long enough.
+        """Return the blocked workloads for which regions are to report an earliest start, in queue order.
 
-        One after the other where they want the same hardware, and nobody before somebody ahead of it for whom only what is
-        reserved for others is in the way: narrow work behind a wide gang would take its nodes again and again. Who cannot be
-        promised anything, because work without an end is in the way, keeps nobody waiting.
+        Workloads that want the same hardware are tried one after the other. A workload that only other reservations
+        prevent from a promise keeps later workloads from its hardware, or narrow work would take the nodes of a wide
+        gang again and again. A workload that unbounded work prevents from a promise delays no other.
         """
         candidates = state.starts
         room = self.most - _kept_count(state)
@@ -162,7 +162,7 @@ class StartPromising:
         rows, promises = state.image.workloads.rows, state.image.start_promises.rows
         names = [name for name in candidates.blocked if name in state.order and name not in promises]
         left = Counter(state.order.work(name).shape for name in names)
-        """How many of each shape are blocked and have not been looked at. Nobody behind the last of them is."""
+        """Blocked workloads by shape that were not visited yet; at 0 the rest of the shape is skipped."""
         ahead: set[str] = set()
         types_of: dict[Group, set[str]] = {}
         done: set[Group] = set()
@@ -175,7 +175,7 @@ class StartPromising:
             return not _overlap(types_of[group], ahead)
 
         def is_next(one: Ranked) -> bool:
-            """Whether it is to be promised a start. Whoever comes before that keeps those behind it from its hardware."""
+            """Return whether to try a promise now. Either way a candidate keeps later workloads from its hardware."""
             group, workload, types = one.group, one.work.workload, types_of[one.group]
             if not left[group[1]] or _overlap(types, ahead):
                 done.add(group)
@@ -192,19 +192,19 @@ class StartPromising:
         return [one.work.workload for one in state.order.first(room, has_blocked, is_next, done)]
 
     def _may_be_asked_for(self, state: QueueState, workload: WorkloadId, now: Instant) -> bool:
-        """Whether somebody who is blocked may be asked for to be promised a start, as far as others have nothing to do with it."""
+        """Return whether a blocked workload has waited for `RESERVE_AFTER`, and has no recent try or open auction."""
         is_ripe = after(state.starts.blocked[workload], RESERVE_AFTER) <= now
         is_tried = state.starts.tried.get(workload, now) > now
         return is_ripe and not is_tried and workload not in state.auctions.open
 
     def how_asked(self, state: QueueState, workload: WorkloadId, now: Instant) -> tuple[bool, bool]:
-        """Whether whoever abstains from bidding for it is to say from when on it could start; and whether it pushes nobody out."""
+        """Return whether abstaining regions report an earliest start, and whether bids must do without victims."""
         promise = state.image.start_promises.rows.get(workload)
         spares_all = promise is not None and (promise.is_move or waits_for_its_start(promise.starts_at, now))
         return workload in state.starts.wanted, spares_all
 
     def closed(self, state: QueueState, workload: WorkloadId, now: Instant) -> list[Event | Note]:
-        """What follows from an auction in which nobody bid."""
+        """Return the events that follow from an auction without bids."""
         row, auction = state.image.workloads.rows[workload], state.auctions.open[workload]
         said = [auction.abstained[region] for region in sorted(auction.abstained)]
         if row.is_start_promised or workload not in state.order:
@@ -225,8 +225,9 @@ class StartPromising:
     def worth_asking(
         self, state: QueueState, workload: WorkloadId, shape: str, willing: tuple[RegionName, ...]
     ) -> tuple[RegionName, ...]:
-        """Of regions that do not refuse its shape, those that refuse no less of it either. Whoever is to say from when on it could
-        start is asked in any case.
+        """Return the willing regions that have not refused a smaller or equal request either.
+
+        For a workload that needs an earliest start, all willing regions are asked.
         """
         if workload in state.starts.wanted:
             return willing
@@ -234,7 +235,7 @@ class StartPromising:
         return tuple(region for region in willing if region not in refused) if refused else willing
 
     def is_newly_blocked(self, state: QueueState, workload: WorkloadId, shape: str) -> bool:
-        """Whether every region lacks the room for it, and it counts as blocked from now on, though nobody asked for it."""
+        """Return whether refusals of its shape show a workload to be blocked, without an auction of its own."""
         is_known = workload in state.starts.blocked or state.image.workloads.rows[workload].is_start_promised
         said = state.auctions.refused_by(shape).values()
         return not is_known and any(one.reason in LACKS_ROOM for one in said)
@@ -248,7 +249,7 @@ class StartPromising:
         row, image = state.image.workloads.rows[workload], state.regions.get(promise.region)
         is_awarded = row.is_active and not (promise.is_move and row.region != promise.region)
         if row.phase == Phase.PENDING and workload not in state.order:
-            return _end(workload, promise, StartOver.GIVEN_UP)  # Its turn will not come as things stand.
+            return _end(workload, promise, StartOver.GIVEN_UP)  # It left the order: held, or being cancelled.
         if row.phase == Phase.PENDING and _stands_lower(state, workload, promise, now):
             return _end(workload, promise, StartOver.NO_TURN)
         if promise.region in state.image.regions.abandoned:
@@ -261,7 +262,7 @@ class StartPromising:
             return self._wait(state, workload, promise, now, is_awarded=is_awarded)
         if over is not None and over.revision >= promise.revision:
             if over.reason is StartOver.USED or is_awarded:
-                return Step(again_at=after(now, START_PATIENCE))  # It is about to start.
+                return Step(again_at=after(now, START_PATIENCE))  # The workload is about to start.
             return _end(workload, promise, over.reason)
         if is_awarded:
             return Step(again_at=again)
@@ -272,7 +273,7 @@ class StartPromising:
     def _wait_for_region(
         self, workload: WorkloadId, promise: PromisedStart, now: Instant, *, is_awarded: bool
     ) -> Step:
-        """Nobody knows whether it is reserved. As long as the region may say so in time, it is believed to keep it."""
+        """Return the step while the region is silent: the promise counts as kept until its time is past."""
         if _is_past(promise, now) and not is_awarded:
             return _end(workload, promise, StartOver.UNREACHABLE)
         return Step(again_at=after(now, AWARD_SAY_AGAIN))
@@ -286,31 +287,31 @@ class StartPromising:
         *,
         is_awarded: bool,
     ) -> Step:
-        """It is reserved. When its nodes are free, no refusal said before counts any more."""
+        """Return the step of a reserved start. Once its nodes are free, earlier refusals no longer count."""
         if now < promise.free_at:
             return Step(again_at=min(Instant(promise.free_at), after(now, PROSPECT_LOOK)))
         if is_awarded:
             return Step(again_at=after(now, AWARD_SAY_AGAIN))
         if _is_past(promise, now):
-            return _end(workload, promise, StartOver.UNREACHABLE)  # Its region would have said so.
+            return _end(workload, promise, StartOver.UNREACHABLE)  # The region would have reported its end.
         return Step(events=tuple(_ask_again(state, workload, now)), again_at=after(now, AWARD_SAY_AGAIN))
 
 
 def _stands_lower(state: QueueState, workload: WorkloadId, promise: PromisedStart, now: Instant) -> bool:
-    """Whether it is over its tenant's quota by now, held, held back or of a lower level: what others may have is kept for it no longer."""
+    """Return whether the workload may start only at a lower level than promised, or may not start at all."""
     one, asked = asked_now(state, workload, now)
     return asked.level < promise.level or not _may_be_promised(state, one)
 
 
 def _may_be_promised(state: QueueState, one: Ranked) -> bool:
-    """Whether it is asked for as things stand."""
+    """Return whether a workload may start: nominal, or borrowing and not held back by its tenant's lag."""
     return one.quota_class is QuotaClass.NOMINAL or (
         one.quota_class is QuotaClass.BORROWING and not is_held_back(state, one.work)
     )
 
 
 def shown_start(state: QueueState, workload: WorkloadId, now: Instant) -> ShownStart | None:
-    """What people are told of a promise: nothing before its region has reserved it, nor once its workload is awarded."""
+    """Return a promise as users see it; None before its region has reserved it, and once its workload is awarded."""
     promise = state.image.start_promises.rows.get(workload)
     if promise is None or state.image.workloads.rows[workload].phase != Phase.PENDING:
         return None
@@ -324,20 +325,20 @@ def shown_start(state: QueueState, workload: WorkloadId, now: Instant) -> ShownS
 
 
 def promised_in(state: QueueState, workload: WorkloadId, now: Instant) -> Nanoseconds | None:
-    """Of it, how long until then."""
+    """Return the time until a workload's promised start; None: no promise is shown."""
     shown = shown_start(state, workload, now) if workload in state.image.start_promises.rows else None
     return shown.starts_in if shown is not None else None
 
 
 def _kept_count(state: QueueState) -> int:
-    """Starts that are promised to who waits; room for moves has a bound of its own."""
+    """Return the number of promises to waiting workloads. Moves have a bound of their own."""
     return sum(not row.is_move for row in state.image.start_promises.rows.values())
 
 
 def _best(
     state: QueueState, workload: WorkloadId, row: WorkloadRow, said: list[Abstention], now: Instant
 ) -> StartPromised | None:
-    """The earliest start that is offered; of equals the first region's."""
+    """Return the promise of the earliest start offered; ties go to the first region by name."""
     level = asked_now(state, workload, now)[1].level
     offers = [
         (one.prospect.start_in, one.region, one.prospect)
@@ -363,9 +364,11 @@ def _best(
 
 
 def _may_be_kept(state: QueueState, region: RegionName, spreads: tuple[Spread, ...], level: int) -> bool:
-    """Whether nodes may be kept beside those that are for other starts of this level or a higher one: always where there are none of
-    the same types, else if all of them together are a small part of the region's. Where most nodes are kept for narrow work a
-    gang could be promised the others alone, however late these are free.
+    """Return whether a region may reserve these nodes beside those reserved at this level or a higher one.
+
+    Per node type, several promises together may reserve 1 / `PROMISED_PART` of the region's nodes; a single promise
+    may reserve more. Otherwise nodes reserved for narrow work would leave a gang only the others, however late
+    these come free.
     """
     image = state.regions[region]
     assert image is not None, region
@@ -404,7 +407,7 @@ def _reserve(workload: WorkloadId, row: WorkloadRow, promise: PromisedStart, now
 
 
 def _is_past(promise: PromisedStart, now: Instant) -> bool:
-    """Whether its region would have let go of it by now."""
+    """Return whether the region would have ended the reservation by now."""
     return after(Instant(promise.starts_at), Nanoseconds(2 * START_PATIENCE)) <= now
 
 
@@ -413,13 +416,13 @@ def _end(workload: WorkloadId, promise: PromisedStart, why: StartOver) -> Step:
 
 
 def _overlap(mine: set[str], others: set[str]) -> bool:
-    """Whether there may be a node that is of a type of both."""
+    """Return whether a node may be of a type that both name."""
     is_any = any(gpu_type_of(kind)[0] == ANY_TYPE for kind in (*mine, *others))
     return bool(mine and others) if is_any else not mine.isdisjoint(others)
 
 
 def _ask_again(state: QueueState, workload: WorkloadId, now: Instant) -> list[RefusalPassed]:
-    """Whoever refused what is of its shape is asked for it once more."""
+    """Return notes that drop all refusals of the workload's shape, so that those regions are asked again."""
     if workload not in state.order:
         return []
     _, asked = asked_now(state, workload, now)

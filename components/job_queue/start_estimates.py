@@ -1,4 +1,4 @@
-"""Estimates of starts as the queue's state has them: of what is submitted now, and of what waits in the order."""
+"""Estimated starts from the queue's state, for a new submission and for workloads in the order."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -24,7 +24,7 @@ from core.rules.quota import borrowed_max, entitled_to, level_asked, may_be_over
 
 
 def estimator_of(state: QueueState, now: Instant) -> Estimator:
-    """As far as regions are known and heard."""
+    """Return an estimator over the regions that are known and heard."""
     heard = {
         region: image
         for region, image in state.regions.items()
@@ -34,7 +34,10 @@ def estimator_of(state: QueueState, now: Instant) -> Estimator:
 
 
 def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
-    """When it would start if it were submitted now, behind all that waits at its level or a higher one."""
+    """Return the estimated start of a submission made now, behind all waiting work of its level or higher.
+
+    None: the workload would be blocked by its tenant's quota, or no region could hold it.
+    """
     level, quota_class = would_stand(state, spec, now)
     if quota_class is QuotaClass.BLOCKED:
         return None
@@ -49,7 +52,7 @@ def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> Star
 
 
 def most_ahead(state: QueueState) -> Callable[[TenantName, int, Types], int]:
-    """Of a tenant's work at a level: what is over its quota is not ahead of what is within."""
+    """Return the bound for `WaitIndex.capped_from`: of a tenant's work, only what fits its quota can be ahead."""
     ledger, rooms = state.ledger, dict[tuple[TenantName, int], dict[str, int]]()
 
     def most(tenant: TenantName, of: int, types: Types) -> int:
@@ -65,7 +68,7 @@ def most_ahead(state: QueueState) -> Callable[[TenantName, int, Types], int]:
 
 
 def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[int, QuotaClass]:
-    """The level that a submission would have, and how it would stand beside what its tenant runs and what of that waits before it."""
+    """Return the level and quota class of a submission, beside its tenant's running work and waiting work ahead."""
     tenants, quota, ledger = state.image.tenants, state.ledger.quota, state.ledger
     level = level_asked(spec, tenants)
     if gpu_milli_of(spec.jobs) and ledger.is_spent(spec.tenant, tenants, state.image.usage, now):
@@ -93,7 +96,7 @@ def would_stand(state: QueueState, spec: WorkloadSpec, now: Instant) -> tuple[in
 
 
 def start_in_order(state: QueueState, workload: WorkloadId, now: Instant) -> StartEstimate | None:
-    """When something that waits will start; far behind in the order, as if it were submitted now."""
+    """Return the estimated start of a waiting workload; beyond `STARTS_WALKED_MAX` places, as if submitted now."""
     spec = state.image.workloads.rows[workload].spec
     if state.order.one(workload).quota_class is QuotaClass.BLOCKED:
         return None
@@ -105,9 +108,9 @@ def start_in_order(state: QueueState, workload: WorkloadId, now: Instant) -> Sta
 
 
 def walked(state: QueueState, now: Instant) -> Iterator[tuple[Ranked, WorkloadRow, Ahead]]:
-    """The order from its head on, each with what those ahead of it need; the same dict, which grows on the way.
+    """Yield workloads in queue order with the GPU milli that those ahead need. The dict is shared, and grows.
 
-    Who may not start is last, and nobody is behind them.
+    Blocked workloads come last, so that their needs are ahead of no others. At most `STARTS_WALKED_MAX` are yielded.
     """
     bring_up(state, now)
     ahead: dict[tuple[Types, Size], int] = {}
@@ -121,7 +124,7 @@ def walked(state: QueueState, now: Instant) -> Iterator[tuple[Ranked, WorkloadRo
 
 
 def run_time_of(state: QueueState, workload: WorkloadId, now: Instant) -> RunTimeTold | None:
-    """How long it runs, as it was predicted and as it looks now."""
+    """Return a workload's predicted run time and, while it is up, the predicted rest; None for services."""
     live = state.image.history.live.get(workload)
     if live is None or live.is_service:
         return None

@@ -54,7 +54,9 @@ def _shape_of(hint: Any) -> Shape:  # Any: whatever a field is annotated with
         hints = typing.get_type_hints(hint)
         if hint.__struct_config__.array_like:
             return {"parts": [_shape_of(hints[one.name]) for one in msgspec.structs.fields(hint)]}
-        return {"fields": {one.encode_name: _shape_of(hints[one.name]) for one in msgspec.structs.fields(hint)}}
+        return {
+            "fields": {one.encode_name: _shape_of(hints[one.name]) for one in msgspec.structs.fields(hint)}
+        }
     return None
 
 

@@ -1,7 +1,8 @@
-"""How awards stand to their tenants' quotas: what the queue decides of it when it awards, and when anything has changed since.
+"""The quota class of active awards: decided at the award, and again after each change that may affect it.
 
-What a tenant holds within quota is never more than it is entitled to: in the batch in which more would be, something else of it
-becomes over quota. The region is told (components/job_queue/awards.py), and from then on whoever is within quota may push that out.
+A tenant's nominal work never holds more than its entitlement: in the batch in which it would, other work of the
+tenant becomes borrowing. The region receives the new level (components/job_queue/awards.py), and from then on nominal
+work may preempt that attempt.
 """
 
 from collections.abc import Mapping
@@ -68,14 +69,14 @@ OF_LINES = (
     WorkloadChanged,
     PrioritySet,
 )
-"""What may change who keeps what is left of its tenant's quota."""
+"""Facts that may change a tenant's quota hold, or the workload that has it."""
 
 
 # Folding.
 
 
 def index_standing(state: QueueState, fact: Fact) -> None:
-    """What a fact of the queue does to the order and to the tenants' book."""
+    """Follow a fact of the queue: update the order and the quota ledger."""
     event = fact.event
     if isinstance(event, RankingSet):
         order_anew(state, fact.at)
@@ -88,7 +89,7 @@ def index_standing(state: QueueState, fact: Fact) -> None:
         _look_again(state, row.spec.tenant, fact.at)
         asked = level_asked(row.spec, state.image.tenants)
         if isinstance(event, WorkloadAwarded) and row.level not in (asked, OVER_LEVEL):
-            _stands_otherwise(state, row.spec.tenant, fact.at)  # It was set while its auction was open.
+            _stands_otherwise(state, row.spec.tenant, fact.at)  # Its priority was set during its auction.
     elif isinstance(event, PrioritySet):
         row = state.image.workloads.rows[event.workload]
         if row.is_active:
@@ -103,7 +104,7 @@ def index_standing(state: QueueState, fact: Fact) -> None:
 
 
 def index_holding(state: QueueState, workload: WorkloadId, now: Instant) -> None:
-    """What a region's log shows an award to hold."""
+    """Update the amounts that an award holds, as its region's log shows."""
     row = state.image.workloads.rows.get(workload)
     if row is not None and settle_award(state, workload, row):
         recharge(state, workload, row, now)
@@ -116,7 +117,7 @@ def _stands_otherwise(state: QueueState, tenant: TenantName, now: Instant) -> No
 
 
 def _line_changed(state: QueueState, tenant: TenantName, now: Instant) -> None:
-    """Who stands behind something else in its tenant's line may be within quota now, waiting or over it."""
+    """Schedule a look at a tenant whose waiting work changed: other work of the tenant may fit its quota now."""
     if state.ledger.quota:
         state.open_at = now
     if tenant in state.ledger.over:
@@ -133,7 +134,10 @@ def _look_again(state: QueueState, tenant: TenantName, now: Instant) -> None:
 
 
 def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet, now: Instant) -> None:
-    """Its level, quota or budget is another; with the first of a type all that asks for that type is held against quotas."""
+    """Follow a change of a tenant's level, quota or budget.
+
+    With the first entitlement of a GPU type, all work that asks for the type is checked against quotas.
+    """
     rows, order, quota = state.image.workloads.rows, state.order, state.ledger.quota
     tenants = [event.tenant]
     is_first = len(state.image.tenants.rows) == 1
@@ -145,7 +149,7 @@ def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet
     if isinstance(event, TenantSet):
         if is_first or event.settings.level < order.tenant(event.tenant).level:
             for name in tenants:
-                refresh_tenant(state, name, now)  # What was above that level goes down as a whole.
+                refresh_tenant(state, name, now)  # Work above the level moves down in one step.
         for work in order.works() if is_first else order.works_of(event.tenant):
             level = level_asked(rows[work.workload].spec, state.image.tenants)
             if level != work.level:
@@ -159,7 +163,7 @@ def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet
 
 
 def _place_what_asks_for(state: QueueState, types: frozenset[str]) -> None:
-    """Now that these are under quota. Where several types will do, it is its tenant's by now of which there is quota."""
+    """Place all work again that may run on GPU types newly under quota: its needs and its shape may change."""
     rows = state.image.workloads.rows
     for work in state.order.works():
         jobs = rows[work.workload].spec.jobs
@@ -171,18 +175,18 @@ def _place_what_asks_for(state: QueueState, types: frozenset[str]) -> None:
 
 
 def begun_pass(state: QueueState, now: Instant) -> Decision:
-    """It is time for one."""
+    """Return the note that begins a pass, if one is due."""
     return NOTHING if state.passes_at is None or state.passes_at > now else Decision(events=(PassBegun(),))
 
 
 def turned_budgets(state: QueueState, now: Instant) -> Decision:
-    """Budgets that are used up, and those whose next period has begun."""
+    """Return notes for budgets that are spent, and for those whose next period has begun."""
     turned = state.budgets_due.passed(now)
     return Decision(events=tuple(BudgetTurned(tenant) for tenant in turned)) if turned else NOTHING
 
 
 def stand_anew(state: QueueState, now: Instant) -> Decision:
-    """Facts for all that must stand otherwise, or holds something else than it is charged for."""
+    """Return facts for awards whose level or charge must change."""
     if state.standings_at is None or state.standings_at > now:
         return NOTHING
     bring_up(state, now)
@@ -209,7 +213,7 @@ def changed_levels(
     entitled: Amounts | None = None,
     also: Running | None = None,
 ) -> dict[WorkloadId, int]:
-    """`QuotaLedger.standings` as things are now."""
+    """Return the levels that must change by `QuotaLedger.standings`, with the current budget and quota holds."""
     tenants = state.image.tenants
     is_spent = state.ledger.is_spent(tenant, tenants, state.image.usage, now)
     kept = state.order.kept(tenant)
@@ -219,9 +223,9 @@ def changed_levels(
 def over_by(
     state: QueueState, tenant: TenantName, gpu_type: str, entitlement: Entitlement, now: Instant
 ) -> tuple[StandingChanged, ...]:
-    """What is over quota as soon as a tenant is entitled to so much: recorded before that is.
+    """Return facts for awards that a new entitlement makes borrowing, to be recorded before the entitlement.
 
-    With the first entitlement of a type that is so of all that anybody else holds of it.
+    The first entitlement of a GPU type makes other tenants' awards of that type borrowing, too.
     """
     ledger, rows = state.ledger, state.image.tenants.rows
     others = () if gpu_type in ledger.quota else tuple(ledger.by_tenant)
@@ -236,7 +240,10 @@ def over_by(
 
 
 def _takes(state: QueueState, workload: WorkloadId, level: int) -> int:
-    """What makes room stands before what takes it: who is over quota, who holds less than it is charged for, who holds more, who moves up."""
+    """Sort key of a change: changes that free quota come before changes that use quota.
+
+    0 demoted to borrowing, 1 holds less than charged, 2 holds more, 3 promoted
+    """
     row, amounts = state.image.workloads.rows[workload], state.ledger.awards[workload].amounts
     if level == OVER_LEVEL:
         return 0
@@ -256,7 +263,7 @@ def _changed(state: QueueState, workload: WorkloadId, level: int) -> StandingCha
 def against_growth(
     state: QueueState, row: WorkloadRow, jobs: tuple[JobSpec, ...], now: Instant
 ) -> tuple[Reason, tuple[str, ...]] | None:
-    """Why what stands may not hold as much as these jobs need, if they need more: a quota, what may be borrowed, or a budget."""
+    """Return why quota, borrowing limit or budget forbids an active award to grow to these jobs; None: it may."""
     spec, tenants, ledger = row.spec, state.image.tenants, state.ledger
     if not row.is_active or gpu_milli_of(jobs) <= gpu_milli_of(spec.jobs):
         return None
@@ -284,7 +291,10 @@ def against_growth(
 def award_of(
     state: QueueState, workload: WorkloadId, best: Bid, bids: list[RankedBid], now: Instant
 ) -> tuple[Event, ...]:
-    """The award, behind what of its tenant is over quota from then on; none if what was bid is more than it may hold by now."""
+    """Return the award, after facts for work of its tenant that becomes borrowing; empty if the bid is not covered.
+
+    Nominal awards need headroom in the quota, borrowing ones capacity that may be borrowed, and both need budget.
+    """
     row = state.image.workloads.rows[workload]
     image = state.regions[best.region]
     auction = state.auctions.open[workload]
@@ -318,14 +328,14 @@ def award_of(
         return (award,)
     levels = _beside(state, workload, row, auction.level, charge, now)
     if workload in levels:
-        return ()  # Meanwhile its budget was spent, or its priority is another than the one at which it was asked for.
-    # What makes room stands before what takes it.
+        return ()  # The award itself would be borrowing: budget or priority has changed since the auction opened.
+    # Changes that free quota come before changes that use quota.
     in_order = sorted(levels.items(), key=lambda one: one[1] != OVER_LEVEL)
     return (*(_changed(state, other, level) for other, level in in_order), award)
 
 
 def _refusals(state: QueueState, workload: WorkloadId, auction: Auction) -> dict[RegionName, str]:
-    """Why each region did not bid: what it said; that it said nothing; or why it was not asked."""
+    """Return, by region without a bid, its reason, `NO_ANSWER`, or the reason why it was not asked."""
     said, spec = (
         state.auctions.refused_by(auction.shape) | auction.abstained,
         state.image.workloads.rows[workload].spec,
@@ -346,7 +356,7 @@ def _refusals(state: QueueState, workload: WorkloadId, auction: Auction) -> dict
 
 
 def _kept_by(state: QueueState, workload: WorkloadId, region: RegionName) -> Reason:
-    """It could have been asked: room is kept there for others, or others ahead of it were asked first."""
+    """Return why an eligible region was not asked: a move, a drain, its tenant's lag, or other work's turn."""
     one, row = state.order.one(workload), state.image.workloads.rows[workload]
     if row.move is not None:
         return Reason.MOVING
@@ -364,7 +374,7 @@ def _kept_by(state: QueueState, workload: WorkloadId, region: RegionName) -> Rea
 def _beside(
     state: QueueState, workload: WorkloadId, row: WorkloadRow, level: int, charge: Amounts, now: Instant
 ) -> dict[WorkloadId, int]:
-    """Who must stand otherwise beside an award within quota for which there is room. As a rule nobody, and then nobody is looked at."""
+    """Return the levels that must change beside a nominal award with headroom. Usually none, and found in few steps."""
     tenant = row.spec.tenant
     if tenant not in state.restand:
         levels = state.ledger.displaced(tenant, state.image.tenants, charge, state.order.kept(tenant))

@@ -1,6 +1,6 @@
-"""What each tenant holds by standing awards, and within quota of that: the queue's index, worked out again from image and logs.
+"""The quota ledger: GPUs that each tenant holds by active awards, and the nominal part. An index of image and logs.
 
-Totals are kept from award to award, so that nothing here is a walk over all that runs.
+Totals are updated with each award, so that reading them does not walk over all running work.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -31,32 +31,32 @@ from core.rules.quota import (
 
 
 class Held(Struct, frozen=True):
-    """One standing award."""
+    """One active award."""
 
     tenant: TenantName
     level: int
     amounts: Amounts
     """GPU milli by type."""
     asked: int
-    """The level that it has within quota."""
+    """The workload's level while nominal."""
     number: int
-    """Of its award in the queue's log."""
+    """Sequence of the award in the queue's log."""
     submitted: int
-    """The number of its submission."""
+    """Number of the workload's submission."""
     is_lasting: bool
-    """Whether it has no end of its own."""
+    """Whether the workload is a service, which does not end by itself."""
 
 
 class Lending(Struct, frozen=True):
-    """What may be held over quota at one moment, of types under quota."""
+    """Capacity that may be borrowed at one moment, of GPU types under quota."""
 
     free: Amounts
-    """GPU milli that nobody holds."""
+    """Free GPU milli by type."""
     kept: Mapping[str, Mapping[TenantName, int]]
-    """GPU milli by type that tenants are entitled to, do not use, and do not lend."""
+    """Idle GPU milli by type and tenant of entitlements that are not lent."""
 
     def covers(self, amounts: Amounts, tenant: TenantName) -> bool:
-        """Whether so much is lent to a tenant."""
+        """Return whether a tenant can borrow these amounts."""
         for kind, count in amounts.items():
             if kind in self.free:
                 kept = self.kept.get(kind, {})
@@ -65,7 +65,7 @@ class Lending(Struct, frozen=True):
         return True
 
     def could_cover(self, amounts: Amounts) -> bool:
-        """Whether so much is lent to anybody at all."""
+        """Return whether these amounts can be borrowed by at least one tenant."""
         for kind, count in amounts.items():
             if kind in self.free:
                 kept = self.kept.get(kind, {}).values()
@@ -75,11 +75,11 @@ class Lending(Struct, frozen=True):
 
 
 NO_LENDING = Lending({}, {})
-"""Where nothing is under quota, and so nobody is over it."""
+"""Used where no GPU type is under quota, so that no work borrows."""
 
 
 class QuotaLedger:
-    """All standing awards, by tenant."""
+    """All active awards, by tenant."""
 
     def __init__(self) -> None:
         self.awards: dict[WorkloadId, Held] = {}
@@ -89,20 +89,20 @@ class QuotaLedger:
         """GPU milli by type and tenant of entitlements that are not lent."""
         self.by_tenant: dict[TenantName, dict[WorkloadId, None]] = {}
         self.over: dict[TenantName, dict[WorkloadId, None]] = {}
-        """Those of them that are over quota."""
+        """Borrowing awards by tenant."""
         self._quota_orders: dict[TenantName, QuotaOrder] = {}
-        """As far as they were asked for: where nothing is under quota nobody does."""
+        """Quota orders by tenant, filled at first use."""
         self.held: dict[TenantName, dict[str, int]] = {}
         self.within: dict[TenantName, dict[int, dict[str, int]]] = {}
-        """By level."""
+        """GPU milli of nominal awards by tenant, level and type."""
         self.lasting: dict[TenantName, dict[int, dict[str, int]]] = {}
-        """Of these, by level, what has no end of its own."""
+        """The part of `within` held by services."""
         self.held_in_all: dict[str, int] = {}
         self.wanted: dict[TenantName, dict[str, int]] = {}
-        """GPU milli by type that each tenant's work waits for, of what may be lent it."""
+        """GPU milli by tenant and type of waiting work that may borrow."""
 
     def set_quota(self, tenants: Tenants) -> bool:
-        """Work out which types are under quota, and what is not lent. Whether the first has changed."""
+        """Update the types under quota and the entitlements that are not lent. Return whether the types changed."""
         before, self.quota = self.quota, types_under_quota(tenants)
         self.unlent = {}
         for name, row in tenants.rows.items():
@@ -112,7 +112,7 @@ class QuotaLedger:
         return before != self.quota
 
     def put(self, workload: WorkloadId, row: WorkloadRow, asked: int, amounts: Amounts) -> bool:
-        """An award stands, asks for a level, and holds so much. Whether anything of that is new."""
+        """Record an active award, the level asked for and the amounts held. Return whether the ledger changed."""
         spec = row.spec
         is_lasting = spec.kind is Kind.SERVICE
         now = Held(spec.tenant, row.level, dict(amounts), asked, row.award_sequence, row.number, is_lasting)
@@ -126,7 +126,7 @@ class QuotaLedger:
         return True
 
     def drop(self, workload: WorkloadId) -> bool:
-        """It stands no longer. Whether it did."""
+        """Drop an award that ended. Return whether it was active."""
         was = self.awards.pop(workload, None)
         if was is None:
             return False
@@ -167,7 +167,7 @@ class QuotaLedger:
             self._quota_orders.pop(one.tenant, None)
 
     def want(self, work: PendingWork, sign: int) -> None:
-        """One waits (1), or does not any more (-1): for what it likes best."""
+        """Add (1) or subtract (-1) the preferred need of a waiting workload."""
         if not work.may_borrow or not work.needs[0]:
             return
         mine = self.wanted.setdefault(work.tenant, {})
@@ -183,14 +183,14 @@ class QuotaLedger:
     # Reading.
 
     def is_spent(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> bool:
-        """Whether its GPU-hours of this period are used up."""
+        """Return whether a tenant's GPU-hours of this period are used up."""
         row, used = tenants.rows.get(tenant), usage.rows.get(tenant)
         if row is None or row.budget is None or used is None:
             return False
         return used.used_at(now) >= row.budget.gpu_hours * GPU_HOUR
 
     def turns_at(self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant) -> Instant | None:
-        """When its budget is used up or its next period begins, whichever is first, if nothing changes meanwhile."""
+        """Return when a tenant's budget will be spent at its present rate, or its next period begins, if earlier."""
         row, used = tenants.rows.get(tenant), usage.rows.get(tenant)
         if row is None or row.budget is None or used is None:
             return None
@@ -202,7 +202,7 @@ class QuotaLedger:
     def state(
         self, tenant: TenantName, tenants: Tenants, usage: Usage, now: Instant, use: int, lag: int
     ) -> TenantState:
-        """As the ranking reads it."""
+        """Return a tenant's state as the ranking reads it."""
         row, ranking = tenants.rows.get(tenant), tenants.ranking
         entitled = entitled_to(row, self.quota)
         held = {kind: count for kind, count in self.held.get(tenant, {}).items() if kind in self.quota}
@@ -229,7 +229,7 @@ class QuotaLedger:
         )
 
     def _lasting_at_all(self, tenant: TenantName) -> dict[str, int]:
-        """What has no end, within quota or over it, of types under quota."""
+        """Return the GPU milli by type that services hold, nominal or borrowing, of types under quota."""
         mine = [one for one in map(self.awards.__getitem__, self.over.get(tenant, {})) if one.is_lasting]
         found: dict[str, int] = {}
         for amounts in (*self.lasting.get(tenant, {}).values(), *(one.amounts for one in mine)):
@@ -239,11 +239,11 @@ class QuotaLedger:
         return found
 
     def level_in_line(self, level: int, tenants: Tenants) -> int:
-        """By which its tenant's work stands in line: its own, where levels matter."""
+        """Return the level by which work takes its tenant's quota: its own, or `LOWEST` where levels do not matter."""
         return level if tenants.ranking.walks_by_level else LOWEST
 
     def headroom(self, tenant: TenantName, level: int, tenants: Tenants) -> dict[str, int]:
-        """What its quota has left for work of a level: what it holds at a lower one takes nothing from that."""
+        """Return the quota's headroom for work of a level, GPU milli by type; lower levels do not reduce it."""
         left = entitled_to(tenants.rows.get(tenant), self.quota)
         for at, amounts in self.within.get(tenant, {}).items():
             if at >= level:
@@ -254,9 +254,9 @@ class QuotaLedger:
     def claimants(
         self, tenants: Tenants, usage: Usage, now: Instant, unheard: Container[TenantName] = ()
     ) -> dict[str, dict[TenantName, Claimant]]:
-        """Who holds or wants some of each type under quota, as far as each may.
+        """Return, by GPU type under quota and tenant, the amount held and the amount wanted up to the borrowing limit.
 
-        unheard   what these want counts no more
+        unheard   tenants whose wants do not count
         """
         found: dict[str, dict[TenantName, Claimant]] = {kind: {} for kind in sorted(self.quota)}
         for name in sorted(self.held.keys() | self.wanted.keys()):
@@ -271,9 +271,9 @@ class QuotaLedger:
         return found
 
     def lending(self, there: Amounts) -> Lending:
-        """What may be held over quota now.
+        """Return the capacity that may be borrowed now.
 
-        there   GPU milli of each type in the fleet
+        there   GPU milli by type in the fleet
         """
         free = {kind: there.get(kind, 0) - self.held_in_all.get(kind, 0) for kind in self.quota}
         kept = {
@@ -283,7 +283,7 @@ class QuotaLedger:
         return Lending(free, kept)
 
     def lent_in_all(self, lending: Lending) -> Lending:
-        """What could be held over quota if nobody else held anything so."""
+        """Return the capacity that one workload could borrow if no other work borrowed."""
         free = {kind: count + self.held_in_all.get(kind, 0) for kind, count in lending.free.items()}
         for by_level in self.within.values():
             for mine in by_level.values():
@@ -293,7 +293,7 @@ class QuotaLedger:
         return Lending(free, lending.kept)
 
     def may_borrow(self, tenant: TenantName, amounts: Amounts, tenants: Tenants, lending: Lending) -> bool:
-        """Whether so much more may be held over quota: within what the tenant may borrow, and without what others do not lend."""
+        """Return whether a tenant may borrow these amounts: within its borrowing limit, and as far as others lend."""
         if not lending.covers(amounts, tenant):
             return False
         row, held = tenants.rows.get(tenant), self.held.get(tenant, {})
@@ -307,7 +307,7 @@ class QuotaLedger:
             if kind in self.quota
         )
 
-    # Standing.
+    # Quota classes.
 
     def standings(
         self,
@@ -319,11 +319,11 @@ class QuotaLedger:
         also: Running | None = None,
         kept: Sequence[QuotaHold] = (),
     ) -> dict[WorkloadId, int]:
-        """The levels of a tenant's awards that must be other than they are, worked out over all of them.
+        """Return the levels of a tenant's awards that must change, computed over all its awards.
 
-        entitled  in place of what it is entitled to, if that is about to change: of all types that will be under quota
-        also      an award that is about to be made
-        kept      of its quota, for its work that waits
+        entitled  the entitlement about to be set, of all types that will be under quota; None: the current one
+        also      an award about to be made
+        kept      quota holds of the tenant's waiting work
         """
         running = [] if also is None else [also]
         for workload in self.by_tenant.get(tenant, {}):
@@ -335,20 +335,26 @@ class QuotaLedger:
     def displaced(
         self, tenant: TenantName, tenants: Tenants, charge: Amounts, kept: Sequence[QuotaHold] = ()
     ) -> dict[WorkloadId, int] | None:
-        """`standings` beside an award for which there is room at its level, if now nobody must stand otherwise; None: look at all."""
+        """Return `standings` beside a new award with headroom at its level; None: `standings` must be computed.
+
+        Holds only while no present award must change its level.
+        """
         ranking, room = tenants.ranking, self.headroom(tenant, OVER_LEVEL, tenants)
         if ranking.counts_borrowed or not ranking.walks_by_level or min(room.values(), default=0) < 0:
             return None
         if all(charge.get(kind, 0) <= count for kind, count in room.items()):
             return {}
         if kept and tenant in self.over:
-            return None  # Who runs over quota behind what is kept does not come into what is left.
+            return None  # Borrowing work behind a quota hold may not take the rest.
         return self._ladder(tenant).displaced(charge, room)
 
     def may_stand_otherwise(
         self, tenant: TenantName, tenants: Tenants, kept: Sequence[QuotaHold] = ()
     ) -> bool:
-        """Whether `standings` is worth asking, if its settings have not changed: somebody over quota fits, or too much is within."""
+        """Return whether `standings` may find a change under unchanged settings.
+
+        That is so if nominal work exceeds the quota, or borrowing work fits into its headroom.
+        """
         if min(self.headroom(tenant, OVER_LEVEL, tenants).values(), default=0) < 0:
             return True
         rooms: dict[int, dict[str, int]] = {}
