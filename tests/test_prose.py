@@ -90,7 +90,8 @@ def measured(texts: list[tuple[str, list[str]]]) -> Ceiling:
     docstrings = [one for _, many in texts for one in many]
     counts = [1000 * sum(word in mine for word in words) / max(1, len(words)) for mine in WORDS.values()]
     opens = 100 * sum(bool(OPENS.match(one.strip())) for one in docstrings) / max(1, len(docstrings))
-    return Ceiling(*counts, opens)
+    who, what, it, others = counts
+    return Ceiling(who, what, it, others, opens)
 
 
 def _above(found: Ceiling, most: Ceiling) -> dict[str, tuple[float, float]]:
