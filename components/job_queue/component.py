@@ -1,9 +1,10 @@
-"""The job queue: keeps the log `global`: what users asked for, in which order it is served, and which region may run what.
+"""The job queue: keeper of the log `global` (users' requests, the order of pending workloads, and the region that may run each).
 
-Who is next: level, within quota before over quota, credit (core/ranking/; components/job_queue/ordering.py keeps it). Workloads from
-the head of the order are put up for auction, the best bid is awarded as a fact before anybody is told, and an award stands until
-the region's own log shows that it was declined or that its attempt ended (components/job_queue/awards.py). What runs stands to its
-tenant's quota as well, and may come to stand otherwise (components/job_queue/quota/classification.py).
+The order is by level, nominal before borrowing, and credit (core/ranking/, components/job_queue/ordering.py). Workloads from the
+head of the order are put up for auction. The award of the best bid is a durable fact before any region receives a message, and
+is active until the region's own log shows a decline or the attempt's end, or until recorded consent to a second attempt
+(components/job_queue/awards.py). Running work counts against quotas too, and may change quota class
+(components/job_queue/quota/classification.py).
 """
 
 from collections.abc import Callable
@@ -102,10 +103,10 @@ from core.rules.ownership import against
 from core.rules.quota import settings_of
 
 ADDS_CAPACITY = (NodesJoined, NodesReturned, NodesOpened, PoolChanged)
-"""What a region's refusals may not outlive: nodes that came."""
+"""Facts of a region that end the region's refusals: nodes joined, returned, were uncordoned or changed pool."""
 OF_HOLDINGS = (ClaimGranted, ClaimRevised, AttemptEnded)
 OF_ITS_TASKS = tuple(kind for kind in control.EVENTS if kind is not AttemptChanged)
-"""What happens to tasks of an attempt settles nothing of its award."""
+"""Facts about an attempt's tasks, which do not change the next step of the award."""
 
 
 class JobQueue:
@@ -147,7 +148,7 @@ class JobQueue:
         }
 
     def initial(self, images: Images) -> QueueState:
-        """The order of what is pending, and every standing award to be looked at."""
+        """Return the state at a start: the order is rebuilt, and every active award is due for a look."""
         state = QueueState(images.at, self.regions)
         if images.own is not None:
             assert isinstance(images.own, GlobalImage)
@@ -169,7 +170,7 @@ class JobQueue:
         return state
 
     def due(self, state: QueueState) -> Instant | None:
-        """The next auction to close or open, award to settle, refusal to forget, workload to drop."""
+        """Return the earliest deadline of any kind of work in `_woken`."""
         sweep = state.ended.due()
         return earliest(
             state.open_at,
@@ -187,7 +188,7 @@ class JobQueue:
         )
 
     def decide(self, state: QueueState, envelope: Envelope) -> Decision:
-        """Accept, refuse, auction, award, settle."""
+        """Return the decision on a message; requests that the sender's credentials do not allow are refused."""
         decider = self._deciders.get(type(envelope.message))
         if decider is None:
             return NOTHING
@@ -195,7 +196,7 @@ class JobQueue:
         return decider(state, envelope) if no is None else refused(*no)
 
     def forget_memos(self, state: QueueState) -> None:
-        """Which regions are willing, how much everybody has used, and what is ahead of others, is worked out anew."""
+        """Drop cached results: willing regions, inadmissible work, tenants' use in the order, and GPUs ahead of others."""
         state.auctions.forget_memos()
         state.waits.forget_memos()
         state.ranked_at = Instant(-1)
@@ -248,7 +249,7 @@ class JobQueue:
             case StandingChanged():
                 state.awards_due.put(workload, fact.at)
             case WorkloadChanged():
-                # What was bid was for other tasks: if it is not granted yet, its agent searches again.
+                # The bid was for other tasks: unless the claim is granted already, the agent searches again.
                 state.won.pop(workload, None)
                 if row.is_active:
                     state.awards_due.put(workload, fact.at)
@@ -275,9 +276,9 @@ class JobQueue:
         event = fact.event
         if isinstance(event, AwardDeclined):
             if image.attempts.row(event.workload, event.epoch) is None:
-                state.auctions.forget_open_bids(region)  # What it was to have is free again, and always was.
+                state.auctions.forget_open_bids(region)  # The award held no capacity.
             else:
-                # A promise is withdrawn.
+                # A promise was withdrawn.
                 state.auctions.forget_region(region, fact.sequence, is_other_hardware=False)
             state.open_at = fact.heard_at
         self._starts.hear_region(state, region, fact)
@@ -335,7 +336,7 @@ class JobQueue:
                     state.won[workload] = won
             case AuctionHeld(workload):
                 if not auctions.open[workload].is_held:
-                    state.open_at = fact.at  # Of its shape another may be asked for now.
+                    state.open_at = fact.at  # Another workload of its shape may be asked for now.
                 auctions.hold(workload)
             case RefusalPassed(shape, region):
                 auctions.forget_refusal(shape, region)
@@ -378,7 +379,7 @@ class JobQueue:
     # Time.
 
     def _woken(self, state: QueueState, envelope: Envelope) -> Decision:
-        """One sort of work at a time; the host wakes it again while any is left."""
+        """Return one kind of due work; the host wakes the queue again while more is due."""
         now = envelope.at
         missing = [region for region in self.regions if region not in state.image.regions.sequences]
         if missing:
@@ -425,7 +426,7 @@ class JobQueue:
         return replace(step, again_at=earliest(step.again_at, again_at)) if row.is_active else step
 
     def _sweep(self, state: QueueState, now: Instant) -> Decision:
-        """Ended workloads leave the image, but not before their regions forgot their attempts."""
+        """Return facts that forget ended workloads, after their regions forgot the attempts."""
         old = state.ended.passed(now, FORGOTTEN_AT_ONCE_MAX)
         gone = tuple(workload for workload in old if not is_remembered(state, workload))
         swept = Swept(tuple(workload for workload in old if workload not in set(gone)))
@@ -433,5 +434,5 @@ class JobQueue:
 
 
 def _makes_room(event: object) -> bool:
-    """Whether tasks of what runs have left nodes."""
+    """Return whether tasks of a granted attempt left nodes."""
     return isinstance(event, ClaimRevised) and any(one.node_from != one.node_to for one in event.moves)

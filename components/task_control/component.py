@@ -1,15 +1,15 @@
-"""A region's task control: nothing happens to a task without its application's word (Twine §2.4-2.5).
+"""A region's task control: operations on tasks begin with their application's consent or at a deadline (Twine §2.4-2.5).
 
-It owns nothing. What is to happen to tasks it finds in the region's image (components/task_control/operations.py) and has the store
-record; whoever must agree is asked (components/task_control/requests.py), again and again; what was agreed, or has waited to its
-deadline, it says may begin. The store judges each of these words by its own log and its own clock, so saying one too often,
-too early or out of date changes nothing. Carrying out what has begun is the broker's.
+The component keeps no log. Operations that the region's image calls for (components/task_control/operations.py) are requested from
+the store. The controller that must agree is asked repeatedly (components/task_control/requests.py). Operations that were
+acknowledged, or have reached their deadline, are proposed to the store as ready to begin. The store judges each message by its own
+log and clock, so a repeated, early or outdated one has no effect. The broker carries out operations that have begun.
 
-    asked       its controller is asked; without one, the job's limits decide
-    acked       begun, once its window or checkpoint has come; asked again if that takes longer than the word is good for
-    overdue     begun unasked, if it is involuntary
-    begun       the alarm is raised when it takes too long
-    moot        withdrawn: the drain was lifted, the maintenance cancelled, the promise is no more
+    asked       the controller is asked; without a controller, the job's limits decide
+    acked       begun, if need be after a window or checkpoint; without such a wait, asked again after `ACK_LEASE`
+    overdue     begun without consent, if involuntary
+    begun       marked as stuck after `STUCK_SPAN`
+    moot        withdrawn: the drain was lifted, the maintenance cancelled, the promise ended
 """
 
 from collections.abc import Callable
@@ -98,18 +98,18 @@ class TaskControl:
         }
 
     def initial(self, images: Images) -> ControlState:
-        """Every attempt that could call for something is to be looked at."""
+        """Return the state from the followed images, with every attempt and every maintenance due at once."""
         state = ControlState(images.at)
         for image, _ in images.followed.values():
             self._adopt(state, image, images.at)
         return state
 
     def due(self, state: ControlState) -> Instant | None:
-        """The next attempt or maintenance to look at."""
+        """Return when the next attempt, maintenance or drain is to be examined."""
         return earliest(state.attempts_due.due(), state.maintenance_due.due())
 
     def decide(self, state: ControlState, envelope: Envelope) -> Decision:
-        """Say what the image calls for, or take a controller's word."""
+        """Return the messages that the image calls for, or the effects of a controller's answer."""
         decider = self._deciders.get(type(envelope.message))
         return decider(state, envelope) if decider else NOTHING
 
@@ -153,14 +153,14 @@ class TaskControl:
         if workload is None:
             self._look_at_all_rows(state, now)
         elif isinstance(event, ClaimRevised):
-            pass  # A new run of what was gone calls for nothing before it is up, or fails.
+            pass  # A new run of a task calls for no operation before the task is up or fails.
         elif state.image.control.spec_of(workload, epoch) is not None:
             state.attempts_due.put((workload, epoch), now)
         elif isinstance(event, AttemptEnded):
             self._drop(state, (workload, epoch))
 
     def _look_at_drains(self, state: ControlState, now: Instant) -> None:
-        """Those that lift themselves."""
+        """Mark the drains for defragmentation as due: these end without an operator."""
         for name, closure in state.image.capacity.closures.items():
             if closure.lasts:
                 state.maintenance_due.put(name, now)
@@ -231,7 +231,7 @@ class TaskControl:
     # Controllers.
 
     def _response(self, state: ControlState, envelope: Envelope) -> Decision:
-        """A controller's word on its own attempt counts, if it was given on the newest request."""
+        """Record a controller's answer about an attempt of that controller, if the answer names the newest request."""
         said = envelope.message
         assert isinstance(said, TaskControlResponse)
         key = (said.workload, said.epoch)
@@ -239,8 +239,8 @@ class TaskControl:
         row = state.image.control.row(*key)
         if row is None or (row.tenant, row.spec.controller) != controller:
             if row is None or not row.spec.controller:
-                return NOTHING  # There is no end of what could be answered for.
-            # It is told where the work's own controller is shown: made-up names are not remembered, there is no end of them.
+                return NOTHING  # Not counted: such answers could name any number of attempts.
+            # Counted under the workload's own controller: answers could come under any number of invented names.
             own = (TenantName(row.tenant), row.spec.controller)
             why = f"{said.controller} of {said.tenant} answers for its work"
             return Decision(events=(ControllerHeard(own, key, 0, 1 + len(said.acks), why, is_another=True),))
@@ -270,7 +270,7 @@ class TaskControl:
         ]
         begin = tuple(within_limits(row, at_once))
         if begin:
-            # Behind the answer in one breath: the store has folded it when it judges this.
+            # Sent right after the answer: the store has folded the answer when it judges this message.
             messages.append(BeginOperations(self.region, *key, begin, BegunBy.ACK))
         return Decision((heard,), tuple(messages))
 
@@ -317,7 +317,7 @@ class TaskControl:
         return Decision(tuple(events), tuple(messages))
 
     def _keepers(self, state: ControlState, now: Instant) -> Instant:
-        """The time on the keeper's clock, or a little less."""
+        """Return the estimated time on the keeper's clock: rather early than late, unless that clock is behind this one."""
         return after(now, state.ahead)
 
     def _next_phase(
@@ -335,7 +335,10 @@ class TaskControl:
     def _lift(
         self, capacity: Capacity, drain: str, keepers: Instant, now: Instant
     ) -> tuple[list[Message], Instant | None]:
-        """A drain for defragmentation: lifted once its nodes are free, or its time is over. Before, whatever leaves them is heard."""
+        """Return the message that lifts a drain for defragmentation, if the nodes are vacant or the time is over; and when to look again.
+
+        Facts about tasks that leave the nodes make the drain due earlier.
+        """
         closure = capacity.closures.get(drain)
         if closure is None or not closure.lasts:
             return [], None
@@ -346,7 +349,7 @@ class TaskControl:
     def _look(
         self, state: ControlState, key: AttemptKey, now: Instant
     ) -> tuple[list[Message], list[Note], Instant | None]:
-        """What one attempt calls for now, whom that asks, and when to look again."""
+        """Return the messages that one attempt calls for now, a note if the controller is asked, and when to look again."""
         row = state.image.control.spec_of(*key)
         if row is None:
             return [], [], None
@@ -370,7 +373,10 @@ class TaskControl:
     def _after_the_end(
         self, state: ControlState, key: AttemptKey, row: AttemptControl, keepers: Instant
     ) -> list[Message]:
-        """What ended a gang is done once the workload is healthy again, in whatever region, or has ended for good."""
+        """Return the message that finishes the operations of an ended attempt, or forgets the attempt after `CONTROL_RETENTION`.
+
+        An operation that ended a gang is done once the workload is healthy again in any region, or has ended for good.
+        """
         workload, epoch = key
         begun = tuple(n for n, operation in row.operations.items() if operation.is_live)
         award = state.awards.awards.rows.get(workload)
@@ -385,7 +391,7 @@ class TaskControl:
     def _next_steps(
         self, state: ControlState, key: AttemptKey, row: AttemptControl, keepers: Instant
     ) -> list[Message]:
-        """What the operations that are known call for."""
+        """Return the messages that begin, expire, finish or mark as stuck the attempt's operations."""
         held = state.image.capacity.holding(*key)
         if held is None or held.is_ending:
             return []
@@ -425,7 +431,7 @@ class TaskControl:
         return messages
 
     def _next_time(self, row: AttemptControl, keepers: Instant, now: Instant) -> Instant | None:
-        """When something falls due by itself."""
+        """Return when the next step is due by time alone."""
         times = []
         if row.is_ended:
             times.append(row.ended_at + CONTROL_RETENTION)
@@ -442,7 +448,7 @@ class TaskControl:
     def _ask(
         self, state: ControlState, key: AttemptKey, row: AttemptControl, now: Instant
     ) -> tuple[bool, Instant | None]:
-        """Whether its controller is to be asked now, and when again if nothing changes."""
+        """Return whether to ask the controller now, and when to ask again without a change."""
         if not row.spec.controller or not says_something(row):
             return False, None
         asked = state.asked.get(key)

@@ -1,14 +1,14 @@
-"""Which operations an attempt calls for, found in the region's image: what is to leave, to be replaced, to be brought up to date.
+"""The operations that an attempt calls for, found in the region's image.
 
-    a promise waits for its end                         preempt, whole
-    its nodes are closed by a drain or a maintenance    move
-    a task has no run, or its node is lost              start where it was, or move
-    its job was changed                                 update
-    its job grew or shrank                              start, stop
+    a promise waits for the attempt's end               preempt, whole
+    nodes are to be emptied by a drain or maintenance   move
+    a task has no run, or the node is lost              start on the same node, or move
+    the job was changed                                 update
+    the job grew or shrank                              start, stop
     a gang was changed                                  update or resize, whole
-    a gang is to go on in another region                move, whole
+    a gang is to continue in another region             move, whole
 
-Each is wanted from state, so it is asked for again until the log has it, and once it has, it is not wanted any more.
+Operations are derived from state: each is requested again until the log shows the operation, and not after that.
 """
 
 from msgspec import Struct
@@ -38,7 +38,7 @@ from core.rules.preemption import promises_over
 
 
 class Wanted(Struct, frozen=True):
-    """One sort of operation, and the tasks that need it."""
+    """The properties of an operation; tasks that call for equal operations share one request."""
 
     kind: OperationKind
     reason: str
@@ -56,11 +56,11 @@ def operations_wanted(
     now: Instant,
     award: AwardRow | None = None,
 ) -> tuple[OperateTasks, ...]:
-    """What is to be asked for, on one live attempt.
+    """Return the requests for operations on one live attempt.
 
-    closing   what empties each closed node (`closing_of`)
-    now       on the keeper's clock, as well as can be told
-    award     its newest, as the queue's log shows it
+    closing   drains and maintenances that are to empty each node (`closing_of`)
+    now       estimated time on the keeper's clock
+    award     the workload's newest award in the queue's log
     """
     held = image.capacity.holding(*key)
     if held is None or held.is_ending:
@@ -95,7 +95,7 @@ def operations_wanted(
 
 
 def _preempted(image: RegionImage, key: AttemptKey, row: AttemptControl, now: Instant) -> Wanted | None:
-    """The operation that makes room for a promise, where its controller is to be asked for that."""
+    """Return the operation that frees capacity for a promise over the attempt, if such a promise and a controller exist."""
     by = promises_over(image, key) if row.spec.controller and image.capacity.promises else None
     promise = image.preemption.promise(*by) if by is not None else None
     if by is None or promise is None:
@@ -112,8 +112,9 @@ def is_moot(
     operation: OperationRow,
     award: AwardRow | None = None,
 ) -> bool:
-    """Whether what called for an operation is gone: a drain was lifted, a maintenance is over, the job was changed again, a move to
-    another region was called off.
+    """Return whether the reason for an operation is gone.
+
+    For example, the drain was lifted, the job was changed again, or the move to another region was called off.
     """
     if operation.source.startswith(TRANSFER):
         return award is None or award.moving != operation.source
@@ -125,7 +126,7 @@ def _parts(tasks: list[int]) -> list[list[int]]:
 
 
 def closing_of(image: RegionImage) -> dict[int, tuple[str, ...]]:
-    """For each closed node that is to be empty, by which sources, the one with the nearest deadline first."""
+    """Return, by node, the drains and maintenances that are to empty the node, the nearest deadline first."""
     found: dict[int, list[str]] = {}
     closures = image.capacity.closures
     for source in sorted(closures, key=lambda name: _urgency(image, name, closures[name])):
@@ -136,7 +137,7 @@ def closing_of(image: RegionImage) -> dict[int, tuple[str, ...]]:
 
 
 class _Leaving:
-    """The operation that takes a task from its node, if the node is to be empty, as of now."""
+    """The moves of one attempt's tasks off nodes that are to be emptied, as of now."""
 
     def __init__(
         self, image: RegionImage, closing: dict[int, tuple[str, ...]], row: AttemptControl, now: Instant
@@ -146,7 +147,7 @@ class _Leaving:
         self._ignored = {(one.task, one.source) for one in row.operations.values() if one.is_left_alone}
 
     def at(self, node: int, task: int) -> Wanted | None:
-        """Of several, the nearest that its controller does not ignore."""
+        """Return the move for the nearest deadline on the node, without those that the controller chose to ignore."""
         for source in self._closing.get(node, ()):
             if (task, source) not in self._ignored:
                 return self._of(source)
@@ -168,7 +169,7 @@ def _urgency(image: RegionImage, source: str, closure: Closure) -> tuple[bool, i
 
 
 def _ends_at(image: RegionImage, source: str, closure: Closure) -> int | None:
-    """When whatever is still there is stopped; None: never unasked."""
+    """Return when tasks still on the nodes are stopped without consent; None: never."""
     planned = image.maintenance.rows.get(source)
     if planned is not None:
         return planned.starts_at
@@ -193,7 +194,7 @@ def _want_for_gang(
     if preempt is not None:
         leaving.append(preempt)
     if leaving:
-        # Nearest deadline first; without any, the first that was asked for.
+        # Nearest deadline first; without a deadline, the least name of a source.
         first = min(leaving, key=lambda wanted: (wanted.deadline == 0, wanted.deadline, wanted.source))
         if _is_new(live, first, leave.now):
             wants[first] = [WHOLE]
@@ -213,7 +214,7 @@ def _start(row: AttemptControl) -> Wanted:
 
 
 def _is_new(live: OperationRow | None, wanted: Wanted, now: Instant) -> bool:
-    """Whether the task has no operation that will do: one that waits gives way to one whose deadline comes sooner."""
+    """Return whether the task has no live operation, or one that is withdrawn for an earlier deadline (`gives_way`)."""
     return live is None or gives_way(live, wanted.source, wanted.deadline, now)
 
 
@@ -248,11 +249,11 @@ def _want_for_tasks(
 
 
 def _replacement(image: RegionImage, number: int, task: TaskRow, leave: _Leaving) -> Wanted | None:
-    """A task that failed starts where it was, if it may; one whose node is lost or to be empty, elsewhere."""
+    """Return the replacement of a failed task: on its node, or elsewhere if the node is lost, to be emptied or in quarantine."""
     cause = task.cause or "it is not running"
     is_away = task.node < 0 or image.capacity.is_lost[task.node] or leave.at(task.node, number) is not None
     if task.phase is TaskPhase.DOWN and not (task.node >= 0 and image.capacity.is_lost[task.node]):
-        return None  # Something of its run is still there, and whatever took it down goes on.
+        return None  # Part of the run is still on the node: the operation or failure that stopped the run is not over.
     if task.node >= 0 and not is_away:
         for closure in image.capacity.closures.values():
             if closure.kind is ClosureKind.QUARANTINE and _covers(closure, task.node):

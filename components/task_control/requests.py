@@ -1,4 +1,4 @@
-"""What a controller is asked: the whole state of one attempt, as Twine's six fields and what it acknowledged."""
+"""The request to a task controller: the state of one attempt, as Twine's six fields and the tasks with acknowledged operations."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,10 +33,10 @@ def request_of(
     row: AttemptControl,
     now: Instant,
 ) -> TaskControlRequest:
-    """The request that the image makes now, small enough to be said.
+    """Return the request to the attempt's controller, cut to the size of a message.
 
-    closing   what empties each closed node (`closing_of`)
-    now       on the keeper's clock, as well as can be told
+    closing   drains and maintenances that are to empty each node (`closing_of`)
+    now       estimated time on the keeper's clock
     """
     asked = [
         (number, operation)
@@ -64,10 +64,10 @@ def request_of(
 
 
 def _with_what_fits(request: TaskControlRequest) -> TaskControlRequest:
-    """The most urgent of what is asked, each with the notice that calls for it, and other notices as there is room.
+    """Return the request with as much as a message holds: the most urgent operations, each with the notice for it, then other notices.
 
-    Which tasks are down is never cut: a controller that knew of a part would give away what is left. What has no room comes up
-    once these have been begun; one that is too long for what is left keeps none out that is not.
+    The list of unhealthy tasks is never cut: a controller that saw only a part might let too many tasks stop. Operations left
+    out follow once others have begun. An operation that is too long for the remaining bytes does not exclude shorter ones.
     """
     left = REQUEST_BYTES_MAX - len(encode(replace(request, requests=(), notices=())))
     notices = {notice.notice: notice for notice in request.notices}
@@ -91,7 +91,7 @@ def _with_what_fits(request: TaskControlRequest) -> TaskControlRequest:
 
 
 def says_something(row: AttemptControl) -> bool:
-    """Whether a controller has anything to hear or to decide."""
+    """Return whether an operation waits for the controller's decision, or is over and still to be reported."""
     return any(
         operation.phase is OperationPhase.ASKED or not operation.is_live
         for operation in row.operations.values()
@@ -99,7 +99,7 @@ def says_something(row: AttemptControl) -> bool:
 
 
 def _urgency(asked: tuple[int, OperationRow]) -> tuple[bool, int, int]:
-    """What begins unasked comes first, the nearest deadline before the others: what is held may wait in front of nothing."""
+    """Return the sort key: involuntary operations by deadline, then optional ones by age, because a controller may hold these back."""
     number, operation = asked
     return not operation.deadline, operation.requested_at + operation.deadline, number
 
@@ -113,9 +113,9 @@ def _asked(number: int, operation: OperationRow, now: Instant) -> OperationAsked
 def _notices(
     image: RegionImage, closing: Closing, key: AttemptKey, row: AttemptControl, now: Instant
 ) -> tuple[AdvanceNotice, ...]:
-    """One for each drain and maintenance that any of its tasks is under, or that an operation is for.
+    """Return one notice for each drain and maintenance that a task is under, or that a live operation is for.
 
-    Also where nothing is asked for it yet: an update that its controller holds stands before a drain that can wait.
+    A drain without an operation is included: a drain without a deadline waits behind an update that the controller holds back.
     """
     live = [operation for operation in row.operations.values() if operation.is_live]
     tasks: dict[str, set[int]] = {}
@@ -147,7 +147,7 @@ def _notices(
 
 
 def _places(image: RegionImage, key: AttemptKey, row: AttemptControl) -> list[tuple[int, int]]:
-    """Where each task is: of a gang those that its controller may have to do without."""
+    """Return task numbers and nodes: all tasks of a gang, or the independent tasks that are up or completed."""
     if row.stands_alone:
         return [(number, task.node) for number, task in row.tasks.items() if not task.is_missed]
     held = image.capacity.holding(*key)

@@ -1,4 +1,4 @@
-"""What a region's task control remembers: its region, the queue's awards, and whom it asked what."""
+"""Memory of a region's task control: the region's image, the queue's awards, and the requests to controllers."""
 
 from msgspec import Struct
 
@@ -12,69 +12,69 @@ ControllerKey = tuple[TenantName, str]
 
 
 class Attended(Note, frozen=True):
-    """An attempt was looked at; it is looked at again then, if at all."""
+    """An attempt was examined; the next time by the clock is `again_at`, if set."""
 
     key: AttemptKey
     again_at: Instant | None
 
 
 class Asked(Note, frozen=True):
-    """Its controller was asked, with this request."""
+    """The request of this sequence was sent to the attempt's controller."""
 
     key: AttemptKey
     sequence: int
 
 
 class ControllerHeard(Note, frozen=True):
-    """A controller answered."""
+    """A controller answered about an attempt."""
 
     controller: ControllerKey
     key: AttemptKey
     sequence: int
-    """0: of no request that is known here."""
+    """Sequence of the newest request, if the answer names that request; else 0."""
     ignored: int
-    """Of what it said, what counted for nothing."""
+    """Number of acknowledgements, or whole answers, without effect."""
     why: str = ""
     is_another: bool = False
-    """Somebody else spoke for its work: it was not heard itself."""
+    """True if another controller answered for the workload of `controller`."""
 
 
 class Watched(Note, frozen=True):
-    """A maintenance, or a drain that lifts itself, was looked at; it is looked at again then, if at all."""
+    """A maintenance, or a drain for defragmentation, was examined; the next time by the clock is `again_at`, if set."""
 
     maintenance: str
     again_at: Instant | None
 
 
 class ControllerRow(Struct):
-    """What is known of one controller."""
+    """The newest answer of one controller, and the count of answers without effect."""
 
     heard_at: Instant | None = None
     ignored: int = 0
     why: str = ""
-    """What was wrong with the newest of these."""
+    """Reason why the newest ignored answer had no effect."""
 
 
 class AskedRow(Struct):
-    """What one attempt's controller was asked, and what it answered."""
+    """The newest request to one attempt's controller, and the newest answer."""
 
     sequence: int = 0
     asked_at: Instant = Instant(0)
     first_at: Instant = Instant(0)
-    """When this request was first made."""
+    """When the request of this sequence was first sent."""
     answered: int = 0
 
 
 class ControlState:
-    """The region's image, the queue's awards, and whom it asked what."""
+    """The region's image, the queue's awards, and the requests to controllers."""
 
     def __init__(self, at: Instant) -> None:
         self.image = RegionImage.empty(SECTIONS)
         self.awards = GlobalImage.empty(("awards",))
         self.closing: dict[int, tuple[str, ...]] = {}
-        """By which drains and maintenances each node is to be emptied, the nearest first."""
+        """Drains and maintenances that are to empty each node, the nearest deadline first."""
         self.ahead: Nanoseconds = Nanoseconds(0)
-        """How far the keeper's clock is ahead of ours, at least: deadlines are on its clock."""
+        """Least lead of the keeper's clock over this one, from facts received; 0 if behind. Deadlines are on the keeper's clock."""
         self.attempts_due: Agenda[AttemptKey] = Agenda()
         self.maintenance_due: Agenda[str] = Agenda()
         self.asked: dict[AttemptKey, AskedRow] = {}

@@ -1,4 +1,4 @@
-"""Whether a claim may be granted now: the store's re-check, against the present and not against the claim's view."""
+"""The store's check of whether a claim may be granted now: against the present region, not against the claim's view."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -25,11 +25,11 @@ from core.rules.placement.rule_sets import LASTING, PASSING
 
 
 def is_well_formed(claim: Claim) -> bool:
-    """Exactly the tasks that its jobs have, on nodes named once each and in order, over victims named once each."""
+    """Return whether a claim has exactly the tasks of its jobs, on distinct ascending nodes, over distinct victims."""
     if len(claim.spreads) != len(claim.jobs) or not claim.jobs:
         return False
     if len(set(claim.victims)) != len(claim.victims):
-        return False  # What one holds would be counted twice.
+        return False  # A repeated victim's capacity would be counted twice.
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
         ascending = all(before < after for before, after in zip(spread.nodes, spread.nodes[1:], strict=False))
         if (
@@ -44,7 +44,7 @@ def is_well_formed(claim: Claim) -> bool:
 
 
 def check_nodes(claim: Claim, capacity: Capacity) -> Reason | None:
-    """Hard rules that time does not mend: nodes that exist, that could ever run the job, and that lie as it asks."""
+    """Return the lasting reason against the claim, if any: an unknown or unfit node, mixed types, or a broken topology."""
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
         if not all(map(capacity.has_node, spread.nodes)):
             return Reason.UNKNOWN_NODE
@@ -63,7 +63,7 @@ def check_nodes(claim: Claim, capacity: Capacity) -> Reason | None:
 
 
 def check_now(claim: Claim, now: Now) -> dict[int, Reason]:
-    """Nodes on which a hard rule forbids the claim now, though another time it may not; the nodes are known to exist."""
+    """Return the nodes on which a hard rule forbids the claim at present, with the rule's reason. All nodes must exist."""
     found: dict[int, Reason] = {}
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
         request = _request_of(claim, job)
@@ -75,7 +75,7 @@ def check_now(claim: Claim, now: Now) -> dict[int, Reason]:
 
 
 def may_move_to(node: int, claim: Claim, job: JobSpec, now: Now) -> bool:
-    """Whether hard rules let a single task of a granted claim run on this node now. Its topology it keeps as its agent can."""
+    """Return whether hard rules let one task of a granted claim run on a node now. Topology is left to the agent."""
     if not now.capacity.has_node(node):
         return False
     (group,) = groups_of(now.capacity, (node,))
@@ -86,7 +86,7 @@ def may_move_to(node: int, claim: Claim, job: JobSpec, now: Now) -> bool:
 
 
 def mixed_by(capacity: Capacity, claim: Claim, moves: Sequence[TaskMove]) -> bool:
-    """Whether these moves, to nodes that exist, leave tasks of one job on nodes of several types, each of which would do."""
+    """Return whether moves, to nodes that exist, leave a job that accepts several types on nodes of more than one type."""
     if all(job.has_one_type for job in claim.jobs):
         return False
     spreads = moved_spreads(claim.spreads, moves)
@@ -99,12 +99,12 @@ def _request_of(claim: Claim, job: JobSpec) -> Request:
 
 @lru_cache(maxsize=1024)
 def forbidden_for(cluster: Cluster, request: Request) -> Reason | None:
-    """Whether such nodes could ever run it: as good as asked anew, for nothing else is read."""
+    """Return the reason why the nodes of a cluster can never run a request, if any. Cached: the rules read only these two values."""
     return next((rule.reason for rule in LASTING if not rule.admits(cluster, request)), None)
 
 
 def groups_of(capacity: Capacity, nodes: tuple[int, ...]) -> list[NodeGroup]:
-    """The groups of these nodes, ascending, each once in a row."""
+    """Return the groups of ascending nodes: one entry for each run of nodes of the same group."""
     found: list[NodeGroup] = []
     for node in nodes:
         if found and node in found[-1].numbers():
@@ -115,7 +115,7 @@ def groups_of(capacity: Capacity, nodes: tuple[int, ...]) -> list[NodeGroup]:
 
 
 def _is_packed(capacity: Capacity, job: JobSpec, spread: Spread, groups: list[NodeGroup]) -> bool:
-    """Whether all tasks lie in one rack, pod or zone, if they must."""
+    """Return whether all tasks lie in one rack, pod or zone, if the job requires that."""
     pack = job.topology.pack
     if pack is Extent.ANY:
         return True
@@ -126,14 +126,17 @@ def _is_packed(capacity: Capacity, job: JobSpec, spread: Spread, groups: list[No
 
 
 def check_victims(claim: Claim, capacity: Capacity, now: Instant) -> Reason | None:
-    """Nobody is preempted by equal or lower priority, twice, against its kind, or before it has run as long as it may."""
+    """Return the reason against a victim of the claim, if any.
+
+    A victim must have a lower priority, not be interactive, have run for its minimum time, and be no victim of another promise.
+    """
     promised = {
         key for epochs in capacity.promises.values() for other in epochs.values() for key in other.victims
     }
     for workload, epoch in claim.victims:
         held = capacity.holding(workload, epoch)
         if held is None:
-            continue  # It ended meanwhile: so much the better.
+            continue  # The victim has ended meanwhile.
         if held.claim.priority >= claim.priority or held.claim.kind == Kind.INTERACTIVE:
             return Reason.VICTIM_NOT_LOWER
         if now < held.spared_until:
@@ -149,9 +152,9 @@ def victims_needed(
     owners: Owners | None = None,
     order: VictimOrder = VictimOrder.COST,
 ) -> tuple[AttemptKey, ...]:
-    """Victims that are alive and without which the claim would not fit, or may not be, where it is to be: none can be left out.
+    """Return the live victims without which the claim would not fit, or would break a hard rule, on its nodes.
 
-    Nobody ends for nothing. Whoever is of the highest priority and has most to lose is let off first.
+    Victims that need not end are left out one by one, the highest priority and eviction cost first.
     """
     judged = owners if owners is not None and claim.victims else None
     nodes = [*needs_of(claim)]
@@ -175,9 +178,9 @@ def _nodes_not_well(
     gone: tuple[AttemptKey, ...],
     nodes: Sequence[int],
 ) -> set[int]:
-    """Of these nodes, those where the claim does not fit, or may not be, once these victims have ended.
+    """Return those of the nodes on which the claim does not fit, or breaks a hard rule, once the victims `gone` have ended.
 
-    owners   who is on each node; None: of no matter
+    owners   owners of each node; None: hard rules are not checked
     """
     parts, needs = parts_of(claim), needs_of(claim)
     theirs, leaving = _held_by(capacity, gone), leaving_of(capacity, gone)
@@ -202,7 +205,7 @@ def _held_by(capacity: Capacity, victims: Sequence[AttemptKey]) -> dict[int, Amo
 
 
 def nodes_without_room(claim: Claim, capacity: Capacity) -> tuple[int, ...]:
-    """Nodes on which the claim does not fit now, counting what its victims hold as its own."""
+    """Return the nodes that are not open, or lack capacity for the claim, with the victims' capacity counted as free; ascending."""
     theirs = _held_by(capacity, claim.victims)
     leaving, parts = leaving_of(capacity, claim.victims), parts_of(claim)
     short = []
@@ -216,7 +219,7 @@ def nodes_without_room(claim: Claim, capacity: Capacity) -> tuple[int, ...]:
 
 
 def is_beyond(claim: Claim, capacity: Capacity) -> bool:
-    """Whether the claim takes more of one of its nodes than that has, even when it is empty."""
+    """Return whether the claim needs more of a node than an empty node has."""
     for node, need in needs_of(claim).items():
         total = Amount(capacity.gpu.total[node], capacity.cpu.total[node], capacity.memory.total[node])
         if not total.covers(need):
@@ -232,10 +235,10 @@ def has_room(
     theirs: Amount | None = None,
     leaving: Leaving | None = None,
 ) -> bool:
-    """Whether a need fits on a node, and on its devices.
+    """Return whether a need fits on a node, and on the node's devices.
 
-    parts     of its GPU milli, parts of one device each
-    theirs    what others will give up for it; `leaving` is the same by devices
+    parts     GPU milli within the need that are parts of one device each
+    theirs    capacity that others will release for the need; `leaving` is the same by device
     """
     room = capacity.available(node)
     if theirs is not None:
@@ -249,9 +252,9 @@ def has_room(
 
 
 def fits_promised(claim: Claim, capacity: Capacity) -> bool:
-    """Whether what was promised lies on devices as it was thought to, once the last victim has ended.
+    """Return whether a promised claim fits on devices once the last victim has ended.
 
-    It does, but for parts of several sizes: these may have found other devices than when they were promised theirs.
+    Only a claim with parts of several sizes may fail: the parts may lie on other devices than at the time of the promise.
     """
     leaving, needs = leaving_of(capacity, claim.victims), needs_of(claim)
     for node, parts in parts_of(claim).items():

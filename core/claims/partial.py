@@ -1,4 +1,4 @@
-"""Which part of a claim fits now, where its tasks are of use without each other.
+"""The part of a claim that fits now, for services with tasks that are of use without each other.
 
 source    Omega: an incremental transaction applies the claims that pass and returns the rest (spec/protean-parsync.md §3.1)
 """
@@ -16,13 +16,13 @@ from core.nouns.quantities import Amount
 from core.nouns.workload import Extent, Kind
 
 Taken = tuple[Amount, list[int]]
-"""What of a node is taken, and what of that are parts of devices."""
+"""Capacity taken on a node, and the GPU milli of each part of a device within that."""
 
 
 def may_be_partial(claim: Claim) -> bool:
-    """Whether a part of it may be granted: its tasks stand alone, its user said so, and nobody has to end for it.
+    """Return whether a part of the claim may be granted: only of an incremental service without victims.
 
-    Not where all tasks must lie in one rack, pod or zone: those that come later might find no room there.
+    A job must not have to lie in one rack, pod or zone: later tasks might find no capacity there.
     """
     if not claim.is_incremental or claim.kind != Kind.SERVICE or claim.victims:
         return False
@@ -32,11 +32,11 @@ def may_be_partial(claim: Claim) -> bool:
 def part_that_fits(
     claim: Claim, capacity: Capacity, short: Container[int], forbidden: Container[int]
 ) -> tuple[Claim, tuple[int, ...]] | None:
-    """The claim of the tasks for which there is room, and how many of each job there is none for.
+    """Return the claim of the tasks that fit, and by job the number of tasks that do not.
 
-    short       nodes that have no room for all of it that is theirs: of these alone it is counted
-    forbidden   nodes that may take none of it
-    returns     None when some job would have no task at all: its workload would be without it
+    short       nodes that lack capacity for all their tasks of the claim: tasks that fit are counted on these only
+    forbidden   nodes that may take no task of the claim
+    returns     None if a job would have no task at all, because the workload needs all its jobs
     """
     kept: list[dict[int, int]] = [{} for _ in claim.jobs]
     taken: dict[int, Taken] = {}
@@ -61,12 +61,12 @@ def part_that_fits(
 
 
 def _with(before: Taken, need: Amount, count: int) -> Taken:
-    """So many tasks more, each of this need."""
+    """Return `before` and `count` more tasks of this need."""
     taken, parts = before
     part = part_of(need.gpu_milli)
     return taken.plus(need.times(count)), [*parts, *([part] * count if part else [])]
 
 
 def _has_none(capacity: Capacity, node: int, before: Taken, need: Amount) -> Callable[[int], bool]:
-    """Whether there is no room for one task after so many of this need."""
+    """Return the predicate of a count: no further task fits after `before` and so many tasks of this need."""
     return lambda count: not has_room(capacity, node, *_with(before, need, count + 1))

@@ -1,4 +1,4 @@
-"""Who may be on nodes that are kept for a start: its own workload, work of a higher level, and who surely ends before it."""
+"""Nodes of a reserved start: used only by its own workload, work of a higher level, and backfill that is sure to end in time."""
 
 from collections.abc import Hashable, Iterable
 from typing import Protocol
@@ -17,35 +17,35 @@ from core.rules.guaranteed_ends import ends_by, newcomer_ends_by
 
 
 class Lasting(Protocol):
-    """A request, an award or a claim."""
+    """A request, an award or a claim, with the properties that bound the end of the attempt."""
 
     @property
     def workload(self) -> WorkloadId:
-        """Whose it is."""
+        """The workload."""
 
     @property
     def priority(self) -> int:
-        """Its level."""
+        """The workload's level."""
 
     @property
     def kind(self) -> str:
-        """The workload's."""
+        """The workload's kind."""
 
     @property
     def max_duration(self) -> int:
-        """Nanoseconds from its start; 0: no limit."""
+        """Longest duration in nanoseconds from the start; 0: no limit."""
 
     @property
     def grace(self) -> int:
-        """Nanoseconds from SIGTERM to SIGKILL; 0: the plane's."""
+        """Nanoseconds from SIGTERM to SIGKILL; 0: the default, `GRACE`."""
 
 
 def barring(
     starts: Starts, workload: WorkloadId, level: int, ends: Instant | None
 ) -> list[tuple[WorkloadId, ReservedStart]]:
-    """The reserved starts on whose nodes a workload may not be.
+    """Return the reservations that bar a workload from their nodes, each with its owner.
 
-    ends    by when it surely will have ended; None: nobody can say
+    ends    the workload's guaranteed end; None: unknown
     """
     return [
         (owner, row)
@@ -57,7 +57,7 @@ def barring(
 def barred_from(
     starts: Starts, asking: Lasting, now: Instant, *, has_victims: bool = False
 ) -> tuple[int, ...]:
-    """The same by the sequences of their facts, of what would be placed now. Quick where none is reserved."""
+    """Return the sequences of the reservations that bar a workload placed now. Fast while a region has no reservations."""
     if not starts.rows:
         return ()
     ends = newcomer_ends_by(asking.kind, asking.max_duration, asking.grace, now, has_victims=has_victims)
@@ -65,22 +65,22 @@ def barred_from(
 
 
 def barred_for_ever(starts: Starts, workload: WorkloadId, level: int) -> tuple[int, ...]:
-    """Of what has no end, as a start that is to be reserved counts: no two of one level lie on one node."""
+    """Return the sequences of reservations that bar a start to be reserved: it counts as endless, so no two of a level share a node."""
     return sequences_of(barring(starts, workload, level, None))
 
 
 def waits_for_its_start(starts_at: int, now: Instant) -> bool:
-    """Whether a promised start comes so soon that whoever would be pushed out for it might not be gone by then."""
+    """Return whether a promised start is so near that victims preempted for the workload might not be gone by then."""
     return now <= starts_at < now + PROMISE_SPAN + START_ALLOWANCE
 
 
 def sequences_of(rows: Iterable[tuple[WorkloadId, ReservedStart]]) -> tuple[int, ...]:
-    """As requests have them."""
+    """Return the sequences of reservations as requests name them, ascending."""
     return tuple(sorted(row.sequence for _, row in rows))
 
 
 def barred_nodes(starts: Starts, claim: Claim, now: Instant) -> frozenset[int]:
-    """The nodes on which a claim may not be now, for a store's re-check."""
+    """Return the nodes from which reservations bar a claim now, for a store's check."""
     if not starts.rows:
         return frozenset()
     ends = newcomer_ends_by(claim.kind, claim.max_duration, claim.grace, now, has_victims=bool(claim.victims))
@@ -89,7 +89,7 @@ def barred_nodes(starts: Starts, claim: Claim, now: Instant) -> frozenset[int]:
 
 
 def displaced_by(starts: Starts, claim: Claim, nodes: Iterable[int], now: Instant) -> list[WorkloadId]:
-    """Whose reserved starts cannot hold any more once a claim, which may be there, is on these nodes."""
+    """Return the owners of the reservations that cannot hold once a claim, which is allowed there, is on these nodes."""
     if not starts.rows:
         return []
     ends = newcomer_ends_by(claim.kind, claim.max_duration, claim.grace, now, has_victims=bool(claim.victims))
@@ -107,7 +107,7 @@ def displaced_by(starts: Starts, claim: Claim, nodes: Iterable[int], now: Instan
 
 
 def as_claim(workload: WorkloadId, row: ReservedStart) -> Claim:
-    """What its workload would claim, for rules that read claims."""
+    """Return the claim that the owner of a reservation would make, for rules that read claims."""
     return Claim(
         claim=ClaimId(""),
         region=RegionName(""),
@@ -132,8 +132,10 @@ def why_not_reserved(
     owners: Owners,
     now: Instant,
 ) -> StartOver | None:
-    """Why a start cannot be reserved, if it cannot: on nodes that are there, open and kept for nobody it may not displace, with room
-    beside all who do not surely end before it.
+    """Return the reason why a start cannot be reserved, if any.
+
+    The nodes must be open and without reservations of the same or a higher level, and the claim must fit on them beside all
+    promises, and beside the attempts without a guaranteed end by the start.
     """
     claim = as_claim(workload, row)
     if not is_well_formed(claim) or check_nodes(claim, capacity) is not None:
@@ -153,14 +155,14 @@ def why_not_reserved(
 
 
 class _Staying:
-    """Who may still be on some nodes at a time, and who surely is not."""
+    """The most that other work may hold on some nodes at a time, and the attempts that are sure to have ended by then."""
 
     def __init__(self, capacity: Capacity, nodes: set[int], at: Instant, now: Instant) -> None:
         self.gone: list[AttemptKey] = []
         self._capacity, self._nodes = capacity, nodes
         self._held: dict[int, Amount] = {}
         self._devices: dict[int, set[Hashable]] = {}
-        """Of which parts are held, or may be."""
+        """Devices with held parts, by node; each promised part counts as one device."""
         for workload, epoch, held in capacity.live():
             if not any(node in nodes for spread in held.claim.spreads for node in spread.nodes):
                 continue
@@ -184,9 +186,9 @@ class _Staying:
                 self._held[node] = self._held.get(node, Amount()).plus(need)
 
     def leave(self, node: int, need: Amount, parts: int) -> bool:
-        """Whether they leave so much. A device of which somebody holds a part counts as wholly held, once more than it may be.
+        """Return whether other work leaves the need free. A shared device counts as whole, and its parts once more: an upper bound.
 
-        parts   how many of it are parts of a device
+        parts   number of parts of a device within the need
         """
         capacity = self._capacity
         total = Amount(capacity.gpu.total[node], capacity.cpu.total[node], capacity.memory.total[node])

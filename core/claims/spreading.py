@@ -1,8 +1,8 @@
-"""Whether tasks that are to be spread lie together although their agent could see room elsewhere: the store's re-check of that.
+"""The store's check that tasks to be spread do not lie together although their agent could see capacity elsewhere.
 
-An agent spreads a job max-min fair over the racks, pods or zones that have room, so each of them has a task before any has two
-(core/placing/pick/extents.py). What has come free since its view it could not know, nor what the view names as other than the log
-shows it: neither speaks against a claim, and a view that is merely old is never refused for its age.
+An agent spreads a job max-min fair over the racks, pods or zones with capacity, so each has a task before any has two
+(core/placing/pick/extents.py). Nodes that changed after the agent's view, and nodes that the view names as differing from the
+log, do not count against a claim: no claim is refused for the age of a view.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,13 +23,13 @@ from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import PASSING
 
 Unit = tuple[str, int]
-"""A zone's name, and the number of a rack or a pod in it."""
+"""Name of a zone, and number of a rack or pod in the zone; 0 for the zone itself."""
 
 
 def left_out(claim: Claim, now: Now, pools: Pools, sequence: int) -> int | None:
-    """A node that its agent could see, in a unit without any task of a job that has several in another one; None if there is none.
+    """Return a free node that the agent could see, in a unit without tasks of a job that has several in another; or None.
 
-    sequence   of the region's log: a view that claims to have seen more shows nothing
+    sequence   sequence of the region's log: a view beyond that is not checked
     """
     view = claim.view
     if view.sequence > sequence or not view.is_whole or view.settings_revision != pools.revision:
@@ -46,7 +46,7 @@ def left_out(claim: Claim, now: Now, pools: Pools, sequence: int) -> int | None:
 
 
 class _Search:
-    """For one job's tasks."""
+    """The search for a node that one job leaves out."""
 
     def __init__(
         self, claim: Claim, job: JobSpec, spread: Spread, request: Request, now: Now, pools: Pools
@@ -56,10 +56,10 @@ class _Search:
         self.groups = groups_of(self.capacity, spread.nodes)
 
     def run(self) -> int | None:
-        """The first such node."""
+        """Return the first node left out, if any."""
         counts = self._counts()
         if max(counts.values()) == 1:
-            return None  # Each task has a unit of its own.
+            return None  # Each task has its own unit.
         pack = self.request.pack
         inside = _unit(self.groups[0], self.spread.nodes[0], pack) if pack else None
         named = {row.node for row in self.claim.view.learnt} | {node for node, _ in self.claim.view.owners}
@@ -75,7 +75,7 @@ class _Search:
         return None
 
     def _counts(self) -> dict[Unit, int]:
-        """Tasks by unit."""
+        """Return the number of the job's tasks by unit."""
         counts: dict[Unit, int] = {}
         groups = iter(self.groups)
         group = next(groups)
@@ -87,9 +87,9 @@ class _Search:
         return counts
 
     def _candidates(self) -> Iterator[tuple[NodeGroup, int]]:
-        """Open nodes of the job's pool and type that have not changed since the view and have enough free.
+        """Yield the open nodes of the job's pools and type that have enough free and have not changed since the view.
 
-        This alone is asked of all nodes of a region, and so of columns: some 5 ms for 100,000 that have none (two shared cores).
+        Only this step visits all nodes of a region, and therefore reads columns.
         """
         capacity, need, seen = self.capacity, self.job.need, self.claim.view.sequence
         gpu, cpu, memory = capacity.gpu.free, capacity.cpu.free, capacity.memory.free
@@ -110,12 +110,12 @@ class _Search:
                         yield group, node
 
     def _is_limited(self, pool: str) -> bool:
-        """Under a limit an agent sees the best nodes alone, as many as it may take."""
+        """Return whether a limit binds the job in a pool: its agent then sees only the best nodes, as many as the limit admits."""
         heeds = self.request.heeds_limit and self.job.need.gpu_milli > 0
         return heeds and self.pools.of(pool).limit < PERMILLE
 
     def _admits(self, group: NodeGroup, node: int) -> bool:
-        """Whether hard rules do, and it is none of those that a reserve may keep."""
+        """Return whether hard rules admit the node, and no reserve can be keeping the node empty."""
         gpu = self.capacity.gpu
         is_spare = gpu.free[node] - gpu.reserved[node] == gpu.total[node]
         if is_spare and self.request.heeds_reserve and self.pools.of(group.pool).reserve:
@@ -125,14 +125,14 @@ class _Search:
         return all(rule.allows_at(self.now, node, self.request) for rule in PASSING)
 
     def _has_room(self, node: int, taken: Amount, parts: Sequence[int]) -> bool:
-        """For one task beside what the claim itself puts there."""
+        """Return whether one more task fits on the node beside the claim's own."""
         need = self.job.need
         part = part_of(need.gpu_milli)
         return has_room(self.capacity, node, taken.plus(need), [*parts, *([part] if part else [])])
 
 
 def _unit(group: NodeGroup, node: int, extent: Extent) -> Unit:
-    """Racks of one number in two zones are two."""
+    """Return the unit of a node: racks and pods with the same number in two zones are two units."""
     if extent is Extent.ZONE:
         return group.zone, 0
     rack = group.rack_of(node)

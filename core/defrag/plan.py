@@ -1,11 +1,10 @@
-"""Which moves free whole nodes or racks for the least destroyed work.
+"""The search for moves that free whole nodes or racks for the least lost work.
 
-Nodes, or racks, that are partly used are tried in the order of what it costs to empty them: the work since the newest
-checkpoint of all that is there (of a gang all of it, wherever it lies), divided by how many come free. One is taken if an agent
-would find a place for everything that is there, beside what was taken before, and if more comes free than is newly taken.
-Room that one move leaves is never counted on by another, so that they may be made in any order; where the work of a unit is on
-its way there by an earlier move, that move goes elsewhere instead, and costs nothing more. This is greedy: what is taken first is
-the cheapest that can be; all together need not be the most, or the cheapest, that there are.
+Units (nodes or racks) that are partly used are tried in the order of their cost: the lost work of every gang or task with a part
+on the unit, divided by the number of units that come free. A unit is emptied if an agent would find a place for all its work,
+beside the moves planned before, and if more units come free than are newly used. No move uses capacity that another one leaves,
+so moves may be made in any order. Work that an earlier move brings to a unit goes elsewhere by that same move, at no further
+cost. The search is greedy: each step takes the cheapest unit, and the steps together need not be optimal.
 """
 
 from collections import Counter
@@ -25,11 +24,11 @@ from core.placing.diagnosis.fragmentation import is_unused, nodes_with_gpus, rac
 from core.placing.pool_set import request_of
 
 SECTIONS = ("attempts", "capacity", "control", "maintenance", "pools", "preemption", "prices", "starts")
-"""Of a region's image: what a plan is made from."""
+"""Sections of a region's image that a plan is made from."""
 Cost = tuple[int, int, int, int]
-"""For each that comes free GPU-seconds destroyed and GPU milli moved; then moves, and which it is."""
+"""GPU-seconds lost and GPU milli moved, each per unit that comes free; number of moves; the unit."""
 Made = tuple[Mover, tuple[Spread, ...], tuple[Spread, ...]]
-"""Who moves, from where as it is by then, and where to."""
+"""A mover, with its spreads before and after the move."""
 
 
 def planned(
@@ -42,12 +41,12 @@ def planned(
     count: int = 0,
     gpu_type: str = "",
 ) -> Plan:
-    """What to move, the cheapest first.
+    """Return the plan, the cheapest moves first.
 
-    image       is left as it is; it has `SECTIONS`
-    sequence    of the region's log, that it is folded to
-    now         up to when destroyed work is counted
-    count       how many nodes or racks are to come free; 0: as many as can
+    image       not changed; must have `SECTIONS`
+    sequence    sequence of the region's log to which the image is folded
+    now         time up to which lost work is counted
+    count       number of nodes or racks to free; 0: as many as possible
     """
     search = _Search(image, now, freeing, gpu_type)
     freed = search.run(count)
@@ -66,7 +65,7 @@ def planned(
 
 
 class _Search:
-    """What is known of each node, and of each unit: a node by itself, or a rack. Units that are tried are tried once."""
+    """The state of nodes and units. Each unit is tried once, or twice if the first try shows a higher cost than estimated."""
 
     def __init__(self, image: RegionImage, now: Instant, freeing: Freeing, gpu_type: str) -> None:
         capacity = image.capacity
@@ -85,18 +84,18 @@ class _Search:
         self.free = {unit for unit in self.units if self._is_free(unit)}
         self.why: dict[int, Immovable] = {}
         self._to: dict[MoverId, tuple[Spread, ...]] = {}
-        """Where those go that move."""
+        """New spreads of the movers that move."""
         self._closed: list[int] = []
         self._homeless: set[object] = set()
-        """Shapes for which nothing was free, when nothing else was on its way: there is never more."""
+        """Shapes of gangs that found no place as the first of their unit. Later tries skip them: free capacity never grows."""
         self._emptied: dict[frozenset[MoverId], int] = {}
         self._tried: set[int] = set()
         self._gain: dict[int, int] = {}
-        """By unit that was tried and put back, how many come free with it."""
+        """Number of units that come free, by unit that was tried and put back."""
         self._most = _most_beside(capacity, nodes)
 
     def run(self, count: int) -> tuple[Freed, ...]:
-        """Until so many have come free, or nothing more does."""
+        """Return the freed units, until `count` more are free or no further unit can be freed."""
         freed: list[tuple[list[int], list[Mover]]] = []
         costs = [cost for unit in self.units if (cost := self._cost(unit)) is not None]
         heapify(costs)
@@ -113,7 +112,7 @@ class _Search:
             one = self._try(unit, costs[0] if costs else cost)
             if one is not None:
                 freed.append(one)
-            # What is cheaper now, because something of it has left too; or dearer than was thought.
+            # Units that are cheaper now, because part of their work moves as well; or the unit itself, at a corrected cost.
             for other in self._beside(one[1]) if one is not None else [unit]:
                 cost_now = self._cost(other)
                 if cost_now is not None:
@@ -126,21 +125,21 @@ class _Search:
         return Freed(tuple(nodes), tuple(mover.to(self._to[mover.id]) for mover in movers), racks)
 
     def opened(self) -> Capacity:
-        """The region with all moves made, and nothing closed for them any more."""
+        """Return the capacity with all moves made and the emptied units open again."""
         for unit in self._closed:
             self.sketch.open(f"unit-{unit}", self.units[unit])
         self.sketch.let_go()
         return self.sketch.capacity
 
     def stays(self) -> dict[str, int]:
-        """Why those that are not free stay so, as far as they were looked at."""
+        """Return the number of examined units that stay in use, by reason."""
         found = Counter(str(why) for unit, why in self.why.items() if unit not in self.free)
         return dict(sorted(found.items()))
 
-    # What it would cost.
+    # Costs.
 
     def _cost(self, unit: int) -> Cost | None:
-        """None if it is free, or stays as it is; then why."""
+        """Return the cost of emptying a unit; None if the unit is free, or stays in use for the reason then kept in `why`."""
         if unit in self.free:
             return None
         movers = self._movers_on(self.units[unit])
@@ -168,14 +167,14 @@ class _Search:
         return Immovable.NO_GAIN if is_vain else None
 
     def _takes_free_ones(self, mover: Mover) -> bool:
-        """Whether all of it is too large to lie beside anything: it would take as many nodes as it leaves."""
+        """Return whether every task is too large to fit beside other work: the move would take as many nodes as it frees."""
         return all(job.need.gpu_milli > self._most_for(job) for job in mover.jobs)
 
     def _most_for(self, job: JobSpec) -> int:
         return max((milli for node_type, milli in self._most.items() if job.takes(node_type)), default=0)
 
     def _emptied_by(self, movers: frozenset[MoverId]) -> int:
-        """How many are free once these are gone: at least the one for which it is asked."""
+        """Return the number of units that are free once these movers are gone; at least 1, for the unit in question."""
         known = self._emptied.get(movers)
         if known is None:
             nodes = {node for one in sorted(movers) for node in self._nodes_of(one)}
@@ -192,10 +191,10 @@ class _Search:
     # Trying.
 
     def _try(self, unit: int, next_best: Cost) -> tuple[list[int], list[Mover]] | None:
-        """Find places for all that is there; take everything back if there are none, or if nothing is gained.
+        """Find places for all work of a unit; undo the moves if a place is missing or no unit is gained.
 
-        next_best   what the next one costs: if this one turns out to cost more, it has to wait for its turn
-        returns     what comes free, and who moves that did not before
+        next_best   cost of the next unit: a unit that proves dearer is put back and waits for its turn
+        returns     the units that come free, and the movers that did not move before
         """
         self._tried.add(unit)
         self.sketch.close(f"unit-{unit}", self.units[unit])
@@ -227,7 +226,7 @@ class _Search:
         return gained, new
 
     def _find(self, mover: Mover, unit: int, *, is_first: bool) -> Made | None:
-        """It goes where an agent would put it, or stays where it is if that is nowhere."""
+        """Move a mover to the place that an agent would choose, and return the move; without a place, leave the mover."""
         shape = tuple((request_of(job, mover.asker), job.tasks) for job in mover.jobs)
         if shape in self._homeless:
             return None
@@ -253,7 +252,7 @@ class _Search:
             self.why[unit] = why
 
     def _stands(self, mover: Mover, spreads: tuple[Spread, ...]) -> None:
-        """It is there now."""
+        """Record the present spreads of a mover."""
         for node in self._nodes_of(mover.id):
             del self.on[node][mover.id]
         if spreads == mover.spreads:
@@ -264,12 +263,12 @@ class _Search:
             self.on.setdefault(node, {})[mover.id] = None
 
     def _units_of(self, made: list[Made]) -> set[int]:
-        """Those that the moves leave or come to."""
+        """Return the units that the moves leave or reach."""
         nodes = {node for _, at, spreads in made for spread in (*at, *spreads) for node in spread.nodes}
         return {self.unit_of[node] for node in nodes if node in self.unit_of}
 
     def _is_free(self, unit: int) -> bool:
-        """Whether nobody is there, who need not have left yet, and nothing is promised."""
+        """Return whether the unit is open, without work once all planned moves are made, and without promised capacity."""
         nodes = self.units[unit]
         return all(self.is_open[node] and not self.on.get(node) for node in nodes) and not self._is_promised(
             nodes
@@ -281,30 +280,30 @@ class _Search:
         return any(column.reserved[node] for node in nodes for column in columns)
 
     def _nodes_of(self, mover: MoverId) -> list[int]:
-        """Where it is, with the moves made so far."""
+        """Return the nodes of a mover after the moves made so far."""
         spreads = self._to.get(mover, self.movers[mover].spreads)
         return sorted({node for spread in spreads for node in spread.nodes})
 
     def _beside(self, movers: list[Mover]) -> list[int]:
-        """Units that are cheaper now, because something of theirs has left with that."""
+        """Return the units in use that are cheaper to empty now, because these movers leave them as well."""
         nodes = {node for mover in movers for node in mover.nodes()}
         return sorted({self.unit_of[node] for node in nodes if node in self.unit_of} - self.free)
 
 
 def _cost_of(unit: int, new: Iterable[Mover], freed: int) -> Cost:
-    """What it costs to move these, by so many that come free."""
+    """Return the cost of a unit: that of the new moves, divided by the number of units that come free."""
     movers = list(new)
     lost, milli = sum(mover.destroyed for mover in movers), sum(mover.gpu_milli for mover in movers)
     return -(-lost // freed), -(-milli // freed), len(movers), unit
 
 
 def _size(mover: Mover) -> int:
-    """Of its largest task."""
+    """Return the GPU milli of the mover's largest task."""
     return max((job.need.gpu_milli for job in mover.jobs), default=0)
 
 
 def _most_beside(capacity: Capacity, nodes: Iterable[int]) -> dict[str, int]:
-    """By node type, the most GPU milli that are available on a node on which something is."""
+    """Return the most GPU milli available on an open node in use, by node type."""
     found: dict[str, int] = {}
     for node in nodes:
         if capacity.is_open(node) and not is_unused(capacity, node):

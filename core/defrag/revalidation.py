@@ -1,7 +1,7 @@
-"""Whether a plan's moves still stand, on a region that has gone on living: by the store's own rules, and not by a search.
+"""The check of whether a plan's moves are still allowed on a region that has changed: by the store's rules, without a search.
 
-What is to come free together stands or falls together: where one of its moves no longer does, the others would stop work for
-nothing. A node that is empty only because of a gang that moves to free another falls with that.
+Moves that free nodes together are accepted or refused together: if one is refused, the others would stop work in vain. A node
+that becomes empty only through a gang's move for another node is refused with that move.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ from core.rules.headroom import Headroom
 
 
 class Revalidation:
-    """What still stands is made in a sketch, so that what comes after finds the room that is left beside it."""
+    """A check of one plan. Accepted moves are made in a sketch, and later moves must fit beside them."""
 
     def __init__(self, image: RegionImage, now: Instant) -> None:
-        """image   as it is; it has `core.defrag.plan.SECTIONS`"""
+        """image   the region's, not changed; must have `core.defrag.plan.SECTIONS`"""
         self.sketch, self.movers = Sketch(image), movers_of(image, now)
         self._on: dict[int, set[MoverId]] = {}
         for mover in self.movers.values():
@@ -41,7 +41,7 @@ class Revalidation:
         self._closed: dict[str, tuple[int, ...]] = {}
 
     def take(self, freed: Freed) -> str:
-        """Why it does not stand; empty if it does, and then it is made."""
+        """Return why the moves are refused; empty if they are accepted, and then made in the sketch."""
         why = self._nodes_differ(freed) or next(filter(None, map(self._differs, freed.moves)), "")
         if why:
             return why
@@ -69,7 +69,7 @@ class Revalidation:
         return why
 
     def opened(self) -> Sketch:
-        """With all that stands made, and nothing closed for it any more."""
+        """Return the sketch with all accepted moves made and the freed nodes open again."""
         for source, nodes in self._closed.items():
             self.sketch.open(source, nodes)
         self._closed.clear()
@@ -106,14 +106,14 @@ class Revalidation:
 
 
 def called(key: AttemptKey, task: int) -> str:
-    """A gang by its workload's name, a task with its rank."""
+    """Return the name for people: a gang by its workload, a task with its rank."""
     job, rank = job_and_rank(task)
     where = f" of job {job}" if job > 0 else ""
     return str(key[0]) if task == WHOLE else f"task {rank}{where} of {key[0]}"
 
 
 def refusal_of(sketch: Sketch, mover: Mover, spreads: Sequence[Spread]) -> str:
-    """Why a store would not have it there, which is nowhere now; empty if it would."""
+    """Return why a store would refuse these spreads for a mover on no node; empty if accepted."""
     capacity = sketch.capacity
     now = Now(capacity, sketch.placer.owners)
     name = called(mover.key, mover.task)
@@ -143,7 +143,7 @@ def refusal_of(sketch: Sketch, mover: Mover, spreads: Sequence[Spread]) -> str:
 
 
 def _breaks_pool(sketch: Sketch, claim: Claim) -> bool:
-    """Counted over all nodes, where a pool keeps anything free at all."""
+    """Return whether the claim breaks a reserve or limit. All nodes are counted, so this is skipped if no pool has either."""
     pools = sketch.image.pools
     if not any(settings.keeps_something_free for settings in pools.settings.values()):
         return False

@@ -1,7 +1,7 @@
-"""A copy of a region's image in which moves are tried: what a region would be if its work lay elsewhere.
+"""A copy of a region's image in which moves are tried.
 
-Moves are folded as the facts that they would become, so that what is seen of them is what the log's fold would come to: a gang
-ends and is granted anew, a task that stands alone gets another node. The search is an agent's own, by each pool's rules.
+Moves are folded as the facts that they would become, so that the copy equals the fold of such a log: a gang ends and is granted
+again, an independent task gets another node. The search is an agent's own, by each pool's rules.
 """
 
 from collections.abc import Iterable
@@ -37,47 +37,47 @@ from core.touched import touched_by
 
 NOWHERE = LogName("sketch")
 MoverId = tuple[AttemptKey, int]
-"""An attempt, and its task; `WHOLE`: its gang."""
+"""Attempt and task; `WHOLE` for a gang."""
 
 
 class Mover(Struct, frozen=True):
-    """What is moved as one: a gang, or one task that stands alone."""
+    """A gang or an independent task, which moves as one."""
 
     key: AttemptKey
     task: int
     claim: Claim
     spreads: tuple[Spread, ...]
-    """Where it is; of a task that stands alone one, of its own node."""
+    """Present nodes: of a gang by job, of an independent task one spread with one node."""
     gpu_milli: int
     destroyed: int
-    """GPU-seconds since its newest checkpoint."""
+    """Lost work in GPU-seconds; 0 for an independent task."""
     run: int = 0
     why_not: Immovable | None = None
-    """Why it stays where it is, if it does."""
+    """Reason why the mover stays on its nodes, if any."""
 
     @property
     def id(self) -> MoverId:
-        """By which it is found again."""
+        """Key of the mover."""
         return self.key, self.task
 
     @property
     def jobs(self) -> tuple[JobSpec, ...]:
-        """What looks for a place."""
+        """Jobs to place: all jobs of a gang, or the task's job with one task."""
         if self.task == WHOLE:
             return self.claim.jobs
         return (replace(self.claim.jobs[job_and_rank(self.task)[0]], tasks=1),)
 
     @property
     def asker(self) -> Asker:
-        """Who looks for it. A plan takes nothing that pools keep free, though the task of a service, which moves, might."""
+        """Asker of the search, under reserves and limits unless recovering, although agents move service tasks regardless of both."""
         return asker_of(self.claim, 0)
 
     def nodes(self) -> list[int]:
-        """Where it is, each once."""
+        """Return the present nodes, ascending."""
         return sorted({node for spread in self.spreads for node in spread.nodes})
 
     def to(self, spreads: tuple[Spread, ...]) -> PlannedMove:
-        """The move that brings it there."""
+        """Return the planned move to these spreads."""
         is_gang = self.task == WHOLE
         control = self.claim.control
         return PlannedMove(
@@ -94,7 +94,7 @@ class Mover(Struct, frozen=True):
 
 
 def movers_of(image: RegionImage, now: Instant) -> dict[MoverId, Mover]:
-    """All that holds anything, in the order of grants. The image has `capacity` and `control` too."""
+    """Return all gangs and tasks on nodes, in the order of grants. The image must have `capacity` and `control`."""
     victims = {
         key
         for epochs in image.capacity.promises.values()
@@ -122,7 +122,7 @@ def movers_of(image: RegionImage, now: Instant) -> dict[MoverId, Mover]:
 
 
 def _alone(key: AttemptKey, number: int, task: TaskRow, claim: Claim, why: Immovable | None) -> Mover:
-    """What a service has served is done: to start a task of it again destroys no work."""
+    """Return the mover of an independent task, without lost work: requests that a service has served stay served."""
     job = claim.jobs[job_and_rank(number)[0]]
     spread = Spread((task.node,), (1,))
     return Mover(key, number, claim, (spread,), job.need.gpu_milli, 0, task.run, why)
@@ -147,7 +147,7 @@ def _why_task_stays(task: TaskRow, *, is_busy: bool) -> Immovable | None:
 
 
 class Sketch:
-    """The copy, and whoever searches it."""
+    """The copy of an image, and the placer that searches the copy."""
 
     def __init__(self, image: RegionImage) -> None:
         self.image = RegionImage.decode(image.encode(SECTIONS), SECTIONS)
@@ -160,23 +160,23 @@ class Sketch:
             for node in group.numbers()
         }
         self._left: dict[MoverId, WorkloadId] = {}
-        """Under which names room is held that has been left."""
+        """Names of the workloads under which capacity that a gang leaves is still held."""
 
     @property
     def capacity(self) -> Capacity:
-        """As it has become."""
+        """Capacity after the moves made so far."""
         return self.image.capacity
 
     def close(self, source: str, nodes: Iterable[int]) -> None:
-        """Nothing is placed there any more."""
+        """Close nodes to new work."""
         self._fold(NodesClosed(source, ClosureKind.DRAIN, runs_of(nodes), ""))
 
     def open(self, source: str, nodes: Iterable[int]) -> None:
-        """Something is placed there again."""
+        """Open nodes to new work again."""
         self._fold(NodesOpened(source, ClosureKind.DRAIN, runs_of(nodes)))
 
     def take_out(self, mover: Mover, spreads: tuple[Spread, ...]) -> None:
-        """It is nowhere, after it was there, and needs no room."""
+        """Take a mover off the nodes that it is on, so that the mover holds no capacity."""
         if mover.id in self._left:
             self._fold(AttemptEnded(self._left.pop(mover.id), 1, EndCause.MOVED))
         if mover.task == WHOLE:
@@ -185,7 +185,7 @@ class Sketch:
             self._revise(mover, TaskMove(mover.task, spreads[0].nodes[0], -1))
 
     def put(self, mover: Mover, spreads: tuple[Spread, ...]) -> None:
-        """It is there, after it was nowhere. What it leaves takes nobody: it is not free before it has gone."""
+        """Put a mover that is on no node on these nodes. Capacity that a gang leaves stays held until `let_go`."""
         if mover.task == WHOLE:
             claim = replace(mover.claim, spreads=spreads)
             self._fold(ClaimGranted(*mover.key, claim, is_merged=False))
@@ -195,16 +195,16 @@ class Sketch:
             self._keep(mover, spreads)
 
     def _keep(self, mover: Mover, to: tuple[Spread, ...]) -> None:
-        """What a gang will not hold any more where it is, under another name.
+        """Hold, under another name, the capacity that a gang leaves: not free for other moves before the gang has gone.
 
-        Parts of devices lie as the rule puts them, which may be less well than they lay: those that find no room are left out.
+        Parts of devices are placed again by the rule, perhaps less tightly than before: parts that no longer fit are left out.
         """
         jobs, left = [], []
         for job, was, will in zip(mover.claim.jobs, mover.spreads, to, strict=True):
             stay, part = dict(zip(will.nodes, will.tasks, strict=True)), part_of(job.need.gpu_milli)
             gone = {}
             for node, tasks in zip(was.nodes, was.tasks, strict=True):
-                # Of a closed node nobody takes anything anyhow.
+                # A closed node takes no new work anyhow.
                 count = max(0, tasks - stay.get(node, 0)) if self.capacity.is_open(node) else 0
                 while count and not has_room(
                     self.capacity, node, job.need.times(count), [part] * count if part else ()
@@ -221,13 +221,13 @@ class Sketch:
             self._fold(ClaimGranted(name, 1, claim, is_merged=False))
 
     def let_go(self) -> None:
-        """All have gone, and what they left is free."""
+        """Free all capacity that moved gangs have left."""
         for name in self._left.values():
             self._fold(AttemptEnded(name, 1, EndCause.MOVED))
         self._left.clear()
 
     def find(self, mover: Mover) -> tuple[Spread, ...] | None:
-        """Where an agent would put it, which is nowhere now; None where nothing is free, or a rule fails."""
+        """Return the place that an agent would choose for a mover on no node; None if there is no place, or a rule fails."""
         choice = Choice(f"{mover.key[0]}.{mover.key[1]}.{mover.task}")
         jobs = mover.jobs
         try:
@@ -241,9 +241,9 @@ class Sketch:
             return None
 
     def keeps_together(self, mover: Mover, node: int) -> bool:
-        """Whether a job's tasks, with one that is nowhere now there, lie as its topology asks, or no worse than before all moves.
+        """Return whether a job with this task on this node lies as the topology requires, or no worse than before all moves.
 
-        An agent that moves a single task does not look at the others.
+        Checked here because an agent that moves a single task does not consider the others.
         """
         held = self.capacity.holding(*mover.key)
         assert held is not None, mover.key
@@ -259,7 +259,7 @@ class Sketch:
         return not spread or len(self._units(spread, will)) >= len(self._units(spread, was))
 
     def _units(self, extent: Extent, nodes: Iterable[int]) -> set[object]:
-        """Racks, pods or zones in which these are."""
+        """Return the racks, pods or zones of nodes."""
         if extent is Extent.ZONE:
             return {self._zone_of[node] for node in nodes}
         racks = {self.capacity.rack[node] for node in nodes}

@@ -1,8 +1,8 @@
-"""The earliest start that a region can promise to a workload which finds no room now and nobody to push out.
+"""The earliest start that a region can promise to a workload which fits neither now nor over victims.
 
-Attempts that surely end are taken away in the order of their bounds, and the placer's own search is asked on what would be there
-then, with topology and all hard rules. More room almost never makes a workload fit worse (core/placing/preemption/victims.py says when it
-does); then the halving ends elsewhere, and what it ends with is still a time at which it fits.
+Attempts with a guaranteed end are removed in the order of these ends, and the placer's own search runs on the remaining state,
+with topology and all hard rules. The number of ended attempts is found by halving: more capacity almost never makes a workload
+fit worse (core/placing/preemption/victims.py names the exception), and even then the workload fits at the time that is found.
 """
 
 from collections.abc import Sequence
@@ -35,11 +35,11 @@ def prospect_of(
     now: Instant,
     owners: Owners | None = None,
 ) -> EarliestStart:
-    """From when on it fits whatever happens, and where. Raises RuleFailed.
+    """Return the earliest start that can be promised, with nodes; without nodes if there is no such start. Raises RuleFailed.
 
-    pools   as they are; what is offered or claimed in them counts as held for ever
-    asker   barred from every start that is reserved for somebody else and that it may not displace
-    owners  who is where, if anybody shares a node with nobody
+    pools   the present pools; capacity that is offered or claimed counts as held for ever
+    asker   barred from every reservation of another workload that the asker may not displace
+    owners  owners of nodes, if some work shares no node with other tenants
     """
     endings = endings_of(capacity, now)
     unbounded = unbounded_gpu_milli(capacity, jobs, endings)
@@ -47,7 +47,7 @@ def prospect_of(
         return EarliestStart(unbounded_gpu_milli=unbounded)
 
     def tried(count: int) -> tuple[Spread, ...] | Reason:
-        """Where it fits once the first so many have ended."""
+        """Return where the workload fits once the first `count` attempts have ended."""
         gone = [victim for _, victim in endings[:count]]
         left = {} if owners is None else left_by(owners, gone)
         freed = pools.released(freed_by(capacity, gone), left, shared_without(capacity, gone))
@@ -69,7 +69,7 @@ def prospect_of(
 
 
 def endings_of(capacity: Capacity, now: Instant) -> list[Ending]:
-    """All that surely end, the first to end first. Who must make room for a promise leaves nothing to anybody else."""
+    """Return the attempts with a guaranteed end, earliest first, without victims of promises: their capacity is promised."""
     promised = {
         key for epochs in capacity.promises.values() for claim in epochs.values() for key in claim.victims
     }
@@ -83,7 +83,7 @@ def endings_of(capacity: Capacity, now: Instant) -> list[Ending]:
 
 
 def unbounded_gpu_milli(capacity: Capacity, jobs: Sequence[JobSpec], endings: Sequence[Ending]) -> int:
-    """What others hold, on nodes of types that would do for one of these jobs: a figure for people."""
+    """Return the GPU milli held by attempts not in `endings`, on node types that one of the jobs accepts: a figure for people."""
     ending = {victim[:2] for _, victim in endings}
     will_do: dict[str, bool] = {}
     total = 0
@@ -99,6 +99,9 @@ def unbounded_gpu_milli(capacity: Capacity, jobs: Sequence[JobSpec], endings: Se
 
 
 def _are_kept_free(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker) -> bool:
-    """Whether a pool keeps something free from it: by then others may have come so near to that, that it may not start."""
+    """Return whether a pool's reserve or limit binds the workload.
+
+    No start can be promised then, because by that time other work may have used the rest of the pool.
+    """
     requests = [request_of(job, replace(asker, barred=())) for job in jobs]
     return any(pool.bounds.concern(request) for request in requests for pool in pools.pools_for(request))

@@ -1,4 +1,4 @@
-"""An agent's index of its region: every pool's arrays, kept equal to the image and to what the agent knows beside it."""
+"""An agent's index of its region: every pool's arrays, kept equal to the image and to the agent's overlay."""
 
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,27 +34,27 @@ from core.rules.placement.rule import Numbers
 from core.rules.placement.rule_sets import rule_set
 
 SECTIONS = ("capacity", "maintenance", "pools", "preemption", "prices", "starts")
-"""Of a region's image: what is read of it."""
+"""Sections of a region's image that the placer reads."""
 
 
 class Found(Struct, frozen=True):
-    """Where a workload could go."""
+    """A place for all jobs of a workload."""
 
     spreads: tuple[Spread, ...]
-    """One for each job."""
+    """One spread for each job."""
     victims: tuple[Victim, ...] = ()
-    """Who would have to end first."""
+    """Attempts that must end first."""
     is_as_reserved: bool = False
-    """Whether it was not looked for: that is where its start is reserved."""
+    """True if the place is the workload's reservation and was not searched for."""
 
     @property
     def victim_keys(self) -> tuple[AttemptKey, ...]:
-        """The same by their names."""
+        """Return the keys of the victims."""
         return tuple((workload, epoch) for workload, epoch, _ in self.victims)
 
 
 class Placer:
-    """Searches a region."""
+    """The index of a region, and its searches."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Placer:
         preemption: Preemption | None = None,
     ) -> None:
         """
-        plan_of, settings_of   of a pool, by its name; asked again once `touch_pool` says so
-        owners                 who is on each node; None: as the image has it
+        plan_of, settings_of   plan and settings of a pool, by name; called again after `touch_pool`
+        owners                 owners of nodes; None: as in the image
         """
         self._capacity = capacity
         self._maintenance = maintenance or Maintenance()
@@ -80,17 +80,17 @@ class Placer:
         self._settings_of = settings_of
         self.pools = PoolSet({})
         self.owners = Owners.of(capacity) if owners is None else owners
-        """Who is on each node; what the overlay takes is put here under the same key, if it is to keep others away."""
+        """Owners of nodes. Owners of capacity that the overlay takes are here too, under the overlay's keys."""
         self.victims = VictimIndex(capacity, self.preemption)
-        """Who could be pushed out, in the order in which they go."""
+        """Possible victims, in preemption order."""
         self._knows_owners = False
-        """Nobody reads them until somebody is, or wants to be, alone on a node."""
+        """True once the tables have owners: from the first search to which owners matter."""
         self._dirty: set[int] = set()
         self._reset_pools: set[str] = set()
         self._worked_on: set[int] = set()
         self._has_new_plans = False
         self._kept: dict[int, int] = {}
-        """Nodes that are kept for starts, as the tables have them."""
+        """Sequences of reservations by node, as in the tables."""
         self._has_new_starts = False
         self._is_laid_out = False
 
@@ -102,7 +102,7 @@ class Placer:
         plan_of: Callable[[str], Plan] | None = None,
         owners: Owners | None = None,
     ) -> "Placer":
-        """Of a region, as its settings say it is searched, or by other rules. The image has the sections `SECTIONS`."""
+        """Return the placer of a region, by the pools' own rules or by `plan_of`. The image has the sections `SECTIONS`."""
         pools, known = image.pools, image.prices
         plan_of = plan_of or (lambda pool: rule_set(pools.of(pool).rules, known.prices))
         return cls(
@@ -116,27 +116,27 @@ class Placer:
             image.preemption,
         )
 
-    # What changed.
+    # Changes.
 
     def touch(self, nodes: Iterable[int], *, joined: bool = False) -> None:
-        """These nodes changed in the image or in the overlay; or new ones joined."""
+        """Record that these nodes changed in the image or in the overlay, or that new nodes joined."""
         self._dirty.update(nodes)
         if joined:
             self._is_laid_out = False
 
     def settle(self, workload: WorkloadId, epoch: int) -> None:
-        """What an attempt holds or was promised changed in the image."""
+        """Record that an attempt's held or promised capacity changed in the image."""
         self._dirty.update(self.owners.settle(self._capacity, workload, epoch))
 
     def put_rows(self, rows: Numbers) -> None:
-        """Take rows as told beside the facts (core/rows.py) for what a refresh would work out of the image."""
+        """Put packed rows (core/rows.py) into the tables; they equal the rows that a refresh would compute from the image."""
         if not self._is_laid_out:
             return
         by_pool: dict[str, list[tuple[int, int, int, int, int]]] = {}
         with_parts, overlay = self._capacity.devices.by_node, self.overlay
         for node, gpu, cpu, memory, is_open in rows.tolist():
             if node in with_parts or overlay.knows(node):
-                continue  # It is not as the log shows it, or a packed row does not tell all of it.
+                continue  # The overlay changes the node, or shared devices are missing in the packed row.
             place = self.pools.place_of(node)
             if place is not None:
                 by_pool.setdefault(place[0].name, []).append((place[1], gpu, cpu, memory, is_open))
@@ -146,23 +146,23 @@ class Placer:
             self.pools.by_name[name].table.set_many(mine)
 
     def touch_plans(self) -> None:
-        """Work on nodes was planned, or takes place, or does not."""
+        """Record that planned work on nodes was added, moved on or dropped."""
         self._has_new_plans = True
 
     def touch_starts(self) -> None:
-        """A start was reserved, or is over."""
+        """Record that a reservation began or ended."""
         self._has_new_starts = True
 
     def touch_pool(self, name: str) -> None:
-        """Other rules hold in it, or something else stays free."""
+        """Record that a pool's rules, reserve or limit changed."""
         self._reset_pools.add(name)
 
     def touch_prices(self) -> None:
-        """Pools that are searched by prices have other rules."""
+        """Record new prices: pools with rules that read prices get new plans."""
         self._reset_pools.update(self.pools.by_name)
 
     def forget(self) -> None:
-        """Everything is worked out anew."""
+        """Discard all derived data; the next refresh rebuilds the tables from the image."""
         self.owners.settle_all(self._capacity)
         self.victims = VictimIndex(self._capacity, self.preemption)
         self._is_laid_out = False
@@ -208,7 +208,7 @@ class Placer:
             self._put_owners(self.owners.nodes())
 
     def _reset(self, name: str) -> None:
-        """Another rule set makes the pool's classes anew, and nothing else; what stays free is in no class."""
+        """Apply a pool's rules and settings again. Another rule set discards the pool's classes; reserve and limit are in no class."""
         pool, plan = self.pools.by_name[name], self._plan_of(name)
         if plan is not pool.plan:
             pool = pool.under(plan)
@@ -216,7 +216,7 @@ class Placer:
         pool.bounds = Bounds(pool.layout, self._settings_of(name))
 
     def _look_at_plans(self) -> None:
-        """Where work is planned. Once notice of it was given the node is closed."""
+        """Update the column of planned work. From the notice on, the node is also closed."""
         nodes = {node for row in self._maintenance.rows.values() for node in numbers_in(row.nodes)}
         for node in sorted(nodes ^ self._worked_on):
             place = self.pools.place_of(node)
@@ -226,7 +226,7 @@ class Placer:
         self._has_new_plans = False
 
     def _look_at_starts(self) -> None:
-        """Which nodes are kept for which start."""
+        """Update the column of reservations."""
         kept = {node: row.sequence for row in self.starts.rows.values() for node in row.nodes()}
         for node in sorted(self._kept.keys() | kept.keys()):
             place = self.pools.place_of(node)
@@ -242,7 +242,7 @@ class Placer:
                 place[0].table.set_owner(place[1], self.owners.at(node, without))
 
     def refresh_classes(self, most: int) -> None:
-        """Bring the classes asked for last up to date, so that whoever asks next need not wait."""
+        """Update each pool's most recently used classes, `most` at most, so that the next search need not wait."""
         self.refresh()
         self.victims.refresh(self.pools, is_asked=False)
         for pool in self.pools.by_name.values():
@@ -259,10 +259,10 @@ class Placer:
         without: Iterable[object] = (),
         watch: Callable[[JobFound], None] = unwatched,
     ) -> Found | Reason:
-        """Places for all tasks of all jobs in what is free; else over whom it could go; or why there are none.
+        """Return a place for all tasks of all jobs in available capacity, else over victims, else the reason for no place.
 
-        without   keys of the overlay: what they take counts as available, and who is to go for them may go for these
-        watch     is told of each job's place; of those told for one job, the last counts
+        without   keys of the overlay left out: their capacity counts as available, and their victims may be chosen
+        watch     called with each job's place; the last call for a job counts
         """
         keys = tuple(without)
         if not keys:
@@ -306,7 +306,7 @@ class Placer:
         return over if isinstance(over, Reason) else Found(*over)
 
     def _look_at_owners(self, jobs: Sequence[JobSpec]) -> None:
-        """From the first time on that it matters who is where."""
+        """Put owners into the tables, from the first search to which owners matter."""
         if not self._knows_owners and self._is_of_matter(jobs):
             self.refresh()
             self.owners.know_all(self._capacity)
@@ -314,18 +314,18 @@ class Placer:
             self._put_owners(self.owners.nodes())
 
     def _is_of_matter(self, jobs: Sequence[JobSpec]) -> bool:
-        """Whether these may go somewhere or not by who is there."""
+        """Return whether the nodes that the jobs may use depend on owners."""
         return bool(self.owners.alone) or any(job.is_alone for job in jobs)
 
     def owners_beside(self, jobs: Sequence[JobSpec], without: Iterable[object] = ()) -> Entries:
-        """Who was counted on nodes for these beside the log, if it is of matter: what the overlay takes, these keys left out."""
+        """Return the overlay's owners of nodes, some keys left out; empty if owners do not matter to the jobs."""
         if not self._is_of_matter(jobs):
             return ()
         keys, left_out = self.overlay.keys(), set(without)
         return self.owners.under(key for key in keys if key not in left_out)
 
     def prospect(self, jobs: Sequence[JobSpec], asker: Asker, choice: Choice, now: Instant) -> EarliestStart:
-        """The earliest start that can be promised for all tasks of all jobs. Raises RuleFailed."""
+        """Return the earliest start that can be promised to all tasks of all jobs. Raises RuleFailed."""
         self.refresh()
         self._look_at_owners(jobs)
         owners = self.owners if self._knows_owners else None
@@ -333,9 +333,9 @@ class Placer:
 
     @contextmanager
     def as_if(self, without: Iterable[object], jobs: Sequence[JobSpec] = ()) -> Iterator[PoolSet]:
-        """The pools as they would be if these keys of the overlay took nothing; afterwards they are as they were.
+        """Yield the pools as if these keys of the overlay took no capacity; the pools are restored at the end.
 
-        jobs   that are looked for, where the owners of nodes may matter to them
+        jobs   jobs to search for, if owners of nodes may matter to them
         """
         self.refresh()
         self._look_at_owners(jobs)

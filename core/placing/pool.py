@@ -1,4 +1,4 @@
-"""What an agent searches in one pool: its layout and table, its rule set, and the classes of requests that were asked lately.
+"""An agent's index of one pool: layout, table, rule set, and the recently used classes of requests.
 
 source    Protean §4 (three layers of caches, LRU with a memory bound); core/placing/index/request_classes.py
 """
@@ -29,11 +29,11 @@ from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Numbers, Request
 
 TOGETHER_MAX = 64
-"""Tasks that are looked for on one node as if they were one."""
+"""The most tasks that are searched on one node as one task."""
 
 
 class Counts:
-    """What became of classes asked for: figures for people, part of no decision."""
+    """Hits, misses and evictions of the cache of classes: figures for people, part of no decision."""
 
     def __init__(self) -> None:
         self.hits = 0
@@ -47,7 +47,7 @@ class PoolIndex:
     def __init__(self, name: str, layout: Layout, plan: Plan, *, is_passing: bool = False) -> None:
         self.name, self.layout, self.plan = name, layout, plan
         self._is_passing = is_passing
-        """Whether it is asked a few times and then forgotten: a class would be used once."""
+        """True if the index is searched a few times and then dropped: a class would be used once."""
         self.table = NodeTable(layout, plan.units)
         self.picker = Picker(self.table, plan)
         self.bounds = Bounds(layout)
@@ -60,22 +60,22 @@ class PoolIndex:
         self._largest_gpu_milli = max((cluster.gpu_milli for cluster in layout.clusters), default=0)
 
     def admits(self, request: Request) -> bool:
-        """Whether some of its nodes could ever run it, whatever else runs there."""
+        """Return whether some node of the pool could ever run the request, regardless of the work there."""
         return bool(self.clusters_for(request))
 
     def by_type(self, request: Request) -> list[Request]:
-        """The same on each node type of the pool that will do, and on no other: all tasks of a job are on one."""
+        """Return the request once for each acceptable node type of the pool: all tasks of a job run on one type."""
         if request.has_one_type:
             return [request]
         return [request.on(node_type) for node_type in self._types_for(request)]
 
     def type_of(self, slot: int) -> str:
-        """The type of a node."""
+        """Return the type of a node."""
         layout = self.layout
         return layout.clusters[int(layout.cluster_of_pod[slot // layout.pod_slots])].node_type
 
     def clusters_for(self, request: Request) -> tuple[int, ...]:
-        """The clusters of nodes that could ever run it, ascending."""
+        """Return the clusters with nodes that could ever run the request, ascending."""
         traits = self.plan.class_of(request)
         known = self._clusters.get(traits)
         if known is None:
@@ -90,12 +90,12 @@ class PoolIndex:
         return known
 
     def _types_for(self, request: Request) -> tuple[str, ...]:
-        """Of nodes that could ever run it, ascending."""
+        """Return the types of nodes that could ever run the request, ascending."""
         clusters = self.layout.clusters
         return tuple(sorted({clusters[number].node_type for number in self.clusters_for(request)}))
 
     def class_of(self, request: Request) -> RequestClass:
-        """Its class, up to date. Raises RuleFailed."""
+        """Return the class of a request, up to date. Raises RuleFailed."""
         if self.table.failed is not None:
             raise self.table.failed
         key = self.plan.class_of(request)
@@ -117,17 +117,17 @@ class PoolIndex:
         return found
 
     def kept(self) -> tuple[RequestClass, ...]:
-        """The classes that are kept, the one asked for longest ago first."""
+        """Return the classes in the cache, the least recently used first."""
         return tuple(self._classes.values())
 
     def class_within(self, request: Request, tasks: int) -> RequestClass:
-        """Of its class, what so many tasks may take without breaking what the pool keeps free."""
+        """Return the part of the request's class that so many tasks may use within the pool's reserve and limit."""
         return self.bounds.within(self.table, self.class_of(request), request, tasks)
 
     def refresh_classes(self, most: int) -> None:
-        """Bring the classes used last up to date, and drop old ones, while nobody waits.
+        """Update the most recently used classes, and drop old ones, while no request waits.
 
-        One for which a rule raises stays as it is: whoever asks for it is told.
+        A class for which a rule raises stays as it is: the next search that uses the class gets the error.
         """
         self._make_room()
         for key in list(reversed(self._classes))[:most]:
@@ -148,7 +148,7 @@ class PoolIndex:
 
     @property
     def nbytes(self) -> int:
-        """Memory of its classes, and of what they share, counted once."""
+        """Return the bytes of memory of all classes, with shared codes counted once."""
         return self._bytes + sum(codes.nbytes for codes in self._shared.values())
 
     def _make_room(self) -> None:
@@ -160,12 +160,12 @@ class PoolIndex:
             self._classes.popitem(last=False)
             self._bytes -= oldest.nbytes
             self.counts.evicted += 1
-            del oldest  # What only it had is forgotten before the next one is weighed.
+            del oldest  # Frees the codes that only this class used, before `nbytes` is read again.
 
     # Searching.
 
     def place(self, request: Request, tasks: int, choice: Choice) -> Placed | None:
-        """Slots for all these tasks, or None: one node if one holds them all, else nodes of one type."""
+        """Return slots for all tasks, or None: one node if one holds them all, else nodes of one type."""
         whole = whole_of(request, tasks)
         if whole is not None:
             if self._largest_gpu_milli >= whole.need.gpu_milli:
@@ -189,7 +189,7 @@ class PoolIndex:
         return self.picker.place(one, tasks, choice, request.pack, request.spread)
 
     def as_found(self, request: Request, tasks: int, placed: Placed) -> Request:
-        """What a search for it looked for when it found this: of one node all types, of a gang the one that it got."""
+        """Return the request that led to a place: with all its types if one node holds all tasks, else on the chosen type."""
         if request.has_one_type or (len(placed) == 1 and whole_of(request, tasks) is not None):
             return request
         return request.on(self.type_of(placed[0][0]))
@@ -202,7 +202,7 @@ class PoolIndex:
     # Rows.
 
     def under(self, plan: Plan) -> "PoolIndex":
-        """The same rows in the same places, searched by other rules."""
+        """Return an index with the same rows in the same slots, searched by other rules."""
         other, table = PoolIndex(self.name, self.layout, plan), self.table
         other.bounds = self.bounds
         other.table.mark(table.upkeep, table.owner, table.start)
@@ -215,10 +215,10 @@ class PoolIndex:
     def released(
         self, slots: Numbers, amounts: NDArray[np.int64], shared: Mapping[int, Sequence[int]] | None = None
     ) -> "PoolIndex":
-        """What it would be if so much more were available there.
+        """Return a copy of the index in which these amounts more are available.
 
         slots     (n,), a slot may be named more than once; amounts (n, 3): GPU milli, CPU milli, bytes
-        shared    by slot where it is other then: milli free on each shared device
+        shared    by slot with other shared devices then: milli free on each shared device
         """
         other, table = PoolIndex(self.name, self.layout, self.plan, is_passing=True), self.table
         other.bounds = self.bounds
@@ -234,7 +234,7 @@ class PoolIndex:
         return other
 
     def fill(self, capacity: Capacity, overlay: Overlay) -> None:
-        """Every row, out of the image and what lies over it."""
+        """Set every row from the image and the overlay."""
         nodes = self.layout.node[self.layout.node != NO_NODE]
         slots = self.layout.slot_of[nodes]
         picked = nodes.tolist()
@@ -250,14 +250,14 @@ class PoolIndex:
                 self.put(slot, overlay.row(capacity, node))
 
     def put(self, slot: int, row: NodeRow) -> None:
-        """One row as it is now."""
+        """Set one row."""
         free = row.free
         self.table.set(
             slot, free.gpu_milli, free.cpu_milli, free.memory_bytes, is_open=row.is_open, shared=row.parts
         )
 
     def row(self, slot: int) -> NodeRow:
-        """One row."""
+        """Return one row."""
         table = self.table
         free = Amount(int(table.gpu[slot]), int(table.cpu[slot]), int(table.memory[slot]))
         shared = table.shared_at(slot)
@@ -269,7 +269,7 @@ def _picked(column: Sequence[int], nodes: Sequence[int]) -> NDArray[np.int64]:
 
 
 def whole_of(request: Request, tasks: int) -> Request | None:
-    """All tasks as if they were one, for a node that holds them all; None where no node is asked to."""
+    """Return all tasks as one, for a node that holds them all; None for tasks that are spread or too many for one node."""
     if tasks == 1:
         return request
     most = request.tasks_per_node or tasks
@@ -280,7 +280,7 @@ def whole_of(request: Request, tasks: int) -> Request | None:
 
 
 def _with(shared: Numbers, others: Mapping[int, Sequence[int]]) -> Numbers:
-    """The column with other rows for these slots."""
+    """Return the column with other rows for these slots."""
     most = max([shared.shape[1], *map(len, others.values())])
     found = np.pad(shared, ((0, 0), (0, most - shared.shape[1])))
     for slot, parts in others.items():

@@ -1,4 +1,4 @@
-"""A region's pools, searched together: each job in the first pool that may hold it and does."""
+"""A region's pools, searched together: each job goes to the first pool that may hold the job and has capacity."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ from core.rules.placement.rule import Request
 
 
 class Asker(Struct, frozen=True):
-    """Of a workload, what its jobs' requests share."""
+    """The properties that all requests of a workload's jobs share."""
 
     kind: Kind = Kind.TRAINING
     tenant: TenantName = TenantName("")
@@ -33,14 +33,14 @@ class Asker(Struct, frozen=True):
     heeds_reserve: bool = True
     heeds_limit: bool = True
     at: Instant = Instant(0)
-    """When it asks: who runs for less than its tenant's least time is no victim yet."""
+    """Time of the search: an attempt is no victim before its tenant's minimum run time has passed."""
     barred: tuple[int, ...] = ()
-    """Reserved starts on whose nodes it may not be, ascending, each by the sequence of its fact."""
+    """Reservations that bar the workload from their nodes, each by the sequence of its fact, ascending."""
     spares_all: bool = False
-    """Whether nobody is to be pushed out for it."""
+    """True if no attempt may be preempted for the workload."""
 
     def unbound(self) -> "Asker":
-        """The same, of work that heeds neither: it heals what a failure ended, or had its room before."""
+        """Return the asker free of reserve and limit: the workload is recovering, or held its capacity before."""
         return replace(self, heeds_reserve=False, heeds_limit=False)
 
 
@@ -49,29 +49,32 @@ class Asking(Protocol):
 
     @property
     def kind(self) -> str:
-        """The workload's."""
+        """The workload's kind."""
 
     @property
     def tenant(self) -> TenantName:
-        """Whose it is."""
+        """The workload's tenant."""
 
     @property
     def priority(self) -> int:
-        """0 is the lowest level, `OVER_LEVEL` that of work over quota."""
+        """The workload's level: 0 is the lowest, `OVER_LEVEL` that of borrowing work."""
 
     @property
     def is_healing(self) -> bool:
-        """Whether it starts anew what a failure ended."""
+        """True if the workload is recovering: a node failure ended its last attempt."""
 
 
 def asker_of(asking: Asking, at: int) -> Asker:
-    """Who asks, and when."""
+    """Return the asker of a request, award or claim at a time."""
     asker = Asker(Kind(asking.kind), asking.tenant, asking.priority, at=Instant(at))
     return asker.unbound() if asking.is_healing else asker
 
 
 def request_of(job: JobSpec, asker: Asker) -> Request:
-    """What rules read of a job. A service that says nothing else is spread over racks: one of its replicas should outlive any."""
+    """Return the traits of a job that rules read.
+
+    A service is spread over racks unless the job names a spread or packs into a rack: one rack's failure should leave replicas.
+    """
     topology = job.topology
     spread = topology.spread
     if asker.kind is Kind.SERVICE and spread is Extent.ANY and topology.pack is not Extent.RACK:
@@ -102,30 +105,30 @@ def request_of(job: JobSpec, asker: Asker) -> Request:
 
 
 def hardest_first(jobs: Sequence[JobSpec]) -> list[int]:
-    """The order in which jobs look for a place: the largest task first, for it finds the fewest."""
+    """Return the order in which jobs are placed: largest tasks first, because fewest nodes hold them."""
     return sorted(range(len(jobs)), key=lambda index: (-jobs[index].need.gpu_milli, index))
 
 
 def choice_of(choice: Choice, position: int) -> Choice:
-    """How a place is chosen for the job at a position of its workload."""
+    """Return the choice for the job at a position of its workload: each job but the first has a seed of its own."""
     return replace(choice, seed=f"{choice.seed}|{position}") if position else choice
 
 
 class JobFound(Struct, frozen=True):
-    """Where one job was found a place, and how it was looked for."""
+    """The place of one job, and the search that found the place."""
 
     position: int
-    """Of the job in its workload."""
+    """Position of the job in its workload."""
     pool: PoolIndex
     request: Request
-    """Of a gang for which several GPU types would do, on the type that it got; unless one node holds it all."""
+    """The request; for a gang that accepts several GPU types, on the chosen type, unless one node holds the gang."""
     tasks: int
     choice: Choice
     slots: Placed
 
 
 def unwatched(_: JobFound) -> None:
-    """Nobody wants to know where jobs were found places."""
+    """Ignore a job's place: the default of `watch`."""
 
 
 class PoolSet:
@@ -135,7 +138,7 @@ class PoolSet:
         self.by_name = pools
 
     def place_of(self, node: int) -> tuple[PoolIndex, int] | None:
-        """Where a node stands."""
+        """Return the pool and slot of a node; None if no pool has the node."""
         for pool in self.by_name.values():
             slot = pool.layout.slot(node)
             if slot != NO_NODE:
@@ -143,7 +146,7 @@ class PoolSet:
         return None
 
     def available(self, node: int) -> Amount:
-        """What may be placed there."""
+        """Return the available capacity of a node."""
         place = self.place_of(node)
         if place is None:
             return Amount()
@@ -151,7 +154,7 @@ class PoolSet:
         return Amount(int(table.gpu[slot]), int(table.cpu[slot]), int(table.memory[slot]))
 
     def has_room(self, node: int, amount: Amount, parts: Sequence[int] = ()) -> bool:
-        """Whether so much may be placed there; of it these are parts of one device each."""
+        """Return whether an amount fits on a node; `parts` of the amount are parts of one device each."""
         place = self.place_of(node)
         if place is None or not self.available(node).covers(amount):
             return False
@@ -159,19 +162,19 @@ class PoolSet:
         return fits(row.free.gpu_milli, row.parts, amount.gpu_milli, parts)
 
     def racks_of(self, nodes: Iterable[int]) -> int:
-        """In how many racks these are."""
+        """Return the number of racks that hold these nodes."""
         places = [place for place in map(self.place_of, nodes) if place is not None]
         return len({int(pool.layout.rack[slot]) for pool, slot in places})
 
     @property
     def held_permille(self) -> int:
-        """Of all GPU milli, lost ones too: what is not available."""
+        """Permille of all GPU milli, lost nodes included, that is not available."""
         total = sum(int(sum(pool.table.clusters.total)) for pool in self.by_name.values())
         free = sum(pool.table.gpu_free for pool in self.by_name.values())
         return 1000 - 1000 * free // total if total else 1000
 
     def pools_for(self, request: Request) -> list[PoolIndex]:
-        """Those with nodes that could ever run it, first choice first."""
+        """Return the pools with nodes that could ever run the request, first choice first."""
         found = [pool for pool in self.by_name.values() if pool.admits(request)]
         if len(found) > 1:
             found.sort(key=lambda pool: (pool_rank(pool.name, request.kind), pool.name))
@@ -185,10 +188,10 @@ class PoolSet:
         in_vain: Callable[[JobSpec, Request], None] = lambda *_: None,
         watch: Callable[[JobFound], None] = unwatched,
     ) -> tuple[Spread, ...] | Reason:
-        """Places for all tasks of all jobs in what is available, or why there are none. Leaves everything as it was.
+        """Return places for all tasks of all jobs in available capacity, or the reason for none. Rows stay as they were.
 
-        in_vain   is told of the job that finds none, while what those before it found is taken
-        watch     is told of each job that finds one, before what it found is taken
+        in_vain   called with the job that finds no place, while the places of earlier jobs are taken
+        watch     called with each job that finds a place, before that place is taken
         """
         try:
             return self._find(jobs, asker, choice, in_vain, watch)
@@ -226,7 +229,7 @@ class PoolSet:
         in_vain: Callable[[JobSpec, Request], None],
         watch: Callable[[JobFound], None],
     ) -> tuple[Spread, ...] | Reason:
-        """One after the other, each beside those before it."""
+        """Place jobs one after the other, each beside the earlier ones."""
         requests = [request_of(job, asker) for job in jobs]
         if not all(self.pools_for(request) for request in requests):
             return Reason.NO_SUCH_HARDWARE
@@ -247,14 +250,14 @@ class PoolSet:
         return tuple(found[position] for position in range(len(jobs)))
 
     def capacity_for(self, job: JobSpec, asker: Asker) -> int:
-        """How many of its tasks there is room for. Raises RuleFailed."""
+        """Return how many tasks like the job's fit in available capacity, summed over pools. Raises RuleFailed."""
         request = request_of(job, asker)
         return sum(int(pool.class_of(request).pod_cap.sum()) for pool in self.pools_for(request))
 
     def find_each(self, job: JobSpec, asker: Asker, choice: Choice) -> tuple[Spread, ...]:
-        """Places for as many of its tasks as have room, one spread for each pool. Raises RuleFailed.
+        """Return places for as many of the job's tasks as fit, one spread for each pool. Raises RuleFailed.
 
-        Together as `find` places them, if there is room for that; else in whatever pools and units have some.
+        All tasks go together as `find` places them if they fit; otherwise to pools and units with capacity, on one node type.
         """
         together = self.find((job,), asker, choice)
         if not isinstance(together, Reason):
@@ -271,7 +274,7 @@ class PoolSet:
         return tuple(found)
 
     def _on_widest_type(self, request: Request) -> Request:
-        """Of the types that would do, on the one with most room in all pools."""
+        """Return the request on the accepted type with most capacity, summed over pools."""
         if request.has_one_type:
             return request
         room: dict[Request, int] = {}
@@ -282,7 +285,7 @@ class PoolSet:
 
     @contextmanager
     def trial(self) -> Iterator["Trial"]:
-        """What is done in it is undone at its end."""
+        """Yield a trial, and undo the trial's changes at the end."""
         trial = Trial(self)
         try:
             yield trial
@@ -295,10 +298,10 @@ class PoolSet:
         owners: Mapping[int, int] | None = None,
         shared: Mapping[int, Sequence[int]] | None = None,
     ) -> "PoolSet":
-        """What they would be if so much more were available on these nodes.
+        """Return the pools as if these amounts more were available on nodes.
 
-        owners   by node, who would be there then
-        shared   by node where it would be other: milli free on each shared device
+        owners   owner then, by node
+        shared   by node with other shared devices then: milli free on each shared device
         """
         by_pool: dict[str, list[tuple[int, Amount]]] = {}
         for node, amount in freed:
@@ -339,14 +342,14 @@ def _found(
 
 
 class Trial:
-    """Changes of rows that do not stay."""
+    """Temporary changes of rows."""
 
     def __init__(self, pools: PoolSet) -> None:
         self._pools = pools
         self._before: dict[tuple[str, int], tuple[PoolIndex, NodeRow]] = {}
 
     def take(self, pool: PoolIndex, slot: int, need: Amount, count: int = 1) -> None:
-        """What so many tasks need is not available there any more."""
+        """Take the need of `count` tasks from a slot's available capacity."""
         row = self._remember(pool, slot)
         part, shared = part_of(need.gpu_milli), row.parts
         if part:
@@ -354,21 +357,21 @@ class Trial:
         pool.put(slot, NodeRow(row.node, row.free.minus(need.times(count)), row.is_open, shared))
 
     def take_spread(self, spread: Spread, need: Amount) -> None:
-        """What these tasks need is not available any more."""
+        """Take the need of a spread's tasks from available capacity."""
         for node, count in zip(spread.nodes, spread.tasks, strict=True):
             place = self._pools.place_of(node)
             assert place is not None, node
             self.take(*place, need, count)
 
     def put(self, row: NodeRow) -> None:
-        """A node is like this."""
+        """Set a node's row."""
         place = self._pools.place_of(row.node)
         if place is not None:
             self._remember(*place)
             place[0].put(place[1], row)
 
     def undo(self) -> None:
-        """Everything is as it was before."""
+        """Restore all changed rows."""
         for (_, slot), (pool, row) in self._before.items():
             pool.put(slot, row)
         self._before.clear()

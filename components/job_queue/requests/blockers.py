@@ -1,4 +1,4 @@
-"""Who is in the way of a workload that waits: who holds the room of a region, and for whom it is kept."""
+"""Workloads in the way of a waiting workload: those that hold a region's capacity, and those for which capacity is kept."""
 
 from components.job_queue.state.queue_state import QueueState
 from core.images import RegionImage
@@ -12,7 +12,10 @@ from core.nouns.workload import JobSpec
 
 
 def holders_of(state: QueueState, image: RegionImage, jobs: tuple[JobSpec, ...]) -> tuple[Holder, ...]:
-    """Who holds most of what these ask for, as the region's log shows: GPUs of their types, or CPUs of work that wants no GPUs."""
+    """Return the workloads that hold most GPUs on nodes that the jobs could use, largest first, as the region's log shows.
+
+    For jobs without GPUs, CPUs are compared instead. At most `HOLDERS_SHOWN_MAX` are returned.
+    """
     wants_gpus = gpu_milli_of(jobs) > 0
     mine = [job for job in jobs if job.need.gpu_milli or not wants_gpus]
     found = []
@@ -39,7 +42,10 @@ def holders_of(state: QueueState, image: RegionImage, jobs: tuple[JobSpec, ...])
 def kept_for(
     state: QueueState, region: RegionName, against: Reason | None, workload: WorkloadId
 ) -> tuple[WorkloadId, ...]:
-    """Of a region that has room and keeps it, for whom."""
+    """Return the workloads for which a region keeps free capacity: reservations, open bids, or a region drain.
+
+    At most `HOLDERS_SHOWN_MAX` are returned.
+    """
     match against:
         case Reason.START_RESERVED:
             rows = state.image.start_promises.rows

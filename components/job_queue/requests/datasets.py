@@ -1,4 +1,4 @@
-"""What a job queue records of data, and tells of it: which regions hold which datasets."""
+"""Requests about datasets: operators set the regions that hold each dataset, and users list them."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +21,7 @@ HEARD_OF_DATA: tuple[type[Message], ...] = (SetDataset, ListDatasets)
 
 
 class DataRecords:
-    """The queue's deciders for data."""
+    """The queue's deciders for requests about datasets."""
 
     def __init__(self) -> None:
         self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
@@ -30,7 +30,7 @@ class DataRecords:
         }
 
     def _set(self, state: QueueState, envelope: Envelope) -> Decision:
-        """A repeat finds what it asked for. Every problem at once; of regions that there are not, the reason says so."""
+        """Set a dataset's regions and home. A repeat is answered again; a refusal names all problems, unknown regions included."""
         message = envelope.message
         assert isinstance(message, SetDataset)
         rows = state.image.datasets.rows
@@ -54,7 +54,7 @@ class DataRecords:
         return answered(DatasetAnswered(message.dataset, event.revision), event)
 
     def _list(self, state: QueueState, envelope: Envelope) -> Decision:
-        """A page of it: what somebody said of where it is, nowhere as well, and what somebody waits for."""
+        """Return a page of datasets: all that an operator ever set, even to no region, and all that pending workloads read."""
         message = envelope.message
         assert isinstance(message, ListDatasets)
         rows = state.image.datasets.rows

@@ -1,7 +1,6 @@
-"""What users ask the job queue to tell: where a workload is, which there are, and why one does not run.
+"""Answers to users' queries: where a workload is, which workloads exist, and why a workload does not run.
 
-Nothing here changes anything. Why a workload waits is worked out from what the queue knows at this moment, so an answer is
-never older than the question.
+Queries change no state. Reasons are computed from the queue's present state, so that an answer is never older than the question.
 """
 
 from collections import Counter
@@ -45,11 +44,11 @@ from core.rules.ownership import owned
 from core.rules.quota import level_asked, narrowed
 
 Waiting = tuple[Reason, dict[RegionName, str]]
-"""Why a pending workload waits, and the reason of each region that refuses it."""
+"""The reason why a pending workload waits, and the reasons of regions that refuse, by region."""
 
 
 class UserAnswers:
-    """The queue's deciders for users' questions."""
+    """The queue's deciders for users' queries."""
 
     def __init__(self, regions: tuple[RegionName, ...]) -> None:
         self.regions = regions
@@ -88,7 +87,7 @@ class UserAnswers:
     # Lists.
 
     def _list(self, state: QueueState, envelope: Envelope) -> Decision:
-        """A page of it. Walking over those before costs 30 ns for each, which no index is worth."""
+        """Return a page of workloads. Rows of earlier pages are walked over again, which is too cheap to need an index."""
         message = envelope.message
         assert isinstance(message, ListWorkloads)
         rows = owned(envelope.tenant, state.image.workloads.rows)
@@ -128,7 +127,7 @@ class UserAnswers:
         known: dict[str, Waiting],
         now: Instant,
     ) -> ListedWorkload:
-        """`known` remembers within one answer what holds for every pending workload of a shape."""
+        """Return one workload's line in a list; `known` as in `why`."""
         spec = row.spec
         reason, refusals = self.why(state, workload, row, known, now)
         is_over = _is_over(state, workload, row)
@@ -162,7 +161,7 @@ class UserAnswers:
     def _reason(
         self, state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant
     ) -> Reason | None:
-        """Why it does not run, if it does not."""
+        """Return the reason why a workload does not run, as `why` does."""
         return self.why(state, workload, row, {}, now)[0]
 
     def why(
@@ -173,7 +172,12 @@ class UserAnswers:
         known: dict[str, Waiting],
         now: Instant,
     ) -> tuple[Reason | None, dict[RegionName, str]]:
-        """The reason that counts, and each region's; `known` remembers those of shapes within one answer."""
+        """Return the reason why a workload does not run, and the reasons of regions that refuse.
+
+        Awarded and ended workloads have no reason; an award that waits for a silent region has `REGION_UNREACHABLE`.
+
+        known   caches reasons within one answer, by the shape asked for and the region drained for other work
+        """
         if row.is_active:
             is_unreachable = row.phase == Phase.AWARDED and state.silent.get(row.region, True)
             return (Reason.REGION_UNREACHABLE if is_unreachable else None), {}
@@ -184,7 +188,7 @@ class UserAnswers:
         if row.move is not None:
             return Reason.MOVING, {}
         if workload not in state.order:
-            return Reason.WAITING_TURN, {}  # It is to be cancelled.
+            return Reason.WAITING_TURN, {}  # A cancellation was requested.
         one, asked = asked_now(state, workload, now)
         kept = _closed_to(state, one)
         key = f"{asked.shape}|{kept or ''}"
@@ -194,7 +198,7 @@ class UserAnswers:
         return self._against_quota(state, one) or reason, refusals
 
     def _against_quota(self, state: QueueState, one: Ranked) -> Reason | None:
-        """What its tenant's quota has against its start."""
+        """Return the reason of quota, budget or ranking against a workload's start, if there is one."""
         if one.quota_class is QuotaClass.BORROWING:
             if is_held_back(state, one.work):
                 return Reason.AHEAD_OF_DUE
@@ -211,7 +215,10 @@ class UserAnswers:
         return kept_why(state, one.work) or Reason.BORROWED_ALL
 
     def _waiting(self, state: QueueState, row: WorkloadRow, one: Asked, kept: RegionName | None) -> Waiting:
-        """Equal for all pending workloads of a shape from which the same region is kept: it names their regions and all that they need."""
+        """Return the reason why a pending workload waits, and the reasons of regions that refuse.
+
+        Equal for pending workloads of one shape with the same `kept`: the shape covers needs, data and regions.
+        """
         asked = eligible(state, row.spec, one.level)
         said_by = {
             region: self._against(state, row, one.shape, one.level, region, asked, kept)
@@ -241,9 +248,9 @@ class UserAnswers:
         asked: Iterable[RegionName],
         kept: RegionName | None,
     ) -> Reason | None:
-        """Why this region does not bid for it; None when it is asked, or would be.
+        """Return why a region does not bid for a workload; None where the region is asked, or would be.
 
-        kept   where room is gathered for another
+        kept   the region that is drained for other work, if any
         """
         if region not in asked:
             return why_not_asked(state, region, row.spec, level)
@@ -302,7 +309,10 @@ class UserAnswers:
         return answered(explained)
 
     def _asking(self, state: QueueState, workload: WorkloadId, shape: str) -> tuple[WorkloadId, ...]:
-        """Whose turn it is: of its own shape first, for one of a tight shape is asked for at a time."""
+        """Return open auctions of workloads ahead, or of the same shape, in queue order.
+
+        Those of the same shape come first, because a contended shape is asked for one workload at a time.
+        """
         rank = state.order.rank(workload)
         ranks = {
             other: (auction.shape != shape, state.order.rank(other))
@@ -348,7 +358,7 @@ class UserAnswers:
         bid = auction.bids.get(region) if auction is not None else None
         said = state.auctions.refused_by(shape).get(region)
         if auction is not None and said is None:
-            said = auction.abstained.get(region)  # It did not hold: the region is asked again.
+            said = auction.abstained.get(region)  # The refusal no longer holds: the region is asked again.
         is_full = against is Reason.OPEN_BIDS or against in LACKS_ROOM
         prospect = said.prospect if said is not None else None
         return RegionOutlook(
@@ -376,7 +386,7 @@ def _ahead(state: QueueState, workload: WorkloadId) -> tuple[WorkloadId, ...]:
 
 
 def _is_over(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
-    """Whether it is over its tenant's quota, as it waits or as it was awarded. `why` has brought the order up to date."""
+    """Return whether a workload is awarded or waits over its tenant's quota. Call `why` first, which updates the order."""
     if row.is_active:
         return row.level == OVER_LEVEL
     order = state.order
@@ -390,13 +400,13 @@ def _span(start: int, end: int) -> Nanoseconds:
 
 
 def _attempt(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> AttemptRow | None:
-    """The standing one, as far as its region's log tells of it."""
+    """Return the attempt of an active award, once the region's log shows the attempt."""
     image = state.regions.get(row.region) if row.is_active else None
     return image.attempts.row(workload, row.epoch) if image is not None else None
 
 
 def _hardware(image: RegionImage | None, row: WorkloadRow) -> tuple[HardwareKnown, ...]:
-    """Of the types that it asks for, whether or not that is enough."""
+    """Return the region's hardware of the node types that the workload asks for, whether or not enough."""
     if image is None:
         return ()
     rows = image.hardware.rows
@@ -408,5 +418,5 @@ def _hardware(image: RegionImage | None, row: WorkloadRow) -> tuple[HardwareKnow
 
 
 def _closed_to(state: QueueState, one: Ranked) -> RegionName | None:
-    """The region that is not asked for it, since room is gathered there for another."""
+    """Return the region that is drained for other work and is not asked for this workload, if any."""
     return closed_to(state, one.work) if one.quota_class is QuotaClass.BORROWING else None

@@ -1,4 +1,4 @@
-"""What the job queue tells about starts: of what waits, and of what somebody thinks of submitting. Nothing here changes anything."""
+"""Answers to queries about starts, of waiting workloads and of tested submissions. Queries change no state."""
 
 from collections.abc import Callable
 
@@ -37,10 +37,10 @@ Refusal = Callable[[QueueState, WorkloadSpec], Decision | None]
 
 
 class StartAnswers:
-    """The queue's deciders for questions about starts."""
+    """The queue's deciders for queries about starts."""
 
     def __init__(self, regions: tuple[RegionName, ...], refusal: Refusal) -> None:
-        """refusal   why a submission is not accepted, as whoever submits is told"""
+        """refusal   returns the answer by which a submission would be refused, if so"""
         self._answers = UserAnswers(regions)
         self._refusal = refusal
         self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
@@ -66,7 +66,7 @@ class StartAnswers:
         return answered(tested)
 
     def _list(self, state: QueueState, envelope: Envelope) -> Decision:
-        """From the head of the order on, until there are enough of them."""
+        """Return the first waiting workloads in queue order that the sender owns, and the accuracy of earlier estimates."""
         message = envelope.message
         assert isinstance(message, ListStarts)
         now, estimator = envelope.at, estimator_of(state, envelope.at)
@@ -127,19 +127,19 @@ def _start(
     where: tuple[RegionName, ...],
     ahead: Ahead,
 ) -> StartEstimate | None:
-    """None of who may not start."""
+    """Return a waiting workload's estimated start, unless quota blocks the workload."""
     if one.quota_class is QuotaClass.BLOCKED:
         return None
     return estimator.of(spec, where, ahead, is_within=one.quota_class is QuotaClass.NOMINAL)
 
 
 def _promised_in(state: QueueState, workload: WorkloadId, now: Instant) -> Nanoseconds:
-    """-1: nothing was promised."""
+    """Return the time until a workload's promised start; -1: no promise is shown."""
     promised = promised_in(state, workload, now)
     return Nanoseconds(-1) if promised is None else promised
 
 
 def _duration(state: QueueState, workload: WorkloadId) -> Nanoseconds:
-    """As it was predicted; 0 for what ends when somebody says so."""
+    """Return a workload's predicted run time; 0 for a service, which ends only on request."""
     live = state.image.history.live.get(workload)
     return Nanoseconds(0) if live is None or live.is_service else live.prediction.duration

@@ -1,4 +1,4 @@
-"""What a job queue records of tenants, and tells of them: their levels, entitlements and budgets."""
+"""Requests about tenants: operators set levels, entitlements, budgets and the ranking, and users list them."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -64,7 +64,7 @@ HEARD_OF_TENANTS: tuple[type[Message], ...] = (
 
 
 class TenantRecords:
-    """The queue's deciders for tenants."""
+    """The queue's deciders for requests about tenants."""
 
     def __init__(self) -> None:
         self.deciders: dict[type[Message], Callable[[QueueState, Envelope], Decision]] = {
@@ -110,7 +110,7 @@ class TenantRecords:
             return answered(TenantAnswered(message.tenant, row.revision))
         reason = Reason.INVALID
         if not message.is_forced:
-            # What is wrong with the wish itself comes first; what is wrong with it here and now is told as well.
+            # The first problem gives the reason; problems with the fleet and with held GPUs are listed as well.
             for here, problem in _against_what_is(state, message, row):
                 reason = reason if problems else here
                 problems.append(problem)
@@ -162,7 +162,7 @@ class TenantRecords:
         return answered(RankingAnswered(tenants.ranking, tenants.ranking_revision))
 
     def _list(self, state: QueueState, envelope: Envelope) -> Decision:
-        """A page of it. What is held is counted anew for each: a walk over all that runs."""
+        """Return a page of tenants. Held GPUs are counted again for each page, by a walk over all attempts."""
         message = envelope.message
         assert isinstance(message, ListTenants)
         tenants, images = state.image.tenants, _known(state)
@@ -215,7 +215,7 @@ class TenantRecords:
 
 
 def _with_stays(state: QueueState, tenant: TenantName, uses: dict[str, TypeUse]) -> dict[str, TypeUse]:
-    """The same, with what of it is over quota and cannot be reclaimed."""
+    """Return the uses with `stays`: the borrowed part that cannot be reclaimed, because interactive work holds that part."""
     stays: Counter[str] = Counter()
     for workload in state.ledger.over.get(tenant, ()):
         if not may_be_over(state.image.workloads.rows[workload].spec.kind):
@@ -228,12 +228,12 @@ def _permille(part: int, whole: int) -> int:
 
 
 def _known(state: QueueState) -> list[RegionImage]:
-    """Of the regions of which anything is known."""
+    """Return the images of the known regions."""
     return [image for image in state.regions.values() if image is not None]
 
 
 def _against_what_is(state: QueueState, message: SetEntitlement, row: TenantRow) -> list[tuple[Reason, str]]:
-    """What an operator may want all the same. A region that is not known yet speaks against nothing."""
+    """Return problems that a forced request overrides. Hardware is missing only once every region is known."""
     found: list[tuple[Reason, str]] = []
     images = _known(state)
     there = gpus_by_type(images)
@@ -249,7 +249,7 @@ def _against_what_is(state: QueueState, message: SetEntitlement, row: TenantRow)
 
 
 def _is_so(row: TenantRow, revision: int, is_same: bool) -> bool:
-    """Whether what is asked for is there: it was so when the operator looked, or the bus repeated the request."""
+    """Return whether a request is fulfilled already: when the operator looked, or by a copy that the bus repeated."""
     return is_same and revision in (row.revision, row.revision - 1)
 
 
@@ -258,7 +258,7 @@ def _recorded(
     revision: int,
     event: TenantSet | EntitlementSet | BudgetSet,
 ) -> Decision:
-    """The event, if the operator knew what it changes."""
+    """Return the decision to record an event, unless the request names an outdated revision."""
     if message.revision != revision:
         return refused(Reason.SUPERSEDED, (f"revision: it is {revision} now",))
     return answered(TenantAnswered(message.tenant, event.revision), event)

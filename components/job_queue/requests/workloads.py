@@ -1,6 +1,6 @@
-"""What users ask of the job queue: submit, change, cancel, hold, release, requeue. Each answer is told once it is durable.
+"""Users' requests: submit, change, cancel, hold, release, requeue, set a priority. Answers are sent once the facts are durable.
 
-What they ask it to tell is in components/job_queue/requests/queries.py.
+Answers to queries are in components/job_queue/requests/queries.py.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,7 @@ HEARD_OF_USERS: tuple[type[Message], ...] = (
 
 
 class UserRequests:
-    """The queue's deciders for users' messages."""
+    """The queue's deciders for users' requests and queries."""
 
     def __init__(self, regions: tuple[RegionName, ...]) -> None:
         self.regions = regions
@@ -108,7 +108,7 @@ class UserRequests:
     def refusal(
         self, state: QueueState, spec: WorkloadSpec, problems: tuple[str, ...] = ()
     ) -> Decision | None:
-        """Why it is not accepted, with every problem at once; `problems` are those with who submits it."""
+        """Return the refusal of a submission with all its problems, if there are any; `problems` are those of the sender."""
         problems += problems_of(spec)
         if problems:
             return refused(Reason.INVALID, problems)
@@ -116,7 +116,7 @@ class UserRequests:
         return refused(*against) if against is not None else None
 
     def _never(self, state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
-        """Refused for good only when every region that it may run in is known, has nodes, and could not hold it."""
+        """Return why a workload can never run: a region is unknown, or all allowed ones are known, have nodes and are too small."""
         unknown = [region for region in spec.regions if region not in self.regions]
         if unknown:
             return Reason.UNKNOWN_REGION, tuple(
@@ -156,7 +156,7 @@ class UserRequests:
         return self._set_hold(state, message.workload, message.revision, is_held=False)
 
     def _set_hold(self, state: QueueState, workload: WorkloadId, revision: int, *, is_held: bool) -> Decision:
-        """A repeat finds what it asked for; what was said before a newer word is refused."""
+        """Hold or release a workload. A repeat is answered again; a request older than the newest revision is refused."""
         row = state.image.workloads.rows.get(workload)
         if row is None:
             return refused(Reason.UNKNOWN_WORKLOAD)
@@ -173,7 +173,7 @@ class UserRequests:
     def _stop_auction(
         self, state: QueueState, workload: WorkloadId, events: tuple[Event, ...], answer: Answer
     ) -> Decision:
-        """What is no longer to be awarded has no auction."""
+        """Return these events and, if the workload has an open auction, the end of that auction without an award."""
         auction = state.auctions.open.get(workload)
         if auction is None:
             return Decision(events, (answer,))
@@ -195,7 +195,7 @@ class UserRequests:
         return Decision((RequeueRequested(message.workload, row.epoch),), (Acknowledged(message.workload),))
 
     def _set_priority(self, state: QueueState, envelope: Envelope) -> Decision:
-        """A repeat finds what it asked for. An auction that is open goes on: what it wins is placed at the level it was held at."""
+        """Set a priority. A repeat is answered again. An open auction goes on, and its award has the level of the auction."""
         message = envelope.message
         assert isinstance(message, SetPriority)
         row = state.image.workloads.rows.get(message.workload)
@@ -217,7 +217,7 @@ class UserRequests:
         return answered(Acknowledged(message.workload, revision + 1), event)
 
     def _change(self, state: QueueState, envelope: Envelope) -> Decision:
-        """A repeat finds what it asked for; what was made from jobs that have changed since is refused."""
+        """Change a workload's jobs. A repeat is answered again; a request based on outdated jobs is refused."""
         message = envelope.message
         assert isinstance(message, ChangeWorkload)
         row = state.image.workloads.rows.get(message.workload)
@@ -251,7 +251,7 @@ def _above_level(state: QueueState, tenant: TenantName, priority: int | None) ->
 
 
 def _against_tenant(state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
-    """Once operators have made tenants, work is one of theirs', and of no higher level than theirs."""
+    """Return why a tenant or its level forbids a submission. Any tenant is accepted before operators set the first one."""
     tenants = state.image.tenants
     if not tenants.rows:
         return None
@@ -262,7 +262,7 @@ def _against_tenant(state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tupl
 
 
 def _unknown_tenant(tenant: TenantName, known: list[TenantName]) -> str:
-    """What there is instead; what is spelled like it comes first."""
+    """Return a problem's text that names known tenants, first those of similar spelling."""
     alike = get_close_matches(tenant, known, TENANTS_SHOWN_MAX)
     names = ", ".join([*alike, *(name for name in known if name not in alike)][:TENANTS_SHOWN_MAX])
     more = "" if len(known) <= TENANTS_SHOWN_MAX else ", ..."

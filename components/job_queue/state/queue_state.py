@@ -1,6 +1,4 @@
-"""What the job queue remembers: the global image, what each region's log shows, the order, auctions, and when to look at
-what; and the notes that change it.
-"""
+"""The job queue's state (the global image, regions' images, the order, auctions, deadlines), and the notes that change the state."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,26 +29,26 @@ from core.rules.submission import could_fit
 
 
 class AuctionOpened(Note, frozen=True):
-    """These regions were asked."""
+    """An auction was opened: the regions were asked for bids."""
 
     workload: WorkloadId
     auction: Auction
     before: WorkloadId | None = None
-    """Of those for whom auctions are open, the first behind it in the queue; None: it is the last."""
+    """The next workload in the queue with an open auction, if any."""
 
 
 class OpeningsSeen(Note, frozen=True):
-    """No other auction can be opened before something changes."""
+    """No further auction can be opened before a change."""
 
 
 class BidHeard(Note, frozen=True):
-    """A region bid."""
+    """A region bid for a workload."""
 
     bid: Bid
 
 
 class AbstentionHeard(Note, frozen=True):
-    """A region refused."""
+    """A region refused to bid for a workload."""
 
     abstention: Abstention
 
@@ -61,46 +59,46 @@ class AuctionClosed(Note, frozen=True):
     workload: WorkloadId
     won: Bid | None
     is_void: bool = False
-    """Somebody bid, and it may not be awarded so."""
+    """A region bid, but quota or budget forbids the award."""
     is_put_off: bool = False
-    """Somebody bid, and others who are ahead lack what it was offered."""
+    """All bids were released, because workloads ahead may use the same capacity."""
 
 
 class AuctionHeld(Note, frozen=True):
-    """All have answered, and somebody who is ahead is answered first."""
+    """An auction with bids waits for workloads ahead, at most until its deadline."""
 
     workload: WorkloadId
 
 
 class RefusalPassed(Note, frozen=True):
-    """A refusal for open bids is old."""
+    """A region's refusal of a shape no longer holds."""
 
     shape: str
     region: RegionName
 
 
 class Settled(Note, frozen=True):
-    """An award's next step was taken; it is looked at again then, if at all."""
+    """An award's next step was taken; the next look is due at `again_at`, or at the next change."""
 
     workload: WorkloadId
     again_at: Instant | None
 
 
 class RegionSilent(Note, frozen=True):
-    """Whether a region's log is heard."""
+    """A region's log fell silent, or is heard again."""
 
     region: RegionName
     is_silent: bool
 
 
 class BusHeard(Note, frozen=True):
-    """Whether anybody at all can be heard."""
+    """The bus was lost, or is back."""
 
     is_back: bool
 
 
 class MoveAsked(Note, frozen=True):
-    """A region was asked for room for a workload that is to move there."""
+    """A region was asked for capacity for a move."""
 
     workload: WorkloadId
     region: RegionName
@@ -108,137 +106,137 @@ class MoveAsked(Note, frozen=True):
     epoch: int
     cost: MoveCost
     until: Instant
-    """After which it is asked again."""
+    """Deadline of the answer; a later request asks the region again."""
     by: str
 
 
 class MoveRefused(Struct, frozen=True):
-    """Why a region has no room for a move."""
+    """A region's refusal of a move."""
 
     region: RegionName
     reason: Reason
     problems: tuple[str, ...]
     until: Instant
-    """After which it is asked again."""
+    """End of the refusal; a later request asks the region again."""
 
 
 class MoveHeard(Note, frozen=True):
-    """The region has none."""
+    """A region refused a move."""
 
     workload: WorkloadId
     why: MoveRefused
 
 
 class MoveDropped(Note, frozen=True):
-    """It is not to move any more: what its region answers counts for nothing."""
+    """A requested move was called off: a later answer of the region does not count."""
 
     workload: WorkloadId
 
 
 class MoveLooked(Note, frozen=True):
-    """A move's next step was taken; it is looked at again then, if nothing changes before."""
+    """A move's next step was taken; the next look is due at `again_at`, or at the next change."""
 
     workload: WorkloadId
     again_at: Instant | None
 
 
 class MoveArrived(Note, frozen=True):
-    """The checkpoint of one that moves is where it goes."""
+    """The checkpoint of a moving workload has arrived in the new region."""
 
     workload: WorkloadId
 
 
 class PassBegun(Note, frozen=True):
-    """The order is kept in passes, and it is time for one."""
+    """A pass begins; only where the order is kept in passes."""
 
 
 class Gathered(Struct, frozen=True):
-    """Who it is gathered for, where, and since when."""
+    """A region drain for one workload."""
 
     workload: WorkloadId
     tenant: TenantName
     shape: str
     region: RegionName
     kinds: tuple[str, ...]
-    """GPU types of which it wants some: nothing else is kept for it."""
+    """GPU types that the workload may use; the drain keeps no other type."""
     since: Instant
 
 
 class SharesSeen(Note, frozen=True):
-    """What is due to each tenant was looked at."""
+    """Fair shares, shortages and the region drain were computed."""
 
     lacking: tuple[TenantName, ...] = ()
-    """For whose work over quota nothing but room is missing."""
+    """Tenants with borrowing work that lacks only capacity."""
     nearest: tuple[RegionName, ...] = ()
-    """For each of them the region in which the least is missing."""
+    """The region with the smallest shortage for each of these tenants, in the same order."""
     gathered: Gathered | None = None
-    """For whom room is gathered, for it is as old as waiting counts."""
+    """The drain for a workload past `age-cap`, if any."""
 
 
 class BudgetTurned(Note, frozen=True):
-    """A tenant's budget is used up, or its next period has begun."""
+    """A tenant's budget is spent, or the budget's next period has begun."""
 
     tenant: TenantName
 
 
 class StoodAnew(Note, frozen=True):
-    """Whether awards of these tenants must stand otherwise was looked at."""
+    """The quota classes of these tenants' awards were checked."""
 
     tenants: tuple[TenantName, ...]
 
 
 class Swept(Note, frozen=True):
-    """Ended workloads were looked through; those that a region still remembers are looked at again later."""
+    """Ended workloads were swept; those in `blocked`, which a region still remembers, are looked at again later."""
 
     blocked: tuple[WorkloadId, ...] = ()
 
 
 class QueueState:
-    """The global image, what each region's log shows, the order, auctions, and when to look at what."""
+    """The global image, regions' images, the order, auctions, and deadlines."""
 
     def __init__(self, at: Instant, regions: tuple[RegionName, ...]) -> None:
         self.image = GlobalImage.empty()
         self.sequence = 0
         self.regions: dict[RegionName, RegionImage | None] = dict.fromkeys(regions)
-        """None until the region's log is known."""
+        """Images by region; None until the region's log is known."""
         self.silent: dict[RegionName, bool] = {}
         self.silent_since: dict[RegionName, Instant] = dict.fromkeys(regions, at)
-        """As far as it counts: since this queue started, or the bus came back."""
+        """Start of the silence of each silent region: at the earliest the start of this queue or the return of the bus."""
         self.hears_bus = True
         self.order = RankedQueue(CreditSettings(), at)
         self.ranked_at = Instant(-1)
-        """Of the pass whose uses the order has: filled by `bring_up`."""
+        """Time of the pass up to which the order has tenants' use and lag; set by `bring_up`."""
         self.shapes: Counter[str] = Counter()
-        """How many in the order have each."""
+        """Number of workloads in the order, by shape."""
         self.ledger = QuotaLedger()
         self.fleet: tuple[str, ...] = ()
-        """The GPU types that there are."""
+        """GPU types of the known regions, sorted."""
         self.restand: dict[TenantName, bool] = {}
-        """Tenants whose awards are to be looked at; True: at each, whatever has changed."""
+        """Tenants with awards to check for another quota class; True: even if `may_stand_otherwise` is false."""
         self.recharge: dict[WorkloadId, None] = {}
-        """Awards that may hold something else than they are charged for."""
+        """Awards that may hold other amounts than charged."""
         self.budgets_due: Agenda[TenantName] = Agenda()
         self.waits = WaitIndex()
         self.auctions = Auctions()
         self.passes_at: Instant | None = None
-        """When the next pass begins, where the order is kept in passes."""
+        """Start of the next pass, where the order is kept in passes."""
         self.shares_at: Instant | None = None
-        """When what is due to each tenant is looked at."""
+        """Time of the next computation of fair shares, if one is due."""
         self.lacking: dict[TenantName, tuple[Nanoseconds, Instant]] = {}
-        """Tenants for whose work over quota nothing but room was missing of late: for how long they held others back since they were
-        lent anything, and when that was last so."""
+        """Tenants with borrowing work that recently lacked only capacity: how long a region has been drained for them since their last
+        borrowed award, and when the shortage was last seen."""
         self.lends_from: int | None = None
-        """Only to tenants with so much lag anything is lent; None: to all."""
+        """Least lag of the tenants that may borrow in `gathers_in`, if bounded."""
         self.gathers_in: RegionName | None = None
-        """Where they alone are lent it: there room is gathered for who is furthest behind. None: nowhere."""
+        """The region drained for the tenant with the largest lag, if any."""
         self.gathered: Gathered | None = None
-        """For whom room is gathered, for it is as old as waiting counts."""
+        """The region drain for a workload past `age-cap`, if any."""
         self.gathered_last: dict[WorkloadId, Instant] = {}
-        """For whom it was before, and when that was over."""
+        """End of the last drain, by workload."""
         self.standings_at: Instant | None = None
-        """Set when awards may have to stand otherwise."""
+        """Time of the next check of quota classes, if one is due."""
         self.open_at: Instant | None = at
-        """Set when an auction might be opened that could not before."""
+        """Time of the next search for auctions to open; set by each change that may allow one."""
         self.awarded_at: dict[WorkloadId, Instant] = {}
         self.won: dict[WorkloadId, Bid] = {}
         self.awards_due: Agenda[WorkloadId] = Agenda()
@@ -246,16 +244,16 @@ class QueueState:
         self.sweep_at = at
         self.moves_asked: dict[WorkloadId, MoveAsked] = {}
         self.moves_refused: dict[WorkloadId, MoveRefused] = {}
-        """Of those that are not planned: what their regions said, until it is told."""
+        """Refusals of requested moves, each the answer to repeats before its `until`."""
         self.moves_due: Agenda[WorkloadId] = Agenda()
         self.starts = ReservationCandidates()
-        """Whom a start might be promised."""
+        """Workloads that may get a reservation."""
 
 
 def eligible(state: QueueState, spec: WorkloadSpec, level: int | None = None) -> tuple[RegionName, ...]:
-    """Regions that are known, are heard and not given up, and have the hardware and the data.
+    """Return the regions that are known, heard and not abandoned, and have the hardware and the data.
 
-    level   at which it is asked for; None: at which it asks to run
+    level   of the request; by default the level that the workload asks for
     """
     level = level_asked(spec, state.image.tenants) if level is None else level
     found = []
@@ -270,7 +268,7 @@ def eligible(state: QueueState, spec: WorkloadSpec, level: int | None = None) ->
 
 
 def why_not_asked(state: QueueState, region: RegionName, spec: WorkloadSpec, level: int) -> Reason | None:
-    """Why a region is not among the `eligible`; None: it is."""
+    """Return the reason why a region is not `eligible`, if there is one."""
     if spec.regions and region not in spec.regions:
         return Reason.REGION_EXCLUDED
     if region in state.image.regions.abandoned:
@@ -284,13 +282,13 @@ def why_not_asked(state: QueueState, region: RegionName, spec: WorkloadSpec, lev
 
 
 def away_for(state: QueueState, workload: WorkloadId) -> Callable[[RegionName], int]:
-    """Of a region, how many datasets that a workload reads have their home elsewhere."""
+    """Return a function that counts the workload's datasets with a home other than the given region."""
     data, datasets = state.image.workloads.rows[workload].spec.data, state.image.datasets
     return lambda region: datasets.away_from(region, data)
 
 
 def against(state: QueueState, region: RegionName, spec: WorkloadSpec, level: int) -> Reason | None:
-    """Why nothing like this is placed there, whatever room there is; None: it may be."""
+    """Return why a region may not run a workload even with free capacity: abandoned, or without (fresh) data."""
     if region in state.image.regions.abandoned:
         return Reason.REGION_ABANDONED
     return against_data(state.image.datasets, spec, region, level)

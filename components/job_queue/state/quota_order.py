@@ -1,8 +1,8 @@
-"""One tenant's standing awards in the order in which they take its quota, so that what a change does costs what it changes.
+"""One tenant's active awards in the order in which they take its quota, so that a change costs steps for affected awards only.
 
-Those within quota stand from the highest level down, of one level the oldest first; those over quota by the level that they ask
-for and what they hold, for of those that hold the same only the one that was submitted first matters. What is said here equals `stand_anew`
-(core/rules/quota.py) over all of them.
+Nominal awards are ordered from the highest level down, and within a level the oldest award first. Borrowing awards are grouped by
+the level asked for and the amounts held, because of equal awards only the first submitted matters. Results equal `stand_anew`
+(core/rules/quota.py) over all awards of the tenant.
 """
 
 import heapq
@@ -14,22 +14,22 @@ from core.nouns.tenant import OVER_LEVEL
 from core.rules.quota import Amounts
 
 QuotaEntry = tuple[int, int, WorkloadId]
-"""The level that it asks for, negated, the number of its award, over quota that of its submission, and which it is."""
+"""The level asked for, negated; the number of the award, or for borrowing work of the submission; the workload."""
 Alike = tuple[tuple[str, int], ...]
-"""What some hold, by type."""
+"""Amounts that awards of one group hold: GPU milli by type, sorted by type."""
 
 
 class QuotaOrder:
-    """All standing awards of one tenant."""
+    """All active awards of one tenant."""
 
     def __init__(self) -> None:
         self._within: list[QuotaEntry] = []
         self._over: dict[int, dict[Alike, list[QuotaEntry]]] = {}
-        """By level, negated."""
+        """Borrowing awards by negated level and amounts held."""
         self._amounts: dict[WorkloadId, Amounts] = {}
 
     def add(self, entry: QuotaEntry, amounts: Amounts, *, is_over: bool) -> None:
-        """It stands."""
+        """Add an active award."""
         self._amounts[entry[2]] = amounts
         if is_over:
             alike = self._over.setdefault(entry[0], {}).setdefault(_alike(amounts), [])
@@ -38,7 +38,7 @@ class QuotaOrder:
             insort(self._within, entry)
 
     def drop(self, entry: QuotaEntry, *, is_over: bool) -> None:
-        """It stands no longer."""
+        """Drop an award, with the entry and quota class under which the award was added."""
         amounts = self._amounts.pop(entry[2])
         if not is_over:
             del self._within[bisect_left(self._within, entry)]
@@ -51,7 +51,10 @@ class QuotaOrder:
             del self._over[entry[0]]
 
     def has_room_above(self, room_at: Callable[[int], Mapping[str, int]]) -> bool:
-        """Whether something over quota fits into what the quota has left at the level that it asks for."""
+        """Return whether a borrowing award fits into the quota's headroom at the level that it asks for.
+
+        room_at   returns the headroom for work of a level, GPU milli by type
+        """
         for negated, groups in self._over.items():
             room = room_at(-negated)
             if any(_fits(dict(key), room) for key in groups):
@@ -59,22 +62,22 @@ class QuotaOrder:
         return False
 
     def displaced(self, charge: Amounts, room: Mapping[str, int]) -> dict[WorkloadId, int]:
-        """Who must stand otherwise once so much more is held within quota, at a level at which there is room for it.
+        """Return the levels that must change beside a new nominal award with headroom at its level.
 
-        charge    of the new award
-        room      what the quota has left as things stand, of each type under quota
-        returns   levels: the lowest and the youngest are over quota, and smaller ones may come into what these leave
+        Holds only while no present award must change level already.
 
-        Nobody must be on it that would have to stand otherwise without that.
+        charge    GPU milli by type of the new award
+        room      GPU milli by type under quota that present nominal awards leave of the quota
+        returns   `OVER_LEVEL` for the lowest and youngest awards; smaller ones may become nominal in the quota that these leave
         """
         left = {kind: count - charge.get(kind, 0) for kind, count in room.items()}
-        # 1. From the lowest up, until all that is left above fits. Above it everything stays as it is.
+        # 1. Take awards off from the lowest up, until all that are left fit. Those stay as they are.
         first = len(self._within)
         before = dict(left)
         while any(count < 0 for count in before.values()):
             first -= 1
             _add(before, self._amounts[self._within[first][2]], 1)
-        # 2. Down again, as `stand_anew` goes: at each level who is within quota, and then who is over it.
+        # 2. Put awards back from the highest level down, as `stand_anew` does: at each level nominal before borrowing ones.
         found: dict[WorkloadId, int] = {}
         below = self._within[first:]
         if not below:
@@ -93,7 +96,7 @@ class QuotaOrder:
         return found
 
     def _risen(self, negated: int, room: dict[str, int]) -> Iterator[WorkloadId]:
-        """Those over quota at a level that fit by now, the first submitted first; takes their part from the room."""
+        """Yield borrowing awards of one level that fit now, the first submitted first; subtract their amounts from `room`."""
         groups = [mine for key, mine in self._over.get(negated, {}).items() if _fits(dict(key), room)]
         for entry in heapq.merge(*(_while_it_fits(mine, self._amounts, room) for mine in groups)):
             amounts = self._amounts[entry[2]]
@@ -105,7 +108,7 @@ class QuotaOrder:
 def _while_it_fits(
     mine: list[QuotaEntry], amounts: Mapping[WorkloadId, Amounts], room: Mapping[str, int]
 ) -> Iterator[QuotaEntry]:
-    """Those that hold the same, as long as there is room for one of them."""
+    """Yield awards that hold equal amounts, as long as there is headroom for one of them."""
     for entry in mine:
         if not _fits(amounts[entry[2]], room):
             return
@@ -113,7 +116,7 @@ def _while_it_fits(
 
 
 def _fits(amounts: Amounts, room: Mapping[str, int]) -> bool:
-    """Of the types of which there is a quota."""
+    """Return whether amounts of types under quota fit; other types do not count."""
     return all(count <= room[kind] for kind, count in amounts.items() if kind in room)
 
 

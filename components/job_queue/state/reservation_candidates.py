@@ -1,4 +1,4 @@
-"""What the job queue notes about starts that it might promise: who is blocked, whom it asks for, and when to look at what."""
+"""Notes about reservations that the queue may make: blocked workloads, requests for earliest starts, and deadlines."""
 
 from core.agenda import Agenda
 from core.fact import Note
@@ -8,27 +8,27 @@ from core.nouns.limits import PROSPECT_LOOK, PROSPECT_RETRY, RESERVE_AFTER
 
 
 class FoundBlocked(Note, frozen=True):
-    """Every region that was asked lacks the room."""
+    """No region bid for a workload, and at least one lacked the capacity."""
 
     workload: WorkloadId
 
 
 class ProspectsWanted(Note, frozen=True):
-    """It was looked for whom a start could be promised; for these, regions are asked what they could promise."""
+    """Candidates were searched; regions are asked for an earliest start of these."""
 
     workloads: tuple[WorkloadId, ...] = ()
 
 
 class NoProspect(Note, frozen=True):
-    """No region could promise anything."""
+    """No region could promise a start."""
 
     workload: WorkloadId
     is_barred: bool = False
-    """Only what is reserved for others is in the way."""
+    """True if other reservations prevent a promise, and not work without a guaranteed end."""
 
 
 class PromiseSeen(Note, frozen=True):
-    """A promise's next step was taken; it is looked at again then, if at all."""
+    """A promise's next step was taken; the next look is due at `again_at`, or at the next change."""
 
     workload: WorkloadId
     again_at: Instant | None
@@ -38,23 +38,23 @@ NOTES = (FoundBlocked, ProspectsWanted, NoProspect, PromiseSeen)
 
 
 class ReservationCandidates:
-    """All of it may be forgotten: who is blocked is found so again, and promises are in the image."""
+    """Workloads that may get a reservation. All may be lost: blocked workloads are found again, and promises are in the image."""
 
     def __init__(self) -> None:
         self.blocked: dict[WorkloadId, Instant] = {}
-        """Since when."""
+        """The time since which each workload is blocked."""
         self.wanted: dict[WorkloadId, None] = {}
-        """For these, whoever abstains says from when on they could start."""
+        """Workloads for which abstaining regions report an earliest start."""
         self.barred: dict[WorkloadId, None] = {}
-        """For these only what is reserved for others is in the way: nobody behind them is promised a start on the same hardware."""
+        """Workloads that only other reservations prevent from a promise; no workload behind is promised a start on the same hardware."""
         self.tried: dict[WorkloadId, Instant] = {}
-        """Until when these are not asked for again."""
+        """End of the pause before a workload is tried again."""
         self.look_at: Instant | None = None
         self.due: Agenda[WorkloadId] = Agenda()
-        """When each standing promise is looked at."""
+        """Time of the next look at each promise."""
 
     def note(self, note: Note, at: Instant) -> None:
-        """One of this module's."""
+        """Fold one of this module's notes."""
         match note:
             case FoundBlocked(workload):
                 self.blocked.setdefault(workload, at)
@@ -77,15 +77,17 @@ class ReservationCandidates:
                     self.due.put(workload, again_at)
 
     def blocked_again(self, workload: WorkloadId, revision: int, at: Instant) -> None:
-        """What it was promised was not kept. It has waited for long enough; but each time it happens to it, it waits a little longer,
-        for whoever cannot agree on a start would go on about it without an end.
+        """Record that a promise was not kept: the next is tried after a pause, without another wait of `RESERVE_AFTER`.
+
+        The pause is `PROSPECT_LOOK` for each promise so far, at most `PROSPECT_RETRY`, because a queue and a region that never
+        agree on a start would otherwise make promises at every look.
         """
         self.blocked[workload] = Instant(at - RESERVE_AFTER)
         self.tried[workload] = after(at, Nanoseconds(min(PROSPECT_RETRY, revision * PROSPECT_LOOK)))
         self.look_at = earliest(self.look_at, self.tried[workload])
 
     def forget(self, workload: WorkloadId) -> None:
-        """It is awarded, promised a start, or not asked for any more."""
+        """Drop a workload that is awarded, is promised a start, or has left the order."""
         self.blocked.pop(workload, None)
         self.wanted.pop(workload, None)
         self.barred.pop(workload, None)

@@ -1,11 +1,11 @@
-"""When workloads will start, as the queue estimates it: how many GPUs others are to have first, and how fast they come free.
+"""Estimated starts: the GPUs that other workloads get first, and the rate at which GPUs come free.
 
-First come those ahead in the order that are no wider: a wide gang that waits keeps nobody from what is free and too little for it,
-and nodes that are kept for it are few (components/job_queue/reservations.py).
+Work ahead in the order counts only if no wider: a wide waiting gang keeps no workload from free GPUs that are too
+few for the gang, and few nodes are reserved for such gangs (components/job_queue/reservations.py).
 
-Sums by GPU type, level and width are kept from fact to fact, so that an estimate takes as many steps as there are of these, however
-much waits. What is missing becomes a span in core/estimating/waits.py, and gets its band from what came of earlier ones
-(core/estimating/bands.py). A start that was promised is no estimate: whoever shows both shows the promise.
+Sums by GPU type, level and width are updated with each fact, so that an estimate takes one step for each sum, however much work
+waits. Missing GPUs become a span in core/estimating/waits.py, with a band from the outcomes of earlier estimates
+(core/estimating/bands.py). A promised start is no estimate, and is shown in place of one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,54 +26,54 @@ from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import WorkloadSpec
 
 Types = tuple[str, ...]
-"""Node types of which each will do, as a job names them."""
+"""Node types as a job names them; a task may run on each."""
 Size = int
-"""Of a whole workload, in classes of like GPU counts (core/estimating/run_times.py `size_of`)."""
+"""Width of a whole workload, as a class of similar GPU counts (core/estimating/run_times.py `size_of`)."""
 Wanted = tuple[Types, int, Size]
-"""What is waited for, at which level, and how wide who waits for it is."""
+"""Node types, level and width of waiting work."""
 Ahead = Mapping[tuple[Types, Size], int]
-"""GPU milli that others are to have first, by what they asked for and how wide they are."""
+"""GPU milli that other workloads get first, by their node types and width."""
 
 
 class Share(Struct, frozen=True):
-    """What one workload adds to a sum: it waits at a level, or it stands in a region."""
+    """Part of a sum that one workload adds: waiting at a level, or in a region by an active award."""
 
     types: Types
     gpu_milli: int
     level: int
-    """The one that it asks for while it waits, the one that it has while it stands."""
+    """The level asked for while the workload waits, or the level of the active award."""
     tenant: TenantName
     size: Size = 0
     region: RegionName = RegionName("")
 
 
 Asked = tuple[WorkloadSpec, int, RegionName, bool]
-"""From what a workload's shares follow: its spec, level and region, and whether it waits."""
+"""Spec, level and region of a workload, and whether the workload waits: the shares follow from these."""
 NOTHING_NOTED: tuple[None, tuple[Share, ...]] = (None, ())
 
 
 class WaitIndex:
-    """GPUs that are waited for, and GPUs that are held or awarded. An index: it follows from the image."""
+    """GPUs that work waits for, and GPUs that are held or awarded. An index, derived from the image."""
 
     def __init__(self) -> None:
         self._noted: dict[WorkloadId, tuple[Asked | None, tuple[Share, ...]]] = {}
         self.waiting: dict[Wanted, int] = {}
-        """GPU milli that waits, by what was asked for, level and width."""
+        """GPU milli of waiting work by node types, level and width."""
         self.by_tenant: dict[TenantName, dict[Wanted, int]] = {}
-        """The same of each tenant."""
+        """GPU milli of waiting work by tenant, and as in `waiting`."""
         self.standing: dict[tuple[RegionName, Types, bool], int] = {}
-        """GPU milli of standing awards, and whether they are over quota: who is within could push these out."""
+        """GPU milli of active awards by region, node types and whether borrowing: nominal work could preempt borrowing work."""
         self.counts: dict[int, int] = {}
-        """Workloads that wait, by level."""
+        """Number of waiting workloads by level."""
         self._capped: dict[Wanted, int] = {}
-        """A memo: of `by_tenant` what can be ahead of others, in all."""
+        """A memo: the part of `by_tenant` that can be ahead of other work, summed over tenants."""
         self._capped_of: dict[TenantName, dict[Wanted, int]] = {}
-        """Of each tenant, and as it was counted in all."""
+        """The part of each tenant, as counted in `_capped`."""
         self._stale: dict[TenantName, None] = {}
-        """Tenants of whom it may be another by now."""
+        """Tenants with a part that must be counted again."""
 
     def note(self, workload: WorkloadId, row: WorkloadRow, level: int, *, is_waiting: bool) -> None:
-        """What it adds now, in place of what it added before."""
+        """Replace the shares of a workload."""
         region = row.region if row.is_active else RegionName("")
         asked = (row.spec, level, region, is_waiting)
         asked_before, before = self._noted.pop(workload, NOTHING_NOTED)
@@ -91,18 +91,20 @@ class WaitIndex:
             self._noted[workload] = asked, shares
 
     def ahead_of(self, level: int) -> int:
-        """How many workloads wait at this level or a higher one."""
+        """Return the number of workloads that wait at this level or a higher one."""
         return sum(count for of, count in self.counts.items() if of >= level)
 
     def waiting_from(self, level: int) -> Ahead:
-        """GPU milli that is waited for at this level or a higher one."""
+        """Return the GPU milli of work that waits at this level or a higher one."""
         return _from(self.waiting, level)
 
     def capped_from(self, level: int, most: Callable[[TenantName, int, Types], int]) -> Ahead:
-        """The same without what is over a tenant's quota; of that the widest is left out first, for narrow work fills a quota sooner than
-        wide work finds room. Costs a step for each that was renewed since.
+        """Return `waiting_from` without work that exceeds its tenant's quota, where the widest work is left out first.
 
-        most   of a tenant's work at a level: what can be ahead, for its quota has no more room; the same until it is renewed
+        Narrow work fills a quota sooner than wide work finds capacity. Costs a step for each tenant that was renewed since.
+
+        most   GPU milli that a tenant's work of one level and types can hold ahead of others, given its quota; constant until
+               `renew` is called for the tenant
         """
         for tenant in self._stale:
             for wanted, gpu_milli in self._capped_of.pop(tenant, {}).items():
@@ -123,17 +125,18 @@ class WaitIndex:
         return _from(self._capped, level)
 
     def renew(self, tenant: TenantName) -> None:
-        """Its quota may have other room."""
+        """Count a tenant's part again at the next use: the headroom of the quota may have changed."""
         self._stale[tenant] = None
 
     def forget_memos(self) -> None:
-        """What can be ahead of others is worked out anew."""
+        """Drop the sums of `capped_from`; the next call counts all tenants again."""
         self._capped, self._capped_of = {}, {}
         self._stale = dict.fromkeys(self.by_tenant)
 
     def wanted_by(self, tenant: TenantName, level: int) -> dict[str, int]:
-        """GPU milli by type that one tenant's work waits for, at this level or a higher one; of what any of several types will do,
-        of the first.
+        """Return the GPU milli by GPU type that a tenant's work waits for, at this level or a higher one.
+
+        Work that may run on several types counts for the first of these.
         """
         found: dict[str, int] = {}
         for (types, of, _), gpu_milli in self.by_tenant.get(tenant, {}).items():
@@ -160,15 +163,15 @@ class WaitIndex:
 
 
 class Estimator:
-    """Estimates at one moment, for any number of workloads: what they have in common is worked out once."""
+    """Estimates at one moment, for any number of workloads; results that they share are computed once."""
 
     def __init__(
         self, image: GlobalImage, regions: Mapping[RegionName, RegionImage], index: WaitIndex, now: Instant
     ) -> None:
-        """regions   those that are known and heard"""
+        """regions   the known and heard regions"""
         self._image, self._regions, self._index, self._now = image, regions, index, now
         self._hardware: dict[str, int] = {}
-        """GPU milli by node type, in all of these regions."""
+        """GPU milli by node type, over all these regions."""
         for region in regions.values():
             for node_type, row in region.hardware.rows.items():
                 _sum_up(self._hardware, node_type, row.gpu_milli)
@@ -185,11 +188,11 @@ class Estimator:
         *,
         is_within: bool = False,
     ) -> StartEstimate | None:
-        """When it would start.
+        """Return the estimated start of a workload, if there is a region that could hold the workload.
 
-        where    regions that could hold it, were they empty; none: nothing can be said
-        ahead    of it in the order
-        is_within    whether it could push out what is over quota
+        where      regions that could hold the workload if they were empty
+        ahead      GPU milli of work ahead in the order
+        is_within  whether the workload is nominal, and so could preempt borrowing work
         """
         if not where:
             return None
@@ -200,7 +203,7 @@ class Estimator:
             self._supplies[types, where, is_within] = supply
         size = size_of(gpu_milli)
         theirs = sum(self._part(other, types, amount) for (other, of), amount in ahead.items() if of <= size)
-        # All that is free must do for those ahead too; and what it needs itself must come free in one region.
+        # Free GPUs must suffice for work ahead too, and the workload's own need must come free in one region.
         missing = max(theirs + gpu_milli - supply.free, gpu_milli - supply.free_in_one)
         span = span_until(missing if gpu_milli else 0, supply.rate)
         name = group_of(span, gpu_milli)
@@ -228,12 +231,12 @@ class Estimator:
             others = tuple(key.split("|"))
             lately += self._part(others, types, flow.lately(self._now))
             expected += self._part(others, types, flow.expected)
-        # Of what comes free in the whole fleet, the regions in which it may run have their part.
+        # The regions in `where` have their share, by capacity, of the GPUs that come free in the whole fleet.
         rate = rate_of(lately, expected, everywhere) * capacity // max(1, everywhere)
         return _Supply(sum(free), max(free), max(1, rate))
 
     def _types(self, types: Types) -> frozenset[str]:
-        """Node types of this fleet that are meant."""
+        """Return the node types of the regions on which a job that names these types may run."""
         found = self._of.get(types)
         if found is None:
             found = self._of[types] = frozenset(
@@ -242,7 +245,7 @@ class Estimator:
         return found
 
     def _part(self, theirs: Types, mine: Types, amount: int) -> int:
-        """Of an amount that may be of any of their types, what is of one of mine: as much as of these types there is."""
+        """Return the part of an amount on any of `theirs` that lies on one of `mine`, in proportion to the hardware."""
         found = self._parts.get((theirs, mine))
         if found is None:
             other = self._types(theirs)
@@ -254,23 +257,23 @@ class Estimator:
 
 
 class _Supply(Struct, frozen=True):
-    """GPU milli of some types in some regions."""
+    """Free GPU milli of some types in some regions, and the rate at which GPUs come free there."""
 
     free: int
     free_in_one: int
-    """In the region that has most."""
+    """Free GPU milli in the region with the most."""
     rate: int
     """Millionths of a GPU an hour."""
 
 
 def types_of(spec: WorkloadSpec) -> Types:
-    """What it waits for: whatever the first of its jobs that has GPUs asks for."""
+    """Return the node types of a workload's first job with GPUs, or of the first job if no job has GPUs."""
     first = next((job for job in spec.jobs if job.need.gpu_milli), spec.jobs[0])
     return first.node_types
 
 
 def amounts_of(spec: WorkloadSpec) -> Iterable[tuple[Types, int]]:
-    """GPU milli that it needs, by what its jobs ask for."""
+    """Return each job's node types and the GPU milli of all its tasks."""
     return [(job.node_types, job.need.gpu_milli * job.tasks) for job in spec.jobs]
 
 
@@ -293,7 +296,7 @@ Key = TypeVar("Key")
 
 
 def _sum_up(sums: dict[Key, int], key: Key, amount: int) -> None:
-    """No zeros are kept."""
+    """Add an amount to a sum, and drop a sum of zero."""
     left = sums.get(key, 0) + amount
     if left:
         sums[key] = left

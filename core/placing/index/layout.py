@@ -1,8 +1,8 @@
-"""Where each node of a pool stands in an agent's arrays: in the order of the topology, so that every level is a reshape.
+"""The slot of each node of a pool in an agent's arrays: in the order of the topology, so that every level is a reshape.
 
-A cluster holds like nodes: one zone, one node type, one count of GPUs. Each rack takes the same number of slots, each pod 16
-racks, each cluster whole pods; what no node fills is padding. The order depends on the nodes alone and not on when they
-joined, so that the same draw finds the same node in every copy of it.
+A cluster holds like nodes: one zone, one node type, one memory of a GPU, one size of islands. Each rack takes the same number
+of slots, each pod 16 racks, each cluster whole pods; slots without a node are padding. The order depends on the nodes alone and
+not on when they joined, so that the same draw finds the same node in every copy of the layout.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,12 @@ def _named(group: NodeGroup) -> tuple[str, str, str, int, int]:
 class Layout:
     """Slots of a pool's nodes.
 
-    clusters    in order
+    clusters    the pool's clusters, in order
     largest     GPU milli of the largest node
-    pods_of     by cluster: its first pod, and the one after its last
+    pods_of     by cluster: the first pod, and the one after the last
     node        (slots,) node numbers, NO_NODE in padding
     rack        (slots,) rack numbers
-    node_types  all of its nodes', ascending
+    node_types  types of all nodes, ascending
     node_type   (slots,) index into `node_types`, in padding that of the nodes beside it; type_of_pod the same by pod
     domain      (slots,) index into `domains`
     gpu_total   (slots,) GPU milli that each node has
@@ -100,7 +100,7 @@ class Layout:
         self.pods_of = [(int(first), int(last)) for first, last in pairwise(ends)]
 
     def slot(self, node: int) -> int:
-        """Where a node stands; NO_NODE if the pool has none of this number."""
+        """Return the slot of a node; NO_NODE if the pool does not have the node."""
         return int(self.slot_of[node]) if 0 <= node < len(self.slot_of) else NO_NODE
 
 
@@ -115,7 +115,7 @@ def _spread_over(size: int, at: Numbers, values: Numbers, otherwise: int) -> Num
 
 
 def _numbered(keys: Numbers) -> Numbers:
-    """Sorted columns of keys (k, n): how many different ones came before each."""
+    """Return for each of the sorted columns of keys (k, n) the number of different columns before."""
     if not keys.shape[1]:
         return np.zeros(0, dtype=np.int32)
     is_new = np.any(keys[:, 1:] != keys[:, :-1], axis=0)
@@ -123,12 +123,12 @@ def _numbered(keys: Numbers) -> Numbers:
 
 
 def _within(keys: Numbers) -> Numbers:
-    """Sorted columns of keys (k, n): the position of each among its equals."""
+    """Return for each of the sorted columns of keys (k, n) the position among equal columns."""
     return _within_values(keys, np.arange(keys.shape[1], dtype=np.int32))
 
 
 def _within_values(keys: Numbers, values: Numbers) -> Numbers:
-    """Each value less the first one of its key."""
+    """Return each value less the first value of the same key."""
     numbers = _numbered(keys)
     if not len(numbers):
         return numbers

@@ -1,6 +1,6 @@
-"""Which nodes are alike: of one type, with as much free of everything and on each device. A memo of a table.
+"""Nodes that are alike: of one type, with equal available GPUs, CPUs and memory, and equal shared devices. A memo of a table.
 
-Of a hundred thousand nodes many are; what costs much to work out of a node is worked out once for all that are alike.
+Many nodes of a large region are alike; an expensive score is computed once for all of them.
 """
 
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from core.rules.placement.rule import Numbers
 
 SORTS_PER_SLOT = 2
-"""Sorts without nodes stay known, until there are so many times as many sorts as slots."""
+"""Sorts without nodes stay in the memo until there are more than so many sorts per slot."""
 CODES_MAX = 1 << 62
-"""Of values of several columns in one integer."""
+"""The most combinations of column values that are coded in one integer."""
 
 
 class Alike:
     """Sorts of nodes by number: nodes of one sort are alike.
 
     number    (slots,) int32
-    seen      the revision of the table that it is of
+    seen      the revision of the table for which the numbers hold; -1: not used yet
     """
 
     def __init__(self, slots: int) -> None:
@@ -29,7 +29,7 @@ class Alike:
         self._known: dict[tuple[object, ...], int] = {}
 
     def update(self, columns: Sequence[Numbers], shared: Numbers, at: slice | Numbers | None) -> None:
-        """These rows changed; None: nobody knows which, or it is the first time."""
+        """Number these rows again; None: all rows, at the first use or if the changes are unknown."""
         if at is None or len(self._known) > SORTS_PER_SLOT * len(self.number):
             self._known.clear()
             at = slice(0, len(self.number))
@@ -40,7 +40,7 @@ class Alike:
         self.number[at] = [known.setdefault(row, len(known)) for row in rows]
 
     def samples(self, slots: Numbers) -> tuple[NDArray[np.int64], Numbers]:
-        """One of each sort that there is among these slots, and for each of them the place of its own sort's."""
+        """Return one slot of each sort among these slots, and for each of these slots the index of the sort."""
         sorts = self.number[slots]
         sample = np.full(len(self._known), -1, dtype=np.int64)
         sample[sorts] = slots
@@ -54,9 +54,9 @@ def _without_full(parts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def samples_among(columns: Sequence[Numbers], shared: Numbers) -> tuple[Numbers, Numbers]:
-    """One row of each sort, and for each row the place of its own sort's, out of these alone: for who asks but once.
+    """Return one row of each sort, and for each row the index of the sort; without a memo, for a single use.
 
-    columns   (rows,) each, of whole numbers; shared (rows, most), in whichever order
+    columns   (rows,) each, of whole numbers; shared (rows, most), in any order
     """
     if shared.shape[1]:
         columns = [*columns, *np.sort(shared, axis=1).T]

@@ -1,4 +1,4 @@
-"""What an agent knows beside its region's log: rows that an answer taught it, and what it has offered or claimed itself."""
+"""An agent's knowledge beyond its region's log: rows learnt from answers, and capacity that the agent has offered or claimed."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,23 +10,26 @@ from core.nouns.quantities import Amount
 
 
 class Overlay:
-    """Each thing that takes room has a key; a key is put once and dropped once, whatever happens between."""
+    """Rows learnt, and capacity taken under keys: one key for each offer or claim, put and later dropped.
+
+    learnt    by node: a row, and the sequence of the log at which the row was true
+    """
 
     def __init__(self) -> None:
         self.learnt: dict[int, tuple[NodeRow, int]] = {}
         self._needs: dict[object, tuple[tuple[int, Amount], ...]] = {}
         self._taken: dict[int, Amount] = {}
         self._parts: dict[int, list[int]] = {}
-        """By node, of what is taken: parts of one device each."""
+        """Taken parts of devices by node, in milli."""
         self._victims: dict[object, tuple[AttemptKey, ...]] = {}
 
     def put(
         self, key: object, needs: Iterable[tuple[int, Amount]], victims: Sequence[AttemptKey] = ()
     ) -> list[int]:
-        """This much is taken under this key and nothing else; which nodes it changes.
+        """Take capacity under a key, in place of what the key took before; return the nodes that change.
 
-        needs     as `takings_of` has them: each part of a device by itself
-        victims   who are to go for it: nobody else can have their room
+        needs     as from `takings_of`: each part of a device as an entry of its own
+        victims   attempts to preempt for the key, which other searches must not choose
         """
         changed = self.drop(key)
         if victims:
@@ -39,7 +42,7 @@ class Overlay:
         return [*changed, *(node for node, _ in kept)]
 
     def drop(self, key: object) -> list[int]:
-        """Nothing is taken under this key any more; which nodes it changes."""
+        """Release all capacity under a key; return the nodes that change."""
         needs = self._needs.pop(key, ())
         self._victims.pop(key, None)
         for node, amount in needs:
@@ -55,15 +58,15 @@ class Overlay:
         return [node for node, _ in needs]
 
     def keys(self) -> tuple[object, ...]:
-        """All that take something."""
+        """Return the keys with taken capacity."""
         return tuple(self._needs)
 
     def taken_by(self, key: object) -> tuple[tuple[int, Amount], ...]:
-        """What is taken under a key."""
+        """Return the capacity taken under a key: nodes with amounts."""
         return self._needs.get(key, ())
 
     def victims(self, without: Iterable[object] = ()) -> frozenset[AttemptKey]:
-        """Who is to go for something that takes room, these keys left out."""
+        """Return the victims of all keys but these."""
         if not self._victims:
             return frozenset()
         left_out = set(without)
@@ -72,15 +75,15 @@ class Overlay:
         )
 
     def knows(self, node: int) -> bool:
-        """Whether a node may be other than the log shows it."""
+        """Return whether a node's row may differ from the log."""
         return node in self.learnt or node in self._taken
 
     def nodes(self) -> list[int]:
-        """Those of which that is so."""
+        """Return the nodes with rows that may differ from the log, ascending."""
         return sorted({*self.learnt, *self._taken})
 
     def row(self, capacity: Capacity, node: int, without: Iterable[object] = ()) -> NodeRow:
-        """A node as the agent believes it to be; of what these keys take, as if it did not."""
+        """Return a node's row as the agent believes, as if the keys in `without` took no capacity."""
         row = self.learnt[node][0] if node in self.learnt else capacity.node_row(node)
         taken = self._taken.get(node)
         if taken is None:
@@ -97,5 +100,5 @@ class Overlay:
         return NodeRow(node, at_least, row.is_open, left_of(row.parts, parts) if parts else row.parts)
 
     def rows(self, capacity: Capacity, without: Iterable[object] = ()) -> tuple[NodeRow, ...]:
-        """All that are not as the log shows them: what a decision is recomputed with."""
+        """Return all rows that may differ from the log, from which a decision can be recomputed."""
         return tuple(self.row(capacity, node, without) for node in self.nodes() if capacity.has_node(node))

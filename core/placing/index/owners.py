@@ -1,9 +1,9 @@
-"""Who is on each node: the tenants of attempts that hold something there, or were promised it, and whether one is alone.
+"""Owners of each node: tenants of attempts that hold capacity there or were promised some, and whether one is alone.
 
-Kept from facts, and equal to what the image alone would give. A tenant's code is drawn from its name, so that it is the
-same everywhere and nobody has to be told; two names share one with a chance of 2^-60.
+Updated by facts, and equal to a computation from the image alone. A tenant's code is drawn from the name, so that all components
+agree without a message; two names share a code with a chance of 2^-61.
 
-code      63 bits: the tenant's 61, and in the lowest bit whether its work there shares the node with no other tenant
+code      62 bits: 61 for the tenant, and the lowest bit set if the tenant's work there shares the node with no other tenant
 """
 
 from collections.abc import Collection, Container, Hashable, Iterable
@@ -18,15 +18,15 @@ from core.rules.placement.rule import NOBODY, SEVERAL
 from core.rules.placement.tenant_isolation import code_of
 
 OF_OWNERS = (ClaimPromised, ClaimGranted, ClaimRevised, AwardDeclined, AttemptEnded)
-"""Facts that change where an attempt is: `settle` it after each."""
+"""Facts that change an attempt's nodes: call `settle` after each."""
 APART = 1
-"""Somebody is to be alone there, and waits for others to leave, so that nobody may come: the code of a tenant that there is none of."""
+"""Code of a node on which one tenant is to be alone once the others have left; until then the node takes no work."""
 Entries = tuple[tuple[int, int], ...]
-"""Nodes, each with the code of who is there."""
+"""Nodes, each with an owner's code."""
 
 
 def entries_of(claim: Claim) -> Entries:
-    """Where a claim puts its tenant, once a node and job."""
+    """Return a claim's nodes with its tenant's code, once per node and job."""
     entries: list[tuple[int, int]] = []
     for job, spread in zip(claim.jobs, claim.spreads, strict=True):
         code = code_of(claim.tenant, is_alone=job.is_alone)
@@ -35,44 +35,44 @@ def entries_of(claim: Claim) -> Entries:
 
 
 def key_of(attempt: AttemptKey) -> Hashable:
-    """Under which an attempt is kept."""
+    """Return the key of an attempt's entries."""
     return ("attempt", *attempt)
 
 
 def wants_alone(claim: Claim) -> bool:
-    """Whether any of its jobs shares its nodes with no other tenant."""
+    """Return whether some job of the claim shares no node with other tenants."""
     return any(job.is_alone for job in claim.jobs)
 
 
 class Owners:
-    """Each attempt has a key; what else an agent counts on (its offers, its claims) may have one of its own.
+    """Entries by key: one key for each attempt, others for an agent's offers and claims.
 
-    While nobody is, or wants to be, alone on a node it is of no matter who is where. So attempts that share their nodes are
-    followed only from when somebody asks (`know_all`); those that are alone always are.
+    While no work is, or asks to be, alone on a node, owners do not matter. So attempts that share their nodes are followed only
+    after `know_all`; attempts that are alone are followed always.
     """
 
     def __init__(self) -> None:
         self.alone = 0
-        """How many entries are of somebody who is alone."""
+        """Number of entries of work that is alone."""
         self._knows_all = False
         self._by_key: dict[Hashable, Entries] = {}
         self._on: dict[int, dict[int, int]] = {}
 
     @classmethod
     def of(cls, capacity: Capacity) -> "Owners":
-        """From scratch."""
+        """Return the owners computed from the image."""
         owners = cls()
         owners.settle_all(capacity)
         return owners
 
     def know_all(self, capacity: Capacity) -> None:
-        """Follow every attempt from now on, as the image has it: `at` may be asked."""
+        """Follow every attempt of the image from now on, which `at` requires."""
         if not self._knows_all:
             self._knows_all = True
             self.settle_all(capacity)
 
     def settle_all(self, capacity: Capacity) -> None:
-        """As the image has it; keys that are no attempts' stay."""
+        """Set all attempts as in the image; other keys stay."""
         for key in [key for key in self._by_key if isinstance(key, tuple) and key[0] == "attempt"]:
             self.drop(key)
         for epochs in (capacity.holdings, capacity.promises):
@@ -81,7 +81,7 @@ class Owners:
                     self.settle(capacity, workload, epoch)
 
     def settle(self, capacity: Capacity, workload: WorkloadId, epoch: int) -> list[int]:
-        """One attempt as the image has it now; which nodes it changes."""
+        """Set one attempt as in the image; return the nodes that change."""
         held = capacity.holding(workload, epoch)
         claim = held.claim if held is not None else capacity.promise(workload, epoch)
         if not (self._knows_all or self.alone or (claim is not None and wants_alone(claim))):
@@ -92,12 +92,12 @@ class Owners:
         return self.put(key, entries_of(claim))
 
     def hear(self, capacity: Capacity, fact: Fact) -> list[int]:
-        """Follow a fact that the image has folded; which nodes it changes."""
+        """Follow a fact that the image has folded; return the nodes that change."""
         event = fact.event
         return self.settle(capacity, event.workload, event.epoch) if isinstance(event, OF_OWNERS) else []
 
     def put(self, key: Hashable, entries: Entries) -> list[int]:
-        """These are there under this key and nothing else; which nodes it changes."""
+        """Set the entries of a key; return the nodes that change."""
         before = self._by_key.get(key)
         if before == entries:
             return []
@@ -110,7 +110,7 @@ class Owners:
         return [*changed, *(node for node, _ in entries)]
 
     def drop(self, key: Hashable) -> list[int]:
-        """Nobody is there under this key any more; which nodes it changes."""
+        """Drop the entries of a key; return the nodes that change."""
         entries = self._by_key.pop(key, ())
         for node, code in entries:
             on = self._on[node]
@@ -123,19 +123,19 @@ class Owners:
         return [node for node, _ in entries]
 
     def nodes(self) -> list[int]:
-        """On which anybody is."""
+        """Return the nodes with owners, ascending."""
         return sorted(self._on)
 
     def nodes_of(self, keys: Iterable[Hashable]) -> list[int]:
-        """On which these are."""
+        """Return the nodes of these keys, ascending."""
         return sorted({node for key in keys for node, _ in self._by_key.get(key, ())})
 
     def under(self, keys: Iterable[Hashable]) -> Entries:
-        """What these keys put here: each node and code once, ascending."""
+        """Return the entries of these keys: each node and code once, ascending."""
         return tuple(sorted({entry for key in keys for entry in self._by_key.get(key, ())}))
 
     def at(self, node: int, without: Collection[Hashable] = ()) -> int:
-        """A tenant's code, NOBODY, SEVERAL or APART; as if nobody were there under these keys. Only once all are known."""
+        """Return the owner of a node without these keys: a code, NOBODY, SEVERAL or APART. Requires `know_all`."""
         assert self._knows_all, node
         on = self._on.get(node)
         if not on:
@@ -154,7 +154,7 @@ class Owners:
 
 
 class Now:
-    """A region's image, and who is where: what hard rules are re-checked against."""
+    """A region's image and owners, against which a store re-checks hard rules."""
 
     def __init__(
         self,
@@ -164,8 +164,8 @@ class Now:
         barred: Container[int] = (),
     ) -> None:
         """
-        without   attempts that are as good as gone
-        barred    nodes that are kept for the start of somebody else than who asks
+        without   attempts to treat as ended
+        barred    nodes kept for reservations that bar the claim
         """
         self.capacity = capacity
         self._barred = barred
@@ -174,14 +174,14 @@ class Now:
 
     @property
     def has_alone(self) -> bool:
-        """Whether anybody is alone anywhere."""
+        """True if some work is alone on its nodes."""
         return self._owners.alone > 0
 
     def is_barred(self, node: int) -> bool:
-        """Whether who asks may not be there, because another start is reserved."""
+        """Return whether a reservation bars the claim from the node."""
         return node in self._barred
 
     def owner(self, node: int) -> int:
-        """Who has something there, these attempts left out."""
+        """Return the owner of a node, without the attempts in `without`."""
         self._owners.know_all(self.capacity)
         return self._owners.at(node, self._without)

@@ -1,14 +1,14 @@
-"""A class of requests: for every node whether it may run there, how many tasks fit, and how good it is, in one integer a node.
+"""A class of requests: for every node the number of tasks that fit, and all preferences' scores in one integer, the key.
 
-What was worked out is kept, with the revision of the table that it is of. Before it is used, only rows that changed since are
-worked out anew; then it equals a class made from scratch.
+A class is kept with the revision of the table for which the class holds. Before use, only rows that changed since are computed
+again; then the class equals one made from scratch.
 
 key         (slots,) uint32: every preference's score, the most important one in the highest bits; INVALID where none fits
 cap         (slots,) int16: tasks that fit
 rack_cap    (racks,) int32, pod_cap (pods,) int32: sums of `cap`
-pod_min     (pods,) uint32: the least key of a pod; pod_ties (pods,) int32: how many nodes have it
+pod_min     (pods,) uint32: the least key of a pod; pod_ties (pods,) int32: nodes with that key
 
-source    Protean §4: rule objects, rule-evaluation objects, and what several rules read (here the units of core/placing/index/table.py)
+source    Protean §4: rule objects, rule-evaluation objects, and shared inputs (here the units of core/placing/index/table.py)
 """
 
 from collections.abc import Sequence
@@ -30,17 +30,17 @@ from core.rules.placement.rule import (
 INVALID = 0xFFFFFFFF
 CAP_MAX = np.iinfo(np.int16).max
 ALIKE_MIN = 512
-"""Of fewer nodes each is judged for itself: to know which are alike costs a microsecond for each that changed."""
+"""Fewer nodes are scored one by one, because to find alike nodes costs time for each node that changed."""
 
 
 _NO_ROWS = slice(0, 0)
 
 
 class SharedCodes:
-    """What the rules that read the same few traits, and not the need, say of every node: once for all classes that share them.
+    """Results of the rules that read one set of traits without the need, for every node: once for all classes equal in the set.
 
-    code    (slots,) uint32: their part of a key; INVALID where one of them forbids it; nothing is known of clusters in which
-            no class of these traits may run
+    code    (slots,) uint32: the rules' part of a key; INVALID where a rule forbids the node; computed only in clusters in which
+            a class of these traits may run
     """
 
     def __init__(self, plan: Plan, traits: frozenset[str], table: NodeTable, request: Request) -> None:
@@ -49,20 +49,20 @@ class SharedCodes:
         self._request = request
         self._table = table
         self.computed = 0
-        """Rows worked out so far: what a test counts."""
+        """Rows computed so far, for tests."""
         self.code = np.zeros(0, dtype=np.uint32)
         self._known: set[int] = set()
-        """Clusters."""
+        """Clusters with computed codes."""
         self._pod_known = np.zeros(0, dtype=bool)
         self.seen = -1
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
+        """Bytes of memory."""
         return self.code.nbytes
 
     def update(self, clusters: Sequence[int]) -> None:
-        """Bring it up to the table's revision; these clusters' nodes are known from now on."""
+        """Update the codes to the table's revision, and compute those of new clusters among these."""
         layout = self._table.layout
         if self.seen != self._table.revision:
             self._catch_up()
@@ -77,7 +77,7 @@ class SharedCodes:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it says nothing of any node, and never did."""
+        """True if no rule distinguishes nodes, or ever did."""
         rows = TableRows(self._table, _NO_ROWS)
         return all(part.rule.is_idle(rows) for part in self._parts) and all(
             rule.is_idle(rows) for rule in self._validators
@@ -100,7 +100,7 @@ class SharedCodes:
                 at = np.arange(at.start, at.stop, dtype=np.int32)
             at = at[self._pod_known[at // layout.pod_slots]]
         self.code[at] = self._of(at)
-        self.seen = table.revision  # Last: a rule may have raised, and then nothing was seen.
+        self.seen = table.revision  # Last: if a rule raised, the old revision must stay.
 
     def _of(self, at: Changed) -> Codes:
         rows = TableRows(self._table, at)
@@ -113,7 +113,7 @@ class SharedCodes:
 
 
 class RequestClass:
-    """All that is known of one class."""
+    """One class: keys and capacities of all nodes for requests of equal traits."""
 
     def __init__(self, plan: Plan, table: NodeTable, request: Request, shared: Sequence[SharedCodes]) -> None:
         self.request = request
@@ -122,7 +122,7 @@ class RequestClass:
         mine = [part for part in plan.own_parts if part.rule.concerns(request)]
         self._own_parts = [part for part in mine if not part.rule.is_dear]
         self._dear_parts = [part for part in mine if part.rule.is_dear]
-        """These cost so much that only nodes with room are asked for."""
+        """Expensive rules, evaluated only for nodes with capacity."""
         self._part = request.part
         layout = table.layout
         self.clusters = [
@@ -130,10 +130,10 @@ class RequestClass:
             for number, cluster in enumerate(layout.clusters)
             if all(rule.admits(cluster, request) for rule in plan.cluster_validators)
         ]
-        """Where the request may run at all."""
+        """Clusters in which the request may run at all."""
         types = [layout.clusters[number].node_type for number in self.clusters]
         self.has_rivals = len(types) > len(set(types))
-        """Whether there are several clusters of one type: only these are compared with each other."""
+        """True if several of the clusters have one type: only clusters of one type are compared."""
         self.is_everywhere = len(self.clusters) == len(layout.clusters)
         self._pod_admitted = np.isin(layout.cluster_of_pod, self.clusters)
         self._cluster_code = _codes_of_clusters(plan, table, request)
@@ -143,21 +143,21 @@ class RequestClass:
         self.pod_min = np.zeros(0, dtype=np.uint32)
         self.seen = -1
         self.builds = self.computed = 0
-        """How often it was made from scratch, and rows worked out so far: what tests count."""
+        """Number of builds from scratch, and of rows computed so far, for tests."""
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
+        """Bytes of memory, without shared codes."""
         columns = (self.key, self.cap, self.rack_cap, self.pod_cap, self.pod_min, self.pod_ties)
         return sum(column.nbytes for column in columns)
 
     @property
     def shared(self) -> Sequence[SharedCodes]:
-        """What it has together with other classes."""
+        """Codes shared with other classes."""
         return self._shared
 
     def update(self) -> None:
-        """Bring it up to the table's revision."""
+        """Update the class to the table's revision."""
         table = self._table
         if self.seen == table.revision:
             return
@@ -168,7 +168,7 @@ class RequestClass:
             self._update_run(at)
         else:
             self._update_many(at)
-        self.seen = table.revision  # Last: a rule may have raised, and then nothing was seen.
+        self.seen = table.revision  # Last: if a rule raised, the old revision must stay.
 
     def _build(self) -> None:
         layout = self._table.layout
@@ -184,7 +184,7 @@ class RequestClass:
         self.sum_up(layout)
 
     def sum_up(self, layout: Layout) -> None:
-        """Racks and pods anew, out of nodes."""
+        """Compute the columns of racks and pods from those of nodes."""
         self.rack_cap = self.cap.reshape(-1, layout.rack_slots).sum(axis=1, dtype=np.int32)
         self.pod_cap = self.rack_cap.reshape(layout.pods, -1).sum(axis=1, dtype=np.int32)
         pods = self.key.reshape(layout.pods, -1)
@@ -192,7 +192,7 @@ class RequestClass:
         self.pod_ties = (pods == self.pod_min[:, None]).sum(axis=1, dtype=np.int32)
 
     def _update_run(self, at: slice) -> None:
-        """Rows that follow each other: as a rule of one rack."""
+        """Update adjacent rows, usually those of one rack."""
         layout = self._table.layout
         pod = at.start // layout.pod_slots
         if (at.stop - 1) // layout.pod_slots != pod:
@@ -270,7 +270,7 @@ class RequestClass:
 
 
 def _codes_of_clusters(plan: Plan, table: NodeTable, request: Request) -> Codes | None:
-    """(pods,) What rules on clusters say of each pod; None when they say the same of all."""
+    """Return (pods,) codes of the preferences on clusters; None if all codes are 0."""
     codes = np.zeros(len(table.layout.clusters), dtype=np.uint32)
     for shift, rule in plan.cluster_parts:
         scores = [min(rule.score(cluster, request), rule.steps - 1) for cluster in table.layout.clusters]
@@ -279,9 +279,9 @@ def _codes_of_clusters(plan: Plan, table: NodeTable, request: Request) -> Codes 
 
 
 def tasks_that_fit(rows: TableRows, need: Amount, part: int = 0, together: int = 1) -> NDArray[np.int32]:
-    """How many tasks of this need each of these nodes has room for; 0 or less where nothing may be placed.
+    """Return how many tasks of this need fit on each of these nodes; 0 or less where no task may be placed.
 
-    part      milli of the part of a device that each of `together` tasks needs, which have this need all together
+    part      milli of the part of a device that each of `together` tasks needs; `need` is then the sum of their needs
     """
     count: Numbers | None = None
     if part:
@@ -300,9 +300,9 @@ def tasks_that_fit(rows: TableRows, need: Amount, part: int = 0, together: int =
 
 
 def parts_that_fit(rows: TableRows, gpu_milli: int, part: int) -> Numbers:
-    """How many tasks that need a part of a device find one, on each of these nodes.
+    """Return how many tasks that need a part of a device find devices on each of these nodes.
 
-    gpu_milli   of one task; whole devices beside the part are counted as if it lay alone on another one
+    gpu_milli   need of one task; a part beside whole devices counts as one more whole device
     """
     whole: Numbers = rows.whole // MILLI
     if gpu_milli > MILLI:
@@ -326,7 +326,7 @@ def _packed(parts: Sequence[KeyPart], rows: TableRows, request: Request) -> Code
 
 
 def _dear_codes(part: KeyPart, table: NodeTable, slots: Numbers, request: Request) -> Codes:
-    """What a rule that costs much says of these nodes: where they are many, of nodes that are alike only once."""
+    """Return the codes of an expensive rule for these nodes; if they are many, one node of each sort is scored."""
     if len(slots) < ALIKE_MIN:
         code = part.rule.score(TableRows(table, slots), request)
     else:

@@ -1,4 +1,4 @@
-"""Some rows of a table, as rules read them: columns cut when they are asked for."""
+"""Some rows of a table, as rules read them: each column is cut when read."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ class TableRows:
 
     @property
     def whole(self) -> Numbers:
-        """Of these, milli of free whole devices."""
+        """GPU milli available on wholly free devices."""
         return self._table.whole[self.at]
 
     @property
@@ -46,42 +46,42 @@ class TableRows:
 
     @property
     def is_open(self) -> Numbers:
-        """1 where something may be placed."""
+        """1 where tasks may be placed."""
         return self._table.is_open[self.at]
 
     @property
     def upkeep(self) -> Numbers:
-        """How near planned work on the node is."""
+        """1 where work on the node is planned."""
         return self._table.upkeep[self.at]
 
     @property
     def owner(self) -> Numbers:
-        """Whose the node is."""
+        """The node's owner, coded as in core/placing/index/owners.py."""
         return self._table.owner[self.at]
 
     @property
     def start(self) -> Numbers:
-        """The reserved start that the node is kept for."""
+        """The reservation that the node is kept for; 0: no reservation."""
         return self._table.start[self.at]
 
     @property
     def has_starts(self) -> bool:
-        """Whether any node was ever kept for one."""
+        """True if a node was ever kept for a reservation."""
         return self._table.has_starts
 
     @property
     def has_owners(self) -> bool:
-        """Whether anybody was ever said to own a node."""
+        """True if a node ever had an owner."""
         return self._table.has_owners
 
     @property
     def has_plans(self) -> bool:
-        """Whether work was ever planned on a node."""
+        """True if work was ever planned on a node."""
         return self._table.has_plans
 
     @property
     def has_islands(self) -> bool:
-        """Whether there are nodes of several islands."""
+        """True if some nodes have several islands."""
         return self._table.has_islands
 
     @property
@@ -91,17 +91,17 @@ class TableRows:
 
     @property
     def node_types(self) -> tuple[str, ...]:
-        """Of all nodes of the pool."""
+        """Node types of the pool, ascending."""
         return self._table.layout.node_types
 
     @property
     def node_type(self) -> Numbers:
-        """Places in them."""
+        """Index into `node_types`."""
         return self._table.layout.node_type[self.at]
 
 
 def codes_of(codes: Codes, size: int, at: Changed) -> Codes:
-    """For each of some slots, the code of its rack or pod, which has `size` slots; one code where all lie in one of them."""
+    """Return for each slot the code of its rack or pod, which has `size` slots; a single code if all slots lie in one unit."""
     if not isinstance(at, slice):
         of_each: Codes = codes[
             at >> size.bit_length() - 1

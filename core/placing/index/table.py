@@ -1,8 +1,8 @@
-"""A pool's nodes as arrays, what is free in each rack, pod, power domain and cluster, and a journal of what changed.
+"""A pool's nodes as arrays, free capacity of each rack, pod, power domain and cluster, and a journal of changes.
 
-A row always holds the latest state. The journal names rows by slots, each change with a revision of its own, so that whoever
-works something out of rows reads from its own revision on and works out anew what changed since. A unit's code is worked out
-when one of its rows changes; only if the code changed are all its rows told to have changed.
+A row always holds the latest state. The journal names rows by slots, each change with a revision of its own, so that data derived
+from rows can be updated from their own revision on. A unit's code is computed when one of its rows changes; only if the code
+changed are all rows of the unit noted as changed.
 
 source    Protean §4 (journal, revisions); Protean's cells are units here
 """
@@ -19,33 +19,33 @@ from core.rules.placement.errors import RuleFailed
 from core.rules.placement.rule import NOBODY, Flags, Level, Numbers, UnitPreference
 
 JOURNAL_LENGTH = 1 << 12
-"""Changes that can be read back; who is further behind works out everything anew."""
+"""Changes that can be read back; data with an older revision are computed from scratch."""
 FEW = 32
-"""Of so many entries of the journal, and eight times as many slots, an array costs more than a look at each."""
+"""Up to so many entries of the journal, and eight times as many slots, a loop is faster than an array."""
 CODES_MAX = 1 << 16
-"""What rules say of units is remembered for so many amounts: at most one for each GPU that is free in a unit."""
+"""The most entries in a memo of codes, one for each pair of free and total GPU milli of a unit."""
 Span = tuple[int, int]
 Changed = slice | Numbers
 
 
 class Units:
-    """The racks, pods, power domains or clusters of a pool: what is free in each, and what its rules say of it."""
+    """The racks, pods, power domains or clusters of a pool: free GPUs of each, and the code of the rules on units."""
 
     def __init__(self, count: int, rules: Sequence[tuple[int, UnitPreference]]) -> None:
         self.rules = rules
-        """Each with its place in a key, in bits."""
+        """Rules, each with the shift of its score in a key."""
         self.free = [0] * count
         self.total = [1] * count
         self.code = np.zeros(count, dtype=np.uint32)
         self._codes = self.code.data
         self._is_level: bool | None = True
         self._code_of: dict[tuple[int, int], int] = {}
-        """A memo: what the rules say of so much free in all."""
+        """Memo: codes by free and total GPU milli."""
         self.failures: dict[int, RuleFailed] = {}
-        """By unit, a rule that raised. Rows are kept right without it; who searches is told."""
+        """Errors of rules, by unit. Rows stay right without the code; the next search gets the error."""
 
     def fill(self, free: Numbers, total: Numbers) -> None:
-        """All at once."""
+        """Set all units at once, in GPU milli."""
         total = np.maximum(total, 1)
         self.free, self.total = free.tolist(), total.tolist()
         self.code[:] = 0
@@ -61,12 +61,12 @@ class Units:
                 self.add(unit, 0)
 
     def add(self, unit: int, gpu_milli: int) -> bool:
-        """More is free, or less; whether its code changed."""
+        """Add to a unit's free GPU milli, which may be negative; return whether the unit's code changed."""
         self.free[unit] = free = self.free[unit] + gpu_milli
         if not self.rules:
             return False
         total = self.total[unit]
-        # A search may ask what if there were more than there is.
+        # A hypothetical search may free more than the total.
         judged = 0 if free < 0 else min(free, total)
         code = self._code_of.get((judged, total), -1)
         if code < 0:
@@ -94,7 +94,7 @@ class Units:
 
     @property
     def is_level(self) -> bool:
-        """Whether all have the same code."""
+        """True if all units have the same code."""
         if self._is_level is None:
             self._is_level = bool((self.code == self.code[:1]).all())
         return self._is_level
@@ -103,16 +103,16 @@ class Units:
 class NodeTable:
     """Columns over the slots of a layout.
 
-    gpu, cpu     (slots,) int32: milli available; 0 where nothing may be placed
+    gpu, cpu     (slots,) int32: milli available; 0 where no task may be placed
     memory       (slots,) int64: bytes available
-    gpu_total    (slots,) int32
-    whole        (slots,) int32: milli of free whole devices: `gpu` without what is free on shared ones
-    shared       (slots, most) int16: milli free on each shared device, in no order; `most` is 0 while nothing is shared
-    is_open      (slots,) int8: 1 where something may be placed
-    upkeep       (slots,) int8
-    owner        (slots,) int64, as core/placing/index/owners.py says it
-    start        (slots,) int64: the reserved start that the node is kept for, by its sequence; 0: none
-    not_spare    (slots,) bool: an empty node that no reserve counts, for it is empty only in thought
+    gpu_total    (slots,) int32: GPU milli that the node has
+    whole        (slots,) int32: milli of wholly free devices: `gpu` less the milli free on shared devices
+    shared       (slots, most) int16: milli free on each shared device, in no order; `most` is 0 while no device is shared
+    is_open      (slots,) int8: 1 where tasks may be placed
+    upkeep       (slots,) int8: 1 where work is planned
+    owner        (slots,) int64, coded as in core/placing/index/owners.py
+    start        (slots,) int64: the reservation that the node is kept for, by its sequence; 0: no reservation
+    not_spare    (slots,) bool: true if no reserve counts the node, because the node is empty only in a hypothetical search
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class NodeTable:
         slots = layout.slots
         self.gpu = np.zeros(slots, dtype=np.int32)
         self.whole = self.gpu
-        """The same array, as long as no device is shared."""
+        """Milli of wholly free devices: `gpu` itself while no device is shared."""
         self.shared = np.zeros((slots, 0), dtype=np.int16)
         self._shares = False
         self.cpu = np.zeros(slots, dtype=np.int32)
@@ -133,11 +133,11 @@ class NodeTable:
         self.owner = np.full(slots, NOBODY, dtype=np.int64)
         self.start = np.zeros(slots, dtype=np.int64)
         self.has_starts = False
-        """Whether a node was ever kept for a start."""
+        """True if a node was ever kept for a reservation."""
         self.has_plans = False
-        """Whether work was ever planned on a node."""
+        """True if work was ever planned on a node."""
         self.has_owners = False
-        """Whether a node ever had one."""
+        """True if a node ever had an owner."""
         self.gpu_total = layout.gpu_total
         self.not_spare = np.zeros(slots, dtype=np.bool_)
         self.island = np.zeros(slots, dtype=np.int32)
@@ -150,35 +150,35 @@ class NodeTable:
         self.domains = Units(len(layout.domains), rules.get(Level.DOMAIN, ()))
         self.clusters = Units(len(layout.clusters), rules.get(Level.CLUSTER, ()))
         self.empty = [0] * len(layout.clusters)
-        """By cluster: open nodes whose GPUs are all available."""
+        """Open nodes with all GPUs available, by cluster, without `not_spare`."""
         self.open_gpu = [0] * len(layout.clusters)
-        """By cluster: GPU milli that open nodes have."""
+        """GPU milli that open nodes have, by cluster."""
         self._units = (self.racks, self.pods, self.domains, self.clusters)
         self.gpu_free = 0
         self.revision = 0
         self._oldest = 0
-        """What changed up to this revision is in no journal."""
+        """Changes up to this revision are not in the journal."""
         self._firsts, self._lasts = (
             array("i", bytes(4 * JOURNAL_LENGTH)),
             array("i", bytes(4 * JOURNAL_LENGTH)),
         )
-        """The journal: each change's first slot, and the one after its last."""
+        """The journal: the first slot of each change, and the slot after the last."""
         self._answered: tuple[int, int] = (-1, -1)
-        """From and to which revision `_answer` is: a class and what it shares ask the same, one after the other."""
+        """Revisions from and to which `_answer` holds: a class and its shared codes read the same changes in turn."""
         self._answer: Changed | None = None
         self._domain_slots: dict[int, list[Span]] = {}
         self._alike = Alike(slots)
-        # One row is read and written much faster through these than through the arrays, whose memory they share.
+        # Views of the same memory, through which one row is read and written much faster than through the arrays.
         self._gpu, self._cpu, self._memory = self.gpu.data, self.cpu.data, self.memory.data
         self._is_open, self._gpu_total = self.is_open.data, self.gpu_total.data
         self._domain = layout.domain.data
 
-    # Changing.
+    # Changes.
 
     def set(
         self, slot: int, gpu: int, cpu: int, memory: int, *, is_open: bool, shared: Sequence[int] = ()
     ) -> None:
-        """One row as it is now."""
+        """Set one row."""
         if not is_open:
             gpu = cpu = memory = 0
         is_other = self._set_shared(slot, gpu, shared if is_open else ()) if shared or self._shares else False
@@ -198,9 +198,9 @@ class NodeTable:
         self._changed(slot, more)
 
     def set_many(self, rows: Iterable[tuple[int, int, int, int, int]]) -> None:
-        """As `set` for each, of nodes none of whose devices is shared; what is free in a unit is judged once for all its rows.
+        """Set many rows of nodes without shared devices, with one update of each unit for all its rows.
 
-        rows   slot, GPU milli, CPU milli, bytes, 1 where something may be placed; each slot once
+        rows   slot, GPU milli, CPU milli, bytes, 1 where tasks may be placed; each slot once
         """
         layout, had_gpu, was_open = self.layout, self._gpu, self._is_open
         rack_slots, domain_of = layout.rack_slots, self._domain
@@ -211,7 +211,7 @@ class NodeTable:
                 self.set(slot, gpu, cpu, memory, is_open=bool(is_open))
                 continue
             if not is_open:
-                gpu = cpu = memory = 0  # noqa: PLW2901  # nothing may be placed there
+                gpu = cpu = memory = 0  # noqa: PLW2901  # no task may be placed there
             had, open_before = had_gpu[slot], was_open[slot]
             if (
                 gpu == had
@@ -233,7 +233,7 @@ class NodeTable:
         self._free_in_units(racks, domains)
 
     def _set_shared(self, slot: int, gpu: int, shared: Sequence[int]) -> bool:
-        """What is free on its shared devices; whether that is other than it was."""
+        """Set the milli free on a node's shared devices; return whether they changed."""
         if not self._shares:
             self._shares, self.whole = True, self.gpu.copy()
         most = self.shared.shape[1]
@@ -248,31 +248,31 @@ class NodeTable:
         return True
 
     def shared_at(self, slot: int) -> tuple[int, ...]:
-        """Milli free on each shared device of a node, ascending."""
+        """Return the milli free on each shared device of a node, ascending."""
         return tuple(sorted(milli for milli in self.shared[slot].tolist() if milli)) if self._shares else ()
 
     def set_upkeep(self, slot: int, upkeep: int) -> None:
-        """How near planned work on it is."""
+        """Set whether work on a node is planned: 1 or 0."""
         if self.upkeep[slot] != upkeep:
             self.upkeep[slot] = upkeep
             self.has_plans = True
             self._changed(slot, 0)
 
     def mark(self, upkeep: Numbers, owner: Numbers, start: Numbers) -> None:
-        """These columns at once, before anybody worked something out of them."""
+        """Set these columns at once, before data are derived from them: the changes are not noted in the journal."""
         self.upkeep[:], self.owner[:], self.start[:] = upkeep, owner, start
         self.has_plans, self.has_owners = bool(upkeep.any()), bool((owner != NOBODY).any())
         self.has_starts = bool(start.any())
 
     def set_start(self, slot: int, start: int) -> None:
-        """What start it is kept for."""
+        """Set the reservation that a node is kept for."""
         if self.start[slot] != start:
             self.start[slot] = start
             self.has_starts = True
             self._changed(slot, 0)
 
     def set_owner(self, slot: int, owner: int) -> None:
-        """Who has something there."""
+        """Set the owner of a node."""
         if self.owner[slot] != owner:
             self.owner[slot] = owner
             self.has_owners = True
@@ -287,7 +287,7 @@ class NodeTable:
         is_open: Flags,
         shared: Numbers | None = None,
     ) -> None:
-        """Many rows at once: whoever worked something out of rows works out everything anew.
+        """Set many rows at once; all derived data must be computed from scratch afterwards.
 
         shared   as the column, for all slots
         """
@@ -323,7 +323,7 @@ class NodeTable:
         self._oldest = self.revision
 
     def _count(self, slot: int, had: int, was_open: int) -> None:
-        """A row has other GPUs than it had, or is open and was not; 1 and 0 say whether it was."""
+        """Update the cluster's counts after a row changed from `had` GPU milli, and from open (1) or closed (0)."""
         total, is_open = self._gpu_total[slot], self._is_open[slot]
         was_empty, is_empty = was_open and had == total, is_open and self._gpu[slot] == total
         if was_empty == is_empty and was_open == is_open:
@@ -334,13 +334,13 @@ class NodeTable:
         self.open_gpu[cluster] += total * (is_open - was_open)
 
     def _changed(self, slot: int, more: int) -> None:
-        """A row changed, and by so much what is free in its units."""
+        """Note a changed row, and add `more` GPU milli to its units."""
         self._note((slot, slot + 1))
         if more:
             self._free_in_units({slot // self.layout.rack_slots: more}, {self._domain[slot]: more})
 
     def _free_in_units(self, racks: dict[int, int], domains: dict[int, int]) -> None:
-        """So much more is free in these racks and power domains, and in what racks are in."""
+        """Add free GPU milli to racks and power domains, and to the pods and clusters of these racks."""
         layout = self.layout
         pods: dict[int, int] = {}
         clusters: dict[int, int] = {}
@@ -360,7 +360,7 @@ class NodeTable:
                     self._note(span)
         for cluster, more in clusters.items():
             self.gpu_free += more
-            self.clusters.add(cluster, more)  # No key has its code: nothing is noted.
+            self.clusters.add(cluster, more)  # No key has a cluster's code, so no rows are noted.
 
     def _note(self, span: Span) -> None:
         at = self.revision % JOURNAL_LENGTH
@@ -368,7 +368,7 @@ class NodeTable:
         self.revision += 1
 
     def _spans_of(self, domain: int) -> list[Span]:
-        """The slots of a power domain, as runs."""
+        """Return the slots of a power domain, as runs."""
         known = self._domain_slots.get(domain)
         if known is None:
             inside = np.flatnonzero((self.layout.domain == domain) & (self.layout.node != NO_NODE))
@@ -377,11 +377,11 @@ class NodeTable:
             known = self._domain_slots[domain] = [(int(run[0]), int(run[-1]) + 1) for run in runs]
         return known
 
-    # Reading.
+    # Reads.
 
     @property
     def nbytes(self) -> int:
-        """Memory of its columns."""
+        """Bytes of memory of the columns."""
         columns = (
             self.gpu,
             self.cpu,
@@ -396,7 +396,7 @@ class NodeTable:
         return sum(column.nbytes for column in columns)
 
     def is_empty(self, at: Changed) -> Flags:
-        """Which of these rows a reserve counts: open, and all their GPUs available."""
+        """Return which of these rows a reserve counts: open nodes with all GPUs available, without `not_spare`."""
         total = self.gpu_total[at]
         is_whole = (self.gpu[at] == total) & (total > 0) & (self.is_open[at] > 0)
         found: Flags = is_whole & ~self.not_spare[at]
@@ -404,11 +404,11 @@ class NodeTable:
 
     @property
     def knows_alike(self) -> bool:
-        """Whether anybody ever asked which nodes are alike."""
+        """True if `alike` was ever called."""
         return self._alike.seen >= 0
 
     def alike(self) -> Alike:
-        """Which nodes are alike, as it is now. Whoever asks seldom waits longer: it is worked out when it is asked for."""
+        """Return the sorts of alike nodes, up to date. They are computed on demand, so a rare caller waits longer."""
         alike = self._alike
         if alike.seen != self.revision:
             at = self.changed_since(alike.seen) if alike.seen >= 0 else None
@@ -419,16 +419,18 @@ class NodeTable:
 
     @property
     def failed(self) -> RuleFailed | None:
-        """A rule on units that raised: until it does not, nothing can be placed by this rule set."""
+        """The error of a rule on units; until the rule works again, no task can be placed by this rule set."""
         for units in self._units:
             if units.failures:
                 return next(iter(units.failures.values()))
         return None
 
     def changed_since(self, revision: int) -> Changed | None:
-        """The slots that changed after a revision, ascending; None if that is not known any more.
+        """Return the slots that changed after a revision, ascending; None if they are unknown.
 
-        returns   a slice where they are one run, or an array
+        None also if separate runs add up to more than a quarter of all slots.
+
+        returns   a slice if the slots are one run, else an array
         """
         count = self.revision - revision
         if revision < self._oldest or count > JOURNAL_LENGTH:
@@ -444,7 +446,7 @@ class NodeTable:
         return self._answer
 
     def _slots_in(self, first: int, count: int) -> Changed | None:
-        """The slots of so many entries of the journal."""
+        """Return the slots of `count` entries of the journal, from index `first`."""
         if count <= FEW:
             return self._few_in(first, count)
         firsts, lasts = (np.frombuffer(column, dtype=np.int32) for column in (self._firsts, self._lasts))
@@ -453,7 +455,7 @@ class NodeTable:
         return _slots_of(spans >> 32, spans & 0xFFFFFFFF, self.layout.slots)
 
     def _few_in(self, first: int, count: int) -> Changed | None:
-        """The same where they are few: arrays take longer to begin with than these take."""
+        """Return the same as `_slots_in`, faster for few entries."""
         last, wrapped = first + count, first + count - JOURNAL_LENGTH
         spans = set(zip(self._firsts[first:last], self._lasts[first:last], strict=True))
         if wrapped > 0:
@@ -475,7 +477,7 @@ def _slots_of(firsts: Numbers, lasts: Numbers, slots: int) -> Changed | None:
     first, last = int(firsts[0]), int(lasts.max())
     lengths = lasts - firsts
     if int(lengths.max()) == last - first:
-        return slice(first, last)  # One of them holds all the others.
+        return slice(first, last)  # One span holds all others.
     total = int(lengths.sum())
     if 4 * total > slots:
         return None

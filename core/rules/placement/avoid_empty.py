@@ -1,4 +1,4 @@
-"""Nodes that are empty stay empty: whole nodes are what large gangs need."""
+"""Nodes that are empty stay empty, because large gangs need whole nodes."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
 
 
 class AvoidEmpty(NodePreference):
-    """1 of an empty node, 0 of one on which something runs."""
+    """1 for an empty node, 0 for a node with GPUs in use."""
 
     name = "avoid_empty"
 
     def score(self, rows: Rows, request: Request) -> Numbers:
-        """Whether all its GPUs are free."""
+        """Return 1 where all GPUs of the node are available, else 0."""
         return np.equal(rows.gpu, rows.gpu_total)

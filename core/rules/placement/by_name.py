@@ -1,12 +1,12 @@
-"""The first by name: no chance where nodes are equal, so that work fills one after the other."""
+"""The first by name: no chance among equal nodes, so that work fills one node after the other."""
 
 from core.rules.placement.rule import TieBreak
 
 
 class ByName(TieBreak):
-    """The node of the lowest number, of which its name is made; of a gang's units, the first in the order of the topology.
+    """The node of the lowest number, from which its name is made; for a gang, the first unit in topology order.
 
-    Agents that choose so at one time choose the same: it is for one agent, or for agents that are kept apart by stripes.
+    Agents that choose by name at the same time choose the same node: suits one agent, or agents kept apart by stripes.
     """
 
     name = "by_name"

@@ -1,10 +1,10 @@
-"""What can go wrong with placement rules."""
+"""Errors of placement rules."""
 
 from collections.abc import Sequence
 
 
 class RuleFailed(Exception):
-    """A rule raised; `rule` is its name. The search that asked it ends without a place, and nothing is remembered of it."""
+    """A rule raised an exception; `rule` is the rule's name. The search ends without a place, and no result of the call is kept."""
 
     def __init__(self, rule: str, what: str) -> None:
         self.rule = rule
@@ -12,7 +12,7 @@ class RuleFailed(Exception):
 
 
 class BadRuleSet(Exception):
-    """A rule set that cannot be used; `problems` says all that is wrong, each with the rule."""
+    """A rule set that cannot be used; `problems` has all problems, each with the rule's name."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)

@@ -1,7 +1,7 @@
-"""Whose end costs least: the order in which victims are chosen among those of equal priority.
+"""Eviction cost: the order of victims, by priority, then by the cost of their end.
 
-source    MAST §4.3 takes the longest-running first; here it is what would be lost that counts, for a checkpoint may have
-          saved all but a little of a long run. The paper's order is a setting (core/nouns/preemption.py)
+source    MAST §4.3 takes the longest-running first; here lost work counts instead, because a checkpoint may have saved nearly
+          all of a long run. The paper's order is a setting (core/nouns/preemption.py)
 """
 
 from core.images.capacity import NOT_UP, Holding
@@ -12,37 +12,37 @@ from core.nouns.preemption import VictimOrder
 from core.nouns.quantities import MILLI
 
 Cost = tuple[int, int, int]
-"""A priority, what counts among those of one, and since when it is in its place."""
+"""Priority; GPU-seconds of lost work and restart, or by the paper's order the start time; the time of the grant."""
 
 
 def destroyed(held: Holding, now: int) -> int:
-    """GPU-seconds of work that would be lost: since its newest checkpoint, or since its start."""
+    """Return the GPU-seconds that an end now would lose: work since the newest checkpoint or start; 0 before the start."""
     since = max(held.started_at, held.saved_at) or now
     return gpu_milli_of(held.claim.jobs) * max(0, now - since) // (MILLI * SECOND)
 
 
 def destroyed_by_stop(held: Holding, until: int) -> int:
-    """GPU-seconds that its end did destroy: what it had not saved when it was told to stop, unless it did so in its grace.
+    """Return the GPU-seconds that a stop lost: work not saved at `until`, or 0 if a checkpoint was written in the grace.
 
-    until   when it was told, or when nothing of it ran any more
+    until   the time of the order to stop, or an earlier time at which no task ran any more
     """
     is_saved = held.saved_at >= until
     return 0 if is_saved else destroyed(held, until)
 
 
 def restart_seconds(held: Holding) -> int:
-    """What another start of it is likely to take: as long as this one took until all of it was up."""
+    """Return the seconds that another start is likely to take: as this one, from the grant until all tasks were up."""
     took = (held.started_at - held.granted_at) // SECOND if held.started_at else 0
     return max(RESTART_SECONDS_MIN, took)
 
 
 def eviction_cost(held: Holding, now: int, order: VictimOrder = VictimOrder.COST) -> Cost:
-    """Lower goes first: lower priority, then less work destroyed times the cost of a restart, then the longest in its place.
+    """Return the sort key of a victim, lowest first: lower priority, then lower cost, then the earlier grant.
 
-    What a start holds without working is lost work too, so it counts beside what was not saved: a checkpoint a moment ago does
-    not make a wide gang cheaper than a narrow one. And each start so far doubles it. The newest attempt has least to lose; if
-    that alone counted, whoever was pushed out would be the first to be pushed out again as soon as it is back, and would never
-    end. So it is pushed out again only when all others have so much more to lose, and less and less often.
+    The cost is the lost work plus the capacity that another start holds without working, so that a fresh checkpoint does not
+    make a wide gang cheaper than a narrow one. Each earlier attempt doubles the cost, up to `RESTARTS_DEARER_MAX` times. The
+    newest attempt has least to lose: without the doubling, a preempted workload would be preempted again as soon as the
+    workload is back, and would never end. With the doubling, the workload is preempted again less and less often.
     """
     priority = held.claim.priority
     if order is VictimOrder.PAPER:
@@ -53,14 +53,14 @@ def eviction_cost(held: Holding, now: int, order: VictimOrder = VictimOrder.COST
 
 
 def told_until(held: Holding) -> int:
-    """When the newest happened to it that the log tells of."""
+    """Return the time of the newest recorded grant, start or checkpoint of an attempt."""
     return max(held.granted_at, held.started_at, held.saved_at)
 
 
 COUNTED_SPAN = seconds(60)
-"""What would be lost is counted up to a whole one of these, so that an order of victims holds for a while."""
+"""Lost work is counted up to a multiple of this span, so that an order of victims holds for a while."""
 
 
 def counted_until(newest: int) -> int:
-    """Up to when what attempts would lose is counted, where this is the newest that the log tells of one of them."""
+    """Return the time up to which lost work is counted: `newest`, the newest `told_until` of all attempts, rounded up."""
     return -(-newest // COUNTED_SPAN) * COUNTED_SPAN

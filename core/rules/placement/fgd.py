@@ -1,17 +1,17 @@
-"""Fragmentation gradient descent as it was published: the node whose free GPUs become the least useless to tasks to come.
+"""Fragmentation gradient descent as published: the node where the task adds least to the GPUs that expected tasks cannot use.
 
-What is of no use of a node to one shape of task is all its free GPU, where that shape does not fit by its GPUs, its CPUs or its
-GPU type, or needs no GPU at all; else what is free on devices that are smaller than it asks for. A node's sum over a mix of
-shapes, weighted, is told before and after the task: the score is 100 x sigmoid(what it shrinks by, in devices), rounded down.
+The fragmentation of a node for one shape of task is all free GPU milli, where the shape does not fit by GPUs, CPUs or GPU type,
+or needs no GPU; otherwise the milli free on devices that have less than the shape needs. The weighted sum over a mix of shapes
+is compared before and after the task: the score is 100 x sigmoid(decrease in devices), rounded down.
 
-The rounding is part of the policy: unrounded, it packs less well (docs/results/store.md). Scores are whole numbers all the
-way: the sigmoid is a table of the losses at which it comes to 1, 2, 3 and so on.
+The rounding is part of the policy, which packs less well without rounding. All arithmetic is in whole numbers: the sigmoid is a
+table of the decreases at which the score reaches 1, 2, 3 and so on.
 
-A part of a GPU goes to the fullest shared device that holds it, as everywhere (docs/decisions/0018-shared-devices.md); what
-was published tries each device of the node and takes the one of the best score.
+A part of a GPU goes to the fullest shared device that holds the part, as everywhere (docs/decisions/0018-shared-devices.md); the
+published policy tries each device of the node and takes the one with the best score.
 
 source    Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent",
-          ATC'23, §4, as the simulator of that paper has it
+          ATC'23, §4, as in the simulator of that paper
 """
 
 import math
@@ -30,25 +30,25 @@ BEST = 100
 DEFAULT_MIX = Mix(
     tuple(TypicalShape(gpus=gpus, weight=10_000 * of) for gpus, of in ((1, 40), (8, 30), (2, 15), (4, 15)))
 )
-"""Where nobody says what is to come: the mix of all experiments here that have no trace of their own."""
+"""The mix of a region without prices, and of all experiments here that have no trace of their own."""
 _UNIT = 1_000_000 * MILLI
 """One device, in milli times weights of a million."""
 _LOSSES = np.asarray(
     [math.ceil(_UNIT * math.log(point / (BEST - point))) for point in range(1, BEST)], dtype=np.int64
 )
-"""How much must become useful for 1 to 99 points."""
+"""Decreases of the fragmentation that score 1 to 99 points, in milli times weights of a million."""
 Totals = NDArray[np.int64]
 _NOWHERE = 1 << 30
 _TABLES_MAX = 16
 
 
 class _Shapes:
-    """A mix by node types: what of it fits by type and CPUs, added up.
+    """Weights of a mix, summed by node type and by the number of CPU levels that fit.
 
-    levels   (levels,) CPU milli that shapes want, ascending
-    index    (1001,) by milli of a device: how many of the sizes that shapes want of one it holds
-    parts    (node types, levels + 1, sizes + 1) the weight of shapes that want a part of so many sizes, from the smallest on
-    whole    (node types, levels + 1, most + 1) the weight of shapes that want so many whole devices, or fewer
+    levels   (levels,) CPU milli that shapes need, ascending
+    index    (1001,) by milli free on a device: how many of the part sizes of shapes fit there
+    parts    (node types, levels + 1, sizes + 1) the weight of shapes that need a part of one of the so many smallest sizes
+    whole    (node types, levels + 1, most + 1) the weight of shapes that need so many whole devices, or fewer
     """
 
     def __init__(self, mix: Mix, node_types: Sequence[str]) -> None:
@@ -67,15 +67,15 @@ class _Shapes:
                     continue
                 level = int(self.levels.searchsorted(shape.cpu_milli)) + 1
                 if shape.gpus:
-                    # A part beside whole devices is counted as another whole one.
+                    # A part beside whole devices counts as one more whole device.
                     self.whole[number, level:, shape.gpus + bool(shape.part_milli) :] += shape.weight
                 else:
                     self.parts[number, level:, sizes.index(shape.part_milli) + 1 :] += shape.weight
 
     def useful(self, node_type: Numbers, cpu: Numbers, devices: Numbers, shared: Numbers) -> Totals:
-        """(rows,) GPU milli that each shape could use, times its weight, all together.
+        """Return (rows,) GPU milli that each shape could use times the weight of the shape, summed over shapes.
 
-        devices   whole ones that are free; shared (rows, most) milli free on the others
+        devices   free whole devices; shared (rows, most) milli free on the others
         """
         level = self.levels.searchsorted(cpu, side="right")
         most = self.whole.shape[2] - 1
@@ -90,7 +90,7 @@ class _Shapes:
 
 
 class Fgd(NodePreference):
-    """Of 101 steps each is one point of the published score; of fewer, each is several."""
+    """The published score: with 101 steps each step is one point, with fewer steps several points."""
 
     name = "fgd"
     traits = frozenset({"need", "together"})
@@ -101,14 +101,14 @@ class Fgd(NodePreference):
         super().__init__(steps)
         self.mix = mix
         self._shapes: list[tuple[tuple[str, ...], _Shapes]] = []
-        """A memo, by the node types of a pool."""
+        """Memo: summed weights by the node types of a pool."""
 
     def knowing(self, prices: Prices) -> "Fgd":
-        """The same for the mix of these prices; what it is worth is nothing to this rule."""
+        """Return the rule for the mix of these prices; the rule reads only the mix."""
         return Fgd(self.steps, prices.mix)
 
     def score(self, rows: Rows, request: Request) -> Numbers:
-        """100 less the published score."""
+        """Return 100 less the published score, scaled to the rule's steps if they are fewer than 101."""
         shapes = self._shapes_for(rows.node_types)
         node_type, cpu, devices = rows.node_type, rows.cpu, rows.whole // MILLI
         shared = rows.shared.astype(np.int32)
@@ -116,7 +116,7 @@ class Fgd(NodePreference):
         need = request.need
         devices, shared = with_tasks(devices, shared, request)
         less -= shapes.useful(node_type, cpu - need.cpu_milli, devices, shared)
-        # What is no longer free is no longer of no use either.
+        # GPUs that the task takes are no longer free, so they are no fragmentation either.
         less -= shapes.weight * need.gpu_milli
         score: Numbers = BEST - _LOSSES.searchsorted(-less, side="right")
         if self.steps <= BEST:
@@ -133,9 +133,9 @@ class Fgd(NodePreference):
 
 
 def with_tasks(devices: Numbers, shared: Numbers, request: Request) -> tuple[Numbers, Numbers]:
-    """Whole devices that are free, and milli free on the others, once the tasks are there; `shared` is changed.
+    """Return the free whole devices, and the milli free on the others, after the tasks are placed.
 
-    source    core/device_shares.py, whose choice of a device this is
+    source    core/device_shares.py, which chooses devices in the same way
     """
     each = request.need.gpu_milli // request.together
     devices = devices - each // MILLI * request.together

@@ -1,4 +1,4 @@
-"""Full racks, pods and zones before empty ones, so that whole ones stay free for who needs them."""
+"""Full racks, pods and zones before empty ones, so that whole ones stay free for gangs."""
 
 from typing import Any
 
@@ -6,25 +6,25 @@ from core.rules.placement.rule import Level, UnitPreference
 
 
 class FullestRack(UnitPreference):
-    """How much of a rack is free."""
+    """The free share of a rack, in steps."""
 
     name = "fullest_rack"
     level = Level.RACK
 
     def score(self, free: Any, total: Any) -> Any:
-        """0 of a full one."""
+        """Return 0 for a full unit, `steps` - 1 for an empty one."""
         return free * (self.steps - 1) // total
 
 
 class FullestPod(FullestRack):
-    """How much of a pod is free."""
+    """The free share of a pod, in steps."""
 
     name = "fullest_pod"
     level = Level.POD
 
 
 class FullestZone(FullestRack):
-    """How much of a cluster is free: of the nodes of one type in one zone."""
+    """The free share of a cluster (the nodes of one type in one zone), in steps."""
 
     name = "fullest_zone"
     level = Level.CLUSTER

@@ -6,9 +6,9 @@ from core.rules.placement.rule import ClusterValidator, Request
 
 
 class GpuMemory(ClusterValidator):
-    """A job that says nothing of memory runs anywhere. One that does runs where it is known that there is enough.
+    """A job that names no GPU memory runs on any node; a job that does runs only where enough memory is known to be there.
 
-    Where nobody said what the GPUs have, it is not: who asks would rather wait than find out by running out of memory.
+    Unknown memory counts as 0, because such a job would rather wait than fail by running out of memory.
     """
 
     name = "gpu_memory"
@@ -16,5 +16,5 @@ class GpuMemory(ClusterValidator):
     reason = Reason.GPU_MEMORY_SHORT
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
-        """Whether each GPU has as much; an amount that nobody said is 0."""
+        """Return whether each GPU has the memory that the job needs."""
         return request.gpu_memory <= cluster.gpu_memory

@@ -1,7 +1,7 @@
-"""NVLink islands: a task that need not break one does not.
+"""NVLink islands: a task that need not break a whole island does not.
 
-Only how many GPUs are free on a node is known, not which. It is taken for granted that at most one island of a node is
-partly used, which is so as long as devices are given out island by island.
+The number of free GPUs on a node is known, but not which GPUs. The rule assumes that at most one island of a node is partly
+used, which is so as long as devices are given out island by island.
 """
 
 import numpy as np
@@ -11,17 +11,17 @@ from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
 
 
 class Islands(NodePreference):
-    """1 where a task would break into a whole island: what does not fill islands fits in none that is broken already."""
+    """1 where a task would break a whole island: its GPUs beyond whole islands exceed the free ones of the broken island."""
 
     name = "islands"
     traits = frozenset({"need"})
 
     def is_idle(self, rows: Rows) -> bool:
-        """Whether every node is one island, or nobody said."""
+        """Return whether no node is known to have several islands."""
         return not rows.has_islands
 
     def score(self, rows: Rows, request: Request) -> Numbers:
-        """0 where nobody said what the islands are, and where one is the whole node or more."""
+        """Return 1 or 0 for each row; 0 where the islands are unknown, and where one island is the whole node or more."""
         island = rows.island
         wanted = -(-request.need.gpu_milli // MILLI)
         has_several = (island > 0) & (island * MILLI < rows.gpu_total)

@@ -1,4 +1,4 @@
-"""Nodes that are lost, suspected, drained, in quarantine or under maintenance take nothing new."""
+"""Nodes that are lost, suspected, drained, in quarantine or under maintenance take no new tasks."""
 
 import numpy as np
 
@@ -7,19 +7,19 @@ from core.rules.placement.rule import Flags, NodeValidator, Present, Request, Ro
 
 
 class OpenNode(NodeValidator):
-    """Health and cordon. The table has nothing available on such a node either, so that whoever counts room finds none."""
+    """Health and cordons. The table has no capacity available on such a node either, so counts of capacity leave the node out."""
 
     name = "open_node"
     reason = Reason.NODE_CLOSED
 
     def is_idle(self, rows: Rows) -> bool:
-        """Always: a node that is closed has no room. What it forbids is told when a choice is explained."""
+        """Return true always: a closed node has no capacity. The rule is shown when a choice is explained."""
         return True
 
     def allows(self, rows: Rows, request: Request) -> Flags:
-        """Whether it is open."""
+        """Return where nodes are open."""
         return np.not_equal(rows.is_open, 0)
 
     def allows_at(self, present: Present, node: int, request: Request) -> bool:
-        """Whether it is open."""
+        """Return whether the node is open."""
         return present.capacity.is_open(node)

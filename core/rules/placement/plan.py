@@ -1,4 +1,4 @@
-"""A rule set made ready for use: its rules by what they judge, and where each score stands in a node's key."""
+"""A rule set prepared for use: rules by kind, and the position of each score in a node's key."""
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -24,14 +24,14 @@ KEY_BITS = 31
 
 
 class KeyPart(Struct, frozen=True):
-    """A preference by node, and where its score stands in a key."""
+    """A node preference, and the shift of its score in a key, in bits."""
 
     shift: np.uint32
     rule: NodePreference
 
 
 class Plan:
-    """A rule set made ready: which rules look at clusters, at nodes and at units, and where scores stand in a key."""
+    """A rule set prepared for use: rules on clusters, nodes and units, each with the position of its score in a key."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
@@ -39,11 +39,11 @@ class Plan:
         self.node_validators = [rule for rule in rules if isinstance(rule, NodeValidator)]
         self.tie_breaks = [rule for rule in rules if isinstance(rule, TieBreak)]
         self.is_by_name = bool(self.tie_breaks)
-        """Whether the first of equals is taken, and none is drawn."""
+        """True if the first of equal nodes by name is taken; otherwise one is drawn."""
         self.refinements = [rule for rule in rules if isinstance(rule, Refinement)]
         self.node_parts: list[KeyPart] = []
         self.in_order: list[tuple[int, NodePreference | ClusterPreference | UnitPreference]] = []
-        """All preferences below clusters, the most important one first, each with its place in a key."""
+        """All preferences among nodes, the most important first, each with its shift in a key."""
         self.cluster_parts: list[tuple[int, ClusterPreference]] = []
         self.units: dict[Level, list[tuple[int, UnitPreference]]] = {}
         kept = _kept(rules)
@@ -55,7 +55,7 @@ class Plan:
         for rule in kept:
             bits = bits_of(rule)
             if isinstance(rule, UnitPreference) and rule.level is Level.CLUSTER:
-                # Clusters are compared before nodes: the first rule has the highest bits among them too.
+                # Clusters are compared before nodes, by codes of their own, in which the first rule has the highest bits too.
                 cluster_shift += bits
                 self.units.setdefault(Level.CLUSTER, []).append((31 - cluster_shift, rule))
                 continue
@@ -70,18 +70,18 @@ class Plan:
         node_rules: list[Rule] = [*self.node_validators, *(part.rule for part in self.node_parts)]
         shared = {rule.traits for rule in node_rules if "need" not in rule.traits}
         self.shared = sorted(shared, key=sorted)
-        """Traits by which what rules say is kept once for all classes that are equal in them."""
+        """Sets of traits without `need`: results of the rules that read one set are kept once for all classes equal in the set."""
         self.own_validators = [rule for rule in self.node_validators if "need" in rule.traits]
         self.own_parts = [part for part in self.node_parts if "need" in part.rule.traits]
         traits = sorted(
             {"need", "tasks_per_node", "together", *(trait for rule in rules for trait in rule.traits)}
         )
         self.class_of: Callable[[Request], object] = attrgetter(*traits)
-        """What of a request its class depends on."""
+        """Function from a request to the traits that decide its class."""
 
     @staticmethod
     def problem_of(rules: Sequence[Rule]) -> str:
-        """Why these cannot be one plan; empty when they can."""
+        """Return why the rules cannot be one plan; empty if they can."""
         kept = _kept(rules)
         for what, bits in (
             ("nodes", sum(bits_of(rule) for rule in kept if rule.level is not Level.CLUSTER)),
@@ -93,11 +93,11 @@ class Plan:
 
 
 def _kept(rules: Sequence[Rule]) -> list[NodePreference | ClusterPreference | UnitPreference]:
-    """Preferences that are not off."""
+    """Return the preferences that are not off: one step is off."""
     kinds = (NodePreference, ClusterPreference, UnitPreference)
     return [rule for rule in rules if isinstance(rule, kinds) and rule.steps > 1]
 
 
 def bits_of(rule: Preference) -> int:
-    """How many its scores take."""
+    """Return the number of bits that the rule's scores take."""
     return (rule.steps - 1).bit_length()

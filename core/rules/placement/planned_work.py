@@ -1,4 +1,4 @@
-"""Nodes on which work is planned come last: whoever starts there will have to leave."""
+"""Nodes with planned work come last: a task that starts there will have to leave."""
 
 from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
 
@@ -9,9 +9,9 @@ class PlannedWork(NodePreference):
     name = "planned_work"
 
     def is_idle(self, rows: Rows) -> bool:
-        """Whether no work was ever planned."""
+        """Return whether no work was ever planned on a node."""
         return not rows.has_plans
 
     def score(self, rows: Rows, request: Request) -> Numbers:
-        """As the region's maintenances say."""
+        """Return 1 where a maintenance of the region includes the node, else 0."""
         return rows.upkeep

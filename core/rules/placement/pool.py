@@ -1,4 +1,4 @@
-"""Which kinds of work a pool takes, and which pool each kind tries first.
+"""The kinds of work that a pool takes, and the pool that each kind tries first.
 
 source    DESIGN §4: training (by priority), shared (time-shared by a policy), harvest (lent, evictable), service, free
 """
@@ -13,7 +13,7 @@ KINDS_OF = {
     "harvest": frozenset({Kind.FUNCTION, Kind.BATCH}),
     "shared": frozenset({Kind.TRAINING, Kind.INTERACTIVE, Kind.BATCH}),
 }
-"""All other pools take every kind."""
+"""Kinds by pool; all other pools take every kind."""
 OWN = {
     Kind.TRAINING: "training",
     Kind.INTERACTIVE: "training",
@@ -22,23 +22,23 @@ OWN = {
     Kind.FUNCTION: "harvest",
 }
 FREE = "free"
-"""Nodes that no pool was given yet."""
+"""The pool of nodes that are not yet given to another pool."""
 
 
 class Pool(ClusterValidator):
-    """Lent nodes take only what may be evicted, a service's nodes only services."""
+    """Pools in `KINDS_OF` take only the kinds named there: lent nodes evictable work, service nodes services."""
 
     name = "pool"
     traits = frozenset({"kind"})
     reason = Reason.WRONG_POOL
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
-        """Whether the pool takes such work."""
+        """Return whether the pool takes work of the request's kind."""
         return cluster.pool not in KINDS_OF or request.kind in KINDS_OF[cluster.pool]
 
 
 def pool_rank(pool: str, kind: Kind) -> int:
-    """0 of the pool that is there for this kind, 2 of free nodes, which others may be waiting for, 1 of the rest."""
+    """Return 0 for the kind's own pool, 2 for free nodes, which other work may be waiting for, and 1 for other pools."""
     if pool == FREE:
         return 2
     return int(pool != OWN[kind])

@@ -1,4 +1,4 @@
-"""Power domains of which much is in use come last: what fails or is throttled together is not all lit together."""
+"""Power domains with much in use come last, so that nodes that fail or are throttled together are not all busy."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from core.rules.placement.rule import Level, UnitPreference
 
 
 class PowerHeadroom(UnitPreference):
-    """How much of a power domain is in use."""
+    """The share of a power domain in use, in steps."""
 
     name = "power_headroom"
     level = Level.DOMAIN
 
     def score(self, free: Any, total: Any) -> Any:
-        """0 of one that is empty."""
+        """Return 0 for an empty power domain, `steps` - 1 for a full one."""
         return (total - free) * (self.steps - 1) // total

@@ -1,7 +1,6 @@
-"""Priced value: the node on which a task takes the least from what the tasks to come could earn there.
+"""Priced value: the node on which a task takes the least from the value that expected tasks could earn there.
 
-source    packing beyond FGD on openb (fluid prices): 95.0 % of GPUs allocated over thirteen lists, where the fragmentation
-          gradient comes to 93.4; with what was learned on the way 94.8
+source    packing beyond FGD on openb (fluid prices), which allocates more GPUs than the fragmentation gradient
 """
 
 import numpy as np
@@ -13,22 +12,22 @@ from core.pricing.worth import Worth
 from core.rules.placement.rule import NodePreference, Numbers, Request, Rows
 
 STEP = 1_000
-"""Millionths of a GPU in a step: a thousandth of one. A quarter of it came out alike; a fiftieth of a GPU 0.1 points worse, the source says."""
+"""Millionths of a GPU in a step. Finer steps pack no better; far coarser ones pack slightly worse, by the source."""
 FEW = 64
-"""Of no more nodes their rooms are looked up one by one, for the arithmetic of arrays takes as long for one as for fifty."""
+"""Up to so many nodes, scores are looked up one by one: arithmetic on arrays takes as long for one node as for dozens."""
 KNOWN_MAX = 256
-"""Requests whose scores are remembered, and rooms of each: more than are alike in a region at a time."""
+"""The most requests in the memo, and the most entries of each: more than a region has at a time."""
 GPUS_MAX = 8
-"""Of a task that is told apart so finely; of more they are told apart in coarser steps, or all would be the last one."""
+"""The largest task scored in steps of `STEP`; larger tasks have coarser steps, or all losses would be the last step."""
 
 Asked = tuple[tuple[str, ...], Amount, int]
-"""Node types by number, what is needed, and for how many tasks at once."""
+"""Node types by number, the need, and the number of tasks placed together."""
 Room = tuple[int, int, tuple[int, ...], int, int]
-"""On one node: its type, and what is free of whole and shared devices, cores and memory."""
+"""Free capacity of one node: type, milli of whole devices, milli on each shared one, CPU milli, bytes."""
 
 
 class PricedValue(NodePreference):
-    """What the room that is left is worth less than the room that was there."""
+    """The value that a task takes from a node's free capacity."""
 
     name = "priced_value"
     traits = frozenset({"need", "together"})
@@ -39,14 +38,14 @@ class PricedValue(NodePreference):
         super().__init__(steps)
         self._worth = Worth(prices)
         self._known: dict[Asked, dict[Room, int]] = {}
-        """A memo: scores of rooms that were looked at before."""
+        """Memo: scores by request and room."""
 
     def knowing(self, prices: Prices) -> "PricedValue":
-        """The same by these prices."""
+        """Return the rule with these prices."""
         return PricedValue(self.steps, prices)
 
     def score(self, rows: Rows, request: Request) -> Numbers:
-        """What is lost, in steps; the last step for whatever is more."""
+        """Return the lost value in steps; the last step also for all larger losses."""
         node_type = rows.node_type
         if len(node_type) > FEW:
             return self._score(rows, request)
@@ -68,7 +67,7 @@ class PricedValue(NodePreference):
         return score
 
     def _scores_of(self, asked: Asked) -> dict[Room, int]:
-        """As far as they are known."""
+        """Return the memo of one request: scores by room."""
         known = self._known.get(asked)
         if known is None:
             if len(self._known) >= KNOWN_MAX:
@@ -97,7 +96,7 @@ class PricedValue(NodePreference):
 
 
 def _left_of(whole: Numbers, shared: Numbers, request: Request) -> tuple[Numbers, NDArray[np.int64]]:
-    """Whole devices, and milli on shared ones, once the tasks are there: each part on the fullest device that holds it."""
+    """Return whole devices, and milli on shared ones, after the tasks: each part on the fullest device that holds the part."""
     part, together = request.part, request.together
     gpus = (
         request.need.gpu_milli // MILLI

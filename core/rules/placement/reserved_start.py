@@ -1,7 +1,7 @@
-"""Nodes that are kept for a start which was promised take only who surely ends before it, or is of a higher level.
+"""Nodes of a reservation take only its own workload, backfill that is guaranteed to end before it, and work of a higher level.
 
-Which starts bar a request is worked out before it is looked for (core/claims/reservations.py), so that requests which may use
-the same nodes share what was worked out for one.
+The reservations that bar a request are found before the search (core/claims/reservations.py), so that requests which may use
+the same nodes share one class.
 """
 
 import numpy as np
@@ -11,22 +11,22 @@ from core.rules.placement.rule import PASSING_TRAITS, Flags, NodeValidator, Pres
 
 
 class ReservedStart(NodeValidator):
-    """Reads for which start a node is kept."""
+    """A hard rule on the reservation that a node is kept for."""
 
     name = "reserved_start"
     traits = PASSING_TRAITS
     reason = Reason.START_RESERVED
 
     def is_idle(self, rows: Rows) -> bool:
-        """Whether no node was ever kept for a start."""
+        """Return whether no node was ever kept for a reservation."""
         return not rows.has_starts
 
     def allows(self, rows: Rows, request: Request) -> Flags:
-        """Where no start is reserved that bars it."""
+        """Return where no reservation bars the request."""
         if not request.barred:
             return np.ones(len(rows.start), dtype=np.bool_)
         return ~np.isin(rows.start, request.barred)
 
     def allows_at(self, present: Present, node: int, request: Request) -> bool:
-        """Whether none is."""
+        """Return whether no reservation of the node bars the request."""
         return not present.is_barred(node)

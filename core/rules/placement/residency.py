@@ -1,4 +1,4 @@
-"""Where a request's user wants it: in these zones alone; and where its data is: there rather than elsewhere."""
+"""Zones: only those that the user names, and preferably those that have the job's data."""
 
 from core.nouns.cluster import Cluster
 from core.nouns.reasons import Reason
@@ -6,23 +6,23 @@ from core.rules.placement.rule import ClusterPreference, ClusterValidator, Reque
 
 
 class InZones(ClusterValidator):
-    """Hard: what names zones runs in none but these."""
+    """Hard: a job that names zones runs only in these."""
 
     name = "in_zones"
     traits = frozenset({"zones"})
     reason = Reason.WRONG_ZONE
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
-        """Whether the zone is one of them, if there are any."""
+        """Return whether the job names no zones, or names the cluster's."""
         return not request.zones or cluster.zone in request.zones
 
 
 class NearData(ClusterPreference):
-    """Soft: nodes in a zone that has the data before those that read it from afar."""
+    """Soft: nodes in a zone that has the data come before nodes that would read from another zone."""
 
     name = "near_data"
     traits = frozenset({"near"})
 
     def score(self, cluster: Cluster, request: Request) -> int:
-        """1 of a zone that has none of it."""
+        """Return 1 for a zone without the job's data, else 0; 0 if the job names no such zones."""
         return int(bool(request.near) and cluster.zone not in request.near)

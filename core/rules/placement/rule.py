@@ -1,18 +1,18 @@
-"""What a placement rule is: a judgement on nodes for a request, that says what it reads and how far a change spreads.
+"""Placement rules: judgements on nodes for a request. A rule names the traits that it reads, and how far a change spreads.
 
-    ClusterValidator   may this request run on nodes of this cluster at all? Asked once a class and cluster
-    NodeValidator      may it run on these nodes now?
+    ClusterValidator   may the request run on nodes of this cluster at all? Evaluated once per class and cluster
+    NodeValidator      may the request run on these nodes now?
     NodePreference     how good is each of these nodes: 0 is best, `steps` - 1 is worst
-    ClusterPreference  how good are all nodes of a cluster for it, whatever runs there
-    UnitPreference     how good is a rack, a pod or a power domain, by what is free in it: the same for all requests
-    Refinement         which of the few that are still equal is best; slow, and asked last
-    TieBreak           one of those that are still equal then; where there is none, one is drawn
+    ClusterPreference  how good are all nodes of a cluster for the request, regardless of the work there
+    UnitPreference     how good is a rack, a pod, a power domain or a cluster, by its free capacity: equal for all requests
+    Refinement         the best of the few nodes that are still equal; slow, and evaluated last
+    TieBreak           one of the nodes that are still equal then; without a tie-break, one is drawn
 
-Each is one file of this folder, and one line in `rule_sets.py` (docs/placement-rules.md shows how). Preferences are compared strictly in the
-order of their rule set: a rule decides only among nodes that are equal to all before it. Scores are quantised to `steps`
-values, or the first rule would decide everything; 1 step is a rule that is off.
+A rule is one file of this folder, and one line in `rule_sets.py` (docs/placement-rules.md shows how). Preferences are compared
+strictly in the order of their rule set: a rule decides only among nodes that are equal by all rules before. Scores are quantised
+to `steps` values, because otherwise the first rule would decide alone; a rule with 1 step is off.
 
-source    Protean §3 (validators, preferences, quantisation); core/placing/ holds what searches by them
+source    Protean §3 (validators, preferences, quantisation); core/placing/ searches by the rules
 """
 
 from abc import ABC, abstractmethod
@@ -37,7 +37,7 @@ from core.nouns.workload import Extent, Kind
 from core.rules.placement.errors import RuleFailed
 
 Numbers = NDArray[Any]
-"""Of whichever whole numbers."""
+"""An array of whole numbers of any width."""
 Codes = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
 
@@ -46,55 +46,55 @@ _ANY = tuple(node_type_of(ANY_TYPE, runs_programs=runs_programs) for runs_progra
 
 
 class Request(Struct, frozen=True):
-    """What rules may read of a job: its traits. Jobs of equal traits share what was worked out for one."""
+    """The traits of a job that rules may read. Jobs with equal traits share one class."""
 
     need: Amount
-    """Of one task."""
+    """The need of one task, or of all `together` tasks."""
     node_type: str
-    """Of several that will do, the first in order; or the one that stands for any."""
+    """The node type; of several that the job accepts, the first in order; or the type that stands for any."""
     kind: Kind = Kind.TRAINING
     tenant: TenantName = TenantName("")
     priority: int = 0
     zones: tuple[str, ...] = ()
-    """In which it may run; empty: in any."""
+    """Zones in which the job may run; empty: in any."""
     near: tuple[str, ...] = ()
-    """Where its data is; empty: anywhere is as good."""
+    """Zones that have the job's data; empty: all zones are equal."""
     gpu_memory: int = 0
     """Bytes that one GPU must have."""
     is_alone: bool = False
-    """Whether it shares no node with other tenants."""
+    """True if the job shares no node with other tenants."""
     heeds_reserve: bool = True
-    """Whether it leaves a pool's reserve of empty nodes alone. No rule reads this or the next."""
+    """True if the job leaves a pool's reserve of empty nodes alone. No rule reads this field or the next."""
     heeds_limit: bool = True
-    """Whether it takes no more of a pool than its limit allows."""
+    """True if the job takes no more of a pool than the pool's limit allows."""
     tasks_per_node: int = 0
     """The most tasks on one node; 0: as many as fit."""
     together: int = 1
-    """So many tasks that need parts of devices are looked for on one node as if they were one: `need` is of all of them."""
+    """The number of tasks with parts of devices that are searched on one node as one task; `need` is their sum."""
     pack: Extent = Extent.ANY
     spread: Extent = Extent.ANY
     or_types: tuple[str, ...] = ()
-    """Other node types that will do as well, ascending."""
+    """Other node types that the job accepts, ascending."""
     barred: tuple[int, ...] = ()
-    """Reserved starts on whose nodes it may not be, each by the sequence of its fact."""
+    """Reservations that bar the job from their nodes, each by the sequence of the reservation's fact."""
 
     @property
     def has_one_type(self) -> bool:
-        """Whether it names one node type, and not any."""
+        """Return whether the job accepts exactly one node type."""
         return not self.or_types and self.node_type not in _ANY
 
     def on(self, node_type: str) -> "Request":
-        """The same on nodes of this type and of no other."""
+        """Return the request restricted to nodes of this type."""
         return replace(self, node_type=node_type, or_types=())
 
     @property
     def part(self) -> int:
-        """Milli of the part of a device that a task needs; 0 where it takes whole ones."""
+        """Return the milli of the part of a device that one task needs; 0 for whole devices only."""
         return self.need.gpu_milli // self.together % MILLI
 
     @property
     def alone_as(self) -> str:
-        """Its tenant if it is to be alone. The others are all alike to a node, and so share what was worked out for one."""
+        """Return the tenant if the job is to be alone, else an empty name, so that all other jobs share one class."""
         return self.tenant if self.is_alone else ""
 
 
@@ -109,19 +109,19 @@ class Level(StrEnum):
 
 
 class Rows(Protocol):
-    """Columns of some nodes, one entry a node; each may be read as often as wanted."""
+    """Columns of some nodes, one entry per node; each column may be read more than once."""
 
     @property
     def gpu(self) -> Numbers:
-        """GPU milli available: neither held, promised, offered nor closed."""
+        """GPU milli available: not held, promised or offered, and not on a closed node."""
 
     @property
     def whole(self) -> Numbers:
-        """Of these, milli of devices of which nothing is held."""
+        """GPU milli available on wholly free devices."""
 
     @property
     def shared(self) -> Numbers:
-        """(rows, most) milli available on each device of which parts are held; 0 is none; `most` may be 0."""
+        """(rows, most) milli available on each shared device; 0 in unused columns; `most` may be 0."""
 
     @property
     def cpu(self) -> Numbers:
@@ -137,92 +137,92 @@ class Rows(Protocol):
 
     @property
     def is_open(self) -> Numbers:
-        """1 where something may be placed, or 0."""
+        """1 where tasks may be placed, else 0."""
 
     @property
     def upkeep(self) -> Numbers:
-        """1 where work on the node is planned, of which no notice was given yet: then it is closed."""
+        """1 where work on the node is planned, else 0; once notice was given, the node is closed too."""
 
     @property
     def owner(self) -> Numbers:
-        """Who has something on the node: a tenant's code, or APART (core/placing/index/owners.py), NOBODY, or SEVERAL."""
+        """The node's owner: a tenant's code, APART (core/placing/index/owners.py), NOBODY or SEVERAL."""
 
     @property
     def start(self) -> Numbers:
-        """The reserved start that the node is kept for, by the sequence of its fact; 0: none."""
+        """The reservation that the node is kept for, by the sequence of its fact; 0: no reservation."""
 
     @property
     def has_starts(self) -> bool:
-        """Whether `start` was ever another than 0, on any node."""
+        """True if `start` was ever other than 0 on some node."""
 
     @property
     def has_owners(self) -> bool:
-        """Whether `owner` was ever another than NOBODY, on any node."""
+        """True if `owner` was ever other than NOBODY on some node."""
 
     @property
     def has_plans(self) -> bool:
-        """Whether `upkeep` was ever another than 0, on any node."""
+        """True if `upkeep` was ever other than 0 on some node."""
 
     @property
     def has_islands(self) -> bool:
-        """Whether there are nodes of several islands."""
+        """True if some nodes have several islands."""
 
     @property
     def island(self) -> Numbers:
-        """GPUs of an NVLink island; 0: nobody said."""
+        """GPUs of an NVLink island; 0: unknown."""
 
     @property
     def node_types(self) -> tuple[str, ...]:
-        """Of all nodes, whichever these rows are of."""
+        """Node types of the whole pool, ascending."""
 
     @property
     def node_type(self) -> Numbers:
-        """Places in `node_types`."""
+        """Index into `node_types`."""
 
 
 NOBODY, SEVERAL = -1, -2
 PASSING_TRAITS = frozenset({"alone_as", "barred"})
-"""What rules read that forbid a node by who is there or is to come. Each of them reads one; that all name both keeps their word on
-each node in one place, which is brought up to date once a search and not once a rule."""
+"""Traits read by the hard rules on a node's owners and reservations. Each rule reads one trait but names both, so that their results
+share one array, which is updated once per search and not once per rule."""
 
 
 class Present(Protocol):
-    """A region as it is now: what a store re-checks hard rules against."""
+    """A region's present state, against which a store re-checks hard rules."""
 
     @property
     def capacity(self) -> Capacity:
-        """Its nodes."""
+        """The region's nodes."""
 
     @property
     def has_alone(self) -> bool:
-        """Whether anybody is alone on a node anywhere: if nobody is, and nobody is to be, owners are of no matter."""
+        """True if some work is alone on its nodes; if not, owners matter only to requests that are to be alone."""
 
     def owner(self, node: int) -> int:
-        """Who has something on a node, as `Rows.owner` says it."""
+        """Return the owner of a node, coded as `Rows.owner`."""
 
     def is_barred(self, node: int) -> bool:
-        """Whether the node is kept for the start of somebody else, and who asks may not be there."""
+        """Return whether the node is kept for another workload's reservation that bars the claim."""
 
 
 _ASKED = ("admits", "allows", "allows_at", "score", "cost")
 
 
 class Rule(ABC):
-    """What all rules have. Whatever one raises when it is asked becomes RuleFailed, which names it."""
+    """The base of all rules. An exception raised by an evaluation becomes RuleFailed, which names the rule."""
 
     name: ClassVar[str]
     traits: ClassVar[frozenset[str]] = frozenset()
-    """The fields of a request that it reads: requests equal in these are equal to it."""
+    """The fields of a request that the rule reads: requests with equal traits are equal to the rule."""
     level: ClassVar[Level] = Level.NODE
     reads_prices: ClassVar[bool] = False
-    """Whether it goes by what the tasks to come are expected to be."""
+    """True if the rule reads the mix or the prices of expected tasks."""
 
     def knowing(self, prices: Prices) -> Self:
-        """The same rule by these prices."""
+        """Return the rule with these prices."""
         return self
 
     def is_idle(self, rows: Rows) -> bool:
-        """Whether it need not be asked: it forbids no node that has room, or prefers none, and never did since the rows were made."""
+        """Return whether the rule may be skipped: since the rows were made, every node with capacity had the rule's best result."""
         return False
 
     def __init_subclass__(cls) -> None:
@@ -233,86 +233,89 @@ class Rule(ABC):
 
 
 class ClusterValidator(Rule):
-    """Hard, and the same for all nodes of a cluster, whatever runs there. A store asks it the same question of one node."""
+    """A hard rule with one answer for all nodes of a cluster, regardless of the work there. A store re-checks each node."""
 
     level = Level.CLUSTER
     reason: ClassVar[Reason]
-    """Of a claim that it forbids."""
+    """The reason of a refused claim."""
 
     @abstractmethod
     def admits(self, cluster: Cluster, request: Request) -> bool:
-        """Whether a task may run on such nodes."""
+        """Return whether a task may run on nodes of the cluster."""
 
 
 class NodeValidator(Rule):
-    """Hard, by node, and by what is there now. It has two forms that agree: of many rows, and of one node at the grant."""
+    """A hard rule on a node's present state, in two forms that agree: for many rows, and for one node at the grant."""
 
     reason: ClassVar[Reason]
-    """Of a claim that it forbids."""
+    """The reason of a refused claim."""
 
     @abstractmethod
     def allows(self, rows: Rows, request: Request) -> Flags:
-        """Where a task may run now."""
+        """Return where a task may run now."""
 
     @abstractmethod
     def allows_at(self, present: Present, node: int, request: Request) -> bool:
-        """Whether a task may run on this node now."""
+        """Return whether a task may run on this node now."""
 
 
 class Preference(Rule):
-    """Soft, with a score of few values."""
+    """A soft rule, with a score of few values."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
 
 
 class NodePreference(Preference):
-    """By node."""
+    """A preference by node."""
 
     is_dear: ClassVar[bool] = False
-    """Whether it costs much, and reads of a node only in what nodes are alike (core/placing/index/node_classes.py): of these one is asked."""
+    """True if the rule is expensive and reads only the columns in which alike nodes are equal (core/placing/index/node_classes.py).
+
+    Of many nodes, only one of each sort is then scored.
+    """
 
     def concerns(self, request: Request) -> bool:
-        """Whether it tells nodes apart for such a request; where it does not, it is not asked."""
+        """Return whether the rule distinguishes nodes for such a request; otherwise the rule is skipped."""
         return True
 
     @abstractmethod
     def score(self, rows: Rows, request: Request) -> Numbers:
-        """0 (best) to `steps` - 1."""
+        """Return a score for each row: 0 (best) to `steps` - 1."""
 
 
 class ClusterPreference(Preference):
-    """By cluster and request. It has its place among preferences by node: all nodes of a cluster have its score."""
+    """A preference by cluster and request, ordered among preferences by node: all nodes of a cluster have one score."""
 
     @abstractmethod
     def score(self, cluster: Cluster, request: Request) -> int:
-        """0 (best) to `steps` - 1."""
+        """Return 0 (best) to `steps` - 1."""
 
 
 class UnitPreference(Preference):
-    """By rack, pod, power domain or cluster; reads no request."""
+    """A preference by rack, pod, power domain or cluster, which reads no request."""
 
     @abstractmethod
     def score(self, free: Any, total: Any) -> Any:
-        """0 (best) to `steps` - 1, of one unit or of an array of them.
+        """Return 0 (best) to `steps` - 1, for one unit or for an array of units.
 
-        free, total   GPU milli; `total` counts lost nodes too, and is 1 at least
+        free, total   GPU milli; `total` includes lost nodes, and is at least 1
         """
 
 
 class Refinement(Rule):
-    """Among a few nodes that are equal to all preferences."""
+    """A choice among the few nodes that are equal by all preferences."""
 
     @abstractmethod
     def cost(self, rows: Rows, request: Request) -> Numbers:
-        """Lower is better."""
+        """Return the cost of each row; lower is better."""
 
 
 class TieBreak(Rule):
-    """Among nodes that are equal to everything else. It is a word to the search, which is asked nothing."""
+    """A choice among nodes that are equal by all other rules. A marker that the search reads; never evaluated."""
 
 
-def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:  # Any: of whichever of the five it is
+def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:  # Any: five different signatures
     @wraps(method)
     def asked(self: Rule, *given: object) -> Any:
         try:

@@ -1,20 +1,21 @@
-"""Rule sets: which rules, in which order, each with its steps. A setting says which set a pool has.
+"""Rule sets: the rules by which a pool is searched, their order and their steps. A setting of the pool names the set.
 
-A rule is one file, and one line in `RULES`. A set says rules by name, preferences with their steps: `best_fit:8`.
+A rule is one file, and one line in `RULES`. A set lists rules by name, preferences with their steps: `best_fit:8`.
 
-Clusters of one type are compared before nodes: the fullest zone first. Then, by node, from the left:
-  planned_work     whoever starts there will have to leave; nothing that comes after is worth that
+Clusters of one type are compared before nodes: the fullest zone first. Then nodes are compared, by these rules in order:
+  planned_work     a task that starts there will have to leave, which outweighs all later rules
   near_data        reading from another zone lasts as long as the task does
-  priced_value     in `default`: knows what is left over, whole nodes, shared devices, cores and GPU types all at once, and so
-                   finely that what comes after it decides among nodes that are alike
-  avoid_empty      whole nodes are what large gangs wait for, and a node once broken into stays so for long
-  shared_devices   a device once broken into serves no task of whole ones; asked for parts of devices alone
+  priced_value     in `default`: values the remainder, whole nodes, shared devices, cores and GPU types at once, and so finely
+                   that later rules decide only among nodes that are alike
+  avoid_empty      large gangs wait for whole nodes, and a node once broken into stays so for long
+  shared_devices   a device once broken into serves no task of whole devices; applies to parts of devices only
   best_fit         by the GPU
-  islands          after the fit, for what is left over is lost to everybody, and a broken island only to who wants it whole
+  islands          after the fit: a remainder is lost to all work, a broken island only to tasks that need the island whole
   fullest_rack,    racks and pods are kept whole for gangs
   fullest_pod
-  power_headroom   last, for it is a care and not a cost
-That is 17 bits of 31 in `plain`, and 27 in `default`. docs/decisions/0020-priced-value.md says why priced value stands where it does.
+  power_headroom   last, because the rule is a precaution and not a cost
+That is 17 bits of 31 in `plain`, and 27 in `default`. docs/decisions/0020-priced-value.md gives the reason for the place of
+priced value.
 """
 
 from collections.abc import Sequence
@@ -76,14 +77,14 @@ RULES: dict[str, type[Rule]] = {
     )
 }
 LASTING: tuple[ClusterValidator, ...] = (GpuType(), GpuMemory(), Capacity(), Pool(), InZones())
-"""Hard, and not mended by time."""
+"""Hard rules with answers that time does not change."""
 PASSING: tuple[NodeValidator, ...] = (OpenNode(), TenantIsolation(), ReservedStart())
-"""Hard, by what is there now."""
+"""Hard rules on the present state of a node."""
 HARD: tuple[str, ...] = tuple(rule.name for rule in (*LASTING, *PASSING))
-"""Part of every set: a store re-checks them all, whatever an agent asked."""
+"""Names of the hard rules, which are part of every set: a store re-checks them all."""
 STEPS_MAX = 1 << 16
 SHOWN_MAX = 40
-"""Characters of a name that is none."""
+"""Characters shown of an unknown name."""
 
 PLAIN_RULES = (
     "fullest_zone:4",
@@ -112,16 +113,16 @@ DEFAULT_RULES = (
 )
 BEST_FIT_PUBLISHED_RULES = ("best_fit_published:101", "by_name")
 FGD_RULES = ("fgd:101", "by_name")
-"""As they were published: one score, whole numbers from 0 to 100, and ties by name."""
+"""Sets as published: one score of whole numbers from 0 to 100, and ties by name."""
 
 
 def problems_of_rules(names: Sequence[str]) -> tuple[str, ...]:
-    """What is wrong with a set; empty when nothing is."""
+    """Return the problems of a set; empty if the set is valid."""
     return tuple(_read(names)[2])
 
 
 def plan_of(names: Sequence[str]) -> Plan:
-    """A set made ready, with all hard rules. Raises BadRuleSet."""
+    """Return a set prepared for use, with all hard rules. Raises BadRuleSet."""
     rules, _, problems = _read(names)
     if problems:
         raise BadRuleSet(problems)
@@ -129,7 +130,7 @@ def plan_of(names: Sequence[str]) -> Plan:
 
 
 def _read(names: Sequence[str]) -> tuple[list[Rule], list[str], list[str]]:
-    """The rules, which names are none of any rule, and everything that is wrong."""
+    """Return the rules, the names that no rule has, and all problems."""
     rules: list[Rule] = []
     unknown: list[str] = []
     problems: list[str] = []
@@ -163,13 +164,13 @@ RULE_SETS = {
 }
 
 
-# As a setting says them.
+# Rule sets as settings name them.
 
 
 def problems_of_setting(text: str) -> tuple[Reason, tuple[str, ...]] | None:
-    """Why a pool cannot be searched by this: the reason, and everything that is wrong; None when it can.
+    """Return why a pool cannot be searched by this setting: the reason and all problems; None if the setting is valid.
 
-    text      the name of a set, or rules by comma, as in `best_fit:8,islands:2,fragmentation`; empty: nobody says anything
+    text      the name of a set, or rules by comma, as in `best_fit:8,islands:2,fragmentation`; empty: not set
     """
     if not text or text in RULE_SETS:
         return None
@@ -188,14 +189,14 @@ def problems_of_setting(text: str) -> tuple[Reason, tuple[str, ...]] | None:
 
 
 def rule_set_name(text: str) -> str:
-    """The same; of nothing, or of rules that this build does not know (any more), the set that pools have unasked."""
+    """Return the setting, or `default` if the setting is empty or names rules that this build does not know (any more)."""
     return text if _plan_by(text) is not None else "default"
 
 
 def rule_set(text: str, prices: Prices = NO_PRICES) -> Plan:
-    """What a pool is searched by that is set so: the same plan each time, or all that was worked out for it would be lost.
+    """Return the plan for a setting: the same object each time, because another one would discard all classes of the pool.
 
-    prices   of its region
+    prices   prices of the region
     """
     plan = _plan_by(text) or DEFAULT
     if not prices or not any(rule.reads_prices for rule in plan.rules):
@@ -205,13 +206,13 @@ def rule_set(text: str, prices: Prices = NO_PRICES) -> Plan:
 
 @lru_cache(maxsize=16)
 def _plan_at(text: str, prices: Prices) -> Plan:
-    """By these prices. Few are kept: each set of tables takes a megabyte."""
+    """Return the plan with these prices. Few are kept: each set of tables takes about a megabyte."""
     return Plan([rule.knowing(prices) for rule in rule_set(text).rules])
 
 
 @lru_cache(maxsize=64)
 def _plan_by(text: str) -> Plan | None:
-    """Of a set or of rules; None where that is no set."""
+    """Return the plan of a named set or of listed rules; None if the setting is empty or invalid."""
     if not text or text in RULE_SETS:
         return RULE_SETS.get(text)
     return None if problems_of_setting(text) else plan_of(_names_in(text))
