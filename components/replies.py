@@ -1,4 +1,4 @@
-"""How keepers answer whoever asked: with what was recorded for it, or with every reason why nothing was."""
+"""Answers of a log's keeper to a request: the facts recorded for the request, or every reason for a refusal."""
 
 from core.component import Decision
 from core.fact import Event
@@ -7,10 +7,10 @@ from core.nouns.reasons import Reason, sentence
 
 
 def answered(answer: Answer, *events: Event) -> Decision:
-    """An answer, once these facts are durable."""
+    """Return the decision that records these facts, and answers the request once the facts are durable."""
     return Decision(events, (answer,))
 
 
 def refused(reason: Reason, problems: tuple[str, ...] = ()) -> Decision:
-    """Nothing changes, and why."""
+    """Return the decision that records no fact, and answers the request with a reason and all problems."""
     return Decision(messages=(Refused(reason, sentence(reason), problems),))

@@ -176,7 +176,7 @@ def test_pure_folders_import_nothing_impure() -> None:
     assert [] == found
 
 
-def test_pure_folders_wait_for_nothing_and_speak_to_nobody() -> None:
+def test_pure_folders_wait_for_nothing_and_have_no_effects() -> None:
     """Only the host awaits; a decision prints nothing, opens nothing and asks no address for a number."""
     waiting = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
     found = []
@@ -250,7 +250,7 @@ def test_compose_file_is_careful() -> None:
     assert not {"--jetstream", "-js"} & set(compose["services"]["nats"]["command"])
 
 
-def test_dockerfile_copies_what_is_here_and_runs_as_nobody_special() -> None:
+def test_dockerfile_copies_existing_files_and_runs_as_an_ordinary_user() -> None:
     """The image is built from files that exist, ends as an ordinary user and starts our command."""
     steps = _dockerfile()
     assert {word for word, _ in steps} <= DOCKERFILE_WORDS

@@ -1,4 +1,4 @@
-"""Search of a region with reserved starts: which reservations bar a workload, and the workload's own earliest start."""
+"""Search of a region with reservations: the reservations that bar a workload, and the workload's own earliest start."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -22,7 +22,7 @@ from core.placing.pool_set import Asker, Asking, asker_of
 from core.rules.placement.errors import RuleFailed
 
 AHEAD: Nanoseconds = Nanoseconds(SECOND)
-"""Allowance until the store judges the claim: a workload that would end just at a reserved start is not tried."""
+"""Allowance until the store judges the claim: a workload that would end just at a reservation's start is not tried."""
 
 
 class Searching(Asking, Lasting, Protocol):
@@ -62,7 +62,7 @@ def found_for(
 
 
 def at_best(state: AgentState, asking: Searching, asker: Asker, now: Instant) -> Asker:
-    """Return the asker of a start without victims: the attempt ends sooner then, and fewer reserved starts bar it."""
+    """Return the asker of a start without victims: the attempt ends sooner then, and fewer reservations bar it."""
     starts = state.image.starts
     return replace(asker, barred=barred_from(starts, asking, after(now, AHEAD))) if starts.rows else asker
 

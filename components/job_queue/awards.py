@@ -141,7 +141,7 @@ def _unwanted(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: 
 
 
 def _outdated(workload: WorkloadId, row: WorkloadRow, attempt: AttemptRow, now: Instant) -> Step:
-    """Return the step that sends a newer spec to the region, whose tasks change as their controller agrees."""
+    """Return the step that sends a newer spec to the region; tasks there change as their controller agrees."""
     is_stopping = not attempt.phase.is_live or attempt.stop_cause
     if is_stopping or attempt.spec_revision >= row.spec_revision:
         return Step()

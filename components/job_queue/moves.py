@@ -1,11 +1,11 @@
 """Moves of running workloads from one region to another. Each step of a move is a fact.
 
-    a user requests a move             the new region is asked for capacity; without any it refuses the move
+    a user requests a move             the new region is asked for capacity; without capacity the move is refused
     the new region bids                MovePlanned with the move's cost, and StartPromised in the new region
-    its log shows the reservation      MoveBegun: task control asks the controller, and stops the old attempt
+    the log there has the reservation  MoveBegun: task control asks the controller, and stops the old attempt
     the old attempt has closed         the workload waits for its checkpoint; then the new region alone is asked
     the workload runs there            the move is over
-    the promised start ends before     MoveEnded: a running attempt stays, a stopped workload may start anywhere
+    the reservation ends before        MoveEnded: a running attempt stays, a stopped workload may start anywhere
 
 An attempt is stopped only after the new region has reserved capacity for it, and a move preempts no other work.
 """
@@ -170,7 +170,7 @@ class Moving:
     # Answers of regions.
 
     def bid(self, state: QueueState, bid: Bid, now: Instant) -> Decision | None:
-        """Plan the move and promise the start that a region has bid for. None: the bid is not for a move."""
+        """Plan the move and promise the start that a region has bid for, if the bid is for a move."""
         if not bid.auction.startswith(OF_A_MOVE):
             return None
         told = settled(bid, has_won=False)
@@ -197,7 +197,7 @@ class Moving:
         return Decision((planned, promised), (told,))
 
     def abstention(self, state: QueueState, said: Abstention, now: Instant) -> Decision | None:
-        """Note that a region has no capacity for a move. None: the abstention is not about a move."""
+        """Note that a region has no capacity for a move, if the abstention is about a move."""
         if not said.auction.startswith(OF_A_MOVE):
             return None
         asked = state.moves_asked.get(said.workload)
@@ -223,7 +223,7 @@ class Moving:
 
 
 def _so_already(row: WorkloadRow, message: MoveWorkload) -> MoveAnswered | None:
-    """Return the answer to a repeat, if the move was planned, has arrived or was called off; None: no repeat."""
+    """Return the answer to a repeated request, if the move was planned, has arrived or was called off already."""
     move, workload = row.move, message.workload
     is_newer = message.revision == row.move_revision - 1
     if move is not None and is_newer and (move.epoch, move.region) == (message.epoch, message.region):
@@ -237,7 +237,7 @@ def _so_already(row: WorkloadRow, message: MoveWorkload) -> MoveAnswered | None:
 
 
 def _called_off(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Decision | None:
-    """Return the decision that calls a move off; None: no move is under way, or the move has begun."""
+    """Return the decision that calls off a requested or planned move, if there is one that has not begun."""
     move, cost = row.move, cost_of(row.spec, None)
     answer = MoveAnswered(workload, row.region, max(1, row.move_revision), cost)
     if move is not None and not move.is_begun:
@@ -284,7 +284,7 @@ def _step(
 
 
 def _ended(state: QueueState, workload: WorkloadId, move: PlannedMove, why: StartOver) -> tuple[Event, ...]:
-    """Return the facts that end a move and the start that was promised for the move."""
+    """Return the facts that end a move and the move's reservation."""
     promise = state.image.start_promises.rows.get(workload)
     ended: list[Event] = []
     if promise is not None and promise.is_move:
@@ -293,7 +293,7 @@ def _ended(state: QueueState, workload: WorkloadId, move: PlannedMove, why: Star
 
 
 def _why_not(state: QueueState, message: MoveWorkload, row: WorkloadRow) -> Against | None:
-    """Return the reason against a move that holds with any amount of free capacity; None: the move may be tried."""
+    """Return the reason against a move that holds with any amount of free capacity, if there is one."""
     region, spec = message.region, row.spec
     if region not in state.regions:
         return Reason.UNKNOWN_REGION, (f"region: {region} is not in the fleet",)

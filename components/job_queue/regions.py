@@ -2,8 +2,8 @@
 
 Silence alone frees no award. An operator may abandon a region (`mizzen region abandon`), and a workload may state
 beforehand how long it waits for a silent region (`on_region_loss`). Both are recorded consent that two attempts may
-run. The store of the silent region stops the older attempt once it reads of the consent
-(components/placement_store/component.py), and checkpoints that are saved after the consent do not count.
+run. The store of the silent region stops the older attempt once the store has read the consent
+(components/placement_store/abandoned.py), and checkpoints that are saved after the consent do not count.
 """
 
 from collections import Counter

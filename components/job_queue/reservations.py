@@ -2,11 +2,11 @@
 
     a workload is among the first blocked    after `RESERVE_AFTER`, abstaining regions report its earliest start
     a region can promise a start             the earliest one is recorded: StartPromised
-    the region's log lacks the promise       the region is told again; after `RESERVE_SPAN` the promise ends
-    the region's log shows it reserved       users see the promise; when its nodes are free, regions are asked again
-    the region's log shows it over           the promise ends with the reason, which the next promise names
+    the region's log lacks the start         the request to the region is repeated; after `RESERVE_SPAN` the promise ends
+    the region's log shows the reservation   users see the promise; when the nodes are free, regions are asked again
+    the region's log shows its end           the promise ends with the reason, which the next promise names
 
-A promise is not an award: its workload is still auctioned in every region, and may start sooner there or elsewhere.
+A promise is not an award: the workload is still auctioned in every region, and may start sooner there or elsewhere.
 """
 
 from collections import Counter
@@ -66,10 +66,10 @@ class Step(Struct, frozen=True):
 
 
 class StartPromising:
-    """The queue's deciders and folds for promised starts."""
+    """The queue's deciders and folds for reservations."""
 
     most: ClassVar[int] = RESERVATIONS_MAX
-    """Workloads with a promised start at a time, not counting moves."""
+    """The most workloads with a reservation at a time, not counting moves."""
 
     # Folding.
 
@@ -79,7 +79,7 @@ class StartPromising:
             state.starts.due.put(workload, at)
 
     def adopt(self, state: QueueState, region: RegionName, at: Instant) -> None:
-        """Schedule a look at the promises in a region whose image was adopted."""
+        """Schedule a look at the promises in a region after its image was adopted."""
         for workload, row in state.image.start_promises.rows.items():
             if row.region == region:
                 state.starts.due.put(workload, at)
@@ -90,7 +90,7 @@ class StartPromising:
             case StartPromised(workload=workload):
                 state.starts.forget(workload)
                 state.starts.due.put(workload, fact.at)
-                state.open_at = fact.at  # Its shape is its own now, and not refused.
+                state.open_at = fact.at  # Its promise gives the workload a shape of its own, not refused yet.
             case StartPromiseEnded(workload=workload, revision=revision):
                 state.starts.due.drop(workload)
                 state.open_at = fact.at
@@ -105,7 +105,7 @@ class StartPromising:
                 workload = getattr(event, "workload")  # noqa: B009  # each of these events has one
                 state.starts.forget(workload)
                 if workload in state.image.start_promises.rows:
-                    state.starts.due.put(workload, fact.at)  # A move: its capacity stays reserved.
+                    state.starts.due.put(workload, fact.at)  # A move: the capacity stays reserved.
                 else:
                     state.starts.due.drop(workload)
 
@@ -235,7 +235,7 @@ class StartPromising:
         return tuple(region for region in willing if region not in refused) if refused else willing
 
     def is_newly_blocked(self, state: QueueState, workload: WorkloadId, shape: str) -> bool:
-        """Return whether refusals of its shape show a workload to be blocked, without an auction of its own."""
+        """Return whether refusals of the shape show a workload to be blocked, without an auction for this workload."""
         is_known = workload in state.starts.blocked or state.image.workloads.rows[workload].is_start_promised
         said = state.auctions.refused_by(shape).values()
         return not is_known and any(one.reason in LACKS_ROOM for one in said)
@@ -249,7 +249,7 @@ class StartPromising:
         row, image = state.image.workloads.rows[workload], state.regions.get(promise.region)
         is_awarded = row.is_active and not (promise.is_move and row.region != promise.region)
         if row.phase == Phase.PENDING and workload not in state.order:
-            return _end(workload, promise, StartOver.GIVEN_UP)  # It left the order: held, or being cancelled.
+            return _end(workload, promise, StartOver.GIVEN_UP)  # Out of the order: held, or being cancelled.
         if row.phase == Phase.PENDING and _stands_lower(state, workload, promise, now):
             return _end(workload, promise, StartOver.NO_TURN)
         if promise.region in state.image.regions.abandoned:
@@ -273,7 +273,7 @@ class StartPromising:
     def _wait_for_region(
         self, workload: WorkloadId, promise: PromisedStart, now: Instant, *, is_awarded: bool
     ) -> Step:
-        """Return the step while the region is silent: the promise counts as kept until its time is past."""
+        """Return the step while the region is silent: the promise counts as kept until the promised time is past."""
         if _is_past(promise, now) and not is_awarded:
             return _end(workload, promise, StartOver.UNREACHABLE)
         return Step(again_at=after(now, AWARD_SAY_AGAIN))
@@ -287,13 +287,13 @@ class StartPromising:
         *,
         is_awarded: bool,
     ) -> Step:
-        """Return the step of a reserved start. Once its nodes are free, earlier refusals no longer count."""
+        """Return the step of a reservation in the region's log. Once the nodes are free, earlier refusals no longer count."""
         if now < promise.free_at:
             return Step(again_at=min(Instant(promise.free_at), after(now, PROSPECT_LOOK)))
         if is_awarded:
             return Step(again_at=after(now, AWARD_SAY_AGAIN))
         if _is_past(promise, now):
-            return _end(workload, promise, StartOver.UNREACHABLE)  # The region would have reported its end.
+            return _end(workload, promise, StartOver.UNREACHABLE)  # The region would have reported the end.
         return Step(events=tuple(_ask_again(state, workload, now)), again_at=after(now, AWARD_SAY_AGAIN))
 
 
@@ -325,7 +325,7 @@ def shown_start(state: QueueState, workload: WorkloadId, now: Instant) -> ShownS
 
 
 def promised_in(state: QueueState, workload: WorkloadId, now: Instant) -> Nanoseconds | None:
-    """Return the time until a workload's promised start; None: no promise is shown."""
+    """Return the nanoseconds until the start of a workload's reservation, if users are shown one."""
     shown = shown_start(state, workload, now) if workload in state.image.start_promises.rows else None
     return shown.starts_in if shown is not None else None
 

@@ -36,7 +36,7 @@ def estimator_of(state: QueueState, now: Instant) -> Estimator:
 def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> StartEstimate | None:
     """Return the estimated start of a submission made now, behind all waiting work of its level or higher.
 
-    None: the workload would be blocked by its tenant's quota, or no region could hold it.
+    None: the workload would be blocked by its tenant's quota, or no region could hold the workload.
     """
     level, quota_class = would_stand(state, spec, now)
     if quota_class is QuotaClass.BLOCKED:
@@ -52,7 +52,7 @@ def estimated_start(state: QueueState, spec: WorkloadSpec, now: Instant) -> Star
 
 
 def most_ahead(state: QueueState) -> Callable[[TenantName, int, Types], int]:
-    """Return the bound for `WaitIndex.capped_from`: of a tenant's work, only what fits its quota can be ahead."""
+    """Return the bound for `WaitIndex.capped_from`: only the part of a tenant's work that fits the quota can be ahead."""
     ledger, rooms = state.ledger, dict[tuple[TenantName, int], dict[str, int]]()
 
     def most(tenant: TenantName, of: int, types: Types) -> int:
@@ -124,7 +124,7 @@ def walked(state: QueueState, now: Instant) -> Iterator[tuple[Ranked, WorkloadRo
 
 
 def run_time_of(state: QueueState, workload: WorkloadId, now: Instant) -> RunTimeTold | None:
-    """Return a workload's predicted run time and, while it is up, the predicted rest; None for services."""
+    """Return a workload's predicted run time and, while the workload is up, the predicted rest; None for services."""
     live = state.image.history.live.get(workload)
     if live is None or live.is_service:
         return None

@@ -1,6 +1,6 @@
-"""Attempts that the queue gave up while it did not hear this region: a store that reads of it ends them, whatever they do.
+"""Abandoned attempts: the queue superseded them while this region was silent. A store that reads this ends them in any state.
 
-They have been awarded elsewhere since, or will be. Nothing that they save from then on is recorded.
+Their workloads have been awarded elsewhere since, or will be. No checkpoint is recorded for them after the order to stop.
 """
 
 from itertools import islice
@@ -17,7 +17,7 @@ from core.nouns.workload import EndCause
 
 
 def note_given_up(state: StoreState, workload: WorkloadId, epoch: int, row: AttemptRow) -> None:
-    """Look at an attempt by what the queue's log shows of its award, read past that."""
+    """Record a live or promised attempt as abandoned if the queue's log, read past its award, shows the attempt superseded."""
     is_alive = row.phase.is_live or row.phase is AttemptPhase.PROMISED
     if not is_alive or row.stop_cause or state.global_sequence < row.award_sequence:
         return
@@ -26,13 +26,16 @@ def note_given_up(state: StoreState, workload: WorkloadId, epoch: int, row: Atte
 
 
 def index_given_up(state: StoreState, event: Event | Note) -> None:
-    """Follow a fact of the region that the image has folded."""
+    """Drop an attempt from the abandoned ones if a fact of the region, folded by the image, stops, ends or declines it."""
     if isinstance(event, StopOrdered | AttemptEnded | AwardDeclined):
         state.abandoned.pop((event.workload, event.epoch), None)
 
 
 def ended_given_up(state: StoreState) -> Decision | None:
-    """What runs is stopped; who waits for victims waits no more, and they are spared."""
+    """Return the end of abandoned attempts, if there are any: a live attempt is stopped, a promise is withdrawn.
+
+    A withdrawn promise releases its victims. At most `FORGOTTEN_AT_ONCE_MAX` attempts are ended at a time.
+    """
     events: list[Event] = []
     for workload, epoch in islice(state.abandoned, FORGOTTEN_AT_ONCE_MAX):
         row = state.image.attempts.row(workload, epoch)

@@ -1,6 +1,7 @@
-"""What a placement store records about attempts: what becomes of awards, and of granted attempts until their end.
+"""The placement store's records of attempts: awards that the region declines, and granted attempts until their end.
 
-What the log shows to be over, or to be so already, is dropped: hearing a word twice or late changes nothing.
+A command is dropped if the log shows that its subject is over, or that its effect is recorded already: a repeated or late command
+changes no state.
 """
 
 from collections.abc import Callable
@@ -50,7 +51,7 @@ HEARD_OF_ATTEMPTS: tuple[type[Message], ...] = (
 
 
 class AttemptRecords:
-    """The store's deciders for awards that come to nothing, and for attempts."""
+    """The store's deciders for declined awards, and for attempts."""
 
     def __init__(self, region: RegionName) -> None:
         self.region = region
@@ -64,17 +65,17 @@ class AttemptRecords:
         }
 
     def _decline(self, state: StoreState, envelope: Envelope) -> Decision:
-        """Too late once it is granted; a promise whose victims still run is withdrawn."""
+        """Record a declined award, unless the attempt was granted. A promise ends only if it is withdrawn or broken."""
         message = envelope.message
         assert isinstance(message, DeclineAward)
         row = state.image.attempts.row(message.workload, message.epoch)
         if row is not None and row.phase != AttemptPhase.PROMISED:
             return NOTHING
         if row is not None and message.reason not in (Reason.WITHDRAWN, Reason.PROMISE_BROKEN):
-            return NOTHING  # An agent found no room for what another has been promised.
+            return NOTHING  # An agent found no capacity, but another agent's claim was promised.
         is_read = state.global_sequence >= message.award_sequence
         if is_read and not state.awards.awards.stands(message.workload, message.epoch, self.region):
-            return NOTHING  # Declined and forgotten long ago: the queue waits for no word about it.
+            return NOTHING  # Declined and forgotten long ago: the queue awaits no reply.
         declined = AwardDeclined(
             message.workload,
             message.epoch,
@@ -123,7 +124,10 @@ class AttemptRecords:
         return Decision(events=(CheckpointCommitted(message.workload, message.epoch, message.step),))
 
     def _rank(self, state: StoreState, envelope: Envelope) -> Decision:
-        """Not while somebody was promised its room, or before it has its own: what was agreed on was agreed on by levels."""
+        """Record the new level of a live attempt that is no victim of a promise.
+
+        A promise was made by the levels of its time, so a victim and a promised attempt keep theirs until the promise is over.
+        """
         message = envelope.message
         assert isinstance(message, RankAttempt)
         row = _live(state, message.workload, message.epoch)
@@ -157,14 +161,14 @@ class AttemptRecords:
 
 
 def _cpus(capacity: Capacity, claim: Claim) -> tuple[int, int]:
-    """CPU milli that it holds, and of these on nodes without GPUs."""
+    """Return the CPU milli that a claim holds, and the part of these on nodes without GPUs."""
     by_node = {node: need.cpu_milli for node, need in needs_of(claim).items()}
     bare = (count for node, count in by_node.items() if gpu_type_of(capacity.node_type[node])[0] == CPU_TYPE)
     return sum(by_node.values()), sum(bare)
 
 
 def _destroyed(state: StoreState, held: Holding, key: AttemptKey) -> int:
-    """GPU-seconds: of a gang that was down already, until then."""
+    """Return the GPU-seconds that a preemption lost, counted to the order to stop, or to the time the gang was gone if earlier."""
     control = state.image.control.row(*key)
     whole = control.tasks.get(WHOLE) if control is not None else None
     is_down = whole is not None and whole.phase is TaskPhase.GONE
@@ -179,7 +183,10 @@ def _live(state: StoreState, workload: WorkloadId, epoch: int) -> AttemptRow | N
 
 
 def _grants_after(capacity: Capacity, ended: AttemptKey) -> list[Event]:
-    """Promises of which this was the last victim: granted in the same batch, or never, if a node was lost meanwhile."""
+    """Return the events for promises that waited for this attempt last, for the same batch as its end.
+
+    A promise is granted, or broken if one of its nodes is no longer open or its claim no longer fits on devices.
+    """
     grants: list[Event] = []
     for workload, epochs in capacity.promises.items():
         for epoch, claim in epochs.items():

@@ -1,12 +1,12 @@
-"""The placement store: keeps one region's log and is the only writer of its capacity's truth.
+"""The placement store: keeps one region's log, and alone writes the facts of the region's capacity.
 
-A claim is judged against now, never by whether its view is the newest: if it still fits it is granted (*merged* when the
-view was old), otherwise it is answered with the current rows of the nodes that had no room. One grant is made for each
-(workload, epoch, revision), under whatever claim id, and only while the queue's log, which the store follows, shows the
-award standing; a claim that names an award the store has not read yet waits until it has.
+A claim is judged against the present state, regardless of the age of its view. A claim that still fits is granted (*merged* if the
+view was old); otherwise the answer has the current rows of the nodes that lack capacity. One grant is made for each (workload,
+epoch, revision), under any claim id, and only while the queue's log, which the store follows, shows the award active. A claim for
+an award that the store has not read yet waits until then.
 
-What happens to nodes and attempts is recorded here at the broker's word, and each such command is refused silently when
-the log shows that it no longer applies: hearing it twice or late changes nothing.
+Changes of nodes and attempts are recorded at the broker's command. A command that no longer applies by the log is refused silently,
+so a repeated or late command has no effect.
 """
 
 from collections.abc import Callable
@@ -115,7 +115,7 @@ class PlacementStore:
         }
 
     def initial(self, images: Images) -> StoreState:
-        """The region's image as the log has it, and the queue's if it could be had."""
+        """Return the state from the region's image in the log, and from the queue's image if available."""
         state = StoreState(images.at)
         if images.own is not None:
             assert isinstance(images.own, RegionImage)
@@ -129,7 +129,7 @@ class PlacementStore:
         return state
 
     def due(self, state: StoreState) -> Instant | None:
-        """Claims that can be judged now, the next sweep, nodes that open again, attempts and starts whose time has come."""
+        """Return when to act next: on a waiting claim, a sweep, abandoned attempts, disputed nodes, stops or reservations."""
         sweep_at = state.sweep_at if state.superseded else None
         given_up_at = Instant(0) if state.abandoned else None
         return earliest(
@@ -137,12 +137,12 @@ class PlacementStore:
         )
 
     def decide(self, state: StoreState, envelope: Envelope) -> Decision:
-        """Judge a claim, or record what the broker reports."""
+        """Return the decision on a message: a claim judged, a report recorded, or a request answered."""
         decider = self._deciders.get(type(envelope.message))
         return decider(state, envelope) if decider else NOTHING
 
     def forget_memos(self, state: StoreState) -> None:
-        """What is free in each zone is counted anew."""
+        """Drop the memo of free capacity by zone; the next use counts again."""
         state.headroom = None
 
     # Folding.
@@ -170,10 +170,10 @@ class PlacementStore:
         return state
 
     def packed_rows(self, state: StoreState, first: int) -> bytes:
-        """The rows of all nodes that facts from this sequence on have changed."""
+        """Return the packed rows of all nodes changed by facts from sequence `first` on; empty if the nodes are not all known."""
         nodes: list[int] = []
         if len(state.touched) == TOUCHED_MAX and state.touched[0][0] > first:
-            return b""  # Not all of them are known: hearers work the rows out from the facts.
+            return b""  # The oldest of these facts are forgotten: followers compute the rows from the facts.
         for sequence, touched in reversed(state.touched):
             if sequence < first:
                 break
@@ -247,7 +247,7 @@ class PlacementStore:
             self._note_superseded(state, workload, epoch, row)
 
     def _note_superseded(self, state: StoreState, workload: WorkloadId, epoch: int, row: AttemptRow) -> None:
-        """Never by age alone: only when the queue's log, read past the award, shows that nothing can come of it."""
+        """Record an attempt as superseded or abandoned if the queue's log, read past its award, shows that; never by age alone."""
         note_given_up(state, workload, epoch, row)
         is_over = row.phase in (AttemptPhase.ENDED, AttemptPhase.DECLINED)
         if not is_over or state.global_sequence < row.award_sequence:
@@ -256,7 +256,7 @@ class PlacementStore:
             state.superseded[workload, epoch] = None
 
     def _find_ready(self, state: StoreState, now: Instant) -> None:
-        """When the first waiting claim can be judged or dropped."""
+        """Compute the time at which the first waiting claim can be judged or dropped."""
         state.ready_at = earliest(
             *(
                 now if waiting.claim.award_sequence <= state.global_sequence else waiting.until
@@ -278,7 +278,7 @@ class PlacementStore:
                 judged = self._judge(state, waiting.claim, now)
                 return Decision((ClaimJudged(key), *judged.events), judged.messages)
             if waiting.until <= now:
-                return Decision(events=(ClaimJudged(key),))  # The agent says it again.
+                return Decision(events=(ClaimJudged(key),))  # The agent repeats the claim.
         reopened = state.disputes.reopened(state.image.capacity, now)
         if reopened is not None:
             return reopened
@@ -328,7 +328,7 @@ class PlacementStore:
         return self._grant(state, claim, now)
 
     def _judge_again(self, state: StoreState, claim: Claim, row: AttemptRow) -> Decision:
-        """The attempt is known: the same answer as before, whoever claims and under whatever id."""
+        """Return the answer for a known attempt, by the attempt's phase and regardless of the claim's agent and id."""
         if row.phase.is_live:
             return self._answer(state, claim, "granted")
         if row.phase == AttemptPhase.PROMISED:
@@ -344,7 +344,7 @@ class PlacementStore:
         return check_nodes(claim, capacity) or check_victims(claim, capacity, now)
 
     def _grant(self, state: StoreState, claim: Claim, now: Instant) -> Decision:
-        """At once, or promised while a victim still holds what it needs."""
+        """Return the grant of a claim that fits, or a promise while a victim still holds capacity that the claim needs."""
         capacity = state.image.capacity
         order = state.image.preemption.settings.order
         victims = victims_needed(claim, capacity, state.owners, order)
@@ -368,7 +368,7 @@ class PlacementStore:
         short: tuple[int, ...],
         now: Instant,
     ) -> Decision:
-        """One fact of the tasks that fit; what is said of the others is what a conflict is answered with."""
+        """Return one grant of the tasks that fit; for the other tasks the answer has a conflict's reason and rows."""
         granted = ClaimGranted(part.workload, part.epoch, part, is_merged=True, unplaced=unplaced)
         answer = self._answer(state, part, "granted", Reason.CONFLICT, short, unplaced)
         return self._also(answer, granted, *self._starts.displaced(state, part, nodes_of(part), now))

@@ -1,11 +1,11 @@
-"""Nodes over which agents and the store disagree: claims for them are refused although their agents had seen all that changed.
+"""Disputed nodes: the store refuses claims on these nodes, although the claims' agents had seen every change there.
 
-Where others came first, the log tells of it after the claim's view, and the next try knows. Where nothing has happened since
-the view, agent and store judge the same state by other rules, or the agent's copy of it is wrong: whatever the reason is, the
-agent would choose the node again and again. A node that is refused so some times within a while is closed for a while, which
-its agents are told like of any closure, and operators see.
+After an ordinary conflict the log has a change after the claim's view, and the next try includes the change. If no change came
+after the view, agent and store judge the same state by different rules, or the agent's copy of the state is wrong; either way the
+agent would choose the node again and again. A node refused in `DISPUTES_MAX` claims within `DISPUTE_SPAN` is closed for
+`DISPUTE_HOLD`. Agents learn of the closure as of any other, and operators see it.
 
-source    Nomad: nodes whose plans are rejected again and again within a window become ineligible (spec/protean-parsync.md §3.2)
+source    Nomad: nodes on which plans are rejected again and again within a window become ineligible (spec/protean-parsync.md §3.2)
 """
 
 from msgspec import Struct
@@ -29,7 +29,7 @@ from core.nouns.maintenance import ClosureKind
 from core.nouns.placement import Claim, runs_of
 
 DISPUTE = "dispute"
-"""The closure that a region has for them."""
+"""Source of the one closure that a region has for disputed nodes."""
 REASON = (
     f"claims that should fit were refused {DISPUTES_MAX} times in {DISPUTE_SPAN // SECOND} s; "
     f"it opens again after {DISPUTE_HOLD // SECOND} s"
@@ -38,15 +38,15 @@ LONG_ENOUGH = "it was closed for long enough"
 
 
 class NodesDisputed(Note, frozen=True):
-    """A claim was refused on these nodes, and its view was as new as they are; or a revision's."""
+    """Note: a claim or a revision was refused on these nodes, although its view was no older than their rows."""
 
     nodes: tuple[int, ...]
     claim: ClaimId
-    """Or the name of one try of a revision."""
+    """The claim, or the name of one try of a revision."""
 
 
 class Refused(Struct, frozen=True):
-    """What was refused, and where."""
+    """A refused claim or revision, and the nodes of the refusal."""
 
     claim: ClaimId
     view_sequence: int
@@ -54,26 +54,26 @@ class Refused(Struct, frozen=True):
 
     @classmethod
     def of(cls, claim: Claim, nodes: tuple[int, ...]) -> "Refused":
-        """A claim. One over victims disputes nothing: what these would leave is not what its agent saw free."""
+        """Return the refusal of a claim. A claim over victims disputes no node: victims' capacity was not free in its view."""
         return cls(claim.claim, claim.view.sequence, () if claim.victims else nodes)
 
     @classmethod
     def revision(cls, asked: ReviseClaim, nodes: tuple[int, ...]) -> "Refused":
-        """A revision; nobody chose the nodes of one without an agent."""
+        """Return the refusal of a revision. Without an agent the nodes were not chosen, so such a revision disputes no node."""
         name = f"{asked.workload}.{asked.epoch}.{asked.agent}.r{asked.revision}.{asked.tries}"
         return cls(ClaimId(name), asked.view_sequence, nodes if asked.agent else ())
 
 
 class Disputes:
-    """When claims were refused so, by node; and when the first node that was closed for it opens again."""
+    """Times of such refusals by node, and the time at which the first disputed node opens again."""
 
     def __init__(self) -> None:
         self.by_node: dict[int, dict[ClaimId, Instant]] = {}
-        """The newest on each, the node disputed longest ago first. A claim that is said again is one claim."""
+        """Times of the newest refusals by node and claim, the node disputed longest ago first. A repeated claim counts once."""
         self.opens_at: Instant | None = None
 
     def hear(self, note: NodesDisputed, at: Instant) -> None:
-        """Once more."""
+        """Record one more refusal on each node of a note; of nodes and of refusals, only the newest are kept."""
         for node in note.nodes:
             claims = self.by_node.pop(node, {})
             claims.setdefault(note.claim, at)
@@ -84,12 +84,12 @@ class Disputes:
             del self.by_node[next(iter(self.by_node))]
 
     def index(self, capacity: Capacity) -> None:
-        """What is closed has changed, or is seen for the first time."""
+        """Compute `opens_at` from the image, after a change of the closure or a start of the store."""
         closure = capacity.closures.get(DISPUTE)
         if closure is None:
             self.opens_at = None
             return
-        # When they open again, what was counted before is too old to count: the hold is longer than the span.
+        # Refusals before the closure are too old to count when the nodes open again: the hold is longer than the span.
         self.opens_at = after(Instant(min(one.at for one in closure.each.values())), DISPUTE_HOLD)
 
     def with_them(
@@ -100,9 +100,9 @@ class Disputes:
         sequence: int,
         now: Instant,
     ) -> Decision:
-        """What refuses a claim or a revision, with what follows from it for those nodes of which its view was new.
+        """Return the decision on a refused claim or revision, with the dispute over open nodes that its view showed as they are.
 
-        sequence    of the region's log, as `image` shows it: who claims to have seen more was not told so by this log
+        sequence    sequence of the region's log in `image`: a newer view does not come from this log, and disputes no node
         """
         capacity, view = image.capacity, refused.view_sequence
         if view > sequence:
@@ -118,16 +118,16 @@ class Disputes:
         count = sum(row.nodes for row in image.hardware.rows.values())
         left = max(1, count // QUARANTINE_SHARE) - (len(known.each) if known is not None else 0)
         if guilty and left > 0:
-            # If many seem to be at fault, it is rather who looks at them.
+            # One node in `QUARANTINE_SHARE` at most, but at least one: where many seem to be at fault, the agents more likely are.
             events.append(NodesClosed(DISPUTE, ClosureKind.DISPUTED, runs_of(guilty[:left]), REASON))
         return Decision((*decision.events, *events), decision.messages)
 
     def _others(self, node: int, claim: ClaimId, since: int) -> int:
-        """How many other claims were refused there since then."""
+        """Return the number of other claims refused on a node after `since`."""
         return sum(other != claim and at > since for other, at in self.by_node.get(node, {}).items())
 
     def reopened(self, capacity: Capacity, now: Instant) -> Decision | None:
-        """Nodes that were closed for so long open again, in one fact."""
+        """Return the fact that opens all nodes disputed for at least `DISPUTE_HOLD`, once the first is due."""
         if self.opens_at is None or self.opens_at > now:
             return None
         each = capacity.closures[DISPUTE].each

@@ -1,6 +1,6 @@
-"""Whether a store lets a worker's nodes join: what the nodes are, and what stands over them from their first moment.
+"""Joins: the nodes that a worker may bring to a region, and the drains and maintenances that cover them from their first moment.
 
-Nodes of which no fact could tell what happens to them stay outside, and their worker is told why.
+Nodes stay outside if one fact could not hold their inventory, or a closure that covers them; their worker receives the reasons.
 """
 
 from components.placement_store.state import StoreState
@@ -23,7 +23,10 @@ TOO_SCATTERED = "too scattered to be told in one fact; they join once that is li
 
 
 def joining(state: StoreState, message: RecordJoin) -> Decision:
-    """What comes of it."""
+    """Return the decision on a worker's join: facts of its nodes and the closures over them, or a refusal with all problems.
+
+    A worker that has joined already gets no answer. A refusal names at most `JOIN_PROBLEMS_MAX` problems.
+    """
     capacity = state.image.capacity
     inventory = numbered(message.inventory, capacity)
     worker = inventory.worker
@@ -44,12 +47,12 @@ def joining(state: StoreState, message: RecordJoin) -> Decision:
 
 
 def is_too_large(event: Event) -> bool:
-    """Whether it must become several facts, or none."""
+    """Return whether an event is too large for one fact, so that it must be split or refused."""
     return len(encode(event)) > FACT_BYTES_MAX
 
 
 def _taken(capacity: Capacity, inventory: Inventory) -> list[str]:
-    """What is wrong when others have nodes of these numbers."""
+    """Return the problem if other workers have nodes of these numbers already; empty otherwise."""
     taken = [node for node in inventory.numbers() if capacity.has_node(node)]
     if not taken:
         return []
@@ -58,8 +61,9 @@ def _taken(capacity: Capacity, inventory: Inventory) -> list[str]:
 
 
 def _scopes_joined(state: StoreState, inventory: Inventory) -> tuple[list[ScopeJoined], list[str]]:
-    """What stands over nodes that join, each drain and maintenance whose scope names them; and those that could not tell of them
-    all: nodes of which no fact could tell must not be open.
+    """Return a `ScopeJoined` for each drain and maintenance with a scope that includes joining nodes, and the problems.
+
+    A closure that one fact could not hold together with these nodes is a problem: nodes that no fact can close must not be open.
     """
     closures = state.image.capacity.closures
     standing = [

@@ -1,7 +1,7 @@
-"""What a placement store records about nodes: joins, losses and returns, drains, maintenance, quarantine and suspicion.
+"""The placement store's records of nodes: joins, losses and returns, drains, maintenance, quarantine and suspicion.
 
-What people ask is answered, with every problem at once; what the broker and task control report is dropped when the log
-shows that it no longer applies.
+Requests of operators are answered, with every problem at once. Reports of the broker and of task control are dropped when the log
+shows that they no longer apply.
 """
 
 from collections.abc import Callable, Iterable
@@ -57,14 +57,14 @@ from core.rules.scopes import is_vacant, lifts_itself, nodes_in
 QUARANTINE = "quarantine"
 SUSPICION = "suspicion"
 SOURCES = {ClosureKind.QUARANTINE: QUARANTINE, ClosureKind.SUSPECT: SUSPICION}
-"""Closures of which a region has one; drains and maintenances each have a name of their own."""
+"""Source by kind, for the closures that a region has once; each drain and each maintenance has a name of its own."""
 SCATTERED = "scope: its nodes are too scattered to be told in one fact; name fewer at once"
 NEXT_PHASE = {
     MaintenancePhase.NOTICED: (MaintenancePhase.PLANNED,),
     MaintenancePhase.OPEN: (MaintenancePhase.NOTICED,),
     MaintenancePhase.OVER: (MaintenancePhase.OPEN,),
 }
-"""From which phase each is entered, when its time has come."""
+"""The phases from which each phase is entered when its time has come."""
 
 
 HEARD_OF_NODES: tuple[type[Message], ...] = (
@@ -85,7 +85,7 @@ HEARD_OF_NODES: tuple[type[Message], ...] = (
 
 
 class NodeRecords:
-    """The store's deciders for what happens to nodes."""
+    """The store's deciders for nodes."""
 
     def __init__(self) -> None:
         self.deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
@@ -130,7 +130,7 @@ class NodeRecords:
         return Decision(events=_domain_losses(capacity, message.domain, lost))
 
     def _return(self, state: StoreState, envelope: Envelope) -> Decision:
-        """Not while a gang still counts on one of its nodes: that one's end is recorded first."""
+        """Record the return of a lost worker's nodes, once no gang that the loss must end still holds one of them."""
         message = envelope.message
         assert isinstance(message, RecordReturn)
         capacity = state.image.capacity
@@ -148,7 +148,7 @@ class NodeRecords:
         for key in state.image.control.all_keys():
             control = state.image.control.row(*key)
             if control is not None and control.stands_alone:
-                # What was to stop for good is gone with that.
+                # Tasks on these nodes that stop for good are gone with the return.
                 stops = {
                     operation.task: number
                     for number, operation in control.operations.items()
@@ -159,7 +159,7 @@ class NodeRecords:
         return Decision(events=tuple(events))
 
     def _outlives_loss(self, state: StoreState, workload: WorkloadId, epoch: int) -> bool:
-        """Tasks that stand alone do; so does a gang that was stopped here to return."""
+        """Return whether an attempt outlives the loss of a node: independent tasks do, and a gang that is paused in place."""
         row = state.image.control.row(workload, epoch)
         return row is not None and (row.stands_alone or row.is_paused)
 
@@ -194,7 +194,7 @@ class NodeRecords:
             message.reason,
             message.deadline,
             message.by,
-            # Whoever named nodes meant these alone; of any other scope more may join.
+            # A scope of nodes means these nodes alone; to any other scope more nodes may join.
             scope=message.scope if message.scope.kind is not ScopeKind.NODE else None,
             lasts=message.lasts,
         )
@@ -236,7 +236,7 @@ class NodeRecords:
         assert isinstance(message, LiftDrain)
         capacity = state.image.capacity
         if not lifts_itself(capacity, message.drain, envelope.at):
-            return NOTHING  # Somebody came back to it, or its follower's clock is ahead of ours.
+            return NOTHING  # A task came back to a node, or the sender's clock is ahead of the store's.
         closure = capacity.closures[message.drain]
         is_free = all(is_vacant(capacity, node) for node in numbers_in(closure.nodes))
         why = "its nodes are free" if is_free else "its time is over"
@@ -314,13 +314,16 @@ class NodeRecords:
         elif message.phase is MaintenancePhase.OVER:
             due += row.lasts
         if envelope.at < due:
-            return NOTHING  # Its follower's clock is ahead of ours.
+            return NOTHING  # The sender's clock is ahead of the store's.
         return Decision(events=tuple(self._moved(state, message.maintenance, message.phase, "")))
 
     def _moved(
         self, state: StoreState, maintenance: str, phase: MaintenancePhase, reason: str
     ) -> list[Event]:
-        """The nodes are closed when notice is given, and open again before it is over: nothing else would open them."""
+        """Return the facts of a maintenance's new phase.
+
+        The nodes are closed with the notice, and opened just before the maintenance is over, because no later fact would open them.
+        """
         row = state.image.maintenance.rows[maintenance]
         moved = MaintenanceMoved(maintenance, phase, reason)
         if phase is MaintenancePhase.NOTICED:
@@ -387,7 +390,7 @@ class NodeRecords:
 
 
 def _silent(capacity: Capacity, workers: tuple[WorkerName, ...], sequence: int) -> tuple[WorkerName, ...]:
-    """Those that are not lost already, and have not come back since."""
+    """Return the workers that are neither lost already, nor back since `sequence`."""
     rows = [(worker, capacity.workers.get(worker)) for worker in dict.fromkeys(workers)]
     return tuple(
         worker for worker, row in rows if row is not None and not row.is_lost and row.sequence <= sequence
@@ -397,7 +400,7 @@ def _silent(capacity: Capacity, workers: tuple[WorkerName, ...], sequence: int) 
 def _domain_losses(
     capacity: Capacity, domain: str, workers: tuple[WorkerName, ...]
 ) -> tuple[DomainLost, ...]:
-    """One fact, unless the nodes of so many workers are too scattered for it."""
+    """Return one fact, or several if the nodes of so many workers are too scattered for one."""
     nodes = [node for worker in workers for node in capacity.workers[worker].inventory.numbers()]
     whole = DomainLost(domain, workers, runs_of(nodes))
     half = len(workers) // 2
@@ -407,13 +410,13 @@ def _domain_losses(
 
 
 def _parts(nodes: Iterable[int]) -> list[Runs]:
-    """The nodes as runs, so many at a time that each fits a fact."""
+    """Return the nodes as runs, in parts that each fit one fact."""
     runs = runs_of(nodes)
     return [runs[first : first + RUNS_AT_ONCE_MAX] for first in range(0, len(runs), RUNS_AT_ONCE_MAX)]
 
 
 def _unchanged_since(capacity: Capacity, nodes: list[int], sequence: int) -> list[int]:
-    """Those of which what was seen is still so; all where nobody says when it was."""
+    """Return the nodes without a change since the sender's view; all of them if `sequence` is 0, because the view is unknown."""
     return [node for node in nodes if not sequence or capacity.changed[node] <= sequence]
 
 

@@ -1,4 +1,4 @@
-"""What a placement store records about pools: by which rules each is searched, and what of it stays free."""
+"""The placement store's records of pools: the rules by which each pool is searched, and the capacity that each pool keeps free."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ HEARD_OF_POOLS: tuple[type[Message], ...] = (SetPool,)
 
 
 class PoolRecords:
-    """The store's decider for what pools are set to."""
+    """The store's decider for pool settings."""
 
     def __init__(self) -> None:
         self.deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {SetPool: self._set}
@@ -46,7 +46,7 @@ class PoolRecords:
 
 
 def broken_setting(state: StoreState, claim: Claim) -> Reason | None:
-    """Which of its pools' settings a claim that fits would break, if any."""
+    """Return the reason against a claim that fits but would break a setting of one of its pools, if any."""
     pools = state.image.pools
     if not any(one.keeps_something_free for one in pools.settings.values()):
         return None
@@ -54,7 +54,7 @@ def broken_setting(state: StoreState, claim: Claim) -> Reason | None:
 
 
 def headroom_of(state: StoreState) -> Headroom:
-    """A memo: counted over all nodes when it is first asked for, and kept up from there."""
+    """Return the memo of free capacity by zone: counted over all nodes at the first call, and updated by each fact from then on."""
     if state.headroom is None:
         state.headroom = Headroom(state.image.capacity)
     return state.headroom

@@ -1,4 +1,4 @@
-"""What a placement store records about preemption: settings, promises within their caps, and victims in others' place."""
+"""The placement store's records of preemption: settings, promises within the caps on lost work, and substitutes for victims."""
 
 from collections.abc import Callable, Sequence
 
@@ -31,7 +31,7 @@ HEARD_OF_PREEMPTION: tuple[type[Message], ...] = (SetPreemption,)
 
 
 class PreemptionRecords:
-    """The store's decider for how victims are chosen, and what may be destroyed."""
+    """The store's decider for preemption settings: the order of victims, and the caps on lost work."""
 
     def __init__(self) -> None:
         self.deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
@@ -56,7 +56,7 @@ class PreemptionRecords:
 
 
 def problems_with(settings: PreemptionSettings) -> list[str]:
-    """Every one of them, each with its field."""
+    """Return all problems of the settings, each with its field."""
     found = []
     if not 0 <= settings.ask_span <= PREEMPTION_ASK_SPAN_MAX:
         most = PREEMPTION_ASK_SPAN_MAX // 1_000_000_000
@@ -70,7 +70,7 @@ def problems_with(settings: PreemptionSettings) -> list[str]:
 
 
 def promise_of(image: RegionImage, claim: Claim, now: Instant) -> ClaimPromised | Reason:
-    """What is promised over these victims, unless too much work would be destroyed."""
+    """Return the promise of a claim over its victims, or a reason if the lost work would exceed a cap."""
     span = image.preemption.settings.ask_span
     pledges = pledges_of(image.capacity, claim.victims, now, span)
     if claims_too_much(image.preemption, pledges, now):
@@ -81,9 +81,9 @@ def promise_of(image: RegionImage, claim: Claim, now: Instant) -> ClaimPromised 
 def offer_taken(
     image: RegionImage, key: AttemptKey, offers: Sequence[Ack], now: Instant
 ) -> tuple[Event, ...]:
-    """What follows when another workload is taken in place of a victim; nothing, when none is.
+    """Return the facts by which the first valid offer replaces a victim with its substitute; empty if no offer is valid.
 
-    The operation on the victim is over with it, so that no deadline comes of it any more.
+    The operation on the released victim ends in the same batch, so that its deadline has no further effect.
     """
     row = image.control.row(*key)
     for ack in offers:

@@ -1,4 +1,4 @@
-"""What a placement store records of what room in its region is worth."""
+"""The placement store's records of prices: the value of the region's capacity to expected tasks."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ class PriceRecords:
         }
 
     def _set(self, state: StoreState, envelope: Envelope) -> Decision:
-        """They are taken if they follow on what is there: of two planners that solved at one time, the first is heard."""
+        """Record prices that follow on the present revision: of two planners that solved at one time, only the first succeeds."""
         message = envelope.message
         assert isinstance(message, SetPrices)
         known = state.image.prices.revision

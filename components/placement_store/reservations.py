@@ -1,7 +1,8 @@
-"""What a placement store records of starts that are promised, and when it stops attempts itself so that promises can rest on it.
+"""The placement store's records of reservations, and the stops that it orders itself so that reservations can rely on ends in time.
 
-A reserved start is kept while the queue's log shows the promise standing, its nodes are there, and its time has not passed by
-more than `START_PATIENCE`. It says nothing of an award: its workload is asked for everywhere as before.
+A region keeps a reservation while the queue's log shows it active, its nodes can be relied on, and its start, `START_ALLOWANCE`
+after the nodes are free, has not passed by more than `START_PATIENCE`. A reservation is no award: all regions are still asked for
+the workload.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,7 +36,7 @@ CLOSES_NODES: tuple[type[Event], ...] = (NodesLost, DomainLost, NodesClosed, Sco
 
 
 class StartRecords:
-    """The store's decider for reserved starts, and what it does about them when their time comes."""
+    """The store's decider for reservations, with the stops and checks that become due."""
 
     def __init__(self, region: RegionName) -> None:
         self.region = region
@@ -49,7 +50,7 @@ class StartRecords:
         owner, starts = message.workload, state.image.starts
         promises = state.awards.start_promises
         if state.global_sequence < message.global_sequence or message.start_in < 0:
-            return NOTHING  # The queue says it again.
+            return NOTHING  # The queue repeats the request.
         if not promises.stands(owner, message.revision, self.region):
             return NOTHING
         known = (starts.rows.get(owner), starts.over.get(owner))
@@ -95,7 +96,7 @@ class StartRecords:
         return any(row.phase.is_live or row.phase is AttemptPhase.PROMISED for row in epochs.values())
 
     def displaced(self, state: StoreState, claim: Claim, nodes: Iterable[int], now: Instant) -> list[Event]:
-        """What follows for reserved starts from a claim's being granted, or promised, on these nodes."""
+        """Return the ends of the reservations that a claim displaces when granted or promised on these nodes."""
         return self._over(state, displaced_by(state.image.starts, claim, nodes, now), StartOver.DISPLACED)
 
     def _over(self, state: StoreState, owners: Iterable[WorkloadId], why: StartOver) -> list[Event]:
@@ -105,13 +106,13 @@ class StartRecords:
     # Time.
 
     def index_all(self, state: StoreState) -> None:
-        """What is to be looked at, of an image that was not folded here."""
+        """Compute all due times from an image that this store has not folded itself."""
         for workload, epoch, _ in state.image.capacity.live():
             self._index_stop(state, workload, epoch)
         state.starts_due = _next_look(state)
 
     def index(self, state: StoreState, fact: Fact) -> None:
-        """Follow a fact of the region that the image has folded."""
+        """Update the due times after a fact of the region that the image has folded."""
         match fact.event:
             case ClaimGranted(workload=workload, epoch=epoch) | GangStarted(workload=workload, epoch=epoch):
                 self._index_stop(state, workload, epoch)
@@ -130,20 +131,20 @@ class StartRecords:
             state.stops_due.put((workload, epoch), at)
 
     def index_global(self, state: StoreState, event: Event | Note, now: Instant) -> None:
-        """Follow a fact of the queue: a promise that does not stand any more is not kept."""
+        """Make a check of the reservations due after a fact of the queue that makes or ends one: an ended one is not kept."""
         if state.image.starts.rows and isinstance(event, (StartPromised, *ENDS_A_PROMISE)):
             state.starts_due = now
 
     def note(self, state: StoreState) -> None:
-        """All were looked at."""
+        """Record that all reservations were checked."""
         state.starts_due = _next_look(state)
 
     def due(self, state: StoreState) -> Instant | None:
-        """The next attempt to stop, or reserved start to look at."""
+        """Return the time of the next stop of an attempt, or check of the reservations."""
         return earliest(state.stops_due.due(), state.starts_due)
 
     def woken(self, state: StoreState, now: Instant) -> Decision | None:
-        """Stop who has had its time, if its broker did not; end what cannot be kept."""
+        """Return the stops of attempts past their longest duration that the broker missed; else the ends of failed reservations."""
         overdue = state.stops_due.passed(now)
         if overdue:
             return Decision(events=tuple(_stop(state.image.capacity, *key) for key in overdue))
@@ -164,7 +165,7 @@ class StartRecords:
         if is_read and not promises.stands(owner, row.revision, self.region):
             award = state.awards.awards.rows.get(owner)
             has_it = award is not None and award.is_active and award.is_bound
-            # Bound before it was promised, it was to move here, and stays where it is.
+            # An award older than the reservation: the workload was to move here, and stays where it runs.
             is_old = award is not None and award.sequence < row.global_sequence
             return StartOver.USED if has_it and not is_old else StartOver.GIVEN_UP
         if not all(is_there(state.image.capacity, node) for node in row.nodes()):
@@ -173,7 +174,7 @@ class StartRecords:
 
 
 def is_there(capacity: Capacity, node: int) -> bool:
-    """Whether a node may be counted on: not lost, nor closed, unless only because its worker has missed beats, which mostly passes."""
+    """Return whether a node can be relied on: not lost, and not closed but for suspicion, as missed beats mostly pass."""
     suspected = sum(
         closure.kind is ClosureKind.SUSPECT and node in closure.each for closure in capacity.closures.values()
     )
@@ -181,7 +182,7 @@ def is_there(capacity: Capacity, node: int) -> bool:
 
 
 def _next_look(state: StoreState) -> Instant | None:
-    """When the first of the reserved starts lapses."""
+    """Return the time at which the first reservation lapses, if there are reservations."""
     first = min((row.starts_at for row in state.image.starts.rows.values()), default=None)
     return None if first is None else after(Instant(first), LAPSES_AFTER)
 

@@ -1,4 +1,4 @@
-"""What a placement store remembers: the region's image, the queue's awards, and claims that are ahead of them."""
+"""The placement store's memory: the region's image, the queue's awards, and claims for awards that the store has not read yet."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -17,61 +17,61 @@ from core.placing.index.owners import Owners
 from core.rules.headroom import Headroom
 
 FOLLOWED = ("awards", "regions", "start_promises")
-"""Sections of the queue's image."""
+"""Sections of the queue's image that the store folds."""
 
 
 class ClaimWaits(Note, frozen=True):
-    """A claim names an award that was not read yet."""
+    """Note: a claim names an award that the store has not read yet."""
 
     claim: Claim
 
 
 class ClaimJudged(Note, frozen=True):
-    """A waiting claim was judged, or is too old to wait on."""
+    """Note: a waiting claim was judged, or is too old to wait on."""
 
     key: AttemptKey
 
 
 class Swept(Note, frozen=True):
-    """Superseded attempts were looked for."""
+    """Note: the store looked for superseded attempts to forget."""
 
 
 class StartsLookedAt(Note, frozen=True):
-    """Reserved starts were looked at."""
+    """Note: the store checked all reservations."""
 
 
 class WaitingClaim(Struct):
-    """A claim and until when it may wait."""
+    """A claim, and the time until which the claim may wait."""
 
     claim: Claim
     until: Instant
 
 
 class StoreState:
-    """The region's image, the queue's awards, and claims that are ahead of them."""
+    """The region's image, the queue's awards, and claims for awards that the store has not read yet."""
 
     def __init__(self, at: Instant) -> None:
         self.image = RegionImage.empty()
         self.owners = Owners()
-        """Who is on each node: an index of the image."""
+        """The owners of each node: an index of the image."""
         self.sequence = 0
         self.awards = GlobalImage.empty(FOLLOWED)
         self.global_sequence = 0
         self.waiting: dict[AttemptKey, WaitingClaim] = {}
         self.ready_at: Instant | None = None
-        """When a waiting claim can be judged or dropped."""
+        """Time at which the first waiting claim can be judged or dropped."""
         self.superseded: dict[AttemptKey, None] = {}
-        """Ended or declined attempts that the queue's log shows superseded: to be forgotten."""
+        """Ended or declined attempts that the queue's log shows superseded, to be forgotten."""
         self.abandoned: dict[AttemptKey, None] = {}
-        """Attempts that go on here, and of which that log shows that they were given up."""
+        """Live or promised attempts here that the queue's log shows abandoned."""
         self.sweep_at = at
         self.touched: deque[tuple[int, Sequence[int]]] = deque(maxlen=TOUCHED_MAX)
-        """The nodes that each of the newest facts changed, by sequence."""
+        """Sequence of each of the newest facts, with the nodes that the fact changed."""
         self.disputes = Disputes()
         """Nodes over which agents and the store disagree."""
         self.headroom: Headroom | None = None
-        """A memo: what is free in each zone of each pool (components/placement_store/pools.py)."""
+        """Free capacity in each zone of each pool: a memo, counted when first needed (components/placement_store/pools.py)."""
         self.stops_due: Agenda[AttemptKey] = Agenda()
-        """When attempts that may not last longer are ordered to stop here, if nobody else has."""
+        """Time at which the store itself orders each attempt with a longest duration to stop, by attempt; dropped once stopped."""
         self.starts_due: Instant | None = None
-        """When reserved starts are looked at next."""
+        """Time of the next check of reservations."""

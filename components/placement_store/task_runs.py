@@ -1,7 +1,7 @@
-"""What a placement store records about runs of tasks: which fail, are gone, are up again, and where new ones begin.
+"""The placement store's records of runs of tasks: runs that fail, are gone or are up, and the nodes of new runs.
 
-A task's run is named by its number, so a word about an older one changes nothing. New room is given here as a claim is
-granted: what fits now, on nodes that are open, and only to a task of which nothing runs and on which an operation has begun.
+Commands name a task's run by number, so a command about an older run has no effect. New capacity is granted as for a claim: if the
+need fits now, on open nodes, and only to a task that has no live run and on which an operation has begun.
 """
 
 from collections.abc import Callable, Iterable
@@ -65,7 +65,7 @@ class RunRecords:
             ReviseClaim: self._revise,
         }
 
-    # What became of runs.
+    # Ends of runs.
 
     def _known(
         self,
@@ -75,7 +75,7 @@ class RunRecords:
         tasks: tuple[tuple[int, int], ...],
         phases: tuple[TaskPhase, ...],
     ) -> list[int]:
-        """Those whose newest run this is, and which are in one of these phases; as many as one fact holds."""
+        """Return the tasks that are in one of the phases and have this as their newest run, at most as many as one fact holds."""
         row = state.image.control.row(workload, epoch)
         rows = row.tasks if row is not None else {}
         known = [
@@ -108,14 +108,14 @@ class RunRecords:
         events = self._gone(state, *about, self._known(state, *about, message.tasks, (TaskPhase.DOWN,)))
         row = state.image.control.row(*about)
         if not events and row is not None:
-            # Nodes that came back empty told of tasks that were to stop for good, which have yet to leave.
+            # Tasks that are gone already, as nodes returned empty, and that stop for good have yet to leave their jobs.
             events = leaves(
                 row, *about, _stops(row, self._known(state, *about, message.tasks, (TaskPhase.GONE,)))
             )
         return Decision(events=tuple(events)) if events else NOTHING
 
     def _gone(self, state: StoreState, workload: WorkloadId, epoch: int, tasks: list[int]) -> list[Event]:
-        """A task that was to stop for good leaves its job in the same batch."""
+        """Return the facts of tasks that are gone; tasks that stop for good leave their jobs in the same batch."""
         if not tasks:
             return []
         row = state.image.control.row(workload, epoch)
@@ -124,7 +124,7 @@ class RunRecords:
         return [*events, *leaves(row, workload, epoch, _stops(row, tasks))]
 
     def _tasks_up(self, state: StoreState, envelope: Envelope) -> Decision:
-        """What was begun on a task is done once it is healthy after it."""
+        """Record tasks as up, and the operations that had begun on these tasks as done."""
         message = envelope.message
         assert isinstance(message, RecordTasksUp)
         about = (message.workload, message.epoch)
@@ -135,7 +135,7 @@ class RunRecords:
         assert row is not None, about
         is_first_start = attempt is not None and attempt.phase == AttemptPhase.GRANTED
         if WHOLE in up and is_first_start:
-            # It was restarted before it was ever up: the queue waits for just this word.
+            # The gang was restarted before it was ever up: the queue waits for just this fact.
             return Decision(events=(GangStarted(*about), *healed(row, *about, up)))
         return Decision(events=(TasksUp(*about, tuple(up)), *healed(row, *about, up)))
 
@@ -182,9 +182,9 @@ class RunRecords:
         now: Instant,
         full: dict[int, None],
     ) -> list[int]:
-        """Nodes that cannot take what would start there. Who stays holds its room already.
+        """Return the nodes that cannot take the runs to start there, ascending. A task that stays holds its capacity already.
 
-        full   is given those of them that an agent chose and that have no room, or forbid the task
+        full   filled with those of the nodes that an agent chose and that lack capacity, or forbid the task
         """
         capacity, claim = state.image.capacity, self._claim_of(state, message)
         wanted: dict[int, Amount] = {}
@@ -234,7 +234,7 @@ class RunRecords:
     def _revised(
         self, state: StoreState, message: ReviseClaim, verdict: str, nodes: Iterable[int] = ()
     ) -> Decision:
-        """An agent is answered; whoever leaves tasks where they were reads the log."""
+        """Return the answer to the agent of a revision. Without an agent, tasks stay on their nodes; the sender reads the log."""
         if not message.agent:
             return NOTHING
         capacity = state.image.capacity
@@ -253,14 +253,17 @@ class RunRecords:
 
 
 def coming_to(claim: Claim, moves: Iterable[TaskMove]) -> Claim:
-    """The part of a claim that these moves add: tasks that had no room before, for which pools make no exception."""
+    """Return the part of a claim that these moves add: tasks without a node before, for which pools make no exception."""
     nowhere = tuple(Spread((), ()) for _ in claim.jobs)
     coming = [move for move in moves if move.node_from < 0 <= move.node_to]
     return replace(claim, spreads=moved_spreads(nowhere, coming))
 
 
 def leaves(row: AttemptControl, workload: WorkloadId, epoch: int, stops: dict[int, int]) -> list[Event]:
-    """Tasks of which nothing runs, each with the operation that stopped it for good: their room is free."""
+    """Return the facts by which tasks without a live run leave their jobs: their capacity is free, their operations are done.
+
+    stops   number of the operation that stopped each task for good, by task
+    """
     if not stops:
         return []
     moves = tuple(TaskMove(task, row.tasks[task].node, -1) for task in stops)
@@ -271,14 +274,14 @@ def leaves(row: AttemptControl, workload: WorkloadId, epoch: int, stops: dict[in
 
 
 def healed(row: AttemptControl, workload: WorkloadId, epoch: int, tasks: Iterable[int]) -> list[Event]:
-    """What was begun on tasks that are up now."""
+    """Return the fact that operations begun on tasks that are up now are done, if there are such operations."""
     begun = {operation.task: number for number, operation in row.operations.items() if _has_begun(operation)}
     done = tuple(begun[task] for task in tasks if task in begun)
     return [OperationsDone(workload, epoch, done, Outcome.HEALTHY)] if done else []
 
 
 def _stops(row: AttemptControl, tasks: Iterable[int]) -> dict[int, int]:
-    """Those of the tasks that are to stop for good, each with the operation that says so."""
+    """Return the number of the begun operation that stops a task for good, by task; other tasks are left out."""
     begun = {o.task: n for n, o in row.operations.items() if o.kind is OperationKind.STOP and _has_begun(o)}
     return {task: begun[task] for task in tasks if task in begun}
 
@@ -292,7 +295,10 @@ def _has_begun(operation: OperationRow) -> bool:
 
 
 def _waits_for_its_window(state: StoreState, operation: OperationRow) -> bool:
-    """Whoever said that it returns meant after the work, also where that keeps nobody else away."""
+    """Return whether a task that returns after maintenance must still wait, because the window is open.
+
+    The controller agreed to a return after the work, so this also holds for maintenance that lets other tasks start again there.
+    """
     planned = state.image.maintenance.rows.get(operation.source)
     is_open = planned is not None and planned.phase is MaintenancePhase.OPEN
     return is_open and operation.answer is Answer.STOP_AND_RETURN

@@ -1,8 +1,8 @@
-"""What a placement store records about tasks and operations: what is asked, what controllers answer, what may begin.
+"""The placement store's records of operations on tasks: requests, answers of controllers, and each operation's beginning and end.
 
-The store judges each word against its own log, whoever says it: an optional operation begins only when its controller said
-so, an involuntary one not before its deadline, none beyond what the job and its requester may have stopped. Task control
-and the broker only say when it is time to look.
+The store judges each command against its own log, regardless of the sender. An optional operation begins only with its controller's
+consent, an involuntary one without consent not before its deadline, and stops keep to the limits of the job and the budget of the
+requester (`_begin` has the exceptions). Task control and the broker only choose the time of each command.
 """
 
 from collections.abc import Callable, Iterable
@@ -82,7 +82,7 @@ HEARD_OF_TASKS: tuple[type[Message], ...] = (
 
 
 class TaskRecords:
-    """The store's deciders for tasks and operations."""
+    """The store's deciders for operations on tasks."""
 
     def __init__(self) -> None:
         self.deciders: dict[type[Message], Callable[[StoreState, Envelope], Decision]] = {
@@ -96,10 +96,13 @@ class TaskRecords:
             ChangeAttempt: self._change,
         }
 
-    # Asking.
+    # Requests.
 
     def _operate(self, state: StoreState, envelope: Envelope) -> Decision:
-        """One live operation a task: it gives way, while it waits, to one whose deadline comes sooner."""
+        """Record the requested operations, with at most one live operation for each task.
+
+        An operation that has not begun is withdrawn for a request with an earlier deadline; otherwise the answer has its number.
+        """
         message = envelope.message
         assert isinstance(message, OperateTasks)
         problems = _problems(message)
@@ -134,7 +137,7 @@ class TaskRecords:
                 replaced.append(number)
             wanted.append(task)
             if len(wanted) == OPERATIONS_AT_ONCE_MAX:
-                break  # The rest is asked for again.
+                break  # The requester repeats the request for the other tasks.
         if not wanted:
             return answered(OperationsAccepted(tuple(answer)))
         events: list[Event] = []
@@ -160,7 +163,11 @@ class TaskRecords:
         return answered(OperationsAccepted(tuple(answer)), *events)
 
     def _deadline(self, state: StoreState, message: OperateTasks, now: Instant) -> int:
-        """What a drain or a maintenance leaves is told by this log and this clock, whoever asks and whatever time it is there."""
+        """Return the deadline in nanoseconds from now; 0: the operation is optional.
+
+        For a drain, a maintenance or a promise, this log and this clock decide, regardless of the requester's figure and clock; for
+        a workload's move, the queue's log does.
+        """
         planned = state.image.maintenance.rows.get(message.source)
         if planned is not None:
             return max(1, planned.starts_at - now)
@@ -173,7 +180,7 @@ class TaskRecords:
             return max(1, promise.asked_until - now)
         if message.source.startswith(TRANSFER):
             return state.awards.awards.rows[message.workload].move_deadline
-        # Nobody else forces what an application does not want: its own user does, within its own limits.
+        # Besides, only preemption, replacement of failed tasks and the own user, within the job's limits, may force an operation.
         is_preempted = message.kind is OperationKind.PREEMPT
         may_force = is_preempted or message.requester == HEALTH or message.requester.startswith(USER)
         return message.deadline if may_force else 0
@@ -181,7 +188,11 @@ class TaskRecords:
     def _is_called_for(
         self, state: StoreState, row: AttemptControl, message: OperateTasks, tasks: tuple[int, ...]
     ) -> Decision | None:
-        """What state calls for must still be called for; what somebody wants was asked for on this state, and not on an older one."""
+        """Return the refusal of an outdated request, if the request is outdated.
+
+        The source of a request must still call for it, and tasks to be replaced must still be unavailable. Any other request must
+        name the attempt's next operation: its requester has then seen this state, not an older one.
+        """
         if message.source.startswith(CHANGE):
             is_so = message.source == f"{CHANGE}{row.revision}"
         elif message.source.startswith(TRANSFER):
@@ -209,14 +220,14 @@ class TaskRecords:
         if row is None or row.is_ended or message.revision <= row.revision:
             return NOTHING
         if [_shape(job) for job in row.jobs] != [_shape(job) for job in message.jobs]:
-            return NOTHING  # Its room was granted for what it was.
+            return NOTHING  # The capacity was granted for the old shape.
         changed = AttemptChanged(message.workload, message.epoch, message.revision, message.jobs)
         return Decision(events=(changed,))
 
     # Answers.
 
     def _answer(self, state: StoreState, envelope: Envelope) -> Decision:
-        """A word on anything but the newest request was given without knowing what happened since."""
+        """Record a controller's answer to the newest request. Answers to older ones are dropped: these lack the changes since."""
         message = envelope.message
         assert isinstance(message, RecordAnswer)
         row = state.image.control.row(message.workload, message.epoch)
@@ -247,6 +258,11 @@ class TaskRecords:
     # Beginning.
 
     def _begin(self, state: StoreState, envelope: Envelope) -> Decision:
+        """Record that the named operations begin, as far as they may for the given reason: consent, the job's limits or a deadline.
+
+        With consent or by the limits, operations keep to the limits of the job and the budget of the requester. At a deadline, only
+        a user's own requests keep to the limits, and only other requesters' preemptions without a source to the budget.
+        """
         message = envelope.message
         assert isinstance(message, BeginOperations)
         row = state.image.control.row(message.workload, message.epoch)
@@ -296,7 +312,7 @@ class TaskRecords:
     def _within_budget(
         self, state: StoreState, row: AttemptControl, numbers: list[int], now: Instant
     ) -> tuple[list[int], list[Event]]:
-        """Those for which their requesters have something left, and a word about each who wants more than that."""
+        """Return the operations within their requesters' disruption budgets, and an event for each requester newly over budget."""
         destruction, budget = state.image.destruction, budget_of(state.image.hardware)
         allowed: list[int] = []
         halted: list[Event] = []
@@ -323,7 +339,11 @@ class TaskRecords:
         return Decision(events=(event,)) if stuck else NOTHING
 
     def _finish(self, state: StoreState, envelope: Envelope) -> Decision:
-        """What has begun is not withdrawn; and what is over is over once."""
+        """Record the outcome of live operations that can have this outcome, each once.
+
+        An operation that has begun is not withdrawn, unless its task never had a run. Once the attempt has ended, the queue's log
+        must show the outcome.
+        """
         message = envelope.message
         assert isinstance(message, FinishOperations)
         row = state.image.control.row(message.workload, message.epoch)
@@ -338,7 +358,7 @@ class TaskRecords:
         return Decision(events=(event,)) if over else NOTHING
 
     def _became(self, state: StoreState, message: FinishOperations) -> bool:
-        """Whether the queue's log shows this of a workload whose gang has ended here: it is up again, or will not be."""
+        """Return whether the queue's log shows this outcome for a gang that ended here: up again as a later attempt, or over."""
         award = state.awards.awards.rows.get(message.workload)
         if award is None:
             return False
@@ -378,7 +398,7 @@ def _what(operation: OperationRow) -> tuple[OperationKind, int, str]:
 def _those(
     row: AttemptControl | None, numbers: Iterable[int], holds: Callable[[OperationRow], bool]
 ) -> tuple[int, ...]:
-    """Those of which it holds, each once; as many as one fact has room for."""
+    """Return the known operations for which `holds` is true, each once, at most as many as one fact holds."""
     known = row.operations if row is not None else {}
     found = (number for number in dict.fromkeys(numbers) if number in known and holds(known[number]))
     return tuple(islice(found, OPERATIONS_AT_ONCE_MAX))

@@ -217,7 +217,7 @@ class _Gang:
     # Down.
 
     def _sure_at(self, now: Instant) -> Instant:
-        """Return when the gang surely no longer runs on lost nodes whose end is unreported (`gone_for_sure_at`)."""
+        """Return when the gang surely no longer runs on lost nodes that have not reported an end (`gone_for_sure_at`)."""
         silent = [worker for worker in self.lost if not self._has_ended(worker)]
         lost_at = self.known.lost_at
         times = [gone_for_sure_at(self.held.claim, lost_at.get(worker, now)) for worker in silent]

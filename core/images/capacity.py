@@ -1,11 +1,11 @@
-"""The capacity section of a region's image: what every node has, and who holds it.
+"""The capacity section of a region's image: the capacity of every node, and the attempts that hold it.
 
-Per node: free + held + ending + lost = total, in each resource. *Ending* runs from the order to stop until the node
-reports empty; all that a lost node has is *lost* until the node reports empty. A promise reserves what its victims do not
-hold of it: that stays free in the ledger, but nobody else may claim it.
+Per node: free + held + ending + lost = total, in each resource. *Ending* runs from the order to stop until the node reports
+empty; all capacity of a lost node is *lost* until the node reports empty. A promise reserves the part of its capacity that its
+victims do not hold: that part stays free in the ledger, but no other claim may take it.
 
-Columns are plain lists indexed by node number: scalar changes, of which a fold consists, are several times faster on
-them than on arrays (measured with CPython 3.11: 30 against 110 ns). Whoever searches keeps arrays beside them.
+Columns are plain lists indexed by node number: scalar changes, of which a fold consists, are several times faster on lists than
+on arrays (measured with CPython 3.11: 30 against 110 ns). Searches keep arrays beside the lists.
 """
 
 from msgspec import Struct, field
@@ -111,7 +111,7 @@ class Closure(Struct):
     scope: Scope | None = None
     """Of a drain: how its nodes were named."""
     lasts: int = 0
-    """Of a drain that is for defragmentation: nanoseconds from then after which it lifts itself; 0: somebody lifts it."""
+    """Nanoseconds from `at` after which a drain for defragmentation lifts itself; 0: an operator lifts the drain."""
 
 
 class Columns(Struct):
@@ -122,7 +122,7 @@ class Columns(Struct):
     held: list[int] = field(default_factory=list)
     ending: list[int] = field(default_factory=list)
     reserved: list[int] = field(default_factory=list)
-    """Of what is free, promised to somebody."""
+    """The part of `free` that is promised."""
 
     def grow(self, size: int) -> None:
         """Make room for node numbers below `size`."""

@@ -92,7 +92,7 @@ class TaskRow(Struct):
 
     @property
     def is_missed(self) -> bool:
-        """Whether it is not up although it should be: what is done is nobody's loss."""
+        """True if the task is not up although it should be; a completed task is not missed."""
         is_done = self.phase is TaskPhase.GONE and self.cause == EndCause.COMPLETED
         return self.phase is not TaskPhase.UP and not is_done
 
@@ -163,7 +163,7 @@ class AttemptControl(Struct):
         return None if number is None else self.operations[number]
 
     def busy(self) -> dict[int, int]:
-        """The number of the live operation on each task that has one: one at most. What is ignored is in nobody's way."""
+        """Return the number of the live operation on each task that has one: at most one, ignored operations left out."""
         return {
             row.task: number
             for number, row in self.operations.items()
@@ -325,8 +325,10 @@ class Control(Section):
                 _enter(row, task, TaskPhase.GONE, fact, task.cause)
 
     def _nodes_shut(self, fact: Fact) -> None:
-        """Of a drain or a maintenance whoever is asked anything is told, and no more once it is lifted, before what it called
-        for is withdrawn; also where its own operation waits behind another.
+        """Record that controllers' requests change: they name each drain or maintenance under an attempt with live operations.
+
+        Once the drain or maintenance is lifted, requests name it no more, even before its operations are withdrawn. The request
+        changes also if an operation for it waits behind another one.
         """
         event = fact.event
         assert isinstance(event, NodesClosed | NodesOpened)
@@ -491,7 +493,7 @@ class Control(Section):
             if event.outcome is Outcome.WITHDRAWN and is_new:
                 del row.tasks[operation.task]  # It was to be, and never was.
             if not row.spec.controller:
-                del row.operations[number]  # Nobody is to be told.
+                del row.operations[number]  # No controller is to be told.
         if row.is_ended and not row.operations:
             _drop(self.rows, event.workload, event.epoch)
 

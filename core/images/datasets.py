@@ -11,7 +11,7 @@ from core.nouns.ids import DatasetName, RegionName
 
 
 class DatasetRow(Struct):
-    """One dataset of which somebody said where it is."""
+    """The regions and the home of one dataset, as last set."""
 
     regions: tuple[RegionName, ...] = ()
     """By name."""

@@ -20,7 +20,7 @@ class SharedNode(Struct):
     used: dict[int, int] = field(default_factory=dict)
     """Milli held or ending."""
     promised: dict[int, int] = field(default_factory=dict)
-    """Of what is free, promised to somebody."""
+    """Milli promised, of those that are free."""
 
     def free(self) -> dict[int, int]:
         """Milli on each, neither held nor promised."""

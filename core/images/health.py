@@ -13,11 +13,10 @@ from core.nouns.limits import BLACK_HOLE_KEPT_MAX, BLACK_HOLE_SPAN, FLAP_SPAN, F
 
 
 class Round(Struct):
-    """What failed on a node soon after its start, and may have done so for one reason.
+    """Failures on one node, soon after a start, that may have one cause.
 
-    A node that dies takes all with it that had just started there: none of it was granted room after another had failed.
-    And what one workload does again and again is its own doing, as far as anybody knows. A node that fails whatever it is
-    given does so round after round.
+    A node that dies takes all work with it that had just started there: all of it was granted before the first failure. Repeated
+    failures of one workload alone are taken for the workload's own fault. A node that fails all its work fails round after round.
     """
 
     at: int

@@ -1,12 +1,12 @@
-"""A section of the queue's image: what ran, how long and on what, by family; and how right predictions from it were.
+"""A section of the queue's image: past runs by family, with run times, hardware and datasets; and the errors of predictions.
 
-Every workload is predicted in the moment in which it is submitted, from what had ended before, and compared with what came of it.
+Every workload is predicted at its submission, from the runs that had ended before, and compared with its outcome.
 
-The run time of a workload is that of all its attempts whose work counted: an attempt that was cut short counts if it left a
-checkpoint from which the next one went on, and not if all was done again. A workload that completed, or was stopped because its
-time was over, tells how long such work runs; one that failed or was cancelled only tells how long it held its GPUs: it is
-used for its family where nothing else is known of it, and in the spreads by which waits are estimated. Services end when
-somebody says so, and are not predicted.
+The run time of a workload is that of all its attempts with work that counted: an attempt that was cut short counts if it left a
+checkpoint from which the next one continued, and not if all work was repeated. A workload that completed, or was stopped at its
+time limit, shows how long such work runs. One that failed or was cancelled shows only how long it held its GPUs: it is used for
+its family if no other run of the family is known, and in the spreads by which waits are estimated. Services end on request, and
+are not predicted.
 """
 
 from msgspec import Struct, field
@@ -45,7 +45,7 @@ class LiveRun(Struct):
     flow: str
     """In which its GPUs are counted when they come free."""
     ran: Nanoseconds = Nanoseconds(0)
-    """In attempts that are over and whose work counted."""
+    """Run time of the ended attempts with work that counted."""
     up_at: Instant = Instant(0)
     """When the newest attempt was up; 0: it is not."""
     freeing: int = 0
@@ -72,7 +72,7 @@ class ToldOfData(Struct):
 
 
 def flow_key(spec: WorkloadSpec) -> str:
-    """Equal for workloads whose GPUs are of use to the same others: the node types of its first job."""
+    """Return a key that is equal for workloads with GPUs of use to the same others: the node types of the first job."""
     return "|".join(spec.jobs[0].node_types)
 
 

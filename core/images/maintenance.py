@@ -1,4 +1,4 @@
-"""Two sections of a region's image: planned work on nodes, and who has destroyed how much lately."""
+"""Two sections of a region's image: planned work on nodes, and the recent stops of each requester."""
 
 from msgspec import Struct, field
 
@@ -126,9 +126,9 @@ class Destruction(Section):
     stops: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """By requester: when, and how many."""
     halted: dict[str, int] = field(default_factory=dict)
-    """Who went over its budget, and when that was last said."""
+    """Requesters that went over their budgets, with the time of the last record."""
     settings: dict[str, int] = field(default_factory=dict)
-    """What this term is held to, so that whoever checks an old log checks it by what held then; older terms had none."""
+    """Limits recorded for this term, so that a check of an old log uses the limits of its time; older terms recorded no limits."""
 
     def spent(self, requester: str, now: Instant) -> int:
         """Stops in the minute before `now`."""
@@ -159,7 +159,7 @@ class Destruction(Section):
             self._spend(event.requester, event.charged, fact.at)
 
     def _spend(self, requester: str, count: int, at: Instant) -> None:
-        """Whoever stopped nothing for a minute is not remembered: there is no end of names."""
+        """Add stops of a requester. Requesters without a stop for a minute are dropped: the number of names has no bound."""
         for name in [n for n, known in self.stops.items() if _is_past(known[-1][0], at)]:
             del self.stops[name]
         kept = [

@@ -9,7 +9,7 @@ from core.nouns.pool import UNSET, PoolSettings
 
 
 class Pools(Section):
-    """Settings by pool; a pool of which nobody said anything has none."""
+    """Settings by pool; a pool without settings has the defaults."""
 
     FOLDS = {PoolChanged: "_changed"}
 

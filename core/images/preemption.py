@@ -51,7 +51,7 @@ class PromiseRow(Struct):
 
     @property
     def asked_until(self) -> Instant:
-        """When its victims are stopped without anybody's word."""
+        """Return the time at which the victims are stopped without their controllers' answers."""
         return Instant(self.at + self.ask_span)
 
 
@@ -91,7 +91,7 @@ class Preemption(Section):
     pledges: dict[WorkloadId, dict[int, Pledge]] = field(default_factory=dict)
     """By victim."""
     offered: dict[WorkloadId, int] = field(default_factory=dict)
-    """Attempts, by their epochs, for which another was offered: nobody offers twice."""
+    """Epochs, by workload, of attempts in place of which a substitute was offered: one offer an attempt."""
     spent: list[tuple[int, int]] = field(default_factory=list)
     """What was destroyed, in GPU-seconds, by minutes of this log's time: those of the last hour."""
     destroyed: int = 0
@@ -192,7 +192,7 @@ class Preemption(Section):
                 del self.promises[workload]
 
     def _release(self, by: AttemptKey) -> None:
-        """Who was not told is spared."""
+        """Release the promise's victims that were not told to stop."""
         for workload, epochs in list(self.pledges.items()):
             for epoch in [e for e, one in epochs.items() if (one.by, one.by_epoch) == by and not one.is_told]:
                 self._drop(workload, epoch)

@@ -62,7 +62,7 @@ class WorkloadRow(Struct):
     started_at: int = 0
     """When its gang was up; 0: it is not, or not yet known here."""
     resume_epoch: int = 0
-    """Whose checkpoint the next attempt resumes."""
+    """Epoch of the checkpoint from which the next attempt resumes."""
     resume_step: int = 0
     tasks_failed: int = 0
     starts_failed: int = 0
@@ -92,14 +92,14 @@ class WorkloadRow(Struct):
 
     @property
     def is_healing(self) -> bool:
-        """Whether a failure of nodes ended its newest attempt, and not its own doing or anybody's plan."""
+        """True if a failure of nodes ended the newest attempt: the workload is recovering."""
         return self.last_cause in (EndCause.NODE_LOST, EndCause.NODE_FAILED)
 
     @property
     def shape(self) -> str:
-        """Equal for workloads that fit in the same places, what pools keep in reserve and what is kept for starts among them.
+        """Return a key that is equal for workloads that fit in the same places, including reserves and nodes kept for reservations.
 
-        Whoever was promised a start fits where that is reserved, and nobody else does.
+        A workload with a reservation fits on its reserved nodes, where no other workload does.
         """
         healing = "|healing" if self.is_healing else ""
         promised = f"|start {self.number}" if self.is_start_promised else ""
@@ -142,7 +142,7 @@ class Workloads(Section):
     """Idempotency keys, each under its submitter."""
 
     def tenant_of(self, workload: WorkloadId) -> TenantName | None:
-        """Whose it is; None of one that is not known."""
+        """Return the tenant of a workload; None if the workload is unknown."""
         row = self.rows.get(workload)
         return None if row is None else row.spec.tenant
 
@@ -313,9 +313,9 @@ class AwardRow(Struct, rename={"is_active": "is_standing"}):
     is_over: bool = False
     """Whether its workload has ended for good."""
     is_cancel_requested: bool = False
-    """Whether its user wants it ended: a store stops it then without counting that against anybody's budget."""
+    """True if the user wants the workload ended: a store then charges the stop to no budget."""
     abandoned: dict[int, RegionName] = field(default_factory=dict)
-    """Attempts that were given up, and where: it was agreed that they run beside newer ones, until their regions' logs show their end."""
+    """Regions of abandoned attempts, by epoch. By consent, these run beside newer ones until their regions' logs show their end."""
     moving: str = ""
     """The source of the operation by which it is to make way for its next attempt, in another region; empty: it stays."""
     move_deadline: Nanoseconds = Nanoseconds(0)

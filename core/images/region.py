@@ -223,7 +223,7 @@ class HardwareRow(Struct):
 
 
 class Hardware(Section):
-    """What the region has, whether or not it is free: enough to tell who need not be asked."""
+    """The region's hardware, free or not: enough to tell for which workloads the region need not be asked."""
 
     FOLDS = {NodesJoined: "_joined"}
 
@@ -256,13 +256,13 @@ class RegionImage(Image):
     hardware: Hardware
     """What the region has."""
     capacity: Capacity
-    """Who holds what."""
+    """Capacity of nodes, and the attempts that hold it."""
     control: Control
     """Tasks that stand alone, and operations."""
     maintenance: Maintenance
     """Planned work on nodes."""
     destruction: Destruction
-    """Who stopped how much lately."""
+    """Recent stops of each requester."""
     pools: Pools
     """What operators set of them."""
     prices: PriceList
@@ -270,4 +270,4 @@ class RegionImage(Image):
     starts: Starts
     """What is kept for starts that were promised."""
     preemption: Preemption
-    """Who is promised what over whom, and how much work that destroys."""
+    """Settings of preemption, promises over victims, and lost work."""

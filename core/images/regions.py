@@ -29,7 +29,7 @@ class Regions(Section):
     log_id: str = ""
     term: int = 0
     revisions: dict[RegionName, int] = field(default_factory=dict)
-    """Of whether a region is given up; none: nobody ever said anything of it."""
+    """Revision of each region's abandonment or readmission; no entry: the region was never abandoned."""
     abandoned: dict[RegionName, int] = field(default_factory=dict)
     """Regions that are given up, and when they were."""
 

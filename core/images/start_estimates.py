@@ -1,7 +1,7 @@
-"""A section of the queue's image: when workloads were estimated to start, and what came; by it the next bands are drawn.
+"""A section of the queue's image: estimated starts of workloads, and their outcomes, from which the next bands are drawn.
 
-A start is judged when the first gang of a workload is up. Who held, changed or cancelled a workload before that made it start at
-another time, or never: that is no error, and it is left out.
+A start is judged when the first gang of a workload is up. A workload that was held, changed or cancelled before that starts at
+another time, or never: that is no error of the estimate, and is left out.
 """
 
 from msgspec import Struct, field

@@ -1,7 +1,7 @@
-"""A section of the queue's image: what tenants have used, by which they are ranked and held to their budgets.
+"""A section of the queue's image: the tenants' use, by which they are ranked and held to their budgets.
 
-GPU-time is charged from when all tasks run until the attempt is over: who waits for a gang's last task pays nothing, and neither
-does who never started.
+GPU-time is charged from the time when all tasks run until the attempt is over: the wait for a gang's last task is not charged, and
+neither is an attempt that never started.
 """
 
 from msgspec import Struct, field
@@ -55,7 +55,7 @@ class UsageRow(Struct):
     within: dict[str, int] = field(default_factory=dict)
     """GPU milli by type of its standing awards that are within quota, whether or not they are up."""
     standing: int = 0
-    """GPU milli of its standing awards, whether or not they are up, of the types of which something is due to somebody."""
+    """GPU milli of the tenant's active awards, whether or not they are up, of the types in `Usage.shared`."""
     due: FairShare | None = None
     """None: it has all that it wants."""
     lag: Nanoseconds = Nanoseconds(0)
@@ -99,7 +99,7 @@ class Usage(Section):
     half_life: Nanoseconds = DEFAULT_RANKING.credit.half_life
     lag_cap: Nanoseconds = DEFAULT_RANKING.credit.lag_cap
     shared: tuple[str, ...] = ()
-    """GPU types of which something is due to somebody: those under quota when that was last worked out."""
+    """GPU types of which tenants have fair shares: those under quota when the shares were last computed."""
 
     def faded(self, tenant: TenantName, now: Instant) -> int:
         """Its use, in milli-GPU-seconds."""
@@ -136,7 +136,7 @@ class Usage(Section):
         award = self.awards.get(event.workload)
         if award is None:
             return
-        award.tenant = award.tenant or event.tenant  # Of awards by earlier builds nobody said whose they are.
+        award.tenant = award.tenant or event.tenant  # Awards of earlier builds do not name their tenants.
         more = sum(event.charge.values()) - award.gpu_milli
         self._stand(award, -1, fact.at)
         award.level, award.charge = event.level, dict(event.charge)
@@ -207,7 +207,7 @@ class Usage(Section):
                 within.pop(kind, None)
 
     def _counted(self, tenant: TenantName, at: int, more: int = 0) -> UsageRow:
-        """Its row, brought forward to a fact's time, which is never before the last; from then on so many more GPU milli are charged."""
+        """Return a tenant's row, brought forward to a fact's time, never before the last; from then on, charge `more` GPU milli."""
         now = Instant(at)
         row = self._row(tenant, now)
         row.lag = row.lag_at(now, self.lag_cap)

@@ -1,1 +1,12 @@
-"""invariants: to be described."""
+"""The invariants of DESIGN §11, as plain functions over images and facts, which the auditor calls online and in every scenario.
+
+consistency    violations; rules 1, 2, 3 and 7 at facts of the queue and of a region, and at consistent cuts
+abandonment    rule 3 for attempts of abandoned regions
+moves          rules 2 and 3 for a workload that moves between regions
+data           rule 2 for data: awards only to regions that have the workload's data
+quota          rule 4: nominal use within entitlements
+preemption     rule 5: promises, their victims and the caps on lost work
+control        rule 6: operations on tasks, and the capacity that they get
+nodes          rule 6: cordoned nodes, maintenance, and orders to stop
+reservations   rules 1 and 2 for node reservations
+"""

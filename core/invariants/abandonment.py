@@ -1,4 +1,4 @@
-"""Rule 3 where a region is lost: nothing is given up without recorded consent, and nothing that was given up counts any more."""
+"""Rule 3 for abandoned regions: no attempt is abandoned without recorded consent, and an abandoned attempt counts no more."""
 
 from core.events.queue import AttemptClosed
 from core.events.region import CheckpointCommitted, StopOrdered
@@ -11,14 +11,14 @@ from core.nouns.workload import Consent, EndCause, Phase
 
 
 def was_abandoned(queue: GlobalImage | None, workload: WorkloadId, epoch: int) -> bool:
-    """Whether it was agreed that this attempt may run beside newer ones."""
+    """Return whether the attempt was abandoned by consent, and may run beside newer ones."""
     return queue is not None and queue.awards.was_abandoned(workload, epoch)
 
 
 def check_abandoned(
     event: AttemptClosed, row: WorkloadRow, queue: GlobalImage, regions: dict[RegionName, RegionImage]
 ) -> list[str]:
-    """An attempt is given up: somebody agreed, and it goes on from what its region showed, not from what nobody has seen."""
+    """Return violations of an abandonment: without consent, in a wrong phase, or with a checkpoint that its region never showed."""
     name, found = f"{event.workload}: AttemptClosed of epoch {event.epoch}", []
     agreed = {
         Consent.OPERATOR: event.region in queue.regions.abandoned,
@@ -41,7 +41,7 @@ def check_abandoned(
 
 
 def check_given_up(event: Event | Note, before: RegionImage, queue: GlobalImage | None) -> list[Finding]:
-    """Its region stops it only then, and records nothing that it saves from then on."""
+    """Return violations by an abandoned attempt's region: a stop before the award is superseded, or a checkpoint after the stop."""
     match event:
         case StopOrdered(cause=EndCause.ABANDONED) if queue is not None:
             is_so = queue.awards.has_superseded(event.workload, event.epoch)

@@ -1,7 +1,7 @@
-"""What must always hold (DESIGN §11), as plain functions over images at a consistent cut.
+"""Invariants (DESIGN §11), as plain functions over images at a consistent cut.
 
-The auditor runs them online and in every scenario. A cut is consistent when no fact in it cites a fact of another log
-that is not in it (`citation_of`).
+The auditor calls them online and in every scenario. A cut is consistent if all facts of other logs that its facts cite are in the
+cut (`citation_of`).
 """
 
 from collections import Counter
@@ -50,17 +50,17 @@ from core.placing.index.owners import Now, Owners, wants_alone
 
 
 class Violation(Struct, frozen=True):
-    """Something that must never be so."""
+    """A broken invariant, found at a fact."""
 
     rule: int
-    """Its number in DESIGN §11."""
+    """Number of the rule in DESIGN §11."""
     log: LogName
     sequence: int
     text: str
 
 
 def citation_of(event: Event | Note) -> tuple[LogName, int] | None:
-    """The fact of another log that this one rests on."""
+    """Return the log and sequence of the other log's fact that an event cites; None if the event cites no other log."""
     match event:
         case WorkloadBound() | AwardReturned() | AttemptClosed():
             return region_log(event.region), event.region_sequence
@@ -78,7 +78,7 @@ def citation_of(event: Event | Note) -> tuple[LogName, int] | None:
 
 
 def check_nodes_balance(capacity: Capacity, nodes: Iterable[int]) -> list[str]:
-    """Rule 1 on some nodes: nothing negative, and free + held + ending = total, or all of it lost."""
+    """Return violations of rule 1 on some nodes: no negative counts, and free + held + ending = total, or 0 on a lost node."""
     found = []
     for node in nodes:
         for name, columns in (("gpu", capacity.gpu), ("cpu", capacity.cpu), ("memory", capacity.memory)):
@@ -92,7 +92,7 @@ def check_nodes_balance(capacity: Capacity, nodes: Iterable[int]) -> list[str]:
 
 
 def check_devices(capacity: Capacity, nodes: Iterable[int]) -> list[str]:
-    """Rule 1 on some nodes, by device: no shared device holds more than it is, and there are enough devices for all."""
+    """Return violations of rule 1 on some nodes, by device: no shared device is overcommitted, and the node has enough devices."""
     found = []
     for node in nodes:
         known = capacity.devices.by_node.get(node)
@@ -117,7 +117,7 @@ def check_devices(capacity: Capacity, nodes: Iterable[int]) -> list[str]:
 
 
 def check_ledger(capacity: Capacity) -> list[str]:
-    """Rule 1 on every node, worked out anew from who holds what."""
+    """Return violations of rule 1 on every node, computed from scratch from the holdings of attempts."""
     size = len(capacity.node_type)
     held = [Columns() for _ in range(3)]
     for columns in held:
@@ -142,7 +142,7 @@ def check_ledger(capacity: Capacity) -> list[str]:
 
 
 def _devices_anew(capacity: Capacity) -> list[str]:
-    """What is held of each shared device is what attempts hold there, and every task that needs a part has one."""
+    """Return violations on shared devices: used milli that differ from those of attempts, and tasks that lack their parts."""
     used: dict[int, Counter[int]] = {}
     found = []
     for workload, epoch, holding in capacity.live():
@@ -161,15 +161,15 @@ def _devices_anew(capacity: Capacity) -> list[str]:
 
 
 def check_grant(claim: Claim, before: RegionImage, owners: Owners | None = None) -> list[Finding]:
-    """Rule 2: whole, in one region, every hard rule kept at the moment of the grant; and rule 1: it had the room.
+    """Return violations by a grant: of rule 2, if the gang is not whole or breaks a hard rule; of rule 1, if capacity was lacking.
 
-    owners   who was where then; None: as the image has it
+    owners   owners of nodes at the grant; None: as in the image
     """
     found = []
     if not is_well_formed(claim):
         found.append((2, f"{claim.workload}.{claim.epoch}: not a whole gang"))
     refusal = check_nodes(claim, before.capacity)
-    # Which kinds of work a pool takes became a rule after the first logs were written: a store keeps it, and old grants stand.
+    # Pools' kinds of work became a rule after the first logs were written: stores keep the rule, but older grants remain valid.
     if refusal not in (None, Reason.WRONG_POOL):
         found.append((2, f"{claim.workload}.{claim.epoch}: granted against {refusal}"))
         return found
@@ -194,7 +194,7 @@ def check_grant(claim: Claim, before: RegionImage, owners: Owners | None = None)
 
 
 def _not_apart(claim: Claim, capacity: Capacity, owners: Owners | None) -> list[Finding]:
-    """Nodes on which one of two tenants is who shares them with nobody. Read only where anybody does."""
+    """Return violations on nodes where one tenant is to be alone and another is too. Owners are read only if some work is alone."""
     owners = Owners.of(capacity) if owners is None else owners
     if not owners.alone and not wants_alone(claim):
         return []
@@ -209,7 +209,7 @@ def _not_apart(claim: Claim, capacity: Capacity, owners: Owners | None) -> list[
 def check_one_live(
     workload: WorkloadId, regions: dict[RegionName, RegionImage], queue: GlobalImage | None = None
 ) -> list[str]:
-    """Rule 3: no two live attempts of one workload without its recorded consent."""
+    """Return violations of rule 3: no two live attempts of one workload without its recorded consent."""
     live = [
         f"{region}:{epoch}"
         for region, image in sorted(regions.items())
@@ -220,8 +220,10 @@ def check_one_live(
 
 
 def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName, RegionImage]) -> list[str]:
-    """Rule 3 at a fact of the queue: epochs and revisions only grow, terminal is absorbing, an end leaves nothing behind,
-    what is said of an attempt is what its region shows of it, and the user's word and the newest checkpoint count.
+    """Return violations of rule 3 at a fact of the queue, before the fact is folded.
+
+    Epochs and revisions only grow; terminal phases are final; no attempt stays live after its workload's end; the queue records of
+    an attempt only facts that the region's log shows; the user's requests and the newest checkpoint are respected.
     """
     event = fact.event
     workload = getattr(event, "workload", None)
@@ -262,7 +264,7 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
 
 
 def _unwanted_award(event: WorkloadAwarded, row: WorkloadRow) -> list[str]:
-    """Nothing is awarded that its user wants held or ended; the best bid has it; and it names the newest checkpoint."""
+    """Return violations by an award: of a workload on hold or to be cancelled, not to the best bid, or with an older checkpoint."""
     found = []
     if row.is_held:
         found.append(f"{event.workload}: awarded while it is held")
@@ -281,7 +283,7 @@ def _unwanted_award(event: WorkloadAwarded, row: WorkloadRow) -> list[str]:
 def _closed_wrongly(
     event: AttemptClosed, row: WorkloadRow, regions: dict[RegionName, RegionImage]
 ) -> list[str]:
-    """What becomes of the workload follows from how its attempt ended, and no checkpoint that counts is forgotten."""
+    """Return violations by a close: the phase does not follow from the attempt's end, or the newest checkpoint is not kept."""
     name, found = f"{event.workload}: AttemptClosed of epoch {event.epoch}", []
     wanted = _phase_after(event.cause, row)
     if event.phase != wanted:
@@ -299,14 +301,17 @@ def _closed_wrongly(
 
 
 def _phase_after(cause: EndCause, row: WorkloadRow) -> Phase:
-    """What has completed has completed; then the user's word counts, then the limits; all else is tried again (DESIGN §5, 7)."""
+    """Return the workload's phase after the end of its attempt (DESIGN §5, 7).
+
+    Completion comes first, then the user's request to cancel, then limits on failures and time. Other workloads are tried again.
+    """
     if cause == EndCause.COMPLETED:
         return Phase.COMPLETED
     if row.is_cancel_requested:
         return Phase.CANCELLED
     match cause:
         case EndCause.TASK_FAILED if row.spec.kind == Kind.SERVICE:
-            # Its region counted the failures of each task; without a limit nothing of it ends by them.
+            # The region counted the failures of each task; without a limit the service does not end by them.
             return Phase.FAILED if row.spec.retry.task_failed >= 0 else Phase.PENDING
         case EndCause.TASK_FAILED if row.tasks_failed >= row.spec.retry.task_failed:
             return Phase.FAILED
@@ -318,7 +323,7 @@ def _phase_after(cause: EndCause, row: WorkloadRow) -> Phase:
 
 
 def _newest_checkpoint(event: AttemptClosed, row: WorkloadRow, attempt: AttemptRow) -> tuple[int, int]:
-    """Of this attempt, if it committed one; otherwise the one that was known before it, of which the same was checked."""
+    """Return the attempt's newest checkpoint; if the attempt committed none, the one known before, which was checked likewise."""
     return (event.epoch, attempt.saved_step) if attempt.saved_step else (row.resume_epoch, row.resume_step)
 
 
@@ -330,7 +335,7 @@ def _point(checkpoint: tuple[int, int]) -> str:
 def _unfounded(
     event: WorkloadBound | AwardReturned | AttemptClosed, regions: dict[RegionName, RegionImage]
 ) -> list[str]:
-    """What the queue records of an attempt is what its region's log shows of that very attempt."""
+    """Return a violation if the queue records of an attempt a phase that the region's log does not show of the same attempt."""
     image = regions.get(event.region)
     if image is None:
         return []
@@ -352,7 +357,10 @@ def _unfounded(
 def _still_live(
     workload: WorkloadId, regions: dict[RegionName, RegionImage], queue: GlobalImage, abandoned: int
 ) -> list[str]:
-    """`abandoned` is the attempt that this very fact gives up; 0: none."""
+    """Return violations by live attempts of a workload that has ended.
+
+    abandoned   epoch of the attempt that this fact abandons, which may be live; 0: no attempt
+    """
     return [
         f"{workload}: ended, and {region} still has attempt {epoch} {row.phase}"
         for region, image in sorted(regions.items())
@@ -368,9 +376,9 @@ def check_region_fact(
     queue: GlobalImage | None,
     owners: Owners | None = None,
 ) -> list[Finding]:
-    """Rules 1, 2, 3, 5, 6 and 7 at a fact of a region, given the queue's image at the same cut, if it is known.
+    """Return violations of rules 1, 2, 3, 5, 6 and 7 at a fact of a region, given the queue's image at the same cut, if known.
 
-    owners   who was on each node before it, as `Owners.hear` keeps it; None: as the image has it
+    owners   owners of nodes before the fact, as followed by `Owners.hear`; None: as in the image
     """
     return [
         *_check_attempt_fact(region, fact, before, queue, owners),
@@ -398,7 +406,7 @@ def _check_attempt_fact(
             if row is not None and row.phase.value != "promised":
                 found.append((3, f"{event.workload}.{event.epoch}: granted again after {row.phase}"))
             if was_abandoned(queue, event.workload, event.epoch):
-                return found  # It was agreed to before the region had read of it.
+                return found  # Abandoned by consent before the region had read of that.
             if queue is not None and not queue.awards.stands(event.workload, event.epoch, region):
                 text = f"{event.workload}.{event.epoch}: granted in {region} without a standing award"
                 found.append((3, text))
@@ -420,7 +428,7 @@ def _check_attempt_fact(
 
 
 def _check_prices(event: PricesSet, sequence: int, before: RegionImage) -> list[str]:
-    """A view names prices by their revision, and nobody knows a log further than it has come."""
+    """Return violations by new prices: revisions, by which views name prices, grow by one; prices are solved from earlier facts."""
     found = []
     if event.prices.revision != before.prices.revision + 1:
         found.append(f"prices {event.prices.revision} after {before.prices.revision}")
@@ -430,7 +438,7 @@ def _check_prices(event: PricesSet, sequence: int, before: RegionImage) -> list[
 
 
 def _resumes_another(claim: Claim, queue: GlobalImage) -> list[str]:
-    """A grant resumes what its award says. While an award stands, the workload's row has what it said."""
+    """Return a violation if a grant resumes another checkpoint than its award's, which the row has while the award is active."""
     row = queue.workloads.rows.get(claim.workload)
     resume = (claim.resume_epoch, claim.resume_step)
     if row is None or resume == (row.resume_epoch, row.resume_step):
@@ -440,7 +448,7 @@ def _resumes_another(claim: Claim, queue: GlobalImage) -> list[str]:
 
 
 def check_workloads(queue: GlobalImage) -> list[str]:
-    """Rule 3 over all: each workload is pending, awarded, running or in exactly one terminal state."""
+    """Return violations of rule 3 over all workloads: each is pending, awarded, running or in exactly one terminal state."""
     found = []
     for workload, row in queue.workloads.rows.items():
         award = queue.awards.rows.get(workload)

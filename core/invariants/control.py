@@ -1,7 +1,7 @@
-"""What must always hold of tasks and of operations on them (DESIGN §11.6), given the region's image before a fact.
+"""Invariants of tasks and of operations on them (DESIGN §11.6), given the region's image before a fact.
 
-Each rule is written here anew, and not by calling what the store decides with: a mistake there is found here. What a fact's own
-time allows is judged by that time, and limits by what the log says its term was held to.
+Apart from `has_room` and `mixed_by`, the rules are written a second time, without the functions by which the store decides, so that
+a mistake there is found here. Times are compared with the fact's own time, limits with those that the log records for its term.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ from core.nouns.preemption import PREEMPTION_REQUESTER, promised_to
 from core.nouns.quantities import Amount
 
 Finding = tuple[int, str]
-"""A rule that is broken, by its number in DESIGN §11, and how."""
+"""The number of a broken rule in DESIGN §11, and a description."""
 Texts = Iterable[str]
 OF_ATTEMPTS = (
     OperationsRequested,
@@ -61,8 +61,9 @@ OF_ATTEMPTS = (
 
 
 def check_control_fact(fact: Fact, before: RegionImage) -> list[Finding]:
-    """Rule 6 at a fact of a region: nothing unacknowledged happens before its time, maintenance keeps to its window, budgets
-    hold; and rules 1 and 2 where a task gets new room.
+    """Return violations of rule 6 at a fact of a region, and of rules 1 and 2 where a task gets new capacity.
+
+    No operation without acknowledgement begins before its time, maintenance keeps to its window, and budgets hold.
     """
     event = fact.event
     if isinstance(event, StopOrdered):
@@ -81,7 +82,10 @@ def check_control_fact(fact: Fact, before: RegionImage) -> list[Finding]:
 
 
 def check_control(image: RegionImage) -> list[str]:
-    """Over all: who has tasks holds room for each where it is, none has two operations, and closed nodes are counted right."""
+    """Return violations over all attempts and nodes of an image.
+
+    Attempts with tasks hold capacity for each where the task is, no task has two operations, and closures are counted right.
+    """
     found = []
     holds = {(workload, epoch): held for workload, epoch, held in image.capacity.live()}
     known = {
@@ -152,7 +156,7 @@ def _texts(
 
 
 class _Attempt:
-    """One attempt before a fact, and the fact's own time."""
+    """One attempt before a fact, with the fact's own time. The methods yield violations by one kind of fact."""
 
     def __init__(self, key: AttemptKey, row: AttemptControl, before: RegionImage, at: int) -> None:
         self.key, self.row, self.before, self.at = key, row, before, at
@@ -162,7 +166,9 @@ class _Attempt:
     # Operations.
 
     def requested(self, event: OperationsRequested) -> Texts:
-        """One at a time for each task, of what runs and is touched in that way."""
+        """Yield violations by a request: out of sequence, of an attempt that does not run, or on a task that is busy or of another
+        sort.
+        """
         row = self.row
         if event.first != row.next_operation:
             yield f"operation {event.first} after {row.next_operation - 1}"
@@ -178,7 +184,7 @@ class _Attempt:
             yield f"{event.kind} with a deadline of {event.deadline}"
 
     def answered(self, event: ControlAnswered) -> Texts:
-        """A word counts that was given on the newest request, on what waits for it, in a way that it knows."""
+        """Yield violations by an answer: to an older request, or on an operation that awaits no answer or not one of this kind."""
         if event.sequence not in (self.row.changed, self.row.answered):
             yield f"answer to request {event.sequence} taken, and the newest is {self.row.changed}"
         for ack in event.acks:
@@ -204,7 +210,7 @@ class _Attempt:
         return ack.answer is Answer.MOVE or planned is not None
 
     def expired(self, event: AcksExpired) -> Texts:
-        """A word holds as long as its lease."""
+        """Yield violations by acknowledgements that expire before the end of their lease."""
         for number in event.operations:
             operation = self.row.operations.get(number)
             if operation is None or operation.phase is not OperationPhase.ACKED:
@@ -219,7 +225,10 @@ class _Attempt:
         return not keeps and self.at - operation.acked_at >= lease > 0
 
     def begun(self, event: OperationsBegun) -> Texts:
-        """Each by a word that holds, by the job's own limits or at its deadline; all of them within limits and budget."""
+        """Yield violations by operations that begin.
+
+        Each begins by a valid acknowledgement, by the job's own limits or at its deadline; together they keep to limits and budget.
+        """
         row = self.row
         if not self.runs:
             yield "operations begin, and it does not run"
@@ -234,7 +243,7 @@ class _Attempt:
             yield from (f"operation {number} {text}" for text in self._too_soon(event.by, operation))
             is_own = operation.kind is OperationKind.PREEMPT and not operation.source
             if task is None:
-                ended += 1  # Of a service, all of them at once.
+                ended += 1  # All tasks of a service at once.
                 own += is_own
             elif operation.kind is not OperationKind.START and task.phase in (
                 TaskPhase.UP,
@@ -246,7 +255,7 @@ class _Attempt:
         if event.by is not BegunBy.DEADLINE:
             yield from self._over_limit(stopped)
         has_budget = not event.requester.startswith("user:") and event.requester != PREEMPTION_REQUESTER
-        # What had to be by its deadline bears no budget, but for what was asked for with a deadline of somebody's own.
+        # Operations that begin at their deadline are charged to no budget, except preemptions that a requester asked for.
         bearing = ended if event.by is not BegunBy.DEADLINE else own
         if event.charged != (bearing if has_budget else 0):
             yield f"{event.charged} charged to {event.requester}, and {ended} runs end"
@@ -293,7 +302,7 @@ class _Attempt:
             yield "begins outside its window"
 
     def _over_limit(self, stopped: Counter[int]) -> Texts:
-        """Releases halt while too many tasks of a job are unavailable, whatever the cause."""
+        """Yield violations by operations that begin while too many tasks of a job are unavailable, for any cause."""
         row = self.row
         for job, more in stopped.items() if row.stands_alone else ():
             tasks = [one for number, one in row.tasks.items() if job_and_rank(number)[0] == job]
@@ -303,7 +312,7 @@ class _Attempt:
                 yield f"{down} tasks of job {job} are unavailable, {more} more begin, and {allowed} may be"
 
     def done(self, event: OperationsDone) -> Texts:
-        """What has begun is over when its task is healthy or gone; what has not, when nobody wants it."""
+        """Yield violations by operations that are recorded as done with an outcome that does not fit their phase and task."""
         for number in event.operations:
             operation = self.row.operations.get(number)
             if operation is None or not operation.is_live:
@@ -326,7 +335,7 @@ class _Attempt:
     # Runs of tasks.
 
     def entered(self, event: TasksDown | TasksGone | TasksUp, phases: tuple[TaskPhase, ...]) -> Texts:
-        """Phases follow each other, and nothing is up on a node that is lost."""
+        """Yield violations by tasks that enter a phase out of order, or are up on a lost node."""
         for number in event.tasks:
             task = self.row.tasks.get(number)
             if task is None or task.phase not in phases:
@@ -335,7 +344,7 @@ class _Attempt:
                 yield f"TasksUp of task {number} on node {task.node}, which is lost"
 
     def revised(self, event: ClaimRevised) -> Texts:
-        """Only what is gone gets a new run, one, and only by an operation that has begun."""
+        """Yield violations by new runs: only a task that is gone gets one, only one, and only by an operation that has begun."""
         row = self.row
         if event.revision != row.claim_revision + 1:
             yield f"revision {event.revision} after {row.claim_revision}"
@@ -353,7 +362,11 @@ class _Attempt:
                 yield f"task {move.task} has node {move.node_to} by {operation.kind}"
 
     def room(self, event: ClaimRevised) -> Iterable[Finding]:
-        """New room is there, of the right type, and on open nodes; what stays holds its room, and its node is not lost."""
+        """Yield violations by the capacity of new runs.
+
+        New capacity must be free, of the right type and on open nodes. A task that stays holds its capacity already: its node must
+        not be lost, drained without its patience having passed, or under work that needs the node empty.
+        """
         capacity = self.before.capacity
         held = capacity.holding(*self.key)
         if held is None:
@@ -385,7 +398,11 @@ class _Attempt:
                 yield 1, f"tasks start without room on node {node}"
 
     def _returns_too_soon(self, task: int, node: int) -> bool:
-        """To a drained node, though it has not looked elsewhere for as long as its term said, or has to leave by now."""
+        """Return whether a task that was to stop and return is back on a drained node too soon.
+
+        That is before the term's `move_patience`, in which the task looks for another node, has passed, or after the drain's
+        deadline; for a gang, always.
+        """
         answers = [
             o.answer
             for o in self.row.operations.values()
@@ -402,7 +419,7 @@ class _Attempt:
         )
 
     def _is_worked_on(self, node: int) -> bool:
-        """Within the window of something that needs it empty."""
+        """Return whether the node is in the open window of a maintenance that needs the node empty."""
         return any(
             row.phase is MaintenancePhase.OPEN and row.kind.needs_empty
             for row in self.before.maintenance.rows.values()

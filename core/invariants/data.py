@@ -1,6 +1,6 @@
-"""Rule 2 of what must always hold (DESIGN §11), as far as it is about data: nothing is placed where what it reads is not.
+"""Rule 2 of the invariants (DESIGN §11) for data: no workload is awarded to a region without the data that it reads.
 
-By the queue's own log, at every award: what a region holds when the queue decides. What goes afterwards goes without it.
+Checked at every award by the queue's own log: by the region's datasets at the decision. Datasets removed later are not considered.
 """
 
 from core.events.queue import WorkloadAwarded
@@ -10,7 +10,7 @@ from core.rules.datasets import against_data
 
 
 def check_data(fact: Fact, before: GlobalImage) -> list[str]:
-    """What an award, to be folded next, would place away from its data."""
+    """Return the violation by an award, before the award is folded, that places a workload away from its data."""
     event = fact.event
     if not isinstance(event, WorkloadAwarded):
         return []

@@ -1,4 +1,4 @@
-"""Rules 2 and 3 where a workload moves between regions: it stops once its room is kept, and goes on there and nowhere else."""
+"""Rules 2 and 3 for moves between regions: a workload stops once the new region keeps capacity, and continues only there."""
 
 from core.events.moves import MoveBegun, MovePlanned
 from core.events.queue import WorkloadAwarded
@@ -8,7 +8,7 @@ from core.nouns.ids import RegionName
 
 
 def check_move(fact: Fact, before: GlobalImage, regions: dict[RegionName, RegionImage]) -> list[str]:
-    """What a fact of the queue, to be folded next, breaks of a move."""
+    """Return the violations of a move by a fact of the queue, before the fact is folded."""
     event = fact.event
     if not isinstance(event, MovePlanned | MoveBegun | WorkloadAwarded):
         return []

@@ -1,7 +1,7 @@
-"""What must always hold of closed nodes, maintenance and orders to stop (DESIGN §11.6), given the region's image before a fact.
+"""Invariants of cordoned nodes, maintenance and orders to stop (DESIGN §11.6), given the region's image before a fact.
 
-Each rule is written here anew, and not by calling what the store decides with: a mistake there is found here. What a fact's own
-time allows is judged by that time, and limits by what the log says its term was held to.
+The rules are written a second time, without the functions by which the store decides, so that a mistake there is found here.
+Times are compared with the fact's own time, limits with those that the log records for its term.
 """
 
 from collections import Counter
@@ -31,7 +31,9 @@ MINUTE = 60_000_000_000
 
 
 def check_node_fact(fact: Fact, before: RegionImage) -> list[str]:
-    """Nodes that are there are closed, and opened by what closed them; a maintenance keeps to its window."""
+    """Return violations by facts on nodes: only known nodes may be cordoned, only by their own closures uncordoned, and a
+    maintenance must keep to its window.
+    """
     event = fact.event
     match event:
         case MaintenancePlanned():
@@ -48,13 +50,16 @@ def check_node_fact(fact: Fact, before: RegionImage) -> list[str]:
 
 
 def check_stop(event: StopOrdered, at: int, before: RegionImage) -> list[str]:
-    """Somebody's budget bears it, or a log shows why it has to be. Terms that had no budgets are not held to any."""
+    """Return a violation unless the stop is within its requester's budget, or a log shows the stop to be due.
+
+    Terms without recorded budgets are not checked.
+    """
     held = before.capacity.holding(event.workload, event.epoch)
     if held is None or "destruction_min" not in before.destruction.settings:
         return []
     if event.requester:
         return list(over_budget(event.requester, 1, at, before))
-    is_so = True  # Of what was cancelled or given up the queue's log tells; of who is pushed out, rule 5.
+    is_so = True  # The queue's log shows cancelled and abandoned attempts; rule 5 covers preempted ones.
     if event.cause is EndCause.TIMEOUT:
         limit = held.claim.max_duration
         is_over = at - held.started_at >= limit or _is_unstarted_for_long(at, held)
@@ -72,13 +77,13 @@ def check_stop(event: StopOrdered, at: int, before: RegionImage) -> list[str]:
 
 
 def _is_unstarted_for_long(at: int, held: Holding) -> bool:
-    """Whether it has had all of its time and all that a start may take since it was granted; nobody may have told of its start."""
+    """Return whether an attempt's longest duration and a start's span are over since the grant: its start may be unreported."""
     limit = held.claim.max_duration
     return bool(limit) and at - held.granted_at >= START_SPAN + limit
 
 
 def over_budget(requester: str, count: int, at: int, before: RegionImage) -> Texts:
-    """No more stops a minute by anybody than the region allows each."""
+    """Yield a violation if a requester makes more stops in a minute than the region allows one requester."""
     settings = before.destruction.settings
     if "destruction_min" not in settings:
         return
@@ -90,7 +95,7 @@ def over_budget(requester: str, count: int, at: int, before: RegionImage) -> Tex
 
 
 def check_closures(image: RegionImage) -> list[str]:
-    """Each node is closed as often as something closes it, and a maintenance closes its nodes while it is active."""
+    """Return violations by closures: each node's count must be that of its closures, and maintenance over must have no closure."""
     capacity = image.capacity
     counted = Counter(node for closure in capacity.closures.values() for node in numbers_in(closure.nodes))
     found = [
@@ -146,7 +151,7 @@ def _opened(event: NodesOpened, before: RegionImage) -> Texts:
 
 
 def _scope_joined(event: ScopeJoined, before: RegionImage) -> Texts:
-    """They are there, nothing runs on them, and whatever they come into stands and does not have them yet."""
+    """Yield violations by nodes that join a drain or maintenance, which must be active: nodes must exist, be unused and be new."""
     yield from _unknown(event.source, numbers_in(event.nodes), before)
     planned, closure = before.maintenance.rows.get(event.source), before.capacity.closures.get(event.source)
     if planned is None and closure is None:

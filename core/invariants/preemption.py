@@ -1,7 +1,8 @@
-"""What must always hold of preemption (DESIGN §11.5), given the region's image before a fact.
+"""Invariants of preemption (DESIGN §11.5), given the region's image before a fact.
 
-Each rule is written here anew, and not by calling what the store decides with: a mistake there is found here. Promises of builds
-that knew neither caps nor controllers say so, by what they leave out, and are not held to these.
+Apart from `fits_over` and `needless_of`, the rules are written a second time, without the functions by which the store decides, so
+that a mistake there is found here. Promises of older builds, without caps and controllers, have no figures of lost work and are not
+checked.
 """
 
 from collections.abc import Iterable
@@ -25,7 +26,10 @@ Texts = Iterable[str]
 
 
 def check_preemption_fact(fact: Fact, before: RegionImage) -> list[tuple[int, str]]:
-    """Rule 5 at a fact of a region: nobody is pushed out by an equal, unasked, for nothing, or beyond what may be destroyed."""
+    """Return violations of rule 5 at a fact of a region.
+
+    No attempt is preempted by equal or lower priority, before its controller was asked, without need, or beyond the caps.
+    """
     event = fact.event
     found: Texts = ()
     match event:
@@ -62,7 +66,7 @@ def _stopped(event: StopOrdered, at: int, before: RegionImage) -> Texts:
         and not event.by
         and any(_is_wanted_by_somebody(one.kind, one.source) for one in begun)
     ):
-        return  # Somebody asked for it, and its controller agreed, or its deadline came (rule 6).
+        return  # A requester asked for the preemption, and the controller agreed or the deadline came (rule 6).
     over = [
         ((event.by, epoch), claim)
         for epoch, claim in before.capacity.promises.get(event.by, {}).items()
@@ -91,7 +95,7 @@ def _is_wanted_by_somebody(kind: OperationKind, source: str) -> bool:
 def _promised(
     by: AttemptKey, claim: Claim, destroyed: tuple[int, ...], at: int, span: int, before: RegionImage
 ) -> Texts:
-    """Over whom it needs, at what that may cost."""
+    """Yield violations by a promise, which must have needed victims of lower priority and true pledges, and keep to the caps."""
     name = f"{by[0]}.{by[1]}"
     if len(destroyed) != len(claim.victims):
         yield f"{name}: {len(destroyed)} figures of {len(claim.victims)} victims"
@@ -113,9 +117,10 @@ def _promised(
 def _over_caps(
     by: AttemptKey, total: int, pledged: int, at: int, before: RegionImage, spent: int = 0
 ) -> Texts:
-    """
-    pledged   of what is metered, what it was promised before and is not any more
-    spent     what its victims that have ended did destroy
+    """Yield violations of the caps by a promise with a total of pledges, in GPU-seconds.
+
+    pledged   pledges of the promise's earlier version, which are metered but no longer count
+    spent     lost work of the promise's victims that have ended
     """
     preemption, name = before.preemption, f"{by[0]}.{by[1]}"
     if total + spent > preemption.claim_cap:
@@ -126,9 +131,9 @@ def _over_caps(
 
 
 def _is_needed(capacity: Capacity, claim: Claim, key: AttemptKey) -> bool:
-    """Whether there is a node of the claim on which it does not fit without this victim's end, counted in whole devices.
+    """Return whether on some node of the claim capacity is lacking without this victim's end, counted in whole devices.
 
-    Where somebody is alone, or parts of devices are at stake, there may be more to it.
+    True also if some work is alone on its nodes, or if parts of devices matter: the victim may then be needed for other reasons.
     """
     held = capacity.holding(*key)
     assert held is not None, key
@@ -150,7 +155,9 @@ def _is_needed(capacity: Capacity, claim: Claim, key: AttemptKey) -> bool:
 
 
 def _revised(event: PromiseRevised, at: int, before: RegionImage) -> Texts:
-    """One victim for another, of the same tenant and no higher; and what holds of a promise holds of it still."""
+    """Yield violations by a revised promise: one victim may be replaced by another of its tenant and no higher priority, and the
+    rules of a promise must still hold.
+    """
     by, name = (event.workload, event.epoch), f"{event.workload}.{event.epoch}"
     claim = before.capacity.promise(*by)
     promise = before.preemption.promise(*by)
@@ -187,7 +194,7 @@ def _revised(event: PromiseRevised, at: int, before: RegionImage) -> Texts:
 
 
 def _ended(event: AttemptEnded, before: RegionImage) -> Texts:
-    """What is said to be destroyed is no more than it had not saved when it was told to stop."""
+    """Yield a violation if the recorded lost work exceeds the work that was unsaved at the order to stop."""
     held = before.capacity.holding(event.workload, event.epoch)
     most = _lost(held, held.stopped_at) if held is not None and held.stopped_at else 0
     if event.destroyed < 0 or event.destroyed > most:

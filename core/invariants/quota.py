@@ -1,7 +1,7 @@
-"""Rule 4 of what must always hold (DESIGN §11): what a tenant holds within quota never exceeds its entitlement.
+"""Rule 4 of the invariants (DESIGN §11): a tenant's nominal use never exceeds its entitlement.
 
-By the queue's own log, at every fact of it: what makes room stands before what takes it. What becomes of work over quota, and how
-soon, is for scenarios to check.
+Checked at every fact of the queue's log, in which facts that free quota come before facts that use it. Scenarios check that
+borrowing work is reclaimed, and how soon.
 """
 
 from core.events.queue import StandingChanged, WorkloadAwarded
@@ -15,7 +15,7 @@ from core.rules.quota import types_under_quota
 
 
 def check_quota(fact: Fact, before: GlobalImage) -> list[str]:
-    """What a fact of the queue would make too much, to be folded next."""
+    """Return violations that a fact of the queue would cause, before the fact is folded."""
     event = fact.event
     match event:
         case WorkloadAwarded(level=level) if level is None or level == OVER_LEVEL:
@@ -39,7 +39,7 @@ def check_quota(fact: Fact, before: GlobalImage) -> list[str]:
 def _too_much(
     before: GlobalImage, tenant: TenantName, workload: WorkloadId, charge: dict[str, int]
 ) -> list[str]:
-    """With so much held within quota by one of its awards, in place of what that held so before."""
+    """Return violations by a tenant if one of its awards had this nominal charge, in place of its earlier nominal charge."""
     row, was = before.tenants.rows.get(tenant), before.usage.awards.get(workload)
     mine = was.charge if was is not None and was.level != OVER_LEVEL else {}
     found = []

@@ -1,7 +1,7 @@
-"""What must always hold of reserved starts, given the region's image before a fact.
+"""Invariants of node reservations, given the region's image before a fact.
 
-Written anew, and not by calling what the store decides with: a mistake there is found here. What a fact's own time allows is
-judged by that time, and spans by what the log says its term was held to.
+The rules are written a second time, without the functions by which the store decides, so that a mistake there is found here.
+Times are compared with the fact's own time.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,9 @@ from core.nouns.workload import Kind
 
 
 def check_start_fact(fact: Fact, before: RegionImage) -> list[Finding]:
-    """Nobody comes to reserved nodes who may still be there at the start, and no start is reserved where there is no room for it."""
+    """Return violations by a fact of a region: work that may outlast a reservation's start comes to reserved nodes (rule 2), or a
+    start is reserved without capacity (rule 1).
+    """
     event = fact.event
     match event:
         case StartReserved():
@@ -31,7 +33,7 @@ def check_start_fact(fact: Fact, before: RegionImage) -> list[Finding]:
             return _intrudes(claim, nodes_of(claim), fact.at, before)
         case ClaimGranted(claim=claim):
             if before.capacity.promise(event.workload, event.epoch) is not None:
-                return []  # Judged when it was promised.
+                return []  # Checked at the promise.
             return _intrudes(claim, nodes_of(claim), fact.at, before)
         case ClaimRevised():
             held = before.capacity.holding(event.workload, event.epoch)
@@ -82,7 +84,7 @@ def _unfounded(event: StartReserved, at: int, before: RegionImage) -> Iterable[s
 
 
 def _is_gone_by(held: Holding, starts_at: int) -> bool:
-    """Whether its longest duration and its grace are over by then, or its grace since it was ordered to stop."""
+    """Return whether an attempt surely ends by then: its longest duration and grace, or its grace after a stop, are over."""
     if held.is_ending and held.stopped_at + held.claim.grace <= starts_at:
         return True
     limit = held.claim.max_duration

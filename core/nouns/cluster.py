@@ -12,9 +12,9 @@ class Cluster(Struct, frozen=True, order=True):
     zone: str
     node_type: str
     gpu_memory: int = 0
-    """Bytes of one GPU; 0: nobody said."""
+    """Bytes of one GPU; 0: unknown."""
     island: int = 0
-    """GPUs joined by NVLink; 0: nobody said."""
+    """GPUs joined by NVLink; 0: unknown."""
     gpu_milli: int = 0
     """Of its largest node."""
 

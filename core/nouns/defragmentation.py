@@ -56,11 +56,11 @@ class PlannedMove(Struct, frozen=True, forbid_unknown_fields=True):
     revision: int = 0
     """Of a gang's claim, for the same reason."""
     controller: str = ""
-    """Whose word it waits for, as tenant/name; empty: the limits of its job decide."""
+    """The controller that must agree, as tenant/name; empty: the job's limits decide."""
 
     @property
     def key(self) -> AttemptKey:
-        """Whose it is."""
+        """Return the key of the attempt that moves."""
         return self.workload, self.epoch
 
     @property
@@ -101,7 +101,7 @@ class Wholeness(Struct, frozen=True, forbid_unknown_fields=True):
     whole_gpus: int
     """Of these, those on free nodes."""
     stranded_gpus: int
-    """Of the free ones, those whose nodes lack the CPUs or the memory that tasks here ask for a GPU on average."""
+    """Free GPUs on nodes that lack the CPUs or the memory that tasks here need for a GPU on average."""
     largest_gangs: dict[str, int]
     """GPUs of the largest gang that one node holds, and that whole free nodes of one rack, pod or zone hold."""
 
@@ -114,7 +114,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     sequence: int
     """Of the region's log, that it was made from."""
     at: int
-    """Up to when destroyed work is counted, on the clock of whoever made it."""
+    """Time up to which lost work is counted, on the clock of the process that made the plan."""
     freeing: Freeing
     gpu_type: str
     """The only one that counts; empty: all do."""

@@ -8,11 +8,11 @@ from core.nouns.ids import WorkerName
 from core.nouns.quantities import Amount
 
 UNNUMBERED = -1
-"""The first node and rack of a group whose region is to number them when it joins."""
+"""The first node and rack of a group that its region is to number at the join."""
 
 
 CPU_TYPE = "cpu"
-"""The GPU type of slots that are CPUs: a device like any other, for those who have no GPU."""
+"""The GPU type of slots that are CPUs: a device like any other, for machines without GPUs."""
 ANY_TYPE = "any"
 """Asks for whichever GPU type; no node is of it."""
 _RUNS_PROGRAMS = " (real)"
@@ -35,10 +35,10 @@ def asked_types(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def will_do(node_type: str, asked: Sequence[str], *, is_for_gpus: bool) -> bool:
-    """Whether nodes of a type are what somebody asks for.
+    """Return whether nodes of a type are accepted.
 
-    asked        node types, each of which will do; of `ANY_TYPE` all are that run programs, or that do not
-    is_for_gpus  whether GPUs are asked for at all: CPU slots are none
+    asked        accepted node types; a node type of `ANY_TYPE` accepts all types that run programs, or all that are emulated
+    is_for_gpus  true if GPUs are needed: `ANY_TYPE` then accepts no CPU slots
     """
     if node_type in asked:
         return True
@@ -69,9 +69,9 @@ class NodeGroup(Struct, frozen=True):
     runs_programs: bool = False
     """A machine that runs what users wrote; others are emulated: their tasks take time, checkpoint and fail."""
     gpu_memory: int = 0
-    """Bytes of one GPU; 0: nobody said."""
+    """Bytes of one GPU; 0: unknown."""
     island: int = 0
-    """GPUs joined by NVLink, of one node or of several; 0: nobody said."""
+    """GPUs joined by NVLink, of one node or of several; 0: unknown."""
 
     @property
     def node_type(self) -> str:
@@ -98,9 +98,9 @@ class Inventory(Struct, frozen=True):
         return [number for group in self.groups for number in group.numbers()]
 
     def ailing(self, told: tuple[tuple[int, str], ...]) -> tuple[tuple[int, str], ...]:
-        """Which of its nodes are ill, and of what, as their worker told: of `UNNUMBERED` all are that run programs.
+        """Return the ill nodes, each with its illness, as reported by their worker; `UNNUMBERED` means all that run programs.
 
-        Such a machine knows neither its number nor its region's inventory; who has that calls this again.
+        A machine that reports `UNNUMBERED` does not know its number: where the region's inventory is known, this is called again.
         """
         found = dict(told)
         text = found.pop(UNNUMBERED, "")

@@ -26,7 +26,7 @@ def region_log(region: RegionName) -> LogName:
 
 
 def region_of(log: LogName) -> RegionName:
-    """The region whose log this is; the global log belongs to none."""
+    """Return the region of a log; the global log belongs to no region."""
     assert log.startswith("region."), log
     return RegionName(log.removeprefix("region."))
 

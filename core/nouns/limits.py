@@ -18,7 +18,7 @@ NUMBER_MAX = 2**63 - 1
 NUMBER_BYTES_MAX = 5
 """A node's or a task's number, encoded."""
 TOUCHED_MAX = 65_536
-"""Facts whose nodes a store remembers until they are told as packed rows; a batch of more is told without."""
+"""The most facts of which a store remembers the nodes until the packed rows are sent; a larger batch is sent without rows."""
 TOLD_BYTES_MAX = 256 * 1024
 """Facts told in one announcement; a larger batch is told in parts."""
 
@@ -34,7 +34,7 @@ WOKEN_IN_A_ROW_MAX = 10_000
 RESTART_DELAY_MIN: Nanoseconds = seconds(0.1)
 """Between the death of a unit and its next start; doubled at each death that follows soon."""
 RESTART_DELAY_MAX: Nanoseconds = seconds(10)
-"""The longest such wait. Who lived longer than this starts from the shortest again."""
+"""The longest such wait. A unit that lived longer than this starts from the shortest again."""
 PROCESS_STOP_SPAN: Nanoseconds = seconds(8)
 """From SIGTERM to SIGKILL. A process lets go of its log and of the bus in a few hundredths of a second."""
 PROCESS_LOG_BYTES_MAX = 16 * 1024 * 1024
@@ -44,7 +44,7 @@ PROCESS_LOG_BYTES_MAX = 16 * 1024 * 1024
 HEAD_INTERVAL: Nanoseconds = seconds(2)
 """A keeper's longest silence: it then says its head."""
 HEAD_SILENCE_MAX: Nanoseconds = seconds(5)
-"""A log whose keeper was not heard for so long is silent: its region is not solicited."""
+"""A log without a message from its keeper for so long is silent: its region is not solicited."""
 READ_TIMEOUT: Nanoseconds = seconds(2)
 KEEPER_ASKED_MAX = 3
 """Times that a keeper asks whether there is another before it gives up for now: two questions may be lost."""
@@ -62,11 +62,11 @@ SNAPSHOT_FACTS = 10_000
 SNAPSHOT_INTERVAL: Nanoseconds = seconds(10)
 """Between looks whether one is due."""
 IMAGES_CACHED_MAX = 4
-"""Encoded images that a reader keeps for followers who fetch them page by page."""
+"""Encoded images that a reader keeps for followers that fetch them page by page."""
 
 # Auctions and awards.
 AUCTIONS_MAX = 64
-"""Workloads from the head of the queue whose auctions are open at once."""
+"""The most workloads from the head of the queue with auctions open at once."""
 QUOTA_ALTERNATIVES_MAX = 16
 """Combinations of GPU types on which a workload is held against its tenant's quota: of two jobs that name four types each, all."""
 AUCTION_SPAN: Nanoseconds = seconds(1)
@@ -75,7 +75,7 @@ OPEN_BIDS_RETRY: Nanoseconds = seconds(2)
 """A region that abstained because its room was offered to others is asked again so much later, if nothing told sooner
 that the offer came to nothing."""
 LAGGING_VIEW_RETRY: Nanoseconds = seconds(0.02)
-"""A region whose agent refused on a view that is older than what would lift the refusal is asked again so much later. Views
+"""The delay until a region is asked again after a refusal on a view that is older than the fact that would lift the refusal. Views
 lag by some milliseconds."""
 FREED_REMEMBERED_MAX = 256
 """Facts that freed room, remembered for each region: an abstention on an older view does not hold."""
@@ -111,7 +111,7 @@ STRIPE_SPAN: Nanoseconds = seconds(10)
 VIEW_ROWS_MAX = 1_000
 """Nodes that a claim's view names as other than the log shows them."""
 CLASS_AGE_MAX = 100_000
-"""Searches after which one that nobody asked for is dropped."""
+"""Searches after which an unused class of requests is dropped."""
 BEST_MAX = 4096
 """Nodes among which one is drawn at most (Protean's N0): spec/protean-parsync.md §6.4."""
 BEST_SHARE = 20
@@ -130,10 +130,10 @@ PREEMPTION_ASK_SPAN_MAX: Nanoseconds = seconds(75)
 PREEMPTION_RETRY: Nanoseconds = seconds(60)
 """After a refusal because too much work would be destroyed: by then there may be a checkpoint, or a minute less in the hour."""
 RESTART_SECONDS_MIN = 30
-"""What a start costs at least when victims are compared, however soon its gang was up: a tenth of the fleet's p90 (278 s, MAST §5.5).
-Chosen, so that who has just saved is not for nothing."""
+"""The least cost of a start when victims are compared, however soon the gang was up: a tenth of the fleet's p90 (278 s, MAST
+§5.5). Chosen, so that preempting an attempt that has just saved a checkpoint is not free."""
 RESTARTS_DEARER_MAX = 16
-"""Starts that each double what an eviction counts. After so many nobody has more to lose."""
+"""The most starts that double the eviction cost, each of them; later starts do not."""
 CLAIM_DESTROYS_MIN = 360_000
 """GPU-seconds that one claim may destroy however small the region (a setting): a hundred GPU-hours."""
 CLAIM_DESTROYS_SECONDS = 180
@@ -171,14 +171,14 @@ GRACE: Nanoseconds = seconds(30)
 
 # Starts that are promised.
 RESERVATIONS_MAX = 8
-"""Workloads to which a start is promised at a time, over all regions: the first that are blocked (chosen: more hold more room idle
-for longer work, and whoever stands further back waits for these first anyway)."""
+"""The most workloads with a promised start at a time, over all regions: the first that are blocked (chosen: more would keep more
+capacity idle for longer work, and workloads further back wait for these first anyway)."""
 PROMISED_PART = 4
 """Of a region's nodes of one type this part at most is kept for several promised starts; for one alone there may be more."""
 RESERVE_AFTER: Nanoseconds = seconds(30)
 """For so long a workload is refused everywhere before a start is looked for: most find room sooner, and need no promise."""
 PROSPECT_LOOK: Nanoseconds = seconds(5)
-"""Between looks for whom a start could be promised."""
+"""Between looks for workloads to which a start could be promised."""
 PROSPECT_RETRY: Nanoseconds = seconds(60)
 """Before a workload is looked at again to which no region could promise anything."""
 STOP_SLACK: Nanoseconds = seconds(10)
@@ -195,7 +195,7 @@ and a claim, each of which may have to be said again. The promised start lies so
 MOVE_DEADLINE: Nanoseconds = seconds(120)
 """How long a workload that moves to another region may take to agree, before it is stopped unasked."""
 MOVE_ANSWER_HOLDS: Nanoseconds = seconds(5)
-"""How long a region that had no room for a move is not asked again: whoever asked hears of it meanwhile."""
+"""How long a region that refused a move is not asked again for it: requests in that time get the region's refusal."""
 MOVES_MAX = 8
 """Workloads that are on their way at a time: each keeps room in two regions."""
 CHECKPOINT_BYTES_MAX = 1 << 50
@@ -213,8 +213,8 @@ UNRESERVED_KEPT_MAX = 64
 
 # Tasks.
 PREPARED_SPAN: Nanoseconds = seconds(180)
-"""How long a prepared task waits for the word to start, and then ends by itself: three times `START_SPAN`, after which the
-broker gave the attempt up, so that nobody will ever say the word."""
+"""How long a prepared task waits for the word to start before it ends by itself: three times `START_SPAN`, after which the broker
+stopped the attempt, so that the word can never come."""
 RUNNER_BEAT: Nanoseconds = seconds(5)
 """Between a runner's signs of life, and between a worker's looks at tasks that say nothing."""
 CHECKPOINT_LOOK: Nanoseconds = seconds(0.25)
@@ -226,7 +226,7 @@ OUTPUT_SEGMENTS_MAX = 8
 OUTPUTS_BYTES_MAX = 4 * 1024 * 1024 * 1024
 """What a worker keeps of the output of ended tasks; the oldest is dropped first."""
 OUTPUTS_SPAN: Nanoseconds = seconds(7 * 24 * 3600)
-"""And how long: a week, in which somebody comes back from a holiday."""
+"""How long a worker keeps such output: a week, so that a user may come back from a holiday."""
 OUTPUTS_INTERVAL: Nanoseconds = seconds(60)
 """Between looks at both."""
 SECRETS_BYTES_MAX = 64 * 1024
@@ -236,11 +236,11 @@ SECRETS_BYTES_MAX = 64 * 1024
 PRESENCE_INTERVAL: Nanoseconds = seconds(5)
 PRESENCE_SILENCE_MAX: Nanoseconds = seconds(26)
 """An agent or worker silent for so long is gone: five beats, so that a bus which loses one message in ten takes a healthy
-worker for a lost one about once in ten thousand beats. A worker whose beat was not acknowledged for so long, counted from
-when it said the beat, obeys nobody until one is: it stops obeying before it is taken for lost."""
+worker for a lost one about once in ten thousand beats. A worker without an acknowledged beat for so long, counted from the sending
+of the beat, obeys no command until a beat is acknowledged: it stops obeying before it is taken for lost."""
 
 HEALTH_LOOK: Nanoseconds = seconds(30)
-"""Between a machine's looks at its devices, in which its worker hears nobody. Tasks that fail there tell sooner."""
+"""Between a machine's looks at its devices, during which its worker receives no messages. Tasks that fail there tell sooner."""
 SUSPECT_SILENCE: Nanoseconds = seconds(16)
 """A worker silent for so long is suspected: three beats and a little. Nothing new is placed there; what runs goes on."""
 DOMAIN_PATIENCE: Nanoseconds = seconds(6)
@@ -262,7 +262,7 @@ BLACK_HOLE_KEPT_MAX = 8
 FLAPS_KEPT_MAX = 16
 """Losses remembered of one worker: more than make its hold the longest."""
 REGION_PATIENCE: Nanoseconds = seconds(600)
-"""How long nothing is taken for lost in a region of which nobody at all is heard: what is between may be cut, not they."""
+"""How long no worker is taken for lost in a region where all are silent: the network may have failed, and not the workers."""
 REGION_WORKERS_MIN = 3
 """Of fewer workers, that all are silent is no sign that something else is wrong."""
 DOMAIN_LOSS_WORKERS_MAX = 1_000
@@ -293,20 +293,20 @@ always told in full, in 300 KB at most: less than half a message, so that the ot
 OPERATIONS_AT_ONCE_MAX = 2_048
 """Operations, or tasks, in one fact: some 110 KiB when each carries an answer."""
 REASON_LENGTH_MAX = 1_024
-"""Of a text in which somebody says why: it stands in a fact, in each request to a controller, and in front of people."""
+"""The longest text of a reason: the text is part of a fact and of each request to a controller, and is shown to people."""
 SCOPE_NAMES_MAX = 4_096
-"""Nodes or racks that one drain or maintenance names; whoever means more names the domain or the zone."""
+"""The most nodes or racks that one drain or maintenance names; a larger scope is named by its domain or zone."""
 MAINTENANCE_AHEAD_MAX: Nanoseconds = seconds(366 * 24 * 3600)
 """How far ahead a window may be planned."""
 DEFRAGMENTATION_SPAN: Nanoseconds = seconds(1800)
-"""How long nodes that are to come free whole are kept closed for it, unless somebody says another span: whoever has not agreed to
-move by then stays, and the nodes take work again. Chosen, not measured: a few checkpoint intervals.
+"""How long a defragmentation keeps nodes cordoned that are to become free, unless the operator names another span: work that has
+no agreement to move by then stays, and the nodes take work again. Chosen, not measured: a few checkpoint intervals.
 """
 DEFRAGMENTATION_SPAN_MAX: Nanoseconds = seconds(24 * 3600)
 ACK_LEASE: Nanoseconds = seconds(120)
 """An acknowledgement that was not followed within it is void, and asked for again: much may have changed."""
 STUCK_SPAN: Nanoseconds = seconds(900)
-"""An operation that was begun and is not over after it wants somebody's look: three times a slow update (Twine fig. 14: 240 s)."""
+"""An operation not over so long after its begin needs an operator's look: three times a slow update (Twine fig. 14: 240 s)."""
 FAILURE_DEADLINE: Nanoseconds = seconds(30)
 """How long the replacement of a failed task waits for its controller's word."""
 RESTART_HOLD: Nanoseconds = seconds(1)
@@ -319,14 +319,14 @@ CONTROLLER_SPAN: Nanoseconds = seconds(30)
 DOCKETS_MAX = 10_000
 """Attempts that a controller's process remembers; of the one heard longest ago it only forgets what it said last."""
 MOVE_PATIENCE: Nanoseconds = seconds(60)
-"""How long a task that somebody wanted elsewhere, or that stopped to return to a node that is drained meanwhile, waits for a
-place there before it starts again where it was.
+"""How long a task that was to move, or that stopped to return to a node that is drained meanwhile, waits for a place elsewhere
+before it starts again where it was.
 """
 PLACE_AGAIN: Nanoseconds = seconds(5)
 """Between tries to find a node for a task that has none."""
 TASKS_LOOK: Nanoseconds = seconds(0.05)
-"""Between looks at one attempt whose tasks stand alone: what changes meanwhile is recorded together. A thousand tasks that
-change at once are a few messages and looks, not a thousand."""
+"""Between looks at one attempt with independent tasks: changes meanwhile are recorded together. A thousand tasks that change at
+once are a few messages and looks, not a thousand."""
 TASKS_AT_ONCE_MAX = 512
 """Tasks looked at in one turn, and named in one record, revision or search: some 10 KiB."""
 DESTRUCTION_MIN = 60
@@ -352,7 +352,7 @@ FAMILY_DATASETS_MAX = 16
 FAMILIES_OF_TENANT_MAX = 64
 """Families of one tenant; the one of which nothing has ended for longest makes room."""
 HISTORY_TENANTS_MAX = 1_000
-"""Tenants whose runs are remembered (DESIGN §12): 64,000 families, 10 MB of an image, were all of them full."""
+"""The most tenants with remembered runs (DESIGN §12): 64,000 families, 10 MB of an image, were all of them full."""
 RUN_TIMES_COUNTED_MAX = 4_096
 """Run times in one spread before every count is halved (chosen: what ran a month ago fades in a fleet that is busy)."""
 ERRORS_KEPT_MAX = 256
@@ -378,8 +378,8 @@ SHARES_INTERVAL: Nanoseconds = seconds(60)
 DUES_TOLD_MAX = 1_000
 """Tenants in one fact about what is due to them: with the longest names 0.16 MB."""
 LAG_SLACK: Nanoseconds = seconds(3_600)
-"""While room is missing for whoever is furthest behind, who is ahead of them by more than this is lent nothing. Chosen in a small
-model of weeks of shifting demand: of three the worst share was 0.9 to 1.5 % off with an hour, 1.2 to 2.1 % with two."""
+"""While the tenant with the largest lag lacks capacity, tenants with a lag smaller by more than this may not borrow in the region
+that is drained for it. Chosen in a small model of weeks of shifting demand: with two hours the shares were further off."""
 LAG_PATIENCE: Nanoseconds = seconds(4 * 3_600)
 """So long at most a tenant holds others back without getting anything: chosen, as most work ends in that time and leaves room."""
 GATHER_PERCENT_MAX = 100
@@ -403,7 +403,7 @@ BUDGET_GPU_HOURS_MAX = 100_000_000_000
 CREDIT_MAX = 10**18
 """Of a weight, or of the nanoseconds that waiting counts for at most: thirty years of them."""
 LAG_WEIGHT_MAX = 1_000_000
-"""Of an hour by which somebody is behind, in hours of waiting."""
+"""The largest weight of an hour of lag, in hours of waiting."""
 BUDGET_PERIOD_MIN: Nanoseconds = seconds(3_600)
 BUDGET_PERIOD_MAX: Nanoseconds = seconds(366 * 86_400)
 STARTS_LISTED_MAX = 200
@@ -411,14 +411,14 @@ STARTS_LISTED_MAX = 200
 STARTS_WALKED_MAX = 10_000
 """Workloads of the order that are walked past for one answer about starts: some 15 ms of the queue's time."""
 AHEAD_SHOWN_MAX = 10
-"""Workloads that are named to whoever asks whose turn comes first."""
+"""The most workloads named in an answer on those ahead in the queue."""
 TENANTS_SHOWN_MAX = 20
-"""Tenants that are named to whoever names another."""
+"""The most tenants named in the answer to a request that names an unknown tenant."""
 HOLDERS_SHOWN_MAX = 5
-"""Workloads that are named to whoever asks what holds a region's capacity."""
+"""The most workloads named in an answer on the holders of a region's capacity."""
 
 JOIN_PROBLEMS_MAX = 50
-"""Told to whoever started a worker that may not join: what people read of a list, and far from what a message holds."""
+"""The most problems reported when a worker may not join: as many as people read, and far fewer than a message holds."""
 
 # Auditing.
 AUDIT_INTERVAL: Nanoseconds = seconds(300)
@@ -430,7 +430,7 @@ NAME_LENGTH_MAX = 128
 KEY_LENGTH_MAX = 256
 """Of the key under which something is submitted once."""
 SENDER_LENGTH_MAX = 256
-"""Of the name, and of the ids, under which somebody speaks with a tenant's credentials, and of who submits: all become part of facts."""
+"""The greatest length of a sender's name and ids under a tenant's credentials, and of a submitter's: all become part of facts."""
 TASKS_MAX = 100_000
 NAMED_ZONES_MAX = 100
 DATASETS_READ_MAX = 64
@@ -441,8 +441,8 @@ RULES_LENGTH_MAX = 1024
 TYPICAL_SHAPES_MAX = 256
 """In a mix: the widest of the public lists has 127, and each shape costs a fact some 60 bytes and a decision a microsecond."""
 PROGRAM_GPU_MILLI_MIN = 50
-"""Of a task that is a process: a node of 8 devices then runs 160 at most. Each costs its worker 1 to 8 ms to start, in which
-it hears nobody, and 8 MB for its runner."""
+"""The least of a task that is a process: a node of 8 devices then runs 160 at most. Each costs its worker 1 to 8 ms to start, in
+which the worker receives no messages, and 8 MB for the task's runner."""
 PROGRAM_CPU_MILLI_MIN = 100
 """The same where it takes no device."""
 ISOLATION_MIN: Nanoseconds = seconds(10)

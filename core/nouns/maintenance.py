@@ -33,7 +33,7 @@ class MaintenanceKind(StrEnum):
     """What is to be done to the nodes."""
 
     NETWORK = "network"
-    """Their switch is worked on: for a few minutes nobody reaches them."""
+    """Work on the nodes' switch: for a few minutes the nodes are unreachable."""
     REBOOT = "reboot"
     HARDWARE = "hardware"
     POWER = "power"

@@ -21,7 +21,7 @@ class TypicalShape(Struct, frozen=True, order=True):
     """Of one more device, 0 to 999."""
     cpu_milli: int = 0
     memory_bytes: int = 0
-    """The mean of its tasks; 0: nobody minds."""
+    """CPU milli and bytes are means over the shape's tasks; 0: not considered."""
     node_types: tuple[str, ...] = ()
     """On which it may run, ascending; empty: on any."""
     weight: int = 0

@@ -16,7 +16,7 @@ class MoveCost(Struct, frozen=True):
     gpu_seconds: int
     """That its GPUs do nothing for it."""
     left: int = -1
-    """Nanoseconds that it would still run where it is, as predicted; -1: nobody can say."""
+    """Nanoseconds that the workload would still run where it is, as predicted; -1: unknown."""
 
     @property
     def pays(self) -> bool:

@@ -46,7 +46,7 @@ class OperationKind(StrEnum):
     RESIZE = "resize"
     """A gang stops and goes back to the queue, to come back with as many tasks as its changed job says."""
     PREEMPT = "preempt"
-    """All of it stops for somebody else, and goes back into its place in the queue: a gang, or a service with all its tasks."""
+    """The whole attempt, a gang or a service with all its tasks, stops for other work and returns to its place in the queue."""
 
     @property
     def stops(self) -> bool:
@@ -71,7 +71,7 @@ class Answer(StrEnum):
     IGNORE = "ignore"
     """Do nothing: a few minutes without network are cheaper than a replica built anew. Not where nodes must be empty."""
     INSTEAD = "instead"
-    """Of a preemption for somebody else's promise: take another workload of the same tenant, which the word names."""
+    """To a preemption for another workload's promise: preempt instead a workload of the same tenant, which the answer names."""
 
 
 class OperationPhase(StrEnum):
@@ -105,7 +105,7 @@ class Outcome(StrEnum):
     IGNORED = "ignored"
     """The controller wanted nothing to be done, and nothing was."""
     WITHDRAWN = "withdrawn"
-    """Nobody wants it any more."""
+    """The operation is no longer wanted."""
 
 
 class Ack(Struct, frozen=True):
@@ -133,7 +133,7 @@ class TaskMove(Struct, frozen=True):
 
 
 class ControlSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """Who must agree before a workload's tasks are touched, and how much may be touched at once."""
+    """The controller that must agree before a workload's tasks are touched, and the number that may be touched at once."""
 
     controller: str = ""
     """A name within the tenant: the process that answers under it decides. Empty: the limits alone do."""

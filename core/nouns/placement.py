@@ -28,16 +28,16 @@ class View(Struct, frozen=True):
     sequence: int
     """Of the region's log, folded so far."""
     open_bids: tuple[WorkloadId, ...] = ()
-    """Workloads whose bids it counted as taken."""
+    """Workloads with open bids of the agent, which counted their capacity as taken."""
     open_claims: tuple[tuple[WorkloadId, int], ...] = ()
-    """Attempts whose claims it counted as taken."""
+    """Attempts with open claims of the agent, which counted their capacity as taken."""
     learnt: tuple["NodeRow", ...] = ()
     """Nodes that it took to be other than the log shows them: an answer taught it so, or it had offered them itself."""
     seed: str = ""
     """From which its chance was drawn."""
     stripe: int = 0
     stripes: int = 1
-    """Pods whose number is `stripe` modulo `stripes` came first."""
+    """Pods with a number that is `stripe` modulo `stripes` came first."""
     best: int = 1
     """It drew among so many of the best nodes (Protean's N0); 1: among equals."""
     is_whole: bool = True
@@ -47,22 +47,22 @@ class View(Struct, frozen=True):
     search: int = 0
     """By which way of searching it chose (`SEARCH`); 0: an earlier build's."""
     owners: tuple[tuple[int, int], ...] = ()
-    """Where its open claims put their tenants, if anybody shares nodes with nobody: nodes, each with a code as
-    core/placing/index/owners.py makes them."""
+    """Nodes of the agent's open bids and claims, each with the tenant's code (core/placing/index/owners.py); empty if owners do not
+    matter."""
     prices_revision: int = 0
     """Of the region's prices, by which it was chosen where rules go by them; 0: there were none."""
     at: int = 0
-    """The agent's time, by which whoever had not run long enough was no victim."""
+    """The agent's time, by which attempts before their minimum run time were no victims."""
     barred: tuple[int, ...] = ()
-    """Reserved starts on whose nodes it could not be, each by the sequence of its fact."""
+    """Reservations that barred the workload from their nodes, each by the sequence of its fact."""
     is_as_reserved: bool = False
     """Whether no search found it: it claims the nodes on which its start is reserved."""
     spared: tuple[AttemptKey, ...] = ()
-    """Who was no victim because it was to go for what the agent had offered or claimed for others."""
+    """Attempts that were not considered, because they were victims of other bids or claims of the agent already."""
 
 
 class Shortage(Struct, frozen=True):
-    """What was there for the first job that found no place: free, and neither offered nor claimed by whoever looked."""
+    """The capacity for the first job that found no place: free, and neither offered nor claimed by the searching agent."""
 
     job: str
     tasks: int
@@ -91,7 +91,7 @@ SCORE_PARTS = (
 PAPER_PART = "victims as the paper weighs them"
 """What the first counts instead where bids are compared as the paper has it: then the others of the victims count nothing."""
 VICTIM_PARTS = 3
-"""Of these, how many are about whom it pushes out: between these and the others the queue compares where the data is."""
+"""The number of parts about victims: after these and before the others, the queue compares the location of data."""
 
 
 class NodeRow(Struct, frozen=True):
@@ -128,7 +128,7 @@ class Claim(Struct, frozen=True):
     revision: int = 0
     """Grows when a granted attempt is given other capacity."""
     resume_epoch: int = 0
-    """Whose checkpoint to start from; 0: from the beginning."""
+    """Epoch of the checkpoint to start from; 0: start from the beginning."""
     resume_step: int = 0
     grace: int = 0
     max_duration: int = 0

@@ -9,9 +9,9 @@ class PoolSettings(Struct, frozen=True):
     """Of one pool. The reserve and the limit hold for each of its zones alone."""
 
     rules: str = ""
-    """A rule set's name, or rules by comma; empty: the set that pools have of which nobody said anything."""
+    """A rule set's name, or rules by comma; empty: the default set."""
     reserve: int = 0
-    """Nodes whose GPUs all stay free. Only work that heals what a failure ended may take them."""
+    """The number of nodes that are kept with all GPUs free. Only recovering work may take them."""
     limit: int = PERMILLE
     """Permille of the GPU milli of open nodes that may be in use; work that heals may go over it."""
 

@@ -1,4 +1,4 @@
-"""How a region chooses whom it pushes out, how much work may be lost by that, and how long their applications are asked."""
+"""A region's choice of victims, the caps on their lost work, and the time in which their controllers are asked."""
 
 from enum import StrEnum
 
@@ -9,22 +9,22 @@ from core.nouns.instant import Nanoseconds
 from core.nouns.limits import PREEMPTION_ASK_SPAN
 
 PREEMPTION = "p-"
-"""What the name of an operation's source begins with that makes room for a promise: then the attempt that is promised it."""
+"""The prefix of an operation's source that frees capacity for a promise; the attempt with the promise follows."""
 PREEMPTION_REQUESTER = "preemption"
-"""Who asks for such operations: a promise that stands, which has caps of its own (core/images/preemption.py)."""
+"""The requester of such operations: an active promise, which has caps of its own (core/images/preemption.py)."""
 
 
 class VictimOrder(StrEnum):
-    """Among victims of one priority, who goes first."""
+    """The order of victims of one priority."""
 
     COST = "cost"
-    """Whose end destroys least work, times what it costs to start it again (core/rules/placement/eviction_cost.py)."""
+    """Lowest eviction cost first: lost work and another start (core/rules/placement/eviction_cost.py)."""
     PAPER = "paper"
-    """Who has run longest (MAST §4.3)."""
+    """Longest run time first (MAST §4.3)."""
 
 
 class BidScore(StrEnum):
-    """How bids are compared by whom they push out."""
+    """The comparison of bids by their victims."""
 
     VECTOR = "vector"
     """The highest priority of all victims, then how many, then what is destroyed: over the whole workload."""

@@ -1,7 +1,7 @@
-"""What room is worth to the tasks that are expected to come: what the rule `priced_value` goes by.
+"""The value of capacity to the tasks that are expected to come, which the rule `priced_value` reads.
 
-Tables of worth follow from this by arithmetic alone (core/pricing/), so that an agent and whoever explains its choice have the
-same ones. A solver found the worth of shapes, as floats; here they are rounded.
+Tables of values follow from this by arithmetic alone (core/pricing/), so that an agent and a later explanation of its choice have
+the same ones. A solver computed the shadow prices of shapes, as floats; here they are rounded.
 """
 
 from msgspec import Struct
@@ -23,7 +23,8 @@ class Prices(Struct, frozen=True):
     """For each level of demand that was solved for, by shape: millionths of a GPU that one more task of it would be worth for
     the reason alone that tasks of it are few. What a shape pays for its room is its GPUs less this."""
     scarcity: tuple[tuple[str, int], ...] = ()
-    """By node type, ascending: how much of its GPUs those want who can have no other, in millionths, 2 at most."""
+    """Scarcity by node type, ascending: for each shape that names the type, its share in all demand over the share of the GPUs that
+    it accepts in all GPUs; summed, in millionths, at most 2."""
     arrivals: int = 0
     """Tasks that the mix was counted from."""
 

@@ -1,4 +1,4 @@
-"""By which rules the queue ranks what waits."""
+"""The rules by which the queue ranks pending workloads."""
 
 from msgspec import Struct
 
@@ -18,11 +18,11 @@ class CreditSettings(Struct, frozen=True, forbid_unknown_fields=True):
     half_life: Nanoseconds = seconds(24 * 3_600)
     """After so long a GPU-second counts half: the window of the average, in the way of a decaying one. A guess."""
     lag_weight: int = 100
-    """Of what would be over quota: credit for each nanosecond of all that its tenant is entitled to by which it is behind what was
-    due to it (core/ranking/fair_lag.py), in place of the share of use. 0: none, and the share as for all other work, as in the paper.
-    Chosen so that waiting decides between tenants of whom none is behind: a day of it is a quarter of an hour of lag."""
+    """Credit of borrowing work for each nanosecond of its tenant's lag (core/ranking/fair_lag.py), in place of the share of use.
+    0, as in the paper: lag gives no credit, and the share counts as for all other work. Chosen so that waiting decides between
+    tenants without lag: a day of waiting equals a quarter of an hour of lag."""
     lag_cap: Nanoseconds = seconds(24 * 3_600)
-    """Nobody is further behind or ahead: what goes beyond is forgotten. A guess: a day, as of waiting."""
+    """The largest lag, positive or negative; lag beyond it is forgotten. A guess: a day, as of waiting."""
 
 
 class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,23 +32,22 @@ class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     shares_by_entitlement: bool = True
     """Whether a tenant's use is held against what it is entitled to; else, as in the paper, against all tenants' mean."""
     walks_by_level: bool = True
-    """Whether of a tenant's work that of a higher level takes its quota first; else, as in the paper, whoever has more credit."""
+    """True if a tenant's work of a higher level takes its quota first; false, as in the paper: work with more credit."""
     counts_borrowed: bool = False
     """Whether what a tenant holds over its quota fills it, as in the paper: then its next is over quota too."""
     is_in_passes: bool = False
     """Whether the order is as it was at the newest pass, and what came since waits for the next, as in the paper."""
     quota_patience: Nanoseconds = seconds(24 * 3_600)
-    """Whoever has waited for so long and fits its tenant's quota, but not what is left of it, keeps that from its tenant's work
-    behind it; 0, as in the paper: never, and smaller work behind it takes what fits. Chosen: a day. With ten
-    minutes to two hours, in half a day of shifting demand, narrow work that ran over quota meanwhile was pushed out twice as often, and
-    14 % less was completed."""
+    """A workload that has waited for so long, and fits its tenant's quota but not the rest of it, holds the rest against the
+    tenant's work behind it; 0, as in the paper: never, and smaller work behind takes the rest. Chosen: a day, because with ten
+    minutes to two hours narrow borrowing work was preempted twice as often, and less work completed."""
     gather_percent: int = 0
-    """Room is gathered for who is over quota, as old as `age_cap`, and wants no more than this part of all GPUs of its type, in percent; 0, as in
-    the paper, or with no `lag_weight`: for nobody. While it is gathered that much is idle for it at the most, and half of it on the average:
-    with 2, in 80 hours of a planet that is asked for 1.4 times what it has, a third of a percent. 0 until days at a load near 1 have shown
-    whom it is worth that (docs/decisions/0037-room-gathered-by-age.md)."""
+    """A region is drained for a borrowing workload as old as `age_cap` that wants at most this part of all GPUs of its type, in
+    percent; 0, as in the paper, or without `lag_weight`: no region is drained by age. During a drain, at most that much is idle for
+    the workload, and on average half of it. 0 until days at a load near 1 have shown for which workloads a drain is worth that
+    (docs/decisions/0037-room-gathered-by-age.md)."""
     pass_span: Nanoseconds = seconds(10)
-    """How often everybody's use is brought up to date: a pass. A guess; the paper's is five minutes."""
+    """The time between passes, the updates of all tenants' use. A guess; the paper's is five minutes."""
 
 
 DEFAULT_RANKING = RankingSettings()

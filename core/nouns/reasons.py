@@ -70,7 +70,7 @@ class Reason(StrEnum):
     RESERVED = "reserved"
     OVER_LIMIT = "over_limit"
     START_RESERVED = "start_reserved"
-    # A store's answer to operators and to those who want tasks touched.
+    # A store's answers to operators, and to requests for operations on tasks.
     UNKNOWN_PLACE = "unknown_place"
     UNKNOWN_MAINTENANCE = "unknown_maintenance"
     WINDOW_PAST = "window_past"

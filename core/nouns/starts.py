@@ -12,11 +12,11 @@ class EarliestStart(Struct, frozen=True):
     """The earliest start that a region can promise to a workload for which there is no room now."""
 
     start_in: Nanoseconds = Nanoseconds(0)
-    """From when it was worked out until all who are in its way have surely ended."""
+    """Time from the computation until all attempts that are in the way have surely ended."""
     spreads: tuple[Spread, ...] = ()
     """Where it would go then, one for each job; empty: no start can be promised."""
     unbounded_gpu_milli: int = 0
-    """What is held, on nodes of the types that it asks for, by work of which nobody can say when it ends."""
+    """GPU milli held by work without a guaranteed end, on nodes of the types that the workload accepts."""
 
     @property
     def is_promisable(self) -> bool:

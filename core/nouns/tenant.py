@@ -39,7 +39,7 @@ class Entitlement(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 NO_ENTITLEMENT = Entitlement()
-"""Of a type of which nobody said anything: nothing is guaranteed, and whatever is idle may be borrowed."""
+"""The entitlement to a type without a setting: no GPUs are guaranteed, and all idle ones may be borrowed."""
 
 
 class Budget(Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,4 +60,4 @@ class TypeUse(Struct, frozen=True):
     lent: int
     """Of what is guaranteed and not held, what others have borrowed."""
     stays: int = 0
-    """Of what stands over quota, what interactive work holds: nobody pushes it out, so that it stays until that ends."""
+    """The borrowed part that interactive work holds: such work is never preempted, so that this part stays until the work ends."""

@@ -1,6 +1,6 @@
-"""What a user asks for: a workload of jobs of identical tasks, all placed together or not at all.
+"""A user's request: a workload of jobs of identical tasks, all placed together or not at all.
 
-A field that this build does not know is refused, never dropped: somebody asked for something by it.
+A field that this build does not know is refused, never dropped, because the user asked for something by it.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
 
 UNNAMED = TenantName("default")
-"""Whose work is that names no tenant."""
+"""The tenant of work that names no tenant."""
 NEVER: Nanoseconds = Nanoseconds(0)
 """A span of zero stands for `not asked for`."""
 
@@ -173,7 +173,7 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
     grace: Nanoseconds = NEVER
     """From SIGTERM to SIGKILL; zero means the plane's default."""
     control: ControlSpec = ControlSpec()
-    """Who must agree before its tasks are touched."""
+    """The controller that must agree before tasks are touched, and the limits on touching them."""
     placement: PlacementMode = PlacementMode.GANG
     data: tuple[DatasetName, ...] = ()
     """The datasets that its tasks read."""
@@ -191,9 +191,9 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def lasting(self) -> str:
-        """About how long it may last, in classes of which each is four times the one before; empty where it may last for ever.
+        """Return the class of the workload's longest duration, each class four times the one before; empty if there is no limit.
 
-        Nodes that are kept for the start of another take only who surely ends before it.
+        Nodes that are kept for a reservation take only work that surely ends before the reserved start.
         """
         if not self.max_duration or self.kind == Kind.SERVICE:
             return ""
@@ -273,12 +273,12 @@ class EndCause(StrEnum):
 
     @property
     def blame(self) -> "Blame":
-        """Whose doing it was."""
+        """Return the party that is responsible for the end."""
         return BLAME[self]
 
 
 class Consent(StrEnum):
-    """Who agreed that two attempts of a workload may run, the older one in a region that does not answer."""
+    """The party that agreed that two attempts of a workload may run, the older one in a region that does not answer."""
 
     NOBODY = ""
     OPERATOR = "operator"
@@ -291,7 +291,7 @@ MAY_BE_THE_NODES = (EndCause.TASK_FAILED, EndCause.START_FAILED, EndCause.NODE_F
 
 
 class Blame(StrEnum):
-    """Whose doing an end was: it says what counts against a user's retries, and what is an outage."""
+    """The party that is responsible for an end: it decides whether an end counts against a user's retries, or as an outage."""
 
     NOBODY = "nobody"
     """It was done."""

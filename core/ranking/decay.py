@@ -1,6 +1,6 @@
-"""Powers of a half in whole numbers: what is left of something after some part of its half-life.
+"""Powers of one half in whole numbers: the part of an amount that remains after a span, given the half-life.
 
-Right to 29 decimals, and alike on every machine. An exponential in decimals of as many digits takes three times as long.
+Correct to 29 decimals, and equal on every machine. An exponential in decimals of as many digits takes three times as long.
 """
 
 from decimal import Context
@@ -8,7 +8,7 @@ from decimal import Context
 from core.nouns.instant import Nanoseconds
 
 BITS = 112
-"""Of fractions here: 1 is `ONE`."""
+"""Bits of a fraction in fixed-point numbers here: 1 is `ONE`."""
 ONE = 1 << BITS
 _CHUNK = 6
 _CHUNKS = 4
@@ -17,26 +17,26 @@ _LOWEST = (1 << _CHUNK) - 1
 _TABLE = Context(prec=50)
 _LN2 = _TABLE.ln(2)
 LN2 = int(_TABLE.multiply(_LN2, ONE))
-"""ln 2, of `ONE`."""
+"""ln 2 in fixed point."""
 PER_LN2 = int(_TABLE.divide(ONE, _LN2))
-"""1 / ln 2, of `ONE`."""
+"""1 / ln 2 in fixed point."""
 
 
 def _half_to_the(number: int, chunk: int) -> int:
-    """1/2 ** (number / 2 ** (6 * chunk)), of `ONE`."""
+    """Return 1/2 ** (number / 2 ** (6 * chunk)) in fixed point."""
     power = _TABLE.divide(_TABLE.multiply(_LN2, -number), 1 << _CHUNK * chunk)
     return int(_TABLE.multiply(ONE, _TABLE.exp(power)))
 
 
 _HALVES = [[_half_to_the(number, chunk) for number in range(1 << _CHUNK)] for chunk in range(1, _CHUNKS + 1)]
-"""Of each six bits of an exponent, from the highest on: 1/2 to the power of what they stand for."""
+"""For each six bits of an exponent, highest first: 1/2 to the power of each value of these bits, in fixed point."""
 
 
 def left_after(span: int, half_life: Nanoseconds) -> int:
-    """1/2 ** (span / half_life), of `ONE`.
+    """Return 1/2 ** (span / half_life) in fixed point.
 
-    The exponent is cut into whole halves, four times six bits that are looked up, and a rest below 2**-24, of which four terms of
-    the exponential series are enough.
+    The exponent is cut into whole halvings, four times six bits that are looked up, and a rest below 2**-24, for which four terms
+    of the exponential series are enough.
     """
     whole, rest = divmod(span, half_life)
     if whole > BITS:

@@ -1,8 +1,9 @@
-"""What is due to each tenant of what there is now, and by how much it is behind that.
+"""The fair share of each tenant in the GPUs in use, and each tenant's lag behind that share.
 
-Lag is service due less service received, as in proportional-share scheduling; what is due is the weighted max-min share of all that
-is in use, under what everybody wants of it. Over any time the lags of all tenants sum to nothing but for their bounds, so who
-is ordered by it gets what was due to it in the long run, whatever sizes and lengths its work has.
+Lag is service due less service received, as in proportional-share scheduling; the service due is the weighted max-min share of
+all GPUs in use, given the demand of every tenant. Over any time, the lags of all tenants, each times the tenant's weight, sum to
+zero but for bounds and rounding. So an order by lag gives each tenant its fair share in the long run, regardless of the sizes
+and lengths of the tenant's work.
 
 source    Stoica et al., A Proportional Share Resource Allocation Algorithm, RTSS 1996 (lag); Bertsekas & Gallager, Data Networks
           (max-min flow control)
@@ -18,35 +19,35 @@ from core.nouns.quantities import MILLI
 
 
 class Claimant(Struct, frozen=True):
-    """What one tenant has to do with one GPU type. All in GPU milli."""
+    """One tenant's holdings, wants and entitlement of one GPU type, in GPU milli."""
 
     held: int
     wanted: int
-    """Besides what it holds, as far as it may have it."""
+    """The amount wanted besides `held`, as far as the tenant may hold more."""
     entitled: int
 
     @property
     def weight(self) -> int:
-        """Who is entitled to less than one GPU counts as if to one: what nobody else wants is lent to it, too."""
+        """Return the entitlement, at least one GPU: idle GPUs are lent to tenants without an entitlement, too."""
         return max(MILLI, self.entitled)
 
 
 class FairShare(Struct, frozen=True):
-    """What is due to one tenant from a moment on, of all types together."""
+    """A tenant's fair share from a moment on, summed over GPU types."""
 
     gpu_milli: int
     weight: int
-    """GPU milli that it is entitled to: in units of it lag is told."""
+    """GPU milli of the tenant's whole entitlement, at least one GPU: the unit of lag."""
 
 
 def max_min(capacity: float, wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Weighted max-min shares of one resource.
+    """Return the weighted max-min shares of one resource.
 
-    capacity  of it, >= 0
+    capacity  amount of the resource, >= 0
     wanted    by tenant, in the same unit, >= 0
     weights   by tenant, > 0
-    returns   by tenant; they sum to the lesser of capacity and all that is wanted, and no tenant could have more without another
-              having less that has less already for its weight
+    returns   by tenant; the shares sum to the lesser of capacity and all that is wanted, and no tenant could have more without
+              less for another tenant that has no more for its weight
     """
     shares = [0.0] * len(wanted)
     weight = float(sum(weights))
@@ -60,13 +61,14 @@ def max_min(capacity: float, wanted: Sequence[float], weights: Sequence[float]) 
 def dues(
     types: Mapping[str, Mapping[TenantName, Claimant]], entitled: Mapping[TenantName, int]
 ) -> dict[TenantName, FairShare]:
-    """What is due to each tenant that holds more or less than that now; all others have what they want.
+    """Return the fair share of each tenant that holds more or less than that now.
 
-    types     by GPU type, everybody who holds or wants some of it
-    entitled  GPU milli of all types, whether or not it has to do with them now: else what it is behind of a type of which it is
-              entitled to little would count as much time of one of which it is entitled to a lot
+    types     by GPU type, every tenant that holds or wants some
+    entitled  GPU milli of all types by tenant, in use or not: otherwise, lag on a type with a small entitlement would count for as
+              much time as lag on a type with a large one
 
-    Of each type what is in use is shared, and not what there is: what no gang fits into is nobody's loss alone.
+    The lag of any other tenant stays unchanged. For each type, the GPUs in use are shared, and not all GPUs that exist: capacity
+    into which no gang fits is no single tenant's loss.
     """
     due: dict[TenantName, int] = {}
     held: dict[TenantName, int] = {}
@@ -85,13 +87,13 @@ def dues(
 
 
 def lag_after(lag: Nanoseconds, due: FairShare | None, held: int, span: int, cap: Nanoseconds) -> Nanoseconds:
-    """By how much a tenant is behind what is due to it.
+    """Return a tenant's lag after a span, in nanoseconds of the tenant's whole entitlement.
 
-    lag      before, in nanoseconds of all that it is entitled to; less than 0: it had more than was due
-    due      None: it has all that it wants, and lag stays what it is
-    held     GPU milli in all that while
+    lag      lag before; negative: the tenant had more than its fair share
+    due      the fair share; None: the tenant holds exactly that, and the lag stays unchanged
+    held     GPU milli held during the span
     span     nanoseconds
-    cap      it is never further from 0
+    cap      the most that the lag may differ from 0
     """
     gained = 0 if due is None else (due.gpu_milli - held) * span // due.weight
     return Nanoseconds(max(-cap, min(cap, lag + gained)))

@@ -1,13 +1,13 @@
-"""The order of everything that waits, kept from event to event. Equals `scan` at every step.
+"""The order of all pending workloads, kept from event to event. Equals `scan` at every step.
 
-A tenant's work keeps its order while time passes: all of it gains the same, until one has waited for the cap, which an agenda of
-such crossings tells. All of a tenant's work within quota also has the same share of credit, and all that is over it the same lag. So
-each tenant has a lane in the order of credit (core/ranking/lane.py), and whoever asks for the first few has the lanes merged as
-far as they ask. A change of use costs a step a tenant.
+A tenant's workloads keep their order while time passes: each gains equal credit until the wait reaches the cap, and an agenda
+holds the times of these crossings. All nominal work of a tenant has the same share credit, and all its over-quota work the same
+lag credit. So each tenant has a lane in the order of credit (core/ranking/lane.py), and lanes are merged only as far as the
+caller reads. A change of use costs one step per tenant.
 
-What may be asked for goes by shape: of thousands that no region would take nobody is looked at.
+Callers filter by shape: thousands of workloads of a shape that no region would take are skipped without a look at each.
 
-Who has waited for `patience` keeps its tenant's quota from those behind it; each lane tells when the next will.
+A workload that has waited for `patience` holds its tenant's quota against those behind; each lane knows when the next one will.
 """
 
 import heapq
@@ -35,22 +35,23 @@ from core.ranking.scan import (
 )
 
 BLOCK_MAX = 128
-"""Workloads in a block; a fuller one is cut in two. Chosen so that with 10,000 in a lane a walk through a block and a look at
-each take about 100 steps."""
+"""Workloads in a block; a fuller block is cut in two. Chosen so that with 10,000 workloads in a lane, a walk through one block and
+a look at every block take about 100 steps each."""
 
 Priced = tuple[int, int, PendingWork]
 """Credit negated, number, workload: a smaller one is ahead."""
 _Head = tuple[int, int, PendingWork, Group, Floor, Iterator[PendingWork] | None]
-"""The same of the first of a group on a floor at which nobody has looked yet, and who stands behind it, once somebody has asked for that."""
+"""A priced workload with its group and floor, the first there that was not yet read; and an iterator over the workloads behind,
+None until these are requested."""
 FloorKey = tuple[TenantName, int]
 Line = tuple[Group, TenantName]
-"""Of a band and shape, one tenant's."""
+"""One tenant's workloads of a group."""
 Done = Container[Group | Line]
-"""Of these nobody else is looked at; it may grow on the way."""
+"""Groups and lines of which no further workload is read; may grow during the iteration."""
 
 
 class RankedQueue:
-    """Everything that waits, in order."""
+    """All pending workloads, in order."""
 
     def __init__(
         self,
@@ -72,17 +73,17 @@ class RankedQueue:
         self._changed: dict[TenantName, Lane] = {}
         """Lanes to be walked before the next answer."""
         self._crossings: Agenda[WorkloadId] = Agenda()
-        """When those that have not waited for the cap will have."""
+        """Times at which waits will reach the cap, by workload."""
         self._ripe: Agenda[TenantName] = Agenda()
-        """When more may be kept of tenants' quotas."""
+        """Times at which more quota may be held, by tenant."""
         self._groups: dict[Band, dict[str, dict[FloorKey, Floor]]] = {}
-        """Floors by band and shape in which some stand, as last walked."""
+        """Floors with workloads of a band and shape, as last walked."""
         self._counts: dict[Band, int] = {}
         self._touched: set[Group] = set()
         self._use_all = 0
         self._weights = 0
         self._shares: dict[TenantName, int] = {}
-        """As far as they were asked for since use last changed."""
+        """Share credit by tenant: a cache since use or weights last changed."""
 
     def __len__(self) -> int:
         return len(self._works)
@@ -93,17 +94,17 @@ class RankedQueue:
     # Changes.
 
     def add(self, work: PendingWork) -> None:
-        """Let it wait; it must not yet."""
+        """Add a workload, which must not be pending yet."""
         assert work.workload not in self._works, work.workload
         self._put(work)
 
     def drop(self, workload: WorkloadId) -> None:
-        """Let it wait no longer, if it does."""
+        """Remove a workload, if pending."""
         if workload in self._works:
             self._take_out(workload)
 
     def swap(self, work: PendingWork) -> None:
-        """Let one that waits be this from now on: it keeps its place if it asks for the same level. As `drop` and `add`."""
+        """Replace a pending workload, as `drop` and `add` would; the place stays if the level does."""
         key, floor, was = self._works[work.workload]
         lane = self._lanes[was.tenant]
         is_moved = (was.tenant, was.number, was.submitted_at) != (work.tenant, work.number, work.submitted_at)
@@ -116,7 +117,7 @@ class RankedQueue:
         self._changed[work.tenant] = lane
 
     def set_tenant(self, name: TenantName, state: TenantState) -> None:
-        """What it is entitled to, holds and has used from now on."""
+        """Set a tenant's limits, holdings and use."""
         before = self._tenants.get(name)
         if before is None or (before.use, before.weight) != (state.use, state.weight):
             self._use_all += state.use - (0 if before is None else before.use)
@@ -137,13 +138,16 @@ class RankedQueue:
                 floor.forget()
 
     def drop_tenant(self, name: TenantName) -> None:
-        """Nothing is stated of it from now on."""
+        """Forget a tenant's state."""
         if name in self._tenants:
             self.set_tenant(name, TenantState(weight=0))
             del self._tenants[name]
 
     def advance(self, now: Instant) -> None:
-        """Let time pass. Those that reach the cap take their place among the others that have."""
+        """Let time pass: workloads that reach the cap move to their places among those beyond the cap.
+
+        Lanes in which more quota may be held are walked before the next answer.
+        """
         assert now >= self._now, (now, self._now)
         self._now = now
         while crossed := self._crossings.passed(now):
@@ -155,49 +159,50 @@ class RankedQueue:
                 self._changed[name] = self._lanes[name]
 
     def work(self, workload: WorkloadId) -> PendingWork:
-        """One that waits, as it was added."""
+        """Return a pending workload, as added."""
         return self._works[workload][2]
 
     def works(self) -> list[PendingWork]:
-        """All that wait, in no order that means anything."""
+        """Return all pending workloads, in no meaningful order."""
         return [work for _, _, work in self._works.values()]
 
     def works_of(self, name: TenantName) -> list[PendingWork]:
-        """One tenant's, the same way."""
+        """Return a tenant's pending workloads, in no meaningful order."""
         lane = self._lanes.get(name)
         return [work for _, _, work in self._of(lane)] if lane is not None else []
 
     def knows(self, name: TenantName) -> bool:
-        """Whether anything is stated of a tenant."""
+        """Return whether a tenant has a state."""
         return name in self._tenants
 
     def tenant(self, name: TenantName) -> TenantState:
-        """What is stated of one."""
+        """Return a tenant's state; the default for a tenant without one."""
         return self._tenants.get(name, TenantState())
 
     def tenants(self) -> dict[TenantName, TenantState]:
-        """What is stated of each."""
+        """Return the state of each tenant that has one."""
         return dict(self._tenants)
 
     def kept(self, name: TenantName) -> tuple[QuotaHold, ...]:
-        """What is kept of a tenant's quota for who has waited for long: of those that do not fit, then of the first that do."""
+        """Return the holds on a tenant's quota: of workloads that do not fit, then of the first ones that do."""
         self._bring_up()
         lane = self._lanes.get(name)
         return lane.kept if lane is not None else ()
 
     def begin_pass(self) -> None:
-        """Everybody's use has been brought up to date; what else changes is in the order at once."""
+        """Begin a pass, once every tenant's use is up to date. No effect here: other changes are in the order at once."""
 
     def pass_over(self, workload: WorkloadId) -> None:
-        """It stands otherwise than the order says: here that cannot be for long."""
+        """Leave a workload out until the next pass. No effect here: the order cannot be outdated for long."""
 
     def is_passed(self, workload: WorkloadId) -> bool:
-        """Whether one that waits has its place in the order."""
+        """Return whether a pending workload has its place in the order."""
         return workload in self
 
     def take_touched(self) -> set[Group] | None:
-        """Bands and shapes into which somebody came, from which somebody went, or in which one stands for another, since this was asked;
-        None: perhaps in all. Some are told in which nothing changed.
+        """Return the bands and shapes into or from which workloads went, or in which one was replaced, since the last call.
+
+        None: possibly all. Some returned groups may be unchanged.
         """
         self._bring_up()
         touched, self._touched = self._touched, set()
@@ -206,7 +211,7 @@ class RankedQueue:
     # Answers.
 
     def ranked(self) -> Iterator[Ranked]:
-        """All of them in order, worked out as far as is read; nothing may change meanwhile."""
+        """Yield all workloads in order, computed as far as is read; no change may happen meanwhile."""
         self._bring_up()
         for band in sorted(self._groups):
             floors = {key: floor for by_key in self._groups[band].values() for key, floor in by_key.items()}
@@ -222,9 +227,10 @@ class RankedQueue:
         is_free: Callable[[Ranked], bool] | None = None,
         done: Done = (),
     ) -> list[Ranked]:
-        """The first so many whose band and shape are wanted (asked with one workload of them) and which are free, in order.
+        """Return the first `count` workloads, in order, that are free and have a wanted band and shape.
 
-        Costs one step a band and shape and one for each that is looked at, never one for each that waits.
+        `is_wanted` is called with one workload per group. Costs one step per group and one per workload that is looked at, never
+        one per pending workload.
         """
         return list(islice(self._wanted(is_wanted, is_free, done), count))
 
@@ -270,14 +276,14 @@ class RankedQueue:
         return self._price(work, band), work.number, work, group, floor, rest
 
     def one(self, workload: WorkloadId) -> Ranked:
-        """How one that waits stands."""
+        """Return a pending workload with its level, quota class and credit."""
         self._bring_up()
         key, floor, work = self._works[workload]
         level, quota_class = band = floor.band_of(key)
         return Ranked(work, -level, quota_class, -self._price(work, band))
 
     def rank(self, workload: WorkloadId) -> int:
-        """How many stand ahead of it. Costs a step a tenant, and one for each of their blocks that stand in its band."""
+        """Return the number of workloads ahead. Costs a step per tenant, and one per block of floors with work in the same band."""
         self._bring_up()
         key, floor, work = self._works[workload]
         band = floor.band_of(key)
@@ -287,7 +293,7 @@ class RankedQueue:
         )
 
     def heads(self, quota_class: QuotaClass, count: int) -> Iterator[PendingWork]:
-        """Of each tenant, and of each level that its work asks for, the first so many that stand so."""
+        """Yield, for each tenant and requested level, the first `count` workloads at `LOWEST` with this quota class."""
         self._bring_up()
         band = (-LOWEST, quota_class)
         for name in sorted(self._lanes):
@@ -295,14 +301,14 @@ class RankedQueue:
                 yield from islice(self._lanes[name].floors[-level].in_band(band), count)
 
     def firsts(self, quota_class: QuotaClass) -> Iterator[PendingWork]:
-        """Of each tenant and shape, and of each level that its work asks for, the first that stands so."""
+        """Yield, for each tenant, shape and requested level, the first workload at `LOWEST` with this quota class."""
         self._bring_up()
         band = (-LOWEST, quota_class)
         for shape, floors in self._groups.get(band, {}).items():
             yield from (floor.head((band, shape)) for floor in floors.values())
 
     def ahead_of(self, workload: WorkloadId, count: int) -> list[Ranked]:
-        """The nearest so many that stand ahead of it, the first of them first."""
+        """Return the nearest `count` workloads ahead, the foremost first."""
         self._bring_up()
         key, floor, work = self._works[workload]
         mine = floor.band_of(key)
@@ -325,7 +331,7 @@ class RankedQueue:
     # Inside.
 
     def _bring_up(self) -> None:
-        """Walk through what has changed."""
+        """Walk the changed lanes, and update the groups."""
         for lane in self._changed.values():
             empty = lane.walk(self._now)
             if lane.ripe_at is None:
@@ -360,7 +366,7 @@ class RankedQueue:
         return {key: floor for by_key in self._groups[band].values() for key, floor in by_key.items()}
 
     def _price(self, work: PendingWork, band: Band) -> int:
-        """Credit negated."""
+        """Return the credit negated."""
         return -self._share(work.tenant, band) - age_credit(self._settings, self._now - work.submitted_at)
 
     def _priced(self, floor: Floor, band: Band, works: Iterator[PendingWork]) -> Iterator[Priced]:
@@ -369,7 +375,7 @@ class RankedQueue:
             yield -share - age_credit(settings, now - work.submitted_at), work.number, work
 
     def _share(self, tenant: TenantName, band: Band) -> int:
-        """What all of a tenant's work in a band has alike."""
+        """Return the credit that all of a tenant's work in a band shares."""
         if self._settings.lag_weight and band[1] is not QuotaClass.NOMINAL:
             return lag_credit(self._settings, self.tenant(tenant).lag)
         share = self._shares.get(tenant)
@@ -381,10 +387,10 @@ class RankedQueue:
         return share
 
     def _key_at(self, floor: Floor, work: PendingWork, band: Band) -> Key:
-        """Where in a floor a workload of another tenant, or of another level, would stand: all before it are ahead of it."""
+        """Return a workload's key in a floor of another tenant or level: all workloads before that key are ahead."""
         settings = self._settings
         wanted = -self._price(work, band) - self._share(floor.tenant, band)
-        """Of age credit: whoever has more there is ahead, and of those with as much whoever has a lower number."""
+        """Age credit to compare with: a workload of the floor with more is ahead; among equals, the one with the lower number."""
         if settings.age_weight == 0:
             return (0, 0, work.number) if wanted == 0 else (0, 0, -1) if wanted > 0 else (2, 0, 0)
         most = settings.age_weight * settings.age_cap
@@ -392,7 +398,7 @@ class RankedQueue:
             return (0, 0, -1)
         if wanted == most:
             return (0, 0, work.number)
-        # The age at which credit is exactly that, or the youngest age that has more.
+        # The age with exactly that credit; or, with a rest, the oldest age with less, so that only longer waits are ahead.
         age, rest = divmod(wanted, settings.age_weight)
         if rest:
             return (1, self._now - age, -1)
@@ -417,7 +423,7 @@ class RankedQueue:
         return work
 
     def _place_anew(self, lane: Lane) -> None:
-        """Its level has changed, and so which of its work stands on which floor. What all goes to one that is empty goes as a whole."""
+        """Move workloads to the floors of the tenant's new level, in one step if a floor goes to one empty floor as a whole."""
         for floor in list(lane.floors.values()):
             floor.forget()
             works = [
@@ -447,7 +453,7 @@ class RankedQueue:
         ]
 
     def _is_capped(self, submitted_at: Instant) -> bool:
-        """Whether more waiting adds nothing. Where waiting has no weight that is always so."""
+        """Return whether more waiting adds no credit. Where waiting has no weight, that is always so."""
         return self._settings.age_weight == 0 or self._now - submitted_at >= self._settings.age_cap
 
     def _lane(self, name: TenantName) -> Lane:
@@ -460,5 +466,5 @@ class RankedQueue:
 
 
 def _weighs(state: TenantState) -> tuple[bool, bool]:
-    """Whether one that does not fit may borrow without a limit, and whether anything may start."""
+    """Return whether borrowing is unlimited, and whether the budget is spent: no bounds of a block cover changes of these."""
     return state.borrowed_max is None, state.is_spent

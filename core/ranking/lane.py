@@ -1,8 +1,8 @@
-"""One tenant's waiting work, in the order in which it takes the tenant's quota, cut into blocks.
+"""One tenant's pending workloads, in the order in which they take the tenant's quota, cut into blocks.
 
-Whether a workload is within quota depends on what those ahead of it take. A block remembers how that came out for it, for how
-much room left by those ahead of it the same comes out again, and until when. A change costs a look at each block, and a walk
-through those where it matters.
+The quota class of a workload depends on the quota that workloads ahead take. A block remembers the resulting classes, the bounds
+on the quota left by blocks ahead within which the classes stay the same, and until when. A change costs a look at each block,
+and a walk through the blocks that the change affects.
 """
 
 from bisect import bisect_left, insort
@@ -27,26 +27,26 @@ from core.ranking.scan import (
 )
 
 FAR = 1 << 62
-"""More GPU milli than there are."""
+"""More GPU milli than any fleet has."""
 
 Key = tuple[int, int, int]
-"""Place in a floor: 0, 0 and the number from the cap on; before it 1, the instant of submission and the number."""
+"""Place in a floor: (0, 0, number) once the wait has reached the cap; before, (1, time of submission, number)."""
 Bounds = dict[str, list[int]]
-"""By type: the least and the most GPU milli left before a block with which it comes out the same."""
+"""The least and the most GPU milli left before a block, by type, for which the block's quota classes stay the same."""
 
 
 class Left:
-    """Before a block: what is left of its tenant's quota, and when."""
+    """The quota left before a block, and the time of the walk."""
 
     __slots__ = ("borrow", "ever", "now", "patience", "room")
 
     def __init__(self, tenant: TenantState, now: Instant, patience: Nanoseconds) -> None:
         self.room = dict(tenant.entitled)
-        """GPU milli by type, of the quota."""
+        """GPU milli by type left of the quota."""
         self.borrow = dict(self.room)
-        """Of the quota and the borrowing limit together, after those that borrow too."""
+        """GPU milli by type left of quota and borrowing limit together, less the needs of borrowing workloads ahead, too."""
         self.ever = dict(self.room)
-        """Of the quota beside what has no end."""
+        """GPU milli by type of the quota that work without an end of its own leaves."""
         self.now = now
         self.patience = patience
         _take(self.borrow, tenant.borrowed_max or {})
@@ -54,7 +54,7 @@ class Left:
 
 
 class Block:
-    """Neighbours in a floor, and how they came out."""
+    """Neighbours in a floor, and their quota classes."""
 
     __slots__ = (
         "bands", "borrow", "ever", "fitting", "groups", "is_walked", "kept", "keys", "ripe_at", "room", "takes", "wants", "works",
@@ -65,27 +65,27 @@ class Block:
         self.works = works
         self.is_walked = False
         self.bands: list[Band] = []
-        """Of each, as walked."""
+        """The band of each workload, as last walked."""
         self.groups: dict[Group, list[PendingWork]] = {}
         self.room: Bounds = {}
-        """Of what is left of the quota."""
+        """Bounds on the quota left."""
         self.borrow: Bounds = {}
-        """Of what is left of the quota and the borrowing limit together, after those that borrow too."""
+        """Bounds on the quota and the borrowing limit left together, after borrowing workloads ahead, too."""
         self.ever: Bounds = {}
-        """Of the quota beside what has no end."""
+        """Bounds on the quota that work without an end leaves."""
         self.takes: dict[str, int] = {}
-        """By type: by those within quota."""
+        """GPU milli by type that nominal workloads and quota holds take."""
         self.wants: dict[str, int] = {}
-        """By type: by those that borrow too."""
+        """GPU milli by type that nominal workloads, quota holds and borrowing workloads take."""
         self.kept: list[QuotaHold] = []
-        """What is kept from those behind."""
+        """Quota holds against the workloads behind, of workloads that do not fit."""
         self.fitting: list[QuotaHold] = []
-        """What those take that fit, and have waited for long."""
+        """Quota holds of workloads that fit and have waited for `patience`."""
         self.ripe_at: Instant | None = None
-        """When somebody else will have waited for so long."""
+        """Time at which the next workload will have waited for `patience`; None: no such time."""
 
     def holds(self, left: Left) -> bool:
-        """Whether it comes out as it did, with so much left."""
+        """Return whether the block's quota classes stay the same with this quota left."""
         if not self.is_walked or (self.ripe_at is not None and self.ripe_at <= left.now):
             return False
         for bounds, mine in ((self.room, left.room), (self.borrow, left.borrow), (self.ever, left.ever)):
@@ -95,9 +95,9 @@ class Block:
         return True
 
     def walk(self, tenant: TenantState, level: int, left: Left) -> None:
-        """`Walk.step` for each, and how far what is left before it could be something else.
+        """Classify each workload as `Walk.step` does, and set the bounds on the quota left within which the result stays the same.
 
-        level   of its floor
+        level   the level of the floor
         """
         self.room, self.borrow, self.ever, self.takes, self.wants = {}, {}, {}, {}, {}
         self.bands, self.groups = [], {}
@@ -131,7 +131,7 @@ class Block:
         return QuotaClass.BLOCKED
 
     def _kept(self, work: PendingWork, level: int, left: Left) -> Mapping[str, int]:
-        """What one that does not fit keeps."""
+        """Return the need for which a workload that does not fit holds quota, and record the hold; empty: no hold."""
         if not left.patience:
             return NONE
         for need in work.needs:
@@ -145,7 +145,7 @@ class Block:
         return NONE
 
     def _is_patient(self, work: PendingWork, left: Left) -> bool:
-        """Whether it has waited for long; if not, all is looked at again when it will have."""
+        """Return whether the workload has waited for `patience`; if not, the block is walked again at that time."""
         if not left.patience:
             return False
         ripe_at = after(work.submitted_at, left.patience)
@@ -155,7 +155,10 @@ class Block:
 
 
 def _fits(need: Mapping[str, int], left: Mapping[str, int], taken: Mapping[str, int], bounds: Bounds) -> bool:
-    """Whether it fits into what is left before its block less what is taken inside; narrows the bounds to where that stays so."""
+    """Return whether a need fits into the quota left before the block, less the quota taken inside.
+
+    Narrows the bounds to the range in which the answer stays the same.
+    """
     wanted = []
     for gpu_type, count in need.items():
         least = taken.get(gpu_type, 0) + count
@@ -181,25 +184,25 @@ def _less(left: dict[str, int], less: Mapping[str, int]) -> None:
 
 
 class Floor:
-    """A tenant's work that asks for one level, in the order of credit."""
+    """A tenant's pending workloads of one requested level, in the order of credit."""
 
     __slots__ = ("block_max", "blocks", "counts", "heads", "level", "recounted", "tenant")
 
     def __init__(self, tenant: TenantName, level: int, block_max: int) -> None:
         self.tenant = tenant
         self.level = level
-        """0 where levels do not matter."""
+        """The requested level; 0 where levels do not matter."""
         self.block_max = block_max
         self.blocks: list[Block] = []
         self.counts: dict[Group, int] = {}
-        """How many are in each group, as last walked."""
+        """The number of workloads in each group, as last walked."""
         self.recounted: dict[Group, int] = {}
-        """By how much that has changed since somebody asked; `take_changes` empties it."""
+        """The change of each count since the last call of `take_changes`."""
         self.heads: dict[Group, PendingWork] = {}
-        """The first of each group, as far as somebody asked since a block was walked."""
+        """The first workload of each group: a cache, dropped for a group when its count is updated."""
 
     def add(self, key: Key, work: PendingWork) -> None:
-        """Let it stand in its place."""
+        """Insert a workload at its place."""
         index = min(self._index(key), len(self.blocks) - 1)
         if index < 0:
             self.blocks.append(Block([key], [work]))
@@ -217,13 +220,13 @@ class Floor:
             ]
 
     def swap(self, key: Key, work: PendingWork) -> None:
-        """Let another stand in a place."""
+        """Replace the workload at a place."""
         block = self.blocks[self._index(key)]
         self._uncount(block)
         block.works[bisect_left(block.keys, key)] = work
 
     def drop(self, key: Key) -> None:
-        """Take it out; it must be there."""
+        """Remove the workload at a place, which must be occupied."""
         index = self._index(key)
         block = self.blocks[index]
         self._uncount(block)
@@ -234,17 +237,17 @@ class Floor:
             del self.blocks[index]
 
     def move_to(self, other: "Floor") -> None:
-        """All of them stand on another from now on, on which nobody does, and are to be walked through anew."""
+        """Move all workloads to another, empty floor, to be walked again there."""
         self.forget()
         other.blocks, self.blocks = self.blocks, []
 
     def forget(self) -> None:
-        """All are to be walked through anew."""
+        """Mark all blocks to be walked again."""
         for block in self.blocks:
             self._uncount(block)
 
     def walk(self, state: TenantState, left: Left) -> None:
-        """Through its blocks, into those alone for which something is different; what is left behind it goes into the argument."""
+        """Walk the blocks for which the result may differ, and subtract from `left` the quota that all blocks take."""
         for block in self.blocks:
             if not block.holds(left):
                 self._uncount(block)
@@ -256,30 +259,30 @@ class Floor:
                 _less(left.borrow, block.wants)
 
     def take_changes(self) -> dict[Group, int]:
-        """By how much the counts have changed."""
+        """Return the changes of the counts since the last call."""
         changes, self.recounted = self.recounted, {}
         return changes
 
     def head(self, group: Group) -> PendingWork:
-        """The first of a group, of which there is one."""
+        """Return the first workload of a group, which must not be empty."""
         found = self.heads.get(group)
         if found is None:
             found = self.heads[group] = next(self.in_group(group))
         return found
 
     def in_group(self, group: Group) -> Iterator[PendingWork]:
-        """In the order of credit."""
+        """Yield the workloads of a group, in the order of credit."""
         for block in self.blocks:
             yield from block.groups.get(group, ())
 
     def in_band(self, band: Band) -> Iterator[PendingWork]:
-        """The same, of all shapes."""
+        """Yield the workloads of a band, of all shapes, in the order of credit."""
         for block in self.blocks:
             if band in block.bands:
                 yield from (work for work, mine in zip(block.works, block.bands, strict=True) if mine == band)
 
     def back_from(self, key: Key | None, band: Band) -> Iterator[PendingWork]:
-        """Those of a band that stand before a place, the nearest first; None: before the end."""
+        """Yield the workloads of a band before a place, the nearest first; None: before the end."""
         last = len(self.blocks) - 1 if key is None else min(self._index(key), len(self.blocks) - 1)
         for index in range(last, -1, -1):
             block = self.blocks[index]
@@ -289,7 +292,7 @@ class Floor:
                     yield block.works[place]
 
     def count_before(self, key: Key, band: Band) -> int:
-        """How many of a band stand before a place."""
+        """Return the number of workloads of a band before a place."""
         last = self._index(key)
         found = sum(block.bands.count(band) for block in self.blocks[:last])
         if last < len(self.blocks):
@@ -298,7 +301,7 @@ class Floor:
         return found
 
     def band_of(self, key: Key) -> Band:
-        """How one came out."""
+        """Return the band of the workload at a place."""
         block = self.blocks[self._index(key)]
         return block.bands[bisect_left(block.keys, key)]
 
@@ -322,7 +325,7 @@ class Floor:
 
 
 class Lane:
-    """All of one tenant's work, by the level that each asks for."""
+    """All pending workloads of one tenant, by requested level."""
 
     __slots__ = (
         "block_max",
@@ -342,16 +345,16 @@ class Lane:
         self.patience = patience
         self.is_by_level = is_by_level
         self.kept: tuple[QuotaHold, ...] = ()
-        """What is kept of its quota, as last walked."""
+        """Holds on the tenant's quota, as last walked."""
         self.ripe_at: Instant | None = None
-        """When more may be, if nothing else changes."""
+        """Time at which more quota may be held, if no other change comes; None: never."""
         self.state = TenantState()
         self.floors: dict[int, Floor] = {}
         self.order: list[int] = []
-        """Levels negated, ascending."""
+        """Levels negated, ascending: the highest level first."""
 
     def floor_for(self, work: PendingWork) -> Floor:
-        """Where it stands; made if need be."""
+        """Return the floor of a workload, which is created if missing."""
         level = own_level(work, self.state) if self.is_by_level else LOWEST
         floor = self.floors.get(level)
         if floor is None:
@@ -360,7 +363,7 @@ class Lane:
         return floor
 
     def walk(self, now: Instant) -> list[Floor]:
-        """Through all floors, from the highest level down. Those that are empty are told, and left out from then on."""
+        """Walk all floors from the highest level down. Return the empty floors, which are dropped from the lane."""
         state = self.state
         left = Left(state, now, self.patience)
         levels = sorted(state.within, reverse=True)
@@ -383,5 +386,5 @@ class Lane:
 
 
 def key_of(work: PendingWork, *, is_capped: bool) -> Key:
-    """Where it stands among others of its floor."""
+    """Return a workload's place among others of its floor."""
     return (0, 0, work.number) if is_capped else (1, work.submitted_at, work.number)

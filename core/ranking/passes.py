@@ -1,6 +1,6 @@
-"""The order as the paper keeps it: worked out in passes, and as it was at the newest one until the next.
+"""The order as in the paper: computed in passes, and kept from the newest pass until the next.
 
-source    MAST §4.2, §5.4: a pass over all that waits, every five minutes; what comes meanwhile waits for the next
+source    MAST §4.2, §5.4: a pass over all pending workloads, every five minutes; later workloads wait for the next pass
 """
 
 from collections.abc import Callable, Iterator
@@ -12,20 +12,20 @@ from core.ranking.scan import LOWEST, Group, PendingWork, QuotaClass, Ranked
 
 
 class PassedQueue(RankedQueue):
-    """Everything that waits; in order what waited at the newest pass."""
+    """All pending workloads; the order contains those that waited at the newest pass."""
 
     _passed: dict[WorkloadId, Ranked] = {}
 
     def begin_pass(self) -> None:
-        """Work the order out anew."""
+        """Compute the order for this pass, and keep that order until the next."""
         self._passed = {one.work.workload: one for one in super().ranked()}
 
     def take_touched(self) -> set[Group] | None:
-        """How all stand is told by the newest pass, and whether they still wait by what was added since."""
+        """Return None, which stands for all groups: the order is that of the newest pass, less the workloads that wait no more."""
         return None
 
     def ranked(self) -> Iterator[Ranked]:
-        """Those of the newest pass that wait still, as they were added."""
+        """Return the workloads of the newest pass, in order, that still wait unchanged."""
         return (one for name, one in self._passed.items() if name in self and self.work(name) == one.work)
 
     def first(
@@ -35,7 +35,7 @@ class PassedQueue(RankedQueue):
         is_free: Callable[[Ranked], bool] | None = None,
         done: Done = (),
     ) -> list[Ranked]:
-        """The first so many of those. Costs one step for each."""
+        """Return the first `count` workloads of that order which are wanted and free. Costs one step for each workload read."""
         wanted: dict[Group, bool] = {}
         found = (
             one
@@ -48,34 +48,34 @@ class PassedQueue(RankedQueue):
         return list(islice(found, count))
 
     def one(self, workload: WorkloadId) -> Ranked:
-        """How it stood at the newest pass; whoever came since is held until the next."""
+        """Return the workload as ranked at the newest pass; a workload that came or changed since is blocked until the next."""
         work, found = self.work(workload), self._passed.get(workload)
         return (
             found if found is not None and found.work == work else Ranked(work, LOWEST, QuotaClass.BLOCKED, 0)
         )
 
     def rank(self, workload: WorkloadId) -> int:
-        """How many of those stand ahead of it."""
+        """Return the number of workloads ahead: all of the order, for a workload that is not part of the order."""
         names = [one.work.workload for one in self.ranked()]
         return names.index(workload) if workload in names else len(names)
 
     def ahead_of(self, workload: WorkloadId, count: int) -> list[Ranked]:
-        """The nearest so many of those that stand ahead of it, the first of them first."""
+        """Return the nearest `count` workloads ahead, the foremost first."""
         rank = self.rank(workload)
         return list(islice(self.ranked(), max(0, rank - count), rank))
 
     def pass_over(self, workload: WorkloadId) -> None:
-        """Until the next pass it is left out: its tenant's quota is another than at this one."""
+        """Leave a workload out of the order until the next pass, because the tenant's quota has changed since the newest one."""
         self._passed.pop(workload, None)
 
     def is_passed(self, workload: WorkloadId) -> bool:
-        """Whether it waited, as it is, at the newest pass."""
+        """Return whether the workload waited at the newest pass, with the same properties as now."""
         found = self._passed.get(workload)
         return found is not None and found.work == self.work(workload)
 
 
 def _once(wanted: dict[Group, bool], one: Ranked, is_wanted: Callable[[Group, PendingWork], bool]) -> bool:
-    """Asked once a group."""
+    """Return whether a workload's group is wanted; `is_wanted` is called once per group."""
     if one.group not in wanted:
         wanted[one.group] = is_wanted(one.group, one.work)
     return wanted[one.group]

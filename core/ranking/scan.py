@@ -1,11 +1,11 @@
-"""The order of everything that waits, worked out anew: sorted by credit, walked against the quotas. The reference.
+"""The order of all pending workloads computed from scratch: sorted by credit, then walked against the quotas. The reference.
 
 `core/ranking/incremental.py` keeps the same order from event to event.
 
-source    MAST §4.2; over-quota work also stands behind work within quota that has the lowest level itself, a tenant may have a
-          borrowing limit, what it holds at a lower level takes nothing from its work of a higher one, and who waited for long
-          keeps what is left of its quota: none of these is in the paper, whose rule `RankingSettings` has too. With nobody at
-          level 0, no limit, one level a tenant and no patience nothing differs
+source    MAST §4.2. Not in the paper: over-quota work also ranks behind nominal work of the lowest level; a tenant may have a
+          borrowing limit; holdings at a lower level take no quota from the tenant's work of a higher level; a workload that
+          waited for `patience` holds the rest of its tenant's quota. `RankingSettings` has the paper's rules, too. Without
+          level 0, borrowing limits, several levels per tenant and patience, both orders are equal
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,16 +20,16 @@ from core.nouns.ranking import CreditSettings
 from core.ranking.credit import age_credit, lag_credit, share_credit
 
 LOWEST = 0
-"""The level of work that is over quota, whatever its tenant's."""
+"""The level of work over quota, at any level of the tenant."""
 NONE: Mapping[str, int] = MappingProxyType({})
 NO_PATIENCE = Nanoseconds(0)
-"""Nobody keeps anything, however long it waits."""
+"""No quota holds, however long a workload waits."""
 FITTING_MAX = 64
-"""Of how many of a tenant's that fit its quota it is remembered: what runs over quota behind one of them does not take its part."""
+"""The most quota holds per tenant for workloads that fit the quota: borrowing awards behind these may not take the same part."""
 
 
 Band = tuple[int, "QuotaClass"]
-"""Level negated, and standing: a smaller one is ahead."""
+"""Level negated, and quota class: a smaller band is ahead."""
 Group = tuple[Band, str]
 """A band and a shape."""
 
@@ -54,49 +54,49 @@ _QUOTA_CLASS_TEXTS = ("within", "over", "held")
 
 
 class PendingWork(Struct, frozen=True):
-    """A workload that waits."""
+    """A pending workload."""
 
     workload: WorkloadId
     tenant: TenantName
     number: int
-    """Of its submission: no two have the same."""
+    """The number of the submission, unique."""
     submitted_at: Instant
     needs: tuple[Mapping[str, int], ...] = (NONE,)
-    """GPU milli by type, of the whole gang, > 0 each, of types under quota alone; several: any of them will do, and the first is
-    liked best."""
+    """GPU milli by type, > 0 each, of the whole gang and of types under quota alone. Several mappings are alternatives, the
+    preferred one first."""
     level: int | None = None
-    """What it asks for, if less than its tenant's."""
+    """The requested level, which counts if lower than the tenant's; None: the tenant's."""
     may_borrow: bool = True
-    """Whether it can be over quota: what is never pushed out is not lent anything."""
+    """False for work that is never preempted: such work may not borrow."""
     uses_gpus: bool = True
-    """Whether it would take of its tenant's budget."""
+    """True if the workload would draw on the tenant's budget of GPU-hours."""
     shape: str = ""
-    """Equal for workloads that fit in the same places, whatever their level."""
+    """Equal for workloads that fit in the same places, regardless of level."""
 
 
 class TenantState(Struct, frozen=True):
-    """What a tenant may hold, holds and has used. One that is not stated may hold nothing."""
+    """A tenant's limits, holdings and use. A tenant without a state has no quota, and no borrowing limit."""
 
     level: int = LOWEST
     entitled: Mapping[str, int] = NONE
-    """GPU milli by type that it may hold within quota."""
+    """GPU milli by type that the tenant may hold within quota."""
     borrowed_max: Mapping[str, int] | None = None
-    """GPU milli by type that it may hold besides; None: whatever there is."""
+    """GPU milli by type that the tenant may hold beyond the quota; None: no limit."""
     held: Mapping[str, int] = NONE
-    """GPU milli by type of all its running workloads."""
+    """GPU milli by type of all the tenant's active awards."""
     within: Mapping[int, Mapping[str, int]] = MappingProxyType({})
-    """By level and type, GPU milli of those of them that are within quota: what takes room from a workload of that level or
-    a lower one."""
+    """GPU milli by level and type of the nominal awards among these: an award takes quota from workloads of the same or a lower
+    level."""
     use: int = 0
-    """Faded, in milli-GPU-seconds."""
+    """Decayed use, in milli-GPU-seconds."""
     weight: int = 1
-    """To what share of all use it is entitled, against the others' weights; > 0."""
+    """The weight of the tenant's share of all use, relative to the others' weights; > 0."""
     lag: int = 0
-    """By how much it is behind what was due to it, in nanoseconds of all that it is entitled to."""
+    """Lag behind the fair share, in nanoseconds of the whole entitlement."""
     is_spent: bool = False
-    """Whether its budget of GPU-hours is used up: nothing of it that takes GPUs may start."""
+    """True if the budget of GPU-hours is used up: no work of the tenant that uses GPUs may start."""
     lasting: Mapping[int, Mapping[str, int]] = MappingProxyType({})
-    """Of what is within quota, by level and type, what has no end of its own: nobody waits for that."""
+    """The part of `within` without an end of its own, by level and type: no workload waits for this part to end."""
 
 
 class Ranked(Struct, frozen=True):
@@ -109,51 +109,53 @@ class Ranked(Struct, frozen=True):
 
     @property
     def group(self) -> "Group":
-        """Its level negated, standing and shape."""
+        """Return the workload's group: level negated, quota class, and shape."""
         return (-self.level, self.quota_class), self.work.shape
 
     @property
     def place(self) -> tuple[int, int, int, int]:
-        """A smaller one is ahead."""
+        """Return the sort key of the order: a smaller one is ahead."""
         return (-self.level, self.quota_class, -self.credit, self.work.number)
 
 
 class QuotaHold(Struct, frozen=True):
-    """What of its tenant's quota is for a workload that has waited for long, and not for whoever stands behind it."""
+    """Quota of a tenant that is held for a workload which waited for `patience`, and withheld from the workloads behind."""
 
     workload: WorkloadId
     level: int
-    """Its own; 0 where levels do not matter."""
+    """The workload's own level; 0 where levels do not matter."""
     number: int
     need: Mapping[str, int]
     is_lacking: bool = True
-    """Whether there is not as much left: then on no type of these is anybody behind it within quota."""
+    """True if less than `need` is left of the quota: then no workload behind is nominal on any of these types."""
 
     def is_ahead_of(self, level: int, number: int) -> bool:
-        """Whether in its tenant's line it stands ahead of work of that level, submitted as that number."""
+        """Return whether the workload is ahead, in the tenant's line, of work of this level with this submission number."""
         return (-self.level, self.number) < (-level, number)
 
 
 class Walk:
-    """A tenant's quota as it is taken by one workload after the other, from the highest level down."""
+    """A walk through a tenant's workloads from the highest level down, each of which takes the tenant's quota in turn."""
 
     def __init__(self, tenant: TenantState, *, by_level: bool = True) -> None:
         self.tenant = tenant
         self.within: dict[str, int] = {}
-        """Held by those of the levels so far, and wanted by those within quota so far."""
+        """GPU milli by type held at the levels so far, and taken so far by nominal workloads and quota holds."""
         self.all = dict(tenant.held)
-        """Held, and also wanted by those that would borrow."""
+        """GPU milli by type held at all levels, and taken so far by borrowing workloads, too."""
         self.kept: list[QuotaHold] = []
         self.fitting: list[QuotaHold] = []
-        """The first of those that fit, and have waited for long."""
+        """Quota holds of the first workloads that fit and have waited for `patience`."""
         self._by_level = by_level
         self._levels = sorted(tenant.within, reverse=True)
         if not by_level:
             self._take_down_to(LOWEST)
 
     def step(self, work: PendingWork, *, is_patient: bool = False) -> QuotaClass:
-        """How the next one stands. Where it does not fit it leaves its part to smaller ones behind it, if it has not waited for
-        long; else it takes its part, so that there is less than nothing left until it fits.
+        """Return the quota class of the next workload in line.
+
+        A workload that does not fit leaves the remaining quota to smaller ones behind, unless `is_patient`: then its need is
+        subtracted anyway, and the remainder may be negative until the workload fits.
         """
         tenant = self.tenant
         level = own_level(work, tenant)
@@ -187,7 +189,10 @@ class Walk:
         return QuotaClass.BLOCKED
 
     def _kept(self, work: PendingWork, in_line: int) -> Mapping[str, int] | None:
-        """The first of its needs that fits beside what has no end, and of which nobody ahead of it keeps anything."""
+        """Return the first need that would fit beside work without an end, and of which no type is overdrawn; None: no such need.
+
+        A type is overdrawn where workloads ahead hold more than is left of the quota.
+        """
         entitled, lasting = self.tenant.entitled, lasting_from(self.tenant, in_line)
         for need in work.needs:
             is_kept = not _fits(self.within, dict.fromkeys(need, 0), entitled)
@@ -210,7 +215,7 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def lasting_from(tenant: TenantState, level: int) -> dict[str, int]:
-    """What is within quota at that level or a higher one and has no end."""
+    """Return the GPU milli by type of nominal work at that level or a higher one that has no end of its own."""
     lasting: dict[str, int] = {}
     for one, amounts in tenant.lasting.items():
         if one >= level:
@@ -219,12 +224,12 @@ def lasting_from(tenant: TenantState, level: int) -> dict[str, int]:
 
 
 def own_level(work: PendingWork, tenant: TenantState) -> int:
-    """What it asks for or its tenant's, whichever is lower."""
+    """Return the lower of the requested level and the tenant's."""
     return tenant.level if work.level is None else min(work.level, tenant.level)
 
 
 def level_of(work: PendingWork, tenant: TenantState, quota_class: QuotaClass) -> int:
-    """Its own level within quota; else the lowest."""
+    """Return the workload's own level if nominal, or else the lowest."""
     return own_level(work, tenant) if quota_class is QuotaClass.NOMINAL else LOWEST
 
 
@@ -237,7 +242,7 @@ def scan(
     walks_by_level: bool = True,
     patience: Nanoseconds = NO_PATIENCE,
 ) -> list[Ranked]:
-    """Everything that waits, in order (`ranked`)."""
+    """Return all pending workloads in order, as `ranked` does."""
     found = ranked(pending, tenants, settings, now, walks_by_level=walks_by_level, patience=patience)
     return found[0]
 
@@ -251,13 +256,14 @@ def ranked(
     walks_by_level: bool,
     patience: Nanoseconds,
 ) -> tuple[list[Ranked], dict[TenantName, tuple[QuotaHold, ...]]]:
-    """Everything that waits, in order: level, within before over quota, credit, number; and what is kept of each tenant's quota.
+    """Return all pending workloads in order of level, quota class, credit and number; and the quota holds of each tenant.
 
-    1. Credits; a tenant's sorted by the level that each asks for, then credit, then number. By the paper's rule
-       (`walks_by_level` False) whatever the level, and all that is held within quota counts for each.
-    2. In that order each takes its tenant's quota, or is over it; who has waited for `patience` keeps it from those behind.
-    3. All sorted by level, standing, credit and number. The credit of what is not within quota has its tenant's lag in place of its
-       share of use, unless that has no weight.
+    1. Compute credits, and sort each tenant's workloads by requested level, credit and number. By the paper's rule
+       (`walks_by_level` False) the level is ignored, and all nominal holdings count against each workload.
+    2. In that order, each workload takes its tenant's quota, or is over quota; a workload that has waited for `patience` holds
+       quota against those behind.
+    3. Sort all by level, quota class, credit and number. The credit of over-quota work has the tenant's lag in place of the share
+       of use, unless lag has no weight.
     """
     use_all = sum(tenant.use for tenant in tenants.values())
     weights = sum(tenant.weight for tenant in tenants.values())

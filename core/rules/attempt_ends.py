@@ -1,4 +1,4 @@
-"""Whether an attempt may end at a broker's word, which may be heard twice, or long after it was true."""
+"""Ends of attempts by a broker's report, which may arrive twice, or long after the report was true."""
 
 from core.images import RegionImage
 from core.images.control import AttemptControl, TaskPhase
@@ -10,13 +10,13 @@ from core.rules.scopes import is_drained
 
 
 def may_end(image: RegionImage, message: RecordEnd) -> bool:
-    """Whether the word is about what there is now: not about a run that is over, or a drain that was lifted."""
+    """Return whether the report concerns the attempt's present run, and a cause that still holds: no drain that was lifted."""
     key = (message.workload, message.epoch)
     attempt, held, control = image.attempts.row(*key), image.capacity.holding(*key), image.control.row(*key)
     if attempt is None or not attempt.phase.is_live or held is None:
         return False
     if message.cause is EndCause.ABANDONED and attempt.stop_cause != EndCause.ABANDONED:
-        return False  # What is given up the store stops by itself.
+        return False  # The store itself stops the attempts of an abandoned region.
     whole = control.tasks.get(WHOLE) if control is not None else None
     if message.run != (whole.run if whole is not None else 0):
         return False
@@ -31,7 +31,7 @@ def may_end(image: RegionImage, message: RecordEnd) -> bool:
 
 
 def is_completed(control: AttemptControl) -> bool:
-    """Whether each of the tasks that stand alone has done its work; those that found no place yet have not."""
+    """Return whether each independent task has completed; tasks that were not placed yet have not."""
     are_done = all(
         task.phase is TaskPhase.GONE and task.cause == EndCause.COMPLETED for task in control.tasks.values()
     )

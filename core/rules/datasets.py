@@ -1,4 +1,4 @@
-"""Whether what somebody says of a dataset is well formed: every problem at once, each with its field."""
+"""Datasets: well-formed entries, with every problem at once and its field, and a workload's data in a region."""
 
 import re
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def is_dataset_name(name: str) -> bool:
-    """As a job file may have it."""
+    """Return whether a job file may use this name for a dataset."""
     return bool(_NAME.fullmatch(name)) and len(name) <= NAME_LENGTH_MAX
 
 
 def against_data(datasets: Datasets, spec: WorkloadSpec, region: RegionName, level: int) -> Reason | None:
-    """What a region's data has against this work at this level; None: nothing.
+    """Return the reason why a region's data rules out this work at this level, if any.
 
     source    MAST §3.1: training-at-home-region is a must for high priority, and preferred for low
     """
@@ -32,7 +32,7 @@ def against_data(datasets: Datasets, spec: WorkloadSpec, region: RegionName, lev
 def problems_of_dataset(
     name: str, regions: Sequence[RegionName], home: RegionName | None, by: str
 ) -> list[str]:
-    """Of its name, and of where it is to be."""
+    """Return every problem of a dataset's name, regions, home and requester, each with its field."""
     found = []
     if not is_dataset_name(name):
         found.append(f"dataset: use 1 to {NAME_LENGTH_MAX} letters, digits, '.', '_' and '-'")

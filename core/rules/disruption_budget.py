@@ -1,4 +1,4 @@
-"""How much may be stopped in a minute, and by whom: a limit that no bug of a component can talk its way around.
+"""The disruption budget: the stops per minute that one requester may cause, enforced by the store despite bugs elsewhere.
 
 source    Twine §4: destructive operations are rate-limited in every component, and the limit once saved the fleet
 """
@@ -18,27 +18,27 @@ from core.nouns.workload import EndCause
 from core.rules.preemption import may_stop_unasked
 
 USER = "user:"
-"""What a user asks for its own work is for the work's own limits to pace."""
+"""Prefix of a user's name as requester. Operations that users request for their own work are paced by the work's limits."""
 HEALTH = "health"
-"""The requester of replacements for tasks that are not up: as long as they stop nothing, they cost nothing."""
+"""Requester of replacements for tasks that are not up. A replacement costs no budget as long as no run stops for it."""
 DEFRAGMENTATION = "defragmentation"
-"""The requester of moves that free whole nodes or racks: it has one budget, however many people ask for them."""
+"""Requester of moves that free whole nodes or racks: one budget, however many operators request such moves."""
 
 
 MOVES = "moves"
-"""The requester of stops by which gangs make way for their next attempts in other regions."""
+"""Requester of stops by which gangs make way for their next attempts in other regions."""
 BY_OPERATION = (EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED)
-"""Why an attempt stops by an operation, which its controller acknowledged or whose deadline came: never by a bare order."""
+"""Causes of stops by an operation that was acknowledged or has reached its deadline: never valid for a bare order."""
 
 
 def may_order(image: RegionImage, order: OrderStop, now: Instant) -> bool:
-    """Whether a bare order may stop an attempt for this cause, as far as the region's own log can tell."""
+    """Return whether a bare order may stop an attempt for this cause, as far as the region's own log can tell."""
     capacity, key = image.capacity, (order.workload, order.epoch)
     held = capacity.holding(*key)
     if held is None or order.cause in (EndCause.COMPLETED, EndCause.ABANDONED, *BY_OPERATION):
         return False
     if order.cause is EndCause.PREEMPTED:
-        # When the promise was withdrawn meanwhile, who was not yet told to stop is spared; and who is asked has its time.
+        # A withdrawn promise releases victims that were not told to stop; a victim with a controller has until the deadline.
         promises = capacity.promises.get(order.by, {}).items()
         over = [(order.by, epoch) for epoch, claim in promises if key in claim.victims]
         return any(may_stop_unasked(image, key, by, now) for by in over)
@@ -49,10 +49,10 @@ def may_order(image: RegionImage, order: OrderStop, now: Instant) -> bool:
 
 
 def is_free(capacity: Capacity, awards: Awards, order: OrderStop) -> bool:
-    """Whether an order that may be given counts against nobody's budget, because a log shows that it has to be.
+    """Return whether a permitted order counts against no budget, because a log shows that the stop is necessary.
 
-    Pushed out or out of time, the store has seen to that itself (`may_order`); cancelled, the queue's log has the user's word;
-    and what ran on a node that is lost or in quarantine is not stopped for the fun of it. A drain is no such reason.
+    `may_order` has checked preemptions and timeouts; the queue's log has the user's request to cancel; a lost or quarantined node
+    is reason enough to stop the attempts on the node. A drain is no such reason.
     """
     match order.cause:
         case EndCause.PREEMPTED | EndCause.TIMEOUT:
@@ -75,18 +75,20 @@ def _has_failed(capacity: Capacity, node: int) -> bool:
 
 
 def budget_of(hardware: Hardware) -> int:
-    """Stops a minute that each requester may have in this region."""
+    """Return the stops per minute that each requester may cause in this region."""
     return max(DESTRUCTION_MIN, sum(row.nodes for row in hardware.rows.values()) // DESTRUCTION_SHARE)
 
 
 def bears_budget(operation: OperationRow, by: BegunBy) -> bool:
-    """Whether what ends by it counts against its requester's budget: all but what had to be by then, which the log shows. Of a
-    preemption that somebody asked for the deadline is that somebody's own word.
+    """Return whether the stops of an operation count against the requester's budget.
+
+    Operations begun at their deadline do not count, because the log shows that they were due; except a preemption without a
+    source, for which the requester itself set the deadline.
     """
     is_own = operation.kind is OperationKind.PREEMPT and not operation.source
     return is_limited(operation.requester) and (by is not BegunBy.DEADLINE or is_own)
 
 
 def is_limited(requester: str) -> bool:
-    """Whether whoever asks has a budget of stops. What a promise may destroy has caps of its own."""
+    """Return whether a requester has a budget of stops. Users and promises have no budget; caps on lost work bound promises."""
     return not requester.startswith(USER) and requester != PREEMPTION_REQUESTER

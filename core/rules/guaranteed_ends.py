@@ -1,10 +1,10 @@
-"""By when an attempt surely holds nothing any more, whatever is lost or starts anew meanwhile.
+"""Guaranteed ends: the time by which an attempt certainly holds no capacity, whichever nodes are lost or components restarted.
 
-An attempt is one continuous run. Its longest duration counts from its first start, and at the latest from `START_SPAN` after its
-grant, in the clock of the store that recorded these; it goes on while a gang is paused. If no broker orders the stop, because it
-was started anew and counts from then, the store does (`STOP_SLACK`). A node that is lost ends its
-attempts, and one that is placed anew is another attempt, judged anew when it is granted. What has passed its own bound has shown
-that it does not keep it, so nothing is promised on it.
+An attempt is one continuous run. The longest duration counts from the first start, at the latest from `START_SPAN` after the
+grant, by the clock of the store that recorded both; a pause of a gang does not stop the count. If no broker orders the stop,
+because the broker restarted and counts from then, the store does (`STOP_SLACK`). A lost node ends its attempts; a workload that
+is placed again gets another attempt, with a bound of its own from the new grant. An attempt past its bound has shown that the
+bound does not hold, so no reservation relies on that attempt.
 """
 
 from core.images.capacity import Holding
@@ -15,19 +15,19 @@ from core.nouns.workload import Kind
 
 
 def is_bounded(kind: str, max_duration: int) -> bool:
-    """Whether it surely ends by itself. A service goes on for ever, whatever each of its tasks does."""
+    """Return whether an attempt certainly ends by itself. A service has no end, even where its tasks do."""
     return max_duration > 0 and kind != Kind.SERVICE
 
 
 def stops_by(claim: Claim, granted_at: int, started_at: int) -> Instant | None:
-    """When its store orders it to stop, if nobody has; None: never."""
+    """Return when the store orders an attempt to stop, unless a broker did so before; None: never."""
     if not is_bounded(claim.kind, claim.max_duration):
         return None
     return Instant(_counts_from(granted_at, started_at) + claim.max_duration + STOP_SLACK)
 
 
 def ends_by(held: Holding, now: Instant) -> Instant | None:
-    """By when it surely has ended; None: nobody can say."""
+    """Return the time by which an attempt has certainly ended; None: unknown, or past."""
     claim = held.claim
     rest = (claim.grace or GRACE) + END_SLACK
     bounds: list[int] = []
@@ -42,7 +42,7 @@ def ends_by(held: Holding, now: Instant) -> Instant | None:
 def newcomer_ends_by(
     kind: str, max_duration: int, grace: int, now: Instant, *, has_victims: bool = False
 ) -> Instant | None:
-    """By when what is granted now, or promised now over victims, surely will have ended; None: nobody can say."""
+    """Return the time by which an attempt granted now, or promised now over victims, has certainly ended; None: unknown."""
     if not is_bounded(kind, max_duration):
         return None
     granted_by = now + (PROMISE_SPAN if has_victims else 0)
@@ -50,6 +50,9 @@ def newcomer_ends_by(
 
 
 def _counts_from(granted_at: int, started_at: int) -> int:
-    """A start that is recorded later than it may come was late in being told."""
+    """Return the time from which the longest duration counts: the recorded start, at the latest `START_SPAN` after the grant.
+
+    A start recorded later than that was reported late.
+    """
     latest = granted_at + START_SPAN
     return min(started_at, latest) if started_at else latest

@@ -1,6 +1,6 @@
-"""What a pool's settings keep free in each of its zones, and whether a claim would break it: the store's re-check.
+"""Headroom of a pool's zones under the pool's reserve and limit, and the store's check of whether a claim would break either.
 
-Figures by zone are kept up from the nodes that each fact touched; they equal a count over all nodes.
+Figures by zone are updated from the nodes that each fact touched; they equal a count over all nodes.
 """
 
 from collections.abc import Iterable
@@ -14,22 +14,22 @@ from core.nouns.reasons import Reason
 
 
 class Zone(Struct):
-    """One zone of one pool. GPUs are counted in milli, and on open nodes alone."""
+    """One zone of one pool. GPU figures are in milli, and cover open nodes only, except `gpu`."""
 
     pool: str
     name: str
     nodes: int = 0
     gpu: int = 0
-    """Of all its nodes."""
+    """GPU milli of all nodes."""
     empty: int = 0
-    """Nodes that are open and whose GPUs are all available."""
+    """Open nodes with GPUs that are all available."""
     open_gpu: int = 0
     used_gpu: int = 0
-    """What is not available: held, ending, or promised."""
+    """GPU milli that are not available: held, ending or promised."""
 
 
 class Headroom:
-    """Every zone of every pool of a region."""
+    """The zones of all pools of a region."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -37,7 +37,7 @@ class Headroom:
         size = len(capacity.node_type)
         self._zone_of: list[Zone | None] = [None] * size
         self._counted: list[tuple[int, int, int]] = [(0, 0, 0)] * size
-        """By node: what of it is in its zone's figures."""
+        """Each node's part of its zone's figures: empty nodes (0 or 1), open GPU milli, used GPU milli."""
         for row in capacity.workers.values():
             for group in row.inventory.groups:
                 key = (group.pool, group.zone)
@@ -49,7 +49,7 @@ class Headroom:
         self.update(node for node, zone in enumerate(self._zone_of) if zone is not None)
 
     def update(self, nodes: Iterable[int]) -> None:
-        """These may have changed. A join is not told so: then everything is counted anew."""
+        """Update the figures for nodes that may have changed. A join of nodes is not covered: a new `Headroom` counts all nodes."""
         for node in nodes:
             zone = self._zone_of[node]
             assert zone is not None, node
@@ -69,10 +69,11 @@ class Headroom:
         return int(available == total), total, total - available
 
     def broken_by(self, claim: Claim, pools: Pools) -> Reason | None:
-        """Which setting a claim that fits would break, if any.
+        """Return the setting that a fitting claim would break, as a reason, if any.
 
-        It breaks a reserve if it takes nodes that are empty now, and so leaves fewer than that; it breaks a limit if more is in
-        use once its victims have ended. Whoever takes no empty node breaks no reserve, however few there are.
+        A claim breaks a reserve if the claim takes nodes that are empty now and leaves fewer than the reserve; a limit, if more is
+        in use once the claim's victims have ended. A claim that takes no empty node breaks no reserve, however few there are; a
+        recovering workload's claim breaks neither.
         """
         if claim.is_healing:
             return None
@@ -95,7 +96,7 @@ class Headroom:
         return None
 
     def _give_back(self, claim: Claim, more: dict[tuple[str, str], int]) -> None:
-        """What its victims hold on open nodes will not be in use any more."""
+        """Subtract the GPU milli that the claim's victims hold on open nodes, because victims will have ended."""
         for victim in claim.victims:
             held = self._capacity.holding(*victim)
             for node, need in needs_of(held.claim).items() if held is not None else ():

@@ -1,8 +1,8 @@
-"""Whether a node fails whatever starts on it: a black hole, which looks empty and well and eats all that comes.
+"""Black holes: nodes that look empty and healthy, accept any task, and fail it at once.
 
-A node is taken for one when round after round of different workloads failed there soon after their starts, and nothing that
-was granted room there since runs, or ran well. What users submit fails by itself too, and often: one that runs where others
-failed speaks for the node.
+A node counts as a black hole when round after round of different workloads failed there soon after their starts, and no workload
+that was granted capacity there since runs, or ran well. Users' programs often fail by themselves, too: a workload that runs
+where others failed speaks for the node.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from core.nouns.workload import MAY_BE_THE_NODES, Kind
 
 
 def failures_in_a_row(capacity: Capacity, node: int) -> int:
-    """How many attempts failed on a node that is a black hole; 0 for one that is not."""
+    """Return the number of failed attempts on a node that is a black hole; 0 for other nodes."""
     rounds = capacity.failures.of(node)
     if len(rounds) < BLACK_HOLE_FAILURES:
         return 0
@@ -28,7 +28,7 @@ def failures_in_a_row(capacity: Capacity, node: int) -> int:
 
 
 def may_quarantine(capacity: Capacity) -> int:
-    """How many more nodes may come into quarantine for failures, which nobody but an operator lets out."""
+    """Return how many more nodes may be quarantined for failures. Such a quarantine is ended by an operator only."""
     nodes = sum(name != "" for name in capacity.node_type)
     waiting = sum(
         not closed.until_checked
@@ -42,7 +42,10 @@ def may_quarantine(capacity: Capacity) -> int:
 def failed_soon(
     control: Control, report: RecordTasksDown, tasks: Iterable[int], now: Instant
 ) -> tuple[tuple[int, ...], int]:
-    """The nodes of those tasks of a report that failed soon after their start or never started, and how soon after."""
+    """Return the nodes of reported tasks that failed soon after their start or never started, and the longest time until a failure.
+
+    The time is in nanoseconds. The result is empty for causes that a node cannot be blamed for.
+    """
     row = control.row(report.workload, report.epoch)
     if row is None or report.cause not in MAY_BE_THE_NODES:
         return (), 0
@@ -56,11 +59,10 @@ def failed_soon(
 
 
 def _newest_that_runs(capacity: Capacity, node: int, rounds: list[Round]) -> int:
-    """When the newest of those that run there well was granted its room; -1: none does.
+    """Return when the newest attempt that runs well on the node was granted its capacity; -1: no attempt does.
 
-    It runs well if it has run for longer than each of those that failed: what has only just started is about to fail, for
-    all that anybody knows, and on a node that eats whatever comes there always is such a one. A service says nothing: it
-    lives on when its tasks there are dead.
+    An attempt runs well if it has run for longer than each failed attempt: a younger attempt may be about to fail, and a black
+    hole always has such an attempt. Services do not count, because a service lives on when its tasks there are dead.
     """
     started_before = rounds[-1].at - max(one.ran for one in rounds)
     return max(

@@ -1,4 +1,4 @@
-"""Whether what a worker says it serves can be part of a region: what no image could fold is never recorded."""
+"""The check of a worker's inventory before its nodes join a region: an inventory that no image could fold is never recorded."""
 
 from msgspec.structs import asdict, replace
 
@@ -8,13 +8,15 @@ from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX, NODE_NUMBERS_MAX, WORKE
 
 
 def is_sound(inventory: Inventory) -> bool:
-    """Whether nothing is wrong with it."""
+    """Return whether an inventory has no problems."""
     return not problems_of(inventory)
 
 
 def problems_of(inventory: Inventory) -> tuple[str, ...]:
-    """All that is wrong, for whoever started the worker: it has nodes of a known type in racks, each number once and within what
-    arrays are made for, and no more of them than a fact can name.
+    """Return all problems of an inventory, for the operator that started the worker.
+
+    A sound inventory has nodes of a named type in racks, each number once and within the bounds of arrays, and no more nodes than
+    a fact can name.
     """
     found = []
     if not 0 < len(inventory.worker) <= NAME_LENGTH_MAX:
@@ -33,9 +35,10 @@ def problems_of(inventory: Inventory) -> tuple[str, ...]:
 
 
 def numbered(inventory: Inventory, capacity: Capacity) -> Inventory:
-    """The same with numbers for groups that come without: behind all nodes that there are, and all racks, unless theirs is told.
+    """Return the inventory with nodes numbered behind all present ones, unless all groups come with numbers.
 
-    A machine that joins a running region does not know what others are numbered.
+    Racks are numbered behind all present ones, too, except those of groups that name their racks. A machine that joins a running
+    region does not know the numbers of the others.
     """
     if all(group.first != UNNUMBERED for group in inventory.groups):
         return inventory

@@ -1,4 +1,4 @@
-"""What it costs to move a workload to another region, and whether that pays within the time that it has left."""
+"""The cost of a workload's move to another region, and whether the move pays within the workload's remaining time."""
 
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.limits import GRACE, SHIP_BYTES_PER_SECOND, START_ALLOWANCE
@@ -9,9 +9,9 @@ from core.nouns.workload import WorkloadSpec
 
 
 def cost_of(spec: WorkloadSpec, left: Nanoseconds | None) -> MoveCost:
-    """What a move takes.
+    """Return the cost of a move.
 
-    left      how much longer it would run where it is; None: nobody can say
+    left      nanoseconds that the workload would still run in its present region; None: unknown
     """
     ship = Nanoseconds(spec.checkpoint_bytes * SECOND // SHIP_BYTES_PER_SECOND)
     pause = Nanoseconds((spec.grace or GRACE) + ship + START_ALLOWANCE)

@@ -1,6 +1,7 @@
-"""Why a fleet could never hold a workload, were it all empty: in numbers, and job by job.
+"""The reasons why a fleet could never hold a workload, even if all nodes were empty: in numbers, and job by job.
 
-It equals `could_fit` of every region being false (core/rules/submission.py), and says what somebody would have to change.
+Such a workload is one for which `could_fit` (core/rules/submission.py) is false in every region; each reason names the figures
+that would have to change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +13,11 @@ from core.nouns.quantities import MILLI
 from core.nouns.workload import ANY_TEXT, JobSpec, WorkloadSpec
 
 TYPES_NAMED_MAX = 10
-"""A fleet has a handful; a sentence holds no more."""
+"""The most GPU types named in one text. A fleet has a handful; a sentence holds no more."""
 
 
 def reasons_never(spec: WorkloadSpec, hardware: Mapping[RegionName, Hardware]) -> tuple[str, ...]:
-    """What keeps a workload from each of these regions, none of which could hold it; each with its field."""
+    """Return the reasons why no region of these could hold a workload, each with its field."""
     where = f"region {next(iter(hardware))}" if len(hardware) == 1 else "the fleet"
     if spec.regions and len(hardware) > 1:
         where = f"regions {' and '.join(hardware)}"
@@ -28,7 +29,7 @@ def reasons_never(spec: WorkloadSpec, hardware: Mapping[RegionName, Hardware]) -
 
 
 def _of_job(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: str) -> str:
-    """Why no region could hold this job alone; empty when one could."""
+    """Return the reason why no region could hold this job alone; empty if one could."""
     rows = [row for region in regions for node_type, row in region.items() if job.takes(node_type)]
     if not rows:
         return f"gpu_type: {_of_type(job, regions, where)}"
@@ -48,7 +49,7 @@ def _of_job(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: s
 
 
 def _of_type(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: str) -> str:
-    """No node is of the type that it asks for, or only nodes that are not for such work."""
+    """Return the reason for which no node suits the job: no node of the requested type, or only nodes for other kinds of work."""
     runs_programs = job.program is not None
     others = {node_type_of(name, runs_programs=not runs_programs) for name in (job.gpu_type, *job.or_types)}
     verb = "have" if where.startswith("regions") else "has"
@@ -65,7 +66,7 @@ def _of_type(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: 
 
 
 def _named(regions: Iterable[Mapping[str, HardwareRow]], *, runs_programs: bool) -> str:
-    """The types of nodes that are for such work, with the most that one node has of each."""
+    """Return the GPU types of nodes for such work, each with the most GPUs that one node has."""
     most: dict[str, int] = {}
     for rows in regions:
         for node_type, row in rows.items():
@@ -78,7 +79,7 @@ def _named(regions: Iterable[Mapping[str, HardwareRow]], *, runs_programs: bool)
 
 
 def _of_all(jobs: Sequence[JobSpec], hardware: Mapping[RegionName, Hardware], where: str) -> str:
-    """Each job would fit somewhere by itself, and all of them nowhere together."""
+    """Return the reason where each job would fit somewhere by itself, but no region holds all jobs together."""
     wanted: dict[str, int] = {}
     for job in jobs:
         wanted[job.type_text] = wanted.get(job.type_text, 0) + job.need.gpu_milli * job.tasks

@@ -1,7 +1,7 @@
-"""Which operations may be asked for, which answers count, and which may begin now.
+"""Operations: which may be requested, which answers of controllers count, and which may begin now.
 
-source    Twine §2.4: only what was acknowledged proceeds; a release waits for ever, maintenance until its deadline; and
-          apart from any controller, releases halt while too many tasks of a job are unavailable, whatever the cause
+source    Twine §2.4: only acknowledged operations proceed; a release waits for ever, maintenance until its deadline; and apart
+          from any controller, releases halt while too many tasks of a job are unavailable, for any cause
 """
 
 from collections import Counter
@@ -43,13 +43,13 @@ OF_GANGS = (
     OperationKind.RESIZE,
     OperationKind.PREEMPT,
 )
-"""To stop a gang for good is to cancel its workload."""
+"""Kinds of operations on a gang. A gang is stopped for good by cancelling its workload."""
 RUNNING = (TaskPhase.UP, TaskPhase.STARTING)
-"""Something of the task is alive, or is about to be."""
+"""Phases in which a process of the task is alive, or is about to be."""
 
 
 def tasks_meant(row: AttemptControl, kind: OperationKind, tasks: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The tasks that an operation of this kind touches; None when it is none that such work can have."""
+    """Return the tasks that an operation of this kind touches; None if such work cannot have this operation on these tasks."""
     if kind is OperationKind.PREEMPT:
         return (WHOLE,) if tasks in ((), (WHOLE,)) else None
     if not row.stands_alone:
@@ -65,7 +65,7 @@ def tasks_meant(row: AttemptControl, kind: OperationKind, tasks: tuple[int, ...]
 
 
 def missing_tasks(row: AttemptControl) -> list[int]:
-    """Tasks that its jobs should have and of which nothing is known here, ascending: of what grew, or was placed in part."""
+    """Return, ascending, the tasks that the jobs should have but the region does not know: jobs grew, or were placed in part."""
     return [
         number
         for job, spec in enumerate(row.jobs)
@@ -82,7 +82,10 @@ def _is_wanted(row: AttemptControl, task: int) -> bool:
 def is_called_for(
     image: RegionImage, key: AttemptKey, row: AttemptControl, kind: OperationKind, task: int, source: str
 ) -> bool:
-    """Whether what an operation is for is still so. It falls away with the drain, the maintenance or the change."""
+    """Return whether the purpose of an operation still holds: the drain, maintenance, change or promise behind it.
+
+    A start is not called for while the task has a run.
+    """
     if kind is OperationKind.START and task in row.tasks and row.tasks[task].phase in RUNNING:
         return False
     if source.startswith(PREEMPTION):
@@ -99,26 +102,26 @@ def is_called_for(
 
 
 def _is_behind(row: AttemptControl, kind: OperationKind, task: int) -> bool:
-    """Whether a task is not yet as its changed job says. Of a gang its claim tells, which is for the queue to renew."""
+    """Return whether a task does not yet match its changed job. For a gang, the queue decides from the claim: always True here."""
     if kind is OperationKind.UPDATE and row.stands_alone:
         return task in row.tasks and row.tasks[task].revision < row.revision
     return kind is not OperationKind.STOP or not _is_wanted(row, task)
 
 
 def destroys(row: AttemptControl, operation: OperationRow) -> bool:
-    """Whether a run ends by it. What is down or gone already loses nothing."""
+    """Return whether a run ends by the operation. A task that is down or gone has no run to lose."""
     if operation.task not in row.tasks:
-        return operation.task == WHOLE  # Of a service all tasks at once.
+        return operation.task == WHOLE  # All tasks of a service at once.
     return operation.kind.stops and row.tasks[operation.task].phase in RUNNING
 
 
 def may_finish(row: AttemptControl, operation: OperationRow, outcome: Outcome) -> bool:
-    """Whether an operation can have come to this. Where its attempt has ended, the queue's log tells the rest."""
+    """Return whether an operation can have this outcome. Where the attempt has ended, the queue's log decides the rest."""
     has_begun = operation.phase is OperationPhase.BEGUN
     task = row.tasks.get(operation.task)
     match outcome:
         case Outcome.WITHDRAWN:
-            return not has_begun or (task is not None and task.run < 0)  # It was to be, and never was.
+            return not has_begun or (task is not None and task.run < 0)  # A new task that never got a run.
         case Outcome.IGNORED:
             return operation.phase is OperationPhase.ACKED and operation.answer is Answer.IGNORE
         case Outcome.HEALTHY:
@@ -128,7 +131,7 @@ def may_finish(row: AttemptControl, operation: OperationRow, outcome: Outcome) -
 
 
 def counts(row: AttemptControl, ack: Ack, maintenance: Maintenance) -> bool:
-    """Whether a controller's word is about an operation that waits for it, and is one that such an operation knows."""
+    """Return whether a controller's answer concerns an operation that waits for an answer, and is valid for this operation."""
     operation = row.operations.get(ack.operation)
     if operation is None or operation.phase is not OperationPhase.ASKED:
         return False
@@ -146,19 +149,20 @@ def counts(row: AttemptControl, ack: Ack, maintenance: Maintenance) -> bool:
         return True
     planned = maintenance.rows.get(operation.source)
     if planned is None:
-        return False  # A drain ends when somebody lifts it: nobody can say when a task would return.
+        return False  # A drain ends when an operator lifts it: the time of a return is unknown.
     return ack.answer is Answer.STOP_AND_RETURN or not planned.kind.needs_empty
 
 
 def is_overdue(operation: OperationRow, now: Instant) -> bool:
-    """Whether an involuntary operation has waited long enough."""
+    """Return whether the deadline of an involuntary operation has passed."""
     return operation.deadline > 0 and operation.requested_at + operation.deadline <= now
 
 
 def gives_way(known: OperationRow, source: str, deadline: int, now: Instant) -> bool:
-    """Whether a live operation is withdrawn for another on its task: it has not begun, and the other's deadline comes sooner.
+    """Return whether a live operation, not yet begun, is withdrawn for another on the same task because of an earlier deadline.
 
-    Never for one of the same source, so that what is asked for again does not begin anew.
+    An optional operation gives way to each one with a deadline. An involuntary operation never gives way to one of the same
+    source, so that a repeated request does not start the wait from scratch.
     """
     if deadline <= 0 or known.phase is OperationPhase.BEGUN:
         return False
@@ -167,13 +171,13 @@ def gives_way(known: OperationRow, source: str, deadline: int, now: Instant) -> 
 
 
 def is_stuck(operation: OperationRow, now: Instant) -> bool:
-    """Whether one that has begun takes so long that somebody should look, and nobody was told."""
+    """Return whether a begun operation takes so long that an operator should look, and was not yet marked as stuck."""
     has_begun = operation.phase is OperationPhase.BEGUN and not operation.is_stuck
     return has_begun and operation.begun_at + STUCK_SPAN <= now
 
 
 def is_stale(operation: OperationRow, now: Instant) -> bool:
-    """Whether an acknowledgement was not followed while it was fresh. One that waits for a window or a checkpoint stays."""
+    """Return whether an acknowledgement was not followed within `ACK_LEASE`. One that waits for a window or a checkpoint stays."""
     waits = operation.answer in (Answer.IGNORE, Answer.STOP_AND_RETURN) or operation.after_step >= 0
     waits = waits or operation.within > 0
     is_acked = operation.phase is OperationPhase.ACKED
@@ -181,7 +185,7 @@ def is_stale(operation: OperationRow, now: Instant) -> bool:
 
 
 def may_begin(row: AttemptControl, number: int, by: BegunBy, maintenance: Maintenance, now: Instant) -> bool:
-    """Whether one operation may begin, for the reason given. How many at once is `within_limits`."""
+    """Return whether one operation may begin for the given reason. `within_limits` decides how many may begin at once."""
     operation = row.operations.get(number)
     if operation is None or row.is_ended or (operation.task != WHOLE and operation.task not in row.tasks):
         return False
@@ -202,7 +206,7 @@ def may_begin(row: AttemptControl, number: int, by: BegunBy, maintenance: Mainte
 
 
 def _still_waits(row: AttemptControl, operation: OperationRow, now: Instant) -> bool:
-    """For its checkpoint, or for as long as its controller said; of both for what comes first."""
+    """Return whether the operation waits for its checkpoint, or for the controller's span; if both are set, for the earlier."""
     has_time = not operation.within or now < operation.acked_at + operation.within
     if operation.after_step >= 0:
         return has_time and row.saved_step <= operation.after_step
@@ -210,36 +214,41 @@ def _still_waits(row: AttemptControl, operation: OperationRow, now: Instant) -> 
 
 
 def may_move_back(operation: OperationRow, now: Instant) -> bool:
-    """Whether a task that is to go elsewhere may start where it was instead, should its node be open again.
+    """Return whether a task that is to move may start where it was instead, should its node be open again.
 
-    Who had to leave because of its node may return to it. Who was wanted elsewhere for its own sake may once no place was
-    found for a while: its room here is still held, and anything is better than to be down for ever.
+    A task that had to leave because of its node, or was down, may return at once. A task that was moved for its own sake may
+    return once no place was found for `MOVE_PATIENCE`: its capacity here is still held, and it must not be down for ever.
     """
     had_to_leave = bool(operation.source) or operation.requester == HEALTH
     return had_to_leave or operation.begun_at + MOVE_PATIENCE <= now
 
 
 def may_return_from(capacity: Capacity, task: TaskRow) -> Instant:
-    """From when on a task that stopped to return may start on its node although that is drained: no place was found elsewhere
-    for a while, and nobody agreed that it leaves. Once it is up the drain asks, as it asks of any task.
+    """Return when a task that stopped in order to return may start on its node although the node is drained.
+
+    That is `MOVE_PATIENCE` after the stop or the drain: no place was found elsewhere for that time, and no controller agreed to a
+    move. Once the task is up, the drain requests a move as of any task.
     """
     since = max((drain.at for drain in drains_of(capacity, task.node)), default=0)
     return after(Instant(max(task.since, since)), MOVE_PATIENCE)
 
 
 def may_return(capacity: Capacity, task: TaskRow, now: Instant) -> bool:
-    """Whether that is so. Never once the deadline of a drain has come: it would be stopped again at once."""
+    """Return whether a task may start on its node now, despite drains.
+
+    Never once a drain's deadline has passed: the task would be stopped again at once.
+    """
     drains = drains_of(capacity, task.node)
     is_forced = any(drain.deadline and drain.at + drain.deadline <= now for drain in drains)
     return not drains or (not is_forced and may_return_from(capacity, task) <= now)
 
 
 def may_run_anew(task: TaskRow | None, operation: OperationRow | None, move: TaskMove, now: Instant) -> bool:
-    """Whether a task gets this new run: nothing of it runs, and what has begun on it calls for just that."""
+    """Return whether a task gets this new run: no process of the task is alive, and a begun operation calls for this run."""
     if task is None or task.phase is not TaskPhase.GONE or task.node != move.node_from:
         return False
     if operation is None or operation.phase is not OperationPhase.BEGUN:
-        return False  # Nobody has agreed to it, and no deadline has come.
+        return False  # Neither acknowledged nor at its deadline.
     if operation.kind is OperationKind.STOP:
         return False
     if move.task == WHOLE:
@@ -250,12 +259,12 @@ def may_run_anew(task: TaskRow | None, operation: OperationRow | None, move: Tas
 
 
 def leaves_its_node(operation: OperationRow) -> bool:
-    """Whether its task is to start on another node."""
+    """Return whether the operation's task is to start on another node."""
     return operation.kind is OperationKind.MOVE and not returns_here(operation)
 
 
 def within_limits(row: AttemptControl, numbers: list[int]) -> list[int]:
-    """Those of the operations, in their order, that leave no job with more tasks unavailable than it allows."""
+    """Return the operations, in the given order, that leave no job with more unavailable tasks than the job allows."""
     if not row.stands_alone:
         return numbers
     down = Counter(job_and_rank(task)[0] for task in row.unavailable())
@@ -276,7 +285,7 @@ def within_limits(row: AttemptControl, numbers: list[int]) -> list[int]:
 
 
 def cause_of(operation: OperationRow) -> EndCause:
-    """Why a gang ends by this operation."""
+    """Return the cause with which this operation ends a gang's attempt."""
     if operation.kind is OperationKind.PREEMPT:
         return EndCause.PREEMPTED
     if operation.requester == DEFRAGMENTATION:
@@ -291,7 +300,7 @@ def cause_of(operation: OperationRow) -> EndCause:
 
 
 def returns_here(operation: OperationRow) -> bool:
-    """Whether its task, or gang, starts again on the nodes where it was."""
+    """Return whether the operation's task, or gang, starts again on the nodes where it was."""
     if operation.kind is OperationKind.MOVE:
         return operation.answer is Answer.STOP_AND_RETURN
     is_gang = operation.task == WHOLE

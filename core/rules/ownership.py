@@ -1,8 +1,8 @@
-"""Whose work is whose, and what a tenant's credentials may ask for: here alone, for all who are asked.
+"""Ownership: the tenant of each workload, and the requests that a tenant's credentials allow. All components use this module alone.
 
-The plane's own credentials, which operators have, may ask for everything; their tenant is the empty one. A tenant's may ask
-for what is listed here, of their own tenant's work. A message that is not listed is refused to them, so that a new one is
-nobody's until it is put here; and whatever is listed and names a workload is held against whose that is.
+The plane's own credentials, which operators have, allow every request; their tenant is the empty one. A tenant's credentials
+allow the requests listed here, on the tenant's own work. A message that is not listed is refused, so that a new message is
+reserved to operators until listed here; a listed message that names a workload is checked against the workload's tenant.
 """
 
 from collections.abc import Callable
@@ -43,41 +43,41 @@ ABOUT_ONE: tuple[type[Message], ...] = (
     FindOutput,
     ReadOutput,
 )
-"""These name one in their field `workload`."""
+"""Messages that name one workload in their field `workload`."""
 ON_ACCOUNT: tuple[type[Message], ...] = (SubmitWorkload, TestSubmission)
-"""These have a `spec`, which says on whose account it is to be."""
+"""Messages with a `spec`, which names the tenant to be charged."""
 OF_ALL: tuple[type[Message], ...] = (ListWorkloads, ListTenants, ShowRanking, ListStarts, ListDatasets)
-"""These name none, and whoever answers tells what may be told: of workloads those that the asker owns, of tenants and data all."""
+"""Messages that name no workload. The answer is limited to permitted rows: the sender's own workloads, but all tenants and data."""
 TENANTS_MAY: frozenset[type[Message]] = frozenset((*ABOUT_ONE, *ON_ACCOUNT, *OF_ALL))
-"""All that a tenant's credentials may say."""
+"""All messages that a tenant's credentials allow."""
 
 TenantOf = Callable[[WorkloadId], str | None]
-"""Whose a workload is; None of one that is not known."""
+"""The tenant of a workload; None for an unknown workload."""
 Against = tuple[Reason, tuple[str, ...]]
-"""Why not, and every problem."""
+"""The reason of a refusal, and every problem."""
 
 
 def owns(tenant: str, account: str) -> bool:
-    """Whether these credentials may touch, and see, work that is on this tenant's account."""
+    """Return whether these credentials may see and change work on this tenant's account."""
     return tenant in ("", account)
 
 
 def owned(tenant: str, rows: dict[WorkloadId, WorkloadRow]) -> dict[WorkloadId, WorkloadRow]:
-    """Those of all workloads that these credentials may see."""
+    """Return the workloads that these credentials may see."""
     if not tenant:
         return rows
     return {workload: row for workload, row in rows.items() if owns(tenant, row.spec.tenant)}
 
 
 def sender_of(tenant: str, name: str) -> str:
-    """What somebody is called who speaks with a tenant's credentials: nobody of the plane itself is called so."""
+    """Return the name of a sender with a tenant's credentials. No component of the plane has such a name."""
     return f"{tenant}/{name}"
 
 
 def against(tenant: str, sender: str, message: Message, tenant_of: TenantOf) -> Against | None:
-    """What speaks against doing what somebody asks for with these credentials; None: nothing that has to do with whose it is.
+    """Return the reason why these credentials do not allow a request; None: ownership is no reason against it.
 
-    What is not known is left to whoever is asked: they say so to everybody alike.
+    A request for an unknown workload passes: the component that answers refuses it for all senders alike.
     """
     if not tenant:
         return None
@@ -94,7 +94,10 @@ def against(tenant: str, sender: str, message: Message, tenant_of: TenantOf) -> 
 
 
 def _against_account(tenant: str, sender: str, message: Message) -> Against | None:
-    """On its own account alone, and under its own name: the keys of others are theirs."""
+    """Return the reason why a submission is refused: the account of another tenant, or the name of another sender.
+
+    A sender may use no other name, because submission keys belong to their sender.
+    """
     spec = getattr(message, "spec", None)
     assert isinstance(spec, WorkloadSpec), message
     if not owns(tenant, spec.tenant):

@@ -1,4 +1,4 @@
-"""Whether a pool may be set so."""
+"""The check of a pool's settings: rules, reserve and limit."""
 
 from core.nouns.pool import PERMILLE, PoolSettings
 from core.nouns.reasons import Reason
@@ -7,7 +7,7 @@ from core.rules.placement.rule_sets import problems_of_setting
 
 
 def problems_with(settings: PoolSettings, pool: str, headroom: Headroom) -> list[str]:
-    """Every one of them, each with its field."""
+    """Return every problem of the settings, each with its field."""
     of_rules = problems_of_setting(settings.rules)
     found = [f"rules: {problem}" for problem in (of_rules[1] if of_rules else ())]
     zones = [zone for zone in headroom.zones.values() if zone.pool == pool]
@@ -22,6 +22,6 @@ def problems_with(settings: PoolSettings, pool: str, headroom: Headroom) -> list
 
 
 def reason_of(settings: PoolSettings) -> Reason:
-    """Of a refusal of such settings: what is wrong with rules has its own."""
+    """Return the reason of a refusal of such settings: problems of the rules have a reason of their own."""
     of_rules = problems_of_setting(settings.rules)
     return of_rules[0] if of_rules else Reason.INVALID

@@ -1,4 +1,4 @@
-"""Who is asked before it is pushed out, what that may destroy, and which other victim may be offered in its place."""
+"""Preemption: victims that are asked first, the work that preemptions may lose, and substitutes for victims."""
 
 from collections.abc import Iterable
 
@@ -17,24 +17,27 @@ from core.rules.placement.eviction_cost import destroyed
 
 
 def is_asked(held: Holding) -> bool:
-    """Whether its application decides when it stops, as long as there is time for that."""
+    """Return whether the attempt names a controller, which decides when the attempt stops as long as time is left."""
     return bool(held.claim.control.controller)
 
 
 def pledged(held: Holding, now: Instant, ask_span: int) -> int:
-    """GPU-seconds that its end destroys at most, if that is decided now: who is asked may go on until the deadline."""
+    """Return the pledge: the most GPU-seconds that the attempt's end can lose, if decided now.
+
+    An attempt with a controller may run on for `ask_span` nanoseconds.
+    """
     until = after(now, Nanoseconds(ask_span)) if is_asked(held) else now
     return destroyed(held, until)
 
 
 def pledges_of(capacity: Capacity, victims: Iterable[AttemptKey], now: Instant, span: int) -> tuple[int, ...]:
-    """The same of each of these, in their order; of who has ended nothing."""
+    """Return the pledge of each victim, in order; 0 for a victim that has ended."""
     held = [capacity.holding(*key) for key in victims]
     return tuple(pledged(one, now, span) if one is not None else 0 for one in held)
 
 
 def promises_over(image: RegionImage, key: AttemptKey) -> AttemptKey | None:
-    """The promise that waits for the end of an attempt, if one does."""
+    """Return the promise that waits for the end of an attempt, if any."""
     for workload, epochs in image.capacity.promises.items():
         for epoch, claim in epochs.items():
             if key in claim.victims:
@@ -43,17 +46,17 @@ def promises_over(image: RegionImage, key: AttemptKey) -> AttemptKey | None:
 
 
 def is_called_for(capacity: Capacity, key: AttemptKey, source: str) -> bool:
-    """Whether the promise for which a victim is asked still stands over it."""
+    """Return whether the promise for which a victim is asked still waits for this victim."""
     by = promised_to(source)
     claim = capacity.promise(*by) if by is not None else None
     return claim is not None and key in claim.victims
 
 
 def may_stop_unasked(image: RegionImage, key: AttemptKey, by: AttemptKey, now: Instant) -> bool:
-    """Whether a victim may be told to stop for this promise without another word.
+    """Return whether a victim may be told to stop for this promise without a further answer.
 
-    One that names no controller; one on which something has begun that its controller agreed to, or whose deadline had come; and
-    whoever has been asked for as long as is asked.
+    That holds for a victim without a controller; for a victim on which an operation has begun, acknowledged or at its deadline;
+    and for a victim that was asked until the deadline of the promise.
     """
     held, promise = image.capacity.holding(*key), image.preemption.promise(*by)
     if held is None or promise is None:
@@ -62,13 +65,13 @@ def may_stop_unasked(image: RegionImage, key: AttemptKey, by: AttemptKey, now: I
 
 
 def has_begun(row: AttemptControl | None) -> bool:
-    """Whether something that stops all of an attempt has begun on it."""
+    """Return whether an operation on the whole attempt has begun."""
     operation = row.on(WHOLE) if row is not None else None
     return operation is not None and operation.phase is OperationPhase.BEGUN
 
 
 def why_no_offer(image: RegionImage, key: AttemptKey, ack: Ack, now: Instant) -> str:
-    """Why another workload is not taken in place of a victim that offers it; empty: it is, and `revised_victims` names them all."""
+    """Return why the substitute that a victim offers is refused; empty: accepted, and `revised_victims` returns the new victims."""
     row = image.control.row(*key)
     operation = row.operations.get(ack.operation) if row is not None else None
     by = promised_to(operation.source) if operation is not None else None
@@ -100,7 +103,10 @@ def why_no_offer(image: RegionImage, key: AttemptKey, ack: Ack, now: Instant) ->
 
 
 def _why_no_victim(image: RegionImage, asked: Holding, key: AttemptKey, now: Instant) -> str:
-    """It is the same tenant's own to give, and whoever promised could have chosen it."""
+    """Return why an attempt cannot be a substitute; empty if it can.
+
+    A substitute is the same tenant's own work, and the region could have chosen it as a victim.
+    """
     other = image.capacity.holding(*key)
     assert other is not None, key
     if other.claim.tenant != asked.claim.tenant:
@@ -113,22 +119,22 @@ def _why_no_victim(image: RegionImage, asked: Holding, key: AttemptKey, now: Ins
 
 
 def live_attempt(capacity: Capacity, workload: str) -> AttemptKey | None:
-    """The attempt of a workload that holds something here; of several the newest."""
+    """Return the newest attempt of a workload that holds capacity here; None: no attempt does."""
     epochs = capacity.holdings.get(WorkloadId(workload), {})
     return (WorkloadId(workload), max(epochs)) if epochs else None
 
 
 def revised_victims(claim: Claim, spared: AttemptKey, other: AttemptKey) -> tuple[AttemptKey, ...]:
-    """One in another's place."""
+    """Return the victims with the substitute in place of the released one, each victim once."""
     victims = tuple(other if key == spared else key for key in claim.victims)
     return tuple(dict.fromkeys(victims))
 
 
 def fits_over(capacity: Capacity, claim: Claim, victims: tuple[AttemptKey, ...]) -> bool:
-    """Whether what a claim was promised fits on its nodes once these have ended, instead of those that it was promised over.
+    """Return whether a promised claim fits on its nodes once these victims have ended, instead of those of the promise.
 
-    Not where parts of devices are at stake, which may lie otherwise by then, nor where it matters who else is there: there nobody is
-    taken in another's place.
+    False where parts of devices are involved, which may lie otherwise by then, and where the owner of a node matters: no
+    substitute is accepted there.
     """
     nodes = nodes_of(claim)
     if parts_of(claim) or any(node in capacity.devices.by_node for node in nodes):
@@ -145,7 +151,7 @@ def fits_over(capacity: Capacity, claim: Claim, victims: tuple[AttemptKey, ...])
 
 
 def needless_of(capacity: Capacity, claim: Claim, victims: tuple[AttemptKey, ...]) -> tuple[AttemptKey, ...]:
-    """Of these, those that are alive, were not told to stop, and without whose end it would fit as well."""
+    """Return the victims that are alive, were not told to stop, and without the end of which the claim would fit as well."""
     return tuple(
         key
         for key in victims
@@ -156,14 +162,14 @@ def needless_of(capacity: Capacity, claim: Claim, victims: tuple[AttemptKey, ...
 
 
 def _is_anybody_alone(capacity: Capacity, claim: Claim) -> bool:
-    """Whether it, or somebody who is on its nodes, shares them with nobody."""
+    """Return whether the claim, or an attempt on the claim's nodes, shares no node with other tenants."""
     nodes = set(nodes_of(claim))
     there = (held.claim for _, _, held in capacity.live() if not nodes.isdisjoint(nodes_of(held.claim)))
     return any(job.is_alone for one in (claim, *there) for job in one.jobs)
 
 
 def _room_beside(capacity: Capacity, node: int, mine: Amount) -> Amount:
-    """What would be available there if so much of what is reserved were not."""
+    """Return the capacity of a node that would be available without the amount `mine` of the reserved capacity."""
     gpu, cpu, memory = capacity.gpu, capacity.cpu, capacity.memory
     return Amount(
         gpu.free[node] - gpu.reserved[node] + max(0, mine.gpu_milli),
@@ -184,7 +190,7 @@ def _held_by(capacity: Capacity, victims: Iterable[AttemptKey]) -> dict[int, Amo
 def _keeps_cap(
     image: RegionImage, claim: Claim, victims: tuple[AttemptKey, ...], by: AttemptKey, now: Instant
 ) -> bool:
-    """Whether a promise that waits for these destroys no more than it may."""
+    """Return whether a promise over these victims keeps to the caps on lost work, of one claim and of an hour."""
     preemption, promise = image.preemption, image.preemption.promise(*by)
     assert promise is not None, by
     total = sum(revised_pledges(image, victims, by, now))
@@ -197,7 +203,10 @@ def _keeps_cap(
 def revised_pledges(
     image: RegionImage, victims: tuple[AttemptKey, ...], by: AttemptKey, now: Instant
 ) -> tuple[int, ...]:
-    """What was pledged of those who were promised before; of others what they destroy at most in the time that is left."""
+    """Return the pledges of a revised promise.
+
+    Earlier pledges stay; other victims pledge the most work that they can lose in the time left to ask.
+    """
     promise = image.preemption.promise(*by)
     left = max(0, promise.asked_until - now) if promise is not None else 0
     found = []
@@ -209,12 +218,12 @@ def revised_pledges(
 
 
 def claims_too_much(preemption: Preemption, pledges: Iterable[int], now: Instant) -> bool:
-    """Whether a new promise with these pledges would go over the cap of one claim, or of the hour."""
+    """Return whether a new promise with these pledges would exceed the cap on lost work of one claim, or of an hour."""
     return sum(pledges) > preemption.left(now)
 
 
 def counts_for(operation_kind: OperationKind, source: str, ack: Ack) -> bool:
-    """Whether such a word is one that a preemption knows; who is offered is judged beside it."""
+    """Return whether a preemption accepts such an answer; an offered substitute is checked apart."""
     if operation_kind is not OperationKind.PREEMPT or ack.within < 0:
         return False
     if ack.answer is Answer.INSTEAD:

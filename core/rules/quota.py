@@ -1,7 +1,7 @@
-"""How workloads stand to their tenants' entitlements: what each needs of which quota, and who that runs is within.
+"""Workloads against their tenants' entitlements: the quota that each workload needs, and the awards that are within quota.
 
-A GPU type is under quota from the first entitlement that somebody sets for it. Before, whatever runs on it is within quota: a
-plane of which nobody is entitled to anything serves everybody by level and credit alone.
+A GPU type is under quota from the first entitlement that is set for the type. Before, all work on the type is nominal: a plane
+without entitlements serves all tenants by level and credit alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,21 +24,21 @@ from core.ranking.lane import FAR
 from core.ranking.scan import LOWEST, QuotaHold
 
 UNNAMED_LEVEL = TenantSettings().level
-"""Of a workload that names none, of a tenant that nobody made."""
+"""The level of a workload that names no level, of a tenant that no operator created."""
 
 Amounts = Mapping[str, int]
 """GPU milli by type."""
 Narrowing = tuple[tuple[str, ...], ...]
-"""For each job the GPU types to which it is held; none: those that it names."""
+"""For each job, the GPU types to which the job is restricted; empty: those that the job names."""
 
 
 def types_under_quota(tenants: Tenants) -> frozenset[str]:
-    """GPU types of which somebody is entitled to some, or to nothing."""
+    """Return the GPU types to which some tenant has an entitlement, be it to 0 GPUs."""
     return frozenset(kind for row in tenants.rows.values() for kind in row.entitlements)
 
 
 def settings_of(tenants: Tenants, tenant: TenantName) -> TenantSettings:
-    """A tenant's; where operators made none at all, nobody is held to a level."""
+    """Return a tenant's settings; defaults for an unknown tenant, with the highest level as long as there are no tenants."""
     row = tenants.rows.get(tenant)
     if row is not None:
         return row.settings
@@ -46,7 +46,7 @@ def settings_of(tenants: Tenants, tenant: TenantName) -> TenantSettings:
 
 
 def level_asked(spec: WorkloadSpec, tenants: Tenants) -> int:
-    """The level that a workload has within quota: its own, and never above its tenant's."""
+    """Return a workload's level within quota: the requested one, or else the tenant's; never above the tenant's."""
     level = settings_of(tenants, spec.tenant).level
     if spec.priority is not None:
         return min(spec.priority, level)
@@ -54,9 +54,9 @@ def level_asked(spec: WorkloadSpec, tenants: Tenants) -> int:
 
 
 def needs_of(spec: WorkloadSpec, quota: frozenset[str], fleet: Sequence[str]) -> tuple[Amounts, ...]:
-    """What it would take of quotas, on each combination of the GPU types that will do for its jobs, the best liked first.
+    """Return the amounts that a workload would take of quotas, by accepted combination of GPU types, the preferred one first.
 
-    fleet   the GPU types that there are: what `any` stands for
+    fleet   the GPU types of the fleet: those for which `any` stands
     """
     if not quota:
         return ({},)
@@ -68,7 +68,7 @@ def needs_of(spec: WorkloadSpec, quota: frozenset[str], fleet: Sequence[str]) ->
 
 
 def types_of(job: JobSpec, fleet: Sequence[str]) -> tuple[str, ...]:
-    """The GPU types that will do for a job, by name."""
+    """Return the names of the GPU types that a job accepts."""
     if job.gpu_type != ANY_TYPE:
         return (job.gpu_type, *job.or_types)
     return tuple(kind for kind in fleet if kind != CPU_TYPE) or (ANY_TYPE,)
@@ -80,10 +80,10 @@ def narrowing(
     fleet: Sequence[str],
     has_room: Callable[[Amounts], bool],
 ) -> Narrowing:
-    """To which GPU types jobs are held, so that there is room in the quota wherever they are placed; empty: to all that will do.
+    """Return the GPU types to which jobs are restricted, so that the quota has headroom on each placement; empty: no restriction.
 
-    Where one job has a choice it keeps all types with room; where several have, they are held to the first combination with room,
-    for not every type of one goes with every type of another.
+    One job with a choice keeps all types with headroom; several such jobs are restricted to the first combination with headroom,
+    because not every type of one goes with every type of another. If no combination has headroom, there is no restriction.
     """
     if not quota or all(_is_fixed(job) for job in jobs):
         return ()
@@ -98,7 +98,7 @@ def narrowing(
 
 
 def narrowed(jobs: tuple[JobSpec, ...], types: Narrowing) -> tuple[JobSpec, ...]:
-    """The same jobs, each held to these types alone."""
+    """Return the jobs, each restricted to these types."""
     if not types:
         return jobs
     return tuple(
@@ -126,7 +126,7 @@ def _needed(jobs: Sequence[JobSpec], chosen: Sequence[str], quota: frozenset[str
 
 
 def held_on(jobs: Sequence[JobSpec], spreads: Sequence[Spread], hardware: Hardware) -> dict[str, int]:
-    """What tasks hold, by GPU type: all of a job are on nodes of one. No zeros."""
+    """Return the GPU milli that tasks hold, by GPU type, without zeros. All tasks of a job are on nodes of one type."""
     found: dict[str, int] = {}
     for job, spread in zip(jobs, spreads, strict=True):
         amount = job.need.gpu_milli * sum(spread.tasks)
@@ -138,12 +138,12 @@ def held_on(jobs: Sequence[JobSpec], spreads: Sequence[Spread], hardware: Hardwa
 
 
 def entitled_to(row: TenantRow | None, quota: frozenset[str]) -> dict[str, int]:
-    """What a tenant may hold within quota."""
+    """Return the GPU milli by type that a tenant may hold within quota."""
     return {kind: row.of(kind).gpus * MILLI if row is not None else 0 for kind in sorted(quota)}
 
 
 def borrowed_max(row: TenantRow | None, quota: frozenset[str]) -> dict[str, int] | None:
-    """What it may hold besides; None: whatever there is, of all types."""
+    """Return the GPU milli by type that a tenant may hold beyond its quota; None: no limit on any type."""
     if row is None or all(one.borrow_max == UNLIMITED for one in row.entitlements.values()):
         return None
     limits = {kind: row.of(kind).borrow_max for kind in quota}
@@ -151,28 +151,28 @@ def borrowed_max(row: TenantRow | None, quota: frozenset[str]) -> dict[str, int]
 
 
 class Running(Struct, frozen=True):
-    """A standing award."""
+    """An active award."""
 
     workload: WorkloadId
     number: int
-    """Of its award in the queue's log: the older is the smaller."""
+    """The number of the award in the queue's log: smaller for an older award."""
     asked: int
-    """The level that it has within quota."""
+    """The level that the award has within quota."""
     level: int
-    """The one that it has; `OVER_LEVEL` over quota."""
+    """The present level; `OVER_LEVEL` over quota."""
     held: Amounts
-    """Of all types."""
+    """GPU milli by type, of all types."""
     submitted: int = 0
-    """The number of its submission."""
+    """The number of the workload's submission."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it is over quota."""
+        """Return whether the award is over quota."""
         return self.level == OVER_LEVEL
 
     @property
     def place(self) -> tuple[bool, int, int]:
-        """Among those of its level, a smaller one ahead."""
+        """Return the sort key among awards of one level: a smaller one is ahead."""
         return self.is_over, self.submitted if self.is_over else 0, self.number
 
 
@@ -185,14 +185,14 @@ def stand_anew(
     is_spent: bool,
     kept: Sequence[QuotaHold] = (),
 ) -> dict[WorkloadId, int]:
-    """The levels of one tenant's awards whose standing must be another.
+    """Return the new levels of those of one tenant's awards that must change.
 
-    From the highest level down each takes of the quota; of one level first those that are within it already, and then whoever was
-    submitted first. So nothing changes that need not, and whoever is over quota moves up as soon as there is room. Over a spent
-    budget all that takes GPUs is over quota. By the paper's rules levels do not matter, and what is over quota fills the quota
-    too, so that nothing moves up before all of it fits.
+    From the highest level down, each award takes quota; at one level, first the awards that are nominal already, then the others
+    in order of submission. So no award changes without need, and borrowing awards are promoted as soon as the quota has headroom.
+    Over a spent budget, all awards with GPUs are over quota. By the paper's rules levels are ignored, and awards over quota fill
+    the quota, too, so that no award is promoted before all of them fit.
 
-    kept   of the quota, for who waits: from that nothing moves up that stands behind it in its tenant's line
+    kept   quota holds of waiting workloads: awards behind one in the tenant's line are not promoted into the quota that it holds
     """
     every = list(running)
     taken: dict[str, int] = {}
@@ -224,7 +224,7 @@ def stand_anew(
 
 
 def kept_before(kept: Sequence[QuotaHold], level: int, number: int) -> Amounts:
-    """What of a quota is kept from work of that level (0 where levels do not matter), submitted as that number."""
+    """Return the quota, GPU milli by type, held against work of this level (0 where levels do not matter) and submission number."""
     found: dict[str, int] = {}
     for one in kept:
         if one.is_ahead_of(level, number):
@@ -238,5 +238,5 @@ def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:
 
 
 def may_be_over(kind: Kind) -> bool:
-    """Whether work of this kind is lent what others leave: what is never pushed out could not be given back."""
+    """Return whether work of this kind may borrow: work that is never preempted could not be reclaimed."""
     return kind is not Kind.INTERACTIVE

@@ -1,4 +1,4 @@
-"""Who goes by a region's prices, when they are old, and whether new ones are well formed."""
+"""Prices of a region: which pools are searched by them, when they are outdated, and whether new ones are well formed."""
 
 from core.images.capacity import Capacity
 from core.images.pools import Pools
@@ -10,25 +10,24 @@ from core.nouns.solved_from import SolvedFrom
 from core.rules.placement.rule_sets import rule_set
 
 FIRST, SECOND, EVERY = 100, 300, 850
-"""Tasks that have arrived when prices are solved for the first time, and for the second; and between two times from then on.
+"""Numbers of arrived tasks at the first and at the second solution of prices; and between two solutions from then on.
 
-source    packing studied on the public traces, where the demand was learned from what had arrived: these figures gave within 0.3
-          points what the whole demand known from the beginning gave; every 400 gave the same
+source    packing studied on the public traces, with the demand learned from arrivals: these figures gave within 0.3 points of
+          the result with the whole demand known from the beginning; every 400 gave the same
 """
 MILLI_MAX = 1 << 40
-"""GPU milli and CPU milli of a shape: far beyond any node, and times a million still within the 64 bits of a table."""
+"""The most GPU milli and CPU milli of a shape: far beyond any node, and times a million still within the 64 bits of a table."""
 GREW_PART = 20
-"""One in so many of a region's GPUs have come or gone since (chosen: prices are solved for all nodes that are open, whatever
-runs on them)."""
+"""One in so many of a region's GPUs has come or gone since. Chosen: prices are solved for all open nodes, whether in use or not."""
 
 
 def next_arrived(arrived: int) -> int:
-    """How many tasks have arrived when prices that were solved from so many are old."""
+    """Return the number of arrived tasks at which prices solved from `arrived` tasks are outdated."""
     return next((count for count in (FIRST, SECOND) if arrived < count), arrived + EVERY)
 
 
 def is_old(known: SolvedFrom, now: SolvedFrom) -> bool:
-    """Whether prices that were solved from the one are to be solved from the other again."""
+    """Return whether prices that were solved from `known` are to be solved again, from `now`."""
     if now.arrived >= next_arrived(known.arrived):
         return True
     if not known.sequence:
@@ -37,18 +36,18 @@ def is_old(known: SolvedFrom, now: SolvedFrom) -> bool:
 
 
 def goes_by_prices(rules: str) -> bool:
-    """Whether a pool that is set so is searched by a rule that reads prices."""
+    """Return whether a pool with these rules is searched by a rule that reads prices."""
     return any(rule.reads_prices for rule in rule_set(rules).rules)
 
 
 def priced_pools(capacity: Capacity, pools: Pools) -> tuple[str, ...]:
-    """Pools of a region that are searched so, by name."""
+    """Return the pools of a region that are searched by prices, by name."""
     names = {group.pool for row in capacity.workers.values() for group in row.inventory.groups}
     return tuple(name for name in sorted(names) if goes_by_prices(pools.of(name).rules))
 
 
 def problems_of(prices: Prices) -> list[str]:
-    """Every one of them, each with its field."""
+    """Return every problem of prices, each with its field."""
     found, shapes = [], prices.mix.shapes
     if not 0 < len(shapes) <= TYPICAL_SHAPES_MAX:
         found.append(f"mix: it has {len(shapes)} shapes, and 1 to {TYPICAL_SHAPES_MAX} are wanted")

@@ -1,4 +1,4 @@
-"""Which nodes a scope names, and where a node is."""
+"""Scopes: the nodes that a scope names; and the power domain, drains and occupancy of a node."""
 
 from core.images.capacity import Capacity, Closure
 from core.images.maintenance import Maintenance
@@ -13,7 +13,7 @@ NUMBER_LENGTH_MAX = len(str(NODE_NUMBERS_MAX))
 
 
 def nodes_in(capacity: Capacity, scope: Scope) -> tuple[list[int], list[str]]:
-    """The region's nodes of a scope, ascending; and the names in it that nothing here has."""
+    """Return the region's nodes of a scope, ascending; and the names in the scope that match no node here."""
     by_name: dict[str, list[int]] = {name: [] for name in scope.names}
     match scope.kind:
         case ScopeKind.NODE:
@@ -29,14 +29,14 @@ def nodes_in(capacity: Capacity, scope: Scope) -> tuple[list[int], list[str]]:
             for row in capacity.workers.values():
                 for group in row.inventory.groups:
                     name = _named(group, scope.kind)
-                    if name and name in by_name:  # Whoever has no power domain is not in one without a name.
+                    if name and name in by_name:  # A group without a power domain matches no name.
                         by_name[name].extend(group.numbers())
     found = dict.fromkeys(node for nodes in by_name.values() for node in nodes)
     return sorted(found), [name for name, nodes in by_name.items() if not nodes]
 
 
 def joining_in(inventory: Inventory, scope: Scope) -> list[int]:
-    """Of the nodes that a worker brings, those that a scope names. Nobody named their numbers before they had any."""
+    """Return the nodes of a joining worker that a scope names. A scope of node numbers is older than the numbers of these nodes."""
     match scope.kind:
         case ScopeKind.NODE:
             return []
@@ -54,7 +54,7 @@ def joining_in(inventory: Inventory, scope: Scope) -> list[int]:
 
 
 def domain_of(capacity: Capacity, node: int) -> str:
-    """The power domain that feeds a node; its zone where nobody said."""
+    """Return the power domain that feeds a node, or its zone where no domain was given."""
     for group in capacity.workers[WorkerName(capacity.worker_of[node])].inventory.groups:
         if node in group.numbers():
             return group.power_domain or group.zone
@@ -62,7 +62,7 @@ def domain_of(capacity: Capacity, node: int) -> str:
 
 
 def keeps_away(capacity: Capacity, maintenance: Maintenance, node: int) -> bool:
-    """Whether not even a task that was there before may start there now: it is lost, worked on, or in quarantine."""
+    """Return whether a node is closed even to tasks that were there before: lost, quarantined, or emptied for open maintenance."""
     if capacity.is_lost[node]:
         return True
     if not capacity.closed[node]:
@@ -79,12 +79,12 @@ def keeps_away(capacity: Capacity, maintenance: Maintenance, node: int) -> bool:
 
 
 def is_drained(capacity: Capacity, node: int) -> bool:
-    """Whether somebody wants the node empty: what was to return to it moves instead."""
+    """Return whether a drain covers the node: a task that was to return there moves instead."""
     return bool(drains_of(capacity, node))
 
 
 def drains_of(capacity: Capacity, node: int) -> list[Closure]:
-    """What operators said to have it empty."""
+    """Return the drains that cover a node."""
     return [
         closure
         for closure in capacity.closures.values()
@@ -95,13 +95,13 @@ def drains_of(capacity: Capacity, node: int) -> list[Closure]:
 
 
 def is_vacant(capacity: Capacity, node: int) -> bool:
-    """Whether the node is there, and nothing is held on it."""
+    """Return whether a node is not lost, and has all its capacity free."""
     columns = (capacity.gpu, capacity.cpu, capacity.memory)
     return not capacity.is_lost[node] and all(one.free[node] == one.total[node] for one in columns)
 
 
 def lifts_itself(capacity: Capacity, drain: str, now: Instant) -> bool:
-    """Whether a drain for defragmentation has come to its end: all its nodes are vacant, or its time is over."""
+    """Return whether a drain for defragmentation ends by itself now: all its nodes are vacant, or its time has passed."""
     closure = capacity.closures.get(drain)
     if closure is None or not closure.lasts:
         return False
@@ -111,12 +111,12 @@ def lifts_itself(capacity: Capacity, drain: str, now: Instant) -> bool:
 
 
 def _number(name: str) -> list[int]:
-    """The number that a name is, if it is one that a node or a rack may have."""
+    """Return the number that a name stands for, if a node or a rack may have this number; otherwise an empty list."""
     return [int(name)] if name.isdecimal() and len(name) <= NUMBER_LENGTH_MAX else []
 
 
 def _fill_racks(capacity: Capacity, by_name: dict[str, list[int]]) -> None:
-    """In one pass over the nodes, however many racks are named."""
+    """Add the nodes of named racks, in one pass over all nodes, however many racks are named."""
     names: dict[int, list[str]] = {}
     for name in by_name:
         for number in _number(name):

@@ -1,4 +1,4 @@
-"""Whether a submitted workload is well formed: every problem at once, each with its field."""
+"""The check of submitted workloads: every problem at once, each with its field."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -36,18 +36,21 @@ from core.rules.datasets import is_dataset_name
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
-"""What can be a part of a subject: a controller is asked under its name and its tenant's."""
+"""A name that can be part of a subject: a controller is asked under its own name and the tenant's."""
 
 
 def problems_of_priority(priority: int | None) -> list[str]:
-    """With what somebody asks for, whatever its tenant may."""
+    """Return the problems of a requested level, regardless of the tenant's level."""
     if priority is None or LEVEL_MIN <= priority <= LEVEL_MAX:
         return []
     return [f"priority: {priority} is not between {LEVEL_MIN} and {LEVEL_MAX}"]
 
 
 def problems_of_sender(submitter: str, key: str) -> tuple[str, ...]:
-    """What is wrong with who submits, and with the key under which they do it once: both are kept as long as the workload."""
+    """Return the problems of a submitter's name, and of the key under which a workload is submitted once.
+
+    Both are stored as long as the workload.
+    """
     lengths = {"submitter": (submitter, SENDER_LENGTH_MAX), "key": (key, KEY_LENGTH_MAX)}
     return tuple(
         f"{field}: {most} characters are the most"
@@ -57,7 +60,7 @@ def problems_of_sender(submitter: str, key: str) -> tuple[str, ...]:
 
 
 def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
-    """What is wrong with a workload, wherever it would run; empty when nothing is."""
+    """Return the problems of a workload, in any region; empty if the workload is well formed."""
     found = _problems_of_name(spec.name)
     found.extend(problems_of_priority(spec.priority))
     if not spec.jobs:
@@ -81,7 +84,7 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
     found.extend(f"{field}: a hundred years are the most" for field, span in spans.items() if span > SPAN_MAX)
     if not 0 <= spec.checkpoint_bytes <= CHECKPOINT_BYTES_MAX:
         found.append(f"checkpoint.size: it is not between 0 and {CHECKPOINT_BYTES_MAX} bytes")
-    fewest = -1 if spec.kind == Kind.SERVICE else 0  # -1: for ever, for tasks that stand alone
+    fewest = -1 if spec.kind == Kind.SERVICE else 0  # -1: no limit, for independent tasks
     if spec.retry.task_failed < fewest or spec.retry.start_failed < 0:
         found.append("retry: counts must not be negative")
     if spec.is_incremental and spec.kind != Kind.SERVICE:
@@ -100,9 +103,9 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
 
 
 def problems_of_change(was: WorkloadSpec, jobs: tuple[JobSpec, ...]) -> tuple[str, ...]:
-    """What is wrong with giving a workload these jobs: with the jobs themselves, and where they are not the same ones.
+    """Return the problems of giving a workload these jobs: problems of the jobs themselves, and changes that are not allowed.
 
-    What its tasks need, and on what, stays: a task that is started again may find nothing but the room that it had.
+    Needs and hardware of tasks stay: a task that is started again may find only the capacity that it had.
     """
     known = set(problems_of(was))
     found = [problem for problem in problems_of(replace(was, jobs=jobs)) if problem not in known]
@@ -207,7 +210,7 @@ def _problems_of_job(job: JobSpec) -> list[str]:
 
 
 def _problems_of_types(job: JobSpec) -> list[str]:
-    """Of one that names several GPU types."""
+    """Return the problems of a job that names several GPU types."""
     types = (job.gpu_type, *job.or_types)
     if len(types) == 1:
         return []
@@ -283,14 +286,14 @@ def _problems_of_program(program: Program) -> list[str]:
 
 
 def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
-    """Whether the region's nodes, were they all empty, might hold it. A no is final; a yes is not a promise.
+    """Return whether the region's nodes, if all were empty, might hold a workload. False is final; True is no promise.
 
-    Of each job all tasks are on one type; jobs that can only be on the same few types need room on these together.
+    All tasks of a job are on one type; jobs that can only be on the same few types need capacity on these together.
     """
     rows = hardware.rows
     mine = [types_that_hold(job, rows) for job in spec.jobs]
     if len(mine) == 1:
-        return bool(mine[0])  # Each of these types could hold all of it.
+        return bool(mine[0])  # Each of these types could hold the whole job.
     wanted = [job.need.gpu_milli * job.tasks for job in spec.jobs]
     return all(mine) and all(
         sum(amount for amount, types in zip(wanted, mine, strict=True) if types <= where)
@@ -300,7 +303,7 @@ def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
 
 
 def types_that_hold(job: JobSpec, rows: Mapping[str, HardwareRow]) -> frozenset[str]:
-    """The node types of a region of which each could hold all of a job's tasks, were it empty."""
+    """Return the node types of a region of which each, if empty, could hold all tasks of a job."""
     asked, need = job.node_types, job.need.gpu_milli
     return frozenset(
         node_type

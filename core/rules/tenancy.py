@@ -1,4 +1,4 @@
-"""Whether a tenant may be set so, what each one holds, and what it has borrowed or lent: from images alone."""
+"""Tenants: whether their settings are well formed, and the GPUs that each holds, borrows and lends. From images alone."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -43,14 +43,14 @@ Held = dict[TenantName, dict[str, int]]
 
 
 def problems_of_name(tenant: TenantName) -> list[str]:
-    """With the name of a tenant that is to be."""
+    """Return the problems of a new tenant's name."""
     if _TOKEN.fullmatch(tenant) and len(tenant) <= NAME_LENGTH_MAX:
         return []
     return [f"tenant: use 1 to {NAME_LENGTH_MAX} letters, digits, '_' and '-'"]
 
 
 def problems_of_settings(settings: TenantSettings) -> list[str]:
-    """Every one, each with its field."""
+    """Return every problem of a tenant's settings, each with its field."""
     found = []
     if not LEVEL_MIN <= settings.level <= LEVEL_MAX:
         found.append(f"level: {settings.level} is not between {LEVEL_MIN} and {LEVEL_MAX}")
@@ -60,7 +60,7 @@ def problems_of_settings(settings: TenantSettings) -> list[str]:
 
 
 def problems_of_entitlement(gpu_type: str, entitlement: Entitlement) -> list[str]:
-    """Every one, each with its field."""
+    """Return every problem of an entitlement, each with its field."""
     found = []
     if gpu_type == ANY_TYPE:
         found.append(f"gpu_type: {ANY_TYPE} is no type; say how many of which")
@@ -75,7 +75,7 @@ def problems_of_entitlement(gpu_type: str, entitlement: Entitlement) -> list[str
 
 
 def problems_of_budget(budget: Budget) -> list[str]:
-    """Every one, each with its field."""
+    """Return every problem of a budget, each with its field."""
     found = []
     if budget.gpu_hours == 0:
         found.append("budget.gpu_hours: with none nothing could run; name 1 at least, or no budget")
@@ -88,7 +88,7 @@ def problems_of_budget(budget: Budget) -> list[str]:
 
 
 def problems_of_ranking(settings: RankingSettings) -> list[str]:
-    """Every one, each with its field."""
+    """Return every problem of the settings of the ranking, each with its field."""
     found = []
     credit = settings.credit
     for name, value in (
@@ -115,7 +115,7 @@ def problems_of_ranking(settings: RankingSettings) -> list[str]:
 
 
 def is_below_held(was: Entitlement, wanted: Entitlement, held: int) -> bool:
-    """Whether a change takes from a tenant some of what it holds: its guarantee, or leave to hold it.
+    """Return whether a change lowers a tenant's guarantee, or the most that the tenant may hold, below the GPUs held.
 
     held  GPU milli of the type
     """
@@ -126,9 +126,9 @@ def is_below_held(was: Entitlement, wanted: Entitlement, held: int) -> bool:
 
 
 def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterable[RegionImage]) -> Held:
-    """What attempts hold that were granted and have not ended, by whose they are and the type of their nodes.
+    """Return the GPU milli of granted attempts that have not ended, by tenant and type of nodes.
 
-    A promise holds nothing yet. Tasks of one job are all on nodes of one type.
+    A promise holds no capacity yet. All tasks of a job are on nodes of one type.
     """
     found: Held = {}
     for image in regions:
@@ -145,7 +145,7 @@ def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterabl
 
 
 def gpus_by_type(regions: Iterable[RegionImage]) -> dict[str, int]:
-    """GPU milli of all nodes of each GPU type."""
+    """Return the GPU milli of all nodes, by GPU type."""
     found: dict[str, int] = {}
     for image in regions:
         for node_type, row in image.hardware.rows.items():
@@ -157,10 +157,10 @@ def gpus_by_type(regions: Iterable[RegionImage]) -> dict[str, int]:
 def uses_by_tenant(
     tenants: Tenants, held: Held, there: Mapping[str, int]
 ) -> dict[TenantName, dict[str, TypeUse]]:
-    """What each tenant holds, has borrowed and has lent, both by name and type, ascending.
+    """Return the GPUs that each tenant holds, has borrowed and has lent, by tenant and type, both ascending.
 
     there    GPU milli of each type in the fleet
-    returns  for each type the lent sum to what is borrowed beyond what is guaranteed to nobody, as far as idle guarantees reach
+    returns  for each type, the lent sum to the borrowed beyond GPUs guaranteed to no tenant, as far as idle guarantees reach
     """
     names = sorted({*tenants.rows, *held})
     found: dict[TenantName, dict[str, TypeUse]] = {name: {} for name in names}
@@ -185,8 +185,9 @@ def uses_by_tenant(
 
 
 def _shared_out(amount: int, idle: Mapping[TenantName, int]) -> dict[TenantName, int]:
-    """So much, or all that is idle, in proportion to what is idle of each, in whole GPUs as far as they go; what rounding leaves
-    goes to the first by name.
+    """Return an amount, or all that is idle, divided in proportion to each tenant's idle GPU milli.
+
+    Parts are whole GPUs as far as possible; the remainder from rounding goes to the first tenants by name.
     """
     total = sum(idle.values())
     amount = min(max(0, amount), total)

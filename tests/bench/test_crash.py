@@ -98,8 +98,8 @@ def test_run_in_which_nothing_happens_misses_its_bars(seen: Seen, name: str) -> 
     assert name == missed.name
 
 
-def test_load_asks_for_what_it_says() -> None:
-    """Drawn ten times as long, it comes to the share of the GPUs within a tenth."""
+def test_load_requests_its_share_of_the_gpus() -> None:
+    """Over ten times the span, the drawn work is within a tenth of the load's share of the GPUs."""
     (region,) = regions_of(FLEET).values()
     span = 6_000.0
     load = Sustained(
@@ -115,8 +115,8 @@ def test_load_asks_for_what_it_says() -> None:
     assert SHARE == pytest.approx(asked / (gpus_of(region) * span), rel=0.1)
 
 
-def test_room_that_is_given_twice_is_seen(seen: Seen) -> None:
-    """A grant of a whole node that has one already, once more to who has its room, and on a node that is lost: one each."""
+def test_capacity_granted_twice_is_counted(seen: Seen) -> None:
+    """Counted once each: a grant of a whole node that is already granted, a second grant to its holder, and a grant on a lost node."""
     facts = seen.region
     assert [] == holder_of(facts).twice
     totals = holder_of(facts).total

@@ -60,8 +60,8 @@ def test_starts_are_read_from_the_log() -> None:
     assert (1, 3) == (figures["never_started"], figures["starts"])
 
 
-def test_run_times_are_compared_with_what_was_predicted_before() -> None:
-    """The first with the default, and the second with the first."""
+def test_run_times_are_compared_with_earlier_predictions() -> None:
+    """The first run is compared with the default, the second with the first run."""
     minutes = RUN_TIME_DEFAULT / SECOND
     events = [
         (0.0, RegionAdded(EU)),

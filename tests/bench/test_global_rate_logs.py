@@ -28,20 +28,20 @@ def waiting(high_gpus: int = 1) -> Pending:
 
 
 @pytest.mark.parametrize(("gpus", "is_passed"), [(1, True), (2, True), (4, False)])
-def test_who_wants_no_more_is_passed(gpus: int, *, is_passed: bool) -> None:
-    """By whoever is of a lower level, though it came first."""
+def test_workload_of_no_more_gpus_is_passed(gpus: int, *, is_passed: bool) -> None:
+    """A waiting workload is passed by an award of a lower level, though that was submitted first."""
     assert is_passed == waiting(gpus).is_passed(LOW, 10)
 
 
-def test_who_waits_no_longer_is_not_passed() -> None:
+def test_awarded_workload_is_not_passed() -> None:
     """It was awarded before."""
     pending = waiting()
     pending.drop(HIGH)
     assert not pending.is_passed(LOW, 10)
 
 
-def test_who_is_behind_is_not_passed() -> None:
-    """Of a lower level, or of the same one and submitted later."""
+def test_workload_behind_the_award_is_not_passed() -> None:
+    """A workload is behind when its level is lower, or equal and it was submitted later."""
     pending = waiting()
     pending.drop(HIGH)
     pending.submit(WorkloadId("w-3"), a_spec(a_job(1, 1), priority=1), 3)
@@ -50,8 +50,8 @@ def test_who_is_behind_is_not_passed() -> None:
 
 
 @pytest.mark.parametrize(("returned", "is_passed"), [(9, True), (11, False)])
-def test_who_was_declined_after_the_award_is_not_passed(returned: int, *, is_passed: bool) -> None:
-    """It waits again when the other is bound, which was awarded while it did not."""
+def test_workload_declined_after_the_award_is_not_passed(returned: int, *, is_passed: bool) -> None:
+    """When the other workload is bound, this one waits again; the other was awarded while it did not."""
     pending = waiting()
     pending.drop(HIGH)
     pending.give_back(HIGH, returned)
@@ -89,15 +89,15 @@ def ended(workload: WorkloadId, phase: Phase = Phase.PENDING, cause: EndCause = 
     return AttemptClosed(workload, 1, cause, phase, EU, 2)
 
 
-def test_who_is_pushed_out_holds_nothing() -> None:
-    """Else more would be held than there is: the wide one of a high level has its room."""
+def test_preempted_workload_holds_nothing() -> None:
+    """Else more would be held than there is: the wide workload of a high level has its capacity."""
     found = told(*started(FIRST), ended(FIRST), *started(SECOND))
     assert ([SECOND], 1, 0, 0) == (list(found.held), found.preempted, found.returned, found.inversions)
     assert 2 == len(found.waits)
 
 
-def test_who_is_started_again_holds_its_room_again() -> None:
-    """Of its two attempts, both of which were bound."""
+def test_restarted_workload_holds_its_capacity_again() -> None:
+    """Both of its attempts were bound."""
     found = told(*started(FIRST), ended(FIRST), *started(FIRST, epoch=2))
     assert ([FIRST], [(FIRST, 1), (FIRST, 2)]) == (list(found.held), list(found.bound))
 
@@ -123,21 +123,21 @@ def test_every_bound_attempt_is_in_its_regions_log(
     assert lacking == found.lacking
 
 
-def test_who_is_pushed_out_waits_again() -> None:
-    """Whoever is behind it and is awarded then passes it; not so who was awarded before."""
+def test_preempted_workload_waits_again() -> None:
+    """A workload behind it that is awarded afterwards passes it; one that was awarded before does not."""
     assert 1 == told(*started(FIRST), ended(FIRST), *started(THIRD)).inversions
     late, bound = started(THIRD)
     assert 0 == told(*started(FIRST), late, ended(FIRST), bound).inversions
 
 
-def test_who_was_declined_waits_again() -> None:
-    """Whoever is behind it and is awarded then passes it."""
+def test_declined_workload_waits_again() -> None:
+    """A workload behind it that is awarded afterwards passes it."""
     declined = AwardReturned(FIRST, 1, "no_capacity", EU, 1)
     assert 1 == told(awarded(FIRST), declined, *started(THIRD)).inversions
 
 
-def test_who_has_ended_is_not_passed() -> None:
-    """It waits for nothing."""
+def test_ended_workload_is_not_passed() -> None:
+    """An ended workload waits for nothing."""
     assert 0 == told(*started(FIRST), ended(FIRST, Phase.COMPLETED), *started(THIRD)).inversions
 
 

@@ -115,8 +115,8 @@ def test_seeds_are_told_as_a_range_or_by_comma() -> None:
 # Offering.
 
 
-def test_award_is_granted_where_the_agent_found_room_and_both_know(lists: tuple[Path, Path]) -> None:
-    """Then declined, once there is none; and room comes back with an end."""
+def test_award_is_granted_where_the_agent_found_capacity_and_both_know(lists: tuple[Path, Path]) -> None:
+    """An award is declined once there is no capacity; an end frees it again."""
     node = nodes_in(lists[0])[1]
     region = PackingRegion("east", [node], "fgd")
     whole = (job_of(Pod("p", Amount(node.total.gpu_milli, 1_000, MIB))),)
@@ -145,8 +145,8 @@ def test_choices_come_out_the_same_again(lists: tuple[Path, Path], rules: str) -
             assert Outcome.EQUAL is retraced(image, held.claim).outcome
 
 
-def test_run_counts_what_was_placed(lists: tuple[Path, Path]) -> None:
-    """While there is room for all nearly all is placed, and in the end most."""
+def test_run_counts_placed_workloads(lists: tuple[Path, Path]) -> None:
+    """While there is capacity for all nearly all is placed, and in the end most."""
     found = packed_files(*lists, Order("bestfit", "", 42))
     last = max(found.allocated)
     assert 100 == last
@@ -163,8 +163,8 @@ def test_same_seed_packs_the_same(lists: tuple[Path, Path]) -> None:
     assert once == again != drawn_ties
 
 
-def test_default_learns_from_what_came_alone(lists: tuple[Path, Path]) -> None:
-    """Prices are set when a hundred have come, and when three hundred have."""
+def test_default_learns_from_submissions_alone(lists: tuple[Path, Path]) -> None:
+    """Prices are set after a hundred submissions, and after three hundred."""
     if solver() is None:
         pytest.skip("no solver is installed")
     nodes = nodes_in(lists[0])
@@ -186,8 +186,8 @@ def run_of(name: str, rules: str, at_100: float, seed: int = 42, dropped: int = 
     return Packed(name, rules, "", seed, 100, allocated, 100, dropped, 900, 9, 100.0, 300.0, 150.0)
 
 
-def test_bars_are_judged_by_what_was_published() -> None:
-    """Each only where both sides are there."""
+def test_bars_are_judged_by_published_results() -> None:
+    """A bar is judged only where both sides are there."""
     runs = [
         run_of("default", "fgd", 95.0),
         run_of("cpu250", "fgd", 91.0),
@@ -216,10 +216,10 @@ def test_figure_has_the_name_that_is_asked_for() -> None:
     assert 96.0 == two.figures["allocated_percent_at_100_fgd_b"]
 
 
-def test_command_takes_files_and_keeps_what_was_run(
+def test_command_takes_files_and_keeps_its_runs(
     lists: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As people type it; what is kept is not run again."""
+    """The command is given as people type it; a kept run is not repeated."""
     nodes, pods = lists
     keep = tmp_path / "runs.json"
     words = [
@@ -260,8 +260,8 @@ def test_small_lists_are_of_every_sort(lists: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.skipif(not (FOLDER / NODES_FILE).is_file(), reason="the trace is not here")
-def test_what_was_published_is_read() -> None:
-    """Ten seeds of each list and policy."""
+def test_published_results_are_read() -> None:
+    """There are ten seeds of each list and policy."""
     published = published_in(FOLDER)
     assert 10 == len(published["default", "fgd"])
     assert 95.23 == pytest.approx(sum(published["default", "fgd"]) / 10, abs=0.005)

@@ -18,8 +18,8 @@ def lists(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
-def test_what_is_held_is_what_the_stores_hold(lists: tuple[Path, Path], step: Step) -> None:
-    """Whoever ended holds nothing, and every region knows its own."""
+def test_held_gpus_equal_those_in_the_stores(lists: tuple[Path, Path], step: Step) -> None:
+    """An ended workload holds nothing, and every region knows its own."""
     life = Life(nodes_in(lists[0]), pods_in(lists[1]), Order("bestfit", "", 42), step)
     found = life.lived()
     capacities = [region.store_state.image.capacity for region in life.regions]

@@ -38,9 +38,9 @@ def test_planet_is_in_proportion() -> None:
     assert [2_000 * share for share in REGIONS] == pytest.approx(gpus, abs=8)
 
 
-def test_load_is_what_is_asked_for_all_the_time() -> None:
-    """With no end of room as many GPUs would be held in the first hours as in the last, 1.4 times what there is on the average: what
-    is played, with what stands at its start.
+def test_load_is_the_demand_at_all_times() -> None:
+    """With endless capacity as many GPUs would be held in the first hours as in the last, 1.4 times the capacity on average: the load
+    that is played, with the active work at its start.
     """
     size = Size(hours=22, gpus=600, load=1.4, warm_hours=2)
     fleet = fleet_of(size)
@@ -144,10 +144,10 @@ def test_ablation_in_small(tmp_path: Path) -> None:
         pytest.param((0.0, 300, 0.97), (0.0, 300, 0.96), True, id="none are late"),
     ],
 )
-def test_designs_are_compared_by_who_is_late(
+def test_designs_are_compared_by_late_workloads(
     mine: tuple[float, float, float], theirs: tuple[float, float, float], *, is_better: bool
 ) -> None:
-    """And where that may be chance, by what is given out."""
+    """Where the difference may be chance, designs are compared by the awarded GPUs."""
     assert is_better == ablation.Outcome(*mine).is_better(ablation.Outcome(*theirs))
 
 

@@ -44,8 +44,10 @@ async def test_server_too_old_is_refused(tmp_path: Path) -> None:
         await NatsServer({"MIZZEN_NATS_SERVER": old}).start()
 
 
-async def test_no_server_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing installed, nothing named, or something named that is no program."""
+async def test_missing_server_is_refused_with_instructions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is installed, nothing is named, or the name is that of no program."""
     with pytest.raises(ServerNotFound, match="MIZZEN_NATS_SERVER names"):
         await NatsServer({"MIZZEN_NATS_SERVER": str(tmp_path / "nothing")}).start()
     strange = script(tmp_path / "strange", "echo hello")

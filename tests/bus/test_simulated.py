@@ -157,8 +157,8 @@ async def test_endpoint_cut_from_itself_is_cut_from_the_bus(world: SimulatedWorl
 
 
 @in_simulated_world
-async def test_crash_loses_what_is_on_its_way_to_it(world: SimulatedWorld) -> None:
-    """And only that: what it said itself still arrives, and its next life hears what is said from then on."""
+async def test_crash_loses_messages_on_their_way_to_the_endpoint(world: SimulatedWorld) -> None:
+    """Nothing else is lost: messages of the endpoint still arrive, and its next life receives those sent from then on."""
     sender, crashing = world.network.endpoint("sender"), world.network.endpoint("crashing")
     heard_by_sender, heard = await heard_by(sender), await heard_by(crashing)
     sender.say(cancel(1))
@@ -174,8 +174,8 @@ async def test_crash_loses_what_is_on_its_way_to_it(world: SimulatedWorld) -> No
 
 
 @in_simulated_world
-async def test_down_loses_what_is_on_its_way(world: SimulatedWorld) -> None:
-    """Each sender counts its own, and ears outlive it."""
+async def test_down_loses_messages_on_their_way(world: SimulatedWorld) -> None:
+    """Each sender counts its own losses, and subscriptions outlive the outage."""
     network = world.network
     sender = network.endpoint("sender")
     heard = await heard_by(network.endpoint("hearer"))

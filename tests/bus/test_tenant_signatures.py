@@ -76,8 +76,8 @@ def test_bad_names_have_no_signature(name: str) -> None:
         subjects_of_tenant(FLEET, name)
 
 
-def test_what_tenants_may_not_say_is_not_sent() -> None:
-    """Whoever tries is told at once, in a sentence that names both."""
+def test_messages_that_tenants_may_not_send_are_refused() -> None:
+    """The sender is told at once, in a sentence that names the operators and the tenant."""
     for kind in (kind for kind in ROUTES if kind not in TENANTS_MAY):
         with pytest.raises(
             NotForTenants, match=r"only the plane's operators .*, and these are the credentials of tenant ml"
@@ -255,8 +255,8 @@ async def test_server_lets_a_tenant_say_nothing_else(tmp_path: Path) -> None:
         assert (0, 0) == (plane.bus.counts.reconnects, plane.bus.counts.lost)
 
 
-async def test_answers_reach_nobody_through_a_tenant(tmp_path: Path) -> None:
-    """It asks for its answer elsewhere: what it asks is heard, and answered nowhere."""
+async def test_answers_reach_no_other_component_through_a_tenant(tmp_path: Path) -> None:
+    """The tenant names another subject for its answer: its request is received, and answered nowhere."""
     async with a_plane(tmp_path / "nats") as plane:
         connection = await plane.client("ml")
         mine = client_of(connection)
@@ -271,8 +271,8 @@ async def test_answers_reach_nobody_through_a_tenant(tmp_path: Path) -> None:
         assert [(CANCEL, "")] == [(parcel.message, reply_to) for parcel, reply_to in plane.heard]
 
 
-async def test_tenants_hear_nobody_else(tmp_path: Path) -> None:
-    """Neither what is said to the plane, nor its facts, nor what another is answered; and tell so by nothing but silence."""
+async def test_tenants_receive_no_messages_of_others(tmp_path: Path) -> None:
+    """Neither messages to the plane, nor its facts, nor answers to another tenant; silence alone tells them so."""
     async with a_plane(tmp_path / "nats") as plane:
         eve, ada = await plane.client("bio"), await plane.client("ml")
         overheard: list[str] = []

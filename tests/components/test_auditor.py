@@ -80,7 +80,7 @@ def test_nothing_is_found_in_a_valid_life(start: Start) -> None:
     assert AuditShown({GLOBAL_LOG: 6, EU_LOG: 5, US_LOG: 1}, 0, (), 0) == shown(machine)
 
 
-def test_fact_waits_for_what_it_cites(start: Start) -> None:
+def test_fact_waits_for_the_facts_it_cites(start: Start) -> None:
     """The grant is told before the award that it rests on: neither is folded too early, and nothing is found."""
     machine = an_auditor(start)
     machine.fact(EU_LOG, granted(CLAIM), GangStarted(*attempt()))
@@ -164,7 +164,7 @@ def test_workload_that_ends_while_it_runs(start: Start) -> None:
     assert wanted == planted(start, *events)
 
 
-def test_preemption_for_nobody(start: Start) -> None:
+def test_preemption_without_a_promise(start: Start) -> None:
     """Rule 5 at the order."""
     stop = StopOrdered(*attempt(), EndCause.PREEMPTED, WorkloadId("w-2"))
     events = [("global", AWARD), ("eu", granted(CLAIM)), ("eu", stop)]
@@ -172,8 +172,8 @@ def test_preemption_for_nobody(start: Start) -> None:
     assert [(5, EU_LOG, 3, text)] == planted(start, *events)
 
 
-def test_operation_that_nobody_acknowledged(start: Start) -> None:
-    """T11: rule 6 at the begin; and whatever its attempt's tasks are in disorder over is found by the next full check."""
+def test_operation_without_an_ack(start: Start) -> None:
+    """T11: rule 6 at the begin; and any other disorder of its attempt's tasks is found by the next full check."""
     service = replace(CLAIM, kind=Kind.SERVICE, control=ControlSpec("shards"))
     asked = OperationsRequested(*attempt(), 1, OperationKind.RESTART, (0,), "because", requester="user:ada")
     begun = OperationsBegun(*attempt(), (1,), BegunBy.ACK, "user:ada")
@@ -187,8 +187,8 @@ def test_operation_that_nobody_acknowledged(start: Start) -> None:
     assert wanted == planted(start, *events, ("eu", begun), gone, away)
 
 
-def test_what_no_single_fact_shows(start: Start) -> None:
-    """Rule 6 over all, from time to time: a row that is not what the ledger says."""
+def test_violation_that_no_single_fact_shows(start: Start) -> None:
+    """Rule 6 over all, from time to time: a row that differs from the ledger."""
     machine = an_auditor(start)
     machine.fact(GLOBAL_LOG, AWARD)
     machine.fact(EU_LOG, granted(CLAIM))
@@ -202,8 +202,8 @@ def test_what_no_single_fact_shows(start: Start) -> None:
     machine.adopt(EU_LOG)
 
 
-def test_everything_is_checked_anew_from_time_to_time(start: Start) -> None:
-    """While anything changes: what no single fact shows is found then, and a quiet auditor is not woken."""
+def test_everything_is_checked_again_from_time_to_time(start: Start) -> None:
+    """While anything changes: violations that no single fact shows are found then, and a quiet auditor is not woken."""
     machine = an_auditor(start)
     machine.fact(GLOBAL_LOG, AWARD)
     machine.fact(EU_LOG, granted(CLAIM))
@@ -252,7 +252,7 @@ def test_nothing_is_compared_before_an_adopted_image_is_reached(start: Start) ->
     assert [(3, EU_LOG, 4, "w-9.1: granted in eu without a standing award")] == found(machine)
 
 
-def test_comparing_begins_when_what_the_queue_rests_on_is_adopted(start: Start) -> None:
+def test_comparing_begins_once_the_cited_region_is_adopted(start: Start) -> None:
     """The queue's image was adopted first, and cites the region; the region's image is past that already."""
     machine = start(Auditor((EU,)), unknown=(EU_LOG, GLOBAL_LOG))
     machine.adopt(GLOBAL_LOG, RegionAdded(EU), submitted(1), submitted(2), AWARD, WorkloadBound(W1, 1, EU, 3))
@@ -272,8 +272,8 @@ def test_comparing_begins_at_the_start_when_all_logs_are_known(start: Start) -> 
         assert CLOSED_TOO_SOON == found(one)
 
 
-def test_log_that_is_adopted_anew(start: Start) -> None:
-    """After a gap: what was ahead of the old image belongs to the history before, and is dropped with it."""
+def test_log_that_is_adopted_again(start: Start) -> None:
+    """After a gap, facts ahead of the old image belong to the history before, and are dropped with it."""
     machine = an_auditor(start)
     machine.fact(EU_LOG, granted(CLAIM))
     assert 1 == shown(machine).waiting
@@ -283,7 +283,7 @@ def test_log_that_is_adopted_anew(start: Start) -> None:
     assert [] == found(machine)
 
 
-def test_show_repeats_what_was_found(start: Start) -> None:
+def test_show_repeats_the_violations(start: Start) -> None:
     """In the words in which people are told."""
     machine = an_auditor(start)
     machine.fact(GLOBAL_LOG, AWARD, AWARD)

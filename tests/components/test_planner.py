@@ -94,7 +94,7 @@ def test_prices_that_others_set_meanwhile_stand(start: Start) -> None:
     assert [] == said(planning.machine.wait(COMMAND_SAY_AGAIN), SetPrices)
 
 
-def test_answer_that_nobody_waits_for_is_dropped(start: Start) -> None:
+def test_unexpected_answer_is_dropped(start: Start) -> None:
     """It was asked for in another life, or came twice."""
     planning = Planning(start)
     assert NOTHING == planning.answer()
@@ -157,7 +157,7 @@ def test_planner_that_dies_forgets_nothing_that_counts(start: Start) -> None:
         assert (stop in (1, 2)) == said_solving(again)
 
 
-def test_room_that_changed_much_makes_prices_old(start: Start) -> None:
+def test_capacity_that_changed_much_makes_prices_old(start: Start) -> None:
     """Nodes that come or go; a few of many do not."""
     planning = Planning(start)
     settled(planning)
@@ -191,7 +191,7 @@ def test_region_without_nodes_or_tasks_for_it_has_no_prices(start: Start) -> Non
     assert NOTHING == planning.machine.hear(PricesUnsolved(EU, 0, "", is_for_good=True))
 
 
-def test_prices_that_nobody_goes_by_are_not_solved(start: Start) -> None:
+def test_unused_prices_are_not_solved(start: Start) -> None:
     """Until a pool is searched by them again."""
     planning = Planning(start)
     for rules in ("plain", "default"):

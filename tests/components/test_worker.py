@@ -114,8 +114,8 @@ def test_worker_asks_its_spool_first(start: Start) -> None:
 @pytest.mark.parametrize(
     "command", [PREPARE, START, STOP, RECORDED], ids=lambda message: type(message).__name__
 )
-def test_worker_obeys_nobody_before_its_spool_has_told(start: Start, command: Message) -> None:
-    """It does not know what it obeyed before."""
+def test_worker_obeys_no_command_before_its_spool_has_told(start: Start, command: Message) -> None:
+    """It does not know which commands it obeyed before."""
     machine = start(Worker(EU, SERVED))
     machine.wake()
     assert NOTHING == machine.hear(command)
@@ -196,7 +196,7 @@ def test_share_that_has_not_ended_is_not_forgotten(start: Start, one: TasksState
 @pytest.mark.parametrize(
     "command", [PREPARE, START, STOP, RECORDED], ids=lambda message: type(message).__name__
 )
-def test_worker_obeys_nobody_before_it_is_joined(start: Start, command: Message) -> None:
+def test_worker_obeys_no_command_before_it_is_joined(start: Start, command: Message) -> None:
     """Until the broker has acknowledged a beat."""
     machine = a_worker(start, PREPARED)
     assert NOTHING == machine.hear(command)
@@ -305,14 +305,14 @@ def test_stop(start: Start, one: TasksState) -> None:
 
 
 @pytest.mark.parametrize("one", [STOPPING, ENDED])
-def test_stop_of_what_is_stopping_or_has_ended(start: Start, one: TasksState) -> None:
-    """It is reported as it stands; the fence is kept."""
+def test_stop_of_a_stopping_or_ended_share(start: Start, one: TasksState) -> None:
+    """It is reported as it is; the fence is kept."""
     decision = joined(start, one).hear(STOP)
     assert ((KeepFence(10),), one) == (decision.effects, reported(decision))
 
 
-def test_stop_of_what_is_not_here(start: Start) -> None:
-    """It has ended, and the fence keeps whatever would prepare it from doing so, also past a restart."""
+def test_stop_of_an_unknown_share(start: Start) -> None:
+    """It has ended, and the fence keeps any later command from preparing it, also past a restart."""
     machine = joined(start)
     decision = machine.hear(replace(STOP, sequence=11))
     assert ((KeepFence(11),), ENDED) == (decision.effects, reported(decision))
@@ -322,10 +322,10 @@ def test_stop_of_what_is_not_here(start: Start) -> None:
 @pytest.mark.parametrize(
     "command", [PREPARE, START, STOP, RECORDED], ids=lambda message: type(message).__name__
 )
-def test_command_that_is_older_than_what_was_obeyed(
+def test_command_that_is_older_than_the_one_obeyed(
     start: Start, command: Any
 ) -> None:  # Any: four kinds of command
-    """It comes from a broker that no longer knows what is so."""
+    """It comes from a broker with an outdated view."""
     machine = joined(start, ENDED if command is RECORDED else PREPARED, sequence=11)
     assert NOTHING == machine.hear(command)
     assert NOTHING != machine.hear(replace(command, sequence=11))
@@ -398,8 +398,8 @@ def test_newer_run_waits_for_the_end_of_the_older(start: Start, task: int) -> No
 # Without a control plane.
 
 
-def test_worker_that_hears_nobody_stops_nothing(start: Start) -> None:
-    """T25: whatever runs goes on for as long as it likes, and is in every beat."""
+def test_worker_that_hears_no_broker_stops_nothing(start: Start) -> None:
+    """T25: running tasks go on for as long as they like, and are in every beat."""
     machine = joined(start, RUNNING, share(TasksPhase.RUNNING, task=3))
     decision = machine.wait(seconds(3600))
     assert () == decision.effects

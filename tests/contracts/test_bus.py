@@ -137,8 +137,8 @@ async def test_only_the_first_answer_counts(world: World) -> None:
 
 
 @in_both_worlds
-async def test_answer_that_nobody_waits_for_goes_nowhere(world: World) -> None:
-    """A command said again is answered again, without an address: that is no error and no message."""
+async def test_unexpected_answer_goes_nowhere(world: World) -> None:
+    """A repeated command is answered again, without an address: that is no error and no message."""
     sender, _, ear = await pair(world)
     sender.say(Submitted(WorkloadId("w-1")))
     await world.settle()
@@ -147,8 +147,8 @@ async def test_answer_that_nobody_waits_for_goes_nowhere(world: World) -> None:
 
 
 @in_both_worlds
-async def test_nobody_listens_is_known_at_once(world: World) -> None:
-    """An asker need not wait for a timeout to learn that there is nobody."""
+async def test_request_without_a_listener_fails_at_once(world: World) -> None:
+    """The sender need not wait for a timeout to learn that there is no listener."""
     asker = await world.endpoint("asker")
     with pytest.raises(NobodyListens):
         await asker.ask(ShowWorkload(WorkloadId("w-1")), seconds(3600))
@@ -391,8 +391,8 @@ async def test_closed_endpoint_is_gone(world: World) -> None:
 
 
 @in_both_worlds
-async def test_close_sends_what_waits(world: World) -> None:
-    """What was said before the end is heard after it."""
+async def test_close_sends_waiting_messages(world: World) -> None:
+    """Messages sent before the end are received after it."""
     sender, _, ear = await pair(world)
     for number in range(1000):
         sender.say(cancel(number))

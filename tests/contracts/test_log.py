@@ -37,7 +37,7 @@ async def test_log_that_was_never_made_reads_as_empty(world: World) -> None:
         await log.close()
 
 
-async def test_what_is_appended_is_read_back(world: World, log: Log) -> None:
+async def test_appended_rows_are_read_back(world: World, log: Log) -> None:
     """Rows come back equal, in order, with the hashes that chain them."""
     batches = [rows(1, 3), rows(4, 1), rows(5, 400, about=""), rows(405, 2)]
     for batch in batches:

@@ -98,8 +98,8 @@ async def test_read_about_is_limited(world: World, log: Log) -> None:
             assert large == found
 
 
-async def test_read_about_sees_what_is_durable(world: World, log: Log) -> None:
-    """A row that is appended later is found by whoever goes on behind the last one."""
+async def test_read_about_sees_durable_rows(world: World, log: Log) -> None:
+    """A row that is appended later is found by a reader that goes on behind the last one."""
     await log.append(rows(1, 3), 1)
     async with reading(world) as reader:
         assert rows(1, 3) == await reader.read_about("w-1", 0, 100, MUCH)

@@ -60,8 +60,10 @@ def test_it_is_given_up_with_consent() -> None:
 @pytest.mark.parametrize(
     ("saved", "is_right"), [((0, 0), True), ((1, 3), True), ((1, 2), True), ((1, 4), False), ((2, 3), False)]
 )
-def test_it_goes_on_from_what_its_region_showed(saved: tuple[int, int], *, is_right: bool) -> None:
-    """From less than the newest, if no more was known; never from what was not there."""
+def test_it_goes_on_from_a_checkpoint_that_its_region_showed(
+    saved: tuple[int, int], *, is_right: bool
+) -> None:
+    """From less than the newest, if no more was known; never from a checkpoint that was not there."""
     wanted = (
         []
         if is_right
@@ -70,8 +72,8 @@ def test_it_goes_on_from_what_its_region_showed(saved: tuple[int, int], *, is_ri
     assert wanted == told(closed(saved=saved), GIVEN_UP)
 
 
-def test_what_was_to_be_cancelled_is_cancelled() -> None:
-    """And nothing else ends by it."""
+def test_abandoned_workload_that_was_to_be_cancelled_is_cancelled() -> None:
+    """No other workload ends by it."""
     assert [] == told(closed(phase=Phase.CANCELLED), CancelRequested(W1), GIVEN_UP)
     assert ["w-1: AttemptClosed of epoch 1 makes it PENDING, and it should be CANCELLED"] == told(
         closed(), CancelRequested(W1), GIVEN_UP
@@ -90,8 +92,8 @@ def test_two_may_run_where_it_was_agreed() -> None:
     assert [] == [text for text in found if "still has attempt" in text]
 
 
-def test_region_grants_what_was_given_up_before_it_had_read_of_it() -> None:
-    """It did not know better, and that was agreed to."""
+def test_region_grants_abandoned_work_before_it_has_read_of_it() -> None:
+    """The region could not know, and that was agreed to."""
     grant = a_fact(granted(a_claim("w-1", award_sequence=4)), 9, log=EU_LOG)
     for more, found in (((), 0), ((GIVEN_UP, closed(saved=(0, 0))), 0)):
         assert found == len(check_region_fact(EU, grant, a_region(joined()), a_queue(*HISTORY, *more)))

@@ -120,8 +120,8 @@ def test_attempt_when_only_one_of_its_workers_is_lost() -> None:
     assert [(8, 0, 0, 0), (0, 0, 0, 0)] == [in_gpus(capacity.gpu, node) for node in (0, 1)]
 
 
-def test_promise_reserves_what_its_victims_do_not_hold() -> None:
-    """It stays free in the ledger, but nobody else may claim it; what its victims hold still counts as theirs."""
+def test_promise_reserves_capacity_that_its_victims_do_not_hold() -> None:
+    """It stays free in the ledger, but no other workload may claim it; its victims' capacity still counts as theirs."""
     victim = granted(a_claim("w-1", placed={0: 5}))
     claim = promised(a_claim("w-2", placed={0: 7, 1: 2}, priority=5, victims=(attempt("w-1"),)))
     capacity = a_region(joined(), victim, claim).capacity

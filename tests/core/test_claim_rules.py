@@ -154,7 +154,7 @@ def test_victim_named_twice() -> None:
     )
 
 
-def test_room_is_judged_by_what_is_free_now() -> None:
+def test_claim_is_judged_by_the_capacity_that_is_free_now() -> None:
     """Every node that lacks something is named, in order."""
     capacity = a_region(joined(), granted(a_claim("w-1", placed={0: 3, 2: 8}))).capacity
     assert () == nodes_without_room(a_claim("w-9", placed={0: 5, 1: 8}), capacity)
@@ -162,28 +162,28 @@ def test_room_is_judged_by_what_is_free_now() -> None:
 
 
 @pytest.mark.parametrize("job", [a_job(1, 1, cpus=65), a_job(1, 1, gib=513), a_job(1, 9)])
-def test_room_when_one_resource_is_too_little(job: JobSpec) -> None:
+def test_capacity_when_one_resource_is_too_little(job: JobSpec) -> None:
     """CPUs and memory count as GPUs do."""
     claim = a_claim(jobs=(job,), spreads=(a_spread({0: 1}),))
     assert (0,) == nodes_without_room(claim, a_region().capacity)
 
 
-def test_room_when_jobs_share_a_node() -> None:
+def test_capacity_when_jobs_share_a_node() -> None:
     """Each fits alone, and both do not."""
     jobs = (a_job(1, 5), a_job(1, 5, name="eval"))
     claim = a_claim(jobs=jobs, spreads=(a_spread({0: 1}), a_spread({0: 1})))
     assert (0,) == nodes_without_room(claim, a_region().capacity)
 
 
-def test_room_on_a_lost_node() -> None:
+def test_capacity_on_a_lost_node() -> None:
     """There is none, not even for a task that needs nothing of it but its name."""
     capacity = a_region(joined(), NodesLost(WorkerName("w0"), (0, 1, 2, 3))).capacity
     assert (1,) == nodes_without_room(a_claim(placed={1: 1}), capacity)
     assert (1,) == nodes_without_room(a_claim(placed={1: 1}, gpus=0), capacity)
 
 
-def test_room_of_victims_counts_as_the_claims_own() -> None:
-    """Stopping or not; but not what somebody else is promised, and not what they hold elsewhere."""
+def test_capacity_of_victims_counts_as_the_claims_own() -> None:
+    """Stopping or not; but not capacity that is promised to another claim, and not their capacity elsewhere."""
     history = [joined(), granted(a_claim("w-1", placed={0: 6})), granted(a_claim("w-2", placed={1: 6}))]
     capacity = a_region(*history).capacity
     assert () == nodes_without_room(over(attempt("w-1"), placed={0: 8}), capacity)
@@ -196,8 +196,8 @@ def test_room_of_victims_counts_as_the_claims_own() -> None:
     )
 
 
-def test_room_that_is_promised_is_not_free() -> None:
-    """What a promise reserves, nobody else is granted."""
+def test_promised_capacity_is_not_free() -> None:
+    """Capacity that a promise reserves is granted to no other claim."""
     history = [joined(), granted(a_claim("w-1", placed={0: 6}))]
     history.append(promised(a_claim("w-3", placed={0: 7}, priority=5, victims=(attempt("w-1"),))))
     capacity = a_region(*history).capacity

@@ -58,7 +58,7 @@ SUBJECTS = (
 
 
 @pytest.mark.parametrize("kind", EVENTS, ids=tag)
-def test_event_is_found_by_what_it_is_about(kind: type[Event]) -> None:
+def test_event_is_found_by_its_subject(kind: type[Event]) -> None:
     """Its `about` is the value of the field that it names, so that the forgotten can still be found."""
     event = example(kind, is_full=True)
     wanted = getattr(event, kind.about_field) if kind.about_field else ""

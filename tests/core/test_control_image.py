@@ -321,8 +321,8 @@ def test_operation_through_its_life() -> None:
     assert {} == row(*done, ControlAnswered(*W1, found.changed, ())).operations
 
 
-def test_operation_when_nobody_is_to_be_told() -> None:
-    """Without a controller it is gone once it is over."""
+def test_operation_without_a_controller() -> None:
+    """It is gone once it is over."""
     alone = (joined(), granted(replace(SERVICE, control=ControlSpec())), GangStarted(*W1))
     assert {} == row(asked(), OperationsDone(*W1, (1,), Outcome.WITHDRAWN), of=alone).operations
 
@@ -401,8 +401,8 @@ def test_end_of_a_gang_by_an_operation() -> None:
     assert Outcome.GONE == found.operations[1].outcome
 
 
-def test_end_of_what_nobody_asks_about() -> None:
-    """Nothing is left of it."""
+def test_end_of_an_attempt_without_a_waiting_controller() -> None:
+    """Nothing of its control is left."""
     for claim in (SERVICE, GANG):
         image = a_region(joined(), granted(claim), GangStarted(*W1), ENDED)
         assert ({}, {}) == (image.control.rows, image.control.specs)
@@ -412,8 +412,8 @@ def test_end_of_what_nobody_asks_about() -> None:
 
 
 @pytest.mark.parametrize("last", ["answered", "forgotten"])
-def test_what_is_left_of_an_ended_attempt_goes_once_it_is_told(last: str) -> None:
-    """Or when nobody takes it."""
+def test_rows_of_an_ended_attempt_go_once_its_outcomes_are_told(last: str) -> None:
+    """Or when no controller takes them."""
     image = a_region(*BEGUN, asked(), ENDED)
     found = image.control.row(*W1)
     assert found is not None

@@ -132,7 +132,7 @@ def test_begin_by_a_stale_word() -> None:
     assert wanted == broken(begun(), asked(), answered(), after=ACK_LEASE)
 
 
-def test_begin_of_what_was_not_asked_for() -> None:
+def test_begin_of_an_operation_that_was_not_requested() -> None:
     """T14: unknown, or begun, or over."""
     assert [f"{NAME}operation 7 begins, and was not asked for"] == broken(begun(7), asked())
     history = (asked(), answered(), begun())
@@ -141,8 +141,8 @@ def test_begin_of_what_was_not_asked_for() -> None:
     assert f"{NAME}operation 1 begins, and is done" in broken(begun(), asked(), withdrawn)
 
 
-def test_begin_of_what_was_to_be_left_alone() -> None:
-    """T16: by its word, and at its deadline."""
+def test_begin_of_an_ignored_operation() -> None:
+    """T16: by the controller's ack, and at its deadline."""
     history = (planned(MaintenanceKind.NETWORK), NOTICED, CLOSED, asked(MOVE, source="m-1", deadline=1))
     ignored = answered(sequence=8, answer=Answer.IGNORE)
     wanted = f"{NAME}operation 1 begins, and nothing was to be done"
@@ -184,7 +184,7 @@ def test_begin_outside_its_window() -> None:
     assert [] == broken(begun(), *history, OPEN)
 
 
-def test_begin_of_what_nothing_calls_for() -> None:
+def test_begin_of_an_operation_without_a_source() -> None:
     """The drain was lifted, or the job was changed again."""
     history = (DRAINED, asked(MOVE, source="d-1"), answered(sequence=6))
     lifted = NodesOpened("d-1", ClosureKind.DRAIN, ((0, 0),))
@@ -197,8 +197,8 @@ def test_begin_of_what_nothing_calls_for() -> None:
     assert [f"{NAME}operation 1 begins for r-1, and it was changed since"] == broken(begun(), *update, again)
 
 
-def test_begin_of_what_is_told_to_stop() -> None:
-    """Nothing begins on what ends."""
+def test_begin_on_an_attempt_that_is_told_to_stop() -> None:
+    """Nothing begins on an attempt that ends."""
     stop = StopOrdered(*W1, EndCause.CANCELLED)
     assert [f"{NAME}operations begin, and it does not run"] == broken(begun(), asked(), answered(), stop)
 
@@ -232,8 +232,8 @@ def crowd(spent: int) -> tuple[Event, ...]:
     return (opened(), joined(), granted(many), GangStarted(*W1), ask, acks, first)
 
 
-def test_budget_of_whoever_asks() -> None:
-    """T27: no more in a minute than the log says; after that it may go on."""
+def test_budget_of_a_requester() -> None:
+    """T27: no more in a minute than the log has; after that it may go on."""
     history = crowd(DESTRUCTION_MIN - 1)
     one, two = DESTRUCTION_MIN, DESTRUCTION_MIN + 1
     last = OperationsBegun(*W1, (one,), BegunBy.ACK, "rebalancer", 1)
@@ -245,8 +245,8 @@ def test_budget_of_whoever_asks() -> None:
     assert [] == broken(both, before=history, after=60 * SECOND)
 
 
-def test_charge_that_is_not_what_it_costs() -> None:
-    """T27: each run that ends counts, unless a user wants it or its deadline has come; what is down costs nothing."""
+def test_charge_that_differs_from_the_cost() -> None:
+    """T27: each run that ends counts, unless a user wants it or its deadline has come; a task that is down costs nothing."""
     history = (asked(RESTART, 0, 1, by="rebalancer"), answered(1, 2))
 
     def charged(count: int, *more: Event, by: BegunBy = BegunBy.ACK, who: str = "rebalancer") -> list[str]:

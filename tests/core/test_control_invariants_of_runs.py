@@ -93,8 +93,8 @@ def test_revision_that_breaks_nothing() -> None:
     assert [] == broken(revised((0, 0, 0)), *GONE)
 
 
-def test_revision_of_what_may_not_be() -> None:
-    """T19: numbered through; of what is gone, once, and by an operation that has begun."""
+def test_invalid_revision() -> None:
+    """T19: numbered through; of a task that is gone, once, and by an operation that has begun."""
     assert [f"{NAME}revision 2 after 0"] == broken(revised((0, 0, 3), revision=2), *GONE)
     assert f"{NAME}task 1 has a new run, and is up" in broken(revised((1, 0, 3)), *GONE)
     assert f"{NAME}task 0 has a new run, and is gone" in broken(revised((0, 1, 3)), *GONE)
@@ -108,7 +108,7 @@ def test_revision_of_what_may_not_be() -> None:
     assert [f"{NAME}task 0 has node 3 by stop"] == broken(revised((0, 0, 3)), *stop)
 
 
-def test_revision_without_room() -> None:
+def test_revision_without_capacity() -> None:
     """T1, T6: rules 1 and 2: held by others, promised, of another type, closed, lost, unknown."""
     full = granted(a_claim("w-2", placed={3: 8}))
     wanted = [f"{NAME}tasks start without room on node 3"]
@@ -223,8 +223,8 @@ def test_return_to_a_node_that_is_drained() -> None:
     assert [] == broken(back, asked(RESTART, 0), answered(), begun(), gone, drain)
 
 
-def test_nodes_that_cannot_join_what_is_closed() -> None:
-    """T22: what is not there, was in it already, is in use, or comes to what is over."""
+def test_nodes_that_cannot_join_a_closed_scope() -> None:
+    """T22: nodes that are unknown, were in it already, are in use, or join a closure that is over."""
     into = ScopeJoined("d-1", ClosureKind.DRAIN, ((0, 0),))
     assert [
         "d-1: is joined by nodes, and is over",

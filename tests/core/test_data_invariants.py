@@ -33,14 +33,14 @@ def test_award_where_some_of_it_is_not() -> None:
     assert ["w-1 reads clicks, users, and is awarded to eu, where that is not"] == told(queue(), EU)
 
 
-def test_what_was_dropped_is_nowhere() -> None:
-    """From then on; and no other fact is asked where data is."""
+def test_dropped_dataset_is_in_no_region() -> None:
+    """From then on; and no other fact is checked for its data."""
     image = queue(DatasetSet(CLICKS, 1, (EU,)), DatasetSet(USERS, 1, (EU,)), DatasetSet(USERS, 2, ()))
     assert ["w-1 reads users, and is awarded to eu, where that is not"] == told(image, EU)
     assert [] == check_data(a_fact(WorkloadHeld(WorkloadId("w-1"), 1), 99, log=GLOBAL_LOG), image)
 
 
-def test_award_of_what_needs_fresh_data_away_from_home() -> None:
+def test_award_away_from_home_of_a_workload_that_needs_fresh_data() -> None:
     """M35: at a high level, by that of its award; lower down, and over quota, a copy will do."""
     spec = replace(a_spec(data=[CLICKS], priority=6), needs_fresh_data=True)
     image = a_queue(submitted(1, spec), DatasetSet(CLICKS, 1, (EU, US), EU))

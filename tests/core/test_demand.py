@@ -28,7 +28,7 @@ def of(cpu_milli: int, tasks: int = 1) -> JobSpec:
     return replace(a_job(tasks), need=Amount(1_000, cpu_milli, 1 << 30))
 
 
-def test_tasks_are_counted_by_what_they_need() -> None:
+def test_tasks_are_counted_by_their_need() -> None:
     """All tasks of all jobs; alike ones together, whichever workload asks for them."""
     demand = a_queue(asked(1, of(1, 3), of(2, 4)), asked(2, of(1, 5))).demand
     assert [8, 4] == counts(demand)

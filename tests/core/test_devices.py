@@ -27,7 +27,7 @@ DEVICES = 4
 
 
 @given(st.lists(st.tuples(st.booleans(), PARTS), max_size=40))
-def test_devices_are_never_overcommitted_and_given_back_whole(steps: list[tuple[bool, int]]) -> None:
+def test_devices_are_never_overcommitted_and_are_whole_in_the_end(steps: list[tuple[bool, int]]) -> None:
     """Whatever comes and goes, each device holds at most itself, a part is where it was put, and in the end none is left."""
     devices = SharedDevices()
     held: list[tuple[int, int]] = []
@@ -99,10 +99,10 @@ def test_unlike_parts_never_fit_where_nothing_would_hold_them(
     st.integers(0, 3),
     PARTS,
 )
-def test_what_is_promised_fits_once_victims_have_left(
+def test_promise_fits_once_victims_have_left(
     whole: int, holders: list[tuple[int, int]], victims_whole: int, wanted: int, tasks: int, part: int
 ) -> None:
-    """Whatever others take of what is left over, what was promised fits when the last victim has left."""
+    """Whatever others take of the rest, the promise fits when the last victim has left."""
     shared = {device: MILLI - mine - theirs for device, (mine, theirs) in enumerate(holders)}
     leaving = Leaving(victims_whole, {d: mine for d, (mine, _) in enumerate(holders)})
     parts = [part] * tasks
@@ -153,8 +153,8 @@ def test_two_parts_fit_two_devices_and_the_third_does_not() -> None:
     assert [] == check_ledger(capacity)
 
 
-def test_device_that_nobody_shares_any_more_is_whole_again() -> None:
-    """And the next part of another size finds room there."""
+def test_device_without_parts_is_whole_again() -> None:
+    """The next part of another size has capacity there."""
     image = a_small_region(
         parts_on("w-1", 1, 0.6),
         parts_on("w-2", 1, 0.6),

@@ -92,9 +92,9 @@ def test_spans_are_added_up_by_the_hour() -> None:
     assert 8 * HOUR * SECOND == spans.total(0)
 
 
-def test_allocated_is_what_somebody_holds() -> None:
+def test_allocated_gpus_are_those_of_granted_attempts() -> None:
     """M40: From the grant to the end, also while it is told to stop; a promise is none. Lost nodes are not there, and of closed ones
-    only what is held.
+    only the held GPUs.
     """
     claim = a_claim("w-1", 1, {0: 1, 1: 1}, jobs=(a_gang(),))
     rates = rates_of(
@@ -112,8 +112,8 @@ def test_allocated_is_what_somebody_holds() -> None:
     assert 10 * (16 + 16 + 16) * 1_000 == spans.total(1) / SECOND
 
 
-def test_what_became_of_gpu_time() -> None:
-    """M40: Until all ranks are up, until they work, work that is safe, work that is not, and leaving: they add up to what was held."""
+def test_gpu_time_is_split_by_its_use() -> None:
+    """M40: Until all ranks are up, until they work, work that is safe, work that is not, and leaving: they add up to the held time."""
     claim = a_claim("w-1", 1, {0: 1, 1: 1}, jobs=(a_gang(set_up=100),))
     story = [
         (0.0, granted(claim)),
@@ -230,7 +230,7 @@ def test_longest_wait_over_quota_is_whole() -> None:
         assert 0 == late.figures(at(4 * HOUR))["over_quota_max_hours"]
 
 
-def test_time_is_within_quota_while_there_is_room() -> None:
+def test_time_is_within_quota_while_there_is_headroom() -> None:
     """M40: The second of two that want all of a quota waits over it until the first is through, and within it from then on."""
     waits = waits_of(
         *entitled(16),
@@ -247,7 +247,7 @@ def test_time_is_within_quota_while_there_is_room() -> None:
     assert (False, 160, 1_000) == (second.is_within, second.within / SECOND, second.over / SECOND)
 
 
-def test_what_is_lent_waits_over_quota() -> None:
+def test_borrowing_workload_waits_over_quota() -> None:
     """M40: Awarded over quota, it is; moved up while it starts, it is not any more. A higher level takes the quota first."""
     waits = waits_of(
         *entitled(16),
@@ -281,8 +281,8 @@ def test_without_quotas_all_is_within() -> None:
     assert [(True, 60), (True, 60)] == [(one.is_within, one.within / SECOND) for one in waits.waits]
 
 
-def test_violations_count_what_still_waits() -> None:
-    """M40: Once it has waited too long; before, nobody can say."""
+def test_violations_count_workloads_that_still_wait() -> None:
+    """M40: Once a workload has waited too long; before, it counts for nothing."""
 
     def wait(minutes: float, *, has_started: bool) -> Wait:
         return Wait(

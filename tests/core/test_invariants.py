@@ -134,10 +134,10 @@ def break_ending(capacity: Capacity) -> None:
 
 
 @pytest.mark.parametrize(("broken", "node"), [(break_held, 1), (break_ending, 0)])
-def test_ledger_when_columns_are_not_what_attempts_hold(
+def test_ledger_with_columns_that_differ_from_the_attempts(
     broken: Callable[[Capacity], None], node: int
 ) -> None:
-    """The columns are worked out anew from who holds what."""
+    """The columns are worked out again from the attempts' capacity."""
     capacity = a_region(joined(), HELD).capacity
     assert [] == check_ledger(capacity)
     broken(capacity)
@@ -181,8 +181,8 @@ def test_grant_on_a_lost_node() -> None:
     )
 
 
-def test_grant_without_room() -> None:
-    """Neither over what others hold nor over what others were promised; over its own promise it may."""
+def test_grant_without_capacity() -> None:
+    """Neither over capacity that others hold nor over capacity promised to others; over its own promise it may."""
     assert ["w-9.1: granted without room on node 0"] == grant(
         a_claim("w-9", placed={0: 6, 1: 7}), joined(), HELD
     )
@@ -199,7 +199,7 @@ def alone_on(node: int, workload: str, tenant: str, *, is_alone: bool = True) ->
     return replace(claim, tenant=TenantName(tenant))
 
 
-def test_grant_beside_who_shares_with_nobody() -> None:
+def test_grant_beside_a_workload_that_shares_no_node() -> None:
     """Of two tenants on one node, neither is alone there; one tenant's own work is no other's."""
     together = alone_on(0, "w-8", "ml", is_alone=False)
     against = ["w-9.1: granted on node 0 against tenants_apart"]
@@ -439,13 +439,13 @@ def test_preemption_by_equal_or_lower_priority() -> None:
     assert ["w-1.1: preempted by equal or lower priority 3"] == happened(PREEMPTED, HELD, pushing(3))
 
 
-def test_preemption_of_what_is_interactive() -> None:
-    """Never by choice, whoever comes."""
+def test_preemption_of_interactive_work() -> None:
+    """Never by choice, whatever preempts it."""
     held = granted(a_claim("w-1", placed={0: 8}, kind=Kind.INTERACTIVE))
     assert ["w-1.1: preempted, and it is interactive"] == happened(PREEMPTED, held, pushing(4))
 
 
-def test_preemption_for_nobody() -> None:
+def test_preemption_without_a_promise() -> None:
     """Without a promise over the victim its work is destroyed for nothing."""
     assert ["w-1.1: preempted for w-2, which has no promise over it"] == happened(PREEMPTED, HELD)
     elsewhere = promised(a_claim("w-2", placed={2: 8}, priority=4))

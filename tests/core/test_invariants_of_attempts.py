@@ -60,8 +60,8 @@ def happened(event: Event, *history: Event, queue: GlobalImage | None = None) ->
     return [text for _, text in found]
 
 
-def test_award_of_what_its_user_does_not_want_now() -> None:
-    """Nothing starts that is held, or that is to be cancelled; once it is released it may."""
+def test_award_of_a_held_or_cancelled_workload() -> None:
+    """No workload starts that is held, or that is to be cancelled; once it is released it may."""
     hold, release = WorkloadHeld(W1, 1), WorkloadReleased(W1, 2)
     assert ["w-1: awarded while it is held"] == told(standing(), hold)
     assert [] == told(standing(), hold, release)
@@ -133,10 +133,10 @@ def told_of_end(event: Event, *history: Event, retries: int = 0) -> list[str]:
 @pytest.mark.parametrize(
     "said", [Phase.PENDING, Phase.COMPLETED, Phase.FAILED, Phase.CANCELLED, Phase.TIMEOUT]
 )
-def test_what_becomes_of_a_workload_follows_from_its_attempt(
+def test_phase_of_a_workload_follows_from_the_end_of_its_attempt(
     cause: EndCause, phase: Phase, said: Phase
 ) -> None:
-    """Nobody's retries are used up by what was not his fault, and nothing has completed that did not."""
+    """No user's retries are used up by faults of others, and nothing has completed that did not."""
     text = f"w-1: AttemptClosed of epoch 1 by {cause} makes it {said}, and it should be {phase}"
     assert ([] if said == phase else [text]) == told_of_end(closed_by(cause, said))
 
@@ -154,8 +154,8 @@ def test_failure_is_final_exactly_when_retries_are_used_up(cause: EndCause) -> N
 
 
 @pytest.mark.parametrize("cause", [EndCause.CANCELLED, EndCause.NODE_LOST, EndCause.TASK_FAILED])
-def test_cancelled_is_what_its_user_wanted_to_be(cause: EndCause) -> None:
-    """Whatever its attempt ended of, unless it had completed; and nobody else is."""
+def test_only_a_workload_that_was_to_be_cancelled_is_cancelled(cause: EndCause) -> None:
+    """Whatever its attempt ended of, unless it had completed."""
     wanted = CancelRequested(W1)
     assert [] == told_of_end(closed_by(cause, Phase.CANCELLED), wanted)
     assert [] == told_of_end(closed_by(EndCause.COMPLETED, Phase.COMPLETED), wanted)

@@ -125,7 +125,7 @@ BOTH = {EU: having(("H100", 4, 8), ("cpu (real)", 1, 8)), US: having(("H100", 2,
         ),
     ],
 )  # fmt: skip
-def test_reasons_say_what_the_fleet_has(
+def test_reasons_name_the_hardware_of_the_fleet(
     spec: WorkloadSpec, hardware: dict[RegionName, Hardware], said: list[str]
 ) -> None:
     """In devices, by job, and of the nodes that are for such work."""

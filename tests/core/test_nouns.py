@@ -93,7 +93,7 @@ def test_phases_are_terminal_or_not() -> None:
     assert TERMINAL == {phase for phase in Phase if phase.is_terminal}
 
 
-def test_what_ails_a_machine_ails_its_own_nodes() -> None:
+def test_fault_of_a_machine_is_of_its_own_nodes() -> None:
     """Those that run programs, and not those that it emulates; by number once its region has given one."""
     (group,) = an_inventory("w0", 4, 2).groups
     machine = replace(group, first=7, count=1, runs_programs=True)

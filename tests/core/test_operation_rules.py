@@ -73,14 +73,14 @@ def test_move_that_comes_back(source: str, requester: str, waited: int, *, may: 
 
 
 @pytest.mark.parametrize("phase", list(OperationPhase))
-def test_new_run_needs_what_has_begun(phase: OperationPhase) -> None:
-    """Asked for or acknowledged is not enough; what is over has had its run."""
+def test_new_run_needs_an_operation_that_has_begun(phase: OperationPhase) -> None:
+    """An operation that is asked for or acknowledged is not enough; one that is over has had its run."""
     operation = an_operation(phase=phase)
     assert (phase is OperationPhase.BEGUN) == may_run_anew(TaskRow(1, TaskPhase.GONE), operation, HERE, NOW)
 
 
 @pytest.mark.parametrize("phase", list(TaskPhase))
-def test_new_run_of_what_is_gone(phase: TaskPhase) -> None:
+def test_new_run_of_a_task_that_is_gone(phase: TaskPhase) -> None:
     """While anything of the old run may be there, two would live."""
     assert (phase is TaskPhase.GONE) == may_run_anew(TaskRow(1, phase), an_operation(), HERE, NOW)
     assert not may_run_anew(None, an_operation(), HERE, NOW)

@@ -104,7 +104,7 @@ def test_operators_own_needs_no_promise() -> None:
 # Promises.
 
 
-def test_promise_over_whom_it_does_not_need() -> None:
+def test_promise_over_a_victim_that_it_does_not_need() -> None:
     """It would fit without one of them; where that one's end is needed, it would not."""
     halves = [granted(holder("w-1", 4)), granted(holder("w-2", 4))]
     assert [] == found(promised("w-1", "w-2"), *halves)
@@ -126,7 +126,7 @@ def test_promise_over_its_better() -> None:
 RUNNING = (granted(holder()), GangStarted(*attempt()))
 
 
-def test_promise_that_says_too_little_of_what_it_destroys() -> None:
+def test_promise_with_a_wrong_figure_of_lost_work() -> None:
     """N8: what a victim has to lose now is the least, and what it has at the deadline the most."""
     assert [] == found(promised(destroyed=(8 * 100,)), *RUNNING, at=99)
     assert [] == found(promised(destroyed=(8 * 160,)), *RUNNING, at=99)
@@ -177,13 +177,13 @@ def test_promise_is_revised() -> None:
         (holder("w-2", 4, priority=4), "of higher priority than w-1"),
     ],
 )
-def test_promise_is_revised_to_whom_nobody_may_offer(other: Claim, wanted: str) -> None:
-    """Another tenant's, or who is above it."""
+def test_promise_revised_to_an_impossible_substitute(other: Claim, wanted: str) -> None:
+    """It is another tenant's, or of a higher level."""
     one(found(revised("w-2"), HALVES[0], granted(other), HALVES[2]), wanted)
 
 
-def test_nobody_offers_twice() -> None:
-    """Not for another promise either."""
+def test_victim_offers_only_one_substitute() -> None:
+    """It offers no second one for another promise either."""
     back = PromiseRevised(BY, 1, (attempt("w-1"),), (0,), attempt("w-2"))
     one(found(revised("w-2"), *HALVES, revised("w-2"), back), "for the second time")
 

@@ -58,8 +58,8 @@ def test_more_than_the_entitlement() -> None:
     assert 1 == len(told(over, stands(W2, 1, 2)))
 
 
-def test_what_is_over_quota_makes_room() -> None:
-    """First the one, then the other."""
+def test_quota_is_awarded_again_once_an_award_is_over_quota() -> None:
+    """The one award goes over quota first, then the other is made."""
     over = a_queue(
         submitted(1),
         submitted(2),
@@ -71,8 +71,8 @@ def test_what_is_over_quota_makes_room() -> None:
     assert [] == told(over, awarded(W2, 8))
 
 
-def test_an_entitlement_below_what_is_held_within_it() -> None:
-    """Something must be over quota before."""
+def test_an_entitlement_below_the_gpus_held_within_it() -> None:
+    """An award must be over quota before."""
     before = a_full_quota()
     assert ["ml: 8 H100 held within quota, and 7 are its entitlement"] == told(before, entitled(ML, 7, 3))
     assert [] == told(before, entitled(ML, 8, 3))

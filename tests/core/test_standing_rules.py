@@ -32,8 +32,8 @@ def changed(
     return {int(name[2:]): level for name, level in found.items()}
 
 
-def test_what_is_within_stays_and_whoever_was_submitted_first_moves_up() -> None:
-    """Nothing changes that need not; of what is over quota the one first in line has the room, and not the one awarded first."""
+def test_work_within_quota_stays_and_the_first_submitted_moves_up() -> None:
+    """Nothing changes that need not; of the work over quota the one first in line has the headroom, and not the one awarded first."""
     assert {} == changed(work(1, 4, 3, 3), work(2, 4, 3, 3), work(3, 4, 3, OVER))
     assert {3: 3} == changed(work(1, 4, 3, 3), work(2, 4, 3, OVER, 9), work(3, 4, 3, OVER, 5))
     assert {2: OVER} == changed(work(1, 4, 3, 3), work(2, 8, 3, 3))
@@ -48,7 +48,7 @@ def test_level_decides_and_by_the_paper_it_does_not() -> None:
     assert {2: OVER} == changed(low, work(2, 8, 5, 5), ranking=BY_CREDIT)
 
 
-def test_what_is_borrowed_counts_by_the_paper() -> None:
+def test_borrowed_gpus_count_by_the_paper() -> None:
     """4 within and 4 beyond of a quota of 8: by our rule they move up; where 8 more are borrowed nothing does before all fits."""
     within, beyond, more = work(1, 4, 3, 3), work(2, 4, 3, OVER), work(3, 8, 3, OVER)
     for ranking in (DEFAULT_RANKING, COUNTED, PAPER):
@@ -76,8 +76,8 @@ def test_spent_budget_leaves_nothing_that_takes_gpus_within(ranking: RankingSett
     )
 
 
-def test_what_is_kept_for_who_waits_lifts_nobody_behind_it() -> None:
-    """4 are left and kept for work submitted as number 5 of level 3: who came before it or asks for more has them all the same."""
+def test_quota_held_for_a_waiting_gang_lifts_no_work_behind_it() -> None:
+    """4 are left and kept for work submitted as number 5 of level 3: work that came before it or asks for more has them all the same."""
     gang = QuotaHold(WorkloadId("w-5"), 3, 5, {TYPE: 8})
     within = work(1, 4, 3, 3)
     assert {} == changed(within, work(2, 4, 3, OVER, 6), kept=(gang,))

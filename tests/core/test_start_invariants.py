@@ -84,8 +84,8 @@ def test_intruder_is_found(event: Event) -> None:
         granted(a_claim("w-9", placed={0: 8})),
     ],
 )
-def test_who_may_come_is_left_alone(event: Event) -> None:
-    """Who surely ends before, is elsewhere, or of a higher level; and its own workload."""
+def test_permitted_attempt_on_reserved_nodes_is_left_alone(event: Event) -> None:
+    """Backfill, attempts elsewhere or of a higher level, and the reservation's own workload."""
     assert [] == found(SHELF, reserved(0), event)
 
 
@@ -109,13 +109,13 @@ def test_task_that_moves_there_is_found() -> None:
         ((NodesLost(WorkerName("w0"), (0, 1, 2, 3)),), "on node 0, which is not there"),
     ],
 )
-def test_start_without_room_is_found(history: tuple[Event, ...], text: str) -> None:
-    """Where somebody may still be, on another's nodes, or nowhere."""
+def test_start_without_capacity_is_found(history: tuple[Event, ...], text: str) -> None:
+    """Where an attempt may still be, on another's nodes, or nowhere."""
     assert f"w-9: a start is reserved {text}" in found(SHELF, *history, reserved(0))
 
 
-def test_start_with_room_is_left_alone() -> None:
-    """Who is there ends before, by its duration or because it was told to."""
+def test_start_with_capacity_is_left_alone() -> None:
+    """The attempts there end before, by their duration or because they were told to."""
     stopped = StopOrdered(*attempt("w-2"), EndCause.CANCELLED)
     told = (lasting("w-2", 0, 0), stopped)
     assert [] == found(SHELF, lasting("w-1", 0, 900), GangStarted(*attempt("w-1")), *told, reserved(0))

@@ -265,8 +265,8 @@ def test_change_that_is_none(changed: dict[str, object], wanted: list[str]) -> N
     assert wanted == changed_fields(a_spec(), replace(a_job(), **changed))
 
 
-def test_change_of_what_would_not_be_accepted_today() -> None:
-    """An older build took it: only what the change is wrong about is told."""
+def test_change_of_a_workload_that_would_not_be_accepted_today() -> None:
+    """An older build took it: only the errors of the change are told."""
     was = replace(a_spec(a_job(), a_job(name="eval")), tenant=TenantName("a.b"), priority=9)
     assert [] == changed_fields(was, a_job(2), a_job(name="eval"))
     assert ["jobs[1].tasks"] == changed_fields(was, a_job(2), a_job(0, name="eval"))
@@ -278,8 +278,8 @@ def test_change_to_more_tasks_than_a_controller_has() -> None:
     assert ["jobs"] == changed_fields(was, was.jobs[0], replace(was.jobs[1], tasks=2))
 
 
-def test_change_to_what_is_larger_than_a_fact() -> None:
-    """As when it is submitted."""
+def test_change_to_a_spec_larger_than_a_fact() -> None:
+    """It is refused as at the submission."""
     assert ["the whole"] == changed_fields(running(), running(run="x" * FACT_BYTES_MAX).jobs[0])
 
 

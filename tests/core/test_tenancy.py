@@ -94,7 +94,7 @@ def test_every_wrong_setting_is_told(level: int, run_min: int) -> None:
     assert ["level", "run_min"] == fields(problems_of_settings(TenantSettings(level, Nanoseconds(run_min))))
 
 
-def test_name_is_what_a_workload_may_name() -> None:
+def test_name_follows_the_rules_of_a_subject() -> None:
     """It can be part of a subject, and it has an end."""
     assert [] == problems_of_name(TenantName("ml_2-b")) == problems_of_name(TenantName("x" * NAME_LENGTH_MAX))
     for name in ("", "a.b", "a b", "ä", "x" * (NAME_LENGTH_MAX + 1)):
@@ -148,15 +148,15 @@ def test_budget_has_bounds() -> None:
         (Entitlement(8, 1), Entitlement(8), False),
     ],
 )
-def test_less_than_what_is_held_is_what_takes_from_it(
+def test_change_below_the_held_gpus_takes_from_them(
     was: Entitlement, wanted: Entitlement, *, is_below: bool
 ) -> None:
     """Of a tenant that holds 12: a change for the better never takes anything, however little it gives."""
     assert is_below == is_below_held(was, wanted, 12_000)
 
 
-def test_held_is_what_was_granted_and_has_not_ended() -> None:
-    """By tenant and type, of all regions; a promise holds nothing, and neither does what only waits."""
+def test_held_gpus_are_those_of_granted_attempts_that_have_not_ended() -> None:
+    """By tenant and type, of all regions; a promise holds nothing, and neither does a waiting workload."""
     two, eight = a_job(2, 4), a_job(1, 8)
     queue = a_queue(*(asked(number, tenant, two) for number, tenant in enumerate((A, A, B, B, C), 1)))
     here = a_region(
@@ -215,14 +215,14 @@ def figures(tenants: Tenants, gpus: int, **holds: int) -> dict[str, tuple[int, i
     }
 
 
-def test_borrowed_is_what_goes_beyond_the_guarantee() -> None:
-    """Also of a tenant that nobody made: to it nothing is guaranteed."""
+def test_borrowed_gpus_are_those_beyond_the_guarantee() -> None:
+    """Also of a tenant without settings: to it nothing is guaranteed."""
     tenants = of(a=Entitlement(16), b=Entitlement(8))
     assert {"a": (0, 0), "b": (2, 0), "c": (4, 0)} == figures(tenants, 100, a=16, b=10, c=4)
 
 
-def test_lent_is_what_nobody_else_could_have_given() -> None:
-    """What is guaranteed to nobody is borrowed first; then idle guarantees, in proportion, of those who lend."""
+def test_lent_gpus_are_those_borrowed_beyond_unguaranteed_capacity() -> None:
+    """Capacity that is guaranteed to no tenant is borrowed first; then idle guarantees, in proportion, of the tenants that lend."""
     tenants = of(a=Entitlement(30), b=Entitlement(10), d=Entitlement(10, is_lent=False))
     assert {"a": (0, 0), "b": (0, 0), "c": (10, 0), "d": (0, 0)} == figures(tenants, 60, c=10)
     assert {"a": (0, 6), "b": (0, 2), "c": (18, 0), "d": (0, 0)} == figures(tenants, 60, c=18)

@@ -86,7 +86,7 @@ def test_charged_from_bound_to_closed_with_a_resize_between() -> None:
     assert 560 / HOUR == usage.rows[ML].used_at(at(150)) / GPU_HOUR
 
 
-def test_award_that_was_given_back_costs_nothing() -> None:
+def test_declined_award_costs_nothing() -> None:
     """It never ran."""
     usage = fold(Usage(), 0, budget(100), award())
     fold(usage, 60, AwardReturned(W1, 1, Reason.NO_CAPACITY, EU, 3))
@@ -107,8 +107,8 @@ def test_periods_roll_over() -> None:
     assert 0 == used(usage, 4 * HOUR) == used(usage, 40 * HOUR)
 
 
-def test_other_gpu_hours_leave_the_period_and_another_period_begins_anew() -> None:
-    """What was used stays used, unless the period itself is another."""
+def test_other_gpu_hours_leave_the_period_and_another_period_begins_at_zero() -> None:
+    """Used GPU-hours stay used, unless the period itself is another."""
     usage = fold(Usage(), 0, budget(100, HOUR), award(), bound())
     fold(usage, 60, budget(5, HOUR))
     assert 8 * 90 == used(usage, 90)
@@ -169,8 +169,8 @@ def test_half_life_counts_from_when_it_is_set() -> None:
     assert abs(before // 8 - usage.faded(ML, at(310))) <= 1
 
 
-def test_what_is_used_in_years_can_be_written_down() -> None:
-    """A tenant that holds 800,000 GPUs for ten years, with a budget and without one, and has never what is due to it."""
+def test_use_of_many_years_can_be_encoded() -> None:
+    """A tenant that holds 800,000 GPUs for ten years, with a budget and without one, and never has its fair share."""
     usage = fold(Usage(), 0, RankingSet(1, RankingSettings()), award(gpus=800_000), bound())
     others = {"a100": FairShare(1_000, 1_000), "ml": FairShare(900_000_000, 1_000)}
     fold(usage, 1, SharesDue({TenantName(name): due for name, due in others.items()}, ("H100",)))

@@ -24,8 +24,8 @@ SAMPLES = [
 
 
 @pytest.mark.parametrize("tag", TAGS)
-def test_event_has_a_sample_of_what_is_written_today(tag: str) -> None:
-    """Its newest sample is what this build would write, so a field that was added shows as a sample that is missing."""
+def test_event_has_a_sample_of_its_present_shape(tag: str) -> None:
+    """Its newest sample is as this build would write it, so a field that was added shows as a sample that is missing."""
     assert first_in_history(tag) is not None, f"{tag} does not occur: {HOW_TO_ADD}"
     assert not needs_a_sample(tag), f"{tag} has no sample of its present shape: {HOW_TO_ADD}"
 

@@ -48,10 +48,9 @@ def test_histories_are_kept_with_their_digests() -> None:
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_history_folds_to_what_it_did(name: str) -> None:
-    """Every row decodes, the hashes chain to what the old build had, and all that it knew of each log comes out to the byte.
-
-    Newer sections and fields stand beside that; they change no digest.
+def test_history_folds_to_its_old_digests(name: str) -> None:
+    """Every row decodes, the hashes chain as in the old build, and all that it knew of each log comes out to the byte. Newer sections
+    and fields are beside that; they change no digest.
     """
     disks = read_history(HISTORIES / name)
     shapes = json.loads(SHAPES.read_text(encoding="utf-8"))[name]

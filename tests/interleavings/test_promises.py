@@ -287,8 +287,8 @@ async def test_promise_is_withdrawn_while_its_victim_is_asked(stage: Stage) -> N
 
 
 @staged(ONE_NODE)
-async def test_store_and_broker_start_anew_while_a_victim_is_asked(stage: Stage) -> None:
-    """N4: the promise, its deadline and who is asked are in the log; a lengthened wait is all that comes of it."""
+async def test_store_and_broker_restart_while_a_victim_is_asked(stage: Stage) -> None:
+    """N4: the promise, its deadline and the asked controller are in the log; a lengthened wait is all that comes of it."""
     victim = await stage.run_to(STARTED, a_controlled_job(300))
     workload = await stage.run_to(PROMISED, a_job(20, priority=5))
     await stage.until_recorded("OperationsRequested", victim)

@@ -52,8 +52,8 @@ async def test_silent_region_keeps_its_award(stage: Stage) -> None:
 
 
 @staged(TWO_REGIONS)
-async def test_silent_region_grants_and_runs_what_it_was_awarded(stage: Stage) -> None:
-    """Cut off from the queue alone, it starts what it may start; nothing of it is lost when it is back."""
+async def test_silent_region_grants_and_runs_its_award(stage: Stage) -> None:
+    """Cut off from the queue alone, it starts the work that it may start; nothing of it is lost when it is back."""
     awards = stage.script.keep(ExecuteAward)
     workload = await stage.submit(a_job(100, regions=(R0,)))
     await stage.until(lambda: bool(awards.messages))

@@ -38,7 +38,7 @@ def emulated(tasks: int = 1, work: str = "60s", more: str = "") -> Job:
 
 
 @virtual
-async def test_resize_of_what_runs(place: Place) -> None:
+async def test_resize_of_a_running_workload(place: Place) -> None:
     """The queue records it, and the region hears of it; said again, it changes nothing."""
     plane = await half_plane(place, SERVICE, *awarded(), spec=ONE)
     for is_new in (True, False):
@@ -55,8 +55,8 @@ async def test_resize_of_what_runs(place: Place) -> None:
 
 
 @virtual
-async def test_somebody_else_was_quicker(place: Place) -> None:
-    """It is made anew from what the workload is now: a change of the other job stays."""
+async def test_change_after_another_users_change(place: Place) -> None:
+    """The change is made again from what the workload is now: a change of the other job stays."""
     plane = await half_plane(place, spec=a_spec(a_job(1), a_job(1, name="eval")))
     hurried = False
 
@@ -73,8 +73,8 @@ async def test_somebody_else_was_quicker(place: Place) -> None:
 
 
 @virtual
-async def test_somebody_else_is_always_quicker(place: Place) -> None:
-    """It is given up after a few tries."""
+async def test_change_that_others_always_overtake(place: Place) -> None:
+    """The command ends after a few tries."""
     plane = await half_plane(place)
     tries = 0
 
@@ -124,7 +124,7 @@ async def test_change_that_could_never_fit(place: Place) -> None:
 
 
 @virtual
-async def test_change_of_what_has_ended(place: Place) -> None:
+async def test_change_of_an_ended_workload(place: Place) -> None:
     """The user is told what to do instead."""
     plane = await half_plane(place)
     await place.ask(CancelWorkload(W1))
@@ -152,8 +152,8 @@ def test_job_that_is_resized() -> None:
 # What no change can bring about.
 
 
-def test_what_a_file_says_otherwise() -> None:
-    """All but jobs is told by its name; what it does not say is what a submission would have."""
+def test_other_differences_of_a_file_are_named() -> None:
+    """All but jobs is told by its name; a missing field is as a submission would have it."""
     assert [] == staying(a_spec(), emulated().spec)
     other = emulated(9, more="priority: 6\ntenant: ml\ncontrol: {controller: x}\n").spec
     assert ["tenant", "priority", "control"] == staying(a_spec(), other)
@@ -164,8 +164,8 @@ def test_what_a_file_says_otherwise() -> None:
 
 
 @virtual
-async def test_what_follows_from_a_change(place: Place) -> None:
-    """It depends on what it is, and on who must agree."""
+async def test_consequence_of_a_change_is_told(place: Place) -> None:
+    """It depends on the workload's kind, and on the controller that must agree."""
     plane = await half_plane(place, SERVICE, *awarded(), spec=ONE)
     done = await change(plane.bus, W1, lambda spec: with_tasks(spec, 2, ""))
     held = replace(done.spec, control=ControlSpec("replicas"))

@@ -195,7 +195,7 @@ def test_help_names_every_command(capsys: Captured) -> None:
     assert [] == [role for role in ROLES if role not in shown]
 
 
-def test_version_tells_what_it_runs_on(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_tells_its_build_and_libraries(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """The build is the one that is installed and that writes the facts; a configured server is told without its password."""
     assert 0 == main(["version", "--json"])
     found = json.loads(capsys.readouterr().out)
@@ -241,7 +241,7 @@ def test_scenarios_are_listed(capsys: Captured) -> None:
     assert herd["survives"] == load_scenario("thundering_herd").survives.strip()
 
 
-def test_scenario_run_tells_what_came_of_it(tmp_path: Path, capsys: Captured) -> None:
+def test_scenario_run_tells_its_outcome(tmp_path: Path, capsys: Captured) -> None:
     """The same digest for the same seed, in the table and in JSON; log lines only if they are asked for."""
     path = tmp_path / "tiny.yaml"
     path.write_text(SCENARIO)
@@ -295,7 +295,7 @@ def test_mistake_in_a_scenario_is_named(tmp_path: Path, capsys: Captured) -> Non
 
 
 @pytest.mark.processes
-def test_swarm_tells_what_came_of_it(capsys: Captured) -> None:
+def test_swarm_tells_its_outcome(capsys: Captured) -> None:
     """Every seed that was asked for was played, and none failed."""
     words = ["scenario", "swarm", "--first-seed", "1", "--seeds", "3", "--no-shrink"]
     assert 0 == main([*words, "--json"])

@@ -222,10 +222,10 @@ async def test_waits_for_its_server(tmp_path: Path, monkeypatch: Patch) -> None:
         await asyncio.wait([waiting])
 
 
-async def test_foreign_server_is_told_what_to_grant(
+async def test_user_of_a_foreign_server_is_told_the_permissions_to_grant(
     tmp_path: Path, monkeypatch: Patch, capsys: Captured
 ) -> None:
-    """Its users are for whoever keeps it to change; what belongs into its configuration is on standard output."""
+    """Its users are for its operator to change; the lines of its configuration are on standard output."""
     monkeypatch.setenv("MIZZEN_NATS_URL", "nats://operator:secret@nats.example:4222")
     monkeypatch.chdir(tmp_path)
     assert 0 == main(["controller", "credentials", "web", "--tenant", "ml"])

@@ -116,8 +116,8 @@ async def test_unhealthy_is_the_whole_set() -> None:
     assert [0, 1, 3, 5] == harness.unavailable()
 
 
-async def test_what_does_not_count_is_counted() -> None:
-    """T14: words on an old request, on operations that are not there or were acknowledged, and on what was not asked."""
+async def test_ignored_acks_are_counted() -> None:
+    """T14: acks of an old request, of operations that are not there or were acknowledged, and of operations that were not asked."""
     harness = ControllerHarness(Says(none_of), tasks=3)
     first, second, third = await harness.operate(UPDATE)
     old = harness.requests[-1].sequence

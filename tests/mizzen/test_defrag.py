@@ -74,8 +74,8 @@ def test_plan_survives_its_file(tmp_path: Path) -> None:
         read_plan(path)
 
 
-def test_what_was_asked_for_is_told() -> None:
-    """P30: what does not stand any more is left out, and said."""
+def test_requested_moves_are_told() -> None:
+    """P30: parts of the plan that do not hold any more are left out, and named."""
     left_out = (((7, 7),), "w-3 is not there any more")
     some = executed_lines(Executed(EU, "d-4", ((1, 2),), 2, 3, 1_800_000_000_000, (left_out,)))
     assert some[0].startswith(

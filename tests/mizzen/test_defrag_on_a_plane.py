@@ -76,8 +76,8 @@ def test_plan_is_shown_and_carried_out(plane: RunningPlane, capsys: Captured, tm
         plane.until(workload, Phase.CANCELLED)
 
 
-def test_what_is_wrong_is_told(plane: RunningPlane, capsys: Captured, tmp_path: Path) -> None:
-    """With what to do instead; nothing is asked for."""
+def test_wrong_options_are_refused(plane: RunningPlane, capsys: Captured, tmp_path: Path) -> None:
+    """The user is told what to do instead; nothing is asked for."""
     file = tmp_path / "no-plan.json"
     file.write_text('{"region": "r1"}')
     for words, wrong in (

@@ -146,8 +146,8 @@ def test_lines_of_a_drain() -> None:
     ] == lines_of(found, now, {"ml/shards": 90 * 1_000_000_000, "ml/trainer": 0})
 
 
-def test_nobody_is_alarmed_before_anything_is_late() -> None:
-    """Who was asked a moment ago, and who is forced in time and answers, wants nobody's look."""
+def test_no_alarm_before_anything_is_late() -> None:
+    """A controller that was asked a moment ago, and one that is forced in time and answers, needs no operator."""
     soon = at(15)
     assert 1 == len(brief_of(progress(DRAINING), soon, {}))
     later = Instant(at(9) + MINUTE)
@@ -329,8 +329,8 @@ def test_open_window_with_tasks_is_an_alarm() -> None:
     assert "m-1 of eu: open until 02:46Z, 1 node is empty" == lines[0]
 
 
-def test_what_may_stay_holds_nothing_up() -> None:
-    """Work on a switch is done with what its controller wants left alone still there, and that is no alarm."""
+def test_task_that_may_stay_holds_nothing_up() -> None:
+    """Work on a switch is done with the tasks that their controller wants left alone still there, and that is no alarm."""
     image = region(
         *service("w-2", {1: 2}, "shards"),
         planned(1, kind=MaintenanceKind.NETWORK),
@@ -349,8 +349,8 @@ def test_what_may_stay_holds_nothing_up() -> None:
     assert "     0  0/1    w-2           2  eu-1        59m       -  nothing: it may stay" == lines[-1]
 
 
-def test_overview_has_first_what_is_not_done() -> None:
-    """A line for each; the maintenance whose window is nearest before those that are to come."""
+def test_overview_has_unfinished_drains_first() -> None:
+    """A line for each; the maintenance with the nearest window before those that are to come."""
     image = region(
         *gang("w-1", {5: 1}),
         drained(0),

@@ -30,8 +30,8 @@ def worst(shards: Shards, down: set[int]) -> int:
     )
 
 
-def test_what_a_loss_would_do_is_counted_right() -> None:
-    """The fast count is the slow one, whoever is down."""
+def test_damage_of_a_loss_is_counted_right() -> None:
+    """The fast count is the slow one, whichever tasks are down."""
     for seed in range(50):
         shards = layout(seed)
         down = set(random.Random(seed).sample(range(12), 4))
@@ -98,8 +98,8 @@ def test_nothing_optional_goes_while_failures_alone_exceed_the_bound() -> None:
     assert not controller.admit(everybody & ~lost, lost).any()
 
 
-def test_without_power_domains_nobody_can_tell() -> None:
-    """It says so, rather than to promise what it cannot know."""
+def test_without_power_domains_the_loss_is_unknown() -> None:
+    """The controller raises an error, rather than to promise what it cannot know."""
     with pytest.raises(ValueError, match="power domain"):
         FailureAware(Shards([[0, 1, 2]]), two_down_max=5)
 

@@ -116,7 +116,7 @@ def test_checkpoint_variable_that_is_set_stays() -> None:
     assert {"MIZZEN_CHECKPOINT_SECONDS": "7"} == spec.jobs[0].program.env
 
 
-def test_who_is_asked_before_tasks_are_touched() -> None:
+def test_controller_that_is_asked_before_tasks_are_touched() -> None:
     """Its name, how many may be down at once, and whether they may go on unseen."""
     text = "kind: service\ncontrol: {controller: replicas, max_unavailable: 2, strict: true, isolation: 45s}"
     control = ControlSpec("replicas", 2, is_strict=True, isolation=45 * SECOND)  # type: ignore[arg-type]  # a span
@@ -395,8 +395,8 @@ def test_problem_of_resources(resources: str) -> None:
 @pytest.mark.parametrize(
     "field", ["env: {A: 1}", "secrets: [A]", "directory: /", "early_warning: 1m", "slurm_env: true"]
 )
-def test_emulated_work_has_no_use_for_what_programs_find(field: str) -> None:
-    """Nothing that somebody asked for is passed over."""
+def test_emulated_work_has_no_use_for_fields_of_programs(field: str) -> None:
+    """No field of a job file is passed over."""
     [problem] = problems(f"name: a\nresources: {{gpus: H100:8}}\nemulate: {{work: 1m}}\n{field}")
     assert (
         f"job.yaml:4:1: {field.partition(':')[0]}: emulated work has no use for it; leave it out" == problem
@@ -413,8 +413,8 @@ def test_emulated_work_has_no_use_for_what_programs_find(field: str) -> None:
         ("python train.py", "job.yaml:1:1: it must be a mapping of fields, such as `name: train`"),
     ],
 )
-def test_what_is_no_mapping(text: str, said: str) -> None:
-    """It is told, and nothing else."""
+def test_file_that_is_no_mapping(text: str, said: str) -> None:
+    """That is the only problem that is told."""
     assert [said] == problems(text)
 
 

@@ -72,7 +72,7 @@ def test_a_leader_that_was_let_go_already_leaves_no_last_one() -> None:
     assert [0] == tasks_of(controller.decide(asked(0), 1))
 
 
-def test_nobody_is_let_go_beside_a_failure() -> None:
+def test_no_task_is_released_beside_a_failure() -> None:
     """T21: a group that lost one by itself loses no other by plan; the one that is lost may start again."""
     controller = LeaderLast(nobody, parallel=2)
     failed = replace(asked(1, 2), unhealthy=(3,))
@@ -86,7 +86,7 @@ def test_nobody_is_let_go_beside_a_failure() -> None:
     assert [1, 2] == tasks_of(controller.decide(back, 0))
 
 
-def test_an_update_of_what_is_down_waits_while_another_is_missing() -> None:
+def test_an_update_of_a_task_that_is_down_waits_while_another_is_missing() -> None:
     """The only one that is down may be updated before it comes back; of two, none is kept away for longer than it must."""
     alone = replace(asked(1), unhealthy=(1,))
     assert [1] == tasks_of(LeaderLast(nobody).decide(alone, 0))
@@ -94,13 +94,13 @@ def test_an_update_of_what_is_down_waits_while_another_is_missing() -> None:
     assert [] == LeaderLast(nobody).decide(both, 0)
 
 
-def test_nobody_goes_while_nobody_is_known_to_lead() -> None:
+def test_no_task_is_released_without_a_known_leader() -> None:
     """During an election each of them may be the next leader."""
     assert [] == LeaderLast(nobody).decide(asked(0, 1), None)
 
 
-def test_what_happens_at_a_deadline_comes_first() -> None:
-    """The follower whose node is worked on soonest, then the next, then whoever is only released."""
+def test_operation_with_a_deadline_comes_first() -> None:
+    """The follower on the node that is worked on soonest, then the next, then one that is only released."""
     request = replace(
         asked(1),
         requests=(
@@ -112,8 +112,8 @@ def test_what_happens_at_a_deadline_comes_first() -> None:
     assert [3, 2, 1] == tasks_of(LeaderLast(nobody, parallel=3).decide(request, 0))
 
 
-def test_a_new_process_heeds_what_the_one_before_it_acknowledged() -> None:
-    """The request tells it."""
+def test_a_new_process_heeds_acks_of_the_one_before_it() -> None:
+    """The request has them."""
     assert [] == LeaderLast(nobody).decide(replace(asked(2, 3), acked=(1,)), 0)
 
 
@@ -122,8 +122,8 @@ def test_a_whole_gang_is_not_let_go() -> None:
     assert [] == LeaderLast(nobody).decide(asked(WHOLE), 0)
 
 
-def test_tasks_that_were_stopped_for_good_keep_nobody_waiting() -> None:
-    """The group shrank: whoever is left goes on with its release."""
+def test_tasks_that_were_stopped_for_good_keep_no_other_waiting() -> None:
+    """The group shrank: the tasks that are left go on with their release."""
     controller = LeaderLast(nobody)
     controller.decide(asked(2, kind=OperationKind.STOP), 0)
     gone = (OperationCompleted(102, OperationKind.STOP, 2, Outcome.GONE),)

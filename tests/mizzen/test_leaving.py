@@ -143,8 +143,8 @@ DRAINS: dict[str, tuple[Sequence[Event], Wait]] = {
 
 
 @pytest.mark.parametrize("name", DRAINS)
-def test_what_a_drain_waits_for(name: str) -> None:
-    """Without a deadline nothing forces it; what it waits for, since when and until when follows from the facts."""
+def test_wait_of_a_drain(name: str) -> None:
+    """Without a deadline nothing forces it; the reason of its wait, since when and until when follows from the facts."""
     events, wait = DRAINS[name]
     now = at(20)
     assert [wait] == waits(region(*events), now=now)
@@ -198,8 +198,8 @@ WINDOWS: dict[str, tuple[Sequence[Event], Wait]] = {
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_what_a_maintenance_waits_for(name: str) -> None:
-    """Before its notice nobody is asked; then until the window at the most, or in it, or until it is over."""
+def test_wait_of_a_maintenance(name: str) -> None:
+    """Before its notice no controller is asked; then until the window at the most, or in it, or until it is over."""
     events, wait = WINDOWS[name]
     assert [wait] == waits(region(*events), "m-1")
 
@@ -239,8 +239,8 @@ def test_limit_counts_whatever_is_down() -> None:
     assert [Wait(K.TURN, at(7))] * 2 == waits(image)
 
 
-def test_who_is_on_the_nodes() -> None:
-    """A gang's tasks of all its jobs; tasks that stand alone where their newest run is, and not where they were before."""
+def test_occupants_of_nodes() -> None:
+    """A gang's tasks of all its jobs; independent tasks where their newest run is, and not where they were before."""
     image = region(*two_jobs("w-1", {0: 2, 1: 1}, {1: 4}), *service("w-2", {1: 1, 4: 1}))
     key = ("w-1", 1)
     found = list(occupants(image))

@@ -197,7 +197,7 @@ def test_replay_is_the_fold(logs: Path, log: LogName, events: tuple[Event, ...],
     assert int(lines["facts/s"]) > 0
 
 
-def test_replay_finds_what_does_not_hold(logs: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_replay_finds_violations(logs: Path, tmp_path: Path, capsys: Captured) -> None:
     """Each with its sequence and its rule, and exit code 1; only if it was asked to look."""
     broken = tmp_path / "broken"
     write(broken, EU_LOG, (*REGION, granted(a_claim(epoch=2, placed={2: 9}, award_sequence=63))))

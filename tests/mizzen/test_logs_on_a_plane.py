@@ -68,7 +68,7 @@ def test_log_that_is_followed(
         assert "workload-submitted" == told[0]
 
 
-def test_replay_comes_to_what_the_keeper_has(
+def test_replay_comes_to_the_digest_of_the_keeper(
     plane: RunningPlane, running: WorkloadId, capsys: Captured
 ) -> None:
     """P4: by the log's name or its file; to a sequence too; with every check on the way."""

@@ -47,8 +47,8 @@ def _nodes(row: NodesRow) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in row.node_runs)
 
 
-def test_open_nodes_tell_what_they_are_used_for() -> None:
-    """As sinfo calls it: idle, mixed, full, and ending while somebody is told to stop."""
+def test_open_nodes_tell_their_use() -> None:
+    """As sinfo calls it: idle, mixed, full, and ending while an attempt is told to stop."""
     assert [("0-3", "open (idle)"), ("4-7", "open (idle)")] == states(region())
     image = region(*gang("w-1", {0: 8, 4: 8, 5: 8, 6: 8, 7: 8}))
     assert [("0-3", "open (mixed)"), ("4-7", "open (full)")] == states(image)

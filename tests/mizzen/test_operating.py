@@ -360,7 +360,7 @@ def test_single_tasks_of_a_gang(wish: Wish) -> None:
 # What is told.
 
 
-def test_what_is_over_before_it_is_told() -> None:
+def test_operation_that_is_over_before_it_is_told() -> None:
     """It may be done already; and a workload without tasks has nothing to ask for."""
     done = Operated(W1, EU, 1, RESTART, (1,), (), ())
     assert ["w-1: restart of a task is asked for", "  it is done already"] == lines_of(done)
@@ -373,8 +373,8 @@ def test_what_is_over_before_it_is_told() -> None:
 
 
 @virtual
-async def test_tasks_of_what_waits_or_is_over(place: Place) -> None:
-    """There are none, and what tells more is named."""
+async def test_tasks_of_a_waiting_or_ended_workload(place: Place) -> None:
+    """There are none, and the command that tells more is named."""
     plane = await half_plane(place, [NODES])
     found = await tasks.seen(plane.bus, W1, plane.now)
     assert () == found.tasks
@@ -492,8 +492,8 @@ async def test_controller_that_has_not_answered_for_long(place: Place) -> None:
 
 
 @virtual
-async def test_somebody_else_asks_for_something_at_the_same_time(place: Place) -> None:
-    """It is asked for once more, on what is so by then."""
+async def test_two_operators_ask_at_the_same_time(place: Place) -> None:
+    """The request is made once more, on the facts by then."""
     plane = await plane_of(place, HELD)
     both = await asyncio.gather(
         operated(plane, W1, Wish(RESTART, (0,))), operated(plane, W1, Wish(RESTART, (1,)))
@@ -523,8 +523,8 @@ def test_controller_that_is_unreachable(heard: int | None, asked: int | None, te
 
 
 @virtual
-async def test_task_that_was_to_return_to_what_is_drained_is_told_to_move(place: Place) -> None:
-    """Whoever looks learns why it does not come back, over the same images as `mizzen tasks`."""
+async def test_task_that_was_to_return_to_a_drained_node_is_told_to_move(place: Place) -> None:
+    """`mizzen tasks` names why it does not come back, over the same images."""
     events = (
         *HELD,
         planned(0),

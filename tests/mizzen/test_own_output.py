@@ -44,7 +44,7 @@ class Workers:
             (attempt / f"main.{rank}" / "ended").write_text("0\n")
 
 
-def test_follows_whoever_is_found(tmp_path: Path) -> None:
+def test_follows_every_worker_that_is_found(tmp_path: Path) -> None:
     """One rank is there at first; another's worker has something only after the workload has ended, and none of it is missing."""
 
     async def body(place: Place) -> None:

@@ -45,8 +45,8 @@ def test_each_sort_of_group_holds_every_rank_once(of: Parallelism) -> None:
 
 
 @given(ANY, st.data())
-def test_what_is_left_after_giving_up_is_whole_copies(of: Parallelism, data: st.DataObject) -> None:
-    """No tensor or pipeline group loses a part, and who leaves has lost one of its own copy."""
+def test_ranks_left_after_giving_up_are_whole_copies(of: Parallelism, data: st.DataObject) -> None:
+    """No tensor or pipeline group loses a part, and a rank that leaves has lost one of its own copy."""
     lost = data.draw(st.lists(st.integers(0, of.ranks - 1), max_size=3))
     leaving = set(of.give_up(*lost))
     assert leaving.issuperset(lost)
@@ -65,7 +65,7 @@ def test_split_tensor_groups_are_found() -> None:
         of.groups_split([0])
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_impossible_sizes_and_ranks_are_refused() -> None:
     """No size of zero, and no rank that the gang does not have."""
     with pytest.raises(ValueError, match="at least one way"):
         Parallelism(tensor=0)

@@ -181,7 +181,7 @@ def test_region_that_is_not_clear(words: list[str], said: str, text: str) -> Non
         region_of([], ANYWHERE, [])
 
 
-def test_what_is_shown_can_be_given_back() -> None:
+def test_shown_node_names_are_understood() -> None:
     """For every node by itself: a name that `mizzen nodes` prints means that node."""
     for node in numbers_in(((0, 7), (12, 15))):
         assert [node] == found(f"eu-{node}")[1]

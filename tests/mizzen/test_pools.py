@@ -65,8 +65,8 @@ async def test_pool_is_set_and_the_rest_stays(place: Place) -> None:
 
 
 @virtual
-async def test_pool_is_set_again_when_somebody_was_quicker(place: Place) -> None:
-    """On what the other one has set; and not for ever."""
+async def test_pool_is_set_again_after_another_operators_change(place: Place) -> None:
+    """On the settings of the other operator; and not for ever."""
     plane = await plane_of(place)
     quicker: Any = Quicker(plane.bus, 1)  # Any: a bus that can only be asked
     assert (
@@ -109,7 +109,7 @@ async def test_pool_that_cannot_be_set_so(place: Place) -> None:
         (("", "", "100%"), Wish(limit=1_000)),
     ],
 )
-def test_what_is_said_is_understood(words: tuple[str, str, str], wish: Wish) -> None:
+def test_options_are_understood(words: tuple[str, str, str], wish: Wish) -> None:
     """Nodes are counted, and shares are in percent."""
     assert wish == wish_of(*words)
 
@@ -124,7 +124,7 @@ def test_what_is_said_is_understood(words: tuple[str, str, str], wish: Wish) -> 
         (("", "\u0664", "101%"), ["--reserve:", "--limit:"]),
     ],
 )
-def test_what_cannot_be_meant_is_told_at_once(words: tuple[str, str, str], problems: list[str]) -> None:
+def test_invalid_options_are_told_at_once(words: tuple[str, str, str], problems: list[str]) -> None:
     """Each with how to write it."""
     with pytest.raises(CommandError) as raised:
         wish_of(*words)

@@ -68,7 +68,7 @@ async def test_now(place: Place) -> None:
 
 
 @virtual
-async def test_who_has_no_controller_is_stopped_at_once(place: Place) -> None:
+async def test_workload_without_a_controller_is_stopped_at_once(place: Place) -> None:
     """Whatever the deadline."""
     plane = await plane_of(place, *gang("w-1", {0: 2}))
     await preempted(plane)

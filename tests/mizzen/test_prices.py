@@ -63,8 +63,8 @@ def test_prices_are_shown() -> None:
     ] == lines_of([told], told.set_at + 75 * SECOND, None)
 
 
-def test_region_without_prices_says_what_it_waits_for() -> None:
-    """Tasks; or somebody who solves."""
+def test_region_without_prices_tells_the_reason() -> None:
+    """It waits for tasks, or for a planner that solves."""
     few, many = (prices_of(EU, region(), count) for count in (40, 400))
     assert "eu: no prices are solved yet; 40 of the 100 tasks that it takes have been asked for" in lines_of(
         [few], START, None

@@ -41,10 +41,10 @@ class Until:
 # Queue.
 
 
-def test_queue_lists_what_runs_and_what_waits(
+def test_queue_lists_running_and_waiting_workloads(
     plane: RunningPlane, waiting: WorkloadId, capsys: Captured
 ) -> None:
-    """With nodes, or with the reason and what it means; what has ended is left out."""
+    """With nodes, or with the reason and its meaning; an ended workload is left out."""
     over = ended(plane, work("over"), Phase.COMPLETED)
     lines = ask(capsys, "queue").splitlines()
     assert ["ID", "NAME", "TENANT", "PRIO", "STATE", "TIME", "GPUS", "NODES", "NODELIST(REASON)"] == lines[
@@ -161,10 +161,10 @@ def test_hold_release_and_cancel(plane: RunningPlane, waiting: WorkloadId, capsy
     assert "name a workload" in refused(capsys, "cancel", 2)
 
 
-def test_hold_when_somebody_else_is_quicker(
+def test_hold_after_another_users_change(
     plane: RunningPlane, waiting: WorkloadId, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Superseded, it is asked for anew and said again."""
+    """The superseded request is made again on the newest revision."""
     first = True
     as_it_is = asked_plane
 

@@ -58,8 +58,8 @@ def test_options_are_read() -> None:
         ((), {}),
     ],
 )
-def test_what_cannot_be_meant_is_told(gpus: tuple[str, ...], options: dict[str, str]) -> None:
-    """In one sentence, before anybody is asked."""
+def test_invalid_quotas_are_told(gpus: tuple[str, ...], options: dict[str, str]) -> None:
+    """In one sentence, before any request is sent."""
     with pytest.raises(CommandError) as wrong:
         wish(*gpus, **options)
     assert (MISUSED, 0) == (wrong.value.exit_code, len(wrong.value.problems))
@@ -95,8 +95,8 @@ async def test_tenant_is_made_and_set(place: Place) -> None:
 
 
 @virtual
-async def test_refusals_are_told_with_what_is_set(place: Place) -> None:
-    """One alone in its own sentence; of several each, and what was not refused is set."""
+async def test_refusals_are_told_with_the_settings_that_are_set(place: Place) -> None:
+    """One alone in its own sentence; of several each, and the settings that were not refused are set."""
     plane = await half_plane(place, (nodes("w0", 0),))
     with pytest.raises(RequestRefused, match="nobody made ml"):
         await set_quota(plane.bus, ML, wish("H100=8"))
@@ -159,8 +159,8 @@ class Quicker:
 
 
 @virtual
-async def test_tenant_is_set_again_when_somebody_was_quicker(place: Place) -> None:
-    """On what the other one has set."""
+async def test_tenant_is_set_again_after_another_operators_change(place: Place) -> None:
+    """On the settings of the other operator."""
     plane = await half_plane(place)
     quicker: Any = Quicker(plane.bus)  # Any: a bus that can only be asked
     row = await set_quota(quicker, ML, wish(level="5"))

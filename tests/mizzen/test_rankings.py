@@ -121,7 +121,7 @@ def test_rules_of_the_paper_are_set_at_once() -> None:
         {"order": "all"},
     ],
 )
-def test_what_cannot_be_meant_is_told(options: dict[str, Any]) -> None:  # Any: texts
+def test_invalid_rankings_are_told(options: dict[str, Any]) -> None:  # Any: texts
     """In one sentence that names the option; of several, each."""
     with pytest.raises(CommandError, match=next(iter(options)).partition("_")[0]) as wrong:
         wish(**options)
@@ -170,8 +170,8 @@ async def test_ranking_is_set_and_told(place: Place) -> None:
 
 
 @virtual
-async def test_priority_is_set_when_somebody_was_quicker(place: Place) -> None:
-    """On what the other has set; who always comes too late is told."""
+async def test_priority_is_set_after_another_users_change(place: Place) -> None:
+    """On the priority of the other user; a user that always comes too late is told."""
     plane = await half_plane(place)
 
     def other(message: SetPriority) -> SetPriority:

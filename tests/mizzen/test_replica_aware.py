@@ -78,7 +78,7 @@ def test_an_acknowledgement_counts_though_nothing_was_heard_of_it() -> None:
     assert [3] == tasks_of(controller.decide(asked(0, 2, 3, sequence=2)))
 
 
-def test_what_is_asked_for_again_was_not_acknowledged() -> None:
+def test_operation_that_is_asked_for_again_was_not_acknowledged() -> None:
     """A newer request that lists it shows that the answer came to nothing, and the choice is free again."""
     controller = ReplicaAware(CHAIN)
     assert [1] == tasks_of(controller.decide(asked(1)))
@@ -101,13 +101,13 @@ def test_completed_frees_the_neighbours() -> None:
     assert [0, 2] == tasks_of(controller.decide(replace(asked(0, 2, sequence=2), completed=over)))
 
 
-def test_a_new_process_heeds_what_the_one_before_it_acknowledged() -> None:
-    """T21: the request tells it: whoever starts anew does not let a second replica go beside one that is about to."""
+def test_a_new_process_heeds_acks_of_the_one_before_it() -> None:
+    """T21: the request has them: a restarted controller does not let a second replica go beside one that is about to."""
     request = replace(asked(0, 2, 3, sequence=2), acked=(1,))
     assert [3] == tasks_of(ReplicaAware(CHAIN).decide(request))
 
 
-def test_what_happens_at_a_deadline_comes_first() -> None:
+def test_operation_with_a_deadline_comes_first() -> None:
     """T21: maintenance before release, and of two maintenances the one that is due first, though others were more."""
     controller = ReplicaAware(CHAIN)
     release = asked(0, 2, 4)
@@ -122,7 +122,7 @@ def test_what_happens_at_a_deadline_comes_first() -> None:
     assert [1] == tasks_of(ReplicaAware(CHAIN).decide(both))
 
 
-def test_maintenance_that_comes_later_goes_before_what_was_planned() -> None:
+def test_maintenance_that_comes_later_goes_before_a_planned_release() -> None:
     """The plan of a release does not keep work on nodes waiting that could begin now."""
     controller = ReplicaAware(SHARDS)
     controller.decide(asked(*range(8)))
@@ -149,8 +149,8 @@ def test_an_update_of_a_task_that_is_down_waits_while_a_shard_suffers() -> None:
     assert [1, 2] == tasks_of(ReplicaAware(CHAIN).decide(start))
 
 
-def test_what_was_stopped_for_good_stays_lost() -> None:
-    """T21: a job shrank: the replicas of the task that is no more are gone until it is told where they are now."""
+def test_task_that_was_stopped_for_good_stays_lost() -> None:
+    """T21: a job shrank: the replicas of the task that is no more are gone until the controller is told where they are now."""
     controller = ReplicaAware(CHAIN)
     assert [1] == tasks_of(controller.decide(asked(1, kind=OperationKind.STOP)))
     over = (OperationCompleted(101, OperationKind.STOP, 1, Outcome.GONE),)

@@ -205,7 +205,7 @@ def test_zeros_of_moves_and_acks_are_told() -> None:
     assert "exit_code" not in rest_of(TasksDown(*AT, (0,), "completed"))
 
 
-def test_what_is_told_elsewhere_has_none() -> None:
+def test_start_has_no_sentence() -> None:
     """A start is part of every story."""
     assert "" == sentence_of(GangStarted(*AT))
 

@@ -33,8 +33,8 @@ def test_rounds_equal_the_loop(table: list[list[int]], dice: object, room: int) 
 
 @settings(max_examples=200, deadline=None)
 @given(TABLES, st.booleans())
-def test_nobody_can_be_added_to_a_large_fit(table: list[list[int]], has_zones: bool) -> None:
-    """Those who go leave each shard what it must keep, and whoever stays behind would take that from some shard."""
+def test_no_task_can_be_added_to_a_large_fit(table: list[list[int]], has_zones: bool) -> None:
+    """The tasks that go leave each shard what it must keep, and any task that stays behind would take that from some shard."""
     zones = {task: task % 3 for task in range(10)} if has_zones else None
     shards = Shards(table, zones=zones)
     room = np.ones(len(table), dtype=np.int64)
@@ -65,8 +65,8 @@ def test_two_replicas_on_one_task_are_one_loss() -> None:
     assert [2, 1] == shards.lost(shards.flags([4, 7])).tolist()
 
 
-def test_tasks_without_replicas_are_nobody() -> None:
-    """A task that holds nothing is in no array, and being down it takes nothing from any shard."""
+def test_tasks_without_replicas_are_in_no_array() -> None:
+    """A task that holds nothing takes nothing from any shard when it is down."""
     shards = Shards([[1, 2, 3]])
     assert not shards.holds(4)
     assert [0] == shards.lost(shards.flags([4, 900])).tolist()

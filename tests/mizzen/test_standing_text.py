@@ -56,8 +56,8 @@ def test_no_level_below_all_is_shown_as_a_number() -> None:
     assert ["w-1", "train", "ml", "over", "RUNNING"] == queue_of([row])[1].split()[:5]
 
 
-def test_standing_of_what_waits() -> None:
-    """Within quota with level and credit; over it, behind all that is within; held, with what holds it."""
+def test_standing_of_waiting_work() -> None:
+    """Within quota with level and credit; over it, behind all work that is within; held, with the reason."""
     credit = 12 * HOUR + 300 * SECOND
     within = live(standing="within", level=4, credit=credit)
     assert "within the quota of ml, at level 4, with a credit of 12h5m" == standing_text(within, SPEC)
@@ -94,7 +94,7 @@ def test_credit_is_told_as_waiting() -> None:
     assert "a credit of 7" == credit_text(7, 0)
 
 
-def test_priority_that_nobody_named() -> None:
+def test_priority_left_to_the_tenant() -> None:
     """It is its tenant's, and that is a number where it is known."""
     assert "5" == priority_text(a_spec(priority=5), None)
     none = replace(SPEC, priority=None)
@@ -102,7 +102,7 @@ def test_priority_that_nobody_named() -> None:
     assert "4, its tenant's" == priority_text(none, live(level=4))
 
 
-def test_types_without_room_in_the_quota_are_told() -> None:
+def test_types_without_headroom_in_the_quota_are_told() -> None:
     """Of the jobs that are held to fewer types than they name."""
     jobs = (of_types(a_job(1, 8, name="a"), "H100", "A100"), a_job(1, 1, name="b"))
     told = {"is_held_to": ("A100", jobs[1].type_text)}
@@ -113,8 +113,8 @@ def test_types_without_room_in_the_quota_are_told() -> None:
     assert "" == held_to_text(live(), jobs)
 
 
-def test_nobody_is_asked_for_what_is_over_quota() -> None:
-    """A region that would be asked is not, and none of its own reasons stands there."""
+def test_no_region_is_asked_for_work_over_quota() -> None:
+    """A region that would be asked is not, and the other region is shown with its own reason."""
     for reason in (Reason.OVER_QUOTA, Reason.BORROWED_ALL, Reason.BUDGET_SPENT):
         told = _lines(
             a_waiting(RegionOutlook(EU), RegionOutlook(EU, Reason.NO_CAPACITY, "Full."), reason=reason)
@@ -123,8 +123,8 @@ def test_nobody_is_asked_for_what_is_over_quota() -> None:
         assert ["eu", "no_capacity", "Full"] == told[-1].split()
 
 
-def test_what_is_held_beyond_a_new_quota_is_told() -> None:
-    """Of the types that were set: who may be pushed out goes on until then; interactive work stays until it ends."""
+def test_gpus_held_beyond_a_new_quota_are_told() -> None:
+    """Of the types that were set: work that may be preempted goes on until then; interactive work stays until it ends."""
 
     def told(borrowed: int, stays: int) -> str:
         use = TypeUse(Entitlement(8), 24_000, borrowed, 0, stays)

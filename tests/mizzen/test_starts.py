@@ -124,12 +124,12 @@ def test_starts_as_json() -> None:
     ],
     ids=("known", "unknown"),
 )
-def test_what_would_come_of_a_submission(tested: SubmissionTested, lines: list[str]) -> None:
+def test_outcome_of_a_submission(tested: SubmissionTested, lines: list[str]) -> None:
     """Whether and when it would start, its quota, how long it would run and where."""
     assert lines == outcome_of(tested)
 
 
-def test_what_is_left_of_a_run() -> None:
+def test_remaining_time_of_a_run() -> None:
     """While it is up."""
     told = RunTimeTold(seconds(60), PredictedBy.TENANT, seconds(30))
     assert "for about 1:00 in all, to judge by its tenant's other work; 0:30 of it are left" == run_time_text(

@@ -12,10 +12,10 @@ from tests.mizzen.running import RunningPlane
 pytestmark = pytest.mark.processes
 
 
-def test_queue_tells_when_what_waits_will_start(
+def test_queue_tells_when_waiting_work_will_start(
     plane: RunningPlane, waiting: WorkloadId, capsys: Captured
 ) -> None:
-    """In its order with a band, and how often bands held; what goes with it and what does not."""
+    """In its order with a band, and how often bands held; which options go with it and which do not."""
     del plane
     (line,) = [line for line in ask(capsys, "queue --start").splitlines() if line.startswith(waiting)]
     assert line.endswith("no_capacity")

@@ -270,7 +270,7 @@ async def test_choice_of_an_earlier_build_is_not_made_again(place: Place) -> Non
 
 
 @virtual
-async def test_award_that_was_given_back(place: Place) -> None:
+async def test_declined_award(place: Place) -> None:
     """The region declined, and the next best is elsewhere."""
     bids = (RankedBid(EU, (0, 0, 0, 1, 1, 0)), RankedBid(US, (0, 0, 0, 2, 2, 0)))
     found = await told(
@@ -306,8 +306,8 @@ def test_bid_that_lost_because_its_data_is_newer_elsewhere() -> None:
     assert list(SCORE_PARTS) == list(compared(home, (home,)))
 
 
-def test_bid_that_lost_by_whom_the_paper_would_push_out() -> None:
-    """One figure for all victims: what the other two parts count is not told as if it were none."""
+def test_bid_that_lost_by_the_papers_victims() -> None:
+    """One figure for all victims: the figures of the other two parts are not told as if they were none."""
     spares, pushes = RankedBid(US, (0, 0, 0, 4, 4, 900)), RankedBid(EU, (2_001_000_099, 0, 0, 1, 1, 0), 1)
     told = compared(pushes, (spares, pushes))
     assert [PAPER_PART, AWAY, *SCORE_PARTS[VICTIM_PARTS:]] == list(told)
@@ -377,7 +377,7 @@ async def test_region_that_does_not_tell(place: Place) -> None:
 
 
 @virtual
-async def test_story_of_nobody(place: Place) -> None:
+async def test_story_of_an_unknown_workload(place: Place) -> None:
     """One sentence."""
     with pytest.raises(CommandError, match="there is no workload w-7, nor was there ever"):
         await told(place, workload=WorkloadId("w-7"))
@@ -412,8 +412,8 @@ async def test_show_draws_every_part(place: Place) -> None:
 
 
 @virtual
-async def test_show_tells_what_each_region_answered(place: Place) -> None:
-    """Bids with what they were compared by, which of them won, and refusals with their reason."""
+async def test_show_has_the_answer_of_each_region(place: Place) -> None:
+    """Bids with the parts that were compared, which of them won, and refusals with their reason."""
     better, worse = RankedBid(EU, (0, 0, 0, 1, 1, 250)), RankedBid(RegionName("us"), (0, 0, 0, 2, 2, 250))
     award = replace(awarded(), bids=(better, worse), refusals={RegionName("asia"): Reason.NO_CAPACITY})
     found = await told(place, [award], [granted(a_claim())])

@@ -41,7 +41,7 @@ async def test_show_once_all_have_a_place(place: Place) -> None:
 
 
 @virtual
-async def test_what_the_last_conflict_was_about(place: Place) -> None:
+async def test_cause_of_the_last_conflict_is_told(place: Place) -> None:
     """P19, L8: how many tries, which reason and which nodes: in show, and in explain."""
     exhausted = AwardDeclined(*attempt(), Reason.CONFLICTS_EXHAUSTED, 5, 10, Reason.NODE_CLOSED, (0, 3))
     returned = AwardReturned(W1, 1, Reason.CONFLICTS_EXHAUSTED, EU, 3)

@@ -305,7 +305,7 @@ def service() -> ClaimGranted:
 
 
 @virtual
-async def test_what_happened_to_single_tasks(place: Place) -> None:
+async def test_events_of_single_tasks_are_told(place: Place) -> None:
     """The newest comes first, as far as the newest attempt goes; and `show` counts it, and knows where tasks are now."""
     failed = task_number(0, 2)
     found = await told(
@@ -342,8 +342,8 @@ async def test_what_happened_to_single_tasks(place: Place) -> None:
 
 
 @virtual
-async def test_what_happened_to_an_older_attempt_is_not_lately(place: Place) -> None:
-    """Only the one that stands counts."""
+async def test_events_of_an_older_attempt_are_not_recent(place: Place) -> None:
+    """Only those of the active attempt count."""
     found = await told(
         place,
         [awarded(), closed(EndCause.MOVED, Phase.PENDING), awarded(2)],

@@ -148,8 +148,8 @@ def test_explanation_of_one_that_runs(plane: RunningPlane, capsys: Captured) -> 
     cancel(plane, workload)
 
 
-def test_explanation_of_one_that_was_pushed_out(plane: RunningPlane, capsys: Captured) -> None:
-    """By whom, which promise led to it, and what became of it; of the other, whom it pushed out."""
+def test_explanation_of_a_preempted_workload(plane: RunningPlane, capsys: Captured) -> None:
+    """By which workload, which promise led to it, and how it ended; of the other, which workload it preempted."""
     low = plane.submit(replace(work("low", tasks=4, milliseconds=ENDLESS, region="r1"), priority=1))
     plane.until(low, Phase.RUNNING)
     high = plane.submit(replace(work("high", tasks=4, milliseconds=ENDLESS, region="r1"), priority=5))

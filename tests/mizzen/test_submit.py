@@ -156,9 +156,7 @@ def test_dry_run_needs_no_plane(tmp_path: Path, capsys: Captured) -> None:
     assert ("b", "set -- 'a b'\necho hello $1") == (lines["name"], lines["jobs"][0]["program"]["run"])
 
 
-def test_dry_run_of_a_script_tells_what_is_left_out(
-    capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dry_run_of_a_script_tells_ignored_options(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """On standard error; a type on the command line is as good as one in the script."""
     text = b"#SBATCH --gres=gpu:8 -p long\ntrue\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
@@ -244,7 +242,7 @@ def test_name_that_is_not_text_is_told(tmp_path: Path, capsys: Captured) -> None
     ],
     ids=["help", "dry run"],
 )
-def test_what_is_not_needed_is_not_loaded(words: list[str], dear: set[str]) -> None:
+def test_unneeded_modules_are_not_loaded(words: list[str], dear: set[str]) -> None:
     """So that help is there at once, and a dry run soon after."""
     listing = f"import sys; from mizzen.cli import main; main({words!r}); print(*sys.modules)"
     done = subprocess.run(

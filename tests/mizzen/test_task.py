@@ -241,7 +241,7 @@ def test_address_that_is_none(rank: int, place: str, capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_nobody_listens(capfd: pytest.CaptureFixture[str]) -> None:
+def test_rank_without_a_listening_rank_0_goes_on_alone(capfd: pytest.CaptureFixture[str]) -> None:
     """A rank that does not find rank 0 goes on alone after a short while."""
     assert "refused" in goes_alone(a_rank(1, 2, free_port()), capfd)
 
@@ -369,7 +369,7 @@ def test_import_brings_only_the_standard_library() -> None:
 
 
 @pytest.mark.processes
-def test_script_without_mizzen_is_asked_to_leave_by_whoever_ends_it() -> None:
+def test_script_without_mizzen_is_asked_to_leave_by_a_signal() -> None:
     """A handler that the script installed before is called as well."""
     with a_script(
         "signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'mine\\n'))",

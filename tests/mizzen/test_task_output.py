@@ -110,8 +110,10 @@ def test_output_is_read_where_the_task_ran(tmp_path: Path, capsys: pytest.Captur
     in_virtual_time(body)
 
 
-def test_worker_that_is_gone_keeps_what_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the task wrote elsewhere since is told all the same; the last worker must answer."""
+def test_output_of_a_worker_that_is_gone_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The later output of the task elsewhere is told all the same; the last worker must answer."""
 
     async def body(place: Place) -> None:
         workers = Workers(place, tmp_path, "w1")

@@ -198,7 +198,7 @@ WAITS: dict[str, tuple[Sequence[Event], tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("what", WAITS)
-def test_what_an_operation_waits_for(what: str) -> None:
+def test_wait_of_an_operation(what: str) -> None:
     """In a word for programs, and in words for people."""
     events, wanted = WAITS[what]
     (shown,) = {row.operation.number: row.operation for row in rows(*events) if row.operation}.values()
@@ -357,7 +357,7 @@ def test_since_when_a_gang_is_so(events: Sequence[Event], ago: int) -> None:
     assert {ago} == {row.ago for row in rows_of(region(*events), attempt(), NOW, up_for=7)}
 
 
-def test_gang_whose_jobs_were_changed() -> None:
+def test_gang_with_changed_jobs() -> None:
     """It is shown as it is, and not as it will be."""
     found = rows(*GANG, AttemptChanged(W1, 1, 1, (a_job(9),)))
     assert ["main/0-1", "main/2"] == [ranks_text(row) for row in found]
@@ -399,8 +399,8 @@ def test_line_of_a_task() -> None:
     assert "main/1 down on eu-1, task_failed" == line_of(EU, second)
 
 
-def test_only_what_is_not_as_it_was_is_told_again() -> None:
-    """Time that goes by is no change; what it waits for, is."""
+def test_only_changed_tasks_are_told_again() -> None:
+    """Time that goes by is no change; another reason to wait is one."""
     known = {ranks_text(row): row for row in rows(*HELD, users(0, deadline=HOUR), now=at(10))}
     assert [] == changed(known, rows(*HELD, users(0, deadline=HOUR), now=at(50)))
     answer = answered("w-1", ack())

@@ -99,8 +99,8 @@ def test_tenant_works_as_itself(let_in: As, tmp_path: Path, plane: RunningPlane,
     assert story["cancelled_by"] == story["submitter"]
 
 
-def test_tenant_is_told_what_the_queue_knows(let_in: As, plane: RunningPlane, capsys: Captured) -> None:
-    """Where its work is, or why it waits, and what it is not told."""
+def test_tenant_is_told_the_facts_of_the_queue(let_in: As, plane: RunningPlane, capsys: Captured) -> None:
+    """Where its work is, or why it waits, and which parts are for operators."""
     with theirs(plane) as mine, theirs(plane, BIO):
         wide = plane.submit(replace(work("wide", tasks=4, region="r0"), tenant=ML))
         let_in(ML)
@@ -157,8 +157,8 @@ def test_operators_commands_are_not_theirs(let_in: As, capsys: Captured, words: 
     assert "only the plane's operators" in refused(capsys, words)
 
 
-def test_who_there_is_is_no_secret(let_in: As, plane: RunningPlane, capsys: Captured) -> None:
-    """As with Slurm by default: what each may hold, and holds."""
+def test_tenants_and_their_use_are_no_secret(let_in: As, plane: RunningPlane, capsys: Captured) -> None:
+    """As with Slurm by default: what each tenant may hold, and holds."""
     with theirs(plane):
         every = [(row["tenant"], row["uses"]) for row in told(capsys, "tenants")]
         let_in(BIO)
@@ -208,8 +208,10 @@ def test_revoked_is_cut_off(let_in: As, plane: RunningPlane, capsys: Captured) -
         assert "RUNNING" == told(capsys, f"show {mine}")["phase"]
 
 
-def test_foreign_server_is_told_what_to_grant(tmp_path: Path, monkeypatch: Patch, capsys: Captured) -> None:
-    """Its users are for whoever keeps it to change."""
+def test_user_of_a_foreign_server_is_told_the_permissions_to_grant(
+    tmp_path: Path, monkeypatch: Patch, capsys: Captured
+) -> None:
+    """Its users are for its operator to change."""
     monkeypatch.setenv("MIZZEN_NATS_URL", "nats://operator:secret@nats.example:4222")
     monkeypatch.delenv("MIZZEN_CREDENTIALS", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -78,8 +78,8 @@ async def test_by_default_the_region_waits_for_a_checkpoint() -> None:
         assert [Ack(1, after_checkpoint=True)] == list(await TrainingGang().process(asked(1, kind=kind)))
 
 
-async def test_what_cannot_wait_for_a_checkpoint_does_not() -> None:
-    """T21: near its deadline; when the gang does not run; and what is no gang's."""
+async def test_operation_that_cannot_wait_for_a_checkpoint_does_not() -> None:
+    """T21: near its deadline; when the gang does not run; and an operation that is not the gang's."""
     gang = TrainingGang()
     assert [Ack(1)] == list(await gang.process(asked(1, deadline_seconds=60)))
     assert [Ack(1, after_checkpoint=True)] == list(await gang.process(asked(1, deadline_seconds=61)))
@@ -88,7 +88,7 @@ async def test_what_cannot_wait_for_a_checkpoint_does_not() -> None:
     assert [Ack(1)] == list(await gang.process(asked(1, task=3)))
 
 
-async def test_who_is_to_make_room_saves_first() -> None:
+async def test_preempted_gang_saves_first() -> None:
     """M18: it has a minute, which is as much as there ever is; and its deadline does the rest."""
     wanted = asked(1, kind=OperationKind.PREEMPT, deadline_seconds=60)
     assert [Ack(1, after_checkpoint=True)] == list(await TrainingGang().process(wanted))
@@ -132,8 +132,8 @@ async def test_a_checkpoint_that_fails_is_left_to_the_application() -> None:
     assert 1 == application.begun
 
 
-async def test_another_attempt_begins_anew() -> None:
-    """Operations are numbered from one again: what was saved for the first of the last attempt is not saved for this."""
+async def test_another_attempt_begins_again() -> None:
+    """Operations are numbered from one again: a checkpoint for the first of the last attempt is none for this."""
     application = Application()
     application.may_finish.set()
     gang = TrainingGang(checkpoint=application.checkpoint)

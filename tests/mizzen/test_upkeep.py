@@ -146,8 +146,8 @@ async def test_drain_is_recorded_with_all_that_was_said(place: Place) -> None:
 
 
 @virtual
-async def test_drain_is_asked_for_again_when_somebody_was_quicker(place: Place) -> None:
-    """With what is so by then; and not for ever."""
+async def test_drain_is_asked_for_again_after_another_operators_change(place: Place) -> None:
+    """With the revision by then; and not for ever."""
     plane = await plane_of(place)
     quicker = Quicker(plane.bus, 2)
     done = await drained_on(quicker, place=RACK_0)  # type: ignore[arg-type]  # asks are all that is needed of it
@@ -438,8 +438,8 @@ async def test_watch_outlives_a_reader(place: Place) -> None:
 
 
 @virtual
-async def test_what_the_store_refuses_is_told(place: Place) -> None:
-    """By its own sentence, with every problem: what was checked here may have become wrong since."""
+async def test_refusal_of_the_store_is_told(place: Place) -> None:
+    """By its own sentence, with every problem: a request that was checked here may have become wrong since."""
     plane = await plane_of(place)
     long = Window(HOUR, 31 * 24 * HOUR, 8 * 24 * HOUR)
     with pytest.raises(RequestRefused) as raised:

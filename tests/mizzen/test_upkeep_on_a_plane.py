@@ -63,8 +63,8 @@ def states(capsys: Captured) -> dict[int, str]:
     return {row["node_runs"][0][0]: row["state"] for row in rows}
 
 
-def test_rack_is_drained_and_given_back(plane: RunningPlane, capsys: Captured) -> None:
-    """T11: what runs there leaves, without a controller at once; the command waits until it has, and tells what it waits for."""
+def test_rack_is_drained_and_opened_again(plane: RunningPlane, capsys: Captured) -> None:
+    """T11: work that runs there leaves, without a controller at once; the command waits until it has, and tells the reason of its wait."""
     workload = plane.submit(work("movable", milliseconds=ENDLESS, region="r0", save_every=20))
     plane.until(workload, Phase.RUNNING)
     (row,) = [row for row in ask_json(capsys, "nodes", "--region", "r0", "--all") if row["workloads"]]

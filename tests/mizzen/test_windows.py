@@ -58,8 +58,8 @@ def test_when_it_starts(text: str, minutes: int) -> None:
         ("٢٠٢٦-11-22T03:00", "is no time; write"),
     ],
 )
-def test_what_is_no_start(text: str, said: str) -> None:
-    """The past is refused, and says how long ago it was: a slip of the date or of the zone is seen at once."""
+def test_invalid_start(text: str, said: str) -> None:
+    """The past is refused, and the refusal has how long ago it was: a slip of the date or of the zone is seen at once."""
     with pytest.raises(Unreadable, match=said):
         starts_in(text, NOW)
 

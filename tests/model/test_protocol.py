@@ -134,7 +134,7 @@ def test_the_explorer_shows_a_shortest_way() -> None:
     assert seen.finding.trace == ("double  [2]", "double  [4]")
 
 
-def test_the_explorer_finds_what_is_stuck() -> None:
+def test_the_explorer_finds_stuck_states() -> None:
     """A state from which sure steps never lead to a quiet one is found, although an unsure one would."""
     seen = explore(Counter(broken=-1, quiet=frozenset({8})))
     assert seen.finding is not None

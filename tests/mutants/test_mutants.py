@@ -70,6 +70,6 @@ def test_seeds_pass_without_a_mutant(sound: Path, *, needs_twins: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(SEARCH_SECONDS_MAX)
-def test_swarm_finds_every_mutant_anew() -> None:
+def test_swarm_finds_every_mutant_again() -> None:
     """From seed 1 on, whatever the swarm draws today."""
     assert sorted(mutant.name for mutant in MUTANTS) == sorted(search(MUTANTS))

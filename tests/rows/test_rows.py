@@ -32,8 +32,8 @@ def test_rows_have_ids_of_their_own() -> None:
     assert [] == [text for _, text in lines if not text.endswith(".") or "|" in text]
 
 
-def test_whoever_names_a_row_names_one_that_is_there() -> None:
-    """Ids are not guessed: a typing error would otherwise show a row to nobody."""
+def test_named_rows_exist() -> None:
+    """Ids are not guessed: a typing error would otherwise hide that a row is shown."""
     known = set(known_ids())
     assert [] == [(showing.label, row) for showing in showings() for row in showing.ids if row not in known]
 

@@ -163,8 +163,8 @@ async def test_completed_is_told_once(world: World) -> None:
 
 
 @in_both_worlds
-async def test_what_it_failed_on_it_is_asked_again(world: World) -> None:
-    """An exception is silence, for which the region asks again; what is completed counts as told once it was taken."""
+async def test_failed_request_is_asked_again(world: World) -> None:
+    """An exception is silence, for which the region asks again; a completed operation counts as told once it was taken."""
     failures = [RuntimeError("no"), asyncio.CancelledError()]
 
     async def fail_twice(request: TaskControlRequest) -> list[Ack]:
@@ -325,8 +325,8 @@ async def test_too_long_is_silence(world: SimulatedWorld) -> None:
 
 
 @in_simulated_world
-async def test_log_that_began_anew_is_heard(world: SimulatedWorld) -> None:
-    """Older requests long after the newest come from a region whose history is another; at once they are late ones."""
+async def test_log_that_began_again_is_heard(world: SimulatedWorld) -> None:
+    """Older requests long after the newest come from a region with another history; at once they are late ones."""
     scene = await a_scene(world)
     scene.ask(asked(900, 1))
     await scene.shown(1)

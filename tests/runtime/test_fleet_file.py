@@ -15,7 +15,7 @@ regions:
 """
 
 
-def test_file_says_who_serves_what(tmp_path: Path) -> None:
+def test_file_names_the_workers_and_their_nodes(tmp_path: Path) -> None:
     """Nodes are cut among workers, and every one of a region is of its type."""
     path = tmp_path / "fleet.yaml"
     path.write_text(FLEET)

@@ -267,9 +267,9 @@ async def test_restored_older_file_of_the_same_term_is_no_sign_of_life(place: Pl
 
 
 @virtual
-async def test_hash_that_does_not_chain_starts_anew_from_the_image(place: Place) -> None:
-    """Once the restored log has outgrown what we know it cannot be told by its length, but its hashes do not follow:
-    we start from its image, and say so.
+async def test_hash_that_does_not_chain_starts_again_from_the_image(place: Place) -> None:
+    """Once the restored log has outgrown what we know it cannot be told by its length, but its hashes do not follow: we start from its
+    image, and log that.
     """
     keeper, watcher = await a_watched_counter(place, "a")
     backup = place.disk.copy()
@@ -292,7 +292,7 @@ async def test_hash_that_does_not_chain_starts_anew_from_the_image(place: Place)
 
 
 @virtual
-async def test_head_with_another_hash_starts_anew(place: Place) -> None:
+async def test_head_with_another_hash_starts_again(place: Place) -> None:
     """As long as ours and not ours: two histories of one length differ in their last hash."""
     keeper, watcher = await a_watched_counter(place, "a")
     backup = place.disk.copy()
@@ -321,9 +321,9 @@ async def a_store(place: Place, *events: Event) -> tuple[Running, StoreState]:
 
 
 @virtual
-async def test_image_shorter_than_what_our_own_log_rests_on_is_refused(place: Place) -> None:
-    """A keeper that starts knows by its own facts how far another log had come: a shorter one is an older copy, and is
-    not adopted until it has come so far.
+async def test_image_shorter_than_the_one_cited_by_our_own_log_is_refused(place: Place) -> None:
+    """A keeper that starts knows by its own facts how far another log had come: a shorter one is an older copy, and is not adopted until
+    it has come so far.
     """
     running, state = await a_store(place, AwardDeclined(WorkloadId("w-1"), 1, "withdrawn", award_sequence=6))
     await place.keep()
@@ -436,7 +436,7 @@ async def test_silence_and_return_are_noticed_once(place: Place) -> None:
 
 
 @virtual
-async def test_silence_is_noticed_by_whoever_is_behind_too(place: Place) -> None:
+async def test_silence_is_noticed_by_a_watcher_that_is_behind_too(place: Place) -> None:
     """A region that is cut off while we lack some of its facts is as silent as any other."""
     _, watcher = await a_watched_counter(place, "a")
     cut = place.network.cut(["queue"], ["auditor"])
@@ -478,8 +478,8 @@ async def test_image_comes_in_pages(place: Place) -> None:
 
 
 @virtual
-async def test_image_whose_pages_are_no_longer_at_hand_is_fetched_anew(place: Place) -> None:
-    """The reader keeps few images; who comes late for a page is answered by the first page of the newest."""
+async def test_image_with_pages_no_longer_at_hand_is_fetched_again(place: Place) -> None:
+    """The reader keeps few images; a follower that comes late for a page is answered by the first page of the newest."""
     await place.keep()
     serving = await place.serve()
     for number in range(5):

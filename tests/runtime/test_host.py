@@ -147,8 +147,8 @@ async def test_nothing_is_told_before_it_is_durable(place: Place) -> None:
 
 
 @virtual
-async def test_what_is_decided_during_an_append_is_the_next_batch(place: Place) -> None:
-    """L4: one append is in flight: what arrives meanwhile is decided at once and becomes durable together, next."""
+async def test_decisions_during_an_append_are_the_next_batch(place: Place) -> None:
+    """L4: one append is in flight: messages that arrive meanwhile are decided at once and become durable together, next."""
     place.sync = SLOW
     keeper = await place.keep()
     await place.sleep(1)

@@ -185,7 +185,7 @@ async def test_port_in_use_is_named(tmp_path: Path) -> None:
         assert plane.url.endswith(f":{port}")
 
 
-async def test_server_whose_port_is_taken_for_a_while(
+async def test_server_with_a_port_that_is_taken_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried again until it is up: the plane does not stay dead because one try failed."""
@@ -267,8 +267,8 @@ async def test_each_unit_has_variables_of_its_own(tmp_path: Path) -> None:
         assert "unit_started" not in (wrote / "job_queue.log").read_text()
 
 
-async def test_plane_on_a_server_of_somebody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is started, and it is left alone."""
+async def test_plane_on_a_foreign_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is started, and the foreign server is left alone."""
     server = NatsServer({"PATH": os.environ["PATH"]})
     access = await server.start()
     monkeypatch.setenv("MIZZEN_NATS_URL", access.url)

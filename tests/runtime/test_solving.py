@@ -119,8 +119,8 @@ async def test_of_one_region_the_newest_problem_is_solved() -> None:
         assert one.answers.empty()
 
 
-async def test_nobody_hears_what_was_asked_in_another_life() -> None:
-    """Once its planner is gone: neither what is being solved, nor what waits."""
+async def test_requests_of_another_life_are_not_answered() -> None:
+    """Once its planner is gone: neither the request that is being solved, nor a waiting one."""
     async with solver(python("")) as one:
         one.ask(revision=0)
         while one.solver._asked:

@@ -169,7 +169,7 @@ async def test_it_fails(place: Place) -> None:
 
 
 @virtual
-async def test_it_does_what_is_placed_here(place: Place) -> None:
+async def test_only_jobs_placed_on_this_worker_count(place: Place) -> None:
     """Of several jobs only those with tasks on this worker's nodes take time or fail; the longest decides."""
     nodes = Nodes(place)
     nodes.start(lasting(5), lasting(50, fails_after=1), lasting(7), spreads=(HERE, NOT_HERE, HERE))
@@ -267,7 +267,7 @@ async def test_it_outlives_its_worker(place: Place) -> None:
 
 
 @virtual
-async def test_what_is_forgotten_is_gone(place: Place) -> None:
+async def test_forgotten_share_is_gone(place: Place) -> None:
     """An end that is recorded leaves the spool; the fence stays."""
     nodes = Nodes(place)
     nodes.start(lasting(3))

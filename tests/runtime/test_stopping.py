@@ -50,8 +50,8 @@ async def test_keeper_at_rest(place: Place) -> None:
 
 
 @virtual
-async def test_keeper_whose_last_batch_was_lost(place: Place) -> None:
-    """What is told is what is durable, not what it remembers."""
+async def test_keeper_that_lost_its_last_batch(place: Place) -> None:
+    """It reports its durable state, not the one that it remembers."""
     said = await _said_at_the_end(place, is_killed_while_it_syncs=True)
     assert 2 == said["sequence"]
     assert (await place.folded()).digest() == said["digest"]
@@ -59,8 +59,8 @@ async def test_keeper_whose_last_batch_was_lost(place: Place) -> None:
 
 
 @virtual
-async def test_only_who_is_told_to_end_says_so(place: Place) -> None:
-    """Once, when it is cancelled; a follower and one that dies have no such word."""
+async def test_only_a_keeper_that_is_told_to_end_logs_it(place: Place) -> None:
+    """Once, when it is cancelled; a follower and one that dies have no such line."""
 
     async def end(unit: Unit) -> list[str]:
         task = place.loop.create_task(

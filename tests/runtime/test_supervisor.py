@@ -108,7 +108,7 @@ async def test_process_that_is_held_while_it_starts_stays_dead(tmp_path: Path) -
         await until(lambda: any(is_there(pid) for pid in lives(tmp_path / "a")))
 
 
-async def test_hold_that_is_cut_short_holds_nobody(tmp_path: Path) -> None:
+async def test_hold_that_is_cut_short_holds_no_process(tmp_path: Path) -> None:
     """The process may have died of it, and is started again."""
     async with supervising(tmp_path) as supervisor:
         supervisor.start(process(tmp_path / "a", "orderly"))
@@ -121,7 +121,7 @@ async def test_hold_that_is_cut_short_holds_nobody(tmp_path: Path) -> None:
         await until(lambda: len(lives(tmp_path / "a")) == 2)
 
 
-async def test_stop_does_not_wait_for_who_is_held(tmp_path: Path) -> None:
+async def test_stop_does_not_wait_for_a_held_process(tmp_path: Path) -> None:
     """It is not started again either."""
     async with supervising(tmp_path) as supervisor:
         supervisor.start(process(tmp_path / "a", "orderly"))
@@ -215,7 +215,7 @@ async def test_signal_to_the_whole_process_group_is_the_supervisors(tmp_path: Pa
     await until(lambda: not is_there(lives(tmp_path / "a")[0]))
 
 
-async def test_what_a_process_starts_inherits_nothing_of_the_supervisor(tmp_path: Path) -> None:
+async def test_child_of_a_process_inherits_nothing_of_the_supervisor(tmp_path: Path) -> None:
     """Its own three descriptors, and no pipe by which the server that forked it would outlive it."""
     async with supervising(tmp_path) as supervisor:
         supervisor.start(process(tmp_path / "a", "starts"))

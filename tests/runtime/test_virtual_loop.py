@@ -129,8 +129,8 @@ def test_asyncio_works_in_it() -> None:
     assert "outer" == run_virtual(main())
 
 
-def test_wait_without_end_is_an_error_that_names_who_waits() -> None:
-    """Virtual deadlock: no timer, no callback, and somebody waits. Whoever is left is then cancelled."""
+def test_wait_without_end_is_an_error_that_names_the_waiting_tasks() -> None:
+    """Virtual deadlock: no timer, no callback, and a task waits. Every task that is left is then cancelled."""
     ended: list[str] = []
 
     async def wait_for_ever() -> None:
@@ -195,7 +195,7 @@ def test_callback_that_raises_ends_the_run() -> None:
     assert 1 == run_virtual(handled())
 
 
-def test_what_is_left_behind_is_cancelled_in_order() -> None:
+def test_tasks_left_behind_are_cancelled_in_order() -> None:
     """In the order of creation, and async generators are closed."""
     ended: list[str] = []
 
@@ -351,8 +351,8 @@ def test_call_comes_after_so_many_of_somebodys() -> None:
     assert ["mine 0", "other 0", "mine 1", "now", "other 1", "mine 2", "other 2"] == run_virtual(main())
 
 
-def test_nobody_counts_once_all_have_been_called() -> None:
-    """So that counting costs nothing to whoever does not count."""
+def test_no_countdown_is_left_once_all_have_been_called() -> None:
+    """So that counting costs nothing where there is no countdown."""
 
     async def main() -> None:
         loop = loop_here()
@@ -369,16 +369,16 @@ def test_nobody_counts_once_all_have_been_called() -> None:
     run_virtual(main())
 
 
-def test_nobody_is_frozen() -> None:
-    """What belongs to no owner is the loop's own, and cannot stand still."""
+def test_loop_without_an_owner_cannot_be_frozen() -> None:
+    """Callbacks that belong to no owner are the loop's own, and cannot stand still."""
     loop = VirtualLoop()
     with pytest.raises(AssertionError):
         loop.freeze("")
     loop.close()
 
 
-def test_private_names_mean_what_they_did() -> None:
-    """What the loop takes from BaseEventLoop by a private name is still used there in the same way."""
+def test_private_names_of_the_base_loop_mean_the_same() -> None:
+    """Each private name that the loop takes from BaseEventLoop is still used there in the same way."""
     base = base_events.BaseEventLoop
     assert "self._run_once()\n" in inspect.getsource(base.run_forever)
     assert "if self._stopping:\n" in inspect.getsource(base.run_forever)

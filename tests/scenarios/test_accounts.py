@@ -118,8 +118,8 @@ def test_work_that_is_done_again_counts_once() -> None:
 @pytest.mark.parametrize(
     ("cause", "phase"), [(EndCause.TASK_FAILED, Phase.FAILED), (EndCause.CANCELLED, Phase.CANCELLED)]
 )
-def test_what_a_workload_had_saved_that_did_not_complete_is_lost(cause: EndCause, phase: Phase) -> None:
-    """Nobody has anything of it. While it could still complete it counted."""
+def test_saved_work_of_a_workload_that_did_not_complete_is_lost(cause: EndCause, phase: Phase) -> None:
+    """It is of use to no user. While the workload could still complete it counted."""
     ended, over = closed(cause, phase)
     story = [
         (0.0, submitted()),
@@ -170,15 +170,15 @@ def test_start_that_never_came_counts_until_the_end() -> None:
     assert [80.0, 90.0, 90.0] == starts(accounts, 100.0)
 
 
-def test_start_that_nobody_recorded_came_before_the_end() -> None:
-    """What is done so fast was up, though no fact says when."""
+def test_unrecorded_start_came_before_the_end() -> None:
+    """An attempt that is done so fast was up, though no fact has the time."""
     ended, done = closed(EndCause.COMPLETED, Phase.COMPLETED)
     story = [(0.0, submitted()), (1.0, a_grant()), (3.0, ended), (3.0, done)]
     assert [3.0] * 3 == starts(accounts_of(*story), 100.0)
 
 
-def test_who_was_cancelled_before_the_start_does_not_wait() -> None:
-    """He did not want it any more; were all of them, nobody can say how long one waits."""
+def test_workload_cancelled_before_its_start_does_not_wait() -> None:
+    """Its user did not want it any more; if all were cancelled, the wait is unknown."""
     cancelled = WorkloadCancelled(WorkloadId("w-2"))
     both = [(0.0, submitted(1)), (1.0, a_grant()), (4.0, GangStarted(*attempt())), (10.0, submitted(2))]
     assert [4.0] * 3 == starts(accounts_of(*both, (20.0, cancelled)), 100.0)
@@ -224,8 +224,8 @@ def test_percentile(share: float, wanted: float) -> None:
 # The witness.
 
 
-def test_witness_checks_everything_anew_from_time_to_time() -> None:
-    """What no single fact shows: here a ledger that was spoilt by hand is found five minutes of facts later."""
+def test_witness_checks_everything_again_from_time_to_time() -> None:
+    """A violation that no single fact shows: here a ledger that was spoilt by hand is found five minutes of facts later."""
     witness = Witness(plan_of(FleetSpec(regions=1, nodes=4), "watched"))
     log, region = LogName("region.r0"), RegionName("r0")
     witness.see([a_fact(joined(), 1, log=log)], 0.0)

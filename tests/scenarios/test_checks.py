@@ -137,8 +137,8 @@ def test_probes_are_in_no_figure() -> None:
     assert WORKLOADS + len(probes_of(run)) == len(run.users.accepted)
 
 
-def test_plane_whose_tasks_do_not_get_on() -> None:
-    """Each probe tells what it waited for in vain, and is cancelled then."""
+def test_plane_with_tasks_that_do_not_get_on() -> None:
+    """Each probe tells the state that it waited for in vain, and is cancelled then."""
     found = told_by(SERVES_AGAIN, slow_all_tasks)
     late = "after 120 s it is still not so that it is COMPLETED"
     assert any(text.startswith("serving again in r2, one that completes (w-") for text in found)
@@ -147,8 +147,8 @@ def test_plane_whose_tasks_do_not_get_on() -> None:
     assert not any("one that is cancelled" in text for text in found)
 
 
-def test_plane_whose_tasks_all_fail() -> None:
-    """What should complete does not, and what should fail exits with another code."""
+def test_plane_with_tasks_that_all_fail() -> None:
+    """The workload that should complete does not, and the one that should fail exits with another code."""
     found = told_by(SERVES_AGAIN, break_all_nodes)
     assert any(text.endswith("it is FAILED, and should be COMPLETED") for text in found)
     assert any("its attempts ended by task_failed, and should by completed" in text for text in found)
@@ -197,8 +197,8 @@ def test_auditor_that_is_behind() -> None:
 
 
 @pytest.mark.parametrize(("waited", "count"), [(5.0, 0), (20.0, 1)])
-def test_request_that_nobody_answers(waited: float, count: int) -> None:
-    """Once it has waited for long enough, in calm, it is a problem that names what was asked."""
+def test_request_without_an_answer(waited: float, count: int) -> None:
+    """Once it has waited for long enough, in calm, it is a problem that names the request."""
 
     async def ask_in_vain(run: Run) -> None:
         await run.world.kill(next(unit for unit in run.world.units if unit.role == "job_queue"))

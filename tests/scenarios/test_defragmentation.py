@@ -59,8 +59,8 @@ def test_nothing_is_lost_or_moved_unasked() -> None:
     assert 0 == outcome.figures["operations_unasked"] == outcome.figures["operations_forced"]
 
 
-def test_who_refuses_stays() -> None:
-    """P30: gangs whose controller wants none of it end where they were, and the nodes take work again all the same."""
+def test_gang_with_a_refusing_controller_stays() -> None:
+    """P30: gangs with a controller that refuses end where they were, and the nodes take work again all the same."""
     PLANS.clear()
     outcome = run_quietly(scene("refuses: {called: gangs}"), 1)
     assert outcome.is_good, outcome.first_problem()

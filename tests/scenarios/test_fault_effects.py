@@ -104,8 +104,8 @@ def test_crash_ends_a_life() -> None:
 
 
 @pytest.mark.parametrize("one_way", [False, True])
-def test_partition_cuts_who_is_named(one_way: bool) -> None:
-    """In one direction, or both, and nobody else."""
+def test_partition_cuts_the_named_components(one_way: bool) -> None:
+    """In one direction, or both, and no others."""
 
     async def body(place: Struck) -> None:
         cut = place.world.network.is_cut

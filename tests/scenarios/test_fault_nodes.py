@@ -111,8 +111,8 @@ def test_flapping_node_comes_and_goes() -> None:
     assert {0, 5} == seen
 
 
-def test_gpu_error_fails_what_runs() -> None:
-    """With its exit code, once; what is started next runs."""
+def test_gpu_error_fails_running_tasks() -> None:
+    """With its exit code, once; tasks that are started next run."""
 
     async def body(place: Struck) -> None:
         await place.load()
@@ -146,8 +146,8 @@ def test_gpu_error_of_one_node_leaves_the_others() -> None:
 
 
 @pytest.mark.parametrize("is_gone", [True, False], ids=["gpu_gone", "black_hole"])
-def test_broken_nodes_fail_at_once_what_is_started(is_gone: bool) -> None:
-    """Attempt after attempt dies within the moment; what ran before dies too where the GPU is gone, and else goes on."""
+def test_broken_nodes_fail_started_tasks_at_once(is_gone: bool) -> None:
+    """Attempt after attempt dies within the moment; tasks that ran before die too where the GPU is gone, and else go on."""
 
     async def body(place: Struck) -> None:
         await place.load()
@@ -187,8 +187,8 @@ def test_broken_nodes_fail_at_once_what_is_started(is_gone: bool) -> None:
     struck(body, 2)  # In this plane the busiest worker has room left.
 
 
-def test_slow_gpu_stretches_what_is_started() -> None:
-    """By its factor: what is to take a minute takes three."""
+def test_slow_gpu_stretches_started_tasks() -> None:
+    """By its factor: a task of a minute takes three."""
 
     async def body(place: Struck) -> None:
         for one in place.workers():
@@ -239,7 +239,7 @@ def test_announced_maintenance_empties_nodes_first() -> None:
 # Storms.
 
 
-def test_submission_storm_is_counted_with_what_users_want() -> None:
+def test_submission_storm_is_counted_among_wanted_workloads() -> None:
     """Two of one stage do not get into each other's way."""
 
     async def body(place: Struck) -> None:
@@ -258,8 +258,8 @@ def test_submission_storm_is_counted_with_what_users_want() -> None:
     struck(body)
 
 
-def test_storms_of_users_ask_what_they_say() -> None:
-    """All cancel, all requeue, all hold; who is held is released, also when the storm is cut short."""
+def test_storms_of_users_send_their_requests() -> None:
+    """All cancel, all requeue, all hold; held workloads are released, also when the storm is cut short."""
 
     async def body(place: Struck) -> None:
         await place.load()

@@ -98,8 +98,8 @@ def lost_in_set_up(world: SimulatedWorld, firsts: dict[WorkloadId, Wait]) -> set
     }
 
 
-def test_logs_tell_what_the_witness_counted(run: Run) -> None:
-    """M40: GPU-seconds held, what was of use, who was pushed out, how work ended and when it first ran: by nobody's word but the logs'."""
+def test_figures_from_logs_equal_those_of_the_witness(run: Run) -> None:
+    """M40: GPU-seconds held, those of use, preemptions, how work ended and when it first ran: by the logs alone."""
     assert not run.witness.violations
     figures, until = figures_of(run)
     found, counted = figures.figures(until), run.witness.figures(run.world.facts_now())
@@ -123,7 +123,7 @@ def test_logs_tell_what_the_witness_counted(run: Run) -> None:
     assert {True, False} == {wait.is_within for wait in figures.queue.waits}
 
 
-def test_simulator_runs_what_a_plane_runs(run: Run) -> None:
+def test_simulator_runs_the_components_of_a_plane(run: Run) -> None:
     """M38: Every role's own component, as `runtime/wiring.py` makes it for real processes; and nothing stands in for one."""
     units = units_of(SPEC.plan)
     made = {unit.name: type(build(SPEC.plan, unit)) for unit in units if (build := ROLES[unit.role])}
@@ -136,8 +136,8 @@ def test_simulator_runs_what_a_plane_runs(run: Run) -> None:
     assert all(kind.__module__.startswith("components.") for kind in played.values())
 
 
-def test_work_takes_what_was_recorded(run: Run) -> None:
-    """M38: An attempt that completes ran for its set-up and for what was left of its work, to the tenth of a second."""
+def test_work_takes_the_recorded_time(run: Run) -> None:
+    """M38: An attempt that completes ran for its set-up and for the rest of its work, to the tenth of a second."""
     seen = 0
     begun: dict[tuple[str, int], float] = {}
     accounts = {

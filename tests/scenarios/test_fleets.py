@@ -27,7 +27,7 @@ def test_fleet_can_be_planned(name: str) -> None:
     assert Steady(workloads=1, hours=1).problem(spec, ()) is None
 
 
-def test_fleets_are_what_their_names_say() -> None:
+def test_fleets_have_the_nodes_of_their_names() -> None:
     """Counts that scenarios and people rely on."""
     specs = {name: regions_of(read_fleet(name, ())) for name in fleets()}
     nodes = {name: [region.nodes for region in regions.values()] for name, regions in specs.items()}

@@ -40,7 +40,7 @@ def test_start_in_time_and_too_late(at: float, outcome: tuple[int, ...]) -> None
     assert outcome == told((0.0, PROMISED), (1.0, RESERVED), (at, HAS_IT), (900.0, HAS_IT))
 
 
-def test_promise_that_nobody_was_shown() -> None:
+def test_promise_that_was_never_shown() -> None:
     """Its region never reserved it."""
     assert (0, 0, 0, 0) == told((0.0, PROMISED), (5.0, StartPromiseEnded(W1, 1, StartOver.NO_ROOM)))
     assert (0, 0, 0, 0) == told((0.0, PROMISED), (300.0, HAS_IT))
@@ -61,7 +61,7 @@ def test_promise_that_ended(why: StartOver, at: float, outcome: tuple[int, ...])
     assert outcome == told((0.0, PROMISED), (1.0, RESERVED), (at, StartPromiseEnded(W1, 1, why)), (at, AGAIN))
 
 
-def test_promise_in_whose_place_another_is_made_unsaid() -> None:
+def test_promise_that_another_silently_replaces() -> None:
     """It never ended, and so it is broken: no promise moves silently."""
     assert (1, 0, 0, 1) == told((0.0, PROMISED), (1.0, RESERVED), (50.0, AGAIN), until=60.0)
 

@@ -85,8 +85,8 @@ def test_scenario_can_be_read(name: str) -> None:
     assert spec == parse_scenario(scenario_written(spec), "again.yaml")
 
 
-def test_library_has_what_is_documented() -> None:
-    """Nothing is renamed that people know, and there is enough of it."""
+def test_library_has_the_documented_scenarios() -> None:
+    """No scenario is renamed that people know, and there are enough of them."""
     assert set() == DOCUMENTED - set(library())
     assert len(library()) >= 28
 

@@ -107,8 +107,8 @@ async def test_power_loss_forgets_all_but_the_fence(place: Place) -> None:
 
 
 @virtual
-async def test_freeze_shifts_what_is_to_come(place: Place) -> None:
-    """Ends and checkpoints come later by as long as the nodes stood still, and no step is counted for that time."""
+async def test_freeze_shifts_ends_and_checkpoints(place: Place) -> None:
+    """They come later by as long as the nodes stood still, and no step is counted for that time."""
     troubled = Troubled(place)
     troubled.start("w-1", 10.0, every=4.0)
     await troubled.sleep(2)
@@ -145,7 +145,7 @@ async def test_freezes_add_up(place: Place) -> None:
 
 
 @virtual
-async def test_what_is_started_on_frozen_nodes_begins_when_they_thaw(place: Place) -> None:
+async def test_task_started_on_frozen_nodes_begins_when_they_thaw(place: Place) -> None:
     """It loses only the time since its own start: told to stop at once, it has done no step, and not less than none."""
     troubled = Troubled(place)
     thaw = troubled.nodes.freeze()
@@ -177,8 +177,8 @@ async def test_slow_nodes_take_longer_and_save_less(place: Place) -> None:
 
 
 @virtual
-async def test_broken_nodes_fail_what_is_started(place: Place) -> None:
-    """At once, with their exit code; what ran before goes on, and what comes after they are mended too."""
+async def test_broken_nodes_fail_started_tasks(place: Place) -> None:
+    """At once, with their exit code; tasks that ran before go on, and those that come after they are mended too."""
     troubled = Troubled(place)
     troubled.start("w-1", 6.0)
     mend = troubled.nodes.broken.begin(9)
@@ -192,8 +192,8 @@ async def test_broken_nodes_fail_what_is_started(place: Place) -> None:
 
 
 @virtual
-async def test_what_runs_on_one_node_fails(place: Place) -> None:
-    """And the node is named; who has no task there goes on."""
+async def test_tasks_on_one_node_fail(place: Place) -> None:
+    """The node is named; a workload that has no task there goes on."""
     troubled = Troubled(place)
     troubled.start("w-1", 60.0)
     troubled.start("w-2", 60.0, nodes=3)

@@ -93,7 +93,7 @@ LOST = NodesLost(W0, (0, 1))
         ({"task": 3}, {"worker": W1, "task": 3}, True),
     ],
 )
-def test_what_runs_twice(
+def test_share_that_runs_twice(
     first: dict[str, Any], second: dict[str, Any], is_wrong: bool
 ) -> None:  # Any: as `start`
     """T26: another attempt, another run of the same gang or task, or the same task twice; tasks of one attempt are many."""
@@ -107,7 +107,7 @@ def test_what_runs_twice(
 
 
 @pytest.mark.parametrize("end", ["it failed", "its power was cut"])
-def test_what_has_ended_may_run_again(end: str) -> None:
+def test_ended_share_may_run_again(end: str) -> None:
     """T26: as another attempt, elsewhere; and once two run, a third is told of both."""
 
     async def body(place: Place) -> None:
@@ -149,10 +149,10 @@ def test_many_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
     ("isolation", "is_frozen", "region", "is_wrong"),
     [(0, False, EU, False), (60, False, EU, True), (60, True, EU, False), (60, False, US, False)],
 )
-def test_what_may_run_where_nodes_were_given_up(
+def test_share_that_may_run_where_nodes_were_lost(
     isolation: int, is_frozen: bool, region: RegionName, is_wrong: bool
 ) -> None:
-    """T26: whatever is not strict, and what stands still; another region may have been told to go on without this one."""
+    """T26: a share that is not strict, or that stands still; another region may have been told to go on without this one."""
 
     async def body(place: Place) -> None:
         watched = Watched(place, LOST)
@@ -183,8 +183,8 @@ def test_devices_that_are_not_there() -> None:
 
 
 @pytest.mark.parametrize("end", ["it failed", "it was stopped", "its power was cut"])
-def test_devices_of_what_has_ended(end: str) -> None:
-    """T26: they are there again, also for the same share once more; what is stopping has its own still."""
+def test_devices_of_an_ended_share(end: str) -> None:
+    """T26: they are there again, also for the same share once more; a stopping share has its own still."""
 
     async def body(place: Place) -> None:
         watched = Watched(place)
@@ -208,10 +208,8 @@ def test_devices_of_what_has_ended(end: str) -> None:
 
 
 @pytest.mark.parametrize(("epoch", "region", "is_wrong"), [(1, US, False), (1, EU, False), (2, US, True)])
-def test_what_may_run_twice_because_it_was_given_up(
-    epoch: int, region: RegionName, *, is_wrong: bool
-) -> None:
-    """The older attempt alone, whichever of the two starts first; where nobody has read that, neither."""
+def test_abandoned_attempt_may_run_twice(epoch: int, region: RegionName, *, is_wrong: bool) -> None:
+    """The older attempt alone, whichever of the two starts first; where the abandonment was not read, neither."""
 
     async def body(place: Place) -> None:
         for order in ((1, 2), (2, 1)):

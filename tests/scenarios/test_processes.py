@@ -201,8 +201,8 @@ async def test_history_lies_in_files_as_the_old_build_wrote_it(
         await reader.close()
 
 
-async def test_what_real_processes_cannot_have(tmp_path: Path) -> None:
-    """Each says why, and nothing has happened."""
+async def test_faults_that_real_processes_cannot_have(tmp_path: Path) -> None:
+    """Each is refused with its reason, and nothing has happened."""
     world = a_world(tmp_path)
     with pytest.raises(CannotCause, match="nobody's choice"):
         await world.kill_writing(QUEUE, "lost")

@@ -105,8 +105,8 @@ async def test_everything_passes_in_order() -> None:
             assert data == await reader.readexactly(len(data))
 
 
-async def test_what_is_said_into_a_cut_comes_when_it_is_healed() -> None:
-    """Once, and in order; two who cut it must both heal it."""
+async def test_messages_sent_into_a_cut_come_when_it_is_healed() -> None:
+    """Once, and in order; if two faults cut it, both must heal it."""
     async with a_place() as place:
         reader, writer = await place.line()
         writer.write(b"a")
@@ -123,8 +123,8 @@ async def test_what_is_said_into_a_cut_comes_when_it_is_healed() -> None:
         assert b"bc" == await reader.readexactly(2)
 
 
-async def test_what_is_lost_with_its_machine_never_comes() -> None:
-    """Said into a cut by who is gone before it is healed; the bus hears that it is gone, and whoever comes next is heard."""
+async def test_messages_lost_with_their_machine_never_come() -> None:
+    """Sent into a cut by a process that is gone before it is healed; the bus hears that it is gone, and the next process is heard."""
     async with a_place() as place:
         reader, writer = await place.line()
         writer.write(b"a")
@@ -144,7 +144,7 @@ async def test_what_is_lost_with_its_machine_never_comes() -> None:
 
 
 @pytest.mark.parametrize(
-    "play", [test_everything_passes_in_order, test_what_is_said_into_a_cut_comes_when_it_is_healed]
+    "play", [test_everything_passes_in_order, test_messages_sent_into_a_cut_come_when_it_is_healed]
 )
 def test_the_same_in_the_loop_of_a_plane(play: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Which is uvloop's, where that is installed."""
@@ -168,8 +168,8 @@ async def test_cut_one_way_lets_the_other_pass() -> None:
         assert b"a" == answer.result()
 
 
-async def test_who_connects_during_a_cut_waits() -> None:
-    """As in a network that lets nothing through; and an end that nobody could be told of is told when it is healed."""
+async def test_connection_during_a_cut_waits() -> None:
+    """As in a network that lets nothing through; and an end that could not be told is told when it is healed."""
     async with a_place() as place:
         place.proxy.said.cut()
         first_reader, first = await place.line()

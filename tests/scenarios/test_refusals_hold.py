@@ -141,7 +141,7 @@ class Looking:
         pytest.param("preemption_storm", 2, 1.0, marks=pytest.mark.slow),
     ],
 )
-def test_what_is_refused_would_be_refused_again(name: str, seed: int, every: float) -> None:
+def test_refused_shape_would_be_refused_again(name: str, seed: int, every: float) -> None:
     """M20: of the same shape at the same level, and more of the same there and below."""
     loop = VirtualLoop(START)
     try:

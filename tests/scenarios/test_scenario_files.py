@@ -94,7 +94,7 @@ def test_file_is_read() -> None:
     assert 3600 == spec.span
 
 
-def test_what_is_left_out_is_as_by_default() -> None:
+def test_missing_fields_are_as_by_default() -> None:
     """One load needs no list; all checks are asked; half a day is enough to calm down."""
     text = (
         "name: a\nsurvives: b\nfleet: {regions: 1, nodes: 1}\nworkload: {steady: {workloads: 1, hours: 1}}\n"
@@ -564,7 +564,7 @@ def test_expectation_that_is_not_met_fails_the_run() -> None:
     assert said == outcome.first_problem()
 
 
-def test_scenario_kills_whom_it_names() -> None:
+def test_scenario_kills_the_named_process() -> None:
     """One process, once, at its time."""
     crash = Crash(role="placement_store", region="r1", after_seconds=30)
     outcome = run_quietly(msgspec.structs.replace(TINY, faults=(crash,)), 1)

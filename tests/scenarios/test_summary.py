@@ -63,8 +63,8 @@ ASKED = Negotiated(
 )
 
 
-def test_gang_that_was_asked_to_make_room() -> None:
-    """N4, N8: who was asked, what it answered, what it lost and where it went on has a line; all others together have one."""
+def test_gang_that_was_asked_to_free_capacity() -> None:
+    """N4, N8: the asked gang, its controller's answer, its lost work and where it went on have a line; all others together have one."""
     others = [replace(ASKED, number=0, destroyed=lost) for lost in (5, 7)]
     told = dict(lines_of(replace(SUMMARY, negotiated=[ASKED, *others])))
     assert (

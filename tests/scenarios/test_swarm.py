@@ -111,7 +111,7 @@ def test_seed_plays_alike_again() -> None:
     assert "" == first.problem
 
 
-def test_failing_scenario_says_what_was_wrong() -> None:
+def test_failing_scenario_names_its_problem() -> None:
     """A scenario that has no time to calm down cannot have ended."""
     spec = draw_scenario(4)
     hasty = replace(spec, calm=replace(spec.calm, minutes=0.001), workload=(_long(spec),))
@@ -119,7 +119,7 @@ def test_failing_scenario_says_what_was_wrong() -> None:
     assert "mizzen scenario swarm --first-seed 4 --seeds 1" == command_of(4)
 
 
-def test_whatever_a_run_raises_is_what_was_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_of_a_run_is_its_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mistake anywhere in the plane or in a fault is found too, and the swarm goes on."""
 
     def broken(*_: object, **__: object) -> None:
@@ -129,7 +129,7 @@ def test_whatever_a_run_raises_is_what_was_wrong(monkeypatch: pytest.MonkeyPatch
     assert "ZeroDivisionError: a mistake" == play_seed(1).problem
 
 
-def test_shrinking_keeps_what_matters_alone() -> None:
+def test_shrinking_keeps_only_the_parts_that_matter() -> None:
     """Everything that can be taken away is: here all but one fault, two workloads and one node."""
     spec = next(
         drawn
@@ -152,8 +152,8 @@ def test_shrinking_keeps_what_matters_alone() -> None:
     assert len(tried) < 200
 
 
-def test_fault_draws_the_same_whoever_stands_beside_it() -> None:
-    """Its chance is its own: neither another fault before it nor how often it strikes changes what it draws."""
+def test_fault_draws_the_same_beside_any_other() -> None:
+    """Its chance is its own: neither another fault before it nor how often it strikes changes its draws."""
     spec = next(drawn for drawn in map(draw_scenario, range(1, 100)) if len(drawn.faults) >= 4)
     keys = keys_of(spec.faults)
     assert len(set(keys)) == len(keys)
@@ -164,8 +164,8 @@ def test_fault_draws_the_same_whoever_stands_beside_it() -> None:
     assert 1 + len(keys) == len(set(keys_of(twice)))
 
 
-def test_kinds_of_problems_are_told_apart_by_what_they_say() -> None:
-    """Not by whom they are about: the same mistake strikes another workload in a smaller scenario."""
+def test_kinds_of_problems_are_told_apart_by_their_text() -> None:
+    """Not by the workload that they name: the same mistake strikes another workload in a smaller scenario."""
     one = "w-24 is RUNNING at the end, epoch 12 in r1"
     assert kind_of(one) == kind_of("w-3 is RUNNING at the end, epoch 1 in r0")
     assert kind_of(one) != kind_of("w-24 is PENDING at the end, epoch 12 in r1")

@@ -114,7 +114,7 @@ def test_bad_tenants_are_refused_with_their_field(good: str, bad: str, said: str
     assert said in "\n".join((str(raised.value), *raised.value.problems))
 
 
-def test_load_is_whose_it_says() -> None:
+def test_load_is_of_the_named_tenants() -> None:
     """One tenant's, or several tenants' by weight; at their levels, and else drawn as without."""
     fleet = parse_scenario(THREE, "three.yaml").fleet
     load = Steady(workloads=200, hours=1)
@@ -165,7 +165,7 @@ def played(body: Callable[[Run], Awaitable[None]]) -> Run:
     return run
 
 
-def test_operators_set_tenants_before_anybody_submits_and_otherwise_later() -> None:
+def test_operators_set_tenants_before_the_first_submission_and_otherwise_later() -> None:
     """As facts of the queue's log, in the words of `mizzen quota`; a run tells each tenant's own figures."""
 
     async def body(run: Run) -> None:
@@ -191,8 +191,8 @@ def test_operators_set_tenants_before_anybody_submits_and_otherwise_later() -> N
     assert 0 < theirs["gpu_seconds_held"] < figures["gpu_seconds_held"]
 
 
-def test_who_waits_for_what_others_hold_over_quota_is_told_of() -> None:
-    """M19: where no agent is left that could push anybody out, that is found, and how long it lasted."""
+def test_workload_that_waits_for_gpus_held_over_quota_is_found() -> None:
+    """M19: where no agent is left that could preempt any work, that is found, and how long it lasted."""
 
     async def body(run: Run) -> None:
         await run.begin()
@@ -258,8 +258,10 @@ def waiting(queue: GlobalImage, *events: Event, now: Instant = AN_HOUR) -> list[
     return list(waiting_for_room(queue, {GLOBAL_LOG: queue, EU_LOG: a_region(joined(nodes=2), *events)}, now))
 
 
-def test_work_within_quota_waits_for_what_is_held_over_it() -> None:
-    """And only then: not what is over quota itself, nor for what is within quota, is told to leave, must run on, or is free."""
+def test_work_within_quota_waits_for_gpus_held_over_it() -> None:
+    """And only then: not work that is over quota itself, nor where the GPUs are held within quota, are told to come free, must run on,
+    or are free.
+    """
     theirs = granted(held_by_theirs())
     assert [W2] == waiting(a_full_fleet(), theirs)
     assert [] == waiting(a_full_fleet(ours=7), theirs)
@@ -273,8 +275,8 @@ def test_work_within_quota_waits_for_what_is_held_over_it() -> None:
     assert [] == waiting(a_full_fleet(), theirs, joined("w1", first=2, nodes=1))
 
 
-def test_awarded_work_waits_until_all_who_must_leave_were_told() -> None:
-    """An award alone makes no room."""
+def test_awarded_work_waits_until_all_its_victims_were_told() -> None:
+    """An award alone frees no capacity."""
     queue = folded(
         a_full_fleet(),
         [WorkloadAwarded(W2, 1, EU, 0, (), tenant=OURS, level=3, charge={"H100": 8_000})],

@@ -113,8 +113,8 @@ def test_federation_binds_to_the_least_asked_of() -> None:
     assert ("large",) == users.submit(asking(1))
 
 
-def test_regional_queues_look_at_who_is_ahead() -> None:
-    """The published heuristic counts all that is asked; this one first what is of no lower a level."""
+def test_regional_queues_count_the_demand_ahead() -> None:
+    """The published heuristic counts all demand; this one first the demand of no lower a level."""
     by_all, by_level = Submitting(Federated().binder(FLEET)), Submitting(RegionalQueues().binder(FLEET))
     for users in (by_all, by_level):
         assert ("large",) == users.submit(asking(40, priority=1)), "it fits nowhere else"

@@ -37,8 +37,8 @@ def percentile(values: list[float], share: float) -> float:
 # What all have in common.
 
 
-def test_what_few_loads_have_is_drawn_where_it_is_asked_for() -> None:
-    """Kinds, limits, pins and second jobs: as many as are wanted; where nobody asks, all are plain."""
+def test_rare_properties_of_loads_are_drawn_on_request() -> None:
+    """Kinds, limits, pins and second jobs: as many as are wanted; without a request, all are plain."""
     plain = drawn(Steady(workloads=400, hours=3, gpus_max=64))
     assert {(Kind.TRAINING, 0, (), 1)} == {
         (one.spec.kind, one.spec.max_duration, one.spec.regions, len(one.spec.jobs)) for one in plain

@@ -39,8 +39,8 @@ def test_hash_covers_all_that_a_row_says() -> None:
     assert {HASH_BYTES} == {len(hash_) for hash_ in hashes}
 
 
-def test_what_was_chained_is_checked() -> None:
-    """What `chain` writes `checked` believes, and it names the first row that is not so."""
+def test_chained_rows_are_checked() -> None:
+    """Rows that `chain` writes `checked` believes, and it names the first row that is wrong."""
     rows = [FIRST, SECOND, FIRST._replace(sequence=3)]
     hashes = chain(GENESIS, rows)
     stored = [(*row, hash_) for row, hash_ in zip(rows, hashes, strict=True)]

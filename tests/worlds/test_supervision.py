@@ -79,7 +79,7 @@ def in_virtual_time(body: Callable[[Grounds], Coroutine[Any, Any, None]]) -> Cal
 
 
 @in_virtual_time
-async def test_who_dies_at_once_is_started_ever_later(grounds: Grounds) -> None:
+async def test_keeper_that_dies_at_once_is_started_ever_later(grounds: Grounds) -> None:
     """From a tenth of a second to ten, and never more; each time the log was closed, or it could not be opened."""
 
     def die(life: OpenUnit) -> None:
@@ -108,8 +108,8 @@ async def test_death_is_the_supervisors_where_there_is_one(grounds: Grounds) -> 
 
 
 @in_virtual_time
-async def test_who_lived_long_is_started_soon(grounds: Grounds) -> None:
-    """The delay is for what dies again and again."""
+async def test_keeper_that_lived_long_is_started_soon(grounds: Grounds) -> None:
+    """The delay is for a keeper that dies again and again."""
 
     def die_later(life: OpenUnit) -> None:
         tasks = life.tasks
@@ -147,8 +147,8 @@ async def test_order_to_end_is_heard_in_the_moment_of_a_death(grounds: Grounds) 
 
 
 @in_virtual_time
-async def test_next_life_knows_what_the_one_before_promised(grounds: Grounds) -> None:
-    """A full disk kills the keeper; meanwhile it refuses, and when there is room it goes on where its log stands."""
+async def test_next_life_knows_the_promises_of_the_one_before(grounds: Grounds) -> None:
+    """A full disk kills the keeper; meanwhile it refuses, and when there is space it goes on from its log."""
     task = grounds.run()
     first = await _submit(grounds, "one")
     grounds.disk.is_full = True
@@ -164,8 +164,8 @@ async def test_next_life_knows_what_the_one_before_promised(grounds: Grounds) ->
 
 
 @in_virtual_time
-async def test_what_needs_a_person_is_raised(grounds: Grounds) -> None:
-    """A log that another has or that is broken: starting again would help nobody. At the first start, or later."""
+async def test_problem_that_needs_a_person_is_raised(grounds: Grounds) -> None:
+    """A log that another process has or that is broken: another start would not help. At the first start, or later."""
     held = await grounds.store.open(GLOBAL_LOG, "id")
     with pytest.raises(LogInUse):
         await grounds.run()

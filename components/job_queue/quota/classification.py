@@ -1,4 +1,4 @@
-"""The quota class of active awards: decided at the award, and again after each change that may affect it.
+"""The quota class of active awards: decided at the award, and again after each change that may affect the class.
 
 A tenant's nominal work never holds more than its entitlement: in the batch in which it would, other work of the
 tenant becomes borrowing. The region receives the new level (components/job_queue/awards.py), and from then on nominal
@@ -69,7 +69,7 @@ OF_LINES = (
     WorkloadChanged,
     PrioritySet,
 )
-"""Facts that may change a tenant's quota hold, or the workload that has it."""
+"""Facts that may change a tenant's quota hold, or the workload of the hold."""
 
 
 # Folding.
@@ -89,7 +89,7 @@ def index_standing(state: QueueState, fact: Fact) -> None:
         _look_again(state, row.spec.tenant, fact.at)
         asked = level_asked(row.spec, state.image.tenants)
         if isinstance(event, WorkloadAwarded) and row.level not in (asked, OVER_LEVEL):
-            _stands_otherwise(state, row.spec.tenant, fact.at)  # Its priority was set during its auction.
+            _stands_otherwise(state, row.spec.tenant, fact.at)  # The priority was set during the auction.
     elif isinstance(event, PrioritySet):
         row = state.image.workloads.rows[event.workload]
         if row.is_active:
@@ -104,7 +104,7 @@ def index_standing(state: QueueState, fact: Fact) -> None:
 
 
 def index_holding(state: QueueState, workload: WorkloadId, now: Instant) -> None:
-    """Update the amounts that an award holds, as its region's log shows."""
+    """Update the amounts that an award holds, as the region's log shows."""
     row = state.image.workloads.rows.get(workload)
     if row is not None and settle_award(state, workload, row):
         recharge(state, workload, row, now)
@@ -117,7 +117,7 @@ def _stands_otherwise(state: QueueState, tenant: TenantName, now: Instant) -> No
 
 
 def _line_changed(state: QueueState, tenant: TenantName, now: Instant) -> None:
-    """Schedule a look at a tenant whose waiting work changed: other work of the tenant may fit its quota now."""
+    """Schedule a look at a tenant after a change of its waiting work: other work of the tenant may fit the quota now."""
     if state.ledger.quota:
         state.open_at = now
     if tenant in state.ledger.over:
@@ -180,13 +180,13 @@ def begun_pass(state: QueueState, now: Instant) -> Decision:
 
 
 def turned_budgets(state: QueueState, now: Instant) -> Decision:
-    """Return notes for budgets that are spent, and for those whose next period has begun."""
+    """Return notes for budgets that are spent, and for budgets at the beginning of their next period."""
     turned = state.budgets_due.passed(now)
     return Decision(events=tuple(BudgetTurned(tenant) for tenant in turned)) if turned else NOTHING
 
 
 def stand_anew(state: QueueState, now: Instant) -> Decision:
-    """Return facts for awards whose level or charge must change."""
+    """Return facts for awards that must change their level or charge."""
     if state.standings_at is None or state.standings_at > now:
         return NOTHING
     bring_up(state, now)
@@ -240,7 +240,7 @@ def over_by(
 
 
 def _takes(state: QueueState, workload: WorkloadId, level: int) -> int:
-    """Sort key of a change: changes that free quota come before changes that use quota.
+    """Return the sort key of a change: changes that free quota come before changes that use quota.
 
     0 demoted to borrowing, 1 holds less than charged, 2 holds more, 3 promoted
     """
@@ -263,7 +263,7 @@ def _changed(state: QueueState, workload: WorkloadId, level: int) -> StandingCha
 def against_growth(
     state: QueueState, row: WorkloadRow, jobs: tuple[JobSpec, ...], now: Instant
 ) -> tuple[Reason, tuple[str, ...]] | None:
-    """Return why quota, borrowing limit or budget forbids an active award to grow to these jobs; None: it may."""
+    """Return why quota, borrowing limit or budget forbids an active award to grow to these jobs, if growth is forbidden."""
     spec, tenants, ledger = row.spec, state.image.tenants, state.ledger
     if not row.is_active or gpu_milli_of(jobs) <= gpu_milli_of(spec.jobs):
         return None
@@ -291,7 +291,7 @@ def against_growth(
 def award_of(
     state: QueueState, workload: WorkloadId, best: Bid, bids: list[RankedBid], now: Instant
 ) -> tuple[Event, ...]:
-    """Return the award, after facts for work of its tenant that becomes borrowing; empty if the bid is not covered.
+    """Return the award, after facts for the tenant's other work that becomes borrowing; empty if the bid is not covered.
 
     Nominal awards need headroom in the quota, borrowing ones capacity that may be borrowed, and both need budget.
     """
@@ -335,7 +335,7 @@ def award_of(
 
 
 def _refusals(state: QueueState, workload: WorkloadId, auction: Auction) -> dict[RegionName, str]:
-    """Return, by region without a bid, its reason, `NO_ANSWER`, or the reason why it was not asked."""
+    """Return, by region without a bid, the region's reason, `NO_ANSWER`, or the reason why the region was not asked."""
     said, spec = (
         state.auctions.refused_by(auction.shape) | auction.abstained,
         state.image.workloads.rows[workload].spec,
@@ -356,7 +356,7 @@ def _refusals(state: QueueState, workload: WorkloadId, auction: Auction) -> dict
 
 
 def _kept_by(state: QueueState, workload: WorkloadId, region: RegionName) -> Reason:
-    """Return why an eligible region was not asked: a move, a drain, its tenant's lag, or other work's turn."""
+    """Return why an eligible region was not asked: a move, a drain, the tenant's lag, or other work's turn."""
     one, row = state.order.one(workload), state.image.workloads.rows[workload]
     if row.move is not None:
         return Reason.MOVING

@@ -44,7 +44,7 @@ class Held(Struct, frozen=True):
     submitted: int
     """Number of the workload's submission."""
     is_lasting: bool
-    """Whether the workload is a service, which does not end by itself."""
+    """True if the workload is a service, which does not end by itself."""
 
 
 class Lending(Struct, frozen=True):
@@ -256,7 +256,7 @@ class QuotaLedger:
     ) -> dict[str, dict[TenantName, Claimant]]:
         """Return, by GPU type under quota and tenant, the amount held and the amount wanted up to the borrowing limit.
 
-        unheard   tenants whose wants do not count
+        unheard   tenants with wants that do not count
         """
         found: dict[str, dict[TenantName, Claimant]] = {kind: {} for kind in sorted(self.quota)}
         for name in sorted(self.held.keys() | self.wanted.keys()):

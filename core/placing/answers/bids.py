@@ -1,4 +1,4 @@
-"""A bid's price, and how far a region is from being able to bid."""
+"""The score of a bid; for a refusal, the capacity missing even with preemption, and the setting that keeps capacity free."""
 
 from collections.abc import Sequence
 
@@ -19,15 +19,15 @@ from core.placing.preemption.victims import destroyed_gpu_seconds
 
 RUN_SECONDS_MAX = 1_000_000
 VICTIMS_MAX = 1_000
-"""Of one job, as the paper's score counts: what is above these makes no difference."""
+"""The largest run time and number of victims of one job that the paper's score distinguishes."""
 
 
 def score(pools: PoolSet, found: Found, now: Instant, order: BidScore = BidScore.VECTOR) -> tuple[int, ...]:
-    """A bid's score, compared from the left; lower is better.
+    """Return a bid's score, compared from the left; lower is better.
 
-    returns   (victims' highest priority + 1 or 0, victims, GPU-seconds destroyed, racks, nodes, GPU permille held), as
-              core/nouns/placement.py names them in SCORE_PARTS
-    source    DESIGN §5.4; by the paper's setting the first part is `paper_score`, and the two after it count nothing
+    returns   (victims' highest priority + 1 or 0, victims, GPU-seconds of lost work, racks, nodes, GPU permille held), named in
+              SCORE_PARTS of core/nouns/placement.py
+    source    DESIGN §5.4; by the paper's setting the first part is `paper_score`, and the next two are 0
     """
     nodes = {node for spread in found.spreads for node in spread.nodes}
     shape = (pools.racks_of(nodes), len(nodes), pools.held_permille)
@@ -39,11 +39,11 @@ def score(pools: PoolSet, found: Found, now: Instant, order: BidScore = BidScore
 
 
 def paper_score(found: Found, now: Instant) -> int:
-    """The same as the paper has it: a figure for each job, summed over the workload's jobs; lower is better.
+    """Return the cost of victims as in the paper: a figure for each job, summed over the workload's jobs; lower is better.
 
-    Of one job: nobody pushed out is nothing; else their highest priority before their number, and that before how short they have
-    run (seconds below a million, on the average). What weighs how much the paper does not say: these are the least that keep its
-    order within one job.
+    A job without victims costs 0. Otherwise the highest priority of its victims counts before their number, and their number before
+    their newness (999,999 less their average run time in seconds). The paper does not give the weights: these are the smallest that
+    keep its order within one job.
     source    MAST §4.3
     """
     total = 0
@@ -60,10 +60,9 @@ def paper_score(found: Found, now: Instant) -> int:
 
 
 def missing_over_all(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, order: VictimIndex) -> int:
-    """How many milli of GPUs must be freed beside all that could be pushed out, or of CPUs for work that wants no GPUs: what a refusal's
-    shortage is counted from.
+    """Return the milli of GPUs (of CPUs for work without GPUs) that must be freed beyond all possible victims: for a refusal.
 
-    Who has not run long enough yet counts as if it had: that it has needs nothing freed either.
+    An attempt before its minimum run time counts as a victim, because it becomes one without any capacity being freed.
     """
     where, scarce = clusters_for(pools, jobs, asker), scarce_for(jobs)
     order.refresh(pools)
@@ -84,8 +83,9 @@ def missing_over_all(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, orde
 
 
 def why_kept(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: Choice) -> Reason:
-    """Of jobs that find no place: whether they would, if the pools' reserves were not kept, or their limits neither; or if no start
-    were reserved for others.
+    """Return the reason why jobs that do not fit are kept out of free capacity, or `no_capacity` if the capacity is not there.
+
+    Tried in turn: without the pools' reserves; also without their limits; with both, but without reservations that bar the jobs.
     """
     without_reserve = replace(asker, heeds_reserve=False)
     for reason, other in (

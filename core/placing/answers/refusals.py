@@ -1,4 +1,4 @@
-"""Why an agent does not bid: what is there, what is missing, and what would help."""
+"""An agent's answer without a bid: the reason, the capacity that is there and missing, and the changes that would help."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,11 +17,11 @@ from core.rules.placement.errors import RuleFailed
 
 
 class NoBid(Struct, frozen=True):
-    """What is said instead of a bid."""
+    """The answer instead of a bid."""
 
     reason: Reason
     missing_milli: int = 0
-    """Of GPUs; of CPUs for work that wants no GPUs."""
+    """Missing milli of GPUs; for work without GPUs, of CPUs."""
     shortage: Shortage | None = None
 
 
@@ -35,13 +35,17 @@ def no_bid(
     reason: Reason,
     at_best: Asker,
 ) -> NoBid:
-    """With `open_bids` if the room is there but offered to others, `no_such_hardware` if not even an empty region has it, with
-    `reserved` or `over_limit` if it is kept free, and with `rule_failed` if a rule raises when it is asked why.
+    """Return the refusal of jobs that a search did not place for a `reason`, made more precise:
 
-    What is missing is counted beyond all that could be had without anything being freed: offers that come to nothing, and
-    who could be pushed out. Otherwise the refusal could hold after it would fit.
+    open_bids            the capacity is there, but offered to other workloads
+    no_such_hardware     not even an empty region could hold the jobs
+    reserved, over_limit, start_reserved   the capacity is there, but kept free
+    rule_failed          a rule raised in one of these searches
 
-    at_best   as whom it would be looked for if nobody had to leave first: nothing else bars it then
+    Missing capacity is counted beyond all capacity that may become available without being freed: bids that win no award, and
+    possible victims. Otherwise the refusal could still hold when the jobs fit.
+
+    at_best   the asker of a start without victims, which would be sooner, so that fewer reservations bar the jobs
     """
     try:
         return _no_bid(placer, capacity, empty, jobs, asker, choice, reason, at_best)

@@ -1,4 +1,4 @@
-"""Why there is no room now: what is there for the first job that finds none, and how much must be freed at least."""
+"""The lack of capacity now: the capacity for the first job that does not fit, and the least that must be freed."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -17,7 +17,7 @@ from core.rules.placement.rule import Numbers, Request
 
 
 def shortage_of(pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, choice: Choice) -> Shortage | None:
-    """What there is for the first job that finds no place, in figures for people; None when all find one."""
+    """Return the capacity for the first job that finds no place, in figures for people; None if all jobs find places."""
     found: list[Shortage] = []
     reason = pools.find(
         jobs, asker, choice, lambda job, request: found.append(_shortage(pools, job, request))
@@ -50,29 +50,29 @@ def _shortage(pools: PoolSet, job: JobSpec, request: Request) -> Shortage:
 
 
 class Scarce(StrEnum):
-    """By what it is counted what must be freed: GPUs, or CPUs of work that wants no GPUs."""
+    """The resource in which missing capacity is counted: GPUs, or CPUs for work without GPUs."""
 
     GPU = "gpu"
     CPU = "cpu"
 
     def of(self, amount: Amount) -> int:
-        """In milli."""
+        """Return the milli of the resource in an amount."""
         return amount.gpu_milli if self is Scarce.GPU else amount.cpu_milli
 
 
 def scarce_for(jobs: Sequence[JobSpec]) -> Scarce:
-    """What these wait for."""
+    """Return the resource in which missing capacity of these jobs is counted."""
     return Scarce.GPU if any(job.need.gpu_milli for job in jobs) else Scarce.CPU
 
 
 def missing_milli(
     pools: PoolSet, jobs: Sequence[JobSpec], asker: Asker, held: Mapping[str, Numbers] = {}
 ) -> int:
-    """How much of what these jobs wait for must be freed, at least, before they could fit: 1 when nothing better is known.
+    """Return the least milli of the scarce resource that must be freed before these jobs could fit; 1 if no better bound is known.
 
-    A job that lacks m tasks needs, for each, at least the smallest gap between what a node has left over and one task.
+    A job with m tasks too many needs, for each of them, at least the smallest gap between a node's remainder and one task.
 
-    held   by pool: (slots,) milli of it that come free without anything being freed
+    held   (slots,) milli by pool that count as available already
     """
     most, scarce = 1, scarce_for(jobs)
     for job in jobs:
@@ -94,7 +94,7 @@ def _had(pool: PoolIndex, slots: Numbers, held: Mapping[str, Numbers], scarce: S
 
 
 def _slots_for(pool: PoolIndex, request: Request) -> Numbers:
-    """The slots of nodes that could ever run it, but for those that are kept for the start of others."""
+    """Return the slots of nodes that could ever run the request, without nodes kept for reservations that bar the request."""
     layout = pool.layout
     admitted = [
         all(rule.admits(cluster, request) for rule in pool.plan.cluster_validators)

@@ -1,4 +1,4 @@
-"""How whole a region's free nodes lie: what could be placed is told by shapes, and not by the sum of what is free.
+"""Fragmentation of a region: which gangs could be placed depends on the shapes of free capacity, and not on their sum.
 
 source    spec/protean-parsync.md §5.3, question 5: largest gang placeable per extent, stranded GPUs, empty nodes
 """
@@ -16,7 +16,7 @@ NODE = "node"
 
 
 def nodes_with_gpus(capacity: Capacity, gpu_type: str = "") -> list[int]:
-    """Ascending; of one GPU type, or of all."""
+    """Return the nodes with GPUs, of one GPU type or of all, ascending."""
     return [
         node
         for node, node_type in enumerate(capacity.node_type)
@@ -25,7 +25,7 @@ def nodes_with_gpus(capacity: Capacity, gpu_type: str = "") -> list[int]:
 
 
 def racks_of(capacity: Capacity, nodes: list[int]) -> dict[int, list[int]]:
-    """Those of the nodes that are in each rack."""
+    """Return these nodes by rack."""
     found: dict[int, list[int]] = {}
     for node in nodes:
         found.setdefault(capacity.rack[node], []).append(node)
@@ -33,7 +33,7 @@ def racks_of(capacity: Capacity, nodes: list[int]) -> dict[int, list[int]]:
 
 
 def is_unused(capacity: Capacity, node: int) -> bool:
-    """Whether nothing is held or promised there."""
+    """Return whether all of a node's capacity is free and not promised."""
     return all(
         columns.free[node] - columns.reserved[node] == columns.total[node]
         for columns in (capacity.gpu, capacity.cpu, capacity.memory)
@@ -41,7 +41,7 @@ def is_unused(capacity: Capacity, node: int) -> bool:
 
 
 def wholeness_of(capacity: Capacity, gpu_type: str = "") -> Wholeness:
-    """Of all nodes that have GPUs, or of those of one type."""
+    """Return the wholeness of all nodes that have GPUs, or of those of one GPU type."""
     nodes = nodes_with_gpus(capacity, gpu_type)
     racks = racks_of(capacity, nodes)
     whole = {node for node in nodes if capacity.is_open(node) and is_unused(capacity, node)}
@@ -75,7 +75,7 @@ def wholeness_of(capacity: Capacity, gpu_type: str = "") -> Wholeness:
 
 
 def _zones(capacity: Capacity) -> dict[int, tuple[str, str]]:
-    """By node, its pool and its zone: a gang lies in one pool."""
+    """Return the pool and the zone of each node: a gang is placed in one pool."""
     return {
         node: (group.pool, group.zone)
         for row in capacity.workers.values()
@@ -85,7 +85,7 @@ def _zones(capacity: Capacity) -> dict[int, tuple[str, str]]:
 
 
 def _asked_for_a_gpu(capacity: Capacity) -> tuple[int, int]:
-    """CPU milli and bytes for each GPU, over all that is held by work that needs GPUs."""
+    """Return CPU milli and bytes per GPU, averaged over jobs of live attempts that need GPUs; zeros if there are no such jobs."""
     gpu = cpu = memory = 0
     for _, _, held in capacity.live():
         for job in held.claim.jobs:

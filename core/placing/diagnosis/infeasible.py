@@ -1,10 +1,10 @@
-"""Never, or not now: whether a region could hold a workload if nothing ran there and nothing was closed, and what would help.
+"""Never, or not now: whether an empty region with all nodes open could hold a workload, and which changes would help.
 
-Whether it never could is proved by totals, so a no is final until other nodes join. Each change that is named was tried: the
-room for the job that is changed was counted as a search fills it, beside all the others in their places; where the order of
-jobs or what a pool keeps free could matter, all were looked for. Nothing is kept of it, and no class is left behind.
+That a workload never fits is proved by totals, so the answer is final until other nodes join. Each named change was tried: the
+capacity for the changed job was counted as a search would use it, beside the places of all other jobs; where the order of jobs or
+a pool's reserve or limit could matter, all jobs were searched for. The trials leave no rows and no classes behind.
 
-source    KAI answers for an impossible job of 80 GPUs after 249.5 s (its published figure); bench/agent.py says what is measured
+source    KAI answers for an impossible job of 80 GPUs after 249.5 s (its published figure); bench/agent.py has the measured ones
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -32,30 +32,30 @@ from core.rules.placement.rule import Numbers, Request
 
 GIB = 1 << 30
 TRIED = Choice("never")
-"""How what is tried would be chosen."""
+"""The choice of all hypothetical searches: one fixed seed."""
 KNOWN_MAX = 256
-"""Answers that are kept, by what was asked."""
+"""The most answers kept, by request."""
 CHANGES_MAX = 6
-"""That are told."""
+"""The most changes named in an answer."""
 LOOKED_FOR_MAX = 10
-"""Changes, the smallest, for which all jobs are looked for."""
+"""The most changes considered for an answer, the smallest first; each may cost a search for all jobs."""
 JOBS_TRIED_MAX = 4
-"""Of a workload with more jobs, so many of the hardest are tried with less."""
+"""The most jobs of a workload for which changes are tried, the hardest first."""
 KINDS = (Kind.TRAINING, Kind.BATCH, Kind.INTERACTIVE, Kind.SERVICE, Kind.FUNCTION)
 Jobs = tuple[JobSpec, ...]
 
 
 class Outlook(Struct, frozen=True):
-    """What can be said of a workload that finds no place."""
+    """The outlook of a workload that finds no place."""
 
     is_never: bool
-    """No node, however empty, could ever hold it; else it lacks room now."""
+    """True if the region could not hold the workload even when empty; false if capacity is lacking now."""
     changes: tuple[str, ...] = ()
-    """What would help, each by itself, the smallest first: each was tried."""
+    """Changes of the workload that would help, each by itself, the smallest first: each was tried."""
 
 
 class EmptyRegion:
-    """A region's pools as if nothing ran there and nothing was closed, and what was asked of them."""
+    """A region's pools as if no work ran there and no node was cordoned or lost, and the answers given so far."""
 
     def __init__(self) -> None:
         self._of: list[tuple[Layout, Plan]] = []
@@ -63,9 +63,9 @@ class EmptyRegion:
         self._known: dict[object, Outlook] = {}
 
     def outlook(self, pools: PoolSet, capacity: Capacity, jobs: Jobs, asker: Asker) -> Outlook:
-        """Of jobs that find no place in these pools.
+        """Return the outlook of jobs that find no place in these pools.
 
-        The changes named are those that would help if all were empty, where it is never; else those that would help now.
+        If the jobs never fit, the named changes would help in an empty region; otherwise they would help now.
         """
         self._follow(pools, capacity)
         key = tuple((job.name, job.tasks, request_of(job, asker)) for job in jobs)
@@ -98,7 +98,7 @@ def _emptied(pool: PoolIndex, capacity: Capacity) -> PoolIndex:
 
 
 def _copied(pool: PoolIndex) -> PoolIndex:
-    """Another of the same rows: what is looked for in it leaves no classes behind."""
+    """Return a copy of a pool's rows: searches in the copy leave no classes behind in the pool."""
     return pool.released(np.zeros(0, dtype=np.int32), np.zeros((0, 3), dtype=np.int64))
 
 
@@ -109,14 +109,14 @@ def _totals(capacity: Capacity, nodes: Numbers) -> tuple[Numbers, ...]:
     )
 
 
-# Whether it never could.
+# Never.
 
 
 def never_fits(empty: PoolSet, jobs: Jobs, asker: Asker) -> bool:
-    """Whether no way of placing could hold these in empty pools.
+    """Return whether empty pools could not hold these jobs, however they were placed.
 
-    For a job by itself the room is counted. Several are only held against totals: that the search finds no places for them
-    together proves nothing, for it tries one order alone.
+    For each job by itself, the tasks that fit are counted. Several jobs together are only compared with the totals of their
+    clusters: a failed search would prove no impossibility, because a search tries one order of jobs only.
     """
     if any(_room(empty, job, asker) < job.tasks for job in jobs):
         return True
@@ -155,11 +155,14 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
     return total
 
 
-# What would help.
+# Changes that would help.
 
 
 def changes_for(pools: PoolSet, jobs: Jobs, asker: Asker) -> tuple[str, ...]:
-    """Each change of one thing by which these jobs would find a place, the smallest first."""
+    """Return the single changes by which these jobs would find a place, the smallest first.
+
+    If no change of one property helps, the changes of both the need and the number of tasks are returned.
+    """
     is_looked_for = len(jobs) > 1 or any(
         pool.bounds.concern(request_of(job, asker)) for pool in pools.by_name.values() for job in jobs
     )
@@ -180,25 +183,26 @@ def changes_for(pools: PoolSet, jobs: Jobs, asker: Asker) -> tuple[str, ...]:
 
 
 class _Change(Struct, frozen=True):
-    """One thing that would be other."""
+    """One change of a workload: of a job, or of the kind."""
 
     size: float
     text: str
     job: JobSpec | None = None
-    """What would be asked for instead of the job of this name."""
+    """The changed job, in place of the job of this name; None: no job changes."""
     kind: Kind | None = None
-    """What the workload would be."""
+    """The workload's changed kind; None: the kind stays."""
 
     def made(self, jobs: Jobs, asker: Asker) -> tuple[Jobs, Asker]:
-        """What would be asked for with it."""
+        """Return the jobs and the asker with the change."""
         mine = self.job
         changed = tuple(mine if mine is not None and job.name == mine.name else job for job in jobs)
         return changed, asker if self.kind is None else replace(asker, kind=self.kind)
 
 
 def _helping(pools: PoolSet | None, jobs: Jobs, asker: Asker, changes: Iterable[_Change]) -> tuple[str, ...]:
-    """The smallest of these, for people, and of other kinds the first; of those with which all find places, if it is to be
-    looked for in these pools.
+    """Return the texts of the smallest changes, with at most one change of the kind.
+
+    pools   pools in which all jobs must find places with the change; None: the change is known to help
     """
     found: list[str] = []
     kinds = 0
@@ -213,7 +217,7 @@ def _helping(pools: PoolSet | None, jobs: Jobs, asker: Asker, changes: Iterable[
 
 
 def _room(pools: PoolSet, job: JobSpec, asker: Asker) -> int:
-    """How many tasks of a job could lie together: in one pool, on one type, as the search places them."""
+    """Return the most tasks of a job that fit together: in one pool, on one node type, as the search places them."""
     request = request_of(job, asker)
     return max(
         (_room_in(pool, one) for pool in pools.pools_for(request) for one in pool.by_type(request)), default=0
@@ -233,7 +237,7 @@ def _fits(pools: PoolSet, job: JobSpec, asker: Asker) -> bool:
 
 
 def _find_places(pools: PoolSet, jobs: Jobs, asker: Asker) -> bool:
-    """Whether all of them do, each where a search finds its place: whole columns at once and not row by row."""
+    """Return whether all jobs find places in the order of a search. Places are taken in whole columns at once, not row by row."""
     last = hardest_first(jobs)[-1]
     beside = _beside(pools, jobs, asker, last)
     return beside is not None and not isinstance(
@@ -242,7 +246,7 @@ def _find_places(pools: PoolSet, jobs: Jobs, asker: Asker) -> bool:
 
 
 def _beside(pools: PoolSet, jobs: Jobs, asker: Asker, but: int) -> PoolSet | None:
-    """What is left once these jobs, but for that one, have found places; None if they do not."""
+    """Return the pools with the places of all jobs but one taken; None if some of these jobs finds no place."""
     for position in hardest_first(jobs):
         if position == but:
             continue
@@ -268,7 +272,7 @@ def _beside(pools: PoolSet, jobs: Jobs, asker: Asker, but: int) -> PoolSet | Non
 
 
 def _most(high: int, fits: Callable[[int], bool]) -> int:
-    """The largest number from 1 to `high` that fits, by halving; 0 if not even 1 does."""
+    """Return the largest number from 1 to `high` that fits, by halving; 0 if not even 1 does."""
     if high < 1 or not fits(1):
         return 0
     low = 1
@@ -282,7 +286,7 @@ def _most(high: int, fits: Callable[[int], bool]) -> int:
 
 
 def _less(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[_Change]:
-    """Fewer tasks of a job, or less for each."""
+    """Yield the changes to fewer tasks of a job, and to less of one resource for each task, with which the job fits."""
     tasks = _room(pools, job, asker)
     if 0 < tasks < job.tasks:
         text = f"{job.name}: {_tasks_text(tasks)} instead of {job.tasks}"
@@ -304,22 +308,22 @@ def _tasks_text(tasks: int) -> str:
 
 
 class _Part(Struct, frozen=True):
-    """One resource of what a task needs."""
+    """One resource in the need of a task. Amounts are in milli or bytes."""
 
     name: str
     unit: str
     scale: int
-    """Of one unit, for people."""
+    """The amount of one `unit`, as shown to people."""
     step: int
     amount: int
 
     @property
     def asked(self) -> int:
-        """In steps, rounded up."""
+        """Return the need in steps, rounded up."""
         return -(-self.amount // self.step)
 
     def steps_on(self, pools: PoolSet) -> int:
-        """As many as one node has available, and no more than asked for."""
+        """Return the most steps that one node has available, and at most those asked for."""
         tables = [pool.table for pool in pools.by_name.values()]
         columns: dict[str, list[Numbers]] = {
             "gpu_milli": [table.gpu for table in tables],
@@ -330,11 +334,11 @@ class _Part(Struct, frozen=True):
         return min(self.asked, most // self.step)
 
     def given(self, job: JobSpec, steps: int) -> JobSpec:
-        """The same job with so much for each task, and no more than asked for."""
+        """Return the job with so many steps for each task, and at most the amount asked for."""
         return replace(job, need=replace(job.need, **{self.name: min(steps * self.step, self.amount)}))
 
     def text(self, amount: int) -> str:
-        """For people."""
+        """Return an amount as text for people."""
         return f"{amount / self.scale:g} {self.unit}"
 
 
@@ -358,7 +362,7 @@ def _other_types(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[_Change
 
 
 def _other_kinds(pools: PoolSet, jobs: Jobs, asker: Asker) -> Iterator[_Change]:
-    """Where a pool is for other work. A kind that may go nowhere else would not help."""
+    """Yield the changes of the kind with which all jobs fit. A kind that opens no further clusters to some job would not help."""
     for kind in KINDS:
         other = replace(asker, kind=kind)
         if not any(_clusters_for(pools, job, other) - _clusters_for(pools, job, asker) for job in jobs):
@@ -368,7 +372,7 @@ def _other_kinds(pools: PoolSet, jobs: Jobs, asker: Asker) -> Iterator[_Change]:
 
 
 def _less_of_both(pools: PoolSet, job: JobSpec, asker: Asker) -> Iterator[_Change]:
-    """Where no change of one thing helps: for each task what a node has, and as many tasks as then fit."""
+    """Yield the change to as much for each task as a node has, and to as many tasks as then fit: if no single change helps."""
     small = job
     for part in _parts_of(job.need):
         small = part.given(small, max(1, part.steps_on(pools)))

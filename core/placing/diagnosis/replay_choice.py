@@ -1,7 +1,7 @@
-"""A claim's choice made once more, from the region's image at the claim's view: whether it comes out the same, and why.
+"""A claim's choice made again, from the region's image at the claim's view: whether the result is the same, and why.
 
-The image and the view are all that a choice depends on. What the rules say of each node is read from the very keys by which
-it was chosen (core/placing/index/request_classes.py), so that what is told of a rule is what the rule did.
+A choice depends only on the image and the view. The rules' scores of each node are read from the same keys as in the search
+(core/placing/index/request_classes.py), so that the explanation shows the effect that each rule really had.
 
 source    Protean §3: engineers must be able to name the rule that decided
 """
@@ -43,19 +43,20 @@ IN_POOL, ROOM, KEPT_FREE, LARGE_ENOUGH, STRIPE, BEST, SOME, TIGHTEST, DRAW = (
     "tightest",
     "draw",
 )
-"""What narrows a choice down beside the rules: what is there, nodes with room for a task, what a pool's reserve and limit leave
-of them, units with room for all, the agent's own pods, N0, as many as a refinement looks at, the smallest unit that is large enough, and chance."""
+"""Steps of a choice beside the rules: all nodes of the pool, nodes with capacity for a task, the part of them that the pool's
+reserve and limit leave, units with capacity for all tasks, the agent's own pods, the best nodes (N0), as many as a refinement
+reads, the smallest unit that is large enough, and chance."""
 
 
 SPREAD, PACK = "spread", "pack"
-"""What a job's topology asks for."""
+"""The deciding step of a gang that its topology spreads or packs."""
 
 
 _NOWHERE = np.iinfo(np.int32).max
 
 
 class Unit(StrEnum):
-    """What holds all tasks of a job."""
+    """Sorts of units that hold all tasks of a job."""
 
     NODE = "node"
     RACK = "rack"
@@ -66,42 +67,42 @@ class Unit(StrEnum):
 
 
 class Step(Struct, frozen=True):
-    """How many were left after one rule: nodes, or units that hold a whole gang."""
+    """The number of nodes, or of units for a whole gang, that are left after one rule."""
 
     rule: str
     left: int
 
 
 class JobChoice(Struct, frozen=True):
-    """How one job's place was chosen."""
+    """The choice of one job's place, step by step."""
 
     job: str
     pool: str
     unit: Unit
-    """The tightest that holds all its tasks."""
+    """The tightest sort of unit that holds all tasks; for a gang that its topology spreads or packs, the topology's extent."""
     steps: tuple[Step, ...]
-    """Over nodes; of a gang that no node holds, up to those that have room for a task."""
+    """Steps over nodes; for a gang that no node holds, up to the nodes with capacity for a task."""
     units: tuple[Step, ...] = ()
-    """Over units of its sort."""
+    """Steps over units of the sort `unit`; empty if one node holds all tasks, or the topology decided."""
     decided_by: str = ""
-    """The last rule that left fewer than before, chance apart; empty when there was one alone from the beginning."""
+    """The last step before the draw that left fewer than before; empty if there was only one from the beginning."""
     drawn_among: int = 1
-    """How many were still equal then."""
+    """The number of nodes or units that were still equal at the draw."""
     chosen: str = ""
-    """Of the unit, which."""
+    """Name of the chosen unit."""
     runner_up: str = ""
-    """The best one that was not chosen; empty if none could have been."""
+    """Name of the best unit that was not chosen; empty if no other could have been chosen."""
     lost_by: str = ""
-    """The rule by which that one lost."""
+    """The step by which the runner-up lost."""
 
 
 class Outcome(StrEnum):
-    """What came of choosing again."""
+    """The result of choosing again."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
     UNKNOWN = "unknown"
-    """The claim does not say all that it was chosen from."""
+    """The claim does not name all data that the choice was made from."""
 
 
 class Retraced(Struct, frozen=True):
@@ -109,15 +110,15 @@ class Retraced(Struct, frozen=True):
 
     outcome: Outcome
     sequence: int
-    """Of the region's log: the view's."""
+    """The view's sequence of the region's log."""
     why: str = ""
-    """If it is not equal, one sentence."""
+    """The reason in one sentence, unless the outcome is equal."""
     choices: tuple[JobChoice, ...] = ()
-    """By job."""
+    """The choice of each job, in the order of jobs; empty if no search was made."""
 
 
 def what_is_missing(claim: Claim) -> str:
-    """Why a claim's choice cannot be made again, in one sentence; empty when it can."""
+    """Return the reason why a claim's choice cannot be made again, in one sentence; empty if it can."""
     view = claim.view
     if not view.seed or view.search != SEARCH:
         return "it was chosen by another build, which searched in another way"
@@ -133,12 +134,12 @@ def retraced(
     victims: Sequence[AttemptKey] | None = None,
     plan_of: Callable[[str], Plan] | None = None,
 ) -> Retraced:
-    """Choose again.
+    """Return a claim's choice made again, compared with the claim.
 
-    image     of the region at the claim's `view.sequence`, with the sections that an agent folds
-    plan_of   by which rules a pool is searched; None: as it is set
-    claim     of which a part may have been granted: its jobs are as it was chosen for
-    victims   whom the claim was promised over, where that is known: the store spares whoever has ended meanwhile
+    image     the region's image at the claim's `view.sequence`, with the sections that an agent folds
+    plan_of   plan of a pool, by name; None: as set in the image
+    claim     the claim with its jobs as in the search, even if only a part of the tasks was granted
+    victims   victims of the claim's promise, if known: the store leaves out attempts that have ended meanwhile
     """
     view = claim.view
     missing = what_is_missing(claim)
@@ -173,7 +174,7 @@ def retraced(
 
 
 def _is_where_it_was_granted(claim: Claim, found: Sequence[Spread]) -> bool:
-    """Whether these nodes are the claim's; of one of which a part was granted, whether that part is within them."""
+    """Return whether the found nodes are the claim's; for a claim granted in part, whether the granted part is within them."""
     if all(sum(spread.tasks) == job.tasks for job, spread in zip(claim.jobs, claim.spreads, strict=True)):
         return tuple(found) == claim.spreads
     for granted, chosen in zip(claim.spreads, found, strict=True):
@@ -184,7 +185,7 @@ def _is_where_it_was_granted(claim: Claim, found: Sequence[Spread]) -> bool:
 
 
 def _owners_at(capacity: Capacity, claim: Claim) -> Owners:
-    """Who was where; of very many attempts nobody is read if nobody is, or wants to be, alone on a node."""
+    """Return the owners of nodes at the claim's view; empty, and faster, if no work is or wants to be alone on a node."""
     held = (one.claim for epochs in capacity.holdings.values() for one in epochs.values())
     waiting = (one for epochs in capacity.promises.values() for one in epochs.values())
     beside = claim.view.owners
@@ -200,7 +201,7 @@ def _owners_at(capacity: Capacity, claim: Claim) -> Owners:
 
 
 def _explained(job: str, found: JobFound) -> JobChoice:
-    """Called while everything is as it was when the job found its place."""
+    """Return the choice of a job's place. To be called while all rows are as in the job's search."""
     whole = whole_of(found.request, found.tasks)
     if whole is not None and len(found.slots) == 1:
         return _of_node(job, found, found.pool.class_within(whole, 1))
@@ -211,18 +212,18 @@ def _explained(job: str, found: JobFound) -> JobChoice:
 
 
 class _Funnel:
-    """Nodes or units, and those that are left after one rule after the other."""
+    """Nodes or units, and those of them that are left after each step."""
 
     def __init__(self, is_there: Flags) -> None:
         self.left = is_there
         self.steps = [Step(IN_POOL, int(np.count_nonzero(is_there)))]
         self.decided_by = ""
-        """The last rule that left fewer than before."""
+        """The last step that left fewer than before."""
         self.lost: Flags = np.zeros_like(is_there)
-        """What that one took away."""
+        """Nodes or units that this step removed."""
 
     def keep(self, rule: str, mask: Flags) -> None:
-        """Only these are left."""
+        """Record a step that leaves only the nodes or units in `mask`."""
         after = self.left & mask
         count = int(np.count_nonzero(after))
         if count < self.steps[-1].left:
@@ -232,22 +233,22 @@ class _Funnel:
 
 
 class _Sieve(_Funnel):
-    """Of a pool's nodes, as a class's rules and keys say."""
+    """A funnel over a pool's nodes, by the rules and keys of one class."""
 
     def __init__(self, pool: PoolIndex, one: RequestClass) -> None:
         super().__init__(pool.layout.node != NO_NODE)
         self.pool, self.one = pool, one
 
     def keep_least(self, rule: str, scores: Numbers) -> None:
-        """Only the best of what is left."""
+        """Record a step that leaves only the nodes with the lowest score of those left."""
         self.keep(rule, scores == scores[self.left].min())
 
     def slots(self) -> Numbers:
-        """Those that are left."""
+        """Return the slots of the nodes that are left."""
         return np.flatnonzero(self.left)
 
     def runner_up(self, chosen: int) -> int:
-        """The best of the others: one that is equal to all rules, or that lost to the last of them; NO_NODE if none has room."""
+        """Return the best slot but `chosen`: of those equal by all rules, else of those removed by the last step, else NO_NODE."""
         others = self.slots()
         others = others[others != chosen]
         if not len(others):
@@ -257,7 +258,7 @@ class _Sieve(_Funnel):
         return int(others[np.argmin(self.one.key[others])])
 
     def validators(self) -> None:
-        """Hard rules, and room for a task."""
+        """Record the steps of the hard rules, of capacity for a task, and of the pool's reserve and limit."""
         pool, request = self.pool, self.one.request
         layout, plan = pool.layout, pool.plan
         for rule in plan.cluster_validators:
@@ -271,7 +272,7 @@ class _Sieve(_Funnel):
             self.keep(KEPT_FREE, self.one.key != INVALID)
 
     def preferences(self, choice: Choice) -> None:
-        """As core/placing/pick/nodes.py picks one task's node."""
+        """Record the steps of the preferences, as core/placing/pick/nodes.py picks one task's node."""
         pool, one, layout = self.pool, self.one, self.pool.layout
         pod_of = np.repeat(np.arange(layout.pods), layout.pod_slots)
         if choice.stripes > 1:
@@ -336,7 +337,7 @@ def _of_node(job: str, found: JobFound, one: RequestClass) -> JobChoice:
 
 
 def _as_asked(job: str, found: JobFound, one: RequestClass) -> JobChoice:
-    """Spread over units, or packed into one, because its topology says so."""
+    """Return the choice of a gang that its topology spreads over units, or packs into one."""
     pool, layout, request = found.pool, found.pool.layout, found.request
     sieve = _Sieve(pool, one)
     sieve.validators()
@@ -354,7 +355,7 @@ def _as_asked(job: str, found: JobFound, one: RequestClass) -> JobChoice:
 
 
 def _of_gang(job: str, found: JobFound, one: RequestClass) -> JobChoice:
-    """As core/placing/pick/nodes.py places one: the smallest unit that is large enough."""
+    """Return the choice of another gang: the smallest unit that is large enough, as in core/placing/pick/nodes.py."""
     pool, layout = found.pool, found.pool.layout
     sieve = _Sieve(pool, one)
     sieve.validators()
@@ -397,7 +398,7 @@ def _of_gang(job: str, found: JobFound, one: RequestClass) -> JobChoice:
 
 
 def _unit_of(pool: PoolIndex, one: RequestClass, tasks: int) -> tuple[Unit, Numbers, int]:
-    """The tightest sort of unit of which one holds all tasks, what each of them holds, and how many of them are in a pod."""
+    """Return the tightest sort of unit of which one holds all tasks, the tasks that each unit holds, and the units in a pod."""
     per_cluster = np.asarray([int(one.pod_cap[first:last].sum()) for first, last in pool.layout.pods_of])
     for unit, caps, per_pod in (
         (Unit.RACK, one.rack_cap, RACKS_PER_POD),
@@ -410,7 +411,7 @@ def _unit_of(pool: PoolIndex, one: RequestClass, tasks: int) -> tuple[Unit, Numb
 
 
 def _is_there(pool: PoolIndex, unit: Unit) -> Flags:
-    """(units,) Whether there are nodes in each; a pod that is not full has racks that are none."""
+    """Return (units,) whether each unit has nodes; some racks of a pod that is not full have no nodes."""
     layout = pool.layout
     if unit in (Unit.CLUSTER, Unit.POOL):
         return np.ones(len(layout.clusters) if unit is Unit.CLUSTER else 1, dtype=np.bool_)
@@ -420,7 +421,7 @@ def _is_there(pool: PoolIndex, unit: Unit) -> Flags:
 
 
 def _named(pool: PoolIndex, unit: Unit, number: int) -> str:
-    """As people know it: racks are numbered through the region, a pod's racks together."""
+    """Return the name of a unit for people: racks are numbered through the region, a pod's racks consecutively."""
     layout = pool.layout
     if unit is Unit.POOL:
         return pool.name

@@ -1,8 +1,8 @@
-"""Among how many of the best nodes an agent draws (Protean's N0), by how often its claims met others'.
+"""The number of best nodes among which an agent draws (Protean's N0), by the conflicts among its recent claims.
 
-While it is quiet, an agent takes one of the nodes that are equally good. Conflicts say that others choose the same ones from
-the same view; then it draws among more. What was heard before a change says nothing of how things are after it, so each
-change begins a new window.
+Without conflicts, an agent draws only among nodes that are equally good. Many conflicts mean that other agents choose the same
+nodes from the same view; then the agent draws among more. Outcomes before a change of N0 are no evidence for the new value, so
+each change begins a new window.
 
 source    Protean §3 (N0 tuned by the conflicts of a sliding window); spec/protean-parsync.md §6.4 (why it is capped)
 """
@@ -12,19 +12,19 @@ from collections import deque
 from core.nouns.limits import BEST_MAX, CONFLICT_WINDOW, CONFLICTS_MANY
 
 _FIRST = 8
-"""The least number that differs from drawing among equals (chosen)."""
+"""The least N0 above 1, which is a draw among equals (chosen)."""
 
 
 class ConflictWindow:
-    """The last outcomes of an agent's claims, and the N0 that follows from them."""
+    """The last outcomes of an agent's claims, and the N0 derived from them."""
 
     def __init__(self) -> None:
         self.best = 1
-        """For `Choice.best`, which is cut to a share of the candidates when it is used (core/placing/pick/nodes.py, `best_of`)."""
+        """N0 for `Choice.best`; a search cuts the value to a share of the candidates (core/placing/pick/nodes.py, `best_of`)."""
         self._outcomes: deque[bool] = deque(maxlen=CONFLICT_WINDOW)
 
     def heard(self, *, is_conflict: bool) -> None:
-        """A claim was granted, or met another's."""
+        """Record that a claim was granted, or that it met a conflict."""
         self._outcomes.append(is_conflict)
         conflicts = sum(self._outcomes)
         if conflicts >= CONFLICTS_MANY:

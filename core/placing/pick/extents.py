@@ -1,8 +1,8 @@
-"""Racks, pods and zones as users name them, for tasks that must lie in one or are spread over many.
+"""Racks, pods and zones as users name them, for tasks that must lie in one unit or are spread over many.
 
-A layout cuts a rack into rows of slots: a large one into several, and one whose nodes are unlike into one or more for each
-sort. Here a unit is the whole of it, whatever its nodes are. Units make a tree: racks of one pod's numbers in two zones are two
-pods.
+A layout cuts a rack into rows of slots: a large rack into several, a rack of unlike nodes into one or more for each sort of node.
+Here a unit is the whole rack, pod or zone, regardless of its nodes. Units form a tree: racks with one pod's numbers in two zones
+are two pods.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ UPWARD = (Extent.RACK, Extent.POD, Extent.ZONE)
 
 
 def pod_of_rack(rack: int) -> int:
-    """Racks are numbered through the region, a pod's together."""
+    """Return the number of a rack's pod: racks are numbered through the region, those of a pod consecutively."""
     return rack // RACKS_PER_POD
 
 
 class Extents:
-    """Units of a layout.
+    """The units of a layout.
 
     of_row    by extent: (rows,) the unit of each row of slots, numbered from 0
     """
@@ -39,19 +39,22 @@ class Extents:
         }
 
     def up_to(self, extent: Extent) -> tuple[Extent, ...]:
-        """From the nearest to this one."""
+        """Return the extents from the smallest to this one."""
         return UPWARD[: UPWARD.index(extent) + 1]
 
     def sums(self, extent: Extent, by_row: Numbers) -> Numbers:
-        """(units,) What all rows of each unit come to."""
+        """Return (units,) the sum of each unit's rows."""
         return np.bincount(self.of_row[extent], weights=by_row).astype(np.int64)
 
     def rows(self, extent: Extent, unit: int) -> Numbers:
-        """The rows of a unit."""
+        """Return the rows of a unit."""
         return np.flatnonzero(self.of_row[extent] == unit)
 
     def widest(self, pack: Extent, spread: Extent, caps: Numbers, tasks: int) -> int | None:
-        """The unit with the most units in it that have room, of those that hold all tasks; of equals the tightest."""
+        """Return, of the `pack` units that hold all tasks, the one with most `spread` units with capacity; of equals the tightest.
+
+        More `spread` units than tasks count no further. None if no `pack` unit holds all tasks.
+        """
         holds = self.sums(pack, caps)
         enough = np.flatnonzero(holds >= tasks)
         if not len(enough):
@@ -62,7 +65,7 @@ class Extents:
         return int(enough[np.lexsort((enough, holds[enough], -inside[enough]))[0]])
 
     def best_first(self, extent: Extent, key_by_row: Numbers, seed: str) -> Numbers:
-        """Units by their best node, equals in an order that is drawn."""
+        """Return the units by the key of their best node, equal ones from a drawn start on."""
         of_row = self.of_row[extent]
         units = int(of_row.max(initial=-1)) + 1
         best = np.full(units, np.iinfo(np.uint32).max, dtype=np.uint32)
@@ -72,17 +75,17 @@ class Extents:
 
 
 def _inside(zone: Numbers, number: Numbers) -> Numbers:
-    """One number for each pair of these."""
+    """Return one number for each pair of these."""
     both: Numbers = zone.astype(np.int64) << 32 | (number.astype(np.int64) + 1)
     return both
 
 
 def evenly(caps: Numbers, order: Numbers, tasks: int) -> Numbers:
-    """As many tasks for each unit as for every other, but for those with less room; max-min fair.
+    """Return equal numbers of tasks for all units, except units with less capacity; max-min fair.
 
-    caps      (units,) tasks that each has room for; their sum is `tasks` at least
-    order     (units,) who gets one more first, where not all can
-    returns   (units,) sums to `tasks`
+    caps      (units,) the most tasks of each unit; their sum is at least `tasks`
+    order     (units,) units in the order in which they get one task more, if not all can
+    returns   (units,) tasks of each unit, which sum to `tasks`
     """
     low, high = 0, tasks
     while low < high:

@@ -1,8 +1,8 @@
-"""Of several GPU types that would do for a gang, the one it gets: its tasks train together, so all are on nodes of one type.
+"""The GPU type of a gang that accepts several: its tasks train together, so all of them are placed on nodes of one type.
 
-It is placed on each type as if there were no other, and then the places are compared: first how tightly it lies, as among units
-of one type, and then by the rules. Where one node holds all its tasks this is not asked: nodes of all types are one class then,
-and the rules alone decide.
+The gang is placed on each type as if there were no other, and then the places are compared: first by tightness, as among units of
+one type, and then by the rules. If one node holds all tasks, the types are not compared in this way: nodes of all types are then
+one class, and only the rules decide.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ Rank = tuple[int, ...]
 def best_of_types(
     found: Sequence[tuple[RequestClass, Placed]], table: NodeTable, spread: Extent, seed: str
 ) -> Placed | None:
-    """The best of these places, each with the class of its type; drawn among equals.
+    """Return the best of these places, each given with the class of its type; drawn among equals.
 
-    Fewest zones, pods, racks and nodes; or, of what is to be spread, over the most units. Then the place whose
-    worst node is better.
+    The best place has fewest zones, then pods, racks and nodes; for a gang that is spread, most units of that extent. Of equal
+    places, the one with the better worst node is best.
     """
     if len(found) < 2:
         return found[0][1] if found else None

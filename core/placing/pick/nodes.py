@@ -1,8 +1,8 @@
-"""Nodes for tasks, out of a class that is up to date: one node for a task, or few racks for a gang.
+"""Nodes for tasks, from an up-to-date class: one node for a task, or few racks for a gang.
 
-One task goes to the best cluster that has room, there to the nodes of the least key, and among them to one that is drawn. A
-gang goes to the tightest unit that holds it all: a node, else a rack, a pod, a cluster, the whole pool; inside, to as few
-racks and nodes as there can be, better keys first.
+One task goes to the best cluster with capacity, there to the nodes with the least key, and among them to a drawn one. A gang goes
+to the tightest unit that holds all tasks: a node, else a rack, a pod, a cluster, the whole pool; inside the unit, to as few racks
+and nodes as possible, better keys first.
 
 source    Protean §3 (random among the best), spec: best fit over units, fewest racks
 """
@@ -22,24 +22,24 @@ from core.rules.placement.plan import Plan
 from core.rules.placement.rule import Codes, Flags, Numbers, Request
 
 Placed = list[tuple[int, int]]
-"""Slots, and how many tasks each takes."""
+"""Slots, and the number of tasks on each."""
 SURVIVORS_MAX = 512
-"""Nodes that a refinement looks at: of more, as many are drawn."""
+"""The most nodes that a refinement reads; of more, so many are drawn."""
 
 
 class Choice(Struct, frozen=True):
-    """How an agent chooses beside the rules: what keeps it apart from others."""
+    """An agent's choice beside the rules, by which agents with one view choose different nodes."""
 
     seed: str
     stripe: int = 0
     stripes: int = 1
     """Pods whose number is `stripe` modulo `stripes` come first."""
     best: int = 1
-    """Drawn among the best so many nodes, and those equal to the last of them (Protean's N0); 1: among the equally good."""
+    """The number of best nodes in the draw, beside nodes equal to the last of them (Protean's N0); 1: only equally good ones."""
 
 
 def best_of(best: int, candidates: int) -> int:
-    """Among how many one is drawn, if `best` are asked for: never so many that packing is lost.
+    """Return the number of nodes among which one is drawn, given `best`: never so many that packing is lost.
 
     source    spec/protean-parsync.md §6.4: without a cap fragmentation causes the conflicts that raise it
     """
@@ -47,7 +47,10 @@ def best_of(best: int, candidates: int) -> int:
 
 
 def some_of(found: Numbers, seed: str, *, is_by_name: bool = False) -> Numbers:
-    """As many as a refinement looks at, at even distances from a start that is drawn: each is as likely as any other."""
+    """Return as many as a refinement reads, at even distances from a drawn start, so that each is equally likely.
+
+    is_by_name   start at the first one instead
+    """
     count = len(found)
     if count <= SURVIVORS_MAX:
         return found
@@ -57,9 +60,9 @@ def some_of(found: Numbers, seed: str, *, is_by_name: bool = False) -> Numbers:
 
 
 def best_of_type(rank: Codes, node_type: Numbers, has_room: Flags) -> Flags:
-    """Which of these have room and are of the best cluster of their type that has: types are not compared by how full they are.
+    """Return the mask of rows with capacity in the best cluster with capacity of their type. Types are not compared by fullness.
 
-    rank        of their clusters: 0 is best
+    rank        rank of each row's cluster: 0 is best
     node_type   as in Layout
     """
     best = np.full(int(node_type.max(initial=0)) + 1, INVALID, dtype=np.uint32)
@@ -69,14 +72,14 @@ def best_of_type(rank: Codes, node_type: Numbers, has_room: Flags) -> Flags:
 
 
 def one_of(table: NodeTable, slots: Numbers, seed: str, *, is_by_name: bool) -> int:
-    """Of nodes that are equal to all rules, in the order of their slots: the first by name, or one that is drawn."""
+    """Return one of the nodes that are equal by all rules, given in the order of slots: the first by name, or a drawn one."""
     if is_by_name:
         return int(slots[table.layout.node[slots].argmin()])
     return int(slots[drawn(seed, len(slots))])
 
 
 def refined(table: NodeTable, plan: Plan, request: Request, slots: Numbers, seed: str) -> int:
-    """Of a few nodes that are equal to all preferences, in the order of their slots: the best by its refinements."""
+    """Return the best by the plan's refinements of a few nodes that are equal by all preferences, given in the order of slots."""
     for rule in plan.refinements:
         if len(slots) == 1:
             break
@@ -86,7 +89,7 @@ def refined(table: NodeTable, plan: Plan, request: Request, slots: Numbers, seed
 
 
 class Picker:
-    """Reads one table's classes."""
+    """The choice of slots by the classes of one table."""
 
     def __init__(self, table: NodeTable, plan: Plan) -> None:
         self._table, self._layout = table, table.layout
@@ -96,7 +99,7 @@ class Picker:
     # One task.
 
     def pick(self, one: RequestClass, choice: Choice) -> int | None:
-        """A slot for one task, or None."""
+        """Return a slot for one task, or None."""
         if choice.stripes > 1:
             own = one.pod_min[choice.stripe :: choice.stripes]
             if len(own) and int(own.min()) != INVALID:
@@ -136,7 +139,7 @@ class Picker:
         return first_slot + int(inside[which])
 
     def _of_best_clusters(self, one: RequestClass, least: Numbers, first: int, step: int) -> Numbers:
-        """The pods' least keys, INVALID outside the best clusters that have room."""
+        """Return the pods' least keys, INVALID outside the best clusters with capacity."""
         rank = self._table.clusters.code[self._layout.cluster_of_pod[first::step]]
         is_best = best_of_type(rank, self._layout.type_of_pod[first::step], least != INVALID)
         return np.where(is_best, least, INVALID)
@@ -146,13 +149,13 @@ class Picker:
         return by_pod if len(pods) == len(by_pod) else by_pod[pods]
 
     def _slots_of(self, pods: Numbers, found: Numbers) -> Numbers:
-        """Slots, out of positions in the keys of these pods."""
+        """Return the slots of positions in the keys of these pods."""
         size = self._layout.pod_slots
         slots: Numbers = pods[found // size] * size + found % size
         return slots
 
     def _refined(self, one: RequestClass, choice: Choice, pods: Numbers, best: int) -> int:
-        """The best by what is too slow to ask of every node."""
+        """Return the best node by the refinements, which are too slow to evaluate for every node."""
         equal, plan = np.flatnonzero(self._keys_of(one, pods) == best), self._plan
         found = self._slots_of(pods, some_of(equal, choice.seed, is_by_name=plan.is_by_name))
         return refined(self._table, plan, one.request, found, choice.seed)
@@ -160,7 +163,7 @@ class Picker:
     def _one_of_best(
         self, one: RequestClass, wanted: int, seed: str, pods_of: tuple[Numbers, int, int]
     ) -> int:
-        """One of the best nodes, whatever their keys: of as many as are wanted, and of all that equal the last of them."""
+        """Return one of the best nodes: of the `wanted` best, and of all that equal the last of them."""
         least, first, step = pods_of
         # 1. Pods have at least so many nodes with their least key: with the wanted ones among them, no worse key is needed.
         in_order = np.argsort(least, kind="stable")
@@ -187,10 +190,10 @@ class Picker:
         pack: Extent = Extent.ANY,
         spread: Extent = Extent.ANY,
     ) -> Placed | None:
-        """Slots for all tasks, in the tightest unit that holds them, or None.
+        """Return slots for all tasks in the tightest unit that holds them, or None.
 
-        pack     the largest unit in which they may lie
-        spread   over as many of these as there are with room, as evenly as it goes; tight only inside each
+        pack     the largest unit in which the tasks may lie
+        spread   the units over which the tasks are spread: all with capacity, as evenly as possible; tightly only inside each
         """
         layout = self._layout
         if int(one.pod_cap.sum()) < tasks:
@@ -212,13 +215,13 @@ class Picker:
         return self._fill(one, self._racks_of(self._fewest(one.pod_cap, pods, tasks)), tasks)
 
     def most_in_one(self, slots: Numbers, caps: Numbers, pack: Extent) -> int:
-        """How many tasks the unit with most room holds, if so many fit on these slots and on no others."""
+        """Return the tasks that the unit with most capacity holds, if `caps` fit on these slots and no tasks on others."""
         size = self._layout.rack_slots
         by_row = np.bincount(slots // size, weights=caps, minlength=self._layout.slots // size)
         return int(self._extents.sums(pack, by_row).max(initial=0))
 
     def _packed(self, one: RequestClass, tasks: int, choice: Choice, pack: Extent) -> Placed | None:
-        """In the tightest rack, else pod, else zone, up to the one that is allowed."""
+        """Return slots in the tightest rack, else pod, else zone that holds all tasks, up to the extent `pack`."""
         for extent in self._extents.up_to(pack):
             unit = self._tightest(self._extents.sums(extent, one.rack_cap), tasks, choice, 0)
             if unit is not None:
@@ -228,7 +231,7 @@ class Picker:
     def _spread(
         self, one: RequestClass, tasks: int, choice: Choice, pack: Extent, spread: Extent
     ) -> Placed | None:
-        """Some tasks to each unit, the better ones first where not all get as many."""
+        """Return slots with the tasks spread evenly over units; better units get one task more if not all can."""
         extents, caps = self._extents, one.rack_cap
         if pack:
             whole = extents.widest(pack, spread, caps, tasks)
@@ -245,7 +248,7 @@ class Picker:
         return placed
 
     def _tightest(self, caps: Numbers, tasks: int, choice: Choice, units_per_pod: int) -> int | None:
-        """The smallest unit that holds them all, one of the own stripe if there is one; of equals, the first or one that is drawn."""
+        """Return the smallest unit that holds all tasks, in the own stripe if possible; of equals, the first or a drawn one."""
         if not len(caps) or np.maximum.reduce(caps) < tasks:
             return None
         enough = np.flatnonzero(caps >= tasks)
@@ -260,7 +263,7 @@ class Picker:
         return (pods[:, None] * RACKS_PER_POD + np.arange(RACKS_PER_POD)).ravel()
 
     def _fewest(self, caps: Numbers, units: Numbers, tasks: int) -> Numbers:
-        """The fewest of these units that hold them all: the widest first, the last one the tightest that holds the rest."""
+        """Return the fewest of these units that hold all tasks: the widest first, the last one the tightest that holds the rest."""
         mine = caps[units]
         order = np.argsort(-mine, kind="stable")
         upto = mine[order].cumsum()
@@ -273,7 +276,7 @@ class Picker:
         return chosen
 
     def _fill(self, one: RequestClass, racks: Numbers, tasks: int) -> Placed:
-        """All tasks on the fewest of these racks, and there on the fewest nodes, better ones first."""
+        """Return slots for all tasks on the fewest of these racks, and there on the fewest nodes, better ones first."""
         chosen = self._fewest(one.rack_cap, racks, tasks)
         size = self._layout.rack_slots
         placed: Placed = []

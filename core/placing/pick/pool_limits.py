@@ -1,9 +1,9 @@
-"""What a pool keeps free in each of its zones, as a search sees it: rooms that a request may not take are left out of its class.
+"""A pool's reserve and limit in a search: capacity that a request may not take is left out of the request's class.
 
-The store checks the same at the grant (core/rules/headroom.py). Here a request is shown only what it can take without breaking
-anything, wherever in that its tasks go: of a zone's empty nodes all but the reserve, the best of them, and of its room as many
-tasks as the limit admits. Of tasks that must lie together, the empty nodes are taken from one rack, pod or zone that then holds
-them all.
+The store checks the same at the grant (core/rules/headroom.py). The narrowed class has only capacity that the request can take
+without breaking the reserve or the limit, wherever its tasks go: in each zone, the best empty nodes beyond the reserve, and as
+many tasks as the limit admits. For tasks that must lie together, the empty nodes are chosen first from one rack, pod or zone that
+then holds all tasks.
 """
 
 from copy import copy
@@ -20,24 +20,24 @@ from core.rules.placement.rule import Flags, Numbers, Request
 
 
 class ZoneSlots(Struct, frozen=True):
-    """Where one zone's nodes stand."""
+    """Clusters and slots of one zone's nodes."""
 
     clusters: range
     slots: slice
 
 
 class Narrowed(Struct):
-    """A zone in which a request may not take all."""
+    """A zone in which a request may not take all free capacity."""
 
     slots: slice
     spare: int
-    """Empty nodes that it may take."""
+    """Empty nodes that the request may take."""
     room: int
     """Tasks that the limit admits."""
 
 
 class Bounds:
-    """One pool's settings over its layout."""
+    """One pool's reserve and limit, applied to the zones of its layout."""
 
     def __init__(self, layout: Layout, settings: PoolSettings = UNSET) -> None:
         self.settings = settings
@@ -46,12 +46,12 @@ class Bounds:
         self._extents = Extents(layout) if self._zones else None
 
     def concern(self, request: Request) -> bool:
-        """Whether anything that is kept free is kept from it."""
+        """Return whether the reserve or the limit may keep free capacity from the request."""
         heeds = request.heeds_reserve or request.heeds_limit
         return bool(self._zones) and heeds and request.need.gpu_milli > 0
 
     def within(self, table: NodeTable, one: RequestClass, request: Request, tasks: int) -> RequestClass:
-        """What is left for so many tasks of a request of its up-to-date class, or that itself where nothing is in the way."""
+        """Return the part of an up-to-date class that so many tasks of the request may use; the class itself if all of it."""
         if not self.concern(request):
             return one
         zones = []
@@ -77,7 +77,7 @@ class Bounds:
     def _unit_first(
         self, table: NodeTable, one: RequestClass, request: Request, tasks: int, zones: list[Narrowed]
     ) -> Flags | None:
-        """(slots,) where the tightest rack lies, else pod, else zone, that holds all tasks within what is kept; None if none does."""
+        """Return (slots,) a mask of the tightest rack, else pod, else zone that holds all tasks within both bounds, or None."""
         assert self._extents is not None
         cap = one.cap.astype(np.int64)
         for extent in self._extents.up_to(request.pack):
@@ -99,13 +99,13 @@ class Bounds:
         return None
 
     def _spare(self, table: NodeTable, zone: ZoneSlots, request: Request) -> int:
-        """Empty nodes that it may take; more than there are where nothing is kept."""
+        """Return the empty nodes that the request may take; more than there are if the reserve does not apply."""
         if not request.heeds_reserve or not self.settings.reserve:
             return self._layout.slots * 2
         return max(0, sum(table.empty[number] for number in zone.clusters) - self.settings.reserve)
 
     def _room(self, table: NodeTable, zone: ZoneSlots, request: Request) -> int:
-        """Tasks that the limit admits."""
+        """Return the tasks that the limit admits."""
         if not request.heeds_limit:
             return int(np.iinfo(np.int32).max)
         opened = sum(table.open_gpu[number] for number in zone.clusters)
@@ -114,7 +114,7 @@ class Bounds:
 
 
 def _zones_of(layout: Layout) -> list[ZoneSlots]:
-    """Clusters stand in order of their zones."""
+    """Return the zones of a layout, by name: its clusters are in the order of their zones."""
     found: list[ZoneSlots] = []
     zones = [cluster.zone for cluster in layout.clusters]
     for zone in sorted(set(zones)):
@@ -128,12 +128,12 @@ def _zones_of(layout: Layout) -> list[ZoneSlots]:
 
 
 def _sums(of_slot: Numbers, cap: Numbers, units: int) -> Numbers:
-    """(units,) tasks that fit in each."""
+    """Return (units,) the tasks that fit in each unit."""
     return np.bincount(of_slot, weights=cap, minlength=units).astype(np.int64)
 
 
 def _holds(of_slot: Numbers, cap: Numbers, is_empty: Flags, spare: int, units: int) -> Numbers:
-    """(units,) tasks that each holds, if they take so many empty nodes at most."""
+    """Return (units,) the tasks that each unit holds with at most `spare` of its empty nodes."""
     holds = _sums(of_slot[~is_empty], cap[~is_empty], units)
     empty = np.flatnonzero(is_empty & (cap > 0))
     empty = empty[np.lexsort((-cap[empty], of_slot[empty]))]
@@ -143,14 +143,14 @@ def _holds(of_slot: Numbers, cap: Numbers, is_empty: Flags, spare: int, units: i
 
 
 def _leave_empty(is_empty: Flags, key: Numbers, cap: Numbers, outside: Flags, spare: int) -> None:
-    """Nothing fits on empty nodes but `spare` of them: on which the most tasks fit, but those outside last."""
+    """Set `cap` to 0 on all empty nodes but `spare`: those on which most tasks fit are kept, nodes outside last."""
     empty = np.flatnonzero(is_empty & (cap > 0))
     order = np.lexsort((key[empty], -cap[empty], outside[empty]))
     cap[empty[order[spare:]]] = 0
 
 
 def _trim(key: Numbers, cap: Numbers, outside: Flags, room: int) -> None:
-    """As many tasks fit as there is room for, the best nodes first, but those outside last."""
+    """Reduce `cap` to a sum of at most `room` tasks, on the best nodes first, on nodes outside last."""
     if not room:
         cap[:] = 0
         return
@@ -160,7 +160,7 @@ def _trim(key: Numbers, cap: Numbers, outside: Flags, room: int) -> None:
 
 
 def _narrow(one: RequestClass, layout: Layout, parts: list[tuple[slice, Numbers]]) -> RequestClass:
-    """A copy in which so many tasks fit on these slots, and fewer than before: for one search, and then forgotten."""
+    """Return a copy of a class with these lower capacities, for one search only."""
     narrow = copy(one)
     narrow.key, narrow.cap = one.key.copy(), one.cap.copy()
     for slots, cap in parts:

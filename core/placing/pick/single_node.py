@@ -1,7 +1,7 @@
-"""A node for one task without a class: rule after rule, each asked only of the nodes that are equal to all rules before it.
+"""A node for one task without a class: rule after rule, each evaluated only for nodes that are equal by all rules before.
 
-It ends as soon as no further rule can matter, and so costs less than a class. It keeps nothing for the next search. Equals
-`Picker.pick` on the class made from scratch: the same nodes are left, and the same one of them is drawn.
+The search ends as soon as no further rule can matter, and so costs less than a class; no result is kept for the next search.
+Equals `Picker.pick` on a class made from scratch: the same nodes are left, and the same one of them is drawn.
 
 source    spec/protean-parsync.md §5.3 (1): the lazy filter chain for classes that are not cached
 """
@@ -25,7 +25,7 @@ from core.rules.placement.rule import (
 
 
 def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) -> int | None:
-    """A slot for one task, or None. Raises RuleFailed."""
+    """Return a slot for one task, or None. Raises RuleFailed."""
     if table.failed is not None:
         raise table.failed
     slots = allowed(table, plan, request)
@@ -41,7 +41,7 @@ def pick_lazily(table: NodeTable, plan: Plan, request: Request, choice: Choice) 
 
 
 def allowed(table: NodeTable, plan: Plan, request: Request) -> Numbers:
-    """The slots where one task may run now, ascending."""
+    """Return the slots where one task may run now, ascending."""
     layout, need = table.layout, request.need
     found: list[Numbers] = []
     for cluster, (first, last) in zip(layout.clusters, layout.pods_of, strict=True):
@@ -66,7 +66,7 @@ def allowed(table: NodeTable, plan: Plan, request: Request) -> Numbers:
 
 
 def _of_stripe(table: NodeTable, slots: Numbers, choice: Choice) -> Numbers:
-    """Those in the own stripe, if there are any."""
+    """Return the slots in the own stripe, or all if the own stripe has none of them."""
     if choice.stripes == 1:
         return slots
     own = slots[(slots >> _bits_within(table.layout.pod_slots)) % choice.stripes == choice.stripe]
@@ -83,7 +83,7 @@ def _of_best_cluster(table: NodeTable, slots: Numbers) -> Numbers:
 
 
 def _best(table: NodeTable, plan: Plan, request: Request, slots: Numbers, wanted: int) -> Numbers:
-    """The best so many, and whoever equals the last of them; ascending."""
+    """Return the `wanted` best slots, and those that equal the last of them, ascending."""
     better: list[Numbers] = []
     for shift, rule in plan.in_order:
         if len(slots) <= wanted:
@@ -130,5 +130,5 @@ def _scores(
 
 
 def _bits_within(size: int) -> int:
-    """A shift that divides by a power of two, which costs an eighth of a division."""
+    """Return the shift that divides by `size`, a power of two, at an eighth of the cost of a division."""
     return size.bit_length() - 1

@@ -1,7 +1,7 @@
-"""How many tasks could fit at most, the more attempts end: what spares a search that must fail.
+"""An upper bound on the tasks that fit once some attempts have ended: a search that must fail is skipped.
 
-Rules and topology are left out where something comes free, and only those counted who hold something in the request's clusters: so it
-may say that it could fit when it does not, and never the other way round.
+On nodes with freed capacity, rules and topology are ignored; attempts without capacity in the request's clusters do not count. So
+the bound may admit a workload that does not fit, and never excludes one that fits.
 """
 
 from collections.abc import Sequence
@@ -18,24 +18,24 @@ from core.rules.placement.rule import Request
 
 
 class Target:
-    """One pool's nodes of one type, on which all tasks of a job would be."""
+    """One pool's nodes of one type, as the place of all tasks of a job."""
 
     def __init__(self, pool: PoolIndex, request: Request) -> None:
         self.pool, self.request, self.need = pool, request, request.need
         self.clusters = frozenset(pool.clusters_for(request))
         self.most = request.tasks_per_node or int(CAP_MAX)
         table = pool.table
-        # One value is read much faster through these than through the arrays, whose memory they share.
+        # One value is read much faster through these views than through the arrays that share their memory.
         self._gpu, self._cpu, self._memory = table.gpu.data, table.cpu.data, table.memory.data
         self.look()
 
     def look(self) -> None:
-        """Its class as it is now: a search in thought leaves it as it was then."""
+        """Read the up-to-date class of the request: a hypothetical search leaves the class as in the hypothesis."""
         one = self.pool.class_of(self.request)
         self.cap, self.tasks = one.cap.data, int(one.pod_cap.sum())
 
     def gained(self, slot: int, freed: Amount) -> int:
-        """Tasks that would fit there at most, beyond those that do."""
+        """Return the most tasks that would fit on a slot with `freed` more, beyond those that fit now."""
         need, most = self.need, self.most
         if need.gpu_milli:
             most = min(most, (self._gpu[slot] + freed.gpu_milli) // need.gpu_milli)
@@ -47,16 +47,16 @@ class Target:
 
 
 class CapacityBound:
-    """Of one workload's jobs in one region. Raises RuleFailed."""
+    """The bound for one workload's jobs in one region. Raises RuleFailed."""
 
     def __init__(self, pools: PoolSet, capacity: Capacity, jobs: Sequence[JobSpec], asker: Asker) -> None:
         self.pools, self.capacity = pools, capacity
         self.targets: list[tuple[int, list[Target]]] = []
-        """By job: its tasks, and where they could all be."""
+        """The number of tasks of each job, and the targets that might hold all of them."""
         self._wheres: list[Where] = []
-        """By job."""
+        """Clusters by job."""
         self.wanted: list[tuple[int, int]] = []
-        """By job: GPU milli that it needs, and that are free where it could be."""
+        """GPU milli that each job needs, and GPU milli free in the job's clusters."""
         where: set[tuple[str, int]] = set()
         for job in jobs:
             request = request_of(job, asker)
@@ -70,14 +70,14 @@ class CapacityBound:
             self._wheres.append(frozenset(here))
             where |= here
         self.where: Where = frozenset(where)
-        """The clusters of all its jobs."""
+        """Clusters of all jobs."""
 
     def is_in_vain(self, gpu_milli: int) -> bool:
-        """Whether it could not fit though all that hold so much had ended."""
+        """Return whether some job could not fit even if so many GPU milli were freed."""
         return any(wanted > free + gpu_milli for wanted, free in self.wanted)
 
     def wheres(self) -> list[Where]:
-        """In whose clusters victims are looked for: of the jobs that find no room even alone; and if that does not help, of all."""
+        """Return the clusters to search for victims, to be tried in order: of jobs that do not fit even alone, then of all jobs."""
         lacking: Where = frozenset().union(
             *(
                 where
@@ -88,7 +88,7 @@ class CapacityBound:
         return [where for where in (lacking, self.where) if where] if lacking != self.where else [lacking]
 
     def tally(self) -> "Tally":
-        """Nobody has ended yet."""
+        """Return a tally of the present capacity, before any attempt has ended."""
         for _, targets in self.targets:
             for target in targets:
                 target.look()
@@ -96,14 +96,14 @@ class CapacityBound:
 
 
 class Tally:
-    """Tasks that could fit once those have ended that were added."""
+    """Tasks that could fit once the added attempts have ended, by job and target."""
 
     def __init__(self, bound: CapacityBound) -> None:
         self._bound = bound
         self._freed: dict[int, Amount] = {}
         self._fits = [[target.tasks for target in targets] for _, targets in bound.targets]
         self._gained: dict[tuple[int, int, int], int] = {}
-        """By job, target and node."""
+        """Further tasks by job, target and node."""
         by_pool: dict[str, tuple[PoolIndex, list[tuple[int, int, Target]]]] = {}
         for position, (_, targets) in enumerate(bound.targets):
             for number, target in enumerate(targets):
@@ -112,7 +112,7 @@ class Tally:
         self._by_pool = list(by_pool.values())
 
     def add(self, held: Holding) -> None:
-        """One more has ended."""
+        """Count one more attempt as ended."""
         bound, freed = self._bound, self._freed
         touched: dict[int, None] = {}
         for job, spread in zip(held.claim.jobs, held.claim.spreads, strict=True):
@@ -141,7 +141,7 @@ class Tally:
 
     @property
     def could_fit(self) -> bool:
-        """Whether every job could find room for all its tasks somewhere."""
+        """True if every job has a target that could hold all its tasks."""
         return all(
             max(fits, default=0) >= tasks
             for fits, (tasks, _) in zip(self._fits, self._bound.targets, strict=True)

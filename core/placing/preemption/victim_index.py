@@ -1,11 +1,12 @@
-"""All who could be pushed out of a region, in the order in which they go, kept from fact to fact.
+"""The victim index: all possible victims of a region in preemption order, updated by facts.
 
-An attempt stands in the list of its level and of the clusters on which it holds something, so that a search reads those alone
-that could make room for it, and no more of them than it needs. What it reads equals `candidates_under` (core/placing/preemption/victims.py),
-those left out that hold nothing in the request's clusters.
+An attempt is listed by its level and by the clusters in which it holds capacity, so that a search reads only attempts that could
+free capacity for the request, and only as many as needed. The result equals `candidates_under` (core/placing/preemption/victims.py)
+without the attempts that hold no capacity in the request's clusters.
 
-The order among a level changes with time, for the one loses more by waiting than the other. So it is counted up to a whole
-minute (`counted_until`), and a level is sorted anew when that has moved on: at an agent's beat, or when it is asked for.
+The order within a level changes with time, because lost work grows faster for larger attempts. So lost work is counted up to a
+whole minute (`counted_until`), and a level is sorted again after that time has moved on: at an agent's beat, or when a search reads
+the level.
 """
 
 import heapq
@@ -52,20 +53,20 @@ OF_VICTIMS = (
     CheckpointCommitted,
     PromiseRevised,
 )
-"""Facts that change who may be pushed out, or what that costs: `settle` their attempt after each."""
+"""Facts that change whether an attempt may be preempted, or the eviction cost: call `settle` for the attempt after each."""
 Victim = tuple[WorkloadId, int, Holding]
 Where = frozenset[tuple[str, int]]
-"""Clusters: the pool's name, and the number that its layout gives it."""
+"""Clusters, each by its pool's name and its number in the pool's layout."""
 Cost = tuple[int, ...]
 Entry = tuple[Cost, WorkloadId, int]
 
 
 class Listed(Struct):
-    """One that may be pushed out, and where it stands."""
+    """A possible victim, and its place in the index."""
 
     held: Holding
     claim: Claim
-    """As it was when it was listed."""
+    """The claim of `held` at the time of listing."""
     level: int
     where: Where
     entry: Entry
@@ -73,18 +74,18 @@ class Listed(Struct):
 
 
 class Level:
-    """All of one priority."""
+    """Possible victims of one priority."""
 
     def __init__(self) -> None:
         self.counted = -1
-        """Up to when what they would lose is counted."""
+        """Time up to which lost work is counted; -1: the level is new."""
         self.lists: dict[Where, list[Entry]] = {}
         self.gpu_milli: dict[Where, int] = {}
-        """That those of each list hold."""
+        """GPU milli that the attempts of each list hold."""
 
 
 class VictimIndex:
-    """An index of one region's attempts. Nothing is known until it is asked for, and then whatever is settled is followed."""
+    """The possible victims of one region. The first search builds the index; later refreshes update the settled attempts."""
 
     def __init__(self, capacity: Capacity, preemption: Preemption | None = None) -> None:
         self._capacity = capacity
@@ -92,29 +93,30 @@ class VictimIndex:
         self._forget()
 
     def _forget(self) -> None:
-        """Nothing is known."""
+        """Discard the whole index."""
         self._order = self._preemption.settings.order
-        """By which it is kept now."""
+        """The order of victims in the lists."""
         self._is_known = False
         self._levels: dict[int, Level] = {}
         self._listed: dict[AttemptKey, Listed] = {}
         self._dirty: dict[AttemptKey, None] = {}
         self._victims_of: dict[AttemptKey, tuple[AttemptKey, ...]] = {}
-        """By attempt that is promised its room, whom it waits for."""
+        """Victims by the attempt to which their capacity is promised."""
         self._promised: Counter[AttemptKey] = Counter()
         self._told: dict[AttemptKey, int] = {}
         self._newest: list[tuple[int, AttemptKey]] = []
-        """A heap of what `_told` has, and had; the newest first."""
+        """A heap of the times in `_told`, negated so that the newest comes first; outdated entries are dropped when met."""
 
     def settle(self, workload: WorkloadId, epoch: int) -> None:
-        """Something of an attempt changed in the image."""
+        """Record that an attempt changed in the image."""
         if self._is_known:
             self._dirty[workload, epoch] = None
 
     def refresh(self, pools: PoolSet, *, is_asked: bool = True) -> None:
-        """Bring it up to date with the image.
+        """Bring the index up to date with the image.
 
-        is_asked   whether somebody needs it now; else only what is known already is kept up, while nobody waits
+        is_asked   true if a search needs the index now; if false, only an index that was built before is updated, and sorted ahead
+                   of the next search
         """
         order = self._preemption.settings.order
         if order is not self._order:
@@ -141,7 +143,7 @@ class VictimIndex:
                 self._sort(level, counted)
 
     def under(self, priority: int, at: Instant, where: Where) -> Iterator[Victim]:
-        """Those that may be pushed out by this priority at a time and hold something in these clusters, the first to go first."""
+        """Yield the attempts with capacity in these clusters that a priority may preempt at a time, in preemption order."""
         if priority <= OVER_LEVEL:
             return
         counted = self._counted()
@@ -155,7 +157,7 @@ class VictimIndex:
                     yield workload, epoch, held
 
     def gpu_milli_under(self, priority: int, where: Where) -> int:
-        """What all of these hold at most."""
+        """Return the most GPU milli that preemption by a priority could free in these clusters."""
         return sum(
             milli
             for number, level in self._levels.items()
@@ -165,14 +167,17 @@ class VictimIndex:
         )
 
     def claims_under(self, priority: int, where: Where) -> Iterator[Claim]:
-        """What all of these hold, in no order that means anything."""
+        """Yield the claims of all attempts below a priority with capacity in these clusters, also before their minimum run time.
+
+        The order has no meaning.
+        """
         for number in sorted(number for number in self._levels if number < priority):
             for clusters, entries in self._levels[number].lists.items():
                 if not where.isdisjoint(clusters):
                     for _, workload, epoch in entries:
                         yield self._listed[workload, epoch].held.claim
 
-    # Keeping it.
+    # Updating.
 
     def _counted(self) -> int:
         newest = self._newest
@@ -223,7 +228,7 @@ class VictimIndex:
             heapq.heappush(self._newest, (-told, key))
 
     def _drop(self, key: AttemptKey) -> Listed | None:
-        """It is listed no more; how it was."""
+        """Remove an attempt from the lists; return its former listing."""
         listed = self._listed.pop(key, None)
         if listed is None:
             return None
@@ -250,12 +255,12 @@ class VictimIndex:
 
 
 def may_go(held: Holding) -> bool:
-    """Whether somebody of higher priority could push it out, if it has run long enough and nobody else was promised its room."""
+    """Return whether higher priorities could preempt the attempt, after its minimum run time and unless a promise waits for it."""
     return held.claim.kind != Kind.INTERACTIVE and not held.is_ending
 
 
 def clusters_of(pools: PoolSet, claim: Claim) -> Where:
-    """Those in which it holds something."""
+    """Return the clusters in which a claim holds capacity."""
     found: set[tuple[str, int]] = set()
     for spread in claim.spreads:
         for name, pool in pools.by_name.items():
@@ -267,7 +272,7 @@ def clusters_of(pools: PoolSet, claim: Claim) -> Where:
 
 
 def clusters_for(pools: PoolSet, jobs: Iterable[JobSpec], asker: Asker) -> Where:
-    """Those in which one of these jobs could ever run."""
+    """Return the clusters in which at least one of these jobs could ever run."""
     requests = [request_of(job, asker) for job in jobs]
     return frozenset(
         (pool.name, number)
@@ -278,7 +283,7 @@ def clusters_for(pools: PoolSet, jobs: Iterable[JobSpec], asker: Asker) -> Where
 
 
 def slots_in(layout: Layout, spread: Spread) -> tuple[Numbers, Numbers]:
-    """Of a spread's nodes, where those of this pool stand, and how many tasks each has."""
+    """Return the slots of a spread's nodes in this layout, and the number of tasks on each."""
     nodes, tasks = np.asarray(spread.nodes, dtype=np.int64), np.asarray(spread.tasks, dtype=np.int64)
     is_known = nodes < len(layout.slot_of)
     slots, tasks = layout.slot_of[nodes[is_known]], tasks[is_known]

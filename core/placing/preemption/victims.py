@@ -1,10 +1,11 @@
-"""Whom a workload could push out: lower priority alone, the cheapest first, and nobody who need not go.
+"""Victims for a workload that does not fit: attempts of lower priority, the cheapest first, and only those that are needed.
 
-Nobody is proposed whose end would destroy more work than the region's caps allow (core/images/preemption.py).
+Their lost work stays within the region's caps (core/images/preemption.py).
 
-source    MAST §4.3: lowest priority first, among those the cheapest (core/rules/placement/eviction_cost.py), until it fits;
-          then the largest of the chosen first, and those not needed are spared. Who holds far more than is asked for goes after all
-          others of its priority, however little it would lose: one ask of 48 GPUs is not to end a gang of 376 (kai-scheduler PR#1565)
+source    MAST §4.3: lowest priority first, then the cheapest (core/rules/placement/eviction_cost.py), until the workload fits; then
+          the largest of the chosen first, and victims that are not needed are released. An attempt that holds far more than the
+          request comes after all others of its priority, however little would be lost: a request of 48 GPUs must not end a gang of
+          376 (kai-scheduler PR#1565)
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -36,7 +37,8 @@ from core.rules.preemption import pledged
 
 Spreads = tuple[Spread, ...]
 FAR_MORE = 4
-"""Times what is asked for: who holds more GPUs is pushed out only where nobody narrower of its priority, or a lower one, makes room enough."""
+"""A multiple of the requested GPUs. An attempt with more is preempted only if smaller ones of its priority, and all of lower
+priorities, do not free enough capacity."""
 
 
 def find_with_victims(
@@ -51,13 +53,13 @@ def find_with_victims(
     preemption: Preemption | None = None,
     spared: Container[AttemptKey] = (),
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
-    """Places for all tasks once some attempts of lower priority have ended, and which. Raises RuleFailed.
+    """Return places for all tasks once some attempts of lower priority have ended, and these victims. Raises RuleFailed.
 
-    owners      who is where, if anybody shares a node with nobody
-    watch       is told of each job's place among those that were chosen
-    index       of all who may go; None: it is made anew
-    preemption  the region's caps, and its order of victims; None: as of a region in which nothing was set or destroyed
-    spared      who is to go for others: nobody's room is offered twice
+    owners      owners of nodes; None: owners do not matter
+    watch       called with each job's place in the result
+    index       index of all possible victims; None: built from scratch
+    preemption  the region's caps and order of victims; None: default settings, and no lost work so far
+    spared      victims of other offers and claims: the same capacity is never offered twice
     """
     terms = preemption or Preemption()
     most, span, order = terms.left(asker.at), terms.settings.ask_span, terms.settings.order
@@ -71,12 +73,12 @@ def find_with_victims(
     most_each = FAR_MORE * gpu_milli_of(tuple(jobs)) if order is VictimOrder.COST else 0
 
     def there(candidates: Iterator[Victim]) -> Iterator[Victim]:
-        """Those that go for nobody else."""
+        """Yield the candidates that are victims of no other offer or claim."""
         left = (victim for victim in candidates if victim[:2] not in spared)
         return narrow_first(left, most_each) if most_each else left
 
     def affordable(candidates: Iterator[Victim]) -> Iterator[Victim]:
-        """In their order those that may go beside those before them."""
+        """Yield the candidates, in their order, with pledges that fit into the caps beside the pledges of those before."""
         left = most
         for victim in there(candidates):
             cost = pledged(victim[2], asker.at, span)
@@ -91,7 +93,7 @@ def find_with_victims(
 
     found = over(there)
     if not isinstance(found, Reason) and _destroy(found[1], asker.at, span) > most:
-        # Seldom: then those are left out who are too dear beside those that go before them.
+        # Rare: search again without candidates that exceed the caps beside those before them.
         found = over(affordable)
         if isinstance(found, Reason) or _destroy(found[1], asker.at, span) > most:
             return Reason.DESTROYS_TOO_MUCH
@@ -99,7 +101,7 @@ def find_with_victims(
 
 
 def narrow_first(candidates: Iterator[Victim], most: int) -> Iterator[Victim]:
-    """Of each priority, in its order, those that hold at most so many GPU milli; then those that hold more."""
+    """Yield the candidates by priority; within each, those with at most `most` GPU milli before the larger ones."""
     for _, mine in groupby(candidates, key=lambda victim: victim[2].claim.priority):
         wide = []
         for victim in mine:
@@ -127,9 +129,9 @@ def _over(
     of: Callable[[Iterator[Victim]], Iterator[Victim]],
     order: VictimOrder,
 ) -> tuple[Spreads, tuple[Victim, ...]] | Reason:
-    """Over some of those who may be pushed out, the first to go first, whatever that destroys.
+    """Return places and victims in preemption order, regardless of the lost work.
 
-    of   whom of all candidates to look at, in their order
+    of   selects the candidates to consider, in their order
     """
     known: dict[frozenset[AttemptKey], Spreads | Reason] = {}
 
@@ -156,7 +158,7 @@ def _over(
     chosen.sort(key=lambda victim: (-gpu_milli_of(victim[2].claim.jobs), victim[0], victim[1]))
     enough = _first_enough(bound, iter(chosen), tried)
     if isinstance(enough, Reason):
-        return enough  # A rule raised for fewer of them; all of them would do.
+        return enough  # A rule raised for fewer victims; all of them together would suffice.
     spreads = tried(enough) if watch is unwatched else looked_for(enough, watch)
     assert not isinstance(spreads, Reason), spreads
     return spreads, Needed(pools, capacity, jobs, spreads, asker, owners).of(enough, order)
@@ -165,13 +167,13 @@ def _over(
 def candidates_under(
     capacity: Capacity, priority: int, at: Instant, order: VictimOrder = VictimOrder.COST
 ) -> list[Victim]:
-    """All that may be pushed out by this priority at a time, the first to go first.
+    """Return all attempts that a priority may preempt at a time, in preemption order.
 
-    What would be destroyed is counted up to the minute of the newest that the log tells of an attempt: the same log gives the same
-    order, whoever reads it and when. A search reads the same of core/placing/preemption/victim_index.py, which keeps it.
+    Lost work is counted up to the minute of the newest record of an attempt: the same log gives the same order to every reader at
+    every time. Searches read the same order from core/placing/preemption/victim_index.py, which is updated by facts.
     """
     if priority <= OVER_LEVEL:
-        return []  # Nobody is below it, and nobody need be looked at.
+        return []  # No level is lower.
     promised = {
         key for epochs in capacity.promises.values() for claim in epochs.values() for key in claim.victims
     }
@@ -193,21 +195,24 @@ def _told_of(victims: Sequence[Victim]) -> int:
 
 
 def spared_for(capacity: Capacity, priority: int, at: Instant) -> Nanoseconds:
-    """How long until the next may be pushed out that only has not run long enough; 0: there is none."""
+    """Return the time until the next attempt below a priority has reached its minimum run time; 0: all have."""
     waits = [
         held.spared_until - at
         for epochs in capacity.holdings.values()
         for held in epochs.values()
         if held.claim.run_min and held.claim.priority < priority and held.claim.kind != Kind.INTERACTIVE
     ]
-    # Who is not up yet is looked at again when it must be, at the latest.
+    # An attempt that is not up yet, so that its minimum run time has not begun, must be up after START_SPAN: check again then.
     return Nanoseconds(
         min((wait if wait < NOT_UP - at else START_SPAN for wait in waits if wait > 0), default=0)
     )
 
 
 def freed_by(capacity: Capacity, victims: Sequence[Victim]) -> list[tuple[int, Amount]]:
-    """What becomes available where once these have ended: a lost node gives nothing back, a closed one takes nothing."""
+    """Return the nodes and amounts that the end of these victims makes available, on open nodes only.
+
+    A lost node frees no capacity, and a cordoned one takes no tasks.
+    """
     return [
         (node, job.need.times(count))
         for _, _, held in victims
@@ -218,7 +223,7 @@ def freed_by(capacity: Capacity, victims: Sequence[Victim]) -> list[tuple[int, A
 
 
 def shared_without(capacity: Capacity, victims: Sequence[Victim]) -> dict[int, tuple[int, ...]]:
-    """What is free on shared devices once these have ended, by node on which one of them has a part of one."""
+    """Return the milli free on shared devices once these victims have ended, by open node on which they hold parts of devices."""
     if not any(held.parts for _, _, held in victims):
         return {}
     leaving = leaving_of(capacity, [(workload, epoch) for workload, epoch, _ in victims])
@@ -230,12 +235,12 @@ def shared_without(capacity: Capacity, victims: Sequence[Victim]) -> dict[int, t
 
 
 def destroyed_gpu_seconds(victims: Sequence[Victim], now: Instant) -> int:
-    """Work that would be lost: since the newest checkpoint of each, or since its start."""
+    """Return the work in GPU-seconds that would be lost now: of each victim, since its newest checkpoint or its start."""
     return sum(destroyed(held, now) for _, _, held in victims)
 
 
 def left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
-    """Who is where they were, once they are gone."""
+    """Return the owner of each of the victims' nodes once the victims are gone."""
     keys = [key_of((workload, epoch)) for workload, epoch, _ in victims]
     return {node: owners.at(node, keys) for node in owners.nodes_of(keys)}
 
@@ -243,11 +248,11 @@ def left_by(owners: Owners, victims: Sequence[Victim]) -> Mapping[int, int]:
 def _first_enough(
     bound: CapacityBound, candidates: Iterator[Victim], tried: Callable[[Sequence[Victim]], Spreads | Reason]
 ) -> list[Victim] | Reason:
-    """The first so many as are enough, or why all of them are not.
+    """Return the shortest prefix of the candidates with which the workload fits, or the reason why no prefix was found.
 
-    Fewer than those with which it could fit at most are not tried. From there on the steps double, and the last is halved: more
-    room almost never makes it fit worse. Jobs of unlike tasks may be placed differently; then it ends elsewhere, and what it ends
-    with is still a prefix with which it fits.
+    Prefixes that the capacity bound excludes are not tried. From there on the step doubles, and the last step is halved: more
+    capacity almost never prevents a fit. Jobs of unlike tasks may be placed differently; then the result may be longer than the
+    shortest prefix, but the workload fits with it.
     """
     taken: list[Victim] = []
     tally = bound.tally()
@@ -280,7 +285,7 @@ def _first_enough(
 
 
 class Needed:
-    """Which of those that were chosen a claim cannot do without where it is to be: no one of them can be left out."""
+    """The chosen victims that a claim needs at its place: if one of them stayed, the claim would not fit."""
 
     def __init__(
         self,
@@ -304,7 +309,7 @@ class Needed:
                     self._parts.setdefault(node, []).extend([part_of(job.need.gpu_milli)] * count)
 
     def of(self, chosen: Sequence[Victim], order: VictimOrder) -> tuple[Victim, ...]:
-        """In their order. Whoever is dearest is let off first."""
+        """Return the needed victims in the order of `chosen`. The most expensive victim that is not needed is released first."""
         short = {node for node in self._wanted if not self._is_well(node, ())}
         rest = {victim[:2]: victim for victim in chosen if not short.isdisjoint(needs_of(victim[2].claim))}
         there: dict[int, list[Victim]] = {}
@@ -323,7 +328,7 @@ class Needed:
         return tuple(rest.values())
 
     def _is_well(self, node: int, gone: Sequence[Victim]) -> bool:
-        """Whether there is room for the claim on a node, and it may be there, once these, who are there, have ended."""
+        """Return whether a node has capacity for the claim and admits the claim once these victims on the node have ended."""
         if not self._is_allowed(node, gone):
             return False
         freed = freed_by(self._capacity, gone)

@@ -1,7 +1,7 @@
-"""A region's pools as they would be once some attempts had ended: looked at in place, and put back as they were.
+"""A region's pools as they would be without some attempts: rows are changed in place, and restored after the search.
 
-Only rows on which something comes free change, so that classes are brought up to date by the journal and nothing is copied. Equals
-`PoolSet.released`, which copies every row, and which is used where most of them change.
+Only rows with freed capacity change, so that classes are updated by the journal and no row is copied. Equals `PoolSet.released`,
+which copies every row, and which is used if more than `IN_PLACE_MAX` nodes change.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,8 @@ from core.placing.pool import PoolIndex
 from core.placing.pool_set import PoolSet
 
 IN_PLACE_MAX = 1024
-"""Nodes: more of them overrun the journal, and whoever reads it works out everything anew (core/placing/index/table.py)."""
+"""The most nodes changed in place: more would overrun the journal, and its readers would compute all rows from scratch
+(core/placing/index/table.py)."""
 Freed = Mapping[int, Amount]
 
 
@@ -22,10 +23,10 @@ Freed = Mapping[int, Amount]
 def vacated(
     pools: PoolSet, freed: Freed, owners: Mapping[int, int], shared: Mapping[int, Sequence[int]]
 ) -> Iterator[PoolSet]:
-    """The pools with so much more available on these nodes.
+    """Yield the pools as if these amounts more were available on nodes, and restore them at the end.
 
-    owners   by node, who would be there then
-    shared   by node where it would be other: milli free on each shared device
+    owners   owner then, by node
+    shared   by node with other shared devices then: milli free on each shared device
     """
     if len(freed) > IN_PLACE_MAX:
         yield pools.released(freed.items(), owners, shared)
@@ -58,7 +59,7 @@ def vacated(
 
 
 def sum_of(freed: Iterable[tuple[int, Amount]]) -> dict[int, Amount]:
-    """By node."""
+    """Return the sum of freed amounts of each node."""
     found: dict[int, Amount] = {}
     for node, amount in freed:
         found[node] = found[node].plus(amount) if node in found else amount

@@ -178,8 +178,8 @@ def test_abstention_when_the_hardware_is_not_there(start: Start) -> None:
     assert (Reason.NO_SUCH_HARDWARE, 0) == refusal(ask(an_agent(start), a_job(gpu_type="B200")))
 
 
-def test_abstention_when_there_is_no_room(start: Start) -> None:
-    """With what is missing at least, and the view on which that was so."""
+def test_abstention_without_capacity(start: Start) -> None:
+    """The abstention has the least that is missing, and the view on which that was so."""
     machine = an_agent(start, joined("w0", 0, 2), granted(a_claim("w-9", placed={0: 3, 1: 5})))
     told = said_once(ask(machine, a_job(2, 8)), Abstention)
     assert (Reason.NO_CAPACITY, 6_000, 2) == (told.reason, told.missing_gpu_milli, told.view_sequence)
@@ -247,15 +247,17 @@ def test_agent_works_on_while_its_claims_are_being_committed(start: Start) -> No
     ]
 
 
-def test_abstention_counts_what_is_missing_without_its_own_open_bids(start: Start) -> None:
-    """They may come to nothing without any fact: a refusal that waited for their room to be freed might wait for ever."""
+def test_abstention_counts_the_shortage_without_its_own_open_bids(start: Start) -> None:
+    """Open bids may come to nothing without any fact: a refusal that waited for their capacity to be freed might wait for ever."""
     machine = an_agent(start, joined("w0", 0, 2), granted(a_claim("w-9", placed={1: 1})))
     assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8)))
     assert (Reason.NO_CAPACITY, 1_000) == refusal(ask(machine, a_job(2, 8), workload="w-2"))
 
 
-def test_abstention_counts_what_is_missing_beyond_who_could_be_pushed_out(start: Start) -> None:
-    """Once the other's room is free it could push out the one: a refusal that waited for both might wait for ever."""
+def test_abstention_counts_the_shortage_beyond_possible_victims(start: Start) -> None:
+    """Once the capacity of the higher level is free the workload could preempt the lower one: a refusal that waited for both might wait
+    for ever.
+    """
     low, high = a_claim("w-8", placed={0: 8}, priority=2), a_claim("w-9", placed={1: 8}, priority=5)
     machine = an_agent(start, joined("w0", 0, 2), granted(low), granted(high))
     assert (Reason.NO_CAPACITY, 8_000) == refusal(ask(machine, a_job(2, 8), priority=3))
@@ -263,7 +265,7 @@ def test_abstention_counts_what_is_missing_beyond_who_could_be_pushed_out(start:
     assert [{0: 1, 1: 1}] == bid_on(ask(machine, a_job(2, 8), priority=3))
 
 
-def test_lost_and_promised_room_is_not_offered(start: Start) -> None:
+def test_lost_and_promised_capacity_is_not_offered(start: Start) -> None:
     """Neither is available."""
     history = [joined("w0", 0, 1), joined("w1", 1, 2), granted(a_claim("w-9", placed={0: 1}))]
     waiting = promised(a_claim("w-8", placed={0: 8}, priority=5, victims=(attempt("w-9"),)))
@@ -330,8 +332,10 @@ def test_claim_names_the_view_it_was_made_on(start: Start) -> None:
     assert ("w-3.1.a0.1", 1) == (last.view.seed, last.view.sequence)
 
 
-def test_view_names_who_was_counted_on_nodes(start: Start) -> None:
-    """P27: of its own open claims, if anybody shares nodes with nobody; but not of the one that is tried again."""
+def test_view_names_the_owners_counted_on_nodes(start: Start) -> None:
+    """P27: the owners of the agent's own open claims, if any workload shares nodes with no other; but not of the claim that is tried
+    again.
+    """
     alone = replace(a_job(1, 6), is_alone=True)
     machine = an_agent(start)
     place(machine, an_award("w-1", 1, a_job(1, 6), spreads=(a_spread({0: 1}),)))
@@ -353,21 +357,21 @@ def test_view_of_a_claim_is_the_one_on_which_its_places_were_chosen(start: Start
 
 
 @pytest.mark.parametrize("spreads", [(), (a_spread({9: 1}),)], ids=["forgotten", "a node that is not there"])
-def test_award_whose_bid_is_of_no_use(start: Start, spreads: tuple[Spread, ...]) -> None:
-    """It searches anew."""
+def test_award_with_a_useless_bid(start: Start, spreads: tuple[Spread, ...]) -> None:
+    """The agent searches again."""
     claim = claimed(place(an_agent(start), an_award("w-1", 1, a_job(1, 8), spreads=spreads)))
     assert places(claim.spreads) in ([{0: 1}], [{1: 1}])
 
 
-def test_award_that_is_searched_anew_over_victims(start: Start) -> None:
-    """They are claimed with it."""
+def test_award_that_is_searched_again_over_victims(start: Start) -> None:
+    """The victims are claimed with it."""
     machine = an_agent(start, joined("w0", 0, 1), granted(a_claim("w-9", placed={0: 8}, priority=1)))
     claim = claimed(place(machine, an_award("w-1", 1, a_job(1, 8))))
     assert (attempt("w-9"),) == claim.victims
 
 
-def test_award_for_which_there_is_no_room(start: Start) -> None:
-    """M21: it is given back; when it is said again, again."""
+def test_award_without_capacity(start: Start) -> None:
+    """M21: the agent declines the award; when the award is repeated, the agent declines it again."""
     machine = an_agent(start)
     for _ in range(2):
         decision = place(machine, an_award("w-1", 3, a_job(3, 8)))
@@ -397,8 +401,8 @@ def test_claim_is_said_again_until_it_is_answered(start: Start) -> None:
 
 
 @pytest.mark.parametrize("event", [granted, promised])
-def test_claim_whose_answer_was_lost(start: Start, event: Callable[[Claim], Event]) -> None:
-    """The log has told: it is said no more."""
+def test_claim_with_a_lost_answer(start: Start, event: Callable[[Claim], Event]) -> None:
+    """The log has the outcome: the claim is not repeated."""
     machine = an_agent(start)
     machine.fact(EU_LOG, event(claimed(place(machine, an_award()))))
     assert [] == said(machine.wait(Nanoseconds(5 * CLAIM_SAY_AGAIN)), SubmitClaim)
@@ -443,8 +447,8 @@ def test_agent_that_starts_again_remembers_nothing(start: Start) -> None:
     assert [{0: 1}] == bid_on(ask(again, a_job(1, 8), workload="w-3"))
 
 
-def test_agent_whose_log_is_adopted_anew(start: Start) -> None:
-    """T7: after a gap: its view is the image's."""
+def test_agent_that_adopts_its_log_again(start: Start) -> None:
+    """T7: after a gap the agent's view is the image's."""
     machine = an_agent(start)
     ask(machine)
     settle(machine, has_won=False)

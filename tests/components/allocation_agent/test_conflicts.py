@@ -65,8 +65,8 @@ def test_conflict_when_only_a_part_was_taken(start: Start) -> None:
     assert [{0: 2}] == places(again.spreads)
 
 
-def test_conflict_when_there_is_no_other_room(start: Start) -> None:
-    """L8: the award is given back, and what took its room is told too."""
+def test_conflict_without_other_capacity(start: Start) -> None:
+    """L8: the agent declines the award, and names the nodes on which another claim took the capacity."""
     machine = an_agent(start, joined("w0", 0, 1))
     first = claimed(place(machine, an_award("w-1", 1, a_job(1, 8))))
     decision = conflict(machine, first, granted(a_claim("w-9", placed={0: 8})), rows=(full(0),))
@@ -159,8 +159,8 @@ def test_late_answer_to_an_earlier_try(start: Start) -> None:
     assert second == claimed(machine.wait(CLAIM_SAY_AGAIN))
 
 
-def test_answer_to_a_claim_that_nobody_made(start: Start) -> None:
-    """Said to the agent that was here before."""
+def test_answer_to_an_unknown_claim(start: Start) -> None:
+    """The answer was meant for the agent that was here before."""
     assert NOTHING == answer(an_agent(start), a_claim(), "conflict", Reason.CONFLICT)
 
 

@@ -42,8 +42,8 @@ def test_open_bid_that_lost_is_free_again(start: Start) -> None:
     assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-3"))
 
 
-def test_open_bid_that_nobody_settles_is_free_again(start: Start) -> None:
-    """After a while: the queue's word was lost."""
+def test_unsettled_open_bid_is_free_after_a_while(start: Start) -> None:
+    """The queue's message was lost."""
     machine = an_agent(start)
     for name in ("w-1", "w-2"):
         ask(machine, a_job(1, 8), workload=name)
@@ -102,8 +102,8 @@ def test_bid_for_a_later_auction_counts_though_an_earlier_award_was_declined(sta
     assert [{1: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
 
 
-def test_victims_of_an_open_bid_are_offered_to_nobody_else(start: Start) -> None:
-    """M21: of five for whom the same one would have to go, one is offered its room; once that came to nothing, another is."""
+def test_victims_of_an_open_bid_are_offered_to_no_other_workload(start: Start) -> None:
+    """M21: of five workloads that need the same victim, one is offered its capacity; once that bid came to nothing, another is."""
     machine = an_agent(start, joined("w0", 0, 1), granted(a_claim("w-9", placed={0: 8}, priority=1)))
     names = [f"w-{number}" for number in range(5)]
     first, *others = [ask(machine, a_job(1, 8), workload=name, priority=5) for name in names]

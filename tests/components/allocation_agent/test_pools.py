@@ -79,8 +79,8 @@ def test_agent_goes_round_the_reserve(start: Start) -> None:
     assert not taken & nodes_bid(ask(machine, a_job(2, 8), workload="w-5"))
 
 
-def test_reserve_stays_whatever_is_pushed_out(start: Start) -> None:
-    """Room that victims leave may be taken; an empty node that is kept may not."""
+def test_reserve_stays_despite_preemptions(start: Start) -> None:
+    """Capacity that victims leave may be taken; an empty node of the reserve may not."""
     busy = [granted(a_claim(f"w-{node + 7}", placed={node: 8}, priority=1)) for node in range(2)]
     machine = an_agent(start, *busy, is_set(reserve=2))
     told = said_once(ask(machine, a_job(2, 8), priority=5), Bid)
@@ -110,8 +110,8 @@ def test_agent_keeps_to_the_limit(start: Start) -> None:
     assert nodes_bid(ask(machine, a_job(1, 8), workload="w-6", is_healing=True))
 
 
-def test_later_jobs_of_a_workload_see_what_the_first_took(start: Start) -> None:
-    """All of it together keeps to what is set."""
+def test_later_jobs_of_a_workload_see_the_nodes_of_the_first(start: Start) -> None:
+    """The whole workload keeps to the pool's settings."""
     machine = an_agent(start, is_set(limit=750))
     two = (a_job(2, 8, name="trainers"), a_job(1, 8, name="readers"))
     assert 3 == len(nodes_bid(ask(machine, *two)))
@@ -147,8 +147,8 @@ def test_pool_is_searched_by_the_rules_it_is_set_to(start: Start) -> None:
 
 
 @pytest.mark.parametrize("rules", ["belt:2", "no-such-set", "best_fit:8,belt:2", ","])
-def test_rules_that_nobody_knows_stop_no_agent(start: Start, rules: str) -> None:
-    """A log may be from another build: its pool is searched as one of which nobody said anything."""
+def test_unknown_rules_stop_no_agent(start: Start, rules: str) -> None:
+    """A log may be from another build: its pool is searched like one without settings."""
     assert chosen(start, "") == chosen(start, rules)
 
 

@@ -173,8 +173,8 @@ def test_replicas_keep_to_their_racks() -> None:
     assert [1] * 8 == [len(counts) for counts in gangs]
 
 
-def test_agent_counts_what_it_was_granted_until_the_log_shows_it() -> None:
-    """P21, L3: an agent that was answered before it heard the fact does not choose the same room for its next."""
+def test_agent_counts_its_grants_until_the_log_shows_them() -> None:
+    """P21, L3: an agent that was answered before it received the fact does not choose the same capacity for its next claim."""
     crowd = Crowd(inventories(4), agents=1, lag=1_000)
     for _ in range(4):
         crowd.place(Asked((a_job(1, 8),)))
@@ -185,7 +185,7 @@ def test_agent_counts_what_it_was_granted_until_the_log_shows_it() -> None:
     assert () == agent.state.overlay.keys()
 
 
-def test_agent_counts_what_it_was_promised_until_the_log_shows_it() -> None:
+def test_agent_counts_its_promises_until_the_log_shows_them() -> None:
     """P25: a promise over victims is reserved by the log itself from its fact on, and is not counted a second time."""
     crowd = Crowd(inventories(1), agents=1, lag=1_000)
     crowd.place(Asked((a_job(1, 8),), priority=1))

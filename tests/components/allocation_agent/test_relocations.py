@@ -79,7 +79,7 @@ def answered(
 # Finding.
 
 
-def test_tasks_are_given_nodes_with_room(start: Start) -> None:
+def test_tasks_are_given_nodes_with_capacity(start: Start) -> None:
     """T9: each task by itself, at the claim's next revision and in the agent's name, so that the store answers it."""
     machine = with_service(start, LOST0)
     told = said_once(wants(machine, (0, 0), (1, 1)), ReviseClaim)
@@ -100,8 +100,8 @@ def test_nodes_that_are_closed_take_nothing(start: Start) -> None:
     assert {0: 3} == found(wants(machine, (0, 0), (1, 1)))
 
 
-def test_as_many_as_have_room_move(start: Start) -> None:
-    """The others are asked for again: half a job moved is better than none. Nothing is said when there is room for none."""
+def test_as_many_tasks_as_have_capacity_move(start: Start) -> None:
+    """The others are asked for again: half a job moved is better than none. The agent sends nothing when there is capacity for none."""
     machine = with_service(start, LOST0, granted(a_claim("w-9", placed={2: 1})))
     assert {0: 3} == found(wants(machine, (0, 0), (1, 1)))
     machine.fact(EU_LOG, granted(a_claim("w-8", placed={3: 1})))
@@ -165,8 +165,8 @@ def test_tasks_that_all_move_from_all_nodes(
     assert all(told[task] != task for task in (0, 1))
 
 
-def test_task_that_leaves_the_only_node_with_room(start: Start) -> None:
-    """It finds none; another may go there."""
+def test_task_that_leaves_the_only_node_with_capacity(start: Start) -> None:
+    """It finds no node; another task may go there."""
     machine = with_service(start, gpus=5, placed={0: 1, 1: 1})
     for node, count in ((1, 3), (2, 8), (3, 8)):
         machine.fact(EU_LOG, granted(a_claim(f"w-{90 + node}", placed={node: count})))
@@ -230,8 +230,8 @@ def test_refused_revision_is_free_again(start: Start) -> None:
     assert [{2: 1, 3: 1}] == bid_on(ask(machine, a_job(2, 8), workload="w-2"))
 
 
-def test_revision_that_nobody_answers_is_free_again(start: Start) -> None:
-    """After a while: the broker asks again."""
+def test_unanswered_revision_is_free_after_a_while(start: Start) -> None:
+    """The broker asks again."""
     machine = with_service(start, LOST0)
     wants(machine, (0, 0))
     machine.wait(Nanoseconds(OPEN_BID_SPAN - 1))
@@ -296,8 +296,8 @@ def test_rows_of_a_conflict_are_believed_meanwhile(start: Start) -> None:
     assert [{other_than(node): 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
 
 
-def test_conflict_after_which_there_is_no_room(start: Start) -> None:
-    """Nothing is said, and nothing counts as taken: the broker asks again."""
+def test_conflict_that_leaves_no_capacity(start: Start) -> None:
+    """The agent sends nothing, and nothing counts as taken: the broker asks again."""
     machine = with_service(start, LOST0)
     wants(machine, (0, 0))
     taken = [granted(a_claim("w-9", placed={2: 1})), granted(a_claim("w-8", placed={3: 1}))]
@@ -325,8 +325,8 @@ def test_conflict_of_a_revision_that_was_passed(start: Start) -> None:
     assert [{2: 1}] == bid_on(ask(machine, a_job(1, 8), workload="w-2"))
 
 
-def test_answer_to_a_revision_that_nobody_made(start: Start) -> None:
-    """Said to the agent that was here before."""
+def test_answer_to_an_unknown_revision(start: Start) -> None:
+    """The answer was meant for the agent that was here before."""
     machine = with_service(start)
     for verdict in ("granted", "conflict", "refused"):
         assert NOTHING == answered(machine, verdict, sequence=9)

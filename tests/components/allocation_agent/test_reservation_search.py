@@ -77,8 +77,8 @@ def full(node: int, workload: str, lasts: int = 0, priority: int = 3) -> ClaimGr
     return granted(replace(a_claim(workload, placed={node: 8}, priority=priority), max_duration=lasts))
 
 
-def test_reserved_nodes_are_offered_to_who_surely_ends_before(start: Start) -> None:
-    """And to nobody else of its level or a lower one; what is reserved is no room for others."""
+def test_reserved_nodes_are_offered_to_backfill(start: Start) -> None:
+    """They are offered to no other workload of the reservation's level or a lower one; reserved nodes are no capacity for others."""
     machine = an_agent(start, joined("w0", 0, 2), reserved(0), full(1, "w-7"))
     assert (Reason.START_RESERVED, 1_000) == refusal(ask(machine))
     assert (Reason.START_RESERVED, 1_000) == refusal(ask(machine, workload="w-2", lasts=FITS + 1))
@@ -87,16 +87,16 @@ def test_reserved_nodes_are_offered_to_who_surely_ends_before(start: Start) -> N
     assert [{0: 1}] == bid_on(ask(machine, workload="w-5", priority=4))
 
 
-def test_it_is_the_owners_room(start: Start) -> None:
-    """It sees it as free, whatever else is reserved."""
+def test_reserved_nodes_are_the_owners_capacity(start: Start) -> None:
+    """The owner sees them as free, whatever else is reserved."""
     machine = an_agent(start, joined("w0", 0, 3), reserved(0, 1), reserved(2, workload="w-8"))
     assert [{0: 1, 1: 1}] == bid_on(ask(machine, a_job(2, 8), workload="w-9"))
     assert Reason.START_RESERVED == refusal(ask(machine, workload="w-1"))[0]
 
 
 @pytest.mark.parametrize("is_used", [False, True])
-def test_what_the_log_says_is_seen_at_once(start: Start, *, is_used: bool) -> None:
-    """Reserved, reserved anew elsewhere, over, or used by its workload, which holds but one device."""
+def test_reservations_in_the_log_count_at_once(start: Start, *, is_used: bool) -> None:
+    """A start is reserved, reserved again elsewhere, over, or used by its workload, which holds but one device."""
     machine = an_agent(start, joined("w0", 0, 2))
     assert [{0: 8, 1: 8}] == bid_on(ask(machine, a_job(16)))
     machine.hear(BidSettled(EU, A0, WorkloadId("w-1"), "auction of w-1", has_won=False))
@@ -109,8 +109,8 @@ def test_what_the_log_says_is_seen_at_once(start: Start, *, is_used: bool) -> No
     assert [{1: 7}] == bid_on(ask(machine, a_job(7), workload="w-4"))
 
 
-def test_who_needs_victims_counts_their_wait(start: Start) -> None:
-    """It is promised first, and granted when they have ended: what would end in time if it were granted now may be too late."""
+def test_workload_that_needs_victims_counts_their_wait(start: Start) -> None:
+    """It is promised first, and granted when they have ended: a workload that would end in time if it were granted now may be too late."""
     machine = an_agent(
         start,
         joined("w0", 0, 2),
@@ -125,8 +125,8 @@ def test_who_needs_victims_counts_their_wait(start: Start) -> None:
     assert [{0: 1, 1: 1}] == bid_on(early)
 
 
-def test_who_waits_for_its_start_pushes_nobody_out(start: Start) -> None:
-    """At its queue's word; and where the start is reserved, also for an award that was not bid for."""
+def test_workload_with_a_reserved_start_preempts_no_other(start: Start) -> None:
+    """At its queue's request; and where the start is reserved, also for an award without a bid."""
     machine = an_agent(start, joined("w0", 0, 1), full(0, "w-5", priority=1))
     asked = SolicitBid(EU, WorkloadId("w-1"), "1.1", (a_job(),), 3, Kind.TRAINING, spares_all=True)
     assert Reason.NO_CAPACITY == refusal(machine.hear(FindBid(EU, A0, asked)))[0]
@@ -137,8 +137,8 @@ def test_who_waits_for_its_start_pushes_nobody_out(start: Start) -> None:
     assert [Reason.NO_CAPACITY] == [one.reason for one in said(place(machine, award), DeclineAward)]
 
 
-def test_prospect_is_told_to_who_wants_it(start: Start) -> None:
-    """With a refusal for want of room alone."""
+def test_earliest_start_is_told_on_request(start: Start) -> None:
+    """It is sent only with a refusal for lack of capacity."""
     lasts = seconds(500)
     machine = an_agent(start, joined("w0", 0, 2), full(0, "w-5", lasts), full(1, "w-6", lasts))
     assert said_once(ask(machine, a_job(2, 8)), Abstention).prospect is None
@@ -225,16 +225,16 @@ def test_start_that_no_search_finds_is_where_it_is_reserved(start: Start) -> Non
     assert Reason.NO_CAPACITY == refusal(ask(machine, *jobs, workload="w-9", priority=3))[0]
 
 
-def test_agent_that_starts_anew_knows_what_is_reserved(start: Start) -> None:
-    """It is in the image."""
+def test_restarted_agent_knows_the_reserved_nodes(start: Start) -> None:
+    """They are in the image."""
     machine = an_agent(start, joined("w0", 0, 2), reserved(0))
     again = machine.restart()
     assert [{1: 1}] == bid_on(ask(again))
 
 
-def test_what_is_missing_is_no_more_than_what_must_be_freed(start: Start) -> None:
-    """It would have to wait for a victim, and so would end too late for who has a start reserved on the other node: it is refused. Once
-    the victim has ended by itself it fits, though only a part of a GPU came free: it would start, and so end, sooner.
+def test_shortage_is_no_more_than_must_be_freed(start: Start) -> None:
+    """The workload would have to wait for a victim, and so would end too late for the start reserved on the other node: it is refused.
+    Once the victim has ended by itself the workload fits, though only a part of a GPU came free: it would start, and so end, sooner.
     """
     busy = granted(a_claim("w-5", placed={1: 1}, priority=1))
     machine = an_agent(start, joined("w0", 0, 2), reserved(0), busy)

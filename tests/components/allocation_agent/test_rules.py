@@ -142,8 +142,8 @@ def test_rule_that_raises_for_empty_nodes_alone(agent_with: AgentWith) -> None:
     said_once(ask(machine, a_job(1, 4), workload="w-2"), Bid)
 
 
-def test_rule_that_raises_for_what_victims_leave(agent_with: AgentWith) -> None:
-    """P6: a rack of which a rule can say nothing is not taken for one of which it says the best."""
+def test_rule_that_raises_for_capacity_of_victims(agent_with: AgentWith) -> None:
+    """P6: a rack that a rule cannot judge is not taken for one that the rule judges best."""
     busy = (
         granted(a_claim("w-8", placed={0: 3}, priority=7)),
         granted(a_claim("w-7", placed={0: 5}, priority=1)),

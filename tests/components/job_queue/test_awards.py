@@ -187,7 +187,7 @@ def test_retries_are_counted_by_cause(
 
 
 @pytest.mark.parametrize(("limit", "phase"), [(0, Phase.FAILED), (3, Phase.FAILED), (-1, Phase.PENDING)])
-def test_service_one_of_whose_tasks_failed_too_often(start: Start, limit: int, phase: Phase) -> None:
+def test_service_with_a_task_that_failed_too_often(start: Start, limit: int, phase: Phase) -> None:
     """Its region has counted that task's failures, and is told how many there may be: they are not granted once more."""
     machine = a_job_queue(start)
     spec = a_spec(regions=(EU,), retry=RetryLimits(task_failed=limit), kind=Kind.SERVICE)
@@ -212,7 +212,7 @@ def test_failures_of_one_cause_do_not_count_for_another(start: Start) -> None:
         assert Phase.PENDING == shown(machine).phase
 
 
-def test_next_attempt_resumes_what_was_saved(start: Start) -> None:
+def test_next_attempt_resumes_the_newest_checkpoint(start: Start) -> None:
     """M18, M25: the newest checkpoint that the region recorded, also past attempts that saved nothing."""
     machine = a_job_queue(start)
     submit(machine, a_spec(regions=(EU,)))
@@ -317,8 +317,8 @@ def test_award_when_the_queue_starts_before_its_region_is_known(start: Start) ->
     assert [AttemptClosed] == [type(event) for event in facts(again.wake())]
 
 
-def test_award_when_its_regions_log_is_adopted_anew(start: Start) -> None:
-    """After a gap that could not be read: what happened in it is found in the image."""
+def test_award_when_its_regions_log_is_adopted_again(start: Start) -> None:
+    """After a gap that could not be read, the queue finds the award's outcome in the image."""
     machine = a_job_queue(start)
     submit(machine)
     awarded(machine)
@@ -351,7 +351,7 @@ def test_ended_workload_is_forgotten_after_its_retention(start: Start) -> None:
     assert W2 == submit(machine, key="k")
 
 
-def test_ended_workload_whose_attempts_its_region_remembers(start: Start) -> None:
+def test_ended_workload_with_attempts_that_its_region_remembers(start: Start) -> None:
     """It is kept until the region's log shows them forgotten, and then leaves when it is looked at again."""
     machine = a_job_queue(start)
     submit(machine)

@@ -76,16 +76,16 @@ def ends(queue: Machine[Any], gpus: int = 0, cpus: int | None = 0, bare: int | N
         pytest.param(ANYWHERE, (0, None, None), True, id="an earlier build, on any node"),
     ],
 )
-def test_what_work_without_gpus_waits_for(
+def test_work_without_gpus_waits_for_cpus(
     start: Start, job: JobSpec, freed: tuple[int, int | None, int | None], *, is_asked: bool
 ) -> None:
-    """M20: CPUs, and where it can lie on nodes without GPUs alone, of those; never for whatever gang of GPUs ends."""
+    """M20: where it can lie on nodes without GPUs alone, for CPUs of those; never for any gang of GPUs that ends."""
     queue = refused(start, job, cpus=4_000)
     assert is_asked == bool(asked(ends(queue, *freed)))
 
 
-def test_what_comes_free_adds_up(start: Start) -> None:
-    """From the view on which it was refused; and then it is told what is missing still, from that view."""
+def test_freed_cpus_add_up(start: Start) -> None:
+    """They count from the view on which it was refused; its explanation then has what is missing still, from that view."""
     queue = refused(start, BARE, cpus=4_000)
     assert [] == asked(ends(queue, bare=3_000))
     told = said_once(queue.hear(ExplainWorkload(W1)), WorkloadExplained)
@@ -103,8 +103,8 @@ def test_work_with_gpus_waits_for_gpus(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("gpu_type", "bare"), [(CPU_TYPE, 12_000), ("H100", 0)])
-def test_store_says_what_cpus_come_free(start: Start, gpu_type: str, bare: int) -> None:
-    """All that it held, and of these those of nodes without GPUs."""
+def test_store_records_the_cpus_that_come_free(start: Start, gpu_type: str, bare: int) -> None:
+    """The fact has all CPUs that the attempt held, and of these the ones on nodes without GPUs."""
     store = a_store(start)
     store.hear(RecordJoin(EU, an_inventory("w9", 4, 2, gpu_type=gpu_type)))
     job = a_job(3, 0, gpu_type=gpu_type, cpus=4)
@@ -114,8 +114,8 @@ def test_store_says_what_cpus_come_free(start: Start, gpu_type: str, bare: int) 
     assert (0, 12_000, bare) == (ended.gpu_milli, ended.cpu_milli, ended.bare_cpu_milli)
 
 
-def test_agent_says_what_cpus_are_missing(start: Start) -> None:
-    """Of two tasks that find no place, each at least what the best node lacks; and no GPUs."""
+def test_agent_reports_the_missing_cpus(start: Start) -> None:
+    """Of two tasks that find no place, each counts with at least what the best node lacks; and no GPUs."""
     reader = a_job(1, 0, cpus=5, gpu_type=CPU_TYPE)
     busy = granted(a_claim("w-9", jobs=(reader,), spreads=(a_spread({0: 1}),)))
     agent = an_agent(start, joined("w0", 0, 2, total=amount(0, 8, 64), gpu_type=CPU_TYPE), busy)

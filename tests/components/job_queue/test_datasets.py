@@ -106,10 +106,10 @@ def test_repeat_changes_nothing_and_an_old_word_is_refused(start: Start) -> None
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_dataset_is_refused(
     start: Start, message: SetDataset, reason: str, fields: list[str]
 ) -> None:
-    """Every problem with its field."""
+    """Every problem is named with its field."""
     decision = a_job_queue(start).hear(message)
     assert [] == facts(decision)
     refusal = said_once(decision, Refused)
@@ -135,10 +135,12 @@ def test_only_regions_that_hold_all_of_it_are_asked(start: Start) -> None:
     ("level", "needs_fresh", "regions"),
     [(6, True, {EU}), (5, True, {EU}), (4, True, {EU, US}), (6, False, {EU, US})],
 )
-def test_high_priority_reads_what_is_fresh(
+def test_high_priority_reads_fresh_data(
     start: Start, level: int, regions: set[RegionName], *, needs_fresh: bool
 ) -> None:
-    """M35: where its data is at home, and nowhere else; low priority may read a copy, and so may who does not ask for fresh data."""
+    """M35: where its data is at home, and nowhere else; low priority may read a copy, and so may a workload that does not ask for fresh
+    data.
+    """
     queue = a_job_queue(start)
     place(queue, CLICKS, EU, US, home=EU)
     place(queue, USERS, EU, US)
@@ -167,8 +169,8 @@ def test_home_moves_while_an_auction_is_open(start: Start) -> None:
     assert [(W1, US)] == asked(decision)
 
 
-def test_what_is_nowhere_is_waited_for(start: Start) -> None:
-    """M12: with that reason, and asked for as soon as it is somewhere; others of its size are asked for meanwhile."""
+def test_workload_waits_for_data_that_no_region_has(start: Start) -> None:
+    """M12: with that reason, and asked for as soon as a region has it; others of its size are asked for meanwhile."""
     queue = a_job_queue(start)
     submit(queue, a_spec(data=[CLICKS]))
     submit(queue)
@@ -200,10 +202,10 @@ def test_data_is_elsewhere_than_where_it_may_run(start: Start) -> None:
         ),
     ],
 )
-def test_region_at_home_wins_where_nobody_is_pushed_out(
+def test_region_at_home_wins_unless_its_bid_preempts(
     start: Start, at_home: tuple[int, ...], away: tuple[int, ...], winner: RegionName
 ) -> None:
-    """DESIGN §5.4: behind whom it would push out, and before how well it lies; the award tells what was compared."""
+    """DESIGN §5.4: home counts after the victims of a bid, and before the packing; the award has the compared bids."""
     queue = a_job_queue(start)
     place(queue, CLICKS, EU, US, home=US)
     submit(queue, a_spec(data=[CLICKS]))

@@ -424,8 +424,8 @@ class Aged(Life):
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(5_000, 5_030))]
 )
-def test_quotas_hold_while_room_is_gathered(start: Start, seed: int) -> None:
-    """And nobody is left out whom another look would find."""
+def test_quotas_hold_while_a_region_is_drained(start: Start, seed: int) -> None:
+    """No workload is left out that another scan would find."""
     life = Aged(start, seed)
     life.rank()
     for _ in range(3):  # Some lives lend nothing for a long time.

@@ -36,8 +36,12 @@ ONLY_EU = a_spec(regions=(EU,))
         (EndCause.MAINTENANCE, False),
     ],
 )
-def test_bids_and_awards_tell_what_heals(start: Start, cause: EndCause, *, is_healing: bool) -> None:
-    """P23: a job heals when its former attempt ended by the loss or the failure of a node, and not by anybody's will or its own."""
+def test_bids_and_awards_mark_recovering_workloads(
+    start: Start, cause: EndCause, *, is_healing: bool
+) -> None:
+    """P23: a job heals when its former attempt ended by the loss or the failure of a node, and not by a user's request or its own
+    failure.
+    """
     machine = a_job_queue(start)
     submit(machine, ONLY_EU)
     first = machine.wake()

@@ -120,8 +120,10 @@ def under_way(start: Start) -> Machine[Any]:
 # What is asked before.
 
 
-def test_region_is_asked_for_room_before_anything_stops(start: Start) -> None:
-    """N10: nobody is pushed out for it; who asks again meanwhile is told that it is being asked, and what it costs."""
+def test_region_is_asked_for_capacity_before_anything_stops(start: Start) -> None:
+    """N10: no workload is preempted for it; a repeat of the request meanwhile is answered that the region is being asked, and the move's
+    cost.
+    """
     queue = runs_in_eu(start)
     first = move(queue)
     cost = MoveCost(PAUSE, seconds(SHIP_SECONDS), PAUSE // SECOND, seconds(1_200))
@@ -138,8 +140,8 @@ def test_region_is_asked_for_room_before_anything_stops(start: Start) -> None:
     assert MoveAnswered(W1, US, 1, cost) == said_once(move(queue, revision=0), MoveAnswered)
 
 
-def test_region_that_has_no_room(start: Start) -> None:
-    """Whoever asks again is told so; after a while the region is asked anew."""
+def test_region_without_capacity(start: Start) -> None:
+    """A repeat of the request is told so; after a while the region is asked again."""
     queue = runs_in_eu(start)
     request = said_once(move(queue), SolicitBid)
     abstain(queue, request.auction, US, missing=8_000)
@@ -285,8 +287,8 @@ def test_move_that_does_not_pay_is_refused(start: Start) -> None:
 # The steps.
 
 
-def test_it_is_told_to_stop_once_its_room_is_kept(start: Start) -> None:
-    """And not before; the other region is told what to keep until its log shows it."""
+def test_it_is_told_to_stop_once_its_capacity_is_reserved(start: Start) -> None:
+    """It is not told before; the other region is told what to keep until its log shows it."""
     queue = runs_in_eu(start)
     planned(queue)
     assert [] == facts(queue.wait(seconds(3)))
@@ -330,8 +332,8 @@ def test_it_goes_on_after_a_restart(start: Start) -> None:
 
 
 @pytest.mark.parametrize("why", [StartOver.NO_ROOM, StartOver.DISPLACED, StartOver.NODE_CLOSED])
-def test_room_that_is_not_kept(start: Start, why: StartOver) -> None:
-    """Before it stops: it stays. After: it is placed anywhere."""
+def test_capacity_that_is_not_kept(start: Start, why: StartOver) -> None:
+    """Before the workload stops, it stays. After that, it is placed anywhere."""
     queue = runs_in_eu(start)
     planned(queue)
     queue.fact(US_LOG, StartUnreserved(W1, 1, why))
@@ -348,7 +350,7 @@ def test_room_that_is_not_kept(start: Start, why: StartOver) -> None:
     assert {(W1, EU), (W1, US)} == set(asked(decision))
 
 
-def test_region_that_does_not_say_whether_it_has_the_room(start: Start) -> None:
+def test_region_that_never_confirms_the_capacity(start: Start) -> None:
     """After a while the move is over."""
     queue = runs_in_eu(start)
     planned(queue)
@@ -365,7 +367,7 @@ def test_region_falls_silent_while_it_moves_there(start: Start) -> None:
     assert {(W1, EU)} == set(asked(queue.wake())) or W1 in queue.state.auctions.open
 
 
-def test_it_stops_by_itself_before_its_room_is_kept(start: Start) -> None:
+def test_it_stops_by_itself_before_its_capacity_is_reserved(start: Start) -> None:
     """The region is told what to keep until its log shows it, or that it will not."""
     queue = runs_in_eu(start)
     planned(queue)
@@ -375,8 +377,8 @@ def test_it_stops_by_itself_before_its_room_is_kept(start: Start) -> None:
     assert MoveEnded(W1, 1, StartOver.UNREACHABLE) in found
 
 
-def test_who_is_on_its_way_pushes_nobody_out(start: Start) -> None:
-    """Nor when it is asked for at last; and once its move is over it may."""
+def test_moving_workload_preempts_no_other(start: Start) -> None:
+    """Nor does it when it is asked for at last; once its move is over it may."""
     queue = under_way(start)
     opened = queue.wait(seconds(SHIP_SECONDS))
     assert said_once(opened, SolicitBid).spares_all
@@ -386,8 +388,8 @@ def test_who_is_on_its_way_pushes_nobody_out(start: Start) -> None:
     assert not row.is_start_promised
 
 
-def test_what_runs_is_not_blocked_by_a_move_that_failed(start: Start) -> None:
-    """Nobody looks for a start for it."""
+def test_running_workload_is_not_blocked_by_a_move_that_failed(start: Start) -> None:
+    """The queue looks for no start for it."""
     queue = runs_in_eu(start)
     planned(queue)
     queue.fact(US_LOG, StartUnreserved(W1, 1, StartOver.NO_ROOM))

@@ -11,7 +11,7 @@ from tests.components.support.quota import ART, ML, bids, explained, levels, ten
 PASS = seconds(300)
 
 
-def test_what_is_submitted_waits_for_the_next_pass(start: Start) -> None:
+def test_submission_waits_for_the_next_pass(start: Start) -> None:
     """M9: and the queue wakes for it by itself; a repeat of the settings changes nothing."""
     machine = a_job_queue(start)
     machine.wait(seconds(1))
@@ -27,8 +27,8 @@ def test_what_is_submitted_waits_for_the_next_pass(start: Start) -> None:
     assert W2 in {workload for workload, _ in asked(machine.wait(PASS))}
 
 
-def test_what_stands_otherwise_than_at_the_pass_is_passed_over(start: Start) -> None:
-    """It was within quota at the newest pass, and its quota is gone: what is bid is void once, and it is asked for at the next pass."""
+def test_workload_that_lost_its_quota_since_the_pass_is_passed_over(start: Start) -> None:
+    """It was within quota at the newest pass, and its quota is gone: its bids are void once, and it is asked for at the next pass."""
     queue = a_job_queue(start)
     tenant(queue, ML, 8)
     tenant(queue, ART, 16)

@@ -40,8 +40,8 @@ def refusal(queue: Queue, message: Any) -> tuple[str, tuple[str, ...]]:  # Any: 
     return answer.reason, answer.problems
 
 
-def test_priority_of_what_waits(start: Start) -> None:
-    """It is ranked anew at once; a repeat finds it, and who saw an older one is refused."""
+def test_priority_of_a_waiting_workload(start: Start) -> None:
+    """The workload is ranked again at once; a repeat finds it, and a request with an older revision is refused."""
     queue = with_quota(start, 64, level=5)
     waits(queue, priority=3)
     waits(queue, priority=3)
@@ -58,8 +58,8 @@ def test_priority_of_what_waits(start: Start) -> None:
     assert (5, 2) == (listed(queue, W2).priority, queue.state.image.workloads.rows[W2].priority_revision)
 
 
-def test_priority_of_what_runs(start: Start) -> None:
-    """It stands anew, and its region is told: from then on what is of a higher level may push it out."""
+def test_priority_of_a_running_workload(start: Start) -> None:
+    """The award has another level, and its region is told: from then on work of a higher level may preempt it."""
     queue = with_quota(start, level=5)
     runs(queue)
     assert {W1: 5} == levels(queue)

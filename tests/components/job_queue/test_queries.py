@@ -93,8 +93,8 @@ def outlook(machine: Machine[Any], region: RegionName = EU, workload: WorkloadId
 # Lists.
 
 
-def test_list_tells_what_each_workload_is(start: Start) -> None:
-    """Who asked for what, how much, and how long it has waited."""
+def test_list_describes_each_workload(start: Start) -> None:
+    """Its name, tenant and size, and how long it has waited."""
     machine = a_job_queue(start)
     machine.hear(
         HoldWorkload(submit(machine, a_spec(a_job(3, 2), name="mine", priority=5, regions=(EU,))), 0)
@@ -318,8 +318,8 @@ def test_explanation_of_a_refusal(start: Start) -> None:
     assert RegionOutlook(US, Reason.NO_SUCH_HARDWARE, SENTENCES[Reason.NO_SUCH_HARDWARE]) == found.regions[1]
 
 
-def test_explanation_names_nobody_who_holds_what_is_not_asked_for(start: Start) -> None:
-    """EU has H100, A100, and machines without GPUs: who waits for one of them is told who holds of that, and how much."""
+def test_explanation_names_only_holders_of_the_requested_hardware(start: Start) -> None:
+    """EU has H100, A100, and machines without GPUs: a workload that waits for one of them is told which others hold it, and how much."""
     machine = a_job_queue(start, us=joined(gpu_type="V100"))
     machine.fact(
         EU_LOG,
@@ -353,8 +353,8 @@ def test_explanation_names_nobody_who_holds_what_is_not_asked_for(start: Start) 
         ]
 
 
-def test_explanation_names_for_whom_room_is_kept(start: Start) -> None:
-    """Who is offered it meanwhile."""
+def test_explanation_names_the_workload_that_capacity_is_kept_for(start: Start) -> None:
+    """That workload has an open bid for it meanwhile."""
     machine = a_job_queue(start, us=joined(gpu_type="A100"))
     for spec in (a_spec(a_job(2, 8)), a_spec(a_job(3, 8))):
         submit(machine, spec)
@@ -377,8 +377,8 @@ def test_explanation_while_it_is_auctioned(start: Start) -> None:
     assert Reason.WAITING_TURN == explained(machine).reason
 
 
-def test_explanation_of_whose_turn_it_is(start: Start) -> None:
-    """One of a tight shape is asked for at a time: it is named to those that wait behind it and to those ahead."""
+def test_explanation_names_the_workload_that_is_asked_for(start: Start) -> None:
+    """One workload of a contended shape is asked for at a time: it is named to those that wait behind it and to those ahead."""
     machine = a_job_queue(start)
     for _ in range(AHEAD_SHOWN_MAX + 5):
         submit(machine)

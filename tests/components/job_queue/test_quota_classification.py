@@ -65,8 +65,8 @@ def test_shrunk_quota_makes_the_newest_over_quota(start: Start) -> None:
     assert {W1: 3, W2: OVER} == levels(queue)
 
 
-def test_freed_quota_lifts_what_runs_and_then_what_waits(start: Start) -> None:
-    """M10: at once, as soon as it is known; what runs over quota comes before what waits."""
+def test_freed_quota_lifts_running_work_and_then_waiting_work(start: Start) -> None:
+    """M10: at once, as soon as it is known; running work over quota comes before waiting work."""
     queue = with_quota(start)
     runs(queue)
     runs(queue, node=1)
@@ -79,8 +79,8 @@ def test_freed_quota_lifts_what_runs_and_then_what_waits(start: Start) -> None:
     assert ("within", 3) == (explained(queue, W3).standing, explained(queue, W3).level)
 
 
-def test_what_a_tenant_holds_floats_with_its_need(start: Start) -> None:
-    """T2: between nothing and its entitlement, up to which it is within quota wherever that is; and all of it goes back."""
+def test_gpus_held_by_a_tenant_float_with_its_need(start: Start) -> None:
+    """T2: between nothing and its entitlement, up to which it is within quota in any region; and all of it goes back."""
     queue = with_quota(start, 24)
     running = [runs(queue, node=node) for node in range(3)]
     assert {"H100": 24_000} == queue.state.ledger.held[ML]
@@ -131,8 +131,8 @@ def test_own_lower_level_takes_nothing_from_a_higher(start: Start) -> None:
 # Borrowing.
 
 
-def test_who_may_borrow_no_more_waits(start: Start) -> None:
-    """Up to its limit it borrows; beyond, it stands in the order, and nobody is asked for it."""
+def test_tenant_at_its_borrowing_limit_waits(start: Start) -> None:
+    """A tenant borrows up to its limit; beyond it, its workload stays in the order, and no region is asked for it."""
     queue = with_quota(start, borrow_max=8)
     runs(queue)
     runs(queue, node=1)
@@ -145,7 +145,7 @@ def test_who_may_borrow_no_more_waits(start: Start) -> None:
     assert OVER == queue.state.auctions.open[W3].level
 
 
-def test_what_is_not_lent_stays_free(start: Start) -> None:
+def test_quota_that_is_not_lent_stays_free(start: Start) -> None:
     """Of 64 GPUs 48 are ART's, which lends none of them: ML, entitled to 8, may hold 16."""
     queue = with_quota(start)
     tenant(queue, ART, 48, is_lent=False)
@@ -301,8 +301,8 @@ def test_awards_that_do_not_run_use_nothing(start: Start) -> None:
 # Types.
 
 
-def test_only_types_with_room_in_the_quota_are_asked_for(start: Start) -> None:
-    """Eight H100 are held, so of what takes H100 or A100 only A100 is asked for, and the award is held against that."""
+def test_only_types_with_headroom_in_the_quota_are_asked_for(start: Start) -> None:
+    """Eight H100 are held, so for a workload that takes H100 or A100 only A100 is asked for, and the award is held against that."""
     queue = a_job_queue(start, us=joined(gpu_type="A100"))
     tenant(queue, ML, 8)
     tenant(queue, ML, 8, gpu_type="A100")

@@ -88,8 +88,8 @@ class Life:
         return {kind: self.dice.choice((1, 2, 4, 4, 8, 16)) * MILLI for kind in kinds}
 
 
-def test_who_is_displaced_is_who_the_rule_says() -> None:
-    """M8, M19: beside each award within quota, and whoever may move up when something ends or asks for another level."""
+def test_displaced_awards_follow_the_rule() -> None:
+    """M8, M19: beside each award within quota, and every award that may move up when something ends or asks for another level."""
     lives = [Life(seed) for seed in range(8)]
     for life in lives:
         for _ in range(STEPS):

@@ -74,8 +74,8 @@ def test_gang_gets_there_among_narrow_work_that_never_ends(start: Start, borrow_
     assert 3 == levels(queue)[gang]
 
 
-def test_everybody_is_told_why(start: Start) -> None:
-    """Of the gang, that the quota drains to it; of what is behind it, for whom it waits; in `mizzen queue` too."""
+def test_each_workload_is_told_its_reason(start: Start) -> None:
+    """The gang is told that the quota drains to it; a workload behind it, for which gang it waits; in `mizzen queue` too."""
     queue, live, gang = full(start)
     behind = waits(queue)
     ends(queue, live[0])
@@ -89,8 +89,8 @@ def test_everybody_is_told_why(start: Start) -> None:
     assert {behind: 3} == asked(queue.wake())
 
 
-def test_what_runs_over_quota_behind_it_moves_up_once_it_is_gone(start: Start) -> None:
-    """Not while the gang waits, though there is room; a hold, a cancellation or a lower priority of the gang lets it."""
+def test_borrowing_work_behind_the_gang_moves_up_once_the_gang_is_gone(start: Start) -> None:
+    """It does not while the gang waits, though the quota has headroom; a hold, a cancellation or a lower priority of the gang lets it."""
     queue, live, gang = full(start, UNLIMITED)
     behind = runs(queue, region=US)
     assert OVER == levels(queue)[behind]
@@ -101,7 +101,7 @@ def test_what_runs_over_quota_behind_it_moves_up_once_it_is_gone(start: Start) -
     assert {live[1]: 3, behind: 3, newer: OVER} == levels(queue)
 
 
-def test_what_was_submitted_before_it_moves_up_all_the_same(start: Start) -> None:
+def test_work_submitted_before_the_gang_moves_up_all_the_same(start: Start) -> None:
     """It was ahead of the gang in the line, and borrows only because the quota was full."""
     queue = an_impatient_queue(start)
     tenant(queue, ML, 16)
@@ -142,8 +142,8 @@ def test_nothing_is_kept_beside_a_service(start: Start) -> None:
     assert {} == queue.state.order.tenant(ML).lasting
 
 
-def test_several_types_are_asked_for_beside_what_is_kept(start: Start) -> None:
-    """H100 is kept for a gang: what takes A100 as well is asked for on that alone; what came before the gang on both."""
+def test_several_types_are_asked_for_beside_the_held_quota(start: Start) -> None:
+    """H100 is kept for a gang: a workload that takes A100 as well is asked for on that alone; one that came before the gang on both."""
     queue = an_impatient_queue(start, us=joined(gpu_type="A100"))
     for name in (ML, ART):
         tenant(queue, name, 16)

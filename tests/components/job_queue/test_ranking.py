@@ -51,7 +51,7 @@ def test_within_quota_is_asked_for_before_over_quota(start: Start) -> None:
     assert [(W1, 3), (W3, 3), (W4, 3), (W2, OVER)] == list(asked(queue.wake()).items())
 
 
-def test_over_quota_has_the_room_that_is_left(start: Start) -> None:
+def test_over_quota_has_the_capacity_that_is_left(start: Start) -> None:
     """M19: two want the last node, and it is ML's; ART, which came first and is over quota, is asked for only at the lowest level."""
     queue = with_quota(start, 32)
     tenant(queue, ART, 0)
@@ -66,8 +66,8 @@ def test_over_quota_has_the_room_that_is_left(start: Start) -> None:
     assert (3, True) == (listed(queue, W1).priority, listed(queue, W1).is_over)
 
 
-def test_nothing_is_over_quota_before_somebody_is_entitled(start: Start) -> None:
-    """Of a type: a tenant alone makes none, and neither does quota of another type."""
+def test_nothing_is_over_quota_before_a_tenant_is_entitled(start: Start) -> None:
+    """Entitled to that type: a tenant alone makes none, and neither does quota of another type."""
     queue = a_job_queue(start, us=joined(gpu_type="A100"))
     tenant(queue, ML, 8, gpu_type="A100")
     waits(queue)
@@ -103,7 +103,7 @@ def rank_by(queue: Queue, settings: RankingSettings) -> None:
     assert RankingAnswered(settings, revision + 1) == said_once(decision, RankingAnswered)
 
 
-def test_what_is_borrowed_fills_the_quota_as_in_the_paper(start: Start) -> None:
+def test_borrowed_gpus_fill_the_quota_as_in_the_paper(start: Start) -> None:
     """ML holds 8 of its 12, and 8 beyond: 4 more are within by our rule, and over by the paper's."""
     queue = with_quota(start, 12)
     runs(queue)
@@ -144,8 +144,8 @@ def test_share_of_the_mean_as_in_the_paper(start: Start) -> None:
     assert before.pass_number > explained(queue, W2).pass_number
 
 
-def test_credit_beyond_what_a_message_holds(start: Start) -> None:
-    """Whatever waiting is worth, it is told, as the largest number that can be."""
+def test_credit_beyond_the_largest_number_of_a_message(start: Start) -> None:
+    """Any credit is told, at most as the largest number that a message holds."""
     queue = with_quota(start)
     waits(queue)
     rank_by(queue, RankingSettings(CreditSettings(age_weight=CREDIT_MAX)))
@@ -189,8 +189,8 @@ def test_tenant_without_work_counts_in_no_share(start: Start) -> None:
     assert explained(queue, W3).credit == explained(queue.restart(), W3).credit
 
 
-def test_whoever_came_after_the_newest_pass_is_not_over_quota(start: Start) -> None:
-    """By the paper's passes it stands nowhere yet, and that is what is told."""
+def test_workload_submitted_after_the_newest_pass_is_not_over_quota(start: Start) -> None:
+    """By the paper's passes it has no place yet, and that is its reason."""
     queue = with_quota(start, 0)
     rank_by(queue, RankingSettings(is_in_passes=True, pass_span=seconds(300)))
     waits(queue)

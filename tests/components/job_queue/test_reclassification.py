@@ -81,7 +81,7 @@ def test_first_entitlement_while_an_auction_is_open(start: Start) -> None:
 # Lending.
 
 
-def test_who_borrows_waits_for_who_was_awarded_in_the_same_moment(start: Start) -> None:
+def test_borrower_waits_for_an_award_of_the_same_moment(start: Start) -> None:
     """8 of 64 are left, ART takes them within quota; ML, which would borrow them, gets none of what is ART's by then."""
     queue = a_job_queue(start)
     tenant(queue, ML, 0)
@@ -194,8 +194,8 @@ def test_promise_stands_while_its_workload_is_within_quota(start: Start) -> None
 # Estimates.
 
 
-def test_nothing_is_estimated_of_what_is_held(start: Start) -> None:
-    """Whether its tenant may borrow no more or has no GPU-hours left: when that changes nobody knows."""
+def test_no_start_is_estimated_of_a_blocked_workload(start: Start) -> None:
+    """Its tenant may borrow no more or has no GPU-hours left: when that changes cannot be known."""
     queue = a_job_queue(start)
     tenant(queue, ML, 8, borrow_max=0)
     tenant(queue, ART, 16)
@@ -211,7 +211,7 @@ def test_nothing_is_estimated_of_what_is_held(start: Start) -> None:
     assert theirs in queue.state.image.starts.awaited
 
 
-def test_start_is_judged_unless_somebody_changed_the_priority(start: Start) -> None:
+def test_start_is_judged_unless_the_priority_was_changed(start: Start) -> None:
     """It starts at another time than was estimated, and that is no error of the estimate."""
     queue = a_job_queue(start)
     for number in range(2):

@@ -107,9 +107,9 @@ def test_refusal_that_names_no_amount(start: Start) -> None:
     assert [(W1, EU)] == asked(machine.wake())
 
 
-def test_refusal_when_what_was_in_the_way_held_no_gpu(start: Start) -> None:
-    """The GPUs are free, and work without any has the CPUs, or stands where somebody wants to be alone: its end could be
-    enough. A refusal that lacks GPUs goes on waiting for them.
+def test_refusal_when_the_obstacle_held_no_gpu(start: Start) -> None:
+    """The GPUs are free, and work without any has the CPUs, or runs where another workload wants to be alone: its end could be enough. A
+    refusal that lacks GPUs goes on waiting for them.
     """
     machine = a_job_queue(start)
     submit(machine, small())
@@ -323,7 +323,7 @@ def test_one_of_a_tight_shape_is_asked_about_at_a_time(start: Start) -> None:
     assert [(W2, EU), (W3, EU)] == asked(machine.wake())
 
 
-def test_shape_of_which_nobody_is_left(start: Start) -> None:
+def test_shape_without_workloads(start: Start) -> None:
     """Only its refusals are remembered, until they pass; so shapes that never come back fill no memory."""
     machine = a_job_queue(start)
     submit(machine, small())

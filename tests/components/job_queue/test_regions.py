@@ -124,7 +124,7 @@ def test_region_that_answers_in_time(start: Start) -> None:
         assert [] == facts(queue.wait(PATIENCE))
 
 
-def test_queue_that_hears_nobody_counts_nobodys_silence(start: Start) -> None:
+def test_queue_without_a_bus_counts_no_regions_silence(start: Start) -> None:
     """It counts from the bus's return, whether the silence was told before or after."""
     queue = runs_in_eu(start, move_after=PATIENCE)
     queue.hear(LogSilent(EU_LOG))
@@ -238,10 +238,10 @@ def test_repeat_changes_nothing_and_an_old_word_is_refused(start: Start) -> None
         pytest.param(AbandonRegion(EU, 0, by="x" * (NAME_LENGTH_MAX + 1)), Reason.INVALID, id="by"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_request_about_a_region_is_refused(
     start: Start, message: AbandonRegion | ReadmitRegion, reason: Reason
 ) -> None:
-    """And nothing is recorded."""
+    """Nothing is recorded."""
     decision = a_job_queue(start).hear(message)
     assert ([], reason) == (facts(decision), said_once(decision, Refused).reason)
 

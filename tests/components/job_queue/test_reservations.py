@@ -117,7 +117,7 @@ def solicited(decision: Decision) -> list[tuple[str, bool]]:
     return [(one.workload, one.wants_prospect) for one in said(decision, SolicitBid)]
 
 
-def test_what_can_be_promised_is_asked_for_who_is_blocked_for_long(start: Start) -> None:
+def test_earliest_starts_are_requested_for_a_workload_blocked_for_long(start: Start) -> None:
     """Not before, though nothing is freed meanwhile; and not again at once where nothing can be promised."""
     machine = blocked(start)
     assert [] == solicited(machine.wait(Nanoseconds(RESERVE_AFTER - 1)))
@@ -176,8 +176,8 @@ def test_region_that_never_says(start: Start) -> None:
 @pytest.mark.parametrize(
     "why", [StartOver.NO_ROOM, StartOver.DISPLACED, StartOver.NODE_CLOSED, StartOver.LAPSED]
 )
-def test_promise_that_cannot_be_kept_is_made_anew(start: Start, why: StartOver) -> None:
-    """Never silently: the old one ends with its reason, and the new one names it."""
+def test_promise_that_cannot_be_kept_is_made_again(start: Start, why: StartOver) -> None:
+    """Never silently: the old promise ends with its reason, and the new one names it."""
     machine = promised(start)
     if why is not StartOver.NO_ROOM:
         machine.fact(EU_LOG, reserved())
@@ -223,8 +223,8 @@ def test_it_may_start_sooner_anywhere(start: Start) -> None:
 @pytest.mark.parametrize(
     "word", [CancelWorkload(W1), HoldWorkload(W1, 0), ChangeWorkload(W1, 0, (a_job(3, 8),))]
 )
-def test_user_who_wants_it_otherwise(start: Start, word: Any) -> None:
-    """Cancelled, held or changed: nothing is promised any more, and no reason is given for it later."""
+def test_users_request_ends_the_promise(start: Start, word: Any) -> None:
+    """The workload is cancelled, held or changed: it has no promise any more, and no reason is given for it later."""
     machine = promised(start)
     machine.hear(word)
     machine.wake()
@@ -232,7 +232,7 @@ def test_user_who_wants_it_otherwise(start: Start, word: Any) -> None:
     assert {} == machine.state.image.start_promises.broken
 
 
-def test_who_was_promised_a_start_is_of_a_shape_of_its_own(start: Start) -> None:
+def test_workload_with_a_promised_start_has_a_shape_of_its_own(start: Start) -> None:
     """Others of its need are refused where it fits, and it is not refused with them; afterwards it is one of them again."""
     machine = promised(start)
     submit(machine, WIDE)
@@ -244,7 +244,7 @@ def test_who_was_promised_a_start_is_of_a_shape_of_its_own(start: Start) -> None
     assert machine.state.order.work(W1).shape == machine.state.order.work(W2).shape
 
 
-def test_who_lasts_longer_is_of_another_shape(start: Start) -> None:
+def test_longer_workload_has_another_shape(start: Start) -> None:
     """Where starts are reserved short work fits and long work does not; nearly equal spans are one shape."""
     machine = a_job_queue(start)
     for minutes in (0, 1, 3, 4, 5, 60):
@@ -270,8 +270,8 @@ def test_when_its_nodes_are_free_it_is_asked_for_once_more(start: Start) -> None
     assert W1 in [name for name, _ in asked(machine.wait(AWARD_SAY_AGAIN))]
 
 
-def test_who_waits_for_its_start_pushes_nobody_out(start: Start) -> None:
-    """They might not be gone by then, and it would start later than it was promised. Long before, and when it is late, it may."""
+def test_workload_close_to_its_promised_start_preempts_no_other(start: Start) -> None:
+    """The victims might not be gone by then, and it would start later than it was promised. Long before, and when it is late, it may."""
     machine = promised(start)
     machine.fact(EU_LOG, reserved())
     machine.wake()
@@ -377,8 +377,8 @@ def test_other_refusals_call_for_no_promise(start: Start, reason: Reason) -> Non
     assert not any(wants for _, wants in solicited(told))
 
 
-def test_queue_that_starts_anew_waits_for_its_regions(start: Start) -> None:
-    """As long as it does not know a region, it takes for granted that it keeps what it was told to."""
+def test_restarted_queue_waits_for_its_regions(start: Start) -> None:
+    """As long as it does not know a region, it takes for granted that the region keeps what it was told to."""
     machine = promised(start)
     machine.fact(EU_LOG, reserved())
     machine.wait(seconds(60))
@@ -391,8 +391,8 @@ def test_queue_that_starts_anew_waits_for_its_regions(start: Start) -> None:
     assert the_promise(again) is not None
 
 
-def test_queue_that_starts_anew_goes_on_with_its_promises(start: Start) -> None:
-    """They are in its log; what their regions show of them counts as before."""
+def test_restarted_queue_goes_on_with_its_promises(start: Start) -> None:
+    """They are in its log; the regions' facts about them count as before."""
     machine = promised(start)
     again = machine.restart()
     assert [W1] == [one.workload for one in said(again.wake(), ReserveStart)]
@@ -400,8 +400,8 @@ def test_queue_that_starts_anew_goes_on_with_its_promises(start: Start) -> None:
     assert StartPromiseEnded(W1, 1, StartOver.DISPLACED) in facts(again.wake())
 
 
-def test_what_people_are_told(start: Start) -> None:
-    """From when its region has reserved it, as long as it waits; and why the promise before was not kept."""
+def test_promised_start_is_shown_once_its_region_has_reserved_it(start: Start) -> None:
+    """It is shown as long as the workload waits, with the reason why the promise before was not kept."""
     machine = promised(start)
 
     def told() -> ShownStart | None:

@@ -80,15 +80,17 @@ def spans(machine: Machine[Any]) -> dict[str, float]:
 # At a submission.
 
 
-def test_what_finds_room_starts_now(start: Start) -> None:
-    """Every submission records what was known of its start."""
+def test_workload_that_fits_starts_now(start: Start) -> None:
+    """Every submission records the estimate of its start."""
     machine = a_job_queue(start)
     estimate = submitted(machine, a_spec(REGION))
     assert (0, "now, wide") == (estimate.span, estimate.group)
 
 
-def test_what_finds_none_waits_for_those_ahead_and_for_itself(start: Start) -> None:
-    """Room for what waits at its level or a higher one and is no wider comes free first; nothing is known of how fast, so all in a day."""
+def test_workload_that_does_not_fit_waits_for_those_ahead_and_for_itself(start: Start) -> None:
+    """Capacity for the waiting work of its level or a higher one that is no wider comes free first; nothing is known of how fast, so all
+    in a day.
+    """
     machine = full(start)
     assert 6 == pytest.approx(submitted(machine, a_spec(a_job(2, 8), priority=4)).span / HOUR)
     assert 12 == pytest.approx(submitted(machine, a_spec(a_job(2, 8), priority=3)).span / HOUR)
@@ -99,8 +101,8 @@ def test_what_finds_none_waits_for_those_ahead_and_for_itself(start: Start) -> N
     assert 21 == pytest.approx(submitted(machine, a_spec(a_job(2, 8), priority=4)).span / HOUR)
 
 
-def test_what_is_free_is_for_whoever_fits_it(start: Start) -> None:
-    """A gang waits for more than there is; what is less than that starts now, and what is as wide does not."""
+def test_free_capacity_is_for_workloads_that_fit(start: Start) -> None:
+    """A gang waits for more than there is; a workload that fits into the rest starts now, and one as wide does not."""
     machine = a_job_queue(start)
     submit(machine, a_spec(a_job(3, 8), regions=(EU,)))
     awarded(machine, EU)
@@ -110,7 +112,7 @@ def test_what_is_free_is_for_whoever_fits_it(start: Start) -> None:
     assert 0 < submitted(machine, a_spec(REGION, regions=(EU,))).span
 
 
-def test_what_runs_says_how_fast_room_comes_free(start: Start) -> None:
+def test_running_work_tells_how_fast_capacity_comes_free(start: Start) -> None:
     """Two regions of 32 GPUs, each to be free after the default time of a run."""
     machine = full(start)
     running(machine, workload=W1)
@@ -132,7 +134,7 @@ def test_width_is_of_all_jobs_together(start: Start) -> None:
     assert {"w-3": 6, "w-4": 12, "w-5": 3} == {one: round(span) for one, span in spans(machine).items()}
 
 
-def test_room_must_be_in_one_region(start: Start) -> None:
+def test_capacity_must_be_in_one_region(start: Start) -> None:
     """Half of each is free, and all of one is asked for."""
     machine = a_job_queue(start)
     for workload, region in ((W1, EU), (W2, US)):
@@ -240,8 +242,8 @@ def test_tested_submission_changes_nothing(start: Start) -> None:
     ],
     ids=("two problems", "never fits", "unknown region"),
 )
-def test_what_would_be_refused_is_refused_in_the_same_words(start: Start, spec: WorkloadSpec) -> None:
-    """Every problem at once."""
+def test_tested_submission_is_refused_in_the_same_words(start: Start, spec: WorkloadSpec) -> None:
+    """Every problem is named at once."""
     machine = a_job_queue(start)
 
     def refusal(message: Message) -> Refused:
@@ -355,8 +357,8 @@ def test_explanation_tells_when_it_starts_and_how_long_it_runs(start: Start) -> 
     assert explained(machine, W1).start is None
 
 
-def test_what_ends_by_somebodys_word_has_no_run_time(start: Start) -> None:
-    """A service; and what may run only for so long goes on no longer."""
+def test_service_has_no_run_time(start: Start) -> None:
+    """A service ends at a user's request; a workload with a longest duration goes on no longer."""
     machine = a_job_queue(start)
     service = submit(machine, a_spec(kind=Kind.SERVICE))
     assert explained(machine, service).run_time is None

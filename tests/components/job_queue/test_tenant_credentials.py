@@ -84,15 +84,15 @@ def test_ones_own_work_is_as_an_operators(start: Start, kind: type[Message]) -> 
 
 
 @pytest.mark.parametrize("kind", ASKED, ids=lambda kind: kind.__name__)
-def test_unknown_work_is_unknown_to_everybody(start: Start, kind: type[Message]) -> None:
-    """Nobody is told that what is not there is somebody's."""
+def test_unknown_work_is_unknown_to_every_tenant(start: Start, kind: type[Message]) -> None:
+    """No tenant is told that an unknown workload is another tenant's."""
     message = replace(QUESTIONS[kind], workload=WorkloadId("w-9"))
     decision = with_both(start).hear(message, sender=EVE, tenant="bio")
     assert Reason.UNKNOWN_WORKLOAD == refusal(decision).reason
 
 
-def test_what_is_not_listed_is_nobodys() -> None:
-    """A message that somebody adds is refused to tenants until it is listed, and one that names a workload is held against it."""
+def test_unlisted_messages_are_refused_to_tenants() -> None:
+    """A new message is refused to tenants until it is listed, and one that names a workload is held against it."""
     for kind in MESSAGES:
         if issubclass(kind, Answer):
             assert kind not in TENANTS_MAY
@@ -152,8 +152,8 @@ def test_lists_its_own_page_by_page(start: Start) -> None:
     assert ([1, 2, 3, 4, 5], {"PENDING": 5}) == ([int(row.workload[2:]) for row in every.rows], every.counts)
 
 
-def test_who_there_is_and_what_it_holds_is_no_secret(start: Start) -> None:
-    """As with Slurm, where nothing is private unless somebody says so: a tenant sees from whom it borrows."""
+def test_tenants_and_their_gpus_are_no_secret(start: Start) -> None:
+    """As with Slurm, where nothing is private unless an operator says so: a tenant sees from which tenants it borrows."""
     machine = with_both(start)
     asked = ListTenants()
     mine = said_once(machine.hear(asked, sender=ADA, tenant="ml"), TenantsListed)

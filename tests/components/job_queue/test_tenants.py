@@ -98,7 +98,7 @@ def listed(machine: Machine[Any], after: str = "", count_max: int = 100) -> Tena
     return said_once(machine.hear(ListTenants(TenantName(after), count_max)), TenantsListed)
 
 
-def test_what_is_set_is_recorded_with_its_revision_and_who_asked(start: Start) -> None:
+def test_settings_are_recorded_with_their_revision_and_requester(start: Start) -> None:
     """Level, entitlement and budget of one tenant have one revision."""
     machine = with_ml(start)
     wish = Entitlement(64, 16, is_lent=False)
@@ -112,8 +112,8 @@ def test_what_is_set_is_recorded_with_its_revision_and_who_asked(start: Start) -
     assert row.budget is None
 
 
-def test_repeat_finds_what_it_asked_for(start: Start) -> None:
-    """The bus says things twice; who sets what is so already changes nothing either."""
+def test_repeat_finds_its_settings(start: Start) -> None:
+    """The bus repeats messages; a request for settings that are so already changes nothing either."""
     machine = with_ml(start)
     assert 1 == revised(machine, SetTenant(ML, HIGH, 0)) == revised(machine, SetTenant(ML, HIGH, 1))
     machine.hear(SetEntitlement(ML, "H100", Entitlement(8), 1))
@@ -129,8 +129,8 @@ def test_nothing_guaranteed_can_be_said_of_a_type(start: Start) -> None:
     assert ["H100"] == list(listed(machine).rows[0].uses)
 
 
-def test_who_saw_an_older_state_is_refused(start: Start) -> None:
-    """Whatever of the tenant has changed since."""
+def test_request_with_an_older_revision_is_refused(start: Start) -> None:
+    """Any change of the tenant counts."""
     machine = with_ml(start)
     machine.hear(SetEntitlement(ML, "H100", Entitlement(8), 1))
     for revision in (0, 1, 3):
@@ -208,8 +208,8 @@ def test_tenants_have_an_end(start: Start, monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_less_than_what_is_held_needs_force(start: Start) -> None:
-    """The answer says how much that is; nothing that runs is stopped by it, but before it is so what runs is over quota."""
+def test_quota_below_the_held_gpus_needs_force(start: Start) -> None:
+    """The answer has how many those are; nothing that runs is stopped by it, but before it is so what runs is over quota."""
     machine = holding(start)
     decision = machine.hear(SetEntitlement(ML, "H100", Entitlement(11), 2))
     assert (Reason.BELOW_HELD, ["gpus"]) == refusal(decision)
@@ -223,7 +223,7 @@ def test_less_than_what_is_held_needs_force(start: Start) -> None:
     revised(machine, SetEntitlement(ML, "H100", Entitlement(0, 0), 3, is_forced=True), over, event)
 
 
-def test_list_tells_what_is_held_and_borrowed(start: Start) -> None:
+def test_list_tells_held_and_borrowed_gpus(start: Start) -> None:
     """Of tenants that are entitled to something, that only have work, and that have nothing, by name."""
     machine = holding(start, 20)
     for name in ("art", "default"):

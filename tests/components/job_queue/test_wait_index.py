@@ -29,8 +29,8 @@ def width_of(spec: WorkloadSpec) -> int:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_of_each_tenant_the_widest_beyond_its_room_are_left_out(seed: int) -> None:
-    """Over all that wait, one after the other: narrow ones first, as far as there is room for their tenant's work of a level."""
+def test_each_tenants_widest_beyond_its_headroom_are_left_out(seed: int) -> None:
+    """Against all that wait, one after the other: narrow ones first, as far as the tenant's work of a level has headroom."""
     dice, index = random.Random(seed), WaitIndex()
     waiting: dict[WorkloadId, tuple[WorkloadSpec, int]] = {}
     rooms = {

@@ -176,7 +176,7 @@ def test_change_that_a_pin_keeps_from_fitting(start: Start) -> None:
     assert said(machine.hear(ChangeWorkload(W2, 0, (a_job(8, 8),))), Acknowledged)
 
 
-def test_change_of_what_nobody_knows_or_what_has_ended(start: Start) -> None:
+def test_change_of_an_unknown_or_ended_workload(start: Start) -> None:
     """Nothing comes of it, and the user is told why."""
     machine = a_job_queue(start)
     assert (refused(Reason.UNKNOWN_WORKLOAD),) == change(machine, a_job()).messages
@@ -259,8 +259,8 @@ def test_change_that_the_grant_knows_already(start: Start) -> None:
     assert () == machine.wait(LONGER).messages
 
 
-def test_change_of_what_is_promised(start: Start) -> None:
-    """Nothing of it is there that could follow; it is told once it is granted."""
+def test_change_of_a_promised_attempt(start: Start) -> None:
+    """No task is there yet that could follow; the region is told once it is granted."""
     machine = a_job_queue(start)
     submit(machine)
     awarded(machine)
@@ -271,7 +271,7 @@ def test_change_of_what_is_promised(start: Start) -> None:
     assert [1] == [told.revision for told in said(machine.wake(), ChangeAttempt)]
 
 
-def test_change_of_what_runs(start: Start) -> None:
+def test_change_of_a_running_workload(start: Start) -> None:
     """The region is told until its log shows it; the next change is told again. A queue that starts again goes on."""
     machine = a_job_queue(start)
     submit(machine, a_spec(kind=Kind.SERVICE))
@@ -301,8 +301,8 @@ def test_change_while_the_region_is_silent(start: Start) -> None:
 
 
 @pytest.mark.parametrize("is_ordered", [False, True])
-def test_change_of_what_is_to_end(start: Start, *, is_ordered: bool) -> None:
-    """Only the end is said: the next attempt, if there is one, is as it is now."""
+def test_change_of_a_workload_that_is_to_end(start: Start, *, is_ordered: bool) -> None:
+    """Only the end is ordered: the next attempt, if there is one, has the changed jobs."""
     machine = a_job_queue(start)
     submit(machine)
     awarded(machine)
@@ -342,7 +342,7 @@ def _heard_end(machine: Machine[Any]) -> Any:  # Any: a decision
     return machine.hear_due_once()
 
 
-def test_declined_award_of_what_was_changed(start: Start) -> None:
+def test_declined_award_of_a_changed_workload(start: Start) -> None:
     """It is put up for auction by its new shape."""
     machine = a_job_queue(start)
     submit(machine)
@@ -354,8 +354,8 @@ def test_declined_award_of_what_was_changed(start: Start) -> None:
     assert FOUR in [told.jobs for told in said(machine.wake(), SolicitBid)]
 
 
-def test_change_of_what_is_being_cancelled(start: Start) -> None:
-    """It is recorded, and nobody is told: it ends."""
+def test_change_of_a_workload_that_is_being_cancelled(start: Start) -> None:
+    """It is recorded, and no region is told: the workload ends."""
     machine = a_job_queue(start)
     submit(machine)
     awarded(machine)
@@ -365,8 +365,8 @@ def test_change_of_what_is_being_cancelled(start: Start) -> None:
     assert [] == said(machine.wait(LONGER), ChangeAttempt)
 
 
-def test_submission_that_names_a_controller_nobody_could_ask(start: Start) -> None:
-    """Its name, and its tenant's, are part of a subject."""
+def test_submission_with_an_unreachable_controller(start: Start) -> None:
+    """The controller's name, and its tenant's, are part of a subject."""
     spec: WorkloadSpec = a_spec(tenant="a.b")
     spec = replace(spec, control=replace(spec.control, controller="x*"))
     refusal = said_once(a_job_queue(start).hear(SubmitWorkload(spec, "ada")), Refused)

@@ -198,7 +198,7 @@ def test_submission_that_fits_only_where_it_may_not_run(start: Start) -> None:
 
 
 @pytest.mark.parametrize("request_", ASKED_OF, ids=lambda message: type(message).__name__)
-def test_request_about_a_workload_that_nobody_knows(start: Start, request_: Message) -> None:
+def test_request_about_an_unknown_workload(start: Start, request_: Message) -> None:
     """It may have ended long ago."""
     decision = a_job_queue(start).hear(request_)
     assert (refused(Reason.UNKNOWN_WORKLOAD),) == decision.messages
@@ -241,8 +241,8 @@ def test_show_tells_for_how_long_a_gang_is_up(start: Start) -> None:
     assert -1 == shown(machine).up_for
 
 
-def test_show_names_what_keeps_a_workload_waiting(start: Start) -> None:
-    """Held; full; of hardware that nobody has; in a region that is silent, or not known yet."""
+def test_show_names_the_reason_a_workload_waits(start: Start) -> None:
+    """It is held; the regions are full; or its region is silent."""
     machine = a_job_queue(start)
     submit(machine)
     machine.hear(HoldWorkload(W1, 0))
@@ -258,8 +258,8 @@ def test_show_names_what_keeps_a_workload_waiting(start: Start) -> None:
     assert Reason.REGION_UNREACHABLE == shown(machine, W2).reason
 
 
-def test_show_when_nobody_has_the_hardware(start: Start) -> None:
-    """Said of a workload that was accepted while a region was not known; until then that one is what it waits for."""
+def test_show_when_no_region_has_the_hardware(start: Start) -> None:
+    """Said of a workload that was accepted while a region was not known; until then it waits for that region."""
     machine = a_job_queue(start, unknown=(US_LOG,))
     submit(machine, a_spec(a_job(gpu_type="B200")))
     assert Reason.REGION_UNREACHABLE == shown(machine).reason
@@ -434,7 +434,7 @@ def test_hold_while_it_is_auctioned(start: Start) -> None:
     assert [] == asked(machine.wait(Nanoseconds(10 * AWARD_SAY_AGAIN)))
 
 
-def test_hold_of_what_runs(start: Start) -> None:
+def test_hold_of_a_running_workload(start: Start) -> None:
     """It goes on, and is not awarded again after its attempt has ended."""
     machine = a_job_queue(start)
     submit(machine)

@@ -41,8 +41,10 @@ def give_up(machine: Machine[object], key: AttemptKey = A1) -> int:
     return machine.fact(GLOBAL_LOG, closed)
 
 
-def test_what_was_given_up_is_stopped_once_the_queue_is_heard(start: Start) -> None:
-    """Its store does it by itself, at nobody's charge, and says up to where it has read; what it saves then does not count."""
+def test_abandoned_work_is_stopped_once_the_queue_is_heard(start: Start) -> None:
+    """Its store stops it by itself, at no requester's charge, and records up to where it has read; a checkpoint saved then does not
+    count.
+    """
     machine = a_store(start)
     place(machine)
     machine.hear(RecordStarted(EU, *attempt()))
@@ -68,8 +70,8 @@ def test_it_is_stopped_after_a_restart_too(start: Start) -> None:
     assert StopOrdered(*attempt(), EndCause.ABANDONED, global_sequence=sequence) == event
 
 
-def test_who_stops_already_goes_on_stopping(start: Start) -> None:
-    """The first order's cause stands, and what was saved under it is recorded: it counts for nobody."""
+def test_stopping_attempt_goes_on_stopping(start: Start) -> None:
+    """The first order's cause stands, and a checkpoint saved under it is recorded: it counts for no attempt."""
     machine = a_store(start)
     place(machine)
     stop(machine)
@@ -112,8 +114,8 @@ def test_newest_attempt_goes_on(start: Start) -> None:
     assert {1: EndCause.ABANDONED, 2: ""} == {epoch: row.stop_cause for epoch, row in rows.items()}
 
 
-def test_nobody_else_may_stop_for_that_reason(start: Start) -> None:
-    """A broker that says so is wrong: the queue's log alone shows it."""
+def test_no_other_component_may_stop_for_that_reason(start: Start) -> None:
+    """A broker that does so is wrong: the queue's log alone shows it."""
     machine = a_store(start)
     place(machine)
     assert NOTHING == stop(machine, cause=EndCause.ABANDONED)

@@ -94,7 +94,7 @@ def test_nodes_that_come_without_numbers(start: Start) -> None:
 
 
 @pytest.mark.parametrize("first", [0, 3])
-def test_nodes_whose_numbers_are_taken(start: Start, first: int) -> None:
+def test_nodes_with_taken_numbers(start: Start, first: int) -> None:
     """A node belongs to one worker."""
     decision = a_store(start).hear(RecordJoin(EU, an_inventory("w1", first, 2)))
     assert ([], 1) == (facts(decision), len(said(decision, JoinRefused)))
@@ -147,7 +147,7 @@ def test_loss_or_return_that_comes_late(start: Start) -> None:
     assert [NodesLost] == [type(event) for event in facts(machine.hear(RecordLoss(EU, W0, 4)))]
 
 
-def test_loss_or_return_of_a_worker_that_nobody_knows(start: Start) -> None:
+def test_loss_or_return_of_an_unknown_worker(start: Start) -> None:
     """Nothing is recorded."""
     machine = a_store(start)
     assert NOTHING == machine.hear(RecordLoss(EU, WorkerName("w9"), 9))
@@ -317,8 +317,8 @@ def test_many_are_forgotten_in_parts(start: Start) -> None:
     assert [FORGOTTEN_AT_ONCE_MAX, 1] == sizes
 
 
-def test_what_was_superseded_is_found_when_the_store_starts_again(start: Start) -> None:
-    """Nothing of it needs to be remembered but the logs."""
+def test_superseded_attempts_are_found_when_the_store_starts_again(start: Start) -> None:
+    """The logs alone are enough to find them."""
     machine = a_store(start)
     place(machine)
     end(machine)

@@ -151,8 +151,8 @@ def test_claim_that_comes_twice(start: Start) -> None:
     assert [] == check_ledger(machine.state.image.capacity)
 
 
-def test_award_given_back_over_very_many_nodes(start: Start) -> None:
-    """L8: the fact names the first of them, whatever somebody says."""
+def test_award_declined_over_very_many_nodes(start: Start) -> None:
+    """L8: the fact names the first of them, however many the agent names."""
     machine = a_store(start)
     told = DeclineAward(
         EU, W1, 1, award(machine), Reason.CONFLICTS_EXHAUSTED, 10, Reason.CONFLICT, tuple(range(1_000))
@@ -165,9 +165,9 @@ def test_award_given_back_over_very_many_nodes(start: Start) -> None:
 @pytest.mark.parametrize(
     "reason", [Reason.UNKNOWN_NODE, Reason.NODE_TOO_SMALL, Reason.BAD_CLAIM, Reason.WRONG_GPU_TYPE]
 )
-def test_award_of_a_bad_claim_is_given_back(start: Start, reason: Reason) -> None:
-    """L8: where the award stands its agent gives it back with the store's reason, which the region's log keeps; neither of them
-    counts anything as taken afterwards, and the next award is served.
+def test_award_of_a_bad_claim_is_declined(start: Start, reason: Reason) -> None:
+    """L8: where the award stands its agent declines it with the store's reason, which the region's log keeps; neither of them counts
+    anything as taken afterwards, and the next award is served.
     """
     agent, store = an_agent(start), a_store(start)
     award(store)

@@ -47,7 +47,7 @@ def verdict(decision: Decision) -> str:
     return said_once(decision, RevisionAnswered).verdict
 
 
-def test_task_gets_room_elsewhere(start: Start) -> None:
+def test_task_gets_capacity_elsewhere(start: Start) -> None:
     """T9: held there, free where it was; its agent is told; the next revision follows this one."""
     machine = a_store(start)
     serve(machine, gpus=2)
@@ -66,8 +66,8 @@ def test_task_gets_room_elsewhere(start: Start) -> None:
     assert [] == check_control(machine.state.image)
 
 
-def test_only_what_is_gone_gets_a_new_run(start: Start) -> None:
-    """Up, down, starting, unknown: refused; two runs of one task never live."""
+def test_only_a_task_that_is_gone_gets_a_new_run(start: Start) -> None:
+    """A task that is up, down, starting or unknown is refused; two runs of one task never live."""
     machine = a_store(start)
     serve(machine)
     assert "refused" == verdict(revise(machine, (0, 0, 2)))
@@ -135,7 +135,7 @@ def test_gang_is_not_moved_task_by_task(start: Start) -> None:
 
 
 @pytest.mark.parametrize("why", ["full", "promised", "closed", "lost", "unknown", "another type"])
-def test_room_that_is_not_there(start: Start, why: str) -> None:
+def test_capacity_that_is_not_there(start: Start, why: str) -> None:
     """T6: judged against now: a conflict, with the node as it is, and nothing is recorded."""
     machine = a_store(start)
     machine.hear(RecordJoin(EU, an_inventory("w1", 4, 1, gpu_type="A100")))
@@ -185,7 +185,7 @@ def test_move_to_a_node_on_which_another_tenant_is_alone(start: Start) -> None:
     assert "granted" == verdict(revise(machine, (0, 0, 1)))
 
 
-def test_room_for_all_or_for_none(start: Start) -> None:
+def test_capacity_for_all_tasks_or_for_none(start: Start) -> None:
     """Two tasks that fit one by one, and not together."""
     machine = a_store(start)
     serve(machine, {0: 2}, gpus=4)
@@ -215,10 +215,8 @@ def test_task_that_stays_where_it_was(start: Start, why: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [PoolSettings(reserve=3), PoolSettings(limit=50)])
-def test_task_that_comes_to_a_job_keeps_to_what_its_pool_is_set_to(
-    start: Start, settings: PoolSettings
-) -> None:
-    """P23, P24: it is new work, like a claim; one that moves had its room before."""
+def test_task_added_to_a_job_keeps_to_its_pools_settings(start: Start, settings: PoolSettings) -> None:
+    """P23, P24: it is new work, like a claim; one that moves had its capacity before."""
     machine = a_store(start)
     serve(machine, {0: 2}, gpus=1)
     set_pool(machine, settings)
@@ -236,8 +234,8 @@ def test_task_that_comes_to_a_job_keeps_to_what_its_pool_is_set_to(
     assert "granted" == verdict(revise(machine, (1, -1, 3)))
 
 
-def test_revision_of_what_is_told_to_stop(start: Start) -> None:
-    """Nothing of it starts any more."""
+def test_revision_of_a_stopping_attempt(start: Start) -> None:
+    """None of its tasks starts any more."""
     machine = a_store(start)
     serve(machine)
     agreed(machine, MOVE, 0)
@@ -246,8 +244,8 @@ def test_revision_of_what_is_told_to_stop(start: Start) -> None:
     assert "refused" == verdict(revise(machine, (0, 0, 3)))
 
 
-def test_whoever_leaves_tasks_where_they_were_reads_the_log(start: Start) -> None:
-    """Nobody is answered: neither when it is recorded nor when it is not."""
+def test_revision_without_an_agent_is_not_answered(start: Start) -> None:
+    """The broker, which leaves tasks where they were, reads the log: no answer is sent, neither when it is recorded nor when it is not."""
     machine = a_store(start)
     serve(machine)
     agreed(machine, RESTART, 0)
@@ -258,8 +256,8 @@ def test_whoever_leaves_tasks_where_they_were_reads_the_log(start: Start) -> Non
     assert 1 == row_of(machine).tasks[0].run
 
 
-def test_victim_that_moves_leaves_its_room_to_whom_it_was_promised(start: Start) -> None:
-    """T1: what it holds no more is reserved, and nobody else is given it."""
+def test_victim_that_moves_leaves_its_capacity_to_the_promise(start: Start) -> None:
+    """T1: the capacity that it holds no more is reserved, and given to no other workload."""
     machine = a_store(start)
     serve(machine, {0: 1, 1: 1}, gpus=8, priority=1)
     agreed(machine, MOVE, 0)

@@ -374,8 +374,8 @@ def test_promise_is_kept_in_the_batch_that_ends_its_last_victim(start: Start) ->
     assert "granted" == verdict(claim(machine, made))
 
 
-def test_promise_whose_victim_ends_by_itself(start: Start) -> None:
-    """However it ended, its room is free."""
+def test_promise_over_a_victim_that_ends_by_itself(start: Start) -> None:
+    """However it ended, its capacity is free."""
     machine = a_store(start)
     place(machine, "w-9", {0: 8})
     promise(machine, "w-1", {0: 8}, (attempt("w-9"),))
@@ -395,8 +395,8 @@ def test_promise_that_has_lost_a_node(start: Start) -> None:
     assert NODE == machine.state.image.capacity.available(0)
 
 
-def test_promise_whose_node_was_lost_and_is_back(start: Start) -> None:
-    """What it waits for is there again, and still reserved."""
+def test_promise_on_a_node_that_was_lost_and_is_back(start: Start) -> None:
+    """The promised capacity is there again, and still reserved."""
     machine = a_store(start)
     machine.hear(RecordJoin(EU, an_inventory("w1", 4, 1)))
     place(machine, "w-9", {0: 8})

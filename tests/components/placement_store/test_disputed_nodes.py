@@ -229,8 +229,8 @@ def test_claims_over_victims_do_not_count(start: Start) -> None:
     assert machine.state.image.capacity.is_open(0)
 
 
-def test_store_that_starts_again_opens_what_it_closed(start: Start) -> None:
-    """L7: the closure is a fact, and so is its end; what was only counted is forgotten."""
+def test_store_that_starts_again_opens_its_closed_nodes(start: Start) -> None:
+    """L7: the closure is a fact, and so is its end; disputes that were only counted are forgotten."""
     machine = a_store(start)
     place(machine, "w-9", {0: 8})
     refuse(machine, DISPUTES_MAX)
@@ -325,8 +325,8 @@ def test_revision_that_is_said_again_counts_once(start: Start) -> None:
     assert not machine.state.image.capacity.is_open(0)
 
 
-def test_revision_that_would_break_what_a_pool_keeps_disputes_no_node(start: Start) -> None:
-    """L7: what a pool keeps free says nothing about one node."""
+def test_revision_against_a_pools_settings_disputes_no_node(start: Start) -> None:
+    """L7: a pool's reserve or limit tells nothing about one node."""
     machine = a_store(start)
     made = serve(machine, {1: 1, 2: 1})
     machine.hear(ChangeAttempt(EU, *attempt(), 1, (replace(made.jobs[0], tasks=3),)))

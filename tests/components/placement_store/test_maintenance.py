@@ -217,8 +217,8 @@ def test_release_that_comes_late(start: Start) -> None:
     assert [2] == sorted(machine.state.image.capacity.closures["quarantine"].each)
 
 
-def test_release_of_what_did_not_change(start: Start) -> None:
-    """What happens to other nodes meanwhile is no reason to ask again."""
+def test_release_of_unchanged_nodes(start: Start) -> None:
+    """Changes of other nodes meanwhile are no reason to ask again."""
     machine = a_region(start)
     machine.hear(CloseNodes(EU, ClosureKind.QUARANTINE, (0,), "it is ill"))
     release = released(machine, "0", "3")
@@ -266,15 +266,15 @@ def test_workers_of_one_domain_are_lost_together(start: Start) -> None:
     assert [] == check_control(machine.state.image)
 
 
-def test_nobody_of_a_domain_is_silent(start: Start) -> None:
-    """Nothing is recorded of workers that nobody knows."""
+def test_domain_loss_without_a_known_worker(start: Start) -> None:
+    """Nothing is recorded of unknown workers."""
     machine = a_region(start)
     assert NOTHING == machine.hear(RecordDomainLoss(EU, "power-b", (WorkerName("w9"),), 9))
     assert NOTHING == machine.hear(RecordDomainLoss(EU, "power-b", (), 9))
 
 
-def test_answers_name_what_was_recorded(start: Start) -> None:
-    """Whoever asks is told in the same breath, or refused: never both."""
+def test_each_request_is_answered_or_refused(start: Start) -> None:
+    """The answer follows in the same decision, or a refusal: never both."""
     machine = a_region(start)
     for decision in (drain(machine, scope("0")), drain(machine, scope("99"))):
         assert 1 == len(said(decision, NodesAnswered)) + len(said(decision, Refused))

@@ -164,10 +164,9 @@ def test_scope_names_nodes(start: Start, wanted: Scope, nodes: tuple[tuple[int, 
         (scope("gold", kind=ScopeKind.POOL), ("gold",)),
     ],
 )
-def test_scope_of_what_is_not_there(start: Start, wanted: Scope, unknown: tuple[str, ...]) -> None:
-    """T22: every unknown name at once, and nothing is recorded, not even of those that are known.
-
-    No name is one too: most nodes have no power domain, and are not in one without a name.
+def test_scope_of_unknown_places(start: Start, wanted: Scope, unknown: tuple[str, ...]) -> None:
+    """T22: every unknown name is refused at once, and nothing is recorded, not even of known places. No name is one too: most nodes have
+    no power domain, and are not in one without a name.
     """
     machine = a_region(start)
     problems = tuple(f"{wanted.kind}: there is no {name}" for name in unknown)
@@ -329,7 +328,7 @@ def joins(machine: Machine[Any]) -> list[Event]:
         (scope("2", "3"), ()),
     ],
 )
-def test_nodes_that_join_what_is_drained(
+def test_nodes_that_join_a_drained_scope(
     start: Start, wanted: Scope, inside: tuple[tuple[int, int], ...]
 ) -> None:
     """T22: from their first moment they take nothing new, and with the others they are open again."""
@@ -363,7 +362,7 @@ def test_nodes_that_join_a_drained_rack_take_no_claim(start: Start) -> None:
 
 
 @pytest.mark.parametrize("joined_in", ["planned", "noticed", "open"])
-def test_nodes_that_join_what_is_worked_on(start: Start, joined_in: str) -> None:
+def test_nodes_that_join_a_scope_under_maintenance(start: Start, joined_in: str) -> None:
     """T22: they are closed with the others, kept away from while the window is open, and open again with them."""
     machine = a_region(start)
     plan(machine, scope("1", kind=ScopeKind.RACK))
@@ -384,10 +383,10 @@ def test_nodes_that_join_what_is_worked_on(start: Start, joined_in: str) -> None
     assert [] == check_control(machine.state.image)
 
 
-def test_worker_whose_nodes_would_make_a_drain_too_large_waits(
+def test_worker_that_would_make_a_drain_too_large_waits(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It joins once that is lifted: nodes of which no fact could tell must not be open."""
+    """It joins once the drain is lifted: nodes that no fact could name must not be open."""
     machine = a_region(start)
     drain(machine, scope("b", kind=ScopeKind.ZONE))
     monkeypatch.setattr("components.placement_store.node_joins.FACT_BYTES_MAX", REASON_LENGTH_MAX)
@@ -442,8 +441,8 @@ def test_largest_worker_joins_is_lost_and_returns(start: Start) -> None:
     ],
     ids=["too-many", "taken", "too-scattered", "none"],
 )
-def test_worker_whose_nodes_are_refused_is_told_why(start: Start, inventory: Inventory, problem: str) -> None:
-    """And nothing is recorded; what joined already is told nothing."""
+def test_worker_with_refused_nodes_is_told_why(start: Start, inventory: Inventory, problem: str) -> None:
+    """Nothing is recorded; a worker that joined already is told nothing."""
     machine = a_store(start)
     decision = machine.hear(RecordJoin(EU, inventory))
     refused = said_once(decision, JoinRefused)

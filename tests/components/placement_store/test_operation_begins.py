@@ -179,8 +179,8 @@ def test_stop_and_return_where_no_other_place_is(start: Start, deadline: int, *,
     assert (returned if may else []) == facts(revise(machine, (0, 0, 0), agent=""))
 
 
-def test_stop_and_return_of_what_is_cancelled(start: Start) -> None:
-    """T16: the window never comes, so nothing stops, by nobody's word."""
+def test_stop_and_return_for_a_cancelled_maintenance(start: Start) -> None:
+    """T16: the window never comes, so nothing stops, at no requester's word."""
     machine = a_store(start)
     serve(machine)
     name = plan(machine, 0, starts_in=60)
@@ -250,7 +250,7 @@ def test_pacing_counts_whatever_is_unavailable(start: Start, cause: str) -> None
     assert NOTHING == begin(machine, 1)
 
 
-def test_pacing_does_not_hold_what_is_down_already(start: Start) -> None:
+def test_pacing_does_not_hold_tasks_that_are_down_already(start: Start) -> None:
     """T18: a restart of a task that is not up takes nothing more away."""
     machine = a_store(start)
     serve(machine, control=ControlSpec("shards", unavailable_max=1))
@@ -272,8 +272,8 @@ def test_pacing_of_each_job_by_itself(start: Start) -> None:
     assert [1, 2, 21] == begun(begin(machine, *range(1, 23)))
 
 
-def test_begin_of_what_is_not_there(start: Start) -> None:
-    """Unknown, begun already, over, or of what is told to stop."""
+def test_begin_of_an_operation_that_is_not_there(start: Start) -> None:
+    """It is unknown, begun already, over, or of an attempt that is told to stop."""
     machine = a_store(start)
     serve(machine)
     operate(machine, RESTART, 0, 1)

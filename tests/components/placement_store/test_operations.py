@@ -140,8 +140,8 @@ def test_operation_that_is_not_well_formed(start: Start) -> None:
 
 
 @pytest.mark.parametrize("phase", ["unknown", "stopping", "ended"])
-def test_operation_on_what_does_not_run(start: Start, phase: str) -> None:
-    """There is nothing to touch."""
+def test_operation_on_an_attempt_that_does_not_run(start: Start, phase: str) -> None:
+    """It has no task to touch."""
     machine = a_store(start)
     if phase != "unknown":
         serve(machine)

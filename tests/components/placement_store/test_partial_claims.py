@@ -176,8 +176,8 @@ def test_part_ends_only_with_the_rest(start: Start) -> None:
     assert () == machine.hear(RecordEnd(EU, *attempt(), EndCause.COMPLETED)).events
 
 
-def test_part_is_cancelled_and_frees_what_it_held(start: Start) -> None:
-    """L1: cancelled with tasks still missing, it ends, frees what it held and no more, and is forgotten."""
+def test_part_is_cancelled_and_frees_its_capacity(start: Start) -> None:
+    """L1: cancelled with tasks still missing, it ends, frees the capacity that it held and no more, and is forgotten."""
     machine = a_store(start)
     place(machine, "w-9", {0: 8})
     claim(machine, a_part(machine, {0: 1, 1: 1}))
@@ -210,9 +210,9 @@ def test_auditor_finds_a_gang_that_is_granted_in_part(start: Start) -> None:
 # The agent.
 
 
-def test_agent_learns_where_the_rest_has_no_room(start: Start) -> None:
-    """L1, L3: of a claim that was granted in part it believes the rows, and counts the part, though the log tells nothing yet:
-    what it searches for next lies elsewhere, and the claim is closed.
+def test_agent_learns_where_the_rest_has_no_capacity(start: Start) -> None:
+    """L1, L3: of a claim that was granted in part it believes the rows, and counts the part, though the log tells nothing yet: its next
+    search finds other nodes, and the claim is closed.
     """
     machine = an_agent(start, joined("w0", 0, 3))
     jobs, spreads = (a_job(2, 4),), (a_spread({0: 1, 1: 1}),)
@@ -230,9 +230,9 @@ def test_agent_learns_where_the_rest_has_no_room(start: Start) -> None:
 # The whole path.
 
 
-def test_rest_is_placed_as_what_a_job_grows_by(start: Start) -> None:
-    """L1, T9: the part runs; the others are asked for by the one form of request that failures and growth use, wait while there
-    is no room, and come up where it comes free. Nothing runs twice.
+def test_rest_is_placed_like_the_growth_of_a_job(start: Start) -> None:
+    """L1, T9: the part runs; the others are asked for by the one form of request that failures and growth use, wait while there is no
+    capacity, and come up where it comes free. Nothing runs twice.
     """
     region = Region(start)
     region.wait(seconds(1))

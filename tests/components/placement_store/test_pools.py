@@ -94,8 +94,8 @@ def test_setting_for_an_older_revision_is_superseded(start: Start) -> None:
     assert 1 == machine.state.image.pools.of("training").reserve
 
 
-def test_what_is_so_already_is_answered_and_not_recorded(start: Start) -> None:
-    """Also to whoever did not hear the first answer, and looked again."""
+def test_settings_that_are_so_already_are_answered_and_not_recorded(start: Start) -> None:
+    """This helps an operator that did not receive the first answer, and looked again."""
     machine = a_store(start)
     set_pool(machine, reserve=2)
     again = set_pool(machine, reserve=2)
@@ -227,7 +227,7 @@ def test_no_empty_node_taken_breaks_no_reserve(start: Start) -> None:
     assert RESERVED == tried(machine, "w-3", {2: 1})
 
 
-def test_reserve_counts_what_can_be_used(start: Start) -> None:
+def test_reserve_counts_usable_nodes(start: Start) -> None:
     """A node that is closed or lost is no reserve, and counts again once it is back."""
     machine = a_store(start)
     machine.hear(RecordJoin(EU, an_inventory("w1", 4, 1)))
@@ -305,8 +305,8 @@ def test_work_that_heals_may_go_over_the_limit(start: Start) -> None:
     assert GRANTED == tried(machine, "w-2", {2: 1}, is_healing=True)
 
 
-def test_victims_make_room_under_the_limit(start: Start) -> None:
-    """What they hold will not be in use; who needs no more than that stays under."""
+def test_victims_free_capacity_under_the_limit(start: Start) -> None:
+    """Their GPUs will not be in use; a claim that needs no more than those stays under."""
     machine = a_store(start)
     place(machine, "w-1", {0: 8, 1: 8}, priority=1)
     set_pool(machine, limit=500)
@@ -315,8 +315,8 @@ def test_victims_make_room_under_the_limit(start: Start) -> None:
     assert ("promised", "") == tried(machine, "w-2", {0: 8, 1: 8}, **over)
 
 
-def test_what_victims_hold_on_closed_nodes_makes_no_room(start: Start) -> None:
-    """It is not counted as in use there, and is not given back a second time."""
+def test_gpus_of_victims_on_closed_nodes_free_no_capacity(start: Start) -> None:
+    """They are not counted as in use there, and are not subtracted a second time."""
     machine = a_store(start)
     place(machine, "w-1", {0: 8, 1: 8}, priority=1)
     machine.hear(DrainNodes(EU, Scope(ScopeKind.NODE, ("1",)), "fan", 0))

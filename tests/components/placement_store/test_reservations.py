@@ -161,8 +161,8 @@ def test_promise_that_is_not_read_or_does_not_stand(start: Start) -> None:
     ]
 
 
-def test_start_for_which_there_is_no_room(start: Start) -> None:
-    """Too soon, on nodes that somebody holds for ever, on nodes that are not there: said so, once, and for that revision."""
+def test_start_without_capacity(start: Start) -> None:
+    """A start too soon, on nodes that are held for ever, or on unknown nodes is refused with that reason, once, and for that revision."""
     machine = a_full_store(start)
     place(machine, "w-7", {3: 1})
     for revision, placed, free_in in ((1, {0: 1}, seconds(100)), (2, {3: 1}, FREE_IN), (3, {77: 1}, FREE_IN)):
@@ -174,7 +174,7 @@ def test_start_for_which_there_is_no_room(start: Start) -> None:
     assert [over(GANG, StartOver.NODE_CLOSED, 4)] == facts(machine.hear(said))
 
 
-def test_only_who_surely_ends_before_may_come(start: Start) -> None:
+def test_only_backfill_may_come(start: Start) -> None:
     """To the nanosecond of its bound, by the store's clock. Work that may last for ever, and services, stay away."""
     machine = a_full_store(start)
     end(machine, "w-8")
@@ -201,7 +201,7 @@ def test_refusals_for_a_start_dispute_no_node(start: Start) -> None:
     assert not machine.state.image.capacity.closures
 
 
-def test_its_own_workload_takes_its_room(start: Start) -> None:
+def test_its_own_workload_takes_its_capacity(start: Start) -> None:
     """There, or elsewhere in the region: nothing is kept for it any more."""
     machine = a_full_store(start)
     end(machine, "w-8")
@@ -254,8 +254,8 @@ def test_promise_of_higher_level_displaces(start: Start) -> None:
     assert [ClaimPromised, StartUnreserved] == [type(event) for event in events]
 
 
-def test_what_is_promised_over_victims_is_not_reserved_again(start: Start) -> None:
-    """The room of the victim, which surely ends, is for whom it makes room."""
+def test_capacity_promised_over_victims_is_not_reserved_again(start: Start) -> None:
+    """The victim surely ends, and its capacity is for the workload that preempts it."""
     machine = a_full_store(start)
     made = try_to(machine, "w-6", {0: 8}, priority=5, victims=(attempt("w-8"),))
     assert "promised" == verdict(made)
@@ -328,7 +328,7 @@ def test_node_that_is_lost_or_closed(start: Start) -> None:
     assert [over("w-2", StartOver.NODE_CLOSED)] == facts(machine.wake())
 
 
-def test_start_that_nobody_used_lapses(start: Start) -> None:
+def test_unused_start_lapses(start: Start) -> None:
     """Not before its time and some patience are over."""
     machine = a_full_store(start)
     reserve(machine, placed={2: 1}, free_in=seconds(10))
@@ -337,8 +337,8 @@ def test_start_that_nobody_used_lapses(start: Start) -> None:
     assert over(GANG, StartOver.LAPSED) in facts(machine.wait(Nanoseconds(1)))
 
 
-def test_store_that_starts_anew_keeps_what_it_reserved(start: Start) -> None:
-    """And lets go of what the queue let go of meanwhile."""
+def test_restarted_store_keeps_its_reservations(start: Start) -> None:
+    """Those that the queue abandoned meanwhile end."""
     machine = a_full_store(start)
     reserve(machine)
     reserve(machine, "w-2", {2: 1})
@@ -376,8 +376,8 @@ def test_attempt_that_no_broker_stops(start: Start) -> None:
     assert [] == facts(machine.wait(seconds(10_000)))
 
 
-def test_store_that_starts_anew_stops_in_time(start: Start) -> None:
-    """Times are in its log. Who is told to stop, or has ended, is not stopped again."""
+def test_restarted_store_stops_attempts_in_time(start: Start) -> None:
+    """Times are in its log. An attempt that is told to stop, or has ended, is not stopped again."""
     machine = a_store(start)
     for workload in ("w-1", "w-2", "w-3"):
         try_to(machine, workload, {0: 1}, 100)

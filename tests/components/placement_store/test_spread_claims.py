@@ -202,8 +202,8 @@ def of_part(_: Crowd) -> Parts:
         of_part,
     ],
 )
-def test_agent_is_not_blamed_for_what_it_could_not_see(scene: Callable[[Crowd], Parts]) -> None:
-    """P26, P3: a view that is merely old is never refused for it, nor is what is kept from a claim counted as room."""
+def test_agent_is_not_blamed_for_facts_beyond_its_view(scene: Callable[[Crowd], Parts]) -> None:
+    """P26, P3: a view that is merely old is never refused for it, nor is capacity that is kept from a claim counted as free."""
     crowd = a_region()
     view = scene(crowd)
     assert GRANTED == words(judged(crowd, spread_over(3), TWO_TOGETHER, **view))
@@ -239,8 +239,8 @@ def test_one_node_is_enough(scene: Callable[[Crowd], Parts]) -> None:
 
 
 @pytest.mark.parametrize(("gpus", "found"), [(4, CROWDED), (5, GRANTED)])
-def test_other_jobs_of_the_claim_take_room(gpus: int, found: tuple[str, str]) -> None:
-    """P26: room is what one task more would find beside all that the claim itself puts there."""
+def test_other_jobs_of_the_claim_take_capacity(gpus: int, found: tuple[str, str]) -> None:
+    """P26: capacity is what one task more would find beside all that the claim itself puts there."""
     crowd = a_region()
     fill(crowd, 4, 5, 6, 7)
     jobs = (spread_over(2, gpus=4), replace(a_job(2, gpus), name="cache"))

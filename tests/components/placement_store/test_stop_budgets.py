@@ -115,8 +115,8 @@ def test_budget_of_a_large_region(start: Start) -> None:
     assert DESTRUCTION_MIN + 5 == len(stopped(machine))
 
 
-def test_stops_that_a_log_calls_for_count_against_nobody(start: Start) -> None:
-    """T27: what its user cancelled, by the queue's log; who is pushed out by a promise; what is out of time; lost nodes."""
+def test_stops_that_a_log_calls_for_count_against_no_requester(start: Start) -> None:
+    """T27: attempts that their user cancelled, by the queue's log; that a promise preempts; that are out of time; on lost nodes."""
     machine = crowd(start, 4)
     machine.hear(RecordJoin(EU, an_inventory("w1", 4, 1)))
     machine.fact(GLOBAL_LOG, CancelRequested(WorkloadId("w-0")))
@@ -156,8 +156,8 @@ def test_time_that_is_up(start: Start) -> None:
     "cause",
     [EndCause.COMPLETED, EndCause.DRAINED, EndCause.MAINTENANCE, EndCause.MOVED, EndCause.CHANGED],
 )
-def test_cause_of_which_nobody_orders_a_stop(start: Start, cause: EndCause) -> None:
-    """T11: what its controller is to be asked about does not happen by a bare order."""
+def test_cause_without_stop_orders(start: Start, cause: EndCause) -> None:
+    """T11: a stop that its controller is to be asked about does not happen by a bare order."""
     machine = crowd(start, 1)
     assert NOTHING == order(machine, "w-0", cause)
 
@@ -205,7 +205,7 @@ def test_victims_that_are_not_in_the_way_are_left_alone(start: Start) -> None:
     assert isinstance(granted, ClaimGranted)
 
 
-def test_nobody_but_its_user_forces_what_an_application_does_not_want(start: Start) -> None:
+def test_only_its_user_forces_an_operation_on_an_application(start: Start) -> None:
     """T17, T27: a rebalancer's deadline counts for nothing; a user's does, within the job's own limits."""
     machine = a_store(start)
     serve(machine, {0: 8}, gpus=0, control=ControlSpec("shards", unavailable_max=2))
@@ -235,7 +235,7 @@ def test_users_and_deadlines_have_no_budget(start: Start) -> None:
     assert (MANY, 0) == (len(begun.operations), begun.charged)
 
 
-def test_what_is_down_already_costs_nothing(start: Start) -> None:
+def test_task_that_is_down_already_costs_nothing(start: Start) -> None:
     """T27: a replacement destroys nothing: a common loss does not use up what an operator's drain may stop."""
     machine = a_store(start)
     serve(machine, {0: MANY}, gpus=0, control=ControlSpec("shards", unavailable_max=MANY))
@@ -262,7 +262,7 @@ def test_gang_counts_once(start: Start) -> None:
     assert WHOLE in machine.state.image.control.row(*attempt()).tasks
 
 
-def test_whoever_asks_under_no_name_has_the_senders(start: Start) -> None:
+def test_request_without_a_name_has_the_senders(start: Start) -> None:
     """T27: a component cannot do without a name what it may not do under its own."""
     machine = a_store(start)
     serve(machine)

@@ -73,7 +73,7 @@ def test_stuck_alarm(start: Start) -> None:
     assert NOTHING == machine.hear(mark)
 
 
-def test_what_an_operation_cannot_come_to(start: Start) -> None:
+def test_impossible_outcomes_of_an_operation_are_not_recorded(start: Start) -> None:
     """T12: healthy only when its task is up after it; withdrawn only before it begins; ignored only at its controller's word."""
     machine = a_store(start)
     serve(machine)
@@ -136,8 +136,8 @@ def test_gang_operation_is_over_once_the_queue_shows_it(start: Start) -> None:
     assert [OperationsDone(*attempt(), (1,), Outcome.GONE)] == facts(machine.hear(over))
 
 
-def test_what_is_to_be_told_is_not_forgotten_too_soon(start: Start) -> None:
-    """An hour, in which a controller may come back."""
+def test_control_of_an_ended_gang_is_not_forgotten_too_soon(start: Start) -> None:
+    """It is kept for an hour, in which a controller may come back."""
     machine = ended_gang(start)
     forget = ForgetControl(EU, *attempt())
     machine.wait(Nanoseconds(CONTROL_RETENTION - 1))

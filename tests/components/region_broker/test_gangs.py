@@ -107,14 +107,14 @@ def test_gang_of_programs_learns_where_its_masters_are(start: Start) -> None:
     assert {(("10.0.0.1", "10.0.0.2"), ("10.0.0.2",))} == {one.hosts for one in told}
 
 
-def test_resumed_gang_is_told_what_to_resume(start: Start) -> None:
+def test_resumed_gang_is_told_its_checkpoint(start: Start) -> None:
     """The checkpoint that its award named."""
     told = said(with_gang(start, replace(GANG, resume_epoch=2, resume_step=70)).machine.wake(), PrepareTasks)
     assert {(2, 70)} == {(one.resume_epoch, one.resume_step) for one in told}
 
 
-def test_prepare_is_said_again_to_who_has_not_answered(start: Start) -> None:
-    """And to nobody else; nobody starts before all are ready."""
+def test_prepare_is_said_again_to_workers_that_have_not_answered(start: Start) -> None:
+    """It is sent to no other worker; no worker starts before all are ready."""
     broker = with_gang(start)
     broker.machine.wake()
     broker.report(W0, PREPARED)
@@ -201,8 +201,8 @@ def test_checkpoint_of_the_last_moment_counts(start: Start, phase: str) -> None:
     assert (phase == "ended") == bool(words(broker.machine.wake(), RecordEnd))
 
 
-def test_checkpoint_of_what_was_given_up_does_not_count(start: Start) -> None:
-    """It is waited for by nobody: the attempt goes on elsewhere, and its store records nothing that this one saves."""
+def test_checkpoint_of_an_abandoned_attempt_does_not_count(start: Start) -> None:
+    """The broker does not wait for it: the attempt goes on elsewhere, and its store records no checkpoint of this one."""
     broker = running(start)
     broker.machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.ABANDONED, global_sequence=9))
     assert 2 == len(words(broker.machine.wake(), StopTasks))
@@ -262,7 +262,7 @@ def test_exit_code_of_the_end_is_a_failed_shares(start: Start) -> None:
     assert RecordEnd(EU, *attempt(), EndCause.TASK_FAILED, 3) == said_once(broker.machine.wake(), RecordEnd)
 
 
-def test_end_tells_of_whom_failed_first(start: Start) -> None:
+def test_end_has_the_share_that_failed_first(start: Start) -> None:
     """The exit code and the nodes of the share that was heard to fail first: the others failed because of it, or were stopped."""
     broker = running(start)
     broker.report(W1, replace(ENDED, exit_code=3, failed_nodes=(2,)))
@@ -393,7 +393,7 @@ def test_share_of_an_attempt_that_is_over(start: Start, one: TasksState) -> None
         assert 1 == said_once(broker.report(W0, one), StopTasks).epoch
 
 
-def test_stop_of_what_is_over_is_said_at_the_pace_of_beats(start: Start) -> None:
+def test_stop_of_an_ended_attempt_is_said_at_the_pace_of_beats(start: Start) -> None:
     """A worker answers the order with a report: to answer that with the order would go on as fast as the bus is."""
     broker = a_broker(start)
     broker.machine.fact(EU_LOG, granted(GANG), AttemptEnded(*attempt(), EndCause.NODE_LOST))
@@ -512,8 +512,8 @@ def test_report_that_was_said_to_the_broker_before(start: Start) -> None:
     assert NEVER == words(again.machine.wake(), OrderStop)
 
 
-def test_broker_whose_log_is_adopted_anew(start: Start) -> None:
-    """After a gap that could not be read: what happened in it is found in the image."""
+def test_broker_that_adopts_its_log_again(start: Start) -> None:
+    """After a gap that could not be read, the broker finds the missed facts in the image."""
     broker = running(start)
     broker.machine.adopt(EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED))
     assert [W0, W1] == [one.worker for one in said(broker.machine.wake(), StopTasks)]
@@ -522,7 +522,7 @@ def test_broker_whose_log_is_adopted_anew(start: Start) -> None:
     assert [W0] == [one.worker for one in said(broker.report(W0, RUNNING), StopTasks)]
 
 
-def test_nothing_is_said_about_what_needs_no_word(start: Start) -> None:
+def test_nothing_is_said_about_a_running_gang(start: Start) -> None:
     """A gang that runs costs nothing but its workers' beats."""
     broker = running(start)
     assert NOTHING == broker.machine.wake()

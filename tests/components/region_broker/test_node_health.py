@@ -177,8 +177,8 @@ def test_suspicion_of_the_brokers_life_before(start: Start) -> None:
     assert [] == region.closed("suspicion")
 
 
-def test_nobody_is_suspected_while_the_bus_is_lost(start: Start) -> None:
-    """Nor by what was counted before, nor by the time of the outage: all count from zero when it is back."""
+def test_no_worker_is_suspected_while_the_bus_is_lost(start: Start) -> None:
+    """Neither the time counted before nor that of the outage counts: all workers count from zero when the bus is back."""
     region = a_region(start, 3)
     region.beat(0, 1, 2)
     region.run(SUSPECT_AFTER - 1)
@@ -229,7 +229,7 @@ def test_zone_stands_in_where_no_power_domain_is_known(start: Start) -> None:
     ]
 
 
-def test_worker_that_is_silent_alone_waits_for_nobody(start: Start) -> None:
+def test_worker_that_is_silent_alone_waits_for_no_other(start: Start) -> None:
     """T24: lost at its time, to the second, while the others of its domain beat."""
     region = a_region(start, 6, domains=1)
     region.beat(3)
@@ -248,8 +248,8 @@ def test_worker_with_nodes_in_two_domains_is_lost_alone(start: Start) -> None:
     assert {("w0",), ("w1", "w2")} == {workers for _, workers in losses(region)}
 
 
-def test_who_is_heard_while_the_first_waits_is_not_lost_with_it(start: Start) -> None:
-    """A beat in the last moment saves a worker; who is left alone is lost alone, after the patience at most."""
+def test_worker_that_beats_while_the_first_waits_is_not_lost_with_it(start: Start) -> None:
+    """A beat in the last moment saves a worker; a worker that is left alone is lost alone, after the patience at most."""
     region = a_region(start, 4, domains=1)
     region.beat(0)
     region.run(4, (2, 3))
@@ -262,8 +262,8 @@ def test_who_is_heard_while_the_first_waits_is_not_lost_with_it(start: Start) ->
     assert BEAT + LOST_AFTER + TOGETHER >= losses(region)[0][0]
 
 
-def test_who_falls_silent_later_is_not_waited_for(start: Start) -> None:
-    """What cannot be due within the patience is another loss."""
+def test_worker_that_falls_silent_later_is_not_awaited(start: Start) -> None:
+    """A worker that cannot be due within the patience is another loss."""
     region = a_region(start, 4, domains=1)
     region.beat(0)
     region.run(TOGETHER + 1, (2, 3))
@@ -307,7 +307,7 @@ def test_losses_do_not_depend_on_the_order_of_things(start: Start, seed: int) ->
 # A region that is silent.
 
 
-def test_region_of_which_nobody_is_heard_loses_nobody(start: Start) -> None:
+def test_region_in_which_all_workers_are_silent_loses_none(start: Start) -> None:
     """A cut between the broker and all workers looks like this, and their tasks run on. Nothing new is placed there."""
     region = a_region(start, 5, domains=2)
     region.run(REGION_PATIENCE // SECOND - 2 * BEAT)
@@ -376,8 +376,8 @@ def test_lost_worker_that_is_heard_shows_that_the_bus_works(start: Start) -> Non
     assert {("w1",), ("w2",), ("w3",)} <= {workers for _, workers in losses(region)}
 
 
-def test_silent_region_and_a_broker_that_starts_anew(start: Start) -> None:
-    """It has heard nobody and knows nothing: it waits as its forerunner did, from its own start."""
+def test_silent_region_and_a_restarted_broker(start: Start) -> None:
+    """The broker has heard no worker and knows nothing: it waits as its forerunner did, from its own start."""
     region = a_region(start, 3)
     region.run(LOST_AFTER)
     region.restart_broker()

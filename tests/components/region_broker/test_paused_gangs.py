@@ -216,7 +216,7 @@ def test_paused_gang_outlives_the_loss_of_its_nodes(start: Start) -> None:
     assert said(broker.machine.wake(), ReviseClaim)
 
 
-def test_paused_gang_whose_nodes_do_not_come_back(start: Start) -> None:
+def test_paused_gang_with_nodes_that_do_not_come_back(start: Start) -> None:
     """A while after the maintenance it ends, and goes elsewhere: an unplanned loss."""
     broker = maintained(start)
     broker.machine.fact(EU_LOG, NodesLost(W1, (2, 3)))
@@ -227,8 +227,8 @@ def test_paused_gang_whose_nodes_do_not_come_back(start: Start) -> None:
     assert {RecordEnd(EU, *attempt(), EndCause.NODE_LOST)} == set(told)
 
 
-def test_paused_gang_whose_nodes_are_in_quarantine(start: Start) -> None:
-    """They are not given it back: it is not started there in vain, and goes elsewhere as for the maintenance."""
+def test_paused_gang_with_nodes_in_quarantine(start: Start) -> None:
+    """They are not given to it again: it is not started there in vain, and goes elsewhere as for the maintenance."""
     broker = maintained(start)
     over(broker)
     broker.machine.fact(EU_LOG, NodesClosed("quarantine", ClosureKind.QUARANTINE, ((2, 2),), "ill"))
@@ -279,7 +279,7 @@ def test_paused_gangs_duration_goes_on(start: Start) -> None:
     )
 
 
-def test_gang_whose_duration_ends_in_its_pause(start: Start) -> None:
+def test_gang_with_a_duration_that_ends_in_its_pause(start: Start) -> None:
     """Its end is recorded then: it does not hold its nodes for a run that it may not have."""
     limited = granted(replace(GANG, max_duration=seconds(100)))
     broker = maintained(start, limited)

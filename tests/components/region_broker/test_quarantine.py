@@ -124,8 +124,8 @@ def test_failures_of_one_workload_accuse_no_node(start: Start) -> None:
     assert "failed 8 of 8 attempts" in node.region.recorded(NodesClosed)[0].reason
 
 
-def test_what_fails_late_accuses_no_node(start: Start) -> None:
-    """It ran well there."""
+def test_late_failure_accuses_no_node(start: Start) -> None:
+    """The attempt ran well there."""
     node = a_node(start)
     for _ in range(2 * ROUNDS):
         node.fail(lives=SOON + 1)
@@ -133,8 +133,8 @@ def test_what_fails_late_accuses_no_node(start: Start) -> None:
     assert {} == node.region.capacity.failures.by_node
 
 
-def test_what_could_not_start_accuses_its_node(start: Start) -> None:
-    """However long it was tried."""
+def test_failed_start_accuses_its_node(start: Start) -> None:
+    """However long the start was tried."""
     node = a_node(start)
     for _ in range(ROUNDS):
         key = node.begin(starts=False)
@@ -177,8 +177,8 @@ def test_failures_of_long_ago_are_forgotten(start: Start) -> None:
     assert [4] == list(node.region.capacity.failures.by_node)
 
 
-def test_what_fell_together_counts_once(start: Start) -> None:
-    """A node that is switched off takes with it all that has just started there: that is one misfortune, not four."""
+def test_simultaneous_failures_count_once(start: Start) -> None:
+    """A node that is switched off takes with it all that has just started there: that is one fault, not four."""
     node = a_node(start)
     for _ in range(ROUNDS - 1):
         keys = [node.begin() for _ in range(4)]
@@ -282,8 +282,8 @@ def test_one_that_fails_late_says_nothing_either_way(start: Start) -> None:
     assert [3] == quarantined(node)
 
 
-def test_what_is_remembered_of_a_node_is_bounded(start: Start) -> None:
-    """However often something fails there while nobody acts on it."""
+def test_remembered_failures_of_a_node_are_bounded(start: Start) -> None:
+    """However often attempts fail there while the store does not act on it."""
     node = a_node(start)
     node.region.is_store_deaf = True
     for _ in range(3 * BLACK_HOLE_KEPT_MAX):
@@ -479,8 +479,8 @@ def test_check_finds_another_node_ill(start: Start) -> None:
     assert [3] == region.closed("quarantine")
 
 
-def test_checks_after_the_broker_started_anew(start: Start) -> None:
-    """What waits for a check is in the log."""
+def test_checks_after_the_broker_restarted(start: Start) -> None:
+    """The nodes that wait for a check are in the log."""
     region = ill_node(start)
     region.restart_broker()
     region.run(CHECK, ALL)
@@ -508,8 +508,8 @@ def test_black_hole_passes_no_check(start: Start) -> None:
     assert [3] == quarantined(node)
 
 
-def test_ill_nodes_leave_room_for_black_holes(start: Start) -> None:
-    """How many may be in quarantine for failures does not depend on what is ill: that is known, and heals by itself."""
+def test_ill_nodes_do_not_count_against_black_holes(start: Start) -> None:
+    """How many nodes may be in quarantine for failures does not depend on the ill ones: those are known, and heal by themselves."""
     region = ill_node(start)
     node = Node(region)
     for _ in range(ROUNDS):

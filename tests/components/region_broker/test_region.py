@@ -123,8 +123,8 @@ def test_award_that_is_answered_in_the_log(start: Start, phase: str) -> None:
     assert NOTHING == broker.machine.hear(execute())
 
 
-def test_everybody_is_asked_to_show_themselves(start: Start) -> None:
-    """By a broker that has just started and knows nobody, until an agent does."""
+def test_started_broker_asks_for_presence(start: Start) -> None:
+    """A broker that has just started knows no agent, and asks until one shows itself."""
     broker = a_broker(start, is_known=False)
     assert PresenceWanted(EU, broker.life) in broker.woken.messages
     assert [PresenceWanted(EU, broker.life)] == said(
@@ -185,8 +185,8 @@ def test_beat_is_acknowledged(start: Start) -> None:
     assert (BeatHeard(EU, W0, 2, (1, 9), broker.life),) == decision.messages
 
 
-def test_worker_that_nobody_knows(start: Start) -> None:
-    """It is asked what it serves at each beat, and its nodes are recorded until the log has them."""
+def test_unknown_worker(start: Start) -> None:
+    """It is asked for its inventory at each beat, and its nodes are recorded until the log has them."""
     broker = a_broker(start)
     w9 = WorkerName("w9")
     assert InventoryWanted(EU, w9) in broker.beat(w9).messages
@@ -255,8 +255,8 @@ def test_silence_says_nothing_while_the_bus_is_lost(start: Start) -> None:
     assert {W0, W1} == set(losses(broker, Nanoseconds(1_000_000_000)))
 
 
-def test_silence_when_the_bus_is_lost_after_somebody_was(start: Start) -> None:
-    """What was counted before the bus was lost is forgotten."""
+def test_silence_before_the_bus_was_lost_does_not_count(start: Start) -> None:
+    """Silence that was counted before the bus was lost is forgotten."""
     broker = a_broker(start)
     broker.machine.wait(Nanoseconds(PRESENCE_SILENCE_MAX - 1_000_000_000))
     broker.machine.hear(BusLost())
@@ -290,8 +290,8 @@ def test_lost_worker_that_still_has_something(start: Start, share: TasksState) -
     assert [] == said(broker.beat(W1, share), RecordReturn)
 
 
-def test_lost_worker_whose_beat_was_said_to_the_broker_before(start: Start) -> None:
-    """It was empty then. It is asked to say it again to this one, and returns when it does."""
+def test_lost_worker_with_a_beat_to_the_broker_before(start: Start) -> None:
+    """It was empty then. It is asked to repeat its beat to this one, and returns when it does."""
     broker = lost(start)
     again = broker.restart()
     decision = again.beat(W1, life=broker.life)
@@ -300,8 +300,8 @@ def test_lost_worker_whose_beat_was_said_to_the_broker_before(start: Start) -> N
     assert [W1] == [one.worker for one in said(again.beat(W1), RecordReturn)]
 
 
-def test_lost_worker_whose_attempt_ended_without_it(start: Start) -> None:
-    """What it still runs is stopped, then its end acknowledged, and then it returns."""
+def test_lost_worker_with_an_attempt_that_ended_without_it(start: Start) -> None:
+    """Its share is stopped, then its end acknowledged, and then it returns."""
     broker = lost(start)
     from_log = broker.machine
     from_log.fact(EU_LOG, StopOrdered(*attempt(), EndCause.NODE_LOST))
@@ -333,7 +333,7 @@ def test_late_report_says_nothing(start: Start) -> None:
     assert {"RecordStarted"} == {type(one).__name__ for one in broker.machine.wake().messages}
 
 
-def test_reports_order_begins_anew_with_a_workers_start(start: Start) -> None:
+def test_reports_order_begins_again_with_a_workers_start(start: Start) -> None:
     """A later start is later, however few its reports; an earlier one is old, however many."""
     broker = a_broker(start)
     broker.beat(W0, order=(1, 900))

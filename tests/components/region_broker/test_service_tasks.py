@@ -72,8 +72,8 @@ def test_each_task_is_prepared_alone(start: Start) -> None:
     assert {SERVICE.jobs} == {one.jobs for one in told.values()}
 
 
-def test_whose_they_are_is_told(start: Start) -> None:
-    """So that a worker knows who may read what they write."""
+def test_tenant_of_tasks_is_told(start: Start) -> None:
+    """So that a worker knows which tenant may read their output."""
     mine = replace(SERVICE, tenant=TenantName("ml"))
     assert {"ml"} == {one.tenant for one in granted_service(start, mine).look(PrepareTasks)}
 
@@ -245,7 +245,7 @@ def test_strict_tasks_on_nodes_that_are_lost(start: Start) -> None:
     assert {RecordTasksGone(EU, *attempt(), ((2, 0),))} == set(told)
 
 
-def test_strict_task_whose_lost_worker_is_heard_again(start: Start) -> None:
+def test_strict_task_on_a_lost_worker_that_is_heard_again(start: Start) -> None:
     """It is stopped at the first beat; once it says that it ended, nothing is waited for."""
     strict = replace(SERVICE, control=ControlSpec(is_strict=True, isolation=seconds(40)))
     service = up(start, strict)
@@ -278,7 +278,7 @@ def test_checkpoint_of_the_last_moment_counts(start: Start) -> None:
     assert [RecordEnd(EU, *attempt(), EndCause.CANCELLED)] == service.look()
 
 
-def test_checkpoint_of_what_was_given_up_does_not_count(start: Start) -> None:
+def test_checkpoint_of_an_abandoned_service_does_not_count(start: Start) -> None:
     """Its store would not record it, so its end is not kept waiting for that."""
     service = up(start)
     service.fact(StopOrdered(*attempt(), EndCause.ABANDONED, global_sequence=9))
@@ -473,8 +473,8 @@ def test_broker_that_starts_again_while_a_task_comes_up(start: Start) -> None:
     assert [2] == [one.task for one in words(again.broker.woken, PrepareTasks)]
 
 
-def test_broker_whose_log_shows_an_end_when_it_is_adopted_anew(start: Start) -> None:
-    """Nothing of it is looked after any more."""
+def test_broker_with_an_end_in_its_adopted_log(start: Start) -> None:
+    """Its tasks are not looked after any more."""
     service = up(start)
     service.machine.adopt(
         EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED), AttemptEnded(*attempt(), EndCause.CANCELLED)
@@ -484,8 +484,8 @@ def test_broker_whose_log_shows_an_end_when_it_is_adopted_anew(start: Start) -> 
     assert [0] == [one.task for one in told if isinstance(one, EndRecorded)]
 
 
-def test_broker_whose_log_is_adopted_anew(start: Start) -> None:
-    """What happened in the gap is found in the image."""
+def test_broker_that_adopts_its_log_again(start: Start) -> None:
+    """The facts of the gap are in the image."""
     service = up(start)
     service.machine.adopt(EU_LOG, TasksDown(*attempt(), (1,), EndCause.START_FAILED))
     told = service.look(StopTasks)

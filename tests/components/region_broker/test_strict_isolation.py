@@ -27,8 +27,8 @@ from tests.matching import said, said_once
 STRICT = ControlSpec(is_strict=True, isolation=seconds(40))
 
 
-def test_isolation_is_told_to_the_workers_of_what_is_strict(start: Start) -> None:
-    """And nobody else's share stops by itself."""
+def test_isolation_is_told_to_the_workers_of_a_strict_gang(start: Start) -> None:
+    """No other gang's share stops by itself."""
     told = said(with_gang(start, replace(GANG, control=STRICT)).machine.wake(), PrepareTasks)
     assert [seconds(40), seconds(40)] == [one.isolation for one in told]
     lax = ControlSpec(isolation=seconds(40))
@@ -62,8 +62,8 @@ def test_strict_attempt_that_lost_all_its_workers(start: Start) -> None:
     assert {EndCause.NODE_LOST} == {one.cause for one in said(again.wait(seconds(1)), RecordEnd)}
 
 
-def test_strict_attempt_whose_lost_worker_is_heard_again(start: Start) -> None:
-    """What must stop is stopped at its first beat, and once it says that it has ended nothing is waited for."""
+def test_strict_attempt_on_a_lost_worker_that_is_heard_again(start: Start) -> None:
+    """Its share is stopped at the worker's first beat, and once the worker says that it has ended nothing is waited for."""
     broker = running(start, granted(replace(GANG, control=STRICT)))
     broker.machine.fact(EU_LOG, NodesLost(W1, (2, 3)), StopOrdered(*attempt(), EndCause.NODE_LOST))
     broker.machine.wake()

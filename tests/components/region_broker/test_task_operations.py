@@ -168,7 +168,7 @@ def test_task_that_is_restarted(start: Start) -> None:
     assert [(TaskMove(1, 1, 1),)] == [one.moves for one in service.look(ReviseClaim)]
 
 
-def test_task_that_is_updated_runs_what_its_changed_job_says(start: Start) -> None:
+def test_updated_task_runs_its_changed_job(start: Start) -> None:
     """In its next run; the others run on as they are."""
     service = up(start)
     newer = (replace(SERVICE.jobs[0], tasks=3, emulation=Emulation(seconds(60), exit_code=9)),)
@@ -265,10 +265,10 @@ def test_placing_is_handed_to_agents_in_turn(start: Start) -> None:
 
 @pytest.mark.parametrize("kind", [OperationKind.START, OperationKind.RESTART])
 @pytest.mark.parametrize("what", ["lost", "quarantined", "worked on"])
-def test_task_whose_node_cannot_take_it_back_goes_elsewhere(
+def test_task_on_a_node_that_cannot_take_it_back_goes_elsewhere(
     start: Start, kind: OperationKind, what: str
 ) -> None:
-    """It was to start where it was: its node was lost meanwhile, or closed to whatever was there before."""
+    """It was to start where it was: its node was lost meanwhile, or closed to the tasks that were there before."""
     service = up(start)
     service.gone(1)
     events: dict[str, list[Event]] = {
@@ -333,7 +333,7 @@ def test_task_that_stopped_for_a_maintenance_returns_after_it(start: Start, *, i
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_task_whose_node_is_drained_meanwhile(start: Start, *, is_over: bool) -> None:
+def test_task_on_a_node_that_is_drained_meanwhile(start: Start, *, is_over: bool) -> None:
     """T16: it does not return, and goes elsewhere without waiting; once that is lifted it returns after all."""
     service = stopped_to_return(start)
     over = MaintenanceMoved("m-1", MaintenancePhase.OVER)
@@ -350,8 +350,10 @@ def test_task_whose_node_is_drained_meanwhile(start: Start, *, is_over: bool) ->
     assert {(TaskMove(2, 2, 2),)} == {one.moves for one in told}
 
 
-def test_task_whose_node_is_drained_meanwhile_and_no_other_is_free(start: Start) -> None:
-    """T16, T17: no agent finds room for it for a minute: it returns when the work is over, for nobody agreed that it leaves."""
+def test_task_on_a_node_that_is_drained_while_no_other_is_free(start: Start) -> None:
+    """T16, T17: no agent finds capacity for it for a minute: it returns when the work is over, for its controller did not agree that it
+    leaves.
+    """
     service = stopped_to_return(start)
     service.machine.hear(AgentPresent(EU, A0))
     service.fact(NodesClosed("d-1", ClosureKind.DRAIN, ((2, 2),), "new PDU"))
@@ -362,7 +364,7 @@ def test_task_whose_node_is_drained_meanwhile_and_no_other_is_free(start: Start)
     assert {(TaskMove(2, 2, 2),)} == {one.moves for one in told}
 
 
-def test_task_whose_node_does_not_return_from_its_maintenance(start: Start) -> None:
+def test_task_on_a_node_that_does_not_return_from_its_maintenance(start: Start) -> None:
     """A while after the end it goes elsewhere after all."""
     service = stopped_to_return(start)
     service.fact(NodesLost(W1, (2, 3)), MaintenanceMoved("m-1", MaintenancePhase.OVER))

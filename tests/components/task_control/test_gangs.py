@@ -95,7 +95,7 @@ def test_gang_operation_of_a_workload_that_ended(start: Start) -> None:
     assert [(1, Outcome.GONE)] == [(d.operation, d.outcome) for d in pair.request().completed]
 
 
-def test_what_nobody_takes_is_forgotten(start: Start) -> None:
+def test_outcomes_without_a_controller_are_forgotten(start: Start) -> None:
     """A controller that never comes back does not make the region remember for ever."""
     pair = Pair(start)
     pair.grant(a_gang())

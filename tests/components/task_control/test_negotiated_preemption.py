@@ -169,7 +169,7 @@ def test_controller_wants_some_time(start: Start) -> None:
 
 
 @pytest.mark.parametrize("within", [0, seconds(3600)])
-def test_deadline_bounds_what_a_controller_asks_for(start: Start, within: int) -> None:
+def test_deadline_bounds_a_controllers_postponement(start: Start, within: int) -> None:
     """A checkpoint that does not come, and a time that is longer than there is."""
     scene = Scene(start)
     scene.promise()
@@ -299,7 +299,7 @@ def test_drain_is_asked_for_at_the_same_time(start: Start) -> None:
     assert OperationKind.MOVE == scene.request().requests[0].kind
 
 
-def test_drain_with_a_nearer_deadline_makes_the_room(start: Start) -> None:
+def test_drain_with_a_nearer_deadline_frees_the_capacity(start: Start) -> None:
     """Its controller is asked about that, and the end by it grants the promise on the nodes that are open."""
     scene = Scene(start)
     scene.promise(placed={1: 1})
@@ -321,8 +321,8 @@ def test_gang_that_restarts_is_not_asked_again(start: Start) -> None:
     assert scene.ordered()
 
 
-def test_task_control_and_store_start_anew(start: Start) -> None:
-    """All of it is in the log: who was asked, since when, and until when."""
+def test_task_control_and_store_start_again(start: Start) -> None:
+    """All of it is in the log: the asked controller, since when, and until when."""
     scene = Scene(start)
     scene.promise()
     scene.wait(seconds(40))
@@ -409,16 +409,16 @@ def test_offer_that_counts_for_nothing(start: Start, offer: str) -> None:
 
 
 @pytest.mark.parametrize("named", ["w-1", "w-9", "w-77", ""])
-def test_offer_of_nobody(start: Start, named: str) -> None:
-    """Itself, who is to have the room, and who does not run here."""
+def test_offer_of_an_impossible_substitute(start: Start, named: str) -> None:
+    """The victim itself, the workload that is to have the capacity, and one that does not run here."""
     scene = offering(start)
     scene.answers(an_offer(named))
     assert [] == scene.recorded(PromiseRevised)
     assert not scene.ordered()
 
 
-def test_nobody_offers_twice(start: Start) -> None:
-    """For another promise its own turn has come: offers put off nothing for ever."""
+def test_victim_offers_only_one_substitute(start: Start) -> None:
+    """For another promise its own turn has come: offers defer no preemption for ever."""
     scene = offering(start)
     scene.grant(replace(half("w-3"), spreads=a_claim(placed={0: 1}).spreads, jobs=a_claim(gpus=0).jobs))
     scene.answers(an_offer())
@@ -554,8 +554,8 @@ def test_interactive_work_is_never_preempted(start: Start) -> None:
     assert Reason.NOT_ALLOWED == getattr(refused, "reason")  # noqa: B009 (whatever it is)
 
 
-def test_nobody_offers_another_to_an_operator(start: Start) -> None:
-    """Who was named is meant."""
+def test_no_substitute_is_taken_for_an_operators_victim(start: Start) -> None:
+    """The operator means the named workload."""
     scene = offering(start)
     scene.withdrawn()
     scene.operate(PREEMPT, by="operator:olga")
@@ -565,8 +565,8 @@ def test_nobody_offers_another_to_an_operator(start: Start) -> None:
     assert not said(scene.control.wake(), DeclineAward)
 
 
-def test_nobody_else_preempts_in_the_name_of_a_promise(start: Start) -> None:
-    """A source that names no promise over it is refused, and the requester of promises is nobody's to be."""
+def test_no_other_requester_preempts_in_the_name_of_a_promise(start: Start) -> None:
+    """A source that names no promise over the victim is refused, and no other requester may take the name of promises."""
     scene = Scene(start)
     scene.operate(PREEMPT, by="preemption", source="p-w-9.1", deadline=1)
     assert [] == scene.recorded(OperationsRequested)

@@ -191,8 +191,8 @@ def ignored(pair: Pair) -> int:
     [((7,), 1), ((1, 1), 1), ((0, -1, 1 << 62), 3)],
     ids=["unknown", "repeated", "garbage"],
 )
-def test_acks_of_what_was_never_asked(start: Start, operations: tuple[int, ...], count: int) -> None:
-    """T14: they are ignored and counted, and what stands beside them counts."""
+def test_acks_of_unknown_operations(start: Start, operations: tuple[int, ...], count: int) -> None:
+    """T14: they are ignored and counted, and a valid ack beside them counts."""
     pair = Pair(start)
     pair.grant(a_service())
     pair.operate(OperationKind.RESTART, t(0))
@@ -330,8 +330,8 @@ def test_stuck_alarm(start: Start) -> None:
     assert [(1,)] == [event.operations for event in pair.recorded(OperationsStuck)]
 
 
-def test_what_is_done_is_nobodys_loss(start: Start) -> None:
-    """T13, T18: a task that completed is not unhealthy, and takes nobody's place among those that may be down."""
+def test_completed_task_is_not_counted_as_down(start: Start) -> None:
+    """T13, T18: a task that completed is not unhealthy, and takes no other's place among those that may be down."""
     pair = Pair(start)
     pair.grant(a_service(control=ALONE))
     pair.failed(t(3), cause=EndCause.COMPLETED)
@@ -343,7 +343,7 @@ def test_what_is_done_is_nobodys_loss(start: Start) -> None:
 # Starting anew.
 
 
-def test_task_control_starts_anew(start: Start) -> None:
+def test_task_control_starts_again(start: Start) -> None:
     """Its notes are gone: it asks again with the same sequence, and a deadline is where it was."""
     pair = Pair(start)
     pair.grant(a_service())
@@ -385,7 +385,7 @@ def test_controllers_are_shown(start: Start) -> None:
     assert (seconds(3), 1) == (one.heard_ago, one.waiting)
 
 
-def test_specs_that_nobody_named() -> None:
-    """The pair's two ways to decide differ in what they say they do."""
+def test_specs_with_and_without_a_controller() -> None:
+    """The pair's two ways to decide differ in their controller."""
     assert SHARDS.controller
     assert not ALONE.controller

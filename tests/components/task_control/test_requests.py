@@ -95,8 +95,8 @@ def test_reasons_that_fill_a_message() -> None:
     assert TASKS[count] == again.requests[0].task
 
 
-def test_what_is_too_long_keeps_nothing_out() -> None:
-    """T10: what there is room for behind it is asked for."""
+def test_too_long_request_keeps_no_other_out() -> None:
+    """T10: a shorter one behind it is asked for if it still fits."""
     made = request([*(asked(task, reason=LONG) for task in TASKS[:1000]), asked(TASKS[1000])])
     assert TASKS[1000] == made.requests[-1].task
     assert 100 < len(made.requests) < 1000

@@ -45,8 +45,8 @@ def of(pair: Pair, *kinds: type) -> list[object]:
     return [event for event in pair.facts if isinstance(event, kinds)]
 
 
-def test_nothing_is_asked_before_its_room_is_kept(start: Start) -> None:
-    """A plan alone stops nobody."""
+def test_nothing_is_asked_before_its_capacity_is_reserved(start: Start) -> None:
+    """A plan alone stops no attempt."""
     pair = runs(start)
     pair.queue(PLANNED)
     pair.settle()
@@ -154,15 +154,15 @@ def keeps(start: Start) -> Machine[Any]:
     return store
 
 
-def test_room_is_kept_until_the_checkpoint_is_there(start: Start) -> None:
+def test_capacity_is_kept_until_the_checkpoint_is_there(start: Start) -> None:
     """However long that takes, and a while longer; then it is for others."""
     store = keeps(start)
     assert [] == facts(store.wait(PROMISED.reserve_in))
     assert [StartOver.LAPSED] == [getattr(event, "reason", None) for event in facts(store.wait(seconds(120)))]
 
 
-def test_room_of_a_move_that_is_called_off(start: Start) -> None:
-    """It is not said to have been used: its workload runs where it ran."""
+def test_capacity_of_a_move_that_is_called_off(start: Start) -> None:
+    """It is not recorded as used: its workload runs where it ran."""
     store = keeps(start)
     store.fact(GLOBAL_LOG, StartPromiseEnded(WorkloadId("w-1"), 1, StartOver.GIVEN_UP))
     (over,) = facts(store.wake())

@@ -24,8 +24,8 @@ def on(workload: str, *nodes: int, gpus: int = 4, control: ControlSpec = SHARDS)
     return replace(claim, control=control, tenant=TENANT)
 
 
-def test_who_stops_already_offers_nobody(start: Start) -> None:
-    """Its room comes free without that."""
+def test_stopping_victim_offers_no_substitute(start: Start) -> None:
+    """Its capacity comes free without that."""
     scene = Scene(start, half("w-1"))
     scene.grant(half("w-2"))
     scene.promise(placed={0: 1}, gpus=4)
@@ -47,8 +47,8 @@ def test_offer_behind_the_deadline(start: Start) -> None:
     assert [] == scene.recorded(PromiseRevised)
 
 
-def test_who_makes_no_room_is_not_taken(start: Start) -> None:
-    """Meanwhile there is room without anybody's end: nobody goes in the place of who need not go."""
+def test_substitute_that_frees_no_needed_capacity_is_not_taken(start: Start) -> None:
+    """Meanwhile there is capacity without any end: no attempt is stopped in the place of one that need not stop."""
     scene = Scene(start, half("w-1"))
     scene.grant(half("w-2"))
     assert "promised" == scene.promise(placed={0: 1}, gpus=4).verdict
@@ -68,7 +68,7 @@ def test_offer_by_which_another_victim_would_go_for_nothing(start: Start) -> Non
     assert [] == scene.recorded(PromiseRevised)
 
 
-def test_offer_where_somebody_is_alone(start: Start) -> None:
+def test_offer_for_a_job_that_is_alone(start: Start) -> None:
     """It is not amounts alone that count there."""
     scene = Scene(start, half("w-1"))
     scene.grant(on("w-3", 5))
@@ -78,8 +78,8 @@ def test_offer_where_somebody_is_alone(start: Start) -> None:
     assert [] == scene.recorded(PromiseRevised)
 
 
-def test_what_ended_already_counts_to_the_claim(start: Start) -> None:
-    """N8: one victim has gone, and lost its work; what is offered then is held against what is left of the cap."""
+def test_victim_that_ended_already_counts_to_the_claim(start: Start) -> None:
+    """N8: one victim has gone, and lost its work; a substitute offered then is held against the rest of the cap."""
     scene = Scene(start, on("w-1", 0, gpus=2))
     for name in ("w-2", "w-3", "w-4"):
         scene.grant(on(name, 0, gpus=2, control=ControlSpec()))

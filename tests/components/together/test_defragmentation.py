@@ -73,7 +73,7 @@ def execute(
     region.hear(DrainNodes(EU, scope, "to free nodes", revision, 0, "olga", lasts, sequence or plan.sequence))
 
 
-def test_what_agrees_moves_and_nodes_come_free(start: Start) -> None:
+def test_agreeing_tasks_move_and_nodes_come_free(start: Start) -> None:
     """P30, T30: a move is asked of its application, counts against one budget, and comes to what the plan showed."""
     region = a_region(start, SERVICE)
     region.controller = agrees
@@ -123,8 +123,10 @@ def test_gangs_go_back_to_the_queue(start: Start) -> None:
     assert "its nodes are free" == region.recorded(NodesOpened)[0].reason
 
 
-def test_what_has_changed_since_is_not_moved(start: Start) -> None:
-    """P30: a plan names what it was made from: who has moved or come since is seen, and the store takes no older word."""
+def test_tasks_that_changed_since_the_plan_are_not_moved(start: Start) -> None:
+    """P30: a plan names the view that it was made from: a workload that has moved or come since is seen, and the store takes no older
+    request.
+    """
     region = a_region(start, SERVICE)
     plan = plan_of(region)
     (freed,) = plan.freed
@@ -138,7 +140,7 @@ def test_what_has_changed_since_is_not_moved(start: Start) -> None:
     assert 1 == len(region.recorded(NodesClosed))
 
 
-def test_task_that_was_started_anew_since(start: Start) -> None:
+def test_task_that_was_restarted_since(start: Start) -> None:
     """P30: another run is another matter, and one that is asked for something else is left to that."""
     region = a_region(start, SERVICE)
     region.controller = agrees

@@ -118,7 +118,7 @@ def test_task_that_fails_starts_again_where_it_was(start: Start) -> None:
     assert [] == region.doubles()
 
 
-def test_only_what_was_acknowledged_proceeds(start: Start) -> None:
+def test_only_acknowledged_operations_proceed(start: Start) -> None:
     """T11: one task of three is restarted, the others are asked for again, and begin when their controller agrees."""
     region = a_region(start)
     seen: list[tuple[int, ...]] = []

@@ -100,8 +100,8 @@ def test_groups_are_by_length_and_width() -> None:
     assert "16m, wide" == group_of(seconds(61), 8_001)
 
 
-def test_of_a_crowd_it_is_not_who_waits_least_that_counts() -> None:
-    """Of each hundred that are submitted within a minute one starts at once, and is the first whose wait is known; all others wait."""
+def test_shortest_wait_of_a_crowd_does_not_set_the_estimate() -> None:
+    """Of each hundred that are submitted within a minute one starts at once, and its wait is the first known; all others wait."""
     dice, bands = random.Random(3), Bands()
     for crowd in range(100):
         at = Instant(START + seconds(600 * crowd))
@@ -169,7 +169,7 @@ def test_nothing_is_told_to_be_farther_than_a_year() -> None:
     assert FARTHEST == bands.around(LONGEST, 1_000).middle
 
 
-def test_who_leaves_the_queue_leaves_its_place_in_the_sample() -> None:
+def test_workload_that_leaves_the_queue_leaves_its_place_in_the_sample() -> None:
     """The next that is submitted is remembered instead of it."""
     bands = Bands()
     estimate = bands.around(seconds(100), 1_000)

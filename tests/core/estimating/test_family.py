@@ -21,7 +21,7 @@ NAMES = st.text("abfhTvZ019._-", min_size=1, max_size=20).map(lambda text: f"n{t
         (NAMELESS, ["17", "2026-03-01", "9f3ac21e"]),
     ],
 )
-def test_what_counts_up_is_no_part_of_a_family(family: str, names: list[str]) -> None:
+def test_counters_are_no_part_of_a_family(family: str, names: list[str]) -> None:
     """M36: numbers, dates and hashes, wherever they stand, and however parts are joined."""
     assert {family} == {family_of(name) for name in names}
 

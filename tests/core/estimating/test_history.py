@@ -108,7 +108,7 @@ def test_recurring_work_runs_as_long_as_it_did() -> None:
     assert Prediction(Nanoseconds(20 * SECOND), PredictedBy.FAMILY, 32_000, "H100") == found
 
 
-def test_hardware_is_what_was_asked_for_most() -> None:
+def test_hardware_is_the_kind_requested_most() -> None:
     """M36: of equals the last; and it is told how often that was right."""
     past = Past()
     for gpus in (8, 2, 8, 4, 4):
@@ -122,8 +122,8 @@ def test_hardware_is_what_was_asked_for_most() -> None:
     assert (6, 1) == (past.history.hardware.count, past.history.hardware.right)
 
 
-def test_data_is_what_half_of_its_runs_read() -> None:
-    """M36: of recurring work, whatever the next says that it reads; of first-time work nothing. And it is told how often that was right."""
+def test_data_is_read_by_half_of_its_runs() -> None:
+    """M36: of recurring work, whichever data the next names; of first-time work nothing. And it is told how often that was right."""
     past = Past()
     clicks, users, once = DatasetName("clicks"), DatasetName("users"), DatasetName("once")
     assert () == past.prediction().data
@@ -218,7 +218,7 @@ def test_only_work_that_came_to_its_end_says_how_long_it_runs() -> None:
     assert [PredictedBy.FAMILY] == list(past.history.errors)
 
 
-def test_what_never_ran_and_what_never_ends_says_nothing() -> None:
+def test_work_that_never_ran_or_never_ends_predicts_nothing() -> None:
     """Cancelled while it waited; ended before it was up; a service."""
     past = Past()
     past.say(WorkloadCancelled(past.submit()))
@@ -230,7 +230,7 @@ def test_what_never_ran_and_what_never_ends_says_nothing() -> None:
     assert {} == past.history.live
 
 
-def test_error_is_told_by_what_it_was_predicted_from() -> None:
+def test_error_is_told_by_the_source_of_the_prediction() -> None:
     """M36: the median of how far off predictions were, each as it was made at the submission, up or down."""
     past = Past()
     past.ran(100)
@@ -249,8 +249,8 @@ def test_error_is_told_by_what_it_was_predicted_from() -> None:
     assert 2_000 == past.history.errors[PredictedBy.FAMILY].ratios[-1]
 
 
-def test_what_runs_is_expected_to_free_its_gpus_and_then_did() -> None:
-    """What comes free at which rate follows what runs; a change of its size is seen at its end."""
+def test_running_work_is_expected_to_free_its_gpus_and_then_did() -> None:
+    """The rate at which GPUs come free follows the running work; a change of its size is seen at its end."""
     past = Past()
     past.ran(3_600)
     workload = past.submit(jobs=(a_job(2, 8),))
@@ -302,10 +302,10 @@ def known(*seconds: float) -> KnownRuns:
         ((), 10, 1_200),
     ],
 )
-def test_what_is_left_depends_on_how_long_it_ran(
+def test_remaining_time_depends_on_how_long_it_ran(
     seconds: tuple[float, ...], gone: float, left: float
 ) -> None:
-    """Half of what ran longer than that ended within it: tails are heavy, and what lasts goes on."""
+    """Half of the runs that lasted longer than that ended within it: tails are heavy, and long runs go on."""
     so_far = Nanoseconds(round(gone * SECOND))
     assert left * SECOND == left_of(known(*seconds), ML, "train", 1_000, so_far)
 

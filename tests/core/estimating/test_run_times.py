@@ -34,16 +34,16 @@ def ran(seconds: float, *, is_whole: bool = True) -> PastRun:
 
 @PROPERTY
 @given(SPANS, SPANS)
-def test_steps_keep_the_order_and_stand_for_what_is_in_them(one: Nanoseconds, other: Nanoseconds) -> None:
-    """A span is within an eighth of what its step stands for, and a longer one is in no lower step."""
+def test_steps_keep_the_order_and_stand_for_their_spans(one: Nanoseconds, other: Nanoseconds) -> None:
+    """A span is within an eighth of its step's span, and a longer one is in no lower step."""
     assert abs(span_of(step_of(one)) - one) <= one / 8
     assert step_of(min(one, other)) <= step_of(max(one, other))
 
 
 @PROPERTY
 @given(st.lists(SPANS, min_size=3, max_size=60), SPANS)
-def test_spread_knows_what_is_left(spans: list[Nanoseconds], gone: Nanoseconds) -> None:
-    """The median of what lasted longer than that, to an eighth, of those that lasted clearly longer."""
+def test_spread_knows_the_remaining_time(spans: list[Nanoseconds], gone: Nanoseconds) -> None:
+    """The median of the spans that lasted longer than that, to an eighth, of those that lasted clearly longer."""
     times = RunTimes()
     for span in spans:
         times.add(step_of(span))
@@ -84,7 +84,7 @@ def test_family_is_its_newest_runs() -> None:
     assert 1 + 2 * FAMILY_RUNS_MAX == family.ended
 
 
-def test_whoever_was_silent_longest_is_forgotten() -> None:
+def test_family_or_tenant_silent_longest_is_forgotten() -> None:
     """M36: of too many families of one tenant, and of too many tenants."""
     runs = KnownRuns()
     for number in range(FAMILIES_OF_TENANT_MAX):

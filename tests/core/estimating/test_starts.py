@@ -65,8 +65,8 @@ def test_start_is_inside_its_band_or_not(low: float, high: float, outcome: int) 
     ],
     ids=("held", "changed", "to be cancelled", "cancelled", "over before it was seen up"),
 )
-def test_what_its_user_did_is_no_error(events: tuple[Event, ...]) -> None:
-    """It is left out, and so is what was never seen to start."""
+def test_users_change_is_no_error(events: tuple[Event, ...]) -> None:
+    """The estimate is left out, and so is that of a workload that was never seen to start."""
     starts = after(*events)
     assert ([], 0, {}) == (starts.outcomes, starts.judged, starts.awaited)
 

@@ -11,12 +11,12 @@ GPU = 1_000_000
 """Millionths."""
 
 
-def test_what_is_free_is_not_waited_for() -> None:
+def test_free_capacity_is_not_waited_for() -> None:
     """Nothing is missing, or less."""
     assert 0 == span_until(0, GPU) == span_until(-5_000, GPU)
 
 
-def test_wait_is_what_is_missing_by_its_rate() -> None:
+def test_wait_is_the_shortage_divided_by_its_rate() -> None:
     """Eight GPUs at four an hour are two hours, and no wait is longer than a month."""
     assert 2 * HOUR == span_until(8_000, 4 * GPU)
     assert LONGEST == span_until(10**9, 1)
@@ -27,14 +27,14 @@ def test_where_no_rate_is_known_all_comes_free_in_a_day() -> None:
     assert 6 * HOUR == span_until(6_000, rate_of(0, 0, 24_000))
 
 
-def test_what_runs_frees_its_gpus_once_in_its_time() -> None:
+def test_running_work_frees_its_gpus_once_in_its_time() -> None:
     """Eight GPUs for two hours are four an hour; a moment counts as a second."""
     assert 4 * GPU == expected_rate(8_000, Nanoseconds(2 * HOUR))
     assert 3_600 * GPU == expected_rate(1_000, Nanoseconds(1))
 
 
-def test_rate_is_what_came_free_of_late() -> None:
-    """And what came free long ago fades."""
+def test_rate_is_of_recently_freed_gpus() -> None:
+    """GPUs that came free long ago fade."""
     flow, now = Flow(), START
     assert 0 == flow.lately(START)
     flow.begin(GPU, START)

@@ -73,8 +73,8 @@ def most_tasks(capacity: Capacity, settings: PoolSettings, gpu_milli: int) -> in
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_search_finds_what_can_be_had_and_breaks_nothing(seed: int) -> None:
-    """Exactly when trying each node finds room, and the store would grant what it found."""
+def test_search_finds_all_usable_capacity_and_breaks_nothing(seed: int) -> None:
+    """Exactly when trying each node finds capacity, and the store would grant what it found."""
     dice = random.Random(seed)
     for _ in range(40):
         capacity = a_pool(dice)
@@ -116,7 +116,7 @@ def grants_somewhere(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_search_finds_what_can_be_had_in_one_unit(seed: int) -> None:
+def test_search_finds_all_usable_capacity_in_one_unit(seed: int) -> None:
     """P23: of tasks that must lie together, exactly when the store would grant them somewhere, whatever the nodes are like."""
     dice = random.Random(seed)
     refused = 0
@@ -181,7 +181,7 @@ def counted_anew(pool: PoolIndex) -> tuple[list[int], list[int]]:
     return empty, opened
 
 
-def test_other_rules_make_classes_anew_and_nothing_else() -> None:
+def test_other_rules_rebuild_classes_and_nothing_else() -> None:
     """The rows stay as they are, other pools' classes too, and a change of what stays free makes none."""
     groups = (NodeGroup(0, 4, NODE, "H100", 0, 2), NodeGroup(4, 4, NODE, "H100", 2, 2, pool="shared"))
     inventory = Inventory(WorkerName("w0"), groups)

@@ -132,8 +132,8 @@ def test_kinds_that_are_not_moved(kind: Kind, why: Immovable) -> None:
     assert ((), {str(why): 2}) == (plan.freed, plan.stays)
 
 
-def test_who_is_busy_stays() -> None:
-    """P30: what starts, is asked to do something, or has room promised to others where it is, is left alone."""
+def test_busy_tasks_stay() -> None:
+    """P30: a task that starts, is asked to do something, or is on a node with capacity promised to others, is left alone."""
     region = Scattered(4)
     starting = a_claim("w-90", placed={0: 1})
     region.happen(granted(starting))
@@ -236,8 +236,8 @@ def test_beside_every_possibility() -> None:
 
 @pytest.mark.parametrize("freeing", list(Freeing))
 @pytest.mark.parametrize("seed", range(12))
-def test_moves_break_no_hard_rule_and_come_to_what_is_shown(seed: int, freeing: Freeing) -> None:
-    """P30: a store would grant each move, and none needs room that another leaves; made on the image, they come to what was shown."""
+def test_moves_break_no_hard_rule_and_come_to_the_shown_plan(seed: int, freeing: Freeing) -> None:
+    """P30: a store would grant each move, and none needs capacity that another leaves; made on the image, they come to the shown plan."""
     region = mixed(seed)
     before = region.image.encode()
     plan = plan_of(region, freeing)

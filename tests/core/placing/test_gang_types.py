@@ -81,7 +81,7 @@ topologies = st.sampled_from(
 
 @PROPERTY
 @given(shelves, asked, st.integers(1, 6), st.sampled_from((0, 0.5, 1, 2, 8)), topologies)
-def test_a_job_finds_room_exactly_when_one_of_its_types_has_it(
+def test_a_job_finds_capacity_exactly_when_one_of_its_types_has_it(
     shelf: list[tuple[str, int]], types: list[str], tasks: int, gpus: float, topology: Topology
 ) -> None:
     """T4, M4: all tasks on one of the types that will do; and refused only if each type, asked for alone, is refused."""
@@ -148,8 +148,8 @@ def test_a_gang_lies_where_its_worst_node_is_better() -> None:
     assert [{2: 1, 3: 1}] == placed(shelved(shelf), wanted)
 
 
-def test_tasks_that_are_looked_for_each_lie_on_the_type_of_most_room() -> None:
-    """As many as it has room for; the others wait, whatever another type has."""
+def test_tasks_searched_one_by_one_lie_on_the_type_of_most_capacity() -> None:
+    """As many as it has capacity for; the others wait, whatever another type has."""
     found = shelved(SHELF).pools.find_each(either("A100", "H100", tasks=4), ANYBODY, CHOICE)
     assert [2, 3, 4] == sorted(node for spread in found for node in spread.nodes)
 
@@ -166,7 +166,7 @@ def test_any_type_is_of_gpus_unless_none_is_asked_for() -> None:
     assert Reason.NO_SUCH_HARDWARE == looked_for(placer, program)
 
 
-def test_a_reserve_does_not_hide_the_type_that_has_the_room() -> None:
+def test_a_reserve_does_not_hide_the_type_that_has_the_capacity() -> None:
     """Empty nodes that a gang may take are counted for each type by itself."""
     region = a_region(
         here(*(a_group(node, gpu_type="A100" if node % 2 else "H100", rack_first=0) for node in range(6)))
@@ -189,8 +189,8 @@ def test_types_in_another_order_are_one_class() -> None:
     assert 1 == pool.counts.misses
 
 
-def test_a_refusal_says_what_one_type_has_room_for() -> None:
-    """Room of two types is not to be added up for a gang that is on one."""
+def test_a_refusal_counts_the_capacity_of_one_type() -> None:
+    """Capacity of two types is not to be added up for a gang that is on one."""
     placer = shelved(SHELF)
     short = shortage_of(placer.pools, (either("A100", "H100", tasks=4),), ANYBODY, CHOICE)
     assert short is not None

@@ -101,16 +101,16 @@ def a_program(job: JobSpec) -> JobSpec:
         ),
     ],
 )  # fmt: skip
-def test_what_no_empty_node_could_hold_is_never(jobs: list[JobSpec], changes: list[str]) -> None:
-    """M11: whatever runs there, it is never, and what would help is said, the smallest change first."""
+def test_job_that_no_empty_node_could_hold_is_never(jobs: list[JobSpec], changes: list[str]) -> None:
+    """M11: whatever runs there, it is never, and the changes that would help are named, the smallest first."""
     found = [outlook(a_region(*REGION, *busy), *jobs) for busy in ((), (FULL,))]
     assert found[0] == found[1]
     assert found[0].is_never
     assert changes == list(found[0].changes)
 
 
-def test_what_lacks_room_now() -> None:
-    """It is not never, and what would help now is said."""
+def test_job_that_lacks_capacity_now() -> None:
+    """It is not never, and the changes that would help now are named."""
     found = outlook(a_region(*REGION, FULL), a_job(2, 4))
     assert (
         Outlook(
@@ -168,10 +168,10 @@ RACKS_OF_ONE = tuple(joined(f"w{node}", node, 1, total=LARGE, rack_first=node) f
         ),
     ],
 )  # fmt: skip
-def test_what_a_job_asks_of_its_places_counts(
+def test_placement_constraints_of_a_job_count(
     nodes: Sequence[NodesJoined], jobs: list[JobSpec], changes: list[str]
 ) -> None:
-    """M11: room is counted as a search would fill it: parts on devices, so many tasks a node, all in one rack."""
+    """M11: capacity is counted as a search would fill it: parts on devices, so many tasks a node, all in one rack."""
     found = outlook(a_region(*nodes), *jobs)
     assert found.is_never
     assert changes == list(found.changes)
@@ -188,7 +188,7 @@ def test_another_kind_is_named_where_the_kind_is_in_the_way() -> None:
     assert not any("kind" in change for change in outlook(a_region(*REGION), a_job(33, 1)).changes)
 
 
-def test_what_is_kept_free_helps_nobody() -> None:
+def test_reserve_helps_no_job() -> None:
     """A change that would take a pool's reserve is not told."""
     busy = granted(a_claim("w-9", jobs=(a_job(1, 1),), spreads=(a_spread({0: 1}),), priority=6))
     image, jobs = a_region(joined("w0", 0, 2, total=LARGE), busy), (a_job(4, 4),)
@@ -281,11 +281,11 @@ HELD = st.tuples(st.sets(st.integers(0, 8)), st.sampled_from((0.6, 1)))
 
 @PROPERTY
 @given(SHELVES, GANGS, KINDS, HELD, st.sampled_from((0, 0, 1, 2)))
-def test_what_is_said_to_help_helps(
+def test_changes_named_as_helpful_help(
     shelves: list[Shelf], wanted: list[JobSpec], kind: Kind, held: tuple[set[int], float], reserve: int
 ) -> None:
-    """Each change is one with which all find places, in the empty region if it is never, else in what is neither held nor kept
-    free; and for a job by itself, with one step less they would not.
+    """Each change is one with which all find places, in the empty region if it is never, else in the capacity that is neither held nor
+    kept free; and for a job by itself, with one step less they would not.
     """
     image, jobs, asker = a_shelved_region(shelves), _named(wanted), replace(ANYBODY, kind=kind)
     nodes, settings = (

@@ -154,11 +154,12 @@ def test_no_victim_of_an_ask_can_be_left_out(image: RegionImage, jobs: tuple[Job
     st.integers(1, 3),
     st.sampled_from((1, 2, 4, 8)),
 )
-def test_nobody_far_wider_than_the_ask_goes_while_others_make_room(
+def test_no_victim_far_wider_than_the_request_while_others_free_capacity(
     image: RegionImage, levels: list[int], tasks: int, gpus: int
 ) -> None:
-    """N8, kai-scheduler PR#1565: whoever holds more than four times what is asked for ends only where it does not fit though all others of its
-    priority, and of lower ones, had ended; however little it has to lose, for it saved a moment ago, and nobody else ever did.
+    """N8, kai-scheduler PR#1565: an attempt that holds more than four times the requested GPUs is preempted only where the job does not
+    fit though all others of its priority, and of lower ones, had ended; however little it has to lose, for it saved a moment ago, and
+    no other ever did.
     """
     most = FAR_MORE * tasks * gpus * MILLI
     for node, level in enumerate(levels):
@@ -180,8 +181,10 @@ def test_nobody_far_wider_than_the_ask_goes_while_others_make_room(
     assert not (gone and isinstance(found_over(image, a_job(tasks, gpus), priority=OVER_LEVEL), Found))
 
 
-def test_who_was_chosen_and_makes_no_room_is_let_off() -> None:
-    """Of lower level it is looked at first, and it is the larger: its node is full without it. Who makes the room goes alone."""
+def test_chosen_victim_that_frees_no_needed_capacity_is_left_out() -> None:
+    """Of lower level it is looked at first, and it is the larger: its node is full without it. The one that frees the capacity goes
+    alone.
+    """
     image = a_region(
         joined("w0", 0, 2),
         placed("w-1", 5, node=1, priority=0),
@@ -191,7 +194,7 @@ def test_who_was_chosen_and_makes_no_room_is_let_off() -> None:
     assert ["w-2"] == keys(found_over(image, a_job(1, 8)))
 
 
-def test_who_is_too_dear_is_left_out_where_another_will_do() -> None:
+def test_victim_with_too_much_lost_work_is_left_out_where_another_will_do() -> None:
     """N8: of lower level, it would go first; its end destroys more than one claim may, and that of the other just as much as it may."""
     running = [placed("w-1", 8, node=0, priority=0), placed("w-2", 1, node=1, priority=1)]
     image = a_region(joined("w0", 0, 2), *running, *(GangStarted(*attempt(name)) for name in ("w-1", "w-2")))
@@ -257,7 +260,9 @@ def test_no_ask_destroys_more_than_it_may(image: RegionImage, jobs: tuple[JobSpe
 
 @settings(deadline=None, max_examples=50)
 @given(regions(), asks())
-def test_nobody_pushes_out_who_pushed_it_out(image: RegionImage, jobs: tuple[JobSpec, ...]) -> None:
+def test_victim_cannot_preempt_the_workload_that_preempted_it(
+    image: RegionImage, jobs: tuple[JobSpec, ...]
+) -> None:
     """kueue#3779: A evicts B evicts A cannot be, for a victim is of lower level, and never finds its evictor among its own."""
     found = found_over(image, *jobs)
     assume(isinstance(found, Found) and found.victims)
@@ -376,8 +381,8 @@ def after_a_while(*events: Event) -> list[str]:
     return keys(found_over(a_region(*RUN, *events), a_job(1, 8)))
 
 
-def test_paper_takes_whoever_has_run_longest() -> None:
-    """M16: by the paper's order a checkpoint is no matter, and who does not run yet comes last."""
+def test_paper_preempts_the_longest_running_attempt() -> None:
+    """M16: by the paper's order a checkpoint is no matter, and an attempt that does not run yet comes last."""
     paper = PreemptionSet(1, PreemptionSettings(order=VictimOrder.PAPER))
     up = [GangStarted(*attempt("w-2")), GangStarted(*attempt("w-1"))]
     assert ["w-2"] == after_a_while(paper, *up, CheckpointCommitted(*attempt("w-1"), 7))
@@ -404,7 +409,7 @@ def cost(held: Holding, now: int) -> int:
     return eviction_cost(held, now * SECOND)[1]
 
 
-def test_restart_costs_what_the_last_start_took() -> None:
+def test_restart_costs_as_much_as_the_last_start() -> None:
     """GPU-seconds: since the checkpoint, and what another start would take, at least half a minute."""
     assert 8 * (60 + 30) == cost(holding(started_at=10, saved_at=40), 100)
     assert 8 * (60 + 200) == cost(holding(started_at=200, saved_at=240), 300)
@@ -479,8 +484,8 @@ def test_papers_score_of_one_job() -> None:
     assert of(placed("w-1", 2), placed("w-2", 2)) < of(placed("w-1", 4, priority=4))
 
 
-def test_who_is_asked_counts_with_all_of_its_time() -> None:
-    """A controller may let it run on to the deadline, and what it does until then may be lost."""
+def test_victim_with_a_controller_counts_with_all_of_its_time() -> None:
+    """A controller may let it run on to the deadline, and its work until then may be lost."""
     asked = a_claim("w-1", placed={0: 8})
     asked = replace(asked, control=replace(asked.control, controller="c"))
     image = a_region(joined("w0", 0, 1), granted(asked), GangStarted(*attempt("w-1")))

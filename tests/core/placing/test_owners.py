@@ -69,8 +69,8 @@ def test_owners_kept_from_facts_equal_those_of_the_image(seed: int) -> None:
             assert scratch.at(node, some) == owners.at(node, some)
 
 
-def test_who_was_alone_is_forgotten_at_its_end() -> None:
-    """Also before anybody asked who is where: from then on it is of no matter again."""
+def test_workload_that_was_alone_is_forgotten_at_its_end() -> None:
+    """Also before any search for the owners of nodes: from then on it is of no matter again."""
     image = a_region(here(a_group(0, 2)), used(0, 1, "w-1", is_alone=True), used(1, 1, "w-2"))
     owners = Owners.of(image.capacity)
     assert 1 == owners.alone
@@ -123,8 +123,8 @@ def test_both_forms_of_a_rule_agree(
         assert by_node == rule.allows(TableRows(pool.table, slots), wanted).tolist(), rule.name
 
 
-def test_who_is_alone_finds_a_node_without_others() -> None:
-    """And is not disturbed there."""
+def test_workload_that_is_alone_finds_a_node_without_others() -> None:
+    """It is not disturbed there."""
     there = [here(a_group(0, 2)), used(0, 1, tenant=OTHER)]
     first = found(*there, job=alone(a_job(2)))
     assert isinstance(first, Found)
@@ -154,7 +154,7 @@ def test_index_follows_while_it_is_searched() -> None:
     assert isinstance(placer.find((alone(a_job(16)),), mildly, Choice("w-9")), Found)
 
 
-def test_what_an_agent_claims_keeps_others_away() -> None:
+def test_claim_of_an_agent_keeps_others_away() -> None:
     """Until it is left out of the search, or dropped."""
     placer = Placer(a_region(here(a_group(0, 1))).capacity, Overlay(), lambda _: PLAIN)
     placer.touch(placer.owners.put("mine", ((0, code_of(OTHER, is_alone=False)),)))
@@ -165,8 +165,8 @@ def test_what_an_agent_claims_keeps_others_away() -> None:
     assert isinstance(placer.find((alone(a_job()),), WANTED, Choice("w-9")), Found)
 
 
-def test_others_are_victims_though_there_would_be_room() -> None:
-    """Who is alone needs them gone; a store says the same."""
+def test_others_are_victims_though_there_would_be_capacity() -> None:
+    """A workload that is alone needs them gone; a store requires the same."""
     capacity = a_region(here(a_group(0, 1)), used(0, 1, tenant=OTHER)).capacity
     placer = Placer(capacity, Overlay(), lambda _: PLAIN)
     job = alone(a_job(1))
@@ -192,8 +192,8 @@ def test_promised_node_is_somebodys() -> None:
     assert SEVERAL == Now(region.capacity).owner(0)
 
 
-def test_nobody_comes_where_somebody_is_to_be_alone() -> None:
-    """Who makes room for it is still there: neither others, nor its tenant's own work that is alone too, come between."""
+def test_no_workload_comes_to_a_node_promised_to_one_alone() -> None:
+    """The victim is still there: neither others, nor its tenant's own work that is alone too, come between."""
     job = replace(a_job(1, 4), is_alone=True)
     claim = replace(
         a_claim("w-2", jobs=(job,), spreads=(a_spread({0: 1}),), priority=4, victims=(attempt("w-0"),)),
@@ -219,10 +219,10 @@ def test_closed_node_is_refused_now() -> None:
 
 @PROPERTY
 @given(HOLDERS, st.integers(1, 30), st.booleans(), st.integers(1, 6))
-def test_what_is_found_passes_a_store(
+def test_found_places_pass_a_store(
     holders: list[tuple[int, str, bool]], tasks: int, is_alone: bool, priority: int
 ) -> None:
-    """Every hard rule holds for it, over victims too."""
+    """Every hard rule holds for them, over victims too."""
     events = [here(a_group(0, 6, nodes_per_rack=3))]
     for number, (node, who, kept) in enumerate(holders):
         claim: Claim = used(node, 1, f"w-{number}", tenant=who, is_alone=kept).claim  # type: ignore[attr-defined]

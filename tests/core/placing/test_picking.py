@@ -194,7 +194,7 @@ def test_all_that_are_equal_are_picked_equally_often(plan: Plan, best: int, stri
     assert is_even(counts), chi_square(counts)
 
 
-def test_chi_square_finds_what_is_uneven() -> None:
+def test_chi_square_finds_uneven_draws() -> None:
     """P10: a draw that forgets a tenth, or prefers one half a little, is found by the same bound."""
     dice = np.random.default_rng(1)
     assert is_even(np.bincount(dice.integers(0, 700, PICKS), minlength=700))

@@ -72,8 +72,8 @@ def test_rows_are_packed_once_each_and_in_order() -> None:
     assert [] == unpack_rows(pack_rows(image.capacity, [])).tolist()
 
 
-def test_room_when_a_search_takes_some() -> None:
-    """The next search starts from what is so, also when one job of a workload found a place and the next did not."""
+def test_capacity_when_a_search_takes_some() -> None:
+    """The next search starts from the current rows, also when one job of a workload found a place and the next did not."""
     placer = placer_of(a_region().capacity)
     before = rows_of(placer)
     looked_for(placer, a_job(1, 8), a_job(99, 1, name="more"))
@@ -81,7 +81,7 @@ def test_room_when_a_search_takes_some() -> None:
     assert before == rows_of(placer)
 
 
-def test_room_when_a_row_was_learnt() -> None:
+def test_capacity_when_a_row_was_learnt() -> None:
     """The row is believed, and on a node that is not open nothing is available, whatever the row says."""
     overlay = Overlay()
     placer = placer_of(a_region().capacity, overlay)
@@ -91,15 +91,15 @@ def test_room_when_a_row_was_learnt() -> None:
     assert [amount(3, 5, 7), Amount()] == [available(placer)[node] for node in (1, 2)]
 
 
-def test_room_when_nodes_are_lost_or_promised() -> None:
-    """Nothing is available on a lost node, and what others hold is not available either."""
+def test_capacity_when_nodes_are_lost_or_promised() -> None:
+    """Nothing is available on a lost node, and the capacity that others hold is not available either."""
     image = a_region(joined(), granted(a_claim("w-1", placed={0: 5})), joined("w1", 4, 1))
     image.fold(a_fact(NodesLost(WorkerName("w1"), (4,)), 4))
     free = [row.gpu_milli for row in available(placer_of(image.capacity)).values()]
     assert [3_000, 8_000, 8_000, 8_000, 0] == free
 
 
-def test_what_is_offered_counts_until_it_is_dropped() -> None:
+def test_offered_capacity_counts_until_it_is_dropped() -> None:
     """Once under each key, however often it is put; a search may leave keys out, and finds everything as it was afterwards."""
     overlay = Overlay()
     placer = placer_of(a_region(joined("w0", 0, 1)).capacity, overlay)

@@ -175,8 +175,8 @@ def test_all_classes_of_the_largest_region_fit_the_bound() -> None:
     assert CLASSES_MAX * one.nbytes + sum(codes.nbytes for codes in one.shared) < CLASS_BYTES_MAX
 
 
-def test_classes_that_nobody_asks_for_are_dropped_in_idle_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P16: after so many other searches, though there is room."""
+def test_unused_classes_are_dropped_in_idle_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: after so many other searches, though there is capacity for them."""
     monkeypatch.setattr(pools, "CLASS_AGE_MAX", 50)
     pool = an_empty_pool(nodes=160)
     pool.class_of(different(0))
@@ -194,8 +194,8 @@ def test_classes_that_nobody_asks_for_are_dropped_in_idle_time(monkeypatch: pyte
 # Idle time.
 
 
-def test_hit_after_idle_time_costs_what_an_unchanged_one_does() -> None:
-    """P17: what changed is worked out while nobody waits: the next search asks no rule of any row."""
+def test_hit_after_idle_time_costs_as_much_as_an_unchanged_one() -> None:
+    """P17: changes are worked out while no search waits: the next search asks no rule of any row."""
     shared, own = Watched(2), WatchedNeed(2)
     pool = an_empty_pool(Plan((GpuType(), shared, own)))
     asked, other = asking(1000), asking(2000)

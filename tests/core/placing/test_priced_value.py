@@ -168,7 +168,7 @@ def worth_at(rule: PricedValue, pool: PoolIndex, row: NodeRow, slot: int) -> int
 
 
 @pytest.mark.parametrize("wanted", REQUESTS, ids=lambda one: f"{one.need.gpu_milli}-{one.together}")
-def test_score_is_what_the_node_is_worth_less_with_the_tasks_there(wanted: Request) -> None:
+def test_score_is_the_value_that_a_node_loses_to_the_tasks(wanted: Request) -> None:
     """Each part on the fullest device that holds it, as the log will have it."""
     rule = PricedValue(STEPS, PRICES)
     pool, rows = a_shelf(5)
@@ -248,8 +248,8 @@ def chosen(plan_prices: Prices, rows: Sequence[NodeRow], wanted: Request) -> set
     return {int(pool.layout.node[placed[0][0]]) for placed in found if placed}
 
 
-def test_what_nobody_else_pays_for_is_taken_first() -> None:
-    """Tasks of 0.2 are many, and what is left beside 0.8 serves nobody but them; a hole of 0.4 serves two."""
+def test_capacity_of_the_least_value_to_others_is_taken_first() -> None:
+    """Tasks of 0.2 are many, and the rest beside 0.8 serves them alone; a hole of 0.4 serves two."""
     mix = Mix((TypicalShape(part_milli=800, weight=500_000), TypicalShape(part_milli=400, weight=500_000)))
     prices = Prices(1, mix, ((0, 0),))
     rows = [
@@ -292,8 +292,8 @@ MIXED = here(
 
 
 @pytest.mark.parametrize(("tasks", "there"), [(1, [used(1, 8), used(17, 4)]), (2, [used(1, 1), used(17, 4)])])
-def test_type_that_is_scarce_is_left_to_who_can_have_no_other(tasks: int, there: list[Event]) -> None:
-    """Though its nodes are fuller: zones are compared for nodes of one type, and types by what their GPUs are worth."""
+def test_scarce_type_is_left_to_jobs_that_can_have_no_other(tasks: int, there: list[Event]) -> None:
+    """Though its nodes are fuller: zones are compared for nodes of one type, and types by the value of their GPUs."""
     image = a_region(MIXED, *there)
     either = replace(a_job(tasks, 4 + tasks), or_types=("A100",))
     free = Prices(1, PRICES.mix, PRICES.rents)

@@ -124,7 +124,7 @@ def why_not(image: RegionImage, row: ReservedStart) -> StartOver | None:
     return why_not_reserved(W1, row, image.starts, image.capacity, placer.owners, NOW)
 
 
-def test_what_can_not_be_promised_says_how_much_is_held_for_ever() -> None:
+def test_start_that_cannot_be_promised_has_the_gpus_held_for_ever() -> None:
     """Work without a longest duration, services among it, on nodes that would do; the rest of it could be had."""
     image = a_region(
         joined(),
@@ -152,8 +152,8 @@ def test_gang_that_starts_counts_from_the_latest_start() -> None:
     assert started_at + rest - NOW == prospect(runs, a_job(1, 8)).start_in
 
 
-def test_who_has_outstayed_its_bound_is_not_counted_on() -> None:
-    """Nobody knows what is wrong with it."""
+def test_attempt_past_its_longest_duration_is_not_counted_on() -> None:
+    """Its end cannot be known any more."""
     image = a_region(joined(nodes=1), held("w-2", 0, 8, 50), GangStarted(*attempt("w-2")))
     late = Instant(NOW + seconds(1000))
     assert not prospect(image, a_job(1, 8), now=late).is_promisable

@@ -122,8 +122,8 @@ def test_equals_are_drawn() -> None:
     assert Step(DRAW, 1) == choice.steps[-1]
 
 
-def test_only_node_with_room_has_no_runner_up() -> None:
-    """P27: whoever had no room did not come second."""
+def test_only_node_with_capacity_has_no_runner_up() -> None:
+    """P27: a node without capacity did not come second."""
     image = a_region(
         *SHELF,
         granted(
@@ -247,9 +247,9 @@ def test_rows_that_only_the_agent_knew_count() -> None:
     assert [(0, 0), (1, 3_000)] == told
 
 
-def test_who_is_alone_on_a_node_counts() -> None:
-    """P27: whoever was promised a node for itself keeps others away from the rest of it, even if nobody runs alone yet; so does
-    a claim that only the agent knew.
+def test_workload_that_is_alone_on_a_node_counts() -> None:
+    """P27: a workload with a promise of a node for itself keeps others away from the rest of it, even if none runs alone yet; so does a
+    claim that only the agent knew.
     """
     there = (*SHELF, used(1, 7, "w-9"))
     waiting = replace(
@@ -287,8 +287,8 @@ def test_another_choice_is_told_as_different() -> None:
     )  # fmt: skip
 
 
-def test_what_was_not_written_down_is_said() -> None:
-    """P27: a claim of an earlier build, or one whose view names only some rows, is told honestly."""
+def test_missing_parts_of_a_view_are_named() -> None:
+    """P27: a claim of an earlier build, or one with a view that names only some rows, has an unknown outcome with that reason."""
     image = a_region(joined("w0", 0, 4))
     claim = claimed(image, a_job(1, 2))
     early = replace(claim, view=replace(claim.view, search=0))
@@ -300,8 +300,8 @@ def test_what_was_not_written_down_is_said() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_told_holds_in_any_region(seed: int) -> None:
-    """P27: each rule leaves some of those before it, the chosen node is among the last, and nobody else is named twice."""
+def test_retraced_steps_hold_in_any_region(seed: int) -> None:
+    """P27: each rule leaves some of the nodes before it, the chosen node is among the last, and no node is named twice."""
     dice = random.Random(seed)
     image = RegionImage.empty()
     chosen = 0

@@ -96,8 +96,8 @@ def test_preference_decides(case: Case) -> None:
 @pytest.mark.parametrize(
     "case", [case for case in SOFT if case.request.need != amount(4)], ids=lambda case: case.rule.name
 )
-def test_nobody_decides_without_the_preference(case: Case) -> None:
-    """Then others are picked too."""
+def test_more_nodes_are_picked_without_the_preference(case: Case) -> None:
+    """The nodes of the preference are a part of those picked without it."""
     assert case.nodes < picked(hard_and(), case.events, case.request, case.prepare)
 
 
@@ -329,8 +329,8 @@ def test_first_rule_is_compared_first() -> None:
     assert {2} == picked(hard_and(FullestRack(16), BestFit(8)), events, request())
 
 
-def test_clusters_need_not_be_told_apart_for_everybody() -> None:
-    """A rule on clusters that says the same of all of them costs a class nothing."""
+def test_clusters_need_not_be_told_apart_for_every_request() -> None:
+    """A rule on clusters that judges all of them alike costs a class nothing."""
     pool = placer_by(PLAIN, a_region(TWO_ZONES).capacity).pools.by_name["training"]
     assert pool.class_of(request())._cluster_code is None
     assert pool.class_of(request(near=("a",)))._cluster_code is not None

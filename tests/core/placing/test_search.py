@@ -77,10 +77,8 @@ def racks_needed(shelf: Shelf, job: JobSpec) -> int:
 
 @PROPERTY
 @given(shelves, st.lists(jobs, min_size=1, max_size=3))
-def test_found_places_fit_the_room(shelf: Shelf, wanted: list[JobSpec]) -> None:
-    """M4: all tasks, on nodes of their GPU type named once and in order, and all jobs together within what is
-    available.
-    """
+def test_found_places_fit_the_capacity(shelf: Shelf, wanted: list[JobSpec]) -> None:
+    """M4: all tasks, on nodes of their GPU type named once and in order, and all jobs together within what is available."""
     placer = stocked(shelf)
     found = looked_for(placer, *wanted)
     if isinstance(found, Reason):
@@ -97,8 +95,8 @@ def test_found_places_fit_the_room(shelf: Shelf, wanted: list[JobSpec]) -> None:
 
 @PROPERTY
 @given(shelves, jobs)
-def test_one_job_finds_no_room_only_when_there_is_none(shelf: Shelf, job: JobSpec) -> None:
-    """M15: like tasks are placed node by node, so they fit exactly when the nodes have room for enough of them."""
+def test_one_job_finds_no_capacity_only_when_there_is_none(shelf: Shelf, job: JobSpec) -> None:
+    """M15: like tasks are placed node by node, so they fit exactly when the nodes have capacity for enough of them."""
     totals = [total.gpu_milli for total, _, gpu_type in shelf if gpu_type == job.gpu_type]
     could_ever = any(total >= job.need.gpu_milli for total in totals)
     room = sum(capacities(shelf, job))
@@ -171,7 +169,7 @@ def test_gang_goes_to_the_tightest_rack_that_holds_it() -> None:
     assert [{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}] == placed(stocked(wide + tight), a_job(5, 8))
 
 
-def test_jobs_of_one_workload_share_the_room() -> None:
+def test_jobs_of_one_workload_share_the_capacity() -> None:
     """P22: the larger tasks are placed first, whatever their order, and nothing is promised to both."""
     shelf = [(amount(8, 16, 64), 0, "H100"), (amount(4, 16, 64), 0, "H100")]
     small, large = a_job(4, 1, name="readers"), a_job(1, 8, name="trainer")
@@ -237,8 +235,8 @@ def test_missing_of_work_that_wants_no_gpus() -> None:
 
 @PROPERTY
 @given(shelves, st.lists(jobs, min_size=1, max_size=3))
-def test_shortage_is_of_what_finds_no_place(shelf: Shelf, wanted: list[JobSpec]) -> None:
-    """There is one exactly when a search finds nothing, and its job has more tasks than there was room for."""
+def test_shortage_is_of_a_job_that_finds_no_place(shelf: Shelf, wanted: list[JobSpec]) -> None:
+    """There is one exactly when a search finds nothing, and its job has more tasks than there was capacity for."""
     placer = stocked(shelf)
     found = shortage_of(placer.pools, tuple(wanted), ANYBODY, CHOICE)
     assert isinstance(looked_for(placer, *wanted), Reason) == (found is not None)
@@ -248,8 +246,8 @@ def test_shortage_is_of_what_finds_no_place(shelf: Shelf, wanted: list[JobSpec])
         assert found.job in {job.name for job in wanted}
 
 
-def test_shortage_tells_what_there_was() -> None:
-    """Of the job that found no place, after those that did: how many tasks fit, and what is free together and at most."""
+def test_shortage_has_the_free_capacity() -> None:
+    """Of the job that found no place, after those that did: how many tasks fit, and the free capacity in total and at most on one node."""
     placer = stocked([
         (amount(8, 9, 9), 0, "H100"),
         (amount(3, 5, 2), 0, "H100"),
@@ -268,8 +266,8 @@ def test_every_part_of_a_score_has_a_name() -> None:
     assert len(SCORE_PARTS) == len(score(placer.pools, Found((a_spread({0: 1}),)), START))
 
 
-def test_score_counts_racks_then_nodes_then_what_is_held() -> None:
-    """Lower is better, compared from the left; with nobody to push out the first three are zero."""
+def test_score_counts_racks_then_nodes_then_held_gpus() -> None:
+    """Lower is better, compared from the left; without victims the first three are zero."""
     capacity = a_region(joined(), granted(a_claim("w-1", placed={3: 8}))).capacity
     placer = placer_of(capacity)
     spreads = (a_spread({0: 8, 2: 8}), a_spread({0: 1}))

@@ -100,7 +100,7 @@ def test_tasks_that_fit_are_counted_by_devices_through_all_changes(plan: Plan) -
             assert known[slot] == shown
 
 
-def test_uncached_search_finds_what_a_class_does() -> None:
+def test_uncached_search_finds_the_nodes_of_a_class() -> None:
     """P17, P20: also where parts of devices decide; and rows that were copied are equal."""
     dice = random.Random(2)
     layout = Layout(groups(160))

@@ -44,8 +44,8 @@ def test_it_is_spared_while_it_starts() -> None:
     assert START_SPAN == spared_for(capacity, 6, Instant(5 * SECOND))
 
 
-def test_work_over_quota_may_be_pushed_out_by_the_lowest_level() -> None:
-    """M19: within quota at level 0 is above what is over quota, and that is above nobody."""
+def test_work_over_quota_may_be_preempted_by_the_lowest_level() -> None:
+    """M19: within quota at level 0 is above work over quota, and that is above nothing."""
     ranked = AttemptRanked(*attempt("w-1"), 2, OVER_LEVEL)
     capacity = a_region(joined(), granted(replace(MINE, run_min=0)), ranked).capacity
     assert ["w-1"] == [workload for workload, _, _ in candidates_under(capacity, 0, Instant(0))]

@@ -140,10 +140,10 @@ def test_replicas_are_spread(extent: Extent, free: list[int], tasks: int) -> Non
 )
 @PROPERTY
 @given(free=frees, tasks=st.integers(2, 30), most=st.integers(0, 2), gpus=st.sampled_from((0.4, 1, 3)))
-def test_store_finds_no_fault_with_what_is_spread(
+def test_store_finds_no_fault_with_spread_tasks(
     pack: Extent, spread: Extent, free: list[int], tasks: int, most: int, gpus: float
 ) -> None:
-    """P26: what the search finds passes the re-check; with the tasks of one unit put into another, that unit is found missing."""
+    """P26: places that the search finds pass the re-check; with the tasks of one unit put into another, that unit is found missing."""
     job = a_job_lying(tasks, gpus, pack=pack, spread=spread, tasks_per_node=most)
     found, capacity = laid(job, free)
     if isinstance(found, Reason):
@@ -191,8 +191,8 @@ def test_service_is_spread_over_racks_unless_it_says_otherwise() -> None:
     assert 1 == len({unit_of(node, Extent.RACK) for node in packed.nodes})
 
 
-def test_spread_within_what_is_packed() -> None:
-    """Over the racks of one zone, of the one that has the most of them with room."""
+def test_spread_within_a_packed_zone() -> None:
+    """Over the racks of one zone, of the one that has the most of them with capacity."""
     found, _ = laid(a_job_lying(7, pack=Extent.ZONE, spread=Extent.RACK), [8] * 26)
     assert isinstance(found, Spread)
     assert {"a"} == {unit_of(node, Extent.ZONE) for node in found.nodes}
@@ -273,8 +273,8 @@ def test_rack_that_is_larger_than_a_row_of_slots() -> None:
     assert tuple(range(100)) == found[0].nodes
 
 
-def test_room_that_moved_from_one_rack_to_another() -> None:
-    """What a pod has room for is as before, and a rack has not: a class that is brought up to date equals a new one."""
+def test_capacity_that_moved_from_one_rack_to_another() -> None:
+    """The capacity of a pod is as before, and that of a rack is not: a class that is brought up to date equals a new one."""
     plan = hard_and(FullestPod(8))
     capacity = a_region(here(a_group(0, 4)), used(0, 8), used(2, 8), used(3, 7)).capacity
     pool = placer_by(plan, capacity).pools.by_name["training"]

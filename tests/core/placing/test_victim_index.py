@@ -221,8 +221,8 @@ def rows_of(pools: PoolSet) -> list[object]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_missing_equals_what_a_copy_without_them_lacks(seed: int) -> None:
-    """A refusal's figure: beyond all that are below, those too that have not run long enough yet."""
+def test_shortage_equals_that_of_a_copy_without_the_victims(seed: int) -> None:
+    """A refusal's figure: beyond all attempts that are below, those too that have not run long enough yet."""
     region = Crowded(seed)
     region.live_on(60)
     seen = set()
@@ -237,8 +237,8 @@ def test_what_is_missing_equals_what_a_copy_without_them_lacks(seed: int) -> Non
     assert len(seen) > 2
 
 
-def test_who_holds_what_another_job_needs_is_spared() -> None:
-    """M16: of two jobs one has room already: nobody goes for its sake, though there is somebody who costs less."""
+def test_victim_that_the_other_job_does_not_need_is_spared() -> None:
+    """M16: of two jobs one has capacity already: no attempt goes for its sake, though there is one that costs less."""
     here = joined("w0", 0, 2), joined("w1", 2, 2, gpu_type="A100")
     cheap = granted(a_claim("w-1", jobs=(a_job(1, 4, gpu_type="A100"),), placed={2: 1}, priority=0))
     dear = granted(a_claim("w-2", placed={0: 8, 1: 8}, priority=2))
@@ -252,8 +252,8 @@ def test_who_holds_what_another_job_needs_is_spared() -> None:
     assert [attempt("w-2")] == [victim[:2] for victim in found[1]]
 
 
-def test_what_cannot_fit_is_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither where all who could go hold too little, nor where what they hold lies in too many pieces."""
+def test_job_that_cannot_fit_is_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where all possible victims hold too little, nor where their capacity lies in too many pieces."""
     held = [granted(a_claim(f"w-{node}", placed={node: 4}, priority=1)) for node in range(4)]
     above = [granted(a_claim(f"w-9{node}", placed={node: 4}, priority=6)) for node in range(4)]
     capacity = a_region(joined(), *held, *above).capacity
@@ -290,8 +290,8 @@ def test_rule_that_raises_for_fewer_victims_is_told(monkeypatch: pytest.MonkeyPa
     assert Reason.RULE_FAILED == found
 
 
-def test_nobody_is_known_before_somebody_asks() -> None:
-    """A region in which nobody is pushed out pays nothing for it."""
+def test_index_is_empty_before_the_first_search() -> None:
+    """A region in which no attempt is preempted pays nothing for it."""
     capacity = a_region(joined(), granted(a_claim("w-1", placed={0: 8}, kind=Kind.TRAINING))).capacity
     placer = Placer(capacity, Overlay(), lambda _: PLAIN)
     placer.refresh_classes(1)

@@ -57,27 +57,27 @@ FULL = {0: 8, 1: 8, 2: 8, 3: 8}
 
 
 @pytest.mark.parametrize(("priority", "is_enough"), [(2, False), (3, False), (4, True)])
-def test_only_lower_priority_is_pushed_out(priority: int, *, is_enough: bool) -> None:
+def test_only_lower_priority_is_preempted(priority: int, *, is_enough: bool) -> None:
     """M17: equal priority is not lower."""
     wanted = ["w-1"] if is_enough else Reason.NO_CAPACITY
     assert wanted == victims(joined(), held("w-1", FULL, priority=3), priority=priority)
 
 
-def test_interactive_is_never_pushed_out() -> None:
+def test_interactive_is_never_preempted() -> None:
     """Whatever its priority; others of its priority may be."""
     history = [joined(), held("w-1", {0: 8}, kind=Kind.INTERACTIVE, priority=0)]
     assert Reason.NO_CAPACITY == victims(*history, held("w-2", {1: 8, 2: 8, 3: 8}, priority=5))
     assert ["w-2"] == victims(*history, held("w-2", {1: 8, 2: 8, 3: 8}, priority=4))
 
 
-def test_who_is_ending_already_is_no_victim() -> None:
-    """Its room comes free by itself."""
+def test_ending_attempt_is_no_victim() -> None:
+    """Its capacity comes free by itself."""
     history = [joined(), held("w-1", FULL), StopOrdered(*attempt("w-1"), EndCause.CANCELLED)]
     assert Reason.NO_CAPACITY == victims(*history)
 
 
-def test_who_is_promised_to_another_is_no_victim() -> None:
-    """Its room is spoken for."""
+def test_victim_of_another_promise_is_no_victim() -> None:
+    """Its capacity is promised."""
     claim = a_claim("w-2", placed={0: 1}, priority=4, victims=(attempt("w-1"),))
     assert Reason.NO_CAPACITY == victims(joined(), held("w-1", FULL), promised(claim))
 
@@ -103,8 +103,8 @@ def test_largest_of_the_chosen_goes_first_and_the_rest_is_spared() -> None:
     assert ["w-2"] == victims(*history)
 
 
-def test_who_holds_nothing_where_it_is_needed_is_spared() -> None:
-    """A search that frees more than it takes gives the rest back."""
+def test_attempt_that_holds_no_needed_capacity_is_spared() -> None:
+    """A search that frees more than it takes releases the rest of the victims."""
     history = [joined("w0", 0, 2), held("w-1", {0: 4, 1: 4}, priority=1), held("w-2", {1: 4}, priority=2)]
     history.append(held("w-3", {0: 4}, priority=4))
     found = searched(a_region(*history).capacity, a_job(1, 4), a_job(1, 4, name="more"))
@@ -112,8 +112,8 @@ def test_who_holds_nothing_where_it_is_needed_is_spared() -> None:
     assert [attempt("w-1")] == found[1]
 
 
-def test_room_that_is_free_is_used_with_that_of_victims() -> None:
-    """A gang may stand half on free nodes."""
+def test_free_capacity_is_used_with_that_of_victims() -> None:
+    """A gang may lie half on free nodes."""
     found = searched(a_region(joined(), held("w-1", {0: 8, 1: 1}), held("w-2", {2: 8})).capacity, a_job(3, 8))
     assert not isinstance(found, Reason)
     assert [attempt("w-1")] == found[1]
@@ -133,8 +133,8 @@ def test_victims_share_on_a_lost_node_frees_nothing() -> None:
     assert (0,) == found[0][0].nodes
 
 
-def test_nobody_to_push_out() -> None:
-    """A region that is full of one's betters, or too small."""
+def test_region_without_a_possible_victim() -> None:
+    """A region that is full of work of higher levels, or too small."""
     assert Reason.NO_CAPACITY == victims(joined(), held("w-1", FULL, priority=6))
     assert Reason.NO_CAPACITY == victims(joined(), held("w-1", FULL), jobs=(a_job(5, 8),))
 
@@ -217,7 +217,7 @@ def scored(*events: Event, now: Instant) -> tuple[int, ...]:
     return score(placer_of(capacity).pools, FoundPlaces((), tuple(capacity.live())), now)
 
 
-def test_score_when_somebody_must_go() -> None:
+def test_score_with_victims() -> None:
     """M14: first their highest priority, then how many, then the GPU-seconds since their newest checkpoints."""
     history = [joined(), held("w-1", {0: 2}, priority=2), held("w-2", {1: 4}, priority=1)]
     history += [GangStarted(*attempt("w-1")), GangStarted(*attempt("w-2"))]
@@ -239,8 +239,8 @@ def test_bid_without_victims_beats_every_other() -> None:
     assert scored(joined(), now=START) < pushing
 
 
-def test_whose_end_destroys_least_goes_first_among_equals() -> None:
-    """eviction_cost: what is destroyed counts from the newest checkpoint, or from the start; who was started often is spared."""
+def test_attempt_with_the_least_lost_work_goes_first_among_equals() -> None:
+    """eviction_cost: lost work counts from the newest checkpoint, or from the start; an attempt that was started often is spared."""
     history = [joined("w0", 0, 2), held("w-1", {0: 8}), held("w-2", {1: 8})]
     history += [GangStarted(*attempt("w-2")), GangStarted(*attempt("w-1"))]
     assert ["w-1"] == victims(*history)

@@ -88,8 +88,8 @@ def test_added_sets_are_the_best_that_fit(dice: random.Random) -> None:
         assert number in added or best == max(alone), "only what the first columns have already is not added"
 
 
-def test_scarcity_is_of_those_who_can_have_no_other() -> None:
-    """Half of what is wanted can run on A alone, which is three quarters of the GPUs; nobody is bound to B."""
+def test_scarcity_is_of_jobs_that_can_have_no_other_type() -> None:
+    """Half of the demand can run on A alone, which is three quarters of the GPUs; no job is bound to B."""
     mix = Mix(
         (
             TypicalShape(gpus=1, node_types=("A",), weight=500_000),

@@ -86,7 +86,7 @@ def copies_of(shape: TypicalShape, whole: int, shared: Sequence[int], cpu: int, 
 
 @settings(PROPERTY, max_examples=30)
 @given(dice=dices)
-def test_tables_say_what_trying_everything_says(dice: random.Random) -> None:
+def test_tables_equal_an_exhaustive_search(dice: random.Random) -> None:
     """Of nodes asked for together, each by itself."""
     prices = some_prices(dice, 4)
     nodes = [a_node(dice) for _ in range(3)]
@@ -95,8 +95,8 @@ def test_tables_say_what_trying_everything_says(dice: random.Random) -> None:
 
 @PROPERTY
 @given(dice=dices)
-def test_more_room_is_never_worth_less(dice: random.Random) -> None:
-    """Of whichever sort it is."""
+def test_more_capacity_is_never_worth_less(dice: random.Random) -> None:
+    """This holds for capacity of any sort."""
     worth = Worth(dice.choice((NO_PRICES, some_prices(dice))))
     name, whole, shared, cpu, memory = a_node(dice)
     more = tuple(min(room + dice.choice((0, 1, 200)), MILLI) for room in shared)
@@ -111,7 +111,7 @@ def test_more_room_is_never_worth_less(dice: random.Random) -> None:
     assert 0 <= less <= enough
 
 
-def test_worth_does_not_depend_on_who_is_asked_beside() -> None:
+def test_worth_does_not_depend_on_the_nodes_beside() -> None:
     """Many at once are cut into blocks, and floats add whole numbers alone: the last bit is the same."""
     dice = random.Random(3)
     worth = Worth(some_prices(dice))

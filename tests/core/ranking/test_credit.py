@@ -73,8 +73,8 @@ def test_use_fades_by_half() -> None:
     assert [800_000, 400_000, 200_000, 100_000] == [faded(use, now, HALF_LIFE) for now in spans]
 
 
-def test_what_is_held_is_charged_by_the_second() -> None:
-    """Eight GPUs: a second of them is 8 GPU-seconds; a half-life is half of what holding them for ever comes to."""
+def test_held_gpus_are_charged_by_the_second() -> None:
+    """Eight GPUs: a second of them is 8 GPU-seconds; a half-life is half of the use from holding them for ever."""
     use = FadingUse(0, 8_000, Instant(0))
     assert 8_000 == faded(use, Instant(SECOND), HALF_LIFE)
     # 8 GPUs * 86,400 s / ln 2 = 997,190.812 GPU-seconds.
@@ -111,7 +111,7 @@ def test_use_is_rounded_once(old: int, gpu_milli: int, span: int, half_life: Nan
 
 @PROPERTY
 @given(st.integers(0, 10**18), st.integers(SECOND, 10**17).map(Nanoseconds))
-def test_what_is_left_is_right_to_29_decimals(span: int, half_life: Nanoseconds) -> None:
+def test_decay_is_right_to_29_decimals(span: int, half_life: Nanoseconds) -> None:
     """Against decimals of 80 digits."""
     exact = Context(prec=80)
     expected = exact.exp(exact.divide(exact.multiply(exact.ln(2), -span), half_life))

@@ -293,7 +293,7 @@ def test_a_start_looks_into_one_block() -> None:
     assert len(walked) > 20
 
 
-def test_who_waits_is_told() -> None:
+def test_waiting_workload_is_in_the_queue() -> None:
     """Once added it is in; dropped once or twice it is not."""
     both = Both()
     both.add(TENANTS[0], 0, None, {})

@@ -25,10 +25,10 @@ CAP = seconds(3_600)
         (12, (20, 2, 20), (2, 2, 1), (20 / 3, 2, 10 / 3)),
     ],
 )
-def test_what_is_due(
+def test_fair_shares_are_weighted_max_min(
     capacity: float, wanted: tuple[float, ...], weights: tuple[float, ...], shares: tuple[float, ...]
 ) -> None:
-    """Nobody gets more than they want, and what is left goes by weight."""
+    """No tenant gets more than it wants, and the rest is shared by weight."""
     assert pytest.approx(list(shares)) == max_min(capacity, wanted, weights)
 
 
@@ -50,8 +50,8 @@ def test_shares_are_max_min(capacity: int, claims: list[tuple[int, int]]) -> Non
 test_shares_are_max_min = PROPERTY(test_shares_are_max_min)
 
 
-def test_due_to_those_alone_who_have_something_else() -> None:
-    """Of what is in use, and not of what there is; types are added up, and who has what it wants is not told."""
+def test_shares_are_due_only_beside_other_tenants() -> None:
+    """Of the GPUs in use, and not of all there are; types are added up, and a tenant that has all it wants is not told."""
     h100 = {
         A: Claimant(held=30 * GPU, wanted=10 * GPU, entitled=10 * GPU),
         B: Claimant(held=6 * GPU, wanted=20 * GPU, entitled=20 * GPU),
@@ -87,7 +87,7 @@ def test_lag_is_told_in_all_that_one_is_entitled_to() -> None:
     )
 
 
-def test_lag_grows_with_what_is_missing() -> None:
+def test_lag_grows_with_the_missing_share() -> None:
     """In time of all that it is entitled to; never beyond the cap, and not while nothing is due."""
     due = FairShare(12 * GPU, 4 * GPU)
     assert 20 * SECOND == lag_after(Nanoseconds(0), due, 4 * GPU, 10 * SECOND, CAP)

@@ -28,8 +28,8 @@ def names(queue: PassedQueue) -> list[str]:
     return [one.work.workload for one in queue.ranked()]
 
 
-def test_what_comes_waits_for_the_next_pass() -> None:
-    """M9: a pass covers all that waits then; until the next nobody comes in, and who is dropped is gone at once."""
+def test_new_work_waits_for_the_next_pass() -> None:
+    """M9: a pass covers all work that waits then; until the next none comes in, and dropped work is gone at once."""
     queue = a_queue(A)
     queue.add(work(1))
     assert ([], False) == (names(queue), queue.is_passed(WorkloadId("w-1")))
@@ -43,8 +43,8 @@ def test_what_comes_waits_for_the_next_pass() -> None:
     assert ["w-2"] == names(queue)
 
 
-def test_what_changes_counts_from_the_next_pass_on() -> None:
-    """M9, M10: another's use changes who is ahead, and freed quota lifts what waits, at the next pass and not before."""
+def test_changes_count_from_the_next_pass_on() -> None:
+    """M9, M10: another's use changes the order, and freed quota lifts waiting work, at the next pass and not before."""
     queue = a_queue(A, B)
     for one in (work(1), work(2), work(3), work(4, B)):
         queue.add(one)

@@ -84,7 +84,7 @@ def keeping(tenants: Mapping[TenantName, TenantState], *pending: PendingWork) ->
     return [(one.work.number, one.quota_class) for one in sorted(found, key=lambda one: one.work.number)]
 
 
-def test_who_waited_for_long_keeps_the_quota_from_those_behind() -> None:
+def test_workload_that_waited_for_long_keeps_the_quota_from_those_behind() -> None:
     """Of 4 GPUs 1 is held: 4 do not fit, and 1 behind them waits for them; it starts if it is ahead, or if they came lately."""
     tenants = {A: holding(4, 4, 1)}
     assert [(1, BORROWING), (2, BORROWING)] == keeping(tenants, work(1, 4), work(2, 1))
@@ -95,15 +95,17 @@ def test_who_waited_for_long_keeps_the_quota_from_those_behind() -> None:
     assert [(1, NOMINAL), (2, BORROWING)] == keeping({A: holding(4, 4, 0)}, work(1, 4), work(2, 1))
 
 
-def test_who_keeps_the_quota_leaves_others_alone() -> None:
-    """Its tenant's work of a higher level and other tenants' stand as they would; of a lower level it waits for it."""
+def test_quota_hold_leaves_others_alone() -> None:
+    """Its tenant's work of a higher level and other tenants' have the same quota class as without it; work of a lower level waits for
+    it.
+    """
     tenants = {A: holding(4, 4, 1), B: holding(4, 4, 1)}
     waiting = work(1, 4, level=3), work(2, 1, level=4), work(3, 1, level=2), work(4, 1, tenant=B)
     assert [(1, BORROWING), (2, NOMINAL), (3, BORROWING), (4, NOMINAL)] == keeping(tenants, *waiting)
 
 
-def test_nothing_is_kept_for_what_could_never_be_within() -> None:
-    """5 of a quota of 4, and 4 beside 1 that has no end; where that is of a lower level, it is in nobody's way."""
+def test_nothing_is_kept_for_a_workload_that_could_never_be_within() -> None:
+    """5 of a quota of 4, and 4 beside 1 that has no end; where that is of a lower level, it is in no workload's way."""
     tenants = {A: holding(4, 4, 1)}
     assert [(1, BORROWING), (2, NOMINAL)] == keeping(tenants, work(1, 5), work(2, 1))
     lasts = {A: replace(tenants[A], lasting={4: {"H100": 1}})}
@@ -112,8 +114,8 @@ def test_nothing_is_kept_for_what_could_never_be_within() -> None:
     assert [(1, BORROWING), (2, BORROWING)] == keeping(below, work(1, 4), work(2, 1))
 
 
-def test_what_is_kept_is_not_borrowed_instead() -> None:
-    """Who may borrow nothing does not start as a borrower of what its own tenant keeps; of 2 that may be borrowed 1 is left."""
+def test_held_quota_is_not_borrowed_instead() -> None:
+    """A tenant that may borrow nothing does not borrow the quota that its own workload holds; of 2 that may be borrowed 1 is left."""
     strict = {A: replace(holding(4, 4, 1), borrowed_max={})}
     assert [(1, BLOCKED), (2, BLOCKED)] == keeping(strict, work(1, 4), work(2, 1))
     two = {A: replace(holding(4, 4, 1), borrowed_max={"H100": 2})}
@@ -172,7 +174,7 @@ def test_borrowing_has_a_limit() -> None:
     assert [NOMINAL, BLOCKED, BLOCKED, BLOCKED] == [one.quota_class for one in ranked(none, *waiting)]
 
 
-def test_what_another_uses_changes_who_is_ahead() -> None:
+def test_use_of_another_tenant_changes_the_order() -> None:
     """M9: the same two workloads; when the tenant of the older one has used more, the younger is ahead."""
     even = {name: TenantState(level=3, entitled={"H100": 9}, use=100) for name in (A, B)}
     waiting = work(1), work(2, tenant=B)
@@ -192,8 +194,8 @@ def test_freed_quota_lifts_a_waiting_workload() -> None:
     ]
 
 
-def test_what_is_borrowed_takes_no_quota() -> None:
-    """M8: 4 of 4 are held over quota, for they are part of a gang of 6: what is left of the quota is still there for the next."""
+def test_borrowed_gpus_take_no_quota() -> None:
+    """M8: 4 of 4 are held over quota, for they are part of a gang of 6: the rest of the quota is still there for the next."""
     tenants = {A: TenantState(level=4, entitled={"H100": 4}, held={"H100": 6})}
     assert [(1, 4, NOMINAL)] == told(ranked(tenants, work(1, 4)))
 
@@ -231,14 +233,14 @@ def test_any_of_several_types_will_do() -> None:
     assert expected == told(ranked(tenants, *either))
 
 
-def test_what_is_never_pushed_out_borrows_nothing() -> None:
+def test_work_that_is_never_preempted_borrows_nothing() -> None:
     """Interactive work over quota waits."""
     one = PendingWork(WorkloadId("w-1"), A, 1, NOW, ({"H100": 1},), may_borrow=False)
     assert [(1, LOWEST, BLOCKED)] == told(ranked({A: TenantState(level=3)}, one))
 
 
-def test_a_spent_budget_holds_what_takes_gpus() -> None:
-    """Within quota or over it; what takes none goes on."""
+def test_a_spent_budget_blocks_work_that_takes_gpus() -> None:
+    """Within quota or over it; work without GPUs goes on."""
     spent = TenantState(level=3, entitled={"H100": 9}, is_spent=True)
     plain = PendingWork(WorkloadId("w-2"), A, 2, NOW, uses_gpus=False)
     assert [(2, 3, NOMINAL), (1, LOWEST, BLOCKED)] == told(ranked({A: spent}, work(1), plain))

@@ -30,7 +30,7 @@ def test_quick_form_equals_the_reference(seed: int) -> None:
             assert 0 <= rent <= worth + 1e-9
 
 
-def test_tasks_that_nobody_else_wants_pay_nothing_for_what_is_left() -> None:
+def test_tasks_without_competition_pay_nothing_for_the_rest_of_a_device() -> None:
     """One node of one GPU, tasks of 0.8 and 0.2: there are too few of the small ones, so that they are paid for, and not the device."""
     node = NodeClass("A", 1, 64_000, 64 * GIB, 1_000)
     mix = Mix((TypicalShape(part_milli=800, weight=900_000), TypicalShape(part_milli=200, weight=100_000)))

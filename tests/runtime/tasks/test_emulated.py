@@ -81,7 +81,7 @@ async def test_stop_is_remembered(place: Place, path: Path) -> None:
 
 
 @on_disk
-async def test_it_equals_a_spool_that_nobody_killed(place: Place, path: Path) -> None:
+async def test_it_equals_a_spool_that_was_never_killed(place: Place, path: Path) -> None:
     """Whatever is done, and whenever its process dies: the same as the spool in memory, which never does."""
     dice = Random(5)
     unkilled = EmulatedSpool("w0", place.clock())

@@ -86,7 +86,7 @@ async def test_worker_keeps_its_own_to_itself(spool_path: Path) -> None:
 
 
 @pytest.mark.processes
-async def test_ports_are_free_and_nobody_elses(spool_path: Path) -> None:
+async def test_ports_are_free_and_of_no_other_share(spool_path: Path) -> None:
     """Rank 0 may listen on both of its ports, and no other share has been promised them."""
     listen = (
         "import os, socket\n"

@@ -61,7 +61,7 @@ async def test_strict_task_runs_on_while_its_region_is_heard(spool_path: Path) -
         await made.until_nobody()
 
 
-async def test_age_of_what_was_heard_counts(spool_path: Path) -> None:
+async def test_age_of_an_acknowledged_beat_counts(spool_path: Path) -> None:
     """An acknowledged beat counts from when it was said: one that is older than the isolation keeps nothing alive."""
     async with nodes(spool_path, limits=QUICK) as made:
         made.begin(KeepHeard(seconds(50)))

@@ -76,7 +76,7 @@ async def test_pages_follow_a_task(spool_path: Path) -> None:
         assert b"one\ntwo\n" == page(outputs).data, "it stays when the share is forgotten"
 
 
-def test_runs_of_a_task_take_no_more_room_than_one(tmp_path: Path) -> None:
+def test_runs_of_a_task_take_no_more_space_than_one(tmp_path: Path) -> None:
     """Each writes on where the one before it left off, also within a file; the oldest files are dropped over all of them."""
     written = b""
     for run in range(40):

@@ -88,8 +88,8 @@ def test_output_is_its_tenants_and_operators(tmp_path: Path) -> None:
     in_virtual_time(body)
 
 
-def test_output_of_nobody_known_is_operators(tmp_path: Path) -> None:
-    """An older build did not keep whose it is."""
+def test_output_without_a_known_tenant_is_operators(tmp_path: Path) -> None:
+    """An older build did not keep its tenant."""
 
     async def body(place: Place) -> None:
         write(tmp_path, 0, "somebody's\n", tenant=None)
@@ -134,8 +134,8 @@ def test_names_find_nothing_else(tmp_path: Path, job: str) -> None:
     assert ((0, True),) == ranks_of(tmp_path, FIND)
 
 
-def test_whose_it_is_goes_with_it(tmp_path: Path) -> None:
-    """It is no output, and is dropped when that is."""
+def test_tenant_is_dropped_with_its_output(tmp_path: Path) -> None:
+    """The file that names the tenant is no output, and is dropped when that is."""
     outputs = tmp_path / "outputs"
     (tmp_path / "rubbish").mkdir()
     rubbish = Rubbish(tmp_path / "rubbish")
@@ -147,7 +147,7 @@ def test_whose_it_is_goes_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
-async def test_whose_it_is_is_kept_before_anything_is_written(spool_path: Path) -> None:
+async def test_tenant_is_kept_before_anything_is_written(spool_path: Path) -> None:
     """By the command that a share is prepared for."""
     async with nodes(spool_path) as made:
         outputs = made.spool.layout.outputs

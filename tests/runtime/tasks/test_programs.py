@@ -181,7 +181,7 @@ async def test_early_warning(spool_path: Path) -> None:
         assert "up\nwarned\ntold\n" == made.output()
 
 
-async def test_whoever_does_not_heed_is_killed(spool_path: Path) -> None:
+async def test_program_that_ignores_a_stop_is_killed(spool_path: Path) -> None:
     """After the grace, with all that descends from it."""
     async with nodes(spool_path) as made:
         await made.start(prepare("trap '' TERM; echo up; sleep 600 & sleep 600; sleep 600"))
@@ -191,8 +191,8 @@ async def test_whoever_does_not_heed_is_killed(spool_path: Path) -> None:
         await made.until_nobody()
 
 
-async def test_what_is_left_behind_is_ended(spool_path: Path) -> None:
-    """Whoever forks twice and leaves the session is the task's all the same, and ends with it."""
+async def test_processes_left_behind_are_ended(spool_path: Path) -> None:
+    """A process that forks twice and leaves the session is the task's all the same, and ends with it."""
     detached = "setsid sh -c 'trap \"\" TERM HUP; echo away; sleep 600; sleep 600' & sleep 0.05; "
     async with nodes(spool_path) as made:
         ended = await made.finish(prepare(f"({detached}) ; echo done"))
@@ -215,7 +215,7 @@ async def test_prepared_share_stops_at_once(spool_path: Path) -> None:
         assert "" == made.output()
 
 
-async def test_prepared_share_that_nobody_starts(spool_path: Path) -> None:
+async def test_prepared_share_that_is_never_started(spool_path: Path) -> None:
     """It ends by itself, by no fault of the user's."""
     async with nodes(spool_path, limits=TaskLimits(prepared_span=seconds(0.1))) as made:
         await made.prepare(prepare("echo up"))

@@ -23,7 +23,7 @@ def spool(directory: Path, heard: list[Message]) -> TaskSpool:
     return made
 
 
-async def test_next_process_starts_behind_what_was_obeyed(spool_path: Path) -> None:
+async def test_next_process_starts_behind_obeyed_commands(spool_path: Path) -> None:
     """Its starts go on counting, or the broker would take its reports for old ones; its fence never falls."""
     heard = list[Message]()
     first = spool(spool_path, heard)
