@@ -129,12 +129,19 @@ async def test_runner_that_died_in_the_workers_absence(spool_path: Path) -> None
 
 
 async def test_share_that_was_not_wholly_prepared(spool_path: Path) -> None:
-    """Nobody was told of it: it is dropped with its runners, and prepared anew when it is wanted."""
+    """No broker was told of the share: it is dropped with its runners, and prepared again when it is wanted."""
+
+    def states() -> list[Path]:
+        return list((spool_path / "shares").glob("*/job-0.2/state"))
+
     async with nodes(spool_path) as made:
         made.begin(PrepareShare(prepare("echo up", tasks=3)))
+        await made.until_true(
+            lambda: bool(states())
+        )  # Written by the runner, which would write it later otherwise.
         made.spool._programs.close()  # As if by a kill, before any runner could say that it is there.
-    for state in (spool_path / "shares").glob("*/job-0.2/state"):
-        state.unlink()
+    (state,) = states()
+    state.unlink()
     async with nodes(spool_path) as made:
         assert () == made.found.tasks
         ended = await made.finish(prepare("echo up", tasks=3))
