@@ -332,7 +332,7 @@ class _Asker:
         answer = self._connection.recv(1)
         if answer not in {YES, NO}:
             self._connection.close()
-            raise ConnectionError("rank 0 has gone" if not answer else "what listens there is not rank 0")
+            raise ConnectionError("rank 0 has gone" if not answer else "the listener there is not rank 0")
         return answer == YES
 
     def close(self, times: int) -> None:
@@ -356,7 +356,7 @@ def _connected_now(address: tuple[str, int]) -> socket.socket:
     if connection.getsockname() == connection.getpeername():
         # With nobody listening there, TCP may connect to itself on loopback, and hold the port.
         connection.close()
-        raise ConnectionRefusedError("nobody listens there")
+        raise ConnectionRefusedError("no process listens there")
     return connection
 
 

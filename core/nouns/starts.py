@@ -48,11 +48,11 @@ class StartOver(StrEnum):
 SENTENCES: dict[StartOver, str] = {
     StartOver.USED: "it has its capacity",
     StartOver.GIVEN_UP: "it was cancelled, held or changed",
-    StartOver.NO_TURN: "by its tenant's quota and by what its tenant had, others come first by now",
-    StartOver.DISPLACED: "work of a higher level took the room",
+    StartOver.NO_TURN: "other workloads come first by now, by level, quota or lag",
+    StartOver.DISPLACED: "work of a higher level took the capacity",
     StartOver.NODE_CLOSED: "a node on which it was to start was lost or closed",
-    StartOver.LAPSED: "its time passed, and the room had not come free",
-    StartOver.NO_ROOM: "others had come first",
+    StartOver.LAPSED: "its time passed, and the capacity had not come free",
+    StartOver.NO_ROOM: "other workloads had come first",
     StartOver.UNREACHABLE: "the region did not answer",
 }
 

@@ -84,7 +84,7 @@ def read_plan(path: Path) -> Plan:
         text = f"{path} is no plan ({error}); `mizzen defrag --plan --out {path}` makes one"
         raise CommandError(text, MISUSED) from error
     if found.version != PLAN_VERSION:
-        raise CommandError(f"{path} is a plan of another build; make one anew", MISUSED)
+        raise CommandError(f"{path} is a plan of another build; make a new one", MISUSED)
     return found
 
 
@@ -98,7 +98,7 @@ async def execute(bus: Bus, made: Plan, region: str, lasts: Nanoseconds = DEFRAG
         image, sequence = await region_image_at(bus, where, SECTIONS)
         if image.attempts.log_id != made.log_id:
             raise CommandError(
-                f"the plan is of another {where}, whose log was another one; make one anew", MISUSED
+                f"the plan is of another {where}, whose log was another one; make a new one", MISUSED
             )
         standing = Revalidation(image, wall_now())
         nodes: list[int] = []
@@ -122,4 +122,4 @@ async def execute(bus: Bus, made: Plan, region: str, lasts: Nanoseconds = DEFRAG
         answer = await ask_on_revision(bus, message, NodesAnswered)
         if answer is not None:
             return Executed(where, answer.source, runs, answer.nodes, moves, lasts, tuple(skipped))
-    raise CommandError("what runs there changes all the time; try again, or make the plan anew with --count")
+    raise CommandError("the work there changes all the time; try again, or make a new plan with --count")

@@ -89,7 +89,7 @@ def _reasons(plan: Plan) -> list[str]:
     what = "racks" if plan.freeing is Freeing.RACKS else "nodes"
     rows = sorted(plan.stays.items(), key=lambda row: (-row[1], row[0]))
     found = [f"  {count} {what if count > 1 else what[:-1]}: {why}" for why, count in rows]
-    return ["", "what stays in use:", *found] if found else []
+    return ["", "stays in use:", *found] if found else []
 
 
 def _indented(lines: Iterable[str]) -> list[str]:
@@ -103,11 +103,11 @@ def executed_lines(done: Executed) -> list[str]:
         where = f"{nodes_text(done.region, done.node_runs)} ({done.nodes} {'node' if done.nodes == 1 else 'nodes'})"
         moves = f"{done.moves} {'move is' if done.moves == 1 else 'moves are'} asked for"
         lines.append(
-            f"{done.name} frees {where}: {moves}, and what has not agreed in {short_text(done.lasts)} stays; "
+            f"{done.name} frees {where}: {moves}, and work that has not agreed in {short_text(done.lasts)} stays; "
             f"`mizzen defrag {done.region} --status` shows it, `mizzen undrain {done.name}` takes it back"
         )
     else:
-        lines.append(f"nothing of this plan stands any more in {done.region}; nothing is asked for")
+        lines.append(f"nothing of this plan holds any more in {done.region}; nothing is asked for")
     for runs, why in done.skipped[:SKIPPED_SHOWN_MAX]:
         lines.append(f"  left out: {nodes_text(done.region, runs)}: {why}")
     more = len(done.skipped) - SKIPPED_SHOWN_MAX

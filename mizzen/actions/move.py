@@ -38,7 +38,7 @@ async def move_to(bus: Bus, workload: WorkloadId, region: RegionName, *, is_forc
             return Moved(workload, RegionName(shown.region), region, answer.revision, first.cost)
         await pause(LOOK)
         answer = await ask(bus, asked, MoveAnswered)
-    raise CommandError(f"{region} does not say whether it has room; try again in a moment")
+    raise CommandError(f"{region} does not say whether it has capacity; try again in a moment")
 
 
 def text_of(moved: Moved) -> str:

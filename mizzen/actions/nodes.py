@@ -178,7 +178,9 @@ async def undrain(bus: Bus, words: Sequence[str], place: PlaceOptions) -> Done:
         except RequestRefused as refused:
             if refused.reason != Reason.NOT_DRAINED:
                 raise
-            raise CommandError("none of these nodes is drained; `mizzen drain` lists what is") from refused
+            raise CommandError(
+                "none of these nodes is drained; `mizzen drain` lists drained nodes"
+            ) from refused
         if answer is not None:
             return _done(region, answer.source, found, is_lifted=True)
     raise _others_are_quicker()

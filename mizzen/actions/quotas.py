@@ -125,7 +125,7 @@ async def set_quota(bus: Bus, tenant: TenantName, wish: Wish) -> ListedTenant:
         raise last
     if refused:
         named = f"only {', '.join(done)} of {tenant} is set" if done else f"nothing of {tenant} is set"
-        raise CommandError(f"{named}; mend what is refused, and ask again", problems=refused)
+        raise CommandError(f"{named}; mend the refused options, and ask again", problems=refused)
     return next(row for row in await tenants_of(bus) if row.tenant == tenant)
 
 

@@ -31,19 +31,19 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
             "quota-patience",
             _patience(settings),
             _patience(paper),
-            "who has waited so long keeps its tenant's quota from those behind it",
+            "a workload that has waited so long holds its tenant's quota against the tenant's work behind it",
         ),
         (
             "gather",
             _gather(settings),
             _gather(paper),
-            "who is over quota, older than the age cap and wants no more of all GPUs has room gathered for it",
+            "a region is drained for a workload over quota that is older than the age cap and wants no more of all GPUs",
         ),
         (
             "borrowed-counts",
             _counts(settings),
             _counts(paper),
-            "what a tenant holds over its quota fills it, too",
+            "GPUs that a tenant holds over its quota fill it, too",
         ),
         (
             "order",
@@ -55,7 +55,7 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
             "pass",
             span_text(settings.pass_span),
             span_text(paper.pass_span),
-            "so often all use is counted anew",
+            "so often all use is counted again",
         ),
     ]
     return columns_text(COLUMNS, rows, width)
@@ -63,21 +63,21 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
 
 def _of_credit(credit: CreditSettings, paper: CreditSettings) -> list[tuple[str, str, str, str]]:
     return [
-        ("half-life", span_text(credit.half_life), NAMED_NOWHERE, "what was used so long ago counts half"),
+        ("half-life", span_text(credit.half_life), NAMED_NOWHERE, "use so long ago counts half"),
         ("age-cap", _span(credit.age_cap), NAMED_NOWHERE, "waiting longer earns no more credit"),
         (
             "share-weight",
             _span(credit.share_weight),
             NAMED_NOWHERE,
-            "so much waiting is worth as much as having used none of one's share",
+            "so much waiting is worth as much as a share of which nothing was used",
         ),
         (
             "lag-weight",
             str(credit.lag_weight),
             str(paper.lag_weight),
-            "what is lent goes first to who is behind its due: an hour of it is worth so many of waiting",
+            "lending goes first to tenants behind their fair share: an hour of lag is worth so many of waiting",
         ),
-        ("lag-cap", span_text(credit.lag_cap), NAMED_NOWHERE, "nobody counts as further behind, or ahead"),
+        ("lag-cap", span_text(credit.lag_cap), NAMED_NOWHERE, "no tenant counts as further behind, or ahead"),
     ]
 
 

@@ -94,7 +94,7 @@ async def _accepted(
     """The numbers under which it is recorded, and the number that was the next one before. Raises CommandError."""
     # What a user asks for is paced by the work's own limits; whoever takes its room away has a budget.
     is_preempted = wish.kind is OperationKind.PREEMPT
-    reason = wish.reason or ("an operator wants its room" if is_preempted else "its user asked for it")
+    reason = wish.reason or ("an operator wants its capacity" if is_preempted else "its user asked for it")
     by = f"{OPERATOR if is_preempted else USER}{submitter()}"
     for number in range(TRIES_MAX):
         await before_try(number)

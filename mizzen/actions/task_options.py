@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 Ranks = Annotated[str, Parameter(help="Only these ranks, as in 3,5-7.")]
 JobName = Annotated[str, Parameter(help="Only tasks of this job.")]
 Deadline = Annotated[
-    str, Parameter(help="Do it after this span, as in 10m, though nobody agreed; without it, never.")
+    str,
+    Parameter(
+        help="Do it after this span, as in 10m, though its controller has not agreed; without it, never."
+    ),
 ]
 Why = Annotated[str, Parameter(help="Told to its controller, and kept in the log.")]
 

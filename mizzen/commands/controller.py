@@ -92,7 +92,7 @@ def credentials(
     revoke: Annotated[bool, Parameter(negative=(), help="Let it in no longer, and cut it off.")] = False,
     json: Json = False,
 ) -> None:
-    """Write a file with which a controller may be this one and nobody else; of a foreign server, say what to grant."""
+    """Write a file with which a controller may be this one and no other; of a foreign server, print the permissions to grant."""
     from bus.errors import BusError
     from mizzen.connect.credentials import plane_of_operators, users_directory
     from mizzen.control.access import DEFAULT_TENANT, ControllerAccess, check_names
@@ -129,7 +129,7 @@ def _grant(directory: Path, access: "ControllerAccess", path: Path, *, is_json: 
         hears, says = user.permissions.subscribe.allow, user.permissions.publish.allow
         tell_json({"file": str(path), "user": user.user, "hears": hears, "says": says})
         return
-    print(f"{path} lets {access.controller} of {access.tenant} in, and whoever can read it")
+    print(f"{path} lets {access.controller} of {access.tenant} in, and every user that can read it")
     tell_lines([f"  {command_name()} controller run MODULE:CLASS --credentials {path}"])
 
 
@@ -138,7 +138,7 @@ def _revoke(directory: Path, access: "ControllerAccess", *, is_json: bool) -> No
     from runtime.loop import run
 
     if not run(revoke(directory, access)):
-        raise CommandError(f"nobody let a controller {access.controller} of {access.tenant} in")
+        raise CommandError(f"controller {access.controller} of {access.tenant} has no credentials to revoke")
     if is_json:
         tell_json({"tenant": access.tenant, "controller": access.controller, "revoked": True})
     else:
@@ -154,13 +154,13 @@ def _tell_what_to_grant(access: "ControllerAccess", *, is_revoked: bool, is_json
 
     user = stranger_of(access).user
     if is_revoked:
-        text = f"this plane's NATS server is kept by somebody else; remove its user {user.user} there"
+        text = f"this plane's NATS server is kept elsewhere; remove its user {user.user} there"
         raise CommandError(text)
     if is_json:
         tell_json({"user": user.user, "permissions": msgspec.to_builtins(user.permissions)})
         return
     tell_note(
-        f"this plane's NATS server is kept by somebody else; this belongs into its authorization, and then "
+        f"this plane's NATS server is kept elsewhere; this belongs into its authorization, and then "
         f"`{command_name()} controller run` finds the server by MIZZEN_NATS_URL=nats://{user.user}:PASSWORD@HOST:PORT",
         is_json=False,
     )

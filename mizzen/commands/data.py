@@ -36,7 +36,7 @@ def place(
     ] = "",
     json: Json = False,
 ) -> None:
-    """Say which regions hold a dataset from now on, and no others. What runs stays where it is."""
+    """Say which regions hold a dataset from now on, and no others. Running work stays where it is."""
     if not regions:
         text = (
             f"name the regions that hold {dataset}, or say that none does with `mizzen data drop {dataset}`"
@@ -47,7 +47,7 @@ def place(
 
 @data.command(name="drop")
 def drop(dataset: Dataset, /, *, json: Json = False) -> None:
-    """Say that no region holds a dataset any more. Who waits for it goes on waiting."""
+    """Say that no region holds a dataset any more. Workloads that wait for it go on waiting."""
     _place(dataset, (), "", is_json=json)
 
 

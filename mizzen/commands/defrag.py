@@ -32,14 +32,15 @@ def defrag(
     type_: Annotated[str, Parameter(name="--type", help="Only nodes with these GPUs, as in H100.")] = "",
     out: Annotated[str, Parameter(help="Keep the plan in this file.")] = "",
     within: Annotated[
-        str, Parameter(help="What has not agreed after so long, as in 2h, stays; 30 minutes, if not said.")
+        str,
+        Parameter(help="Work that has not agreed after so long, as in 2h, stays; 30 minutes, if not said."),
     ] = "",
     json: Json = False,
 ) -> int:
     """Find moves that free whole nodes or racks, those first that destroy the least work for what they free.
 
     With --plan, or nothing else, it shows them, what they cost, and the region before and after. With --execute it asks for
-    those of a plan that still stand: who moves is asked like for a drain, and stays if it does not agree.
+    those of a plan that still hold: a workload to be moved is asked like for a drain, and stays if it does not agree.
     """
     if sum((plan, bool(execute), status)) > 1:
         raise CommandError("say one of --plan, --execute and --status", MISUSED)
@@ -135,6 +136,6 @@ def _status(region: str, *, is_json: bool) -> int:
         tell_lines([*([""] if at else []), *drain_watch.text_of(look, width)])
     if not looks:
         print(
-            f"no nodes of {where} are being freed; `mizzen log region.{where} --about d-1` tells what became of d-1"
+            f"no nodes of {where} are being freed; `mizzen log region.{where} --about d-1` tells how d-1 ended"
         )
     return 0

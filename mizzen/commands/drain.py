@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 def drain(
     *nodes: Annotated[str, Parameter(name="NODE", help=f"{NODES_HELP} Or a drain there is, as in d-1.")],
     place: PlaceOptions = ANYWHERE,
-    reason: Annotated[str, Parameter(help="Why, for whoever finds the nodes drained.")] = "",
+    reason: Annotated[str, Parameter(help="Why, for operators that find the nodes drained.")] = "",
     deadline: Annotated[
-        str, Parameter(help="After so long, as in 10m, what is left is stopped unasked; never, if not said.")
+        str,
+        Parameter(help="After so long, as in 10m, remaining work is stopped unasked; never, if not said."),
     ] = "",
     yes: Sure = False,
     watch: Annotated[
@@ -27,7 +28,7 @@ def drain(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Place nothing more on nodes, and let what runs there leave once its controller agrees.
+    """Place nothing more on nodes, and let the work there leave once its controller agrees.
 
     With nodes and a --reason it drains them; with a drain's name it tells how far that is, or sets its --deadline; with neither,
     it tells of every drain.
@@ -72,7 +73,9 @@ def _drain(
     from mizzen.views.plane_reads import on_plane
 
     is_known = len(nodes) == 1 and is_name(nodes[0], DRAIN) and bool(deadline) and not place.named
-    problems = [] if reason or is_known else ["--reason: say why; whoever finds the nodes drained will ask"]
+    problems = (
+        [] if reason or is_known else ["--reason: say why; operators that find the nodes drained will ask"]
+    )
     span = 0
     try:
         span = some_span(deadline) if deadline else 0

@@ -29,7 +29,7 @@ def maintain(
     notice: Annotated[
         str, Parameter(help=f"How long before the window controllers are told; {NOTICE} if not said.")
     ] = "",
-    reason: Annotated[str, Parameter(help="Why, for whoever finds the nodes closed.")] = "",
+    reason: Annotated[str, Parameter(help="Why, for operators that find the nodes closed.")] = "",
     yes: Sure = False,
     cancel: Annotated[
         bool, Parameter(name="--cancel", negative=(), help="It does not take place, or is over now.")
@@ -39,7 +39,7 @@ def maintain(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Plan work on nodes in a window; what runs there is told before and has left, or stopped, when the window opens.
+    """Plan work on nodes in a window; tasks there are told before and have left, or stopped, when the window opens.
 
     With nodes and --kind, --start and --for it plans; with a maintenance's name it tells how far that is, or cancels it; with
     neither, of every maintenance.
@@ -155,6 +155,6 @@ def _window(said: dict[str, str], reason: str) -> "tuple[Window, list[str]]":
         except Unreadable as error:
             problems.append(f"{option}: {error}")
     if not reason:
-        problems.append("--reason: say why; whoever finds the nodes closed will ask")
+        problems.append("--reason: say why; operators that find the nodes closed will ask")
     window = Window(spans.get("--start", 0), spans.get("--for", 0), spans.get("--notice", 0))
     return window, problems

@@ -23,12 +23,12 @@ def move(
 ) -> None:
     """Start tasks of a workload again on other nodes, as its controller allows, or as many at once as may be down.
 
-    The tasks of a service stay in their region; a gang is placed anew, wherever it fits best, or where --to says: that region keeps
-    room for it before it stops.
+    The tasks of a service stay in their region; a gang is placed again, wherever it fits best, or where --to says: that region keeps
+    capacity for it before it stops.
     """
     if to:
         if any((tasks, job, deadline, reason)):
-            text = "a gang moves to another region whole, when its controller agrees; leave out what is not --to or --force"
+            text = "a gang moves to another region whole, when its controller agrees; leave out all options but --to and --force"
             raise CommandError(text, MISUSED)
         _move_to(workload, to, is_forced=force, is_json=json)
     elif force:

@@ -47,7 +47,7 @@ def release(
     reason: Annotated[str, Parameter(help="Why, as in 'GPU 3 replaced'.")] = "",
     json: Json = False,
 ) -> None:
-    """Let nodes out of the quarantine: they take work again, and what was held against them is forgotten."""
+    """Let nodes out of the quarantine: they take work again, and earlier failures no longer count against them."""
     import msgspec
 
     from mizzen.actions import nodes as upkeep

@@ -21,7 +21,7 @@ def preempt(
     /,
     *,
     deadline: Patience = "",
-    now: Annotated[bool, Parameter(negative=(), help="Ask nobody: stop it at once.")] = False,
+    now: Annotated[bool, Parameter(negative=(), help="Ask no controller: stop it at once.")] = False,
     reason: Reason = "",
     json: Json = False,
 ) -> None:
@@ -34,7 +34,7 @@ def preempt(
 
     if now and deadline:
         raise CommandError(
-            "--now asks nobody, so there is no --deadline to wait for; say one of them", MISUSED
+            "--now asks no controller, so there is no --deadline to wait for; say one of them", MISUSED
         )
     on_tasks(
         workload,

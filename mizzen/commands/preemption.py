@@ -14,13 +14,13 @@ def preemption(
     *,
     region: Annotated[str, Parameter(help="Only this region; without it, all.")] = "",
     order: Annotated[
-        str, Parameter(help="Who of one priority goes first: cost, by what is destroyed, or paper.")
+        str, Parameter(help="Order of victims of one priority: cost, by lost work, or paper, by run time.")
     ] = "",
     score: Annotated[
         str, Parameter(help="How bids are compared by their victims: vector, or paper, a sum over jobs.")
     ] = "",
     ask: Annotated[
-        str, Parameter(help="How long a victim's controller may put off its stop, as in 60s; 0s: not at all.")
+        str, Parameter(help="How long a victim's controller may defer its stop, as in 60s; 0s: not at all.")
     ] = "",
     claim_max: Annotated[
         str, Parameter(help="GPU-hours of work that one claim may destroy; auto: by the region's size.")
@@ -31,7 +31,7 @@ def preemption(
     ] = False,
     json: Json = False,
 ) -> int:
-    """Show how regions choose whom they push out, and what was destroyed lately; with options, set it. What is not said stays."""
+    """Show how regions choose victims, and the work lost lately; with options, set it. Settings that are not named stay."""
     import msgspec
 
     from mizzen.actions.preemption import set_preemption, wish_of

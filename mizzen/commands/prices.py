@@ -13,7 +13,7 @@ from mizzen.terminal.output import FAILED, tell_json, tell_lines, tell_problem
 def prices(
     region: Annotated[str, Parameter(help="Only of this region.")] = "", /, *, json: Json = False
 ) -> int:
-    """Tell which tasks are expected to come, what room is worth to them, and how old these prices are."""
+    """Tell which tasks are expected to come, what capacity is worth to them, and how old these prices are."""
     import msgspec
 
     from mizzen.views.fleet import price_table

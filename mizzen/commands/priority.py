@@ -26,7 +26,7 @@ def priority(
     *workloads: AnyWorkloads,
     json: Json = False,
 ) -> int:
-    """Set which level workloads ask for. One that waits is ranked anew; one that runs goes on, and may be pushed out by others."""
+    """Set which level workloads ask for. One that waits is ranked again; one that runs goes on, and may be preempted."""
     if level != TENANTS and not _LEVEL.fullmatch(level):
         text = (
             f"{level!r} is no level; write 0 to 6 or {TENANTS} before the ids, as in `mizzen priority 4 w-7`"

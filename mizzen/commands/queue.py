@@ -17,19 +17,19 @@ def queue(
     tenant: Annotated[str, Parameter(help="Only of this tenant.")] = "",
     region: Annotated[str, Parameter(help="Only in this region, or pinned to it.")] = "",
     start: Annotated[
-        bool, Parameter(negative=(), help="When what waits will start, and how sure that is.")
+        bool, Parameter(negative=(), help="When pending workloads will start, and how sure that is.")
     ] = False,
     watch: Annotated[
         bool,
         Parameter(
-            name=("--watch", "-w"), negative=(), help="Go on, drawn anew or with a line for each change."
+            name=("--watch", "-w"), negative=(), help="Go on, drawn again or with a line for each change."
         ),
     ] = False,
     json: Json = False,
 ) -> None:
     """List workloads: those that run with their nodes, those that wait with every reason.
 
-    TIME is how long a workload waits while it waits, and how long it runs or ran from then on. With --start: what waits in
+    TIME is how long a workload waits while it waits, and how long it runs or ran from then on. With --start: pending workloads in
     the order in which it is served, with the estimated start, the BAND in which four of five starts lie, and how often it held.
     """
     from mizzen.views.plane_reads import on_plane
@@ -37,7 +37,9 @@ def queue(
 
     if start:
         if all_ or state or region or watch:
-            raise CommandError("--start lists what waits: it goes with --tenant and --json alone", MISUSED)
+            raise CommandError(
+                "--start lists pending workloads: it goes with --tenant and --json alone", MISUSED
+            )
         _starts(tenant, is_json=json)
         return
     wanted = listing.Wanted(listing.phases_of(state, is_all=all_), tenant, region)

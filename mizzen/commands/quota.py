@@ -54,18 +54,20 @@ def set_(
     borrow: Annotated[
         str, Parameter(help="GPUs of each of these types that it may hold beyond that; all for no limit.")
     ] = "",
-    lend: Annotated[str, Parameter(help="Whether others may hold what it does not use: yes or no.")] = "",
+    lend: Annotated[
+        str, Parameter(help="Whether other tenants may hold the part that it does not use: yes or no.")
+    ] = "",
     level: Annotated[str, Parameter(help="Of its work within its quota: 0 to 6, the highest.")] = "",
     min_run: Annotated[
         str, Parameter(help="How long its work runs at least before it may be a victim, as in 30m.")
     ] = "",
     budget: Annotated[str, Parameter(help="GPU-hours in a period, as in 10000/7d; none for no budget.")] = "",
     force: Annotated[
-        bool, Parameter(negative=(), help="Also less than what it holds, or of a type that there is not.")
+        bool, Parameter(negative=(), help="Also less than it holds, or of a type that no region has.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Set a tenant's level, what it may hold, and its budget; what is not said stays as it is."""
+    """Set a tenant's level, entitlements and budget; settings that are not named stay."""
     import msgspec
 
     from core.nouns.ids import TenantName
@@ -93,21 +95,23 @@ def set_(
 LagWeight = Annotated[
     str,
     Parameter(
-        help="What an hour behind one's due is worth in hours of waiting for what is lent; 0: nothing."
+        help="Hours of waiting that an hour behind the fair share is worth to borrowing work; 0: none."
     ),
 ]
-LagCap = Annotated[str, Parameter(help="Nobody counts as further behind, or ahead, as in 1d.")]
+LagCap = Annotated[
+    str, Parameter(help="No tenant counts as further behind its fair share, or ahead, as in 1d.")
+]
 QuotaPatience = Annotated[
     str,
     Parameter(
-        help="Who has waited so long keeps its tenant's quota from that tenant's work behind it, as in 10m; 0 for never."
+        help="A workload that has waited so long holds its tenant's quota against that tenant's work behind it, as in 10m; 0 for never."
     ),
 ]
 
 Gather = Annotated[
     str,
     Parameter(
-        help="Room is gathered for who is over quota, older than the age cap and wants no more than this part of all GPUs, as in 2%; 0 for nobody. Nor is it with --lag-weight 0."
+        help="A region is drained for a workload over quota that is older than the age cap and wants no more than this part of all GPUs, as in 2%; 0 for none. Nor is it with --lag-weight 0."
     ),
 ]
 
@@ -118,20 +122,20 @@ def ranking(
     half_life: Annotated[str, Parameter(help="Use counts half after this, as in 12h.")] = "",
     age_cap: Annotated[str, Parameter(help="Waiting longer than this earns no more credit, as in 2d.")] = "",
     share_weight: Annotated[
-        str, Parameter(help="How much waiting it is worth to have used none of one's share, as in 12h.")
+        str, Parameter(help="How much waiting a share is worth of which nothing was used, as in 12h.")
     ] = "",
     lag_weight: LagWeight = "",
     lag_cap: LagCap = "",
     share_by: Annotated[
-        str, Parameter(help="What use is held against: entitlement, or mean, of all tenants.")
+        str, Parameter(help="Use is held against the tenant's entitlement, or the mean of all tenants.")
     ] = "",
     walk: Annotated[
-        str, Parameter(help="What of a tenant's work takes its quota first: the highest level, or credit.")
+        str, Parameter(help="Order in which a tenant's work takes its quota: highest level first, or credit.")
     ] = "",
     quota_patience: QuotaPatience = "",
     gather: Gather = "",
     borrowed_counts: Annotated[
-        str, Parameter(help="Whether what a tenant holds over its quota fills it: yes or no.")
+        str, Parameter(help="Whether GPUs that a tenant holds over its quota fill it: yes or no.")
     ] = "",
     order: Annotated[
         str,
@@ -140,14 +144,14 @@ def ranking(
         ),
     ] = "",
     pass_: Annotated[
-        str, Parameter(name="--pass", help="How often all use is counted anew, as in 10s.")
+        str, Parameter(name="--pass", help="How often all use is counted again, as in 10s.")
     ] = "",
     paper: Annotated[
         bool, Parameter(negative=(), help="All rules as in MAST's paper; other options come on top.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show by which rules the queue ranks what waits; with options, set them. What is not said stays as it is."""
+    """Show by which rules the queue ranks pending workloads; with options, set them. Rules that are not named stay."""
     import msgspec
 
     from mizzen.actions.ranking import ranking_of, ranking_wish_of, set_ranking

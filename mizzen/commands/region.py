@@ -21,7 +21,7 @@ Region = Annotated[str, Parameter(name="REGION", help="As `mizzen region` lists 
 
 @region.default
 def list_all(*, json: Json = False) -> None:
-    """List regions: whether each answers, its nodes, and what stands there."""
+    """List regions: whether each answers, its nodes, and its active awards."""
     from mizzen.actions.regions import regions_of
     from mizzen.views.plane_reads import on_plane
 
@@ -33,13 +33,13 @@ def abandon(
     name: Region,
     /,
     *,
-    yes: Annotated[bool, Parameter(help="It is agreed that what runs there may run twice.")] = False,
+    yes: Annotated[bool, Parameter(help="It is agreed that work there may run twice.")] = False,
     force: Annotated[bool, Parameter(help="Also if the region answers.")] = False,
     json: Json = False,
 ) -> None:
-    """Give a region up that does not answer: its work goes on elsewhere from its newest checkpoints, though it may still run there.
+    """Abandon a region that does not answer: its work goes on elsewhere from its newest checkpoints, though it may still run there.
 
-    When the region is back, what was left there is stopped, and nothing that it saved since counts.
+    When the region is back, work that was left there is stopped, and nothing that it saved since counts.
     """
     from core.nouns.ids import RegionName
     from mizzen.actions.regions import abandon_region, regions_of
@@ -49,7 +49,7 @@ def abandon(
     for row in rows:
         if row.region == name:
             text = (
-                f"what runs in {name} may run twice until it answers again: {row.awards} of its workloads; "
+                f"work in {name} may run twice until the region answers again: {row.awards} of its workloads; "
                 "if that is agreed, say it with --yes"
             )
             raise CommandError(text, MISUSED)
@@ -59,7 +59,7 @@ def abandon(
 
 @region.command(name="readmit")
 def readmit(name: Region, /, *, json: Json = False) -> None:
-    """Have work placed in a region again that was given up."""
+    """Have work placed again in a region that was abandoned."""
     from core.nouns.ids import RegionName
     from mizzen.actions.regions import readmit_region
     from mizzen.views.plane_reads import on_plane

@@ -24,7 +24,7 @@ def report(
     ] = 0.0,
     json: Json = False,
 ) -> None:
-    """Tell what a plane came to: what was allocated and of use, waits within quota and over it, and who was late.
+    """Tell what a plane came to: what was allocated and of use, waits within quota and over it, and late starts.
 
     DIRECTORY holds the logs of the queue and of the regions. Keepers may have them open meanwhile.
     """

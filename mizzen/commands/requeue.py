@@ -8,5 +8,5 @@ def requeue(
     *workloads: AnyWorkloads,
     json: Json = False,
 ) -> int:
-    """Stop the attempts of workloads that run, so that they are placed anew from their newest checkpoints."""
+    """Stop the attempts of workloads that run, so that they are placed again from their newest checkpoints."""
     return for_each(workloads, "requeue", is_json=json)

@@ -18,7 +18,7 @@ def resize(
 ) -> None:
     """Change how many tasks a job of a workload has.
 
-    A service grows or shrinks by its last ranks while the others run; a gang is stopped and placed anew.
+    A service grows or shrinks by its last ranks while the others run; a gang is stopped and placed again.
     """
     import msgspec
 

@@ -56,7 +56,7 @@ def start(
     reader: Annotated[
         bool,
         Parameter(
-            help="Whether the process of a keeper also serves those who read its log; it does if not told."
+            help="Whether the process of a keeper also serves readers of its log; it does if not told."
         ),
     ] = True,
     join: Annotated[
@@ -72,7 +72,7 @@ def start(
     ] = "",
     supervised: Annotated[
         bool,
-        Parameter(show=False, help="Whether somebody is there to tell of a death and to start it again."),
+        Parameter(show=False, help="Whether a supervisor reports its death and starts it again."),
     ] = False,
     json: Json = False,
 ) -> None:

@@ -19,7 +19,7 @@ def tasks(
         Parameter(
             name=("--watch", "-w"),
             negative=(),
-            help="Go on until it has ended, drawn anew or with a line for each change.",
+            help="Go on until it has ended, drawn again or with a line for each change.",
         ),
     ] = False,
     json: Json = False,

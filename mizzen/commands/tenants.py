@@ -45,9 +45,9 @@ def grant(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write a file with which somebody is this tenant to the plane, and nobody else; of a foreign server, say what to grant.
+    """Write a file with which its user is this tenant to the plane, and no other; of a foreign server, print the permissions to grant.
 
-    With it they submit, see and steer the tenant's own workloads. Granted again, it holds the same password.
+    With it users submit, see and steer the tenant's own workloads. Granted again, it holds the same password.
     """
     import msgspec
 
@@ -66,24 +66,22 @@ def grant(
     if json:
         tell_json({"file": str(path), "user": stranger.user.user, **_may(stranger)})
         return
-    print(f"{path} lets tenant {tenant} in, and whoever can read it")
+    print(f"{path} lets tenant {tenant} in, and every user that can read it")
     tell_lines([f"  {CREDENTIALS_VARIABLE}={path} {command_name()} queue"])
 
 
 @tenants.command(name="revoke")
 def revoke(tenant: Tenant, /, *, json: Json = False) -> None:
-    """Let nobody speak as this tenant any longer, and cut off who does; its workloads stay as they are."""
+    """Revoke this tenant's credentials, and cut off clients that use them; its workloads stay as they are."""
     from mizzen.connect.credentials import let_out
     from runtime.loop import run
 
     plane, stranger, directory = _found(tenant, is_json=json)
     if directory is None:
-        text = (
-            f"this plane's NATS server is kept by somebody else; remove its user {stranger.user.user} there"
-        )
+        text = f"this plane's NATS server is kept elsewhere; remove its user {stranger.user.user} there"
         raise CommandError(text)
     if not run(let_out(directory, plane, stranger)):
-        raise CommandError(f"nobody let tenant {tenant} in")
+        raise CommandError(f"tenant {tenant} has no credentials to revoke")
     if json:
         tell_json({"tenant": tenant, "revoked": True})
     else:
@@ -124,7 +122,7 @@ def _tell_what_to_grant(stranger: "Stranger", *, is_json: bool) -> None:
         tell_json({"user": user.user, "permissions": msgspec.to_builtins(user.permissions)})
         return
     tell_note(
-        f"this plane's NATS server is kept by somebody else; this belongs into its authorization, and then commands "
+        f"this plane's NATS server is kept elsewhere; this belongs into its authorization, and then commands "
         f"find it by {URL_VARIABLE}=nats://{user.user}:PASSWORD@HOST:PORT",
         is_json=False,
     )

@@ -16,7 +16,7 @@ def undrain(
     place: PlaceOptions = ANYWHERE,
     json: Json = False,
 ) -> None:
-    """Lift every drain of nodes. What was asked to leave and has not begun to stays; what has left does not come back."""
+    """Lift every drain of nodes. Tasks that were asked to leave stay unless they have begun to stop; tasks that have left do not come back."""
     import msgspec
 
     from mizzen.actions import nodes as upkeep

@@ -109,7 +109,7 @@ def _keep_up(file: Path | None, directory: Path, listen: str, port: int) -> int:
             print(f"the plane {plan.fleet} is up in {directory} ({regions}); Ctrl-C ends it")
             name = command_name()
             print(f"  {name} submit JOB.yaml        run something")
-            print(f"  {name} queue                  see what runs and what waits")
+            print(f"  {name} queue                  see running and pending workloads")
             print(f"  {name} start worker --join {directory / FILE}   add a machine", flush=True)
             await asyncio.get_running_loop().create_future()
         finally:

@@ -23,7 +23,7 @@ def update(
 ) -> None:
     """Change what the jobs of a workload run, and how many tasks they have, to what a job file says.
 
-    The tasks of a service follow one by one; a gang is stopped and placed anew. Each only as its controller allows.
+    The tasks of a service follow one by one; a gang is stopped and placed again. Each only as its controller allows.
     """
     import msgspec
 
@@ -37,7 +37,7 @@ def update(
     left = changing.staying(done.spec, job.spec)
     if left:
         tell_note(
-            f"{', '.join(left)}: what the file says is left out; only jobs can be changed", is_json=json
+            f"{', '.join(left)}: the file's values are left out; only jobs can be changed", is_json=json
         )
     if json:
         tell_json(msgspec.to_builtins(done))

@@ -107,7 +107,7 @@ def _alone(directory: Path) -> Iterator[None]:
     try:
         lock = FileLock(LogName("users"), directory / "users.lock")
     except LogInUse as error:
-        raise CommandError("somebody else is granting credentials at this moment; try again") from error
+        raise CommandError("another command is changing credentials at this moment; try again") from error
     try:
         yield
     finally:

@@ -83,7 +83,7 @@ async def region_to_join(
         differs = spot.differs(known)
         if differs:
             text = f"worker {member} joined region {region} with {', '.join(differs)}"
-            raise CommandError(f"{text}; say that or nothing, or join anew under another --member", MISUSED)
+            raise CommandError(f"{text}; say that or nothing, or join again under another --member", MISUSED)
     return region
 
 

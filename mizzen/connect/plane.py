@@ -94,7 +94,7 @@ def find_plane(environment: Mapping[str, str] | None = None, start: Path | None 
     raise CommandError(text)
 
 
-def read_plane(path: Path, remedy: str = "run `mizzen up` again to write it anew") -> Plane:
+def read_plane(path: Path, remedy: str = "run `mizzen up` again to rewrite it") -> Plane:
     """What `mizzen up` or `mizzen tenants grant` wrote. Raises CommandError."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Plane)
@@ -137,7 +137,9 @@ async def ask(
     try:
         answer = await bus.ask(message, timeout)
     except NobodyListens as error:
-        raise CommandError("nobody answers; that part of the plane is down, try again in a moment") from error
+        raise CommandError(
+            "no process answers; that part of the plane is down, try again in a moment"
+        ) from error
     except AskTimedOut as error:
         raise CommandError("no answer came in time; try again, or look at the logs of `mizzen up`") from error
     except BusError as error:

@@ -71,9 +71,7 @@ class Risks:
         domain = np.append(shards.domains, -1)[table]
         numbers = np.unique(shards.domains[shards.domains >= 0])
         if not len(numbers):
-            raise ValueError(
-                "no task's power domain is told, so nobody can say what the loss of one would do"
-            )
+            raise ValueError("no task's power domain is told, so the effect of losing one is not known")
         self._there: Flags = domain == numbers[:, None, None]
         """(domains, shards, replicas) whether the replica lies there."""
         self._added = self._exposure()

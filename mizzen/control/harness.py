@@ -340,7 +340,7 @@ class ControllerHarness:
 
     def _row(self) -> AttemptControl:
         row = self._crew.row()
-        assert row is not None, "the workload waits for room: it has no attempt"
+        assert row is not None, "the workload waits for capacity: it has no attempt"
         return row
 
     def _tasks_in(self, phase: OperationPhase) -> list[int]:

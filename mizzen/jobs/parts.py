@@ -97,7 +97,7 @@ def path_of(tree: Tree, folder: Path) -> str:
     """An absolute path; one that is not begins where the workload is submitted. Raises Unreadable."""
     text = as_text(tree)
     if text.startswith("~"):
-        raise Unreadable(f"{shown(text)}: no node knows whose home that is; write the whole path")
+        raise Unreadable(f"{shown(text)}: no node knows that home directory; write the whole path")
     return os.path.normpath(folder / text)
 
 

@@ -18,7 +18,7 @@ TAKEN = {
 OUTPUT = "`mizzen logs` shows what a task writes"
 NO_MAIL = "Mizzen sends no mail"
 IGNORED = {
-    "comment": ("", "nobody reads it here"),
+    "comment": ("", "Mizzen does not read it"),
     "error": ("e", OUTPUT),
     "mail-type": ("", NO_MAIL),
     "mail-user": ("", NO_MAIL),

@@ -142,7 +142,7 @@ def _fact(
     try:
         event = decode_event(told.event)
     except CodecError as error:
-        text = f"log {log} holds at {sequence} what this build does not know ({error}); use a newer one"
+        text = f"log {log} holds at {sequence} a fact or field that this build does not know ({error}); use a newer one"
         raise CommandError(text) from error
     return Fact(log, sequence, told.at, told.cause, told.actor, event)
 

@@ -26,7 +26,9 @@ def test_data_is_placed_listed_and_waited_for(plane: RunningPlane, capsys: Captu
     workload = plane.submit(work("reads", milliseconds=10, data=["clicks"]))
     plane.call(plane.world.until(lambda: all_are_heard(plane), PATIENCE_SECONDS, "regions are heard"))
     told = ask(capsys, f"explain {workload}")
-    assert told.startswith(f"{workload} is PENDING (no_data): A dataset that it reads is not there")
+    assert told.startswith(
+        f"{workload} is PENDING (no_data): A dataset that the workload reads is missing there"
+    )
     assert 2 == told.count("it lacks clicks")
     (line,) = [line.split() for line in ask(capsys, "data").splitlines() if line.startswith("clicks")]
     assert ["clicks", "-", "-", "1"] == line

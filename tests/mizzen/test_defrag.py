@@ -46,7 +46,7 @@ def test_empty_plan_says_why() -> None:
     assert [
         "nothing would come free in eu",
         "",
-        "what stays in use:",
+        "stays in use:",
         "  1 node: interactive work is not moved by choice",
     ] == lines_of(plan_of(region))
 
@@ -79,9 +79,9 @@ def test_requested_moves_are_told() -> None:
     left_out = (((7, 7),), "w-3 is not there any more")
     some = executed_lines(Executed(EU, "d-4", ((1, 2),), 2, 3, 1_800_000_000_000, (left_out,)))
     assert some[0].startswith(
-        "d-4 frees eu-[1-2] (2 nodes): 3 moves are asked for, and what has not agreed in 30m stays"
+        "d-4 frees eu-[1-2] (2 nodes): 3 moves are asked for, and work that has not agreed in 30m stays"
     )
     assert ["  left out: eu-7: w-3 is not there any more"] == some[1:]
     none = executed_lines(Executed(EU, "", (), 0, 0, 0, (left_out,) * 22))
-    assert "nothing of this plan stands any more in eu; nothing is asked for" == none[0]
+    assert "nothing of this plan holds any more in eu; nothing is asked for" == none[0]
     assert "  and 2 more" == none[-1]

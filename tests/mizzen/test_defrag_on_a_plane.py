@@ -69,7 +69,7 @@ def test_plan_is_shown_and_carried_out(plane: RunningPlane, capsys: Captured, tm
     assert "moved by defragmentation" in told(capsys, "show", moved)
     assert [] == told_json(capsys, "defrag", "r1")["freed"]
     again = told(capsys, "defrag", "--execute", str(file), exit_code=1)
-    assert again.startswith("nothing of this plan stands any more in r1; nothing is asked for")
+    assert again.startswith("nothing of this plan holds any more in r1; nothing is asked for")
     assert f"{moved} is not there any more" in again
     for workload in small:
         plane.say(CancelWorkload(workload))

@@ -132,8 +132,8 @@ def test_lines_of_a_drain() -> None:
             "it is stopped unasked when its time is up"
         ),
         (
-            "  ! w-3: 1 task has waited 4m55s for room elsewhere (it has stopped): "
-            "`mizzen nodes --region eu` tells what is free"
+            "  ! w-3: 1 task has waited 4m55s for capacity elsewhere (it has stopped): "
+            "`mizzen nodes --region eu` tells how much is free"
         ),
         "  eu-[0-5], racks 0-2; drained 5m ago by ada@desk: new PDU",
         "",
@@ -141,7 +141,7 @@ def test_lines_of_a_drain() -> None:
         "     0  0/2    w-1           2  eu-0      4m59s    never  its controller ml/trainer",
         "     0  0/2    w-2           2  eu-1      4m58s  in 5m2s  its controller ml/shards, not heard for 1m30s",
         "     1  1/2    w-1           2  eu-2      4m59s    never  its controller ml/trainer",
-        "     1  1/2    w-3           1  eu-3      4m55s        -  room elsewhere (it has stopped)",
+        "     1  1/2    w-3           1  eu-3      4m55s        -  capacity elsewhere (it has stopped)",
         "     2  1/2    w-2           1  eu-5      4m58s  in 5m2s  its controller ml/shards, not heard for 1m30s",
     ] == lines_of(found, now, {"ml/shards": 90 * 1_000_000_000, "ml/trainer": 0})
 
@@ -205,7 +205,7 @@ def test_lost_node_is_never_empty() -> None:
     assert [
         "d-1 of eu: 0 of 2 nodes are empty, 2 are lost, nothing else is left",
         "  eu-[0-1], rack 0; drained 7s ago by ada@desk: new PDU",
-        "  rack 0: 2 nodes are lost; nobody knows what runs there",
+        "  rack 0: 2 nodes are lost; it is not known which tasks run there",
     ] == lines_of(found, at(10))
 
 

@@ -260,7 +260,7 @@ LINES = {
     "retry: {task_failed: -1}": "retry: counts must not be negative",
     "checkpoint: {grace: 0s}": "checkpoint.grace: it must be longer than zero",
     "checkpoint: {every: 500ms}": "checkpoint.every: 500ms is not whole seconds",
-    "checkpoint: {dir: ~/x}": "checkpoint.dir: ~/x: no node knows whose home that is",
+    "checkpoint: {dir: ~/x}": "checkpoint.dir: ~/x: no node knows that home directory",
     "control: replicas": "control: it must be a mapping of fields, and is replicas",
     "control: {name: replicas}": "control: unknown field 'name'",
     "control: {controller: a.b}": "control.controller: use 1 to 128 letters, digits, '_' and '-'",

@@ -19,29 +19,29 @@ pytestmark = pytest.mark.processes
 def test_part_of_a_plane_is_down(plane: RunningPlane, running: WorkloadId, capsys: Captured) -> None:
     """One sentence; what can be told without it is told."""
     with plane.without("job_queue"):
-        assert refused(capsys, "queue").startswith("nobody answers; that part of the plane is down")
+        assert refused(capsys, "queue").startswith("no process answers; that part of the plane is down")
         assert 0 == main(["show", running])
         out, err = capsys.readouterr()
         assert "RUNNING in r0" in out
-        assert "note: what the queue says now is missing: nobody answers" in err
+        assert "note: the queue's current state is missing: no process answers" in err
     with plane.without("reader", "r0"):
         capsys.readouterr()
         assert 1 == main(["nodes"])
         out, err = capsys.readouterr()
         assert "r1-[0-1]" in out
         assert "r0-" not in out
-        assert "mizzen: region r0 is missing: nobody answers" in err
+        assert "mizzen: region r0 is missing: no process answers" in err
         assert 0 == main(["show", running])
         out, err = capsys.readouterr()
-        assert "note: what r0 knows of it is missing: log region.r0: nobody answers" in err
-        assert refused(capsys, "log region.r0").startswith("log region.r0: nobody answers")
+        assert "note: r0's state of it is missing: log region.r0: no process answers" in err
+        assert refused(capsys, "log region.r0").startswith("log region.r0: no process answers")
         said = refused(capsys, f"logs {running}")
         assert said.startswith(
-            f"where {running} was placed is not known without r0: log region.r0: nobody answers"
+            f"where {running} was placed is not known without r0: log region.r0: no process answers"
         )
     with plane.without("reader"):
         for words in (f"show {running}", "log global", "nodes"):
-            assert refused(capsys, words).startswith("log global: nobody answers")
+            assert refused(capsys, words).startswith("log global: no process answers")
         assert running in ask(capsys, f"log region.r0 --about {running}")
         assert running in ask(capsys, "queue")
 

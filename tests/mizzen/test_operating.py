@@ -266,7 +266,7 @@ async def test_region_that_does_not_answer(place: Place) -> None:
     """It is named."""
     plane = await plane_of(place, FREE)
     plane.readers[EU_LOG].kill()
-    with pytest.raises(CommandError, match="region eu: nobody answers"):
+    with pytest.raises(CommandError, match="region eu: no process answers"):
         await operated(plane, W1, Wish(RESTART))
 
 
@@ -438,7 +438,7 @@ async def test_following_tasks_while_the_plane_is_away(place: Place) -> None:
         plane.readers[EU_LOG].kill()
         await place.sleep(50)
         assert not watching.done()
-        with pytest.raises(CommandError, match="region eu: nobody answers"):
+        with pytest.raises(CommandError, match="region eu: no process answers"):
             await watching
     lines = [json.loads(line) for line in told.getvalue().splitlines()]
     assert ["RUNNING", "up", "up", "up"] == [line.get("phase") or line["state"] for line in lines]
@@ -539,4 +539,4 @@ async def test_task_that_was_to_return_to_a_drained_node_is_told_to_move(place: 
     plane = await plane_of(place, events)
     (first, *_) = (await tasks.look_at(plane.bus, EU, (W1, 1), plane.now)).tasks
     assert first.operation is not None
-    assert "room on another node: its own is drained" == first.operation.waits_for
+    assert "capacity on another node: its own is drained" == first.operation.waits_for

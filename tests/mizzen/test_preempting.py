@@ -49,7 +49,7 @@ async def test_controller_is_asked_and_the_deadline_holds(place: Place) -> None:
         "`mizzen tasks w-1 -w` follows it",
     ] == await preempted(plane)
     (asked,) = await plane.events(EU_LOG, OperationsRequested)
-    wanted = (PREEMPT, (WHOLE,), "an operator wants its room", f"operator:{submitter()}")
+    wanted = (PREEMPT, (WHOLE,), "an operator wants its capacity", f"operator:{submitter()}")
     assert wanted == (asked.kind, asked.tasks, asked.reason, asked.requester)
     await place.sleep(58)
     assert [] == await plane.events(EU_LOG, StopOrdered)

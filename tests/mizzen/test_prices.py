@@ -59,7 +59,7 @@ def test_prices_are_shown() -> None:
         "  SHARE  GPUS  CPUS  GIB  NODES OF    PAYS   RENT",
         "  60.0%   0.5     2   32  any type   0.300  0.200",
         "  40.0%     8    64  512  A100|H100  7.000  1.000",
-        "  wanted by those who can have no other: H100 25%",
+        "  wanted by tasks that can have no other type: H100 25%",
     ] == lines_of([told], told.set_at + 75 * SECOND, None)
 
 

@@ -51,7 +51,7 @@ def test_work_is_steered_within_its_tenants_level(plane: RunningPlane, capsys: C
     plane.until(workload, Phase.RUNNING)
     (line,) = [line.split() for line in ask(capsys, "queue").splitlines() if "steered" in line]
     assert [workload, "steered", "default", "over", "RUNNING"] == line[:5]
-    assert "it is over the quota of default: it may hold what others leave" in ask(
+    assert "it is over the quota of default: it may hold capacity that other tenants leave unused" in ask(
         capsys, f"explain {workload}"
     )
     ask(capsys, "quota set default H100=8 --force")

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.processes
 
 def test_region_is_given_up_and_taken_back(plane: RunningPlane, capsys: Captured) -> None:
     """What runs there goes on elsewhere, and is told why; the region is asked again once it is readmitted."""
-    assert "may run twice until it answers again: " in refused(capsys, "region abandon r0", 2)
+    assert "may run twice until the region answers again: " in refused(capsys, "region abandon r0", 2)
     assert "region: mars is not in the fleet" in refused(capsys, "region abandon mars")
     assert "region: mars is not in the fleet" in refused(capsys, "region abandon mars --yes")
     workload = plane.submit(work("moves", milliseconds=60_000))
@@ -31,7 +31,7 @@ def test_region_is_given_up_and_taken_back(plane: RunningPlane, capsys: Captured
     first, second = ask_json(capsys, f"show {workload}")["attempts"]
     assert (lost, EndCause.ABANDONED, other) == (first["region"], first["end_cause"], second["region"])
     told = ask(capsys, f"explain {workload}")
-    assert f"attempt 1 was given up, and may still run in {lost}: an operator gave the region up" in told
+    assert f"attempt 1 was abandoned, and may still run in {lost}: an operator abandoned the region" in told
     pinned = plane.submit(work("pinned", milliseconds=10, region=lost))
     assert "region_abandoned" in ask(capsys, f"explain {pinned}")
     assert [lost, "UP"] == ask(capsys, f"region readmit {lost}").splitlines()[1].split()[:2]
@@ -46,7 +46,7 @@ def test_gang_is_moved_to_another_region(plane: RunningPlane, capsys: Captured) 
     plane.until(workload, Phase.RUNNING)
     (shown,) = ask_json(capsys, f"show {workload}")["attempts"]
     here, there = shown["region"], {"r0": "r1", "r1": "r0"}[shown["region"]]
-    assert "it runs in this region" in refused(capsys, f"move {workload} --to {here}").lower()
+    assert "the workload runs in this region" in refused(capsys, f"move {workload} --to {here}").lower()
     assert "mars is not in the fleet" in refused(capsys, f"move {workload} --to mars")
     assert "--force is for a move" in refused(capsys, f"move {workload} --force", 2)
     assert "leave out" in refused(capsys, f"move {workload} --to {there} --tasks 3", 2)

@@ -64,7 +64,7 @@ TOLD: list[tuple[Event, str]] = [
     ),
     (
         MoveBegun(W1, 2, 1, seconds(120), RegionName("us"), 9),
-        "the other region keeps its room: attempt 1 is to stop for move 2",
+        "the other region keeps capacity for it: attempt 1 is to stop for move 2",
     ),
     (
         MoveEnded(W1, 2, StartOver.NODE_CLOSED),
@@ -88,7 +88,7 @@ TOLD: list[tuple[Event, str]] = [
         "; ".join([*(f"main/{task} starts again on node 0" for task in range(5)), "and 2 more"]),
     ),
     (TasksUp(*AT, (0, 1, 3, EVAL)), "4 tasks (main/0-1,3, eval/0) are up"),
-    (WorkloadChanged(W1, 2, (a_job(4),)), "its user changed what it is (revision 2): main has 4 tasks"),
+    (WorkloadChanged(W1, 2, (a_job(4),)), "its user changed its jobs (revision 2): main has 4 tasks"),
     (AttemptChanged(*AT, 2, (a_job(4),)), "its region knows revision 2; its tasks are to follow"),
     (
         OperationsRequested(*AT, 3, OperationKind.UPDATE, (0, 1), "its user changed it", "r-2", 0, "user:ada"),
@@ -104,7 +104,7 @@ TOLD: list[tuple[Event, str]] = [
         ("its controller answers proceed for operations 1-2, ignore for operation 4, "
         "proceed after a checkpoint for operation 5"),
     ),
-    (ControlAnswered(*AT, 9, ()), "its controller has heard what is over"),
+    (ControlAnswered(*AT, 9, ()), "its controller knows which operations are over"),
     (AcksExpired(*AT, (1,)), "its controller's word on operation 1 has grown old, and is asked for again"),
     (OperationsBegun(*AT, (1, 2), BegunBy.ACK), "operations 1-2 begin as its controller allowed"),
     (
@@ -112,14 +112,14 @@ TOLD: list[tuple[Event, str]] = [
         "operation 1 begins as its own limits allow, for it names no controller",
     ),
     (OperationsBegun(*AT, (1,), BegunBy.DEADLINE), "operation 1 begins unasked, for its time was up"),
-    (OperationsStuck(*AT, (1,)), "operation 1 is not over long after the begin: somebody should look"),
-    (OperationsDone(*AT, (1,), Outcome.HEALTHY), "operation 1 is done, and what it touched is healthy"),
-    (OperationsDone(*AT, (1,), Outcome.GONE), "operation 1 is done, and what it touched is no more"),
+    (OperationsStuck(*AT, (1,)), "operation 1 is not over long after the begin: an operator should look"),
+    (OperationsDone(*AT, (1,), Outcome.HEALTHY), "operation 1 is done, and its tasks are healthy"),
+    (OperationsDone(*AT, (1,), Outcome.GONE), "operation 1 is done, and its tasks are no more"),
     (OperationsDone(*AT, (1, 3), Outcome.IGNORED), "operations 1,3 are over: its controller wanted nothing done"),
-    (OperationsDone(*AT, (1,), Outcome.WITHDRAWN), "operation 1 is withdrawn: nobody wants it any more"),
+    (OperationsDone(*AT, (1,), Outcome.WITHDRAWN), "operation 1 is withdrawn: no longer wanted"),
     (
         ControlForgotten(*AT),
-        "its controller was never told what came of the last operations: it did not answer",
+        "its controller was never told the outcome of the last operations: it did not answer",
     ),
     (
         DestructionHalted("planner", 900, 60),
@@ -151,7 +151,7 @@ TOLD: list[tuple[Event, str]] = [
     ),
     (
         StandingChanged(*AT, 2, TenantName("ml"), -1, {"H100": 8_000, "A100": 4_000}),
-        "it is over its tenant's quota from now on, and may be pushed out; it holds 4 A100, 8 H100",
+        "it is over its tenant's quota from now on, and may be preempted; it holds 4 A100, 8 H100",
     ),
     (
         StandingChanged(*AT, 3, TenantName("ml"), 4, {}),
@@ -163,20 +163,20 @@ TOLD: list[tuple[Event, str]] = [
     (AttemptRanked(*AT, 3, 4), "its region knows that it is of level 4"),
     (
         StartPromised(W1, 2, EU, seconds(754), seconds(739), (KEPT,), 3, "no_room"),
-        "eu is to keep nodes for its start within 12m, for the one before was not kept: others had come first",
+        "eu is to reserve nodes for its start within 12m, for its earlier reservation was not kept: other workloads had come first",
     ),
-    (StartPromised(W1, 1, EU, seconds(90), seconds(75), (KEPT,), 3), "eu is to keep nodes for its start within 1m30s"),
+    (StartPromised(W1, 1, EU, seconds(90), seconds(75), (KEPT,), 3), "eu is to reserve nodes for its start within 1m30s"),
     (
         StartReserved(W1, 1, seconds(75), 3, Kind.TRAINING, TenantName("ml"), (a_job(2, 8),), (KEPT,), 9),
-        "2 nodes are kept for its start within 1m15s",
+        "2 nodes are reserved for its start within 1m15s",
     ),
     (
         StartUnreserved(W1, 1, StartOver.DISPLACED),
-        "what was kept for its start is over: work of a higher level took the room",
+        "its node reservation is over: work of a higher level took the capacity",
     ),
-    (PromiseRevised(W1, 1, ((WorkloadId("w-8"), 2),), (90,), (WorkloadId("w-7"), 1)), "the controller of w-7 offered another: its promise waits for w-8 from now on"),
-    (PreemptionSet(1, PreemptionSettings(claim_max=7_200), "ada@desk"), "how victims are chosen, and what may be destroyed, is set by ada@desk: order cost, score vector, controllers are asked for 1m, at most 2.0 GPU-hours a claim, an hour by its size"),
-    (StartPromiseEnded(W1, 1, StartOver.LAPSED), "its promised start is over: its time passed, and the room had not come free"),
+    (PromiseRevised(W1, 1, ((WorkloadId("w-8"), 2),), (90,), (WorkloadId("w-7"), 1)), "the controller of w-7 offered a substitute: the promise waits for w-8 from now on"),
+    (PreemptionSet(1, PreemptionSettings(claim_max=7_200), "ada@desk"), "the order of victims, and the caps on lost work, are set by ada@desk: order cost, score vector, controllers are asked for 1m, at most 2.0 GPU-hours a claim, an hour by its size"),
+    (StartPromiseEnded(W1, 1, StartOver.LAPSED), "its reservation is over: its time passed, and the capacity had not come free"),
 ]  # fmt: skip
 
 

@@ -62,23 +62,25 @@ def test_standing_of_waiting_work() -> None:
     within = live(standing="within", level=4, credit=credit)
     assert "within the quota of ml, at level 4, with a credit of 12h5m" == standing_text(within, SPEC)
     over = standing_text(live(standing="over", level=OVER_LEVEL), SPEC)
-    assert over.startswith("over the quota of ml: it may hold what others leave")
+    assert over.startswith("over the quota of ml: it may hold capacity that other tenants leave unused")
     assert over.endswith("behind all that is within quota, with a credit of 0s")
     held = live(standing="held", level=OVER_LEVEL, reason=Reason.BORROWED_ALL)
     assert "and must wait: ml may borrow no more" in standing_text(held, SPEC)
     spent = live(standing="held", level=OVER_LEVEL, reason=Reason.BUDGET_SPENT)
     assert "ml has used its GPU-hours of this period" in standing_text(spent, SPEC)
     behind = live(standing="held", level=OVER_LEVEL, reason=Reason.QUOTA_KEPT)
-    assert "and must wait: what ml has left is kept for its work ahead of this" in standing_text(behind, SPEC)
+    assert "and must wait: the rest of that quota is held for work of ml ahead of it" in standing_text(
+        behind, SPEC
+    )
     first = live(standing="held", level=OVER_LEVEL, reason=Reason.QUOTA_DRAINS)
-    assert "kept for it, until enough of what ml runs has ended" in standing_text(first, SPEC)
+    assert "held for it until enough running work of ml has ended" in standing_text(first, SPEC)
     late = live(standing="held", level=OVER_LEVEL, reason=Reason.NOT_RANKED)
     assert standing_text(late, SPEC).startswith("not in the order before the next pass")
     desk = a_spec(tenant=TenantName("ml"), kind=Kind.INTERACTIVE)
-    assert standing_text(held, desk).endswith("interactive work is never pushed out, so it is lent nothing")
+    assert standing_text(held, desk).endswith("interactive work is never preempted, so it may not borrow")
     assert "" == standing_text(live(), SPEC)
     placed = live(region=EU, level=OVER_LEVEL)
-    assert standing_text(placed, SPEC).endswith("whoever is within quota may push it out")
+    assert standing_text(placed, SPEC).endswith("work within quota may preempt it")
     assert "within the quota of ml, at level 2" == standing_text(live(region=EU, level=2), SPEC)
     told = _lines(a_waiting(RegionOutlook(EU), standing="within", level=4, rank=0))
     assert [
@@ -107,8 +109,8 @@ def test_types_without_headroom_in_the_quota_are_told() -> None:
     jobs = (of_types(a_job(1, 8, name="a"), "H100", "A100"), a_job(1, 1, name="b"))
     told = {"is_held_to": ("A100", jobs[1].type_text)}
     within, over = live(standing="within", **told), live(standing="over", **told)
-    assert "asked for alone where its tenant's quota has room: a on A100" == held_to_text(within, jobs)
-    assert "asked for alone where others leave some: a on A100" == held_to_text(over, jobs)
+    assert "asked for only where its tenant's quota has headroom: a on A100" == held_to_text(within, jobs)
+    assert "asked for only where other tenants leave some: a on A100" == held_to_text(over, jobs)
     assert "" == held_to_text(live(standing="held", **told), jobs)
     assert "" == held_to_text(live(), jobs)
 
@@ -132,12 +134,10 @@ def test_gpus_held_beyond_a_new_quota_are_told() -> None:
         return " ".join(beyond_of(row, {"H100": 8}))
 
     assert "" == told(0, 0)
-    pushed = (
-        "ml holds 16 H100 more than that: whoever is within quota may push it out, and until then it goes on"
-    )
+    pushed = "ml holds 16 H100 more than that: work within quota may preempt it, and until then it goes on"
     assert pushed == told(16_000, 0)
     assert f"{pushed}; but 8 of them are interactive work, which stays until it ends" == told(16_000, 8_000)
-    only = "ml holds 16 H100 more than that: it is interactive work, which nobody pushes out, and stays until it ends"
+    only = "ml holds 16 H100 more than that: it is interactive work, which is never preempted and stays until it ends"
     assert only == told(16_000, 16_000)
 
 

@@ -23,7 +23,7 @@ RUN_TIMES = (
 )
 UNKNOWN = (
     "it would be accepted; no region is heard that could hold it, so nothing can be said of its start; "
-    "nobody waits ahead of it"
+    "no workload waits ahead of it"
 )
 
 
@@ -106,7 +106,7 @@ def test_starts_as_json() -> None:
                 "over",
             ),
             [
-                "it would start in about 12:00, four times of five in 4:00-40:00; 2 wait ahead of it",
+                "it would start in about 12:00, four times of five in 4:00-40:00; 2 workloads wait ahead of it",
                 "it would be over its tenant's quota",
                 "it would run for about 1:00:00 in all, to judge by earlier runs of its family",
                 "its earlier runs most often asked for 8 GPUs of H100",

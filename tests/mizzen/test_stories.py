@@ -167,7 +167,7 @@ async def test_node_was_lost(place: Place) -> None:
         ("region.eu", 6, "worker w0 fell silent"),
     ] == found.chain
     assert "w-1 is PENDING; ask again for the reason" == found.explanation.verdict
-    assert ["what the queue says now is missing"] == [note.partition(":")[0] for note in found.known.notes]
+    assert ["the queue's current state is missing"] == [note.partition(":")[0] for note in found.known.notes]
 
 
 @virtual
@@ -223,7 +223,7 @@ async def test_waits_for_its_victims(place: Place) -> None:
     award = found.explanation.award
     assert award is not None
     assert ((attempt("w-9", 3),), 2, 3) == (award.victims, award.view_sequence, award.claim_sequence)
-    assert "  it pushed out w-9 (attempt 3)" in explaining.lines_of(
+    assert "  it preempted w-9 (attempt 3)" in explaining.lines_of(
         found.explanation, found.known.telling.story
     )
 
@@ -251,7 +251,7 @@ async def test_choice_is_made_again_from_the_log_as_the_reader_tells_it(place: P
     last = "fullest_pod 1, power_headroom 1, draw 1"
     soft = "planned_work 1, near_data 1, priced_value 1, avoid_empty 1, shared_devices 1"
     assert [
-        "  reader went to eu-3 of pool training: room for a task decided",
+        "  reader went to eu-3 of pool training: capacity for a task decided",
         f"    nodes left by in_pool 4, {hard}, room 1, stripe 1, {soft}, best_fit 1, islands 1, fullest_rack 1, {last}",
         "  trainer went to pod 0 of pool training: no rule decided",
         f"    nodes left by in_pool 4, {hard}, room 4",
@@ -285,7 +285,7 @@ async def test_declined_award(place: Place) -> None:
     )
     assert "w-1 is AWARDED in us (attempt 2), whose bid was the best of 2" == found.explanation.verdict
     assert [
-        ("global", 6, "attempt 1 was given back: conflicts_exhausted"),
+        ("global", 6, "the award of attempt 1 was declined: conflicts_exhausted"),
         ("region.eu", 3, "eu will not start it: conflicts_exhausted"),
     ] == found.chain
     award = found.explanation.award
@@ -367,7 +367,7 @@ async def test_region_that_does_not_tell(place: Place) -> None:
     )
     assert ["global"] == [log for log, _, _ in found.chain]
     assert {EU} == set(found.known.telling.story.untold)
-    assert found.known.notes[-1].startswith("what eu knows of it is missing: log region.eu: nobody answers")
+    assert found.known.notes[-1].startswith("eu's state of it is missing: log region.eu: no process answers")
     (attempt_,) = found.known.telling.story.attempts
     assert (None, "preempted", START + 6 * SECOND) == (
         attempt_.placement,
@@ -471,7 +471,7 @@ def test_refusal_in_figures() -> None:
         )
     )[3:]
     assert (
-        "eu      no_capacity  trainer needs 4 x 8 GPUs, 16 CPUs and there is room for 1: 20 GPUs, 80 CPUs free on 6 nodes "
+        "eu      no_capacity  trainer needs 4 x 8 GPUs, 16 CPUs and there is capacity for 1: 20 GPUs, 80 CPUs free on 6 nodes "
         "of H100, at most 8 GPUs, 64 CPUs on one; 12.5 more GPUs must be freed before it is asked again; most is held by "
         "w-5 (32 GPUs, priority 4), w-6 (0.5 GPUs, priority 3); said for w-8 by agent a0, which knew the log up to 77"
     ) == line.strip()
@@ -481,11 +481,11 @@ def test_start_that_was_promised() -> None:
     """In how long at the latest, where, and what became of the promise before; not where none was."""
     start = ShownStart(EU, seconds(754), seconds(5))
     told = "in 12:34 at the latest, on nodes that eu keeps for it; it may be sooner, there or elsewhere"
-    assert f"  its start is promised: {told}" in _lines(a_waiting(promised=start))
-    late = ShownStart(EU, seconds(0), seconds(5), "displaced", "work of a higher level took the room")
-    why = "; what was promised before was not kept: work of a higher level took the room"
+    assert f"  its start is reserved: {told}" in _lines(a_waiting(promised=start))
+    late = ShownStart(EU, seconds(0), seconds(5), "displaced", "work of a higher level took the capacity")
+    why = "; its earlier reservation was not kept: work of a higher level took the capacity"
     assert (
-        f"  its start is promised: {told.replace('in 12:34 at the latest', 'was to be by now')}{why}"
+        f"  its start is reserved: {told.replace('in 12:34 at the latest', 'was to be by now')}{why}"
         in _lines(a_waiting(promised=late))
     )
     story = story_of([a_fact(submitted(1), log=GLOBAL_LOG)])
@@ -502,7 +502,7 @@ def test_start_that_cannot_be_promised() -> None:
     outlook = RegionOutlook(EU, Reason.NO_CAPACITY, "sentence", unbounded_gpu_milli=12_000)
     (line,) = _lines(a_waiting(outlook))[3:]
     assert line.strip().endswith(
-        "no start can be promised: 12 GPUs are held by work without a `max_duration`"
+        "no start can be reserved: 12 GPUs are held by work without a `max_duration`"
     )
 
 

@@ -216,7 +216,7 @@ async def test_stopped_because_its_user_changed_it(place: Place) -> None:
         ),
     )
     assert "ended, changed (yours)" in found.chain[0][2]
-    assert ("global", 8, "its user changed what it is (revision 2): main has 4 tasks") == found.chain[-1]
+    assert ("global", 8, "its user changed its jobs (revision 2): main has 4 tasks") == found.chain[-1]
     story = found.known.telling.story
     assert (2, 4) == (story.spec_revision, story.spec.jobs[0].tasks)
     lines = show_text.lines_of(story, None, Instant(START + 100 * SECOND))
@@ -324,7 +324,7 @@ async def test_events_of_single_tasks_are_told(place: Place) -> None:
         ],
     )
     assert [
-        "operation 1 is done, and what it touched is healthy",
+        "operation 1 is done, and its tasks are healthy",
         "main/2 is up",
         "main/2 goes from node 2 to node 3",
         "operation 1 begins as its controller allowed",
@@ -364,6 +364,6 @@ async def test_change_before_the_award_is_not_lately(place: Place) -> None:
         [WorkloadChanged(W1, 1, (a_job(2),)), awarded(), WorkloadChanged(W1, 2, (a_job(4),))],
         [granted(a_claim()), GangStarted(*attempt())],
     )
-    assert ["its user changed what it is (revision 2): main has 4 tasks"] == [
+    assert ["its user changed its jobs (revision 2): main has 4 tasks"] == [
         link.text for link in found.explanation.lately
     ]

@@ -101,7 +101,7 @@ def test_explanation_of_one_that_waits(
     assert f"{waiting} is PENDING (no_capacity): {SENTENCES[Reason.NO_CAPACITY]}" == lines[0]
     r0 = next(line for line in lines if line.split()[:1] == ["r0"])
     for words in (
-        "main needs 4 x 8 GPUs, 8 CPUs, 8 GiB and there is room for 2: 16 GPUs",
+        "main needs 4 x 8 GPUs, 8 CPUs, 8 GiB and there is capacity for 2: 16 GPUs",
         "free on 4 nodes of H100, at most 8 GPUs",
         "16 more GPUs must be freed before it is asked again",
         f"most is held by {running} (16 GPUs, priority 3)",
@@ -160,7 +160,7 @@ def test_explanation_of_a_preempted_workload(plane: RunningPlane, capsys: Captur
     assert [[low, 1]] == award["victims"]
     assert "equal" == explained["chosen"]["retraced"]["outcome"]
     assert 2 == award["bids"][0]["score"]["victims' highest priority + 1"]
-    assert f"it pushed out {low} (attempt 1)" in ask(capsys, f"explain {high}")
+    assert f"it preempted {low} (attempt 1)" in ask(capsys, f"explain {high}")
     because = ask_json(capsys, f"explain {low}")["because"]
     assert ["attempt-closed", "attempt-ended", "stop-ordered", "claim-promised"] == [
         one["type"] for one in because

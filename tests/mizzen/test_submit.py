@@ -103,7 +103,7 @@ async def _refused(world: OneProcessWorld) -> None:
     assert (1, "") == (never.exit_code, never.out)
     assert [
         "stdin:3:19: resources.gpus: a task asks for 9 H100, and no node of the fleet has more than 8",
-        "mizzen: nothing was submitted: The fleet could not hold it even if nothing else ran.",
+        "mizzen: nothing was submitted: The fleet could not hold the workload even if nothing else ran.",
     ] == never.err.splitlines()
     program = await run(world, PROGRAM.replace("cpu", "H100"), "--json")
     assert (1, "") == (program.exit_code, program.out)

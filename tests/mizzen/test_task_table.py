@@ -155,11 +155,11 @@ WAITS: dict[str, tuple[Sequence[Event], tuple[str, str]]] = {
     ),
     "another node": (
         (*SERVICE, users(0, kind=OperationKind.MOVE), begun("w-1"), gone("w-1", 0)),
-        ("room", "room on another node"),
+        ("room", "capacity on another node"),
     ),
     "a node for one that never had any": (
         (*SERVICE, users(7, kind=OperationKind.START), begun("w-1")),
-        ("room", "room on a node"),
+        ("room", "capacity on a node"),
     ),
     "the end of a window": (
         (
@@ -184,7 +184,7 @@ WAITS: dict[str, tuple[Sequence[Event], tuple[str, str]]] = {
             gone("w-1", 0),
             drained(0),
         ),
-        ("room", "room on another node: its own is drained"),
+        ("room", "capacity on another node: its own is drained"),
     ),
     "its new run to come up": (
         (*SERVICE, users(0), begun("w-1"), gone("w-1", 0), moved("w-1", 0, 0, 0)),

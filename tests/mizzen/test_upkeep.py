@@ -225,7 +225,7 @@ async def test_undrain_lifts_every_drain_of_the_nodes(place: Place) -> None:
     opened = await plane.events(EU_LOG, NodesOpened)
     assert [("d-1", ((0, 1),)), ("d-2", ((1, 1),))] == [(one.source, one.nodes) for one in opened]
     said = await refusal(undrain(plane.bus, ["eu-0"], ANYWHERE))
-    assert "none of these nodes is drained; `mizzen drain` lists what is" == said
+    assert "none of these nodes is drained; `mizzen drain` lists drained nodes" == said
 
 
 @virtual

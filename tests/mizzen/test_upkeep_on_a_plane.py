@@ -106,7 +106,7 @@ def test_rack_is_drained_and_opened_again(plane: RunningPlane, capsys: Captured)
 def test_drain_that_is_refused(plane: RunningPlane, capsys: Captured) -> None:
     """With everything that is wrong at once, and what to say instead; nothing is recorded of it."""
     assert [
-        "--reason: say why; whoever finds the nodes drained will ask",
+        "--reason: say why; operators that find the nodes drained will ask",
         "--deadline: soon is no span; write for example 90s, 5m, 1h30m or 1:30:00",
         "r0 has no rack 9; it has 0-1",
         "3 things are wrong; nothing was asked for",
@@ -120,7 +120,9 @@ def test_drain_that_is_refused(plane: RunningPlane, capsys: Captured) -> None:
     assert ["name nodes in one way only: nodes by name and --zone are given"] == refused(
         capsys, "drain", "r0-1", "--zone", "zone-0", "--reason", "x"
     )
-    assert ["--reason: say why; whoever finds the nodes drained will ask"] == refused(capsys, "drain", "r0-1")
+    assert ["--reason: say why; operators that find the nodes drained will ask"] == refused(
+        capsys, "drain", "r0-1"
+    )
     assert ["--deadline: soon is no span; write for example 90s, 5m, 1h30m or 1:30:00"] == refused(
         capsys, "drain", "d-1", "--deadline", "soon"
     )
@@ -175,7 +177,7 @@ def test_maintenance_that_is_refused(plane: RunningPlane, capsys: Captured) -> N
         "--kind: magic is no kind of work; there are network, reboot, hardware, power",
         "--for: 0 is no time at all",
         "--notice: 9d is too long; 7 days is the most",
-        "--reason: say why; whoever finds the nodes closed will ask",
+        "--reason: say why; operators that find the nodes closed will ask",
         "r0 has no rack 7; it has 0-1",
         "6 things are wrong; nothing was asked for",
     ] == [line for line in lines if not line.startswith("--start")]
@@ -185,7 +187,7 @@ def test_maintenance_that_is_refused(plane: RunningPlane, capsys: Captured) -> N
         "--kind: say what is done; there are network, reboot, hardware, power",
         "--start: say when the window opens: now, 'in 2h' or 2026-11-22T03:00",
         "--for: say how long the window is, as in 90m",
-        "--reason: say why; whoever finds the nodes closed will ask",
+        "--reason: say why; operators that find the nodes closed will ask",
         "4 things are wrong; nothing was asked for",
     ] == refused(capsys, "maintain", "r0-1")
     assert ["--cancel takes the name of one maintenance, as in m-3, and a --reason"] == refused(
@@ -217,9 +219,9 @@ def test_region_that_is_down(plane: RunningPlane, capsys: Captured) -> None:
         assert 1 == main(["drain"])
         out, err = capsys.readouterr()
         assert "" == out
-        assert "mizzen: region r0: nobody answers" in err
+        assert "mizzen: region r0: no process answers" in err
         assert 1 == main(["drain", "r0-1", "--reason", "x"])
-        assert "mizzen: region r0: nobody answers" in capsys.readouterr().err
+        assert "mizzen: region r0: no process answers" in capsys.readouterr().err
     with plane.without("placement_store", "r0"):
         assert 1 == main(["drain", "r0-1", "--reason", "x"])
-        assert "nobody answers; that part of the plane is down" in capsys.readouterr().err
+        assert "no process answers; that part of the plane is down" in capsys.readouterr().err

@@ -103,7 +103,7 @@ def lines_of(found: Iterable[RegionPrices], now: int, width: int | None) -> list
         if one.revision:
             lines += [f"  {line}" for line in columns_text(COLUMNS, map(_cells, one.shapes), width, FIGURES)]
             scarce = [f"{name} {value / MICRO:.0%}" for name, value in one.scarcity if value]
-            lines += [f"  wanted by those who can have no other: {', '.join(scarce)}"] if scarce else []
+            lines += [f"  wanted by tasks that can have no other type: {', '.join(scarce)}"] if scarce else []
     return lines
 
 
@@ -114,7 +114,7 @@ def _state_text(one: RegionPrices, now: int) -> str:
                 f"{one.arrived_now:,} of the {one.solved_again_at:,} tasks that it takes have been asked for"
             )
         else:
-            told = f"{one.arrived_now:,} tasks have been asked for, but none that could run there, or nobody solves"
+            told = f"{one.arrived_now:,} tasks have been asked for, but none that could run there, or no planner solves"
         return f"no prices are solved yet; {told}"
     more = one.arrived_now - one.arrived
     return (

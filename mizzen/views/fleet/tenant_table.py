@@ -72,13 +72,13 @@ def beyond_of(row: ListedTenant, gpu_types: Iterable[str]) -> list[str]:
             more = max(use.borrowed, use.stays)
             text = f"{row.tenant} holds {gpus_text(more)} {kind} more than that: "
             if use.stays < more:
-                text += "whoever is within quota may push it out, and until then it goes on"
+                text += "work within quota may preempt it, and until then it goes on"
             if 0 < use.stays < more:
                 text += (
                     f"; but {gpus_text(use.stays)} of them are interactive work, which stays until it ends"
                 )
             elif use.stays:
-                text += "it is interactive work, which nobody pushes out, and stays until it ends"
+                text += "it is interactive work, which is never preempted and stays until it ends"
             found.append(text)
     return found
 

@@ -51,10 +51,10 @@ BEGUN = {
     BegunBy.DEADLINE: "unasked, for its time was up",
 }
 OVER = {
-    Outcome.HEALTHY: "done, and what it touched is healthy",
-    Outcome.GONE: "done, and what it touched is no more",
+    Outcome.HEALTHY: "done, and its tasks are healthy",
+    Outcome.GONE: "done, and its tasks are no more",
     Outcome.IGNORED: "over: its controller wanted nothing done",
-    Outcome.WITHDRAWN: "withdrawn: nobody wants it any more",
+    Outcome.WITHDRAWN: "withdrawn: no longer wanted",
 }
 
 
@@ -134,7 +134,7 @@ def _changed(event: WorkloadChanged, _: Names) -> str:
     sizes = ", ".join(
         f"{job.name} has {job.tasks} {'task' if job.tasks == 1 else 'tasks'}" for job in event.jobs
     )
-    return f"its user changed what it is (revision {event.revision}): {sizes}"
+    return f"its user changed its jobs (revision {event.revision}): {sizes}"
 
 
 def _attempt_changed(event: AttemptChanged, _: Names) -> str:
@@ -144,7 +144,7 @@ def _attempt_changed(event: AttemptChanged, _: Names) -> str:
 def _standing(event: StandingChanged, _: Names) -> str:
     held = ", ".join(f"{gpus_text(count)} {kind}" for kind, count in sorted(event.charge.items())) or "no GPU"
     if event.level == OVER_LEVEL:
-        return f"it is over its tenant's quota from now on, and may be pushed out; it holds {held}"
+        return f"it is over its tenant's quota from now on, and may be preempted; it holds {held}"
     return f"it is within its tenant's quota, at level {event.level}; it holds {held}"
 
 
@@ -182,17 +182,19 @@ def _answered(event: ControlAnswered, _: Names) -> str:
             word += f"{', or' if ack.after_checkpoint else ''} in {short_text(ack.within)}"
         answers.setdefault(word, []).append(ack.operation)
     said = ", ".join(f"{word} for {_operations(numbers)}" for word, numbers in answers.items())
-    return f"its controller answers {said}" if said else "its controller has heard what is over"
+    return f"its controller answers {said}" if said else "its controller knows which operations are over"
 
 
 def _promise_revised(event: PromiseRevised, _: Names) -> str:
-    now = ", ".join(workload for workload, _ in event.victims) or "nobody"
-    return f"the controller of {event.spared[0]} offered another: its promise waits for {now} from now on"
+    now = ", ".join(workload for workload, _ in event.victims) or "no workload"
+    return (
+        f"the controller of {event.spared[0]} offered a substitute: the promise waits for {now} from now on"
+    )
 
 
 def _preemption_set(event: PreemptionSet, _: Names) -> str:
     by = f" by {event.by}" if event.by else ""
-    return f"how victims are chosen, and what may be destroyed, is set{by}: {preemption_text(event.settings)}"
+    return f"the order of victims, and the caps on lost work, are set{by}: {preemption_text(event.settings)}"
 
 
 def _expired(event: AcksExpired, _: Names) -> str:
@@ -205,7 +207,7 @@ def _begun(event: OperationsBegun, _: Names) -> str:
 
 
 def _stuck(event: OperationsStuck, _: Names) -> str:
-    return f"{_operations(event.operations)} {_is(len(event.operations))} not over long after the begin: somebody should look"
+    return f"{_operations(event.operations)} {_is(len(event.operations))} not over long after the begin: an operator should look"
 
 
 def _done(event: OperationsDone, _: Names) -> str:
@@ -213,7 +215,7 @@ def _done(event: OperationsDone, _: Names) -> str:
 
 
 def _forgotten(_: ControlForgotten, __: Names) -> str:
-    return "its controller was never told what came of the last operations: it did not answer"
+    return "its controller was never told the outcome of the last operations: it did not answer"
 
 
 def _halted(event: DestructionHalted, _: Names) -> str:
@@ -301,7 +303,7 @@ SENTENCES: dict[type[Event], Callable[[Any, Names], str]] = {  # Any: the event 
     DomainLost: _domain,
     MovePlanned: lambda event, _: planned_move_sentence(event),
     MoveBegun: lambda event, _: (
-        f"the other region keeps its room: attempt {event.epoch} is to stop for move {event.revision}"
+        f"the other region keeps capacity for it: attempt {event.epoch} is to stop for move {event.revision}"
     ),
     MoveEnded: lambda event, _: f"move {event.revision} came to nothing: {START_OVER[event.reason]}",
     StartPromised: lambda event, _: promised_sentence(event),

@@ -75,13 +75,13 @@ def wait_text(wait: Wait, progress: Progress, now: Instant, heard: Heard) -> str
     what = wait.what
     match wait.kind:
         case WaitKind.STUCK:
-            return "room elsewhere, stuck" if what == "room" else "its stop, stuck"
+            return "capacity elsewhere, stuck" if what == "room" else "its stop, stuck"
         case WaitKind.BUDGET:
             return f"the budget of stops a minute that {what} has used up"
         case WaitKind.CONTROLLER:
             return f"its controller {what}{_silence(what, heard)}"
         case WaitKind.ROOM:
-            return "room elsewhere (it has stopped)"
+            return "capacity elsewhere (it has stopped)"
         case WaitKind.UNASKED:
             return f"task control of {progress.region} to ask for it"
         case WaitKind.CHECKPOINT:
@@ -186,7 +186,7 @@ def _quiet(progress: Progress) -> list[str]:
     dark = [rack for rack in progress.racks if not rack.rows and rack.lost]
     if dark:
         lost = sum(rack.lost for rack in dark)
-        told = f"{_nodes(lost)} {'is' if lost == 1 else 'are'} lost; nobody knows what runs there"
+        told = f"{_nodes(lost)} {'is' if lost == 1 else 'are'} lost; it is not known which tasks run there"
         lines.append(f"  {_racks([rack.rack for rack in dark])}: {told}")
     return lines
 
@@ -260,7 +260,7 @@ def _advice(rows: list[LeavingRow], progress: Progress) -> str:
         case WaitKind.UNASKED | WaitKind.TURN:
             return f"see that task control of {progress.region} is up"
         case WaitKind.ROOM:
-            return f"`mizzen nodes --region {progress.region}` tells what is free"
+            return f"`mizzen nodes --region {progress.region}` tells how much is free"
         case WaitKind.BUDGET:
             return "more may stop in a minute"
     return f"`mizzen log region.{progress.region} --about {rows[0].workload}` tells more"

@@ -29,7 +29,7 @@ def standing_text(live: WorkloadExplained, spec: WorkloadSpec) -> str:
     if live.standing == WITHIN:
         return f"within the quota of {tenant}, at level {live.level}, with {credit_text(live.credit, live.age_weight)}"
     if live.standing == HELD and live.reason == Reason.NOT_RANKED:
-        return "not in the order before the next pass: it came, or was changed, after the newest"
+        return "not in the order before the next pass: it was submitted or changed after the newest"
     if live.standing == HELD:
         return f"over the quota of {tenant}, and must wait: {_why_held(live, spec)}"
     if live.standing:
@@ -43,20 +43,18 @@ def standing_text(live: WorkloadExplained, spec: WorkloadSpec) -> str:
 
 
 def _lent() -> str:
-    return "it may hold what others leave, and whoever is within quota may push it out"
+    return "it may hold capacity that other tenants leave unused, and work within quota may preempt it"
 
 
 def _why_held(live: WorkloadExplained, spec: WorkloadSpec) -> str:
     if live.reason == Reason.BUDGET_SPENT:
         return f"{spec.tenant} has used its GPU-hours of this period, `mizzen quota show {spec.tenant}` tells when the next begins"
     if live.reason == Reason.QUOTA_KEPT:
-        return f"what {spec.tenant} has left is kept for its work ahead of this, which has waited for long"
+        return f"the rest of that quota is held for work of {spec.tenant} ahead of it that has waited long"
     if live.reason == Reason.QUOTA_DRAINS:
-        return (
-            f"what {spec.tenant} has left is kept for it, until enough of what {spec.tenant} runs has ended"
-        )
+        return f"the rest of that quota is held for it until enough running work of {spec.tenant} has ended"
     if spec.kind == Kind.INTERACTIVE:
-        return "interactive work is never pushed out, so it is lent nothing"
+        return "interactive work is never preempted, so it may not borrow"
     return f"{spec.tenant} may borrow no more, `mizzen quota show {spec.tenant}` tells what it holds"
 
 
@@ -81,5 +79,5 @@ def held_to_text(live: WorkloadExplained, jobs: tuple[JobSpec, ...]) -> str:
     ]
     if not named or live.standing == HELD:
         return ""
-    where = "its tenant's quota has room" if live.standing == WITHIN else "others leave some"
-    return f"asked for alone where {where}: {', '.join(named)}"
+    where = "its tenant's quota has headroom" if live.standing == WITHIN else "other tenants leave some"
+    return f"asked for only where {where}: {', '.join(named)}"

@@ -120,9 +120,9 @@ class Waits:
             return Wait("start", "its gang to come up" if is_gang else "its new run to come up")
         comes_back = operation.answer is Answer.STOP_AND_RETURN and "capacity" in self._image.sections
         if comes_back and task.node >= 0 and is_drained(self._image.capacity, task.node):
-            return Wait("room", "room on another node: its own is drained")
+            return Wait("room", "capacity on another node: its own is drained")
         if operation.answer is Answer.STOP_AND_RETURN and operation.source in self._image.maintenance.rows:
             return Wait("return", f"the end of {operation.source}, after which it starts there again")
         if returns_here(operation) or (operation.kind is OperationKind.START and task.node >= 0):
             return Wait("node", "its node, on which it starts again")
-        return Wait("room", "room on another node" if task.node >= 0 else "room on a node")
+        return Wait("room", "capacity on another node" if task.node >= 0 else "capacity on a node")

@@ -106,7 +106,7 @@ class Stream:
             self._dropped += page.offset - self.offset
         if self._dropped and (page.offset <= self.offset or page.is_ended):
             # Once for a flood of it, and not for every page.
-            text = f"{self._dropped} bytes of rank {self.rank} were dropped to make room"
+            text = f"{self._dropped} bytes of rank {self.rank} were dropped to free space"
             tell_note(text, is_json=self._asked.is_json)
             self._dropped = 0
         self._offsets[self.worker], self.is_ended = page.next_offset, page.is_ended

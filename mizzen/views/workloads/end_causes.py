@@ -112,7 +112,7 @@ def _asker(fact: Fact) -> Link:
 def _of_the_queue(story: Story, attempt: Attempt, facts: list[Fact]) -> list[Link]:
     returned = _last(facts, AwardReturned)
     if returned is not None:
-        return [_link(returned, f"attempt {attempt.epoch} was given back: {attempt.declined}")]
+        return [_link(returned, f"the award of attempt {attempt.epoch} was declined: {attempt.declined}")]
     closed = _last(facts, AttemptClosed)
     if closed is None or not isinstance(closed.event, AttemptClosed):
         return []
@@ -132,10 +132,12 @@ def _of_the_queue(story: Story, attempt: Attempt, facts: list[Fact]) -> list[Lin
 def _given_up_text(story: Story, event: AttemptClosed) -> str:
     """Who agreed that it goes on elsewhere, and from where."""
     agreed = {
-        Consent.OPERATOR: "an operator gave the region up",
+        Consent.OPERATOR: "an operator abandoned the region",
         Consent.WORKLOAD: f"it was to move after {time_text(story.spec.move_after)} of silence",
     }[event.consent]
-    text = f"{event.phase}: attempt {event.epoch} was given up, and may still run in {event.region}: {agreed}"
+    text = (
+        f"{event.phase}: attempt {event.epoch} was abandoned, and may still run in {event.region}: {agreed}"
+    )
     saved = f"the checkpoint of attempt {event.saved_epoch} at step {event.saved_step}"
     return f"{text}; it goes on from {saved}" if event.saved_step else f"{text}; nothing of it was saved"
 

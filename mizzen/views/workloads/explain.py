@@ -265,10 +265,10 @@ def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
         lines.append(f"{INDENT}it is the turn of {', '.join(waiting.asking)}")
     if waiting.gathered_in:
         lines.append(
-            f"{INDENT}room is gathered for it in {waiting.gathered_in}: nothing else is lent there meanwhile"
+            f"{INDENT}{waiting.gathered_in} is being drained for it: other work may not borrow GPUs of its types there meanwhile"
         )
     if waiting.promised is not None:
-        lines.append(f"{INDENT}its start is promised: {promised_text(waiting.promised)}")
+        lines.append(f"{INDENT}its start is reserved: {promised_text(waiting.promised)}")
     table = columns_text(("REGION", "OUTLOOK", "WHY"), outlook_rows(waiting, spec))
     return [*lines, "", *(f"{INDENT}{line}" for line in table)]
 
@@ -336,10 +336,10 @@ def _held_text(holder: Holder) -> str:
 def _shortage_text(shortage: Shortage, job: JobSpec | None) -> str:
     """Needed, free, and the largest free piece."""
     if job is None:
-        return f"no room for job {shortage.job}{_changes_text(shortage)}"
+        return f"no capacity for job {shortage.job}{_changes_text(shortage)}"
     need = like_text(job.need, job.need)
     return (
-        f"{shortage.job} needs {shortage.tasks} x {need} and there is room for {shortage.tasks_fit}: "
+        f"{shortage.job} needs {shortage.tasks} x {need} and there is capacity for {shortage.tasks_fit}: "
         f"{like_text(shortage.free, job.need)} free on {shortage.nodes} nodes of {_types_text(job)}, "
         f"at most {like_text(shortage.largest, job.need)} on one{_changes_text(shortage)}"
     )
@@ -383,7 +383,7 @@ def _award_lines(award: Award) -> list[str]:
     if award.agent:
         how = "the view was still right"
         if award.victims:
-            how = "promised, and granted once whom it pushed out had ended"
+            how = "promised, and granted once its victims had ended"
         elif award.is_merged:
             how = "merged: the view was old, and it still fitted"
         lines.append(
@@ -392,7 +392,7 @@ def _award_lines(award: Award) -> list[str]:
         )
     if award.victims:
         victims = ", ".join(f"{workload} (attempt {epoch})" for workload, epoch in award.victims)
-        lines.append(f"{INDENT}it pushed out {victims}")
+        lines.append(f"{INDENT}it preempted {victims}")
     if award.bids:
         names = list(award.bids[0].score)
         rows = [(bid.region, *bid.score.values(), bid.lost_on or "won") for bid in award.bids]

@@ -35,8 +35,8 @@ async def known(bus: Bus, workload: WorkloadId) -> Known:
         if refused.reason != Reason.UNKNOWN_WORKLOAD:
             raise
     except CommandError as error:
-        notes.append(f"what the queue says now is missing: {error}")
+        notes.append(f"the queue's current state is missing: {error}")
     telling = await told(bus, workload)
     for region, why in sorted(telling.story.untold.items()):
-        notes.append(f"what {region} knows of it is missing: {why}")
+        notes.append(f"{region}'s state of it is missing: {why}")
     return Known(telling, live, wall_now(), notes)

@@ -38,9 +38,9 @@ from mizzen.views.workloads.story import Attempt
 FACTS_MAX = 200_000
 """Facts of a region that are folded for one answer, where its log's file is not here: some seconds' worth."""
 WORDS = {
-    ROOM: "room for a task",
-    KEPT_FREE: "what its pool keeps free",
-    LARGE_ENOUGH: "room for all tasks",
+    ROOM: "capacity for a task",
+    KEPT_FREE: "the capacity that its pool keeps free",
+    LARGE_ENOUGH: "capacity for all tasks",
     STRIPE: "the agent's stripe",
     BEST: "the agent's best few",
     TIGHTEST: "the tightest fit",

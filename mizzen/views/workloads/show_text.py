@@ -71,7 +71,7 @@ def lines_of(story: Story, live: WorkloadExplained | None, now: Instant) -> list
         ("priority", f"{priority_text(spec, live)}; {spec.kind}"),
         ("regions", ", ".join(spec.regions) or "any"),
         *([("reads", ", ".join(spec.data))] if spec.data else []),
-        ("submitted", f"{instant_text(story.submitted_at)} by {story.submitter or 'nobody'}"),
+        ("submitted", f"{instant_text(story.submitted_at)} by {story.submitter or 'an unknown user'}"),
     ]
     quota = standing_text(live, spec) if live is not None and not story.phase.is_terminal else ""
     if quota:

@@ -135,7 +135,9 @@ def outcome_of(tested: SubmissionTested) -> list[str]:
     else:
         when = f"it would start {start_text(tested.start)}"
     ahead = tested.ahead
-    others = "nobody waits" if not ahead else f"{ahead} wait" if ahead > 1 else "1 waits"
+    others = (
+        "no workload waits" if not ahead else f"{ahead} workloads wait" if ahead > 1 else "1 workload waits"
+    )
     lines = [f"{when}; {others} ahead of it"]
     if tested.standing:
         lines.append(f"it would be {tested.standing} its tenant's quota")

@@ -420,7 +420,7 @@ def test_promised_start_is_shown_once_its_region_has_reserved_it(start: Start) -
     machine.fact(EU_LOG, reserved(2))
     shown = told()
     assert shown is not None
-    assert (StartOver.DISPLACED, "work of a higher level took the room") == (shown.why, shown.sentence)
+    assert (StartOver.DISPLACED, "work of a higher level took the capacity") == (shown.why, shown.sentence)
     machine.fact(EU_LOG, *(grant(1, W2), ended(EndCause.COMPLETED, 1, W2, gpu_milli=8_000)))
     bid(machine, auction_of(machine.wake()), EU)
     machine.wake()
