@@ -418,10 +418,9 @@ def _check_attempt_fact(
                 (3, f"{event.workload}.{event.epoch}: completed, and a task exited with {event.exit_code}")
             ]
         case StartReserved(workload=workload, revision=revision) if queue is not None:
-            stands = queue.start_promises.stands(workload, revision, region)
-            return (
-                [] if stands else [(3, f"{workload}: a start is reserved in {region} that is not promised")]
-            )
+            is_promised = _was_promised(queue, workload, revision, region)
+            text = f"{workload}: a start is reserved in {region} that is not promised"
+            return [] if is_promised else [(3, text)]
         case PricesSet():
             return [(7, text) for text in _check_prices(event, fact.sequence, before)]
     return []
@@ -435,6 +434,17 @@ def _check_prices(event: PricesSet, sequence: int, before: RegionImage) -> list[
     if event.solved_from.sequence >= sequence:
         found.append(f"prices solved from fact {event.solved_from.sequence}, and recorded as {sequence}")
     return found
+
+
+def _was_promised(queue: GlobalImage, workload: WorkloadId, revision: int, region: RegionName) -> bool:
+    """Return whether the queue promised a start of this revision in a region, as far as its image still knows.
+
+    The queue's log may be folded ahead of the region's: a promise that is over by now was active when the region read of it.
+    """
+    row, promise = queue.workloads.rows.get(workload), queue.start_promises.rows.get(workload)
+    if promise is None or promise.revision > revision:
+        return row is not None and row.start_revision >= revision
+    return queue.start_promises.stands(workload, revision, region)
 
 
 def _resumes_another(claim: Claim, queue: GlobalImage) -> list[str]:

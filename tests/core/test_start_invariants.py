@@ -19,6 +19,7 @@ from core.nouns.starts import StartOver
 from core.nouns.workload import EndCause, Kind
 from tests.builders import (
     EU,
+    US,
     a_claim,
     a_fact,
     a_job,
@@ -122,14 +123,18 @@ def test_start_with_capacity_is_left_alone() -> None:
 
 
 def test_start_that_was_not_promised_is_found() -> None:
-    """The queue's log is read up to the promise, and shows it standing for this region."""
+    """The queue's log is read up to the promise, or further, and shows a promise for this region."""
     said = StartPromised(WorkloadId("w-9"), 1, EU, Nanoseconds(9), Nanoseconds(9), (a_spread({0: 1}),), 3)
     known = a_queue(RegionAdded(EU), submitted(9), said)
     assert [] == found(SHELF, reserved(0), queue=known)
     assert (GLOBAL_LOG, 3) == citation_of(reserved(0))
-    over = a_queue(
-        RegionAdded(EU), submitted(9), said, StartPromiseEnded(WorkloadId("w-9"), 1, StartOver.NO_ROOM)
-    )
-    assert ["w-9: a start is reserved in eu that is not promised"] == found(SHELF, reserved(0), queue=over)
-    other = found(SHELF, replace(reserved(0), revision=2), queue=known)
-    assert ["w-9: a start is reserved in eu that is not promised"] == other
+    ended = StartPromiseEnded(WorkloadId("w-9"), 1, StartOver.NO_ROOM)
+    over = a_queue(RegionAdded(EU), submitted(9), said, ended)
+    assert [] == found(SHELF, reserved(0), queue=over)
+    never = a_queue(RegionAdded(EU), submitted(9))
+    elsewhere = a_queue(RegionAdded(EU), RegionAdded(US), submitted(9), replace(said, region=US))
+    wrong = ["w-9: a start is reserved in eu that is not promised"]
+    for queue in (never, elsewhere):
+        assert wrong == found(SHELF, reserved(0), queue=queue)
+    for queue in (known, over):
+        assert wrong == found(SHELF, replace(reserved(0), revision=2), queue=queue)
