@@ -4,8 +4,9 @@ A fault that is taken out of a scenario changes nothing of the others' draws. It
 that is how misfortune ends.
 """
 
+import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar
 
@@ -67,6 +68,17 @@ class Stage(Struct):
             yield
         finally:
             await self.world.calm(handle)
+
+    async def undo(self, made: Callable[[], Awaitable[list[str]]]) -> None:
+        """Undo an operator's request, and begin again if the end of the faults interrupts the undoing.
+
+        An undoing may wait for as long as the plane is dead, and then the interruption would leave the request standing for ever.
+        """
+        try:
+            self.problems += await made()
+        except asyncio.CancelledError:
+            self.problems += await made()
+            raise
 
     def one_of(self, units: Sequence[Unit]) -> Unit:
         """One of them, drawn."""

@@ -32,4 +32,4 @@ class DatasetSet(Fault, frozen=True):
             stage.problems += await operators.place_dataset(name, some, home)
             await stage.wait(self.for_seconds)
         finally:
-            stage.problems += await operators.place_dataset(name, everywhere, home)
+            await stage.undo(lambda: operators.place_dataset(name, everywhere, home))

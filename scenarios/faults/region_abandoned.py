@@ -31,4 +31,4 @@ class RegionAbandoned(RegionFault, frozen=True):
                 await stage.wait(self.for_seconds)
             await stage.wait(self.readmitted_after_seconds)
         finally:
-            stage.problems += await operators.readmit(region)
+            await stage.undo(lambda: operators.readmit(region))
