@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from components.job_queue.auction.auctioneer import (
-    CHANGES_NOBODY,
-    close_auctions,
-    open_auctions,
-    pass_refusals,
-)
 from components.job_queue.auction.bids import RegionAnswers
+from components.job_queue.auction.cycle import (
+    CHANGES_NOBODY,
+    begin_cycle,
+    close_cycle,
+    expire_refusals,
+    retry_slow_regions,
+)
 from components.job_queue.awards import Step, settle
 from components.job_queue.moves import HEARD_OF_MOVES, Moving
 from components.job_queue.ordering import begin_pass, order_anew, place, refresh_fleet, refresh_tenant
@@ -46,7 +47,6 @@ from components.job_queue.reservations import StartPromising
 from components.job_queue.state.queue_state import (
     AbstentionHeard,
     AuctionClosed,
-    AuctionHeld,
     AuctionOpened,
     BidHeard,
     BudgetTurned,
@@ -58,6 +58,7 @@ from components.job_queue.state.queue_state import (
     RegionSilent,
     Settled,
     SharesSeen,
+    SlowRegionRetried,
     StoodAnew,
     Swept,
 )
@@ -173,12 +174,13 @@ class JobQueue:
         """Return the earliest deadline of any kind of work in `_woken`."""
         sweep = state.ended.due()
         return earliest(
-            state.open_at,
+            None if state.auctions.open else state.open_at,
             state.passes_at,
             state.shares_at,
             state.standings_at,
             state.budgets_due.due(),
-            state.auctions.due.due(),
+            state.auctions.closes_at,
+            state.auctions.slow.due(),
             state.auctions.refusals_due.due(),
             state.awards_due.due(),
             state.starts.look_at,
@@ -319,25 +321,24 @@ class JobQueue:
     def _evolve_note(self, state: QueueState, fact: Fact) -> None:
         auctions = state.auctions
         match fact.event:
-            case AuctionOpened(workload, auction, before):
-                auctions.begin(workload, auction, fact.at, before)
+            case AuctionOpened(workload, auction):
+                auctions.begin(workload, auction, fact.at)
             case OpeningsSeen():
                 state.open_at = None
             case BidHeard(bid):
                 auctions.hear_bid(bid, fact.at)
             case AbstentionHeard(said):
                 auctions.hear_abstention(said, fact.at)
-            case AuctionClosed(workload, won, is_void, is_put_off):
+            case AuctionClosed(workload, won, is_void):
                 if is_void:
                     state.order.pass_over(workload)
-                auctions.end(workload, won, fact.at, is_put_off=is_put_off)
+                auctions.end(workload, won, fact.at)
                 state.open_at = fact.at
                 if won is not None:
                     state.won[workload] = won
-            case AuctionHeld(workload):
-                if not auctions.open[workload].is_held:
-                    state.open_at = fact.at  # Another workload of its shape may be asked for now.
-                auctions.hold(workload)
+            case SlowRegionRetried(region):
+                auctions.slow.drop(region)
+                state.open_at = fact.at
             case RefusalPassed(shape, region):
                 auctions.forget_refusal(shape, region)
                 state.open_at = fact.at
@@ -390,11 +391,12 @@ class JobQueue:
             self._settle_awards,
             stand_anew,
             record_shares,
-            close_auctions,
-            pass_refusals,
+            close_cycle,
+            expire_refusals,
+            retry_slow_regions,
             self._starts.woken,
             self._moving.woken,
-            open_auctions,
+            begin_cycle,
         ):
             decision = work(state, now)
             if decision is not NOTHING:

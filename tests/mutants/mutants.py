@@ -383,9 +383,9 @@ MUTANTS = (
         "Of all bids the worst one has the award.",
         (
             Edit(
-                "components/job_queue/auction/auctioneer.py",
-                "        best = compared[0][0] if compared else None",
-                "        best = compared[-1][0] if compared else None",
+                "components/job_queue/auction/cycle.py",
+                "        best = bids[0][0] if bids else None",
+                "        best = bids[-1][0] if bids else None",
             ),
         ),
     ),

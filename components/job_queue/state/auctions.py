@@ -1,18 +1,16 @@
-"""Auctions: which regions are asked for which workloads, what they answered, and who wins.
+"""Auctions of the open cycle (regions asked, bids, refusals), and the refusals that keep later requests from being sent.
 
-Kept by the job queue as notes: an auction lost with its queue is simply held again. A refusal holds for every workload of
-the same shape until a fact of that region's log could change it.
+All of them are notes: after a restart of the queue the next cycle asks again. A refusal holds for every workload of the same shape
+until a fact of the region's log could change the answer.
 """
 
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from components.job_queue.state.deferrals import PutOffs
 from components.job_queue.state.inadmissible import Unaskable
 from components.job_queue.state.refusal_dominance import RefusalDominance
 from components.job_queue.state.refusal_expiry import RefusalExpiry, Resource
-from components.job_queue.state.slow_regions import LateRegions
 from core.agenda import Agenda
 from core.events.queue import RankedBid
 from core.images.queue import WorkloadRow
@@ -21,194 +19,165 @@ from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid
 from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of
 from core.nouns.ids import RegionName, WorkloadId
-from core.nouns.instant import Instant, after
-from core.nouns.limits import AUCTION_SPAN, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
+from core.nouns.instant import Instant, Nanoseconds, after
+from core.nouns.limits import AUCTION_SPAN, AUCTIONS_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
 from core.rules.quota import Narrowing, narrowed
 
+SLOW_SPAN = Nanoseconds(3 * AUCTION_SPAN)
+"""Time for which a region that answered nothing in a whole cycle is not asked: a hanging region delays one cycle in four."""
 LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
-"""Of regions that could take it if nobody else were there."""
+"""Reasons of a region that could hold the workload if others' work were not there."""
 
 
 class Auction(Struct):
-    """One workload's, from the asking to the award."""
+    """The request for one workload in the open cycle, and the answers of regions."""
 
     auction: str
     shape: str
-    """With the level, what a refusal holds for."""
+    """Shape and level: the key for which a refusal holds."""
     asked: tuple[RegionName, ...]
     level: int = 0
-    """At which it is asked for, `OVER_LEVEL` if it is over quota."""
+    """Level of the request; `OVER_LEVEL` if the workload borrows."""
     types: Narrowing = ()
-    """For each job, to which GPU types its tenant's quota holds it."""
+    """GPU types to which the tenant's quota restricts each job."""
     base: str = ""
-    """The shape, whatever the level."""
-    gpu_milli: int = 0
-    """That all its tasks want."""
-    kinds: frozenset[str] = frozenset()
-    """Types of node on which it would have them."""
+    """The shape without the level."""
     is_bare: bool = False
-    """Whether all of it lies on nodes without GPUs."""
-    reads_data: bool = False
-    """How far away that is matters more than a moment."""
-    awaited: tuple[RegionName, ...] = ()
-    """Of those that are asked, the ones that answer in time."""
-    until: Instant = Instant(0)
-    """When its time is over, whoever has not answered."""
-    is_held: bool = False
-    """It has offers, and waits for others who are ahead: of its shape these may be asked for."""
+    """Whether all tasks run on nodes without GPUs."""
     bids: dict[RegionName, Bid] = field(default_factory=dict)
     abstained: dict[RegionName, Abstention] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that were asked have answered; or all but some that are late, and there is an offer for which nobody has to leave."""
-        missing = self.unanswered
-        return not missing or (
-            not self.reads_data
-            and not any(region in self.awaited for region in missing)
-            and any(not bid.victims for bid in self.bids.values())
-        )
-
-    @property
-    def unanswered(self) -> tuple[RegionName, ...]:
-        """Those that were asked and have not answered."""
-        return tuple(
-            region for region in self.asked if region not in self.bids and region not in self.abstained
-        )
+        """Whether every region that was asked has answered."""
+        return len(self.bids) + len(self.abstained.keys() - self.bids.keys()) == len(self.asked)
 
     def ranked(
-        self, away: Callable[[RegionName], int] = lambda _: 0, gathered: RegionName | None = None
+        self, away: Callable[[RegionName], int] = lambda _: 0, drained: RegionName | None = None
     ) -> list[tuple[Bid, RankedBid]]:
-        """Bids, best first, and how each was compared.
+        """Return the bids with their comparison keys, the best first.
 
-        away       of a region, how many datasets that the workload reads have their home elsewhere
-        gathered   where room is gathered for another
+        away      number of the workload's datasets with a home other than the given region
+        drained   the region that is being drained for another workload
         """
         compared = [
-            (bid, RankedBid(bid.region, bid.score, away(bid.region), int(bid.region == gathered)))
+            (bid, RankedBid(bid.region, bid.score, away(bid.region), int(bid.region == drained)))
             for bid in self.bids.values()
         ]
         return sorted(compared, key=lambda one: one[1].place)
 
 
 class Auctions:
-    """All open auctions, and the refusals that keep others from being opened."""
+    """The open cycle, contended shapes, slow regions, and refusals."""
 
     def __init__(self) -> None:
         self.open: dict[WorkloadId, Auction] = {}
         self.opened = 0
-        self.asking: dict[str, int] = {}
-        """Open auctions by shape, but for those that are held."""
+        """Number of auctions opened since the start of the queue, which names them."""
+        self.deadline = Instant(0)
+        """Latest end of the open cycle."""
+        self.closes_at: Instant | None = None
+        """End of the open cycle: the deadline, or the time at which the last region answered the last request."""
+        self.has_answered: dict[RegionName, bool] = {}
+        """Regions asked in the open cycle, and whether they have answered any request."""
+        self.slow: Agenda[RegionName] = Agenda()
+        """Regions that answered nothing in a whole cycle, by the time from which they are asked again."""
+        self.window: dict[str, int] = {}
+        """Number of workloads that are asked for in one cycle, by contended shape."""
         self.shapes: dict[str, dict[str, None]] = {}
-        """Those that were asked for, by shape whatever the level: what `forget_shape` forgets."""
-        self.tight: dict[str, None] = {}
-        """Shapes that were refused since one was last awarded: one of each is asked for at a time, for if it cannot be
-        placed, none of them can."""
-        self.due: Agenda[WorkloadId] = Agenda()
-        """When each is to be closed."""
-        self.put_offs = PutOffs()
-        self.ranked: list[WorkloadId] = []
-        """Of open auctions, the first in the queue first, as it was when the later of any two was opened."""
+        """Shapes with levels that were asked for, by the shape without the level."""
         self.refusals: dict[str, dict[RegionName, Abstention]] = {}
-        """By shape and region, as last said."""
+        """The newest refusals, by shape and region."""
         self.refusals_due: Agenda[tuple[str, RegionName]] = Agenda()
-        """Refusals for open bids, or by agents whose views lag: they pass by themselves, if nothing else ends them."""
-        self.late = LateRegions()
+        """Refusals that expire by time: for open bids, and by agents with lagging views."""
         self.offered: dict[RegionName, dict[str, None]] = {}
-        """By region, the shapes refused for open bids."""
+        """Shapes refused for open bids, by region."""
         self.freed: dict[RegionName, RefusalExpiry] = {}
         self.dominance = RefusalDominance()
-        """Which of the refusals hold for larger requests too."""
+        """Refusals that hold for larger requests too."""
         self.willing_memo: dict[str, tuple[RegionName, ...]] = {}
-        """By shape, the regions to ask: filled by `willing`, emptied by whatever could change it."""
+        """Memo of `willing`, by shape."""
         self.unaskable = Unaskable()
-        """Filled by the auctioneer, emptied by whatever could change it."""
 
-    def begin(
-        self, workload: WorkloadId, auction: Auction, at: Instant, before: WorkloadId | None = None
-    ) -> None:
-        """An auction was opened.
+    # The open cycle.
 
-        before   of the open ones the first that is behind it in the queue; None: it is the last
-        """
+    def begin(self, workload: WorkloadId, auction: Auction, at: Instant) -> None:
+        """Add an auction to the cycle that begins now."""
         self.opened += 1
         self.open[workload] = auction
-        self.ranked.insert(len(self.ranked) if before is None else self.ranked.index(before), workload)
-        self.asking[auction.shape] = self.asking.get(auction.shape, 0) + 1
         self.shapes.setdefault(auction.base, {})[auction.shape] = None
-        auction.until = after(at, AUCTION_SPAN)
-        auction.awaited = self.late.awaited(auction.asked, at)
-        self.due.put(workload, auction.until)
-
-    def hold(self, workload: WorkloadId) -> None:
-        """It keeps its offers, and is not closed before somebody else is answered, or its time is over."""
-        auction = self.open[workload]
-        self.due.put(workload, auction.until)
-        if not auction.is_held:
-            auction.is_held = True
-            self._asks_no_more(auction.shape)
+        self.deadline = self.closes_at = after(at, AUCTION_SPAN)
+        for region in auction.asked:
+            self.has_answered.setdefault(region, False)
 
     def hear_bid(self, bid: Bid, at: Instant) -> None:
-        """A bid for an open auction. A repeat changes nothing."""
-        auction = self.open[bid.workload]
-        auction.bids.setdefault(bid.region, bid)
-        self.late.hear(bid.region)
-        if auction.is_complete:
-            self._call(at)
-
-    def may_ask(self, workload: WorkloadId, shape: str) -> bool:
-        """Whether an auction may be opened for it now."""
-        return workload not in self.open and not (shape in self.tight and shape in self.asking)
+        """Record a bid for an open auction. A repeat changes nothing."""
+        self.open[bid.workload].bids.setdefault(bid.region, bid)
+        self._note_answer(bid.region, at)
 
     def hear_abstention(self, said: Abstention, at: Instant) -> None:
-        """A region's refusal, for an open auction."""
+        """Record a region's refusal for an open auction; its shape is contended from now on."""
         auction = self.open[said.workload]
         shape = auction.shape
-        self.tight[shape] = None
+        self.window[shape] = 1
         auction.abstained.setdefault(said.region, said)
-        self.late.hear(said.region)
+        self._refuse(shape, said)
+        freed = self.freed.setdefault(said.region, RefusalExpiry())
+        retry = said.again_in
         if said.reason == Reason.OPEN_BIDS:
-            self._refuse(shape, said)
-            self.refusals_due.put((shape, said.region), after(at, OPEN_BIDS_RETRY))
             self.offered.setdefault(said.region, {})[shape] = None
-        else:
-            freed = self.freed.setdefault(said.region, RefusalExpiry())
-            self._refuse(shape, said)
-            if said.reason == Reason.NO_SUCH_HARDWARE:
-                # It holds until nodes join, whatever is freed; if they have joined already, the agent has not seen it yet.
-                if said.view_sequence < freed.hardware_from:
-                    self.refusals_due.put((shape, said.region), after(at, LAGGING_VIEW_RETRY))
-            elif not freed.hold(shape, said.view_sequence, *_waits_for(said, auction)):
-                # What it waits for is there already, and the agent has not seen it yet: asked at once, it would say the same.
-                self.refusals_due.put((shape, said.region), after(at, LAGGING_VIEW_RETRY))
-        if said.again_in and (shape, said.region) not in self.refusals_due:
-            self.refusals_due.put((shape, said.region), after(at, said.again_in))
-        if auction.is_complete:
-            self._call(at)
+            retry = OPEN_BIDS_RETRY
+        elif said.reason == Reason.NO_SUCH_HARDWARE:
+            if said.view_sequence < freed.hardware_from:
+                retry = LAGGING_VIEW_RETRY  # Nodes joined that the agent has not seen.
+        elif not freed.hold(shape, said.view_sequence, *_waits_for(said, auction)):
+            retry = LAGGING_VIEW_RETRY  # Enough was freed that the agent has not seen: asked at once, it would refuse again.
+        if retry:
+            self.refusals_due.put((shape, said.region), after(at, retry))
+        self._note_answer(said.region, at)
 
-    def _call(self, at: Instant) -> None:
-        """Those that have heard everybody are to be closed, in the order of the queue: one that is ahead and still waits for a region
-        keeps back all behind it that ask there too and want as much, until their own time is over.
-        """
-        least: dict[RegionName, dict[frozenset[str], int]] = {}
-        """By region and types of node, the least that somebody ahead still waits for."""
-        for workload in self.ranked:
-            auction = self.open[workload]
-            wants, kinds = auction.gpu_milli, auction.kinds
-            if not auction.is_complete:
-                for region in auction.asked if wants else ():
-                    others = least.setdefault(region, {})
-                    others[kinds] = min(wants, others.get(kinds, wants))
-            elif not any(
-                other <= wants and overlap(kinds, theirs)
-                for region in auction.bids
-                for theirs, other in least.get(region, {}).items()
-            ):
-                due = self.due.at(workload)
-                if due is not None and due > at:
-                    self.due.put(workload, at)
+    def end(self, workload: WorkloadId, won: Bid | None, at: Instant) -> None:
+        """Close an auction. Regions whose bids lost may offer that capacity again."""
+        auction = self.open.pop(workload, None)
+        if auction is None:
+            return
+        if won is not None and auction.shape in self.window:
+            self._widen(auction.shape)
+        for region in auction.bids:
+            if won is None or region != won.region:
+                self.forget_open_bids(region)
+        if self.open:
+            self._close_if_complete(at)
+        else:
+            self._end_cycle(at)
+
+    def _note_answer(self, region: RegionName, at: Instant) -> None:
+        self.has_answered[region] = True
+        self._close_if_complete(at)
+
+    def _close_if_complete(self, at: Instant) -> None:
+        if self.closes_at is not None and self.closes_at > at and self._is_complete():
+            self.closes_at = at
+
+    def _is_complete(self) -> bool:
+        return all(auction.is_complete for auction in self.open.values())
+
+    def _end_cycle(self, at: Instant) -> None:
+        if at >= self.deadline:
+            for region, has_answered in self.has_answered.items():
+                if not has_answered:
+                    self.slow.put(region, after(at, SLOW_SPAN))
+        self.closes_at = None
+        self.has_answered.clear()
+
+    def _widen(self, shape: str) -> None:
+        self.window[shape] *= 2
+        if self.window[shape] >= AUCTIONS_MAX:
+            del self.window[shape]
+
+    # Refusals.
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
@@ -217,48 +186,19 @@ class Auctions:
             self.unaskable.drop_wider(shape, still_from)
         self.willing_memo.pop(shape, None)
 
-    def end(self, workload: WorkloadId, won: Bid | None, at: Instant, *, is_put_off: bool = False) -> None:
-        """An auction is over. Regions whose bids lost have their room back to offer."""
-        if is_put_off:
-            self.put_offs.add(workload, at)
-        elif won is not None:
-            self.put_offs.drop(workload)
-        auction = self.open.pop(workload, None)
-        if auction is None:
-            return
-        self.due.drop(workload)
-        self.ranked.remove(workload)
-        if auction.until <= at:
-            for region in auction.unanswered:
-                self.late.let_pass(region, at)
-        if not auction.is_complete:
-            self._call(at)
-        if not auction.is_held:
-            self._asks_no_more(auction.shape)
-        if won is not None:
-            self.tight.pop(auction.shape, None)
-        for region in auction.bids:
-            if won is None or region != won.region:
-                self.forget_open_bids(region)
-
-    def _asks_no_more(self, shape: str) -> None:
-        self.asking[shape] -= 1
-        if not self.asking[shape]:
-            del self.asking[shape]
-
     def forget_shape(self, base: str) -> None:
-        """Nobody of this shape is left to ask for, at any level. Its refusals still hold, and pass by themselves."""
+        """Forget that a shape is contended, at any level, after its last workload left. Its refusals hold until they expire."""
         for shape in self.shapes.pop(base, {}):
-            self.tight.pop(shape, None)
+            self.window.pop(shape, None)
             self.willing_memo.pop(shape, None)
 
     def forget_open_bids(self, region: RegionName) -> None:
-        """Room that was offered in this region was not taken."""
+        """Forget a region's refusals for open bids: an offered capacity was not taken."""
         for shape in self.offered.pop(region, {}):
             self.forget_refusal(shape, region)
 
     def forget_refusal(self, shape: str, region: RegionName) -> None:
-        """It has passed."""
+        """Forget a region's refusal of a shape."""
         self.refusals_due.drop((shape, region))
         self.offered.get(region, {}).pop(shape, None)
         self.willing_memo.pop(shape, None)
@@ -274,7 +214,7 @@ class Auctions:
             self.refusals.pop(shape, None)
 
     def free(self, region: RegionName, sequence: int, amounts: Mapping[Resource, int]) -> bool:
-        """The region's log shows that so much was freed. Whether a refusal passed by it."""
+        """Add capacity that the region's log shows freed. Return whether a refusal expired by that."""
         freed = self.freed.setdefault(region, RefusalExpiry())
         passed = freed.add(sequence, amounts)
         for shape in passed:
@@ -282,9 +222,9 @@ class Auctions:
         return bool(passed)
 
     def forget_region(self, region: RegionName, sequence: int, *, is_other_hardware: bool = True) -> None:
-        """Nothing said of this region counts that was said before this fact: its nodes, or what is known of it, changed.
+        """Forget a region's refusals, and distrust those on views before this sequence: its nodes have changed.
 
-        is_other_hardware   whether what could never be held might be now
+        is_other_hardware   whether refusals for lack of hardware expire too
         """
         freed = self.freed.setdefault(region, RefusalExpiry())
         freed.known_from = sequence
@@ -297,16 +237,16 @@ class Auctions:
                 self.forget_refusal(shape, region)
 
     def refused_by(self, shape: str) -> dict[RegionName, Abstention]:
-        """Who refuses this shape, or as much of it as makes asking useless, and why."""
+        """Return the refusals of a shape, or of a smaller request that dominates the shape, by region."""
         return self.dominance.of_smaller(shape) | self.refusals.get(shape, {})
 
     def forget_memos(self) -> None:
-        """Which regions are willing, and who cannot be asked for, is worked out anew."""
+        """Drop the memo of willing regions and of inadmissible groups."""
         self.willing_memo.clear()
         self.unaskable.clear()
 
     def willing(self, shape: str, eligible: Callable[[], tuple[RegionName, ...]]) -> tuple[RegionName, ...]:
-        """Those of the eligible regions that do not refuse this very shape."""
+        """Return the eligible regions that have not refused this very shape."""
         found = self.willing_memo.get(shape)
         if found is None:
             refused = self.refusals.get(shape, {})
@@ -316,21 +256,21 @@ class Auctions:
 
 
 def _waits_for(said: Abstention, auction: Auction) -> tuple[Resource, int]:
-    """Of what a refusal waits for, and how much of that must be freed."""
+    """Return the resource that a refusal waits for, and the milli that must be freed of it."""
     if not said.missing_cpu_milli:
         return Resource.GPU, max(1, said.missing_gpu_milli)
     return Resource.BARE_CPU if auction.is_bare else Resource.CPU, said.missing_cpu_milli
 
 
 def settled(bid: Bid, *, has_won: bool, reason: str = "") -> BidSettled:
-    """What the agent that bid is told."""
+    """Return the message that tells an agent whether its bid won."""
     return BidSettled(bid.region, bid.agent, bid.workload, bid.auction, has_won, reason)
 
 
 def solicited(
     region: RegionName, workload: WorkloadId, auction: Auction, row: WorkloadRow, how: tuple[bool, bool]
 ) -> SolicitBid:
-    """What a region is asked; how, components/job_queue/reservations.py says."""
+    """Return the request to a region; `how` is `how_asked` of components/job_queue/reservations.py."""
     spec = row.spec
     return SolicitBid(
         region,
@@ -348,16 +288,16 @@ def solicited(
 
 
 def kinds_of(jobs: tuple[JobSpec, ...]) -> frozenset[str]:
-    """The types of node that will do for what of it wants GPUs."""
+    """Return the node types that could hold the jobs with GPUs."""
     return frozenset(kind for job in jobs if job.need.gpu_milli for kind in job.node_types)
 
 
 def is_bare(jobs: tuple[JobSpec, ...]) -> bool:
-    """Whether all of it lies on nodes without GPUs."""
+    """Return whether all jobs run on nodes without GPUs."""
     return all(gpu_type_of(kind)[0] == CPU_TYPE for job in jobs for kind in job.node_types)
 
 
 def overlap(mine: frozenset[str], others: frozenset[str]) -> bool:
-    """Whether there may be a node that is of a type of both."""
+    """Return whether some node could be of a type in both sets."""
     is_any = any(gpu_type_of(kind)[0] == ANY_TYPE for kind in mine | others)
     return bool(mine and others) if is_any else not mine.isdisjoint(others)

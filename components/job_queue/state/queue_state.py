@@ -33,12 +33,10 @@ class AuctionOpened(Note, frozen=True):
 
     workload: WorkloadId
     auction: Auction
-    before: WorkloadId | None = None
-    """The next workload in the queue with an open auction, if any."""
 
 
 class OpeningsSeen(Note, frozen=True):
-    """No further auction can be opened before a change."""
+    """A cycle began, or none could: the next one needs a change."""
 
 
 class BidHeard(Note, frozen=True):
@@ -60,14 +58,12 @@ class AuctionClosed(Note, frozen=True):
     won: Bid | None
     is_void: bool = False
     """A region bid, but quota or budget forbids the award."""
-    is_put_off: bool = False
-    """All bids were released, because workloads ahead may use the same capacity."""
 
 
-class AuctionHeld(Note, frozen=True):
-    """An auction with bids waits for workloads ahead, at most until its deadline."""
+class SlowRegionRetried(Note, frozen=True):
+    """A region that answered nothing in a whole cycle is asked again."""
 
-    workload: WorkloadId
+    region: RegionName
 
 
 class RefusalPassed(Note, frozen=True):

@@ -3,6 +3,7 @@
 import pytest
 
 from components.job_queue.component import JobQueue
+from components.job_queue.state.auctions import SLOW_SPAN
 from core.events.queue import RankedBid, WorkloadAwarded
 from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
@@ -43,6 +44,7 @@ from tests.components.support.job_queue import (
     awards,
     bid,
     large,
+    refuse_all,
     small,
     submit,
 )
@@ -74,15 +76,18 @@ def test_higher_priority_is_put_up_first_then_who_came_first(start: Start) -> No
     assert ["w-4", "w-2", "w-1", "w-3"] == [workload for workload, _ in asked(machine.wake())]
 
 
-def test_window_of_auctions_is_bounded(start: Start) -> None:
-    """The rest waits its turn, and each auction that closes lets one more in."""
+def test_cycle_is_bounded(start: Start) -> None:
+    """The rest waits for the next cycle, which begins once all workloads of this one have an answer."""
     machine = a_job_queue(start)
     for _ in range(AUCTIONS_MAX + 3):
         submit(machine, small())
     decision = machine.wake()
     assert [f"w-{number}" for number in range(1, AUCTIONS_MAX + 1)] == [name for name, _ in asked(decision)]
-    bid(machine, auction_of(decision))
-    assert [(f"w-{AUCTIONS_MAX + 1}", EU)] == asked(machine.wake())
+    for number in range(1, AUCTIONS_MAX + 1):
+        assert [] == asked(machine.wake())
+        workload = WorkloadId(f"w-{number}")
+        bid(machine, auction_of(decision, workload), workload=workload)
+    assert [(f"w-{AUCTIONS_MAX + number}", EU) for number in (1, 2, 3)] == asked(machine.wake())
 
 
 @pytest.mark.parametrize(
@@ -118,15 +123,16 @@ def test_region_that_is_not_known_yet_is_asked_once_it_is(start: Start) -> None:
 
 
 def test_silent_region_is_not_asked_until_it_is_heard(start: Start) -> None:
-    """Its log's keeper was not heard for a while: it would not answer."""
+    """The keeper of its log was not heard for a while: the region would not answer."""
     machine = a_job_queue(start)
     machine.hear(LogSilent(EU_LOG))
     submit(machine)
     assert [(W1, US)] == asked(machine.wake())
+    refuse_all(machine)
     submit(machine, small())
     assert [] == asked(machine.wake())
     machine.hear(LogHeard(EU_LOG))
-    assert [(W2, EU)] == asked(machine.wake())
+    assert [(W1, EU), (W2, EU)] == asked(machine.wake())
 
 
 # Closing.
@@ -158,12 +164,12 @@ def test_auction_closes_at_its_deadline(start: Start) -> None:
     assert () == late.events
 
 
-def test_auction_without_bids_is_held_again(start: Start) -> None:
-    """Nobody answered: under another name, so that a late answer to the first is told from the second's."""
+def test_auction_without_answers_is_opened_again(start: Start) -> None:
+    """Under another name, so that a late answer to the first is told from one to the second."""
     machine = a_job_queue(start)
     submit(machine)
     first = auction_of(machine.wake())
-    second = auction_of(machine.wait(AUCTION_SPAN))
+    second = auction_of(machine.wait(Nanoseconds(AUCTION_SPAN + SLOW_SPAN)))
     assert first != second
     assert [False] == [told.has_won for told in said(bid(machine, first), BidSettled)]
     assert () == bid(machine, second).messages
@@ -220,12 +226,13 @@ def test_award_is_a_fact_before_anybody_is_told(start: Start) -> None:
     assert ("a-eu", (a_spread({0: 1}),), small().jobs) == (award.agent, award.spreads, award.jobs)
 
 
-def test_rank_counts_who_stands_ahead(start: Start) -> None:
+def test_rank_counts_workloads_ahead(start: Start) -> None:
     """An award past others says how far down the queue it was made."""
     machine = a_job_queue(start)
     submit(machine, large(6))
     submit(machine, small())
     decision = machine.wake()
+    abstain(machine, auction_of(decision, W1))
     bid(machine, auction_of(decision, W2), workload=W2)
     assert [1] == [event.rank for event in facts(machine.wake()) if isinstance(event, WorkloadAwarded)]
 

@@ -23,6 +23,7 @@ from tests.components.support.job_queue import (
     asked,
     auction_of,
     bid,
+    refuse_all,
     submit,
 )
 from tests.components.support.machine import Machine
@@ -169,13 +170,14 @@ def test_home_moves_while_an_auction_is_open(start: Start) -> None:
     assert [(W1, US)] == asked(decision)
 
 
-def test_workload_waits_for_data_that_no_region_has(start: Start) -> None:
-    """M12: with that reason, and asked for as soon as a region has it; others of its size are asked for meanwhile."""
+def test_workload_waits_until_its_dataset_is_placed(start: Start) -> None:
+    """M12: with that reason, and it is asked for as soon as a region has the dataset; others of its size are asked for meanwhile."""
     queue = a_job_queue(start)
     submit(queue, a_spec(data=[CLICKS]))
     submit(queue)
     assert {W2} == {workload for workload, _ in asked(queue.wake())}
     assert Reason.NO_DATA == explained(queue).reason
+    refuse_all(queue)
     place(queue, USERS, EU)
     assert [] == asked(queue.wake())
     place(queue, CLICKS, EU)

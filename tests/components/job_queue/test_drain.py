@@ -1,4 +1,4 @@
-"""Room that is gathered for who has waited over quota for long."""
+"""Regions that are drained for borrowing workloads past `age_cap`."""
 
 from itertools import groupby
 
@@ -21,12 +21,13 @@ from core.nouns.workload import EndCause
 from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, a_spread, attempt, joined
 from tests.components.job_queue.test_fair_share import OPS, asked_in, lent_out, rank_by, refusing
 from tests.components.job_queue.test_reservations import offer, refused
-from tests.components.support.job_queue import Start, a_job_queue, submit
+from tests.components.support.job_queue import Start, a_job_queue, refuse_all, refuse_open, submit
 from tests.components.support.quota import (
     ART,
     ML,
     OVER,
     Queue,
+    asked,
     award,
     ends,
     explained,
@@ -46,18 +47,18 @@ BOTH = (EU, US)
 def by_age(
     cap: Nanoseconds, *, lag_weight: int = CreditSettings().lag_weight, percent: int = 100
 ) -> RankingSettings:
-    """After so long room is gathered, for as much as that."""
+    """Return ranking rules by which a region is drained after `cap`, for at most `percent` of all GPUs."""
     return RankingSettings(CreditSettings(age_cap=cap, lag_weight=lag_weight), gather_percent=percent)
 
 
 def gathered(queue: Queue) -> tuple[WorkloadId, RegionName] | None:
-    """For whom, and where."""
+    """Return the workload for which a region is drained, and the region."""
     found = queue.state.gathered
     return None if found is None else (found.workload, found.region)
 
 
 def aged(start: Start, *, cap: Nanoseconds = CAP, span: Nanoseconds = CAP) -> tuple[Queue, WorkloadId]:
-    """ART, which has more than its due, wants two nodes more, and waited for so long, while both regions had no room."""
+    """ART, which has more than its share, wants two nodes more, and waited for `span`, while both regions lacked capacity."""
     queue = lent_out(start)
     rank_by(queue, by_age(cap))
     gang = waits(queue, of=ART, job=a_job(2, 8))
@@ -70,12 +71,15 @@ def nothing_is_lent(queue: Queue) -> None:
     """OPS uses all but one node of what ART borrowed."""
     for first in list(queue.state.ledger.by_tenant[ART])[1:]:
         ends(queue, first, queue.state.image.workloads.rows[first].region)
+        refuse_all(queue)
         runs(queue, of=OPS, region=US, node=3)
     queue.wake()
 
 
-def test_room_is_gathered_for_who_has_waited_for_long(start: Start) -> None:
-    """In one region nobody else is lent anything, whoever is behind or ahead of its due; elsewhere all is as ever. It is told why."""
+def test_region_is_drained_for_a_workload_past_age_cap(start: Start) -> None:
+    """In one region no other workload borrows, whether its tenant is behind or ahead of its share; the other region is asked as ever. The
+    queue says why.
+    """
     queue, gang = aged(start)
     assert (gang, EU) == gathered(queue)
     others = [waits(queue, 1, of=tenant) for tenant in (ART, ML)]
@@ -94,8 +98,8 @@ def test_room_is_gathered_for_who_has_waited_for_long(start: Start) -> None:
     assert (gang, EU) == gathered(queue)
 
 
-def test_nothing_is_gathered_before(start: Start) -> None:
-    """Nor where what is lent goes by the same credit as all else, as in the paper."""
+def test_no_region_is_drained_before_age_cap(start: Start) -> None:
+    """Nor where borrowed capacity goes by the same credit as all else, as in the paper."""
     queue, _ = aged(start, span=Nanoseconds(CAP - 2 * SHARES_INTERVAL))
     assert gathered(queue) is None
     narrow = waits(queue, 1)
@@ -107,8 +111,8 @@ def test_nothing_is_gathered_before(start: Start) -> None:
     assert gathered(queue) is None
 
 
-def test_others_are_lent_there_again_once_it_is_awarded(start: Start) -> None:
-    """At once, and then the next that has waited for long has its turn."""
+def test_others_borrow_there_again_once_the_workload_is_awarded(start: Start) -> None:
+    """At once, and then the next workload past `age_cap` has its turn."""
     queue, gang = aged(start)
     narrow = waits(queue, of=ART, job=a_job(2, 2))
     queue.wake()
@@ -122,9 +126,9 @@ def test_others_are_lent_there_again_once_it_is_awarded(start: Start) -> None:
     assert narrow == queue.state.gathered.workload
 
 
-def test_whoever_waits_in_vain_gives_way_to_the_next(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other, the oldest first, each for as long as patience lasts; then round again. Whoever wants the same as one of its
-    tenant ahead of it has none before that. Who is gone is forgotten.
+def test_drains_take_turns(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest workload first, each for as long as patience lasts; then round again. A workload of the shape of one of its tenant ahead of
+    it has no turn before that one. A workload that left is forgotten.
     """
     monkeypatch.setattr("components.job_queue.quota.drain.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
     queue, first = aged(start, span=Nanoseconds(0))
@@ -144,8 +148,8 @@ def test_whoever_waits_in_vain_gives_way_to_the_next(start: Start, monkeypatch: 
     assert {first, third} == set(queue.state.gathered_last)
 
 
-def test_room_is_gathered_where_the_least_of_it_is_missing(start: Start) -> None:
-    """As its regions said; and where none was asked, for nothing may be lent now, where there is the most of what it wants."""
+def test_region_with_the_smallest_shortage_is_drained(start: Start) -> None:
+    """As the regions said; where none was asked, because no tenant lends now, the region with the most GPUs of the type."""
     queue = lent_out(start)
     rank_by(queue, by_age(CAP))
     gang = waits(queue, of=ART, job=a_job(1, 8))
@@ -166,9 +170,11 @@ def test_room_is_gathered_where_the_least_of_it_is_missing(start: Start) -> None
     assert (gang, US) == gathered(queue)
 
 
-def test_who_is_held_back_is_gathered_for_too(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ART had so much that it is lent nothing where ML is to start. For its gang, which has waited for long, room is gathered all the
-    same, and then it is asked for there.
+def test_region_is_drained_for_a_workload_that_lag_holds_back(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ART had so much that it may not borrow where ML is to start. For ART's gang, which is past `age_cap`, a region is drained all the same,
+    and then asked for the gang.
     """
     monkeypatch.setattr("components.job_queue.quota.fair_share.LAG_SLACK", seconds(120))
     queue = lent_out(start)
@@ -188,8 +194,8 @@ def test_who_is_held_back_is_gathered_for_too(start: Start, monkeypatch: pytest.
     assert EU in asked_in(queue, gang)
 
 
-def test_nothing_is_gathered_for_who_is_within_quota_now(start: Start) -> None:
-    """Its tenant is entitled to more: it pushes others out."""
+def test_no_region_is_drained_for_nominal_work(start: Start) -> None:
+    """Its tenant is entitled to more: the workload preempts others."""
     queue, gang = aged(start)
     assert (gang, EU) == gathered(queue)
     tenant(queue, OPS, 0)
@@ -200,8 +206,8 @@ def test_nothing_is_gathered_for_who_is_within_quota_now(start: Start) -> None:
 
 
 @pytest.mark.parametrize("how", [CancelWorkload, lambda workload: HoldWorkload(workload, 0)])
-def test_nothing_is_gathered_for_who_is_gone(start: Start, how: type[CancelWorkload]) -> None:
-    """It wants nothing now."""
+def test_no_region_is_drained_for_a_workload_that_left(start: Start, how: type[CancelWorkload]) -> None:
+    """It was cancelled, or held."""
     queue, gang = aged(start)
     narrow = waits(queue, 1)
     queue.wake()
@@ -213,8 +219,8 @@ def test_nothing_is_gathered_for_who_is_gone(start: Start, how: type[CancelWorkl
     assert EU in asked_in(queue, narrow)
 
 
-def test_nothing_is_gathered_for_what_cannot_be(start: Start) -> None:
-    """No region has such hardware now; or more is wanted than others could lend, for they use it themselves."""
+def test_no_region_is_drained_for_capacity_that_cannot_come(start: Start) -> None:
+    """No region has such hardware now; or the gang wants more than others could lend, because they use it themselves."""
     queue = lent_out(start)
     rank_by(queue, by_age(CAP))
     waits(queue, of=ART, job=a_job(1, 8))
@@ -228,8 +234,8 @@ def test_nothing_is_gathered_for_what_cannot_be(start: Start) -> None:
     assert gang in queue.state.order
 
 
-def test_nothing_is_gathered_where_nobody_answers(start: Start) -> None:
-    """Its region falls silent: the other one is chosen."""
+def test_silent_region_is_not_drained(start: Start) -> None:
+    """The drained region falls silent: the other one is chosen."""
     queue, gang = aged(start)
     assert (gang, EU) == gathered(queue)
     queue.hear(LogSilent(EU_LOG))
@@ -237,7 +243,7 @@ def test_nothing_is_gathered_where_nobody_answers(start: Start) -> None:
     assert (gang, US) == gathered(queue)
 
 
-def test_nothing_is_gathered_for_more_than_a_part_of_all(start: Start) -> None:
+def test_no_region_is_drained_for_more_than_a_part_of_all_gpus(start: Start) -> None:
     """Sixteen GPUs of 64 are a quarter."""
     for percent, expected in ((24, False), (25, True)):
         queue = lent_out(start)
@@ -249,10 +255,10 @@ def test_nothing_is_gathered_for_more_than_a_part_of_all(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("bidders", "winner"), [(BOTH, US), ((EU,), EU)])
-def test_within_quota_pushes_out_elsewhere_first(
+def test_nominal_work_preempts_elsewhere_first(
     start: Start, bidders: tuple[RegionName, ...], winner: RegionName
 ) -> None:
-    """ML is entitled to what it wants, and is asked for everywhere. Where room is gathered nobody would have to leave for it, and that bid is
+    """ML is entitled to what it wants, and every region is asked. The drained region could hold the workload without preemption, and its bid is
     taken if there is no other.
     """
     queue, _ = aged(start)
@@ -275,8 +281,10 @@ def test_within_quota_pushes_out_elsewhere_first(
     ]
 
 
-def test_one_region_serves_one_after_the_other(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may run nowhere else is kept from it while another has its turn, and has its own then."""
+def test_workloads_that_may_run_in_one_region_take_turns(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A workload that may run nowhere else is kept from the region while another has its turn, and has its own then."""
     monkeypatch.setattr("components.job_queue.quota.drain.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
     queue = lent_out(start)
     rank_by(queue, by_age(CAP))
@@ -293,8 +301,8 @@ def test_one_region_serves_one_after_the_other(start: Start, monkeypatch: pytest
     assert {(first, EU), (second, EU)} <= found
 
 
-def test_nothing_of_another_type_is_kept(start: Start) -> None:
-    """Nor what wants no GPUs: neither would be of any use to it."""
+def test_nodes_of_other_types_are_not_drained(start: Start) -> None:
+    """Nor is work without GPUs kept away: neither would help the gang."""
     queue = a_job_queue(start)
     for log in (EU_LOG, US_LOG):
         queue.fact(log, joined("w1", 100, 4, gpu_type="A100"))
@@ -314,13 +322,15 @@ def test_nothing_of_another_type_is_kept(start: Start) -> None:
     assert {BOTH} == {asked_in(queue, other) for other in others}
 
 
-def test_start_that_is_promised_there_is_asked_for(start: Start) -> None:
-    """What is reserved for it is no room that could be gathered."""
+def test_region_is_not_closed_to_a_workload_with_a_promised_start_there(start: Start) -> None:
+    """Nodes that are reserved for it are no capacity for another."""
     queue = a_job_queue(start)
     tenant(queue, OPS, 64)
     tenant(queue, ML, 0)
     has_promise, other, kept = (waits(queue, of=ML, job=a_job(tasks, 8)) for tasks in (2, 1, 3))
-    refused(queue, queue.wake(), has_promise)
+    opened = queue.wake()
+    refuse_open(queue, has_promise)
+    refused(queue, opened, has_promise)
     refused(queue, queue.wait(RESERVE_AFTER), has_promise, eu=offer())
     state = queue.state
     shape = state.image.workloads.rows[kept].shape
@@ -329,8 +339,8 @@ def test_start_that_is_promised_there_is_asked_for(start: Start) -> None:
     assert [None, EU, None] == [closed_to(state, state.order.work(one)) for one in (has_promise, other, kept)]
 
 
-def test_who_had_its_turn_and_was_pushed_out_comes_last(start: Start) -> None:
-    """It is the oldest still."""
+def test_preempted_workload_that_had_its_turn_comes_last(start: Start) -> None:
+    """Though it is the oldest."""
     queue, gang = aged(start)
     other = waits(queue, of=ML, job=a_job(3, 8))
     queue.wake()
@@ -346,8 +356,8 @@ def test_who_had_its_turn_and_was_pushed_out_comes_last(start: Start) -> None:
 
 
 @pytest.mark.parametrize("reason", [Reason.OVER_LIMIT, Reason.RESERVED, Reason.NO_SUCH_HARDWARE])
-def test_nothing_is_gathered_where_it_lacks_something_else(start: Start, reason: Reason) -> None:
-    """No room would help."""
+def test_no_region_is_drained_for_a_workload_refused_for_another_reason(start: Start, reason: Reason) -> None:
+    """Free capacity would not help it."""
     queue, gang = aged(start)
     assert (gang, EU) == gathered(queue)
     (first, *_) = queue.state.ledger.by_tenant[ART]
@@ -356,8 +366,8 @@ def test_nothing_is_gathered_where_it_lacks_something_else(start: Start, reason:
     assert gathered(queue) is None
 
 
-def test_gathering_ends_where_it_may_not_be(start: Start) -> None:
-    """Operators want none of it; or others use what was lent."""
+def test_drain_ends_when_it_is_not_allowed_or_cannot_help(start: Start) -> None:
+    """Operators turn drains off; or the lenders use what was lent."""
     queue, _ = aged(start)
     rank_by(queue, by_age(CAP, percent=0))
     refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
@@ -368,8 +378,8 @@ def test_gathering_ends_where_it_may_not_be(start: Start) -> None:
     assert gathered(queue) is None
 
 
-def test_too_wide_ones_hide_nobody_behind_them(start: Start) -> None:
-    """However many there are of a tenant."""
+def test_too_wide_workloads_hide_none_behind_them(start: Start) -> None:
+    """However many there are of a tenant, the narrow one behind them has its turn."""
     queue = lent_out(start)
     rank_by(queue, by_age(CAP, percent=24))
     for _ in range(9):
@@ -381,19 +391,25 @@ def test_too_wide_ones_hide_nobody_behind_them(start: Start) -> None:
 
 
 @pytest.mark.parametrize("region", BOTH)
-def test_whoever_of_its_tenant_stands_before_it_has_its_turn(start: Start, region: RegionName) -> None:
-    """One that was pushed out is older: of those that want the same it is asked for first, there too, or nobody of them would be. What it
-    finds elsewhere leaves the other its turn.
+def test_older_workload_of_the_tenant_takes_the_turn(start: Start, region: RegionName) -> None:
+    """A preempted workload of the same shape is older: it is asked for first, in the drained region too, and while the shape is contended it
+    alone is. If it starts elsewhere, the other keeps its turn.
     """
     queue, older = aged(start)
     gang = waits(queue, of=ART, job=a_job(2, 8))
     first, *_ = queue.state.ledger.by_tenant[ART]
     ends(queue, first)
+    refuse_open(queue, older)
     award(queue, older, EU)
     up(queue, older, OVER, EU, 0)
     refusing(queue, Nanoseconds(2 * CAP))
     assert (gang, EU) == gathered(queue)
     queue.fact(EU_LOG, AttemptEnded(*attempt(older, 1), EndCause.PREEMPTED, 0, 16_000))
+    assert [older, gang] == list(asked(queue.wake()))
+    assert (BOTH, BOTH) == (asked_in(queue, older), asked_in(queue, gang))
+    refuse_all(queue)
+    for log in (EU_LOG, US_LOG):
+        queue.fact(log, joined("w9", 90, 1))
     queue.wake()
     assert (BOTH, ()) == (asked_in(queue, older), asked_in(queue, gang))
     assert (gang, EU) == gathered(queue)
@@ -402,10 +418,10 @@ def test_whoever_of_its_tenant_stands_before_it_has_its_turn(start: Start, regio
     assert (None if region == EU else (gang, EU)) == gathered(queue)
 
 
-def test_who_had_its_turn_comes_before_who_came_after_that(
+def test_workload_that_had_its_turn_comes_before_later_submissions(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was pushed out since. Behind all who never had one it would have no other as long as somebody is new."""
+    """It was preempted since. Behind all workloads without a turn it would have no second one as long as new ones come."""
     monkeypatch.setattr("components.job_queue.quota.drain.GATHER_PATIENCE", Nanoseconds(2 * SHARES_INTERVAL))
     queue, gang = aged(start)
     (first, *_) = queue.state.ledger.by_tenant[ART]
@@ -418,5 +434,5 @@ def test_who_had_its_turn_comes_before_who_came_after_that(
     assert others[0] == queue.state.gathered.workload
     queue.fact(EU_LOG, AttemptEnded(*attempt(gang, 1), EndCause.PREEMPTED, 0, 16_000))
     queue.wake()
-    refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
+    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
     assert gang == queue.state.gathered.workload

@@ -1,4 +1,4 @@
-"""What is due to each tenant while some wait for what is lent, and who is lent nothing meanwhile."""
+"""Fair shares of tenants while some wait to borrow, and the tenants that may not borrow meanwhile."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,10 +11,10 @@ from core.codec import encode
 from core.events.queue import WorkloadBound
 from core.events.region import GangStarted
 from core.events.tenants import RankingSet, SharesDue
-from core.messages.queue import Abstention, CancelWorkload, HoldWorkload, ReleaseWorkload
+from core.messages.queue import CancelWorkload, HoldWorkload, ReleaseWorkload
 from core.messages.tenants import RankingAnswered, SetRanking
-from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId, region_log
-from core.nouns.instant import Nanoseconds, after, seconds
+from core.nouns.ids import RegionName, TenantName, WorkloadId
+from core.nouns.instant import Instant, Nanoseconds, after, seconds
 from core.nouns.limits import (
     DUES_TOLD_MAX,
     ENTITLED_GPUS_MAX,
@@ -39,7 +39,7 @@ from tests.builders import (
     joined,
     of_types,
 )
-from tests.components.support.job_queue import Start, a_job_queue, submit
+from tests.components.support.job_queue import Start, a_job_queue, refuse_all, refuse_for, refuse_open, submit
 from tests.components.support.quota import (
     ART,
     HOUR,
@@ -93,19 +93,15 @@ def refusing(
     reason: Reason = Reason.NO_CAPACITY,
     missing: Mapping[RegionName, int] = MappingProxyType({}),
 ) -> None:
-    """So long whoever is asked for any workload says so, and how many GPU milli are missing."""
+    """Regions refuse all requests for so many looks at shares; requests that follow from the last look have no answer yet.
+
+    missing   GPU milli that a region lacks; 8,000 unless named
+    """
     for _ in range(span // SHARES_INTERVAL):
-        for workload, auction in list(queue.state.auctions.open.items()):
-            for region in auction.asked:
-                view = queue.sequence(region_log(region))
-                agent = AgentName(f"a-{region}")
-                queue.hear(
-                    Abstention(
-                        region, agent, workload, auction.auction, reason, view, missing.get(region, 8_000)
-                    )
-                )
-        queue.wake()
-        queue.wait(SHARES_INTERVAL)
+        refuse_all(queue, reason=reason, missing=missing)
+        look_at = queue.state.shares_at or after(queue.now, SHARES_INTERVAL)
+        refuse_for(queue, Nanoseconds(look_at - queue.now - 1), reason=reason, missing=missing)
+        queue.wake(look_at)
 
 
 def rank_by(queue: Queue, settings: RankingSettings) -> None:
@@ -176,8 +172,10 @@ def asked_in(queue: Queue, workload: WorkloadId) -> tuple[RegionName, ...]:
     return () if auction is None else auction.asked
 
 
-def test_who_is_ahead_is_lent_nothing_where_room_is_missing(start: Start) -> None:
-    """ART had more than its due: its narrow work would take each GPU as it comes free. It is said why; and who is even is asked for."""
+def test_tenant_ahead_of_its_share_borrows_nothing_where_capacity_is_missing(start: Start) -> None:
+    """ART had more than its share: its narrow work would take each GPU as it comes free, and the queue says so. Work of ML, which had its
+    share, is asked for.
+    """
     queue, gang, narrow = behind(start)
     even = waits(queue, 1)
     assert {even: OVER, narrow: OVER} == asked(queue.wake())
@@ -187,43 +185,39 @@ def test_who_is_ahead_is_lent_nothing_where_room_is_missing(start: Start) -> Non
     assert Reason.AHEAD_OF_DUE == explained(queue, narrow).reason
     queue.hear(CancelWorkload(gang))
     queue.hear(CancelWorkload(even))
-    queue.wait(SHARES_INTERVAL)
+    refusing(queue, SHARES_INTERVAL)
     assert EU in asked_in(queue, narrow)
 
 
-def test_room_is_gathered_where_the_least_is_missing(start: Start) -> None:
-    """A gang lies in one region: what others drained for it would be of use to nobody, and is lent."""
+def test_region_with_the_smallest_shortage_is_drained(start: Start) -> None:
+    """A gang lies in one region: capacity that others left free for it elsewhere would be of no use, and is lent."""
     queue = lent_out(start)
     waits(queue, 8)
-    queue.wake()
-    for workload, auction in list(queue.state.auctions.open.items()):
-        for region, missing in ((EU, 8_000), (US, 3_000)):
-            view, agent = queue.sequence(region_log(region)), AgentName(f"a-{region}")
-            no = Abstention(region, agent, workload, auction.auction, Reason.NO_CAPACITY, view, missing)
-            queue.hear(no)
-    queue.wake()
-    queue.wait(MOMENTS)
+    refusing(queue, MOMENTS, missing={EU: 8_000, US: 3_000})
     narrow = waits(queue, 1, of=ART)
     queue.wake()
     assert (US, (EU,)) == (queue.state.gathers_in, asked_in(queue, narrow))
 
 
-def test_within_quota_is_never_held_back(start: Start) -> None:
-    """Whatever its tenant had."""
-    queue, _, narrow = behind(start)
+def test_nominal_work_is_never_held_back(start: Start) -> None:
+    """ART is ahead of its share; once all else of it has ended, its workload is within quota, and both regions are asked."""
+    queue, gang, narrow = behind(start)
     queue.wake()
     refusing(queue, SHARES_INTERVAL)
     (first, *_) = queue.state.ledger.by_tenant[ART]
     ends(queue, first)
-    assert narrow not in queue.state.auctions.open
+    assert {gang: (EU,)} == {workload: one.asked for workload, one in queue.state.auctions.open.items()}
     for workload in list(queue.state.ledger.by_tenant[ART]):
         ends(queue, workload, queue.state.image.workloads.rows[workload].region)
-    refusing(queue, SHARES_INTERVAL)
-    assert 3 == queue.state.auctions.open[narrow].level
+    refuse_open(queue)
+    assert 3 == asked(queue.wake())[narrow]
+    assert (EU, US) == asked_in(queue, narrow)
 
 
-def test_nobody_is_held_back_for_what_cannot_be(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hardware that there is not, and room that did not come for hours."""
+def test_no_tenant_is_held_back_for_capacity_that_does_not_come(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No region has the hardware; or the capacity did not come within `LAG_PATIENCE`."""
     queue, _, narrow = behind(start, Reason.NO_SUCH_HARDWARE)
     assert narrow in asked(queue.wake())
     queue, _, narrow = behind(start)
@@ -234,17 +228,17 @@ def test_nobody_is_held_back_for_what_cannot_be(start: Start, monkeypatch: pytes
     assert EU in asked_in(queue, narrow)
 
 
-def test_ranking_by_credit_forgets_what_was_due(start: Start) -> None:
-    """Nobody is held back by lags that do not count."""
+def test_ranking_by_credit_forgets_fair_shares(start: Start) -> None:
+    """No tenant is held back by lags that do not count."""
     queue, _, narrow = behind(start)
     rank_by(queue, RankingSettings(replace(RankingSettings().credit, lag_weight=0)))
     assert [] == [event for event in facts(queue.wake()) if isinstance(event, RankingSet)]
-    queue.wait(SHARES_INTERVAL)
-    assert narrow in queue.state.auctions.open
+    refusing(queue, SHARES_INTERVAL)
+    assert EU in asked_in(queue, narrow)
 
 
-def test_who_is_held_back_hides_nobody_behind_it(start: Start) -> None:
-    """ART's has waited for hours and is ahead, but held back; OPS's of the same shape, all of it, is asked for nevertheless."""
+def test_workload_held_back_hides_none_behind_it(start: Start) -> None:
+    """ART's has waited for hours and is ahead, but held back; all three of OPS, of the same shape, are asked for nevertheless."""
     queue = lent_out(start)
     tenant(queue, OPS, 0)
     early = waits(queue, 1, of=ART)
@@ -252,7 +246,7 @@ def test_who_is_held_back_hides_nobody_behind_it(start: Start) -> None:
     queue.wait(Nanoseconds(4 * HOUR))
     waits(queue, 8)
     queue.wake()
-    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
+    refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
     queue.hear(ReleaseWorkload(early, 1))
     late = [waits(queue, 1, of=OPS) for _ in range(3)]
     assert Reason.AHEAD_OF_DUE == explained(queue, early).reason
@@ -262,8 +256,8 @@ def test_who_is_held_back_hides_nobody_behind_it(start: Start) -> None:
     assert (US,) == asked_in(queue, early)
 
 
-def test_who_is_held_back_where_less_was_not_refused_hides_nobody(start: Start) -> None:
-    """The region that is left to ART refused as much or less; OPS's, of the same shape and behind it, is asked for in the other."""
+def test_workload_held_back_where_a_smaller_one_was_refused_elsewhere_hides_none(start: Start) -> None:
+    """The region that is left to ART refused a smaller request; OPS's, of the same shape and behind it, is asked for in the other."""
     queue = lent_out(start)
     tenant(queue, OPS, 0)
     early = waits(queue, of=ART, job=a_job(2, 1))
@@ -271,10 +265,11 @@ def test_who_is_held_back_where_less_was_not_refused_hides_nobody(start: Start) 
     queue.wait(Nanoseconds(4 * HOUR))
     waits(queue, 8)
     queue.wake()
-    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
+    refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
     less = waits(queue, of=OPS, job=a_job(1, 1))
     queue.wake()
     refuse(queue, less, US)
+    award(queue, less, EU)
     queue.hear(ReleaseWorkload(early, 1))
     late = waits(queue, of=OPS, job=a_job(2, 1))
     assert explained(queue, early).rank < explained(queue, late).rank
@@ -282,24 +277,22 @@ def test_who_is_held_back_where_less_was_not_refused_hides_nobody(start: Start) 
     assert ((), (EU,)) == (asked_in(queue, early), asked_in(queue, late))
 
 
-def test_who_comes_beside_one_held_back_is_asked_for(start: Start) -> None:
-    """ART's narrow work is left out: one region gathers room, the other refused it. ML's of the same shape comes, and is asked for."""
+def test_workload_beside_one_held_back_is_asked_for(start: Start) -> None:
+    """ART's narrow work is left out: one region is drained, the other refused it. ML's of the same shape comes, and is asked for."""
     queue, _, narrow = behind(start)
     queue.wake()
     assert (US,) == asked_in(queue, narrow)
     refuse(queue, narrow, US)
     queue.wake()
-    assert () == asked_in(queue, narrow)
+    assert {} == queue.state.auctions.open
     even = waits(queue, 1)
     queue.wake()
     assert (EU,) == asked_in(queue, even)
 
 
-def test_whose_gang_is_up_is_as_far_behind_as_it_is_by_then(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of LATE's work one waits, and is left out: room is gathered in EU for ML, and US refused it. When its other is up, its lag is
-    counted up to then, and no longer less than it takes to be asked for in EU.
+def late_is_held_back(start: Start, monkeypatch: pytest.MonkeyPatch) -> tuple[Queue, WorkloadId, WorkloadId]:
+    """Of LATE's two workloads one starts in US, and the other waits and is left out: EU is drained for ML, and US refused it. LATE's lag is
+    large enough for a request in EU by now, and was too small at the newest pass.
     """
     monkeypatch.setattr("components.job_queue.quota.fair_share.LAG_SLACK", seconds(95))
     queue = lent_out(start)
@@ -312,9 +305,8 @@ def test_whose_gang_is_up_is_as_far_behind_as_it_is_by_then(
     queue.fact(US_LOG, granted(a_claim(starting, 1, jobs=jobs, spreads=(a_spread({3: 1}),), region=US)))
     waits(queue, 8)
     queue.wake()
-    refusing(queue, SHARES_INTERVAL)
-    refusing(queue, SHARES_INTERVAL)
-    queue.now = after(queue.now, seconds(20))
+    refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
+    queue.now = after(queue.now, SHARES_INTERVAL)
     waiting = waits(queue, 6, of=LATE)
     queue.wake()
     assert (US,) == asked_in(queue, waiting)
@@ -322,14 +314,37 @@ def test_whose_gang_is_up_is_as_far_behind_as_it_is_by_then(
     while not state.order.tenant(LATE).lag < state.lends_from <= usage.lag(LATE, queue.now):
         queue.wait(seconds(1))
         explained(queue, waiting)
-    waits(queue, 1, of=ML)
+    assert () == asked_beside(queue, 1, waiting)
+    return queue, starting, waiting
+
+
+def asked_beside(queue: Queue, gpus: int, workload: WorkloadId) -> tuple[RegionName, ...]:
+    """ML submits a workload of so many GPUs, which is cancelled again. Return the regions that are asked for the given one in that cycle."""
+    another = waits(queue, gpus)
     queue.wake()
-    assert () == asked_in(queue, waiting)
+    assert another in queue.state.auctions.open
+    found = asked_in(queue, workload)
+    queue.hear(CancelWorkload(another))
+    queue.wake()
+    return found
+
+
+def test_lag_is_counted_up_to_the_start_of_a_gang(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When LATE's other work is up, LATE's lag is counted up to then, and no longer too small for a request in EU."""
+    queue, starting, waiting = late_is_held_back(start, monkeypatch)
     queue.fact(US_LOG, GangStarted(*attempt(starting)))
     assert WorkloadBound in {type(one) for one in facts(queue.wake())}
-    waits(queue, 2, of=ML)
-    queue.wake()
-    assert (EU,) == asked_in(queue, waiting)
+    assert (EU,) == asked_beside(queue, 2, waiting)
+
+
+def test_lag_is_counted_up_to_the_newest_pass(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next pass finds LATE's lag large enough for a request in EU, though no fact says so."""
+    queue, _, waiting = late_is_held_back(start, monkeypatch)
+    span = RankingSettings().pass_span
+    queue.now = Instant((queue.now // span + 1) * span - 1)
+    assert () == asked_beside(queue, 2, waiting)
+    queue.now = after(queue.now, Nanoseconds(1))
+    assert EU in asked_beside(queue, 3, waiting)
 
 
 def test_lag_of_one_type_counts_no_more_of_another(start: Start) -> None:
@@ -366,8 +381,8 @@ def test_fact_about_what_is_due_is_never_too_large() -> None:
     assert len(encode(told)) < FACT_BYTES_MAX
 
 
-def test_who_submits_anew_begins_no_patience_anew(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often a gang that gets nothing is cancelled and comes again, others are held back for so long and no longer."""
+def test_gang_submitted_again_does_not_renew_patience(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a gang that gets no capacity is cancelled and comes again, others are held back for so long and no longer."""
     monkeypatch.setattr("components.job_queue.quota.fair_share.LAG_PATIENCE", MOMENTS)
     queue, gang, narrow = behind(start)
     for _ in range(3):
@@ -375,20 +390,19 @@ def test_who_submits_anew_begins_no_patience_anew(start: Start, monkeypatch: pyt
         gang = waits(queue, 8)
         queue.wake()
         refusing(queue, Nanoseconds(MOMENTS - SHARES_INTERVAL))
-        assert narrow in queue.state.auctions.open
+        assert EU in asked_in(queue, narrow)
     before = queue.state.image.usage.lag(ML, queue.now)
     refusing(queue, SHARES_INTERVAL)
     assert before == queue.state.image.usage.lag(ML, queue.now)  # Nor is more due to it for that.
 
 
-def test_award_over_quota_begins_patience_anew(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its room does come, and what is next of its tenant may wait as long."""
+def test_borrowing_award_renews_patience(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Capacity does come for its tenant, and the tenant's next workload may wait as long."""
     monkeypatch.setattr("components.job_queue.quota.fair_share.LAG_PATIENCE", Nanoseconds(2 * MOMENTS))
     queue, gang, narrow = behind(start)
     refusing(queue, Nanoseconds(2 * MOMENTS))
-    assert narrow in queue.state.auctions.open
-    refuse(queue, narrow, EU)
-    refuse(queue, narrow, US)
+    assert (EU, US) == asked_in(queue, narrow)
+    refuse_open(queue)
     runs(queue, 2, region=US, node=2)
     refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
     assert gang not in queue.state.ledger.awards

@@ -166,11 +166,12 @@ class Life:
         self.queue.hear(SubmitWorkload(spec, "ada"))
 
     def bid(self) -> None:
-        """Regions answer."""
+        """Regions answer all requests of the cycle, or some."""
         self.queue.wake()
+        part = self.dice.choice([0.7, 1, 1])
         for workload, auction in list(self.queue.state.auctions.open.items()):
             jobs = narrowed(self.queue.state.image.workloads.rows[workload].spec.jobs, auction.types)
-            for region in auction.asked if self.dice.random() < 0.7 else ():
+            for region in auction.asked if self.dice.random() < part else ():
                 if not jobs[0].takes(TYPES[region != EU]):
                     refuse(self.queue, workload, region)
                     continue
@@ -301,10 +302,10 @@ def told(queue: Queue) -> list[object]:
     "seed",
     [
         1,
-        # In both, more was awarded within quota than its tenant was entitled to, in the batch before another award lost its quota.
-        1_036,
-        1_037,
-        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2_000, 2_040)),
+        # Both fail if one decision awards two workloads of a tenant; the second also if it awards a borrowing one behind another award.
+        12,
+        2_031,
+        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2_000, 2_040) if seed != 2_031),
     ],
 )
 def test_quotas_hold_at_every_fact_and_restarts_find_them(start: Start, seed: int) -> None:
@@ -369,9 +370,8 @@ class Impatient(Life):
 @pytest.mark.parametrize(
     "seed",
     [
-        # Somebody came into room that somebody else was charged for until a later fact of the same batch.
-        169,
-        # Of what ran over quota another one moved up beside an award than by the rule over all of them.
+        # Fails if one decision awards two workloads of a tenant, and if it awards a borrowing one behind another award.
+        33,
         225,
         *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4_000, 4_030)),
     ],

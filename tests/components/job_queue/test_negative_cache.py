@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from core.component import Decision
 from core.events.region import AttemptEnded, GangStarted
 from core.messages.agents import BidSettled
 from core.messages.broker import ExecuteAward, SolicitBid
@@ -46,22 +47,26 @@ class Planet:
             self.queue.fact(region_log(region), of_no_use)
             assert all(region not in said for said in self.queue.state.auctions.refusals.values())
         if self.running and self.dice.random() < 0.45:
-            workload = self.dice.choice(list(self.running))
-            region, spread, gpus = self.running.pop(workload)
-            self._change(region, spread, gpus, 1)
-            end = AttemptEnded(*attempt(workload, 1), EndCause.COMPLETED, 0, sum(spread.tasks) * gpus * MILLI)
-            self.queue.fact(region_log(region), end)
+            self.end(self.dice.choice(list(self.running)))
         else:
             tasks, gpus = self.dice.choice(SHAPES)
             submit(self.queue, a_spec(a_job(tasks, gpus), priority=self.dice.randint(0, 6)))
-        return self._all_that_follows()
+        return self.all_that_follows()
 
-    def _all_that_follows(self) -> list[tuple[WorkloadId, RegionName]]:
+    def end(self, workload: WorkloadId) -> None:
+        """A running workload completes."""
+        region, spread, gpus = self.running.pop(workload)
+        self._change(region, spread, gpus, 1)
+        end = AttemptEnded(*attempt(workload, 1), EndCause.COMPLETED, 0, sum(spread.tasks) * gpus * MILLI)
+        self.queue.fact(region_log(region), end)
+
+    def all_that_follows(self) -> list[tuple[WorkloadId, RegionName]]:
+        """Wake the queue and answer until nothing is due. Return the awards in order."""
         awards: list[tuple[WorkloadId, RegionName]] = []
         # By then what was refused because all was offered has passed.
         until = after(self.queue.now, OPEN_BIDS_RETRY)
         for _ in range(ROUNDS_MAX):
-            decision = self.queue.wake()
+            decision = self.woken()
             for settled in said(decision, BidSettled):
                 spread, gpus = self.offered.pop((settled.region, settled.workload))
                 if not settled.has_won:
@@ -81,6 +86,10 @@ class Planet:
                 return awards
             self.queue.now = max(self.queue.now, due)
         raise AssertionError("there is no end of it")
+
+    def woken(self) -> Decision:
+        """Wake the queue: all that is due is decided."""
+        return self.queue.wake()
 
     def _answer(self, ask: SolicitBid) -> bool:
         (job,) = ask.jobs

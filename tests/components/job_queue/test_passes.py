@@ -5,14 +5,25 @@ from core.nouns.instant import seconds
 from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
-from tests.components.support.job_queue import W1, W2, Start, a_job_queue, asked, submit
+from tests.builders import EU, US
+from tests.components.support.job_queue import (
+    W1,
+    W2,
+    Start,
+    a_job_queue,
+    asked,
+    auction_of,
+    awards,
+    bid,
+    submit,
+)
 from tests.components.support.quota import ART, ML, bids, explained, levels, tenant, waits
 
 PASS = seconds(300)
 
 
-def test_submission_waits_for_the_next_pass(start: Start) -> None:
-    """M9: and the queue wakes for it by itself; a repeat of the settings changes nothing."""
+def test_submitted_workload_waits_for_the_next_pass(start: Start) -> None:
+    """M9: and the queue wakes for the pass by itself; a repeat of the settings changes no pass."""
     machine = a_job_queue(start)
     machine.wait(seconds(1))
     for _ in range(2):
@@ -20,8 +31,11 @@ def test_submission_waits_for_the_next_pass(start: Start) -> None:
     machine.wake()
     submit(machine)
     assert [] == asked(machine.wake())
-    opened = asked(machine.wait(PASS))
-    assert {W1} == {workload for workload, _ in opened}
+    opened = machine.wake(machine.component.due(machine.state))
+    assert [(W1, EU), (W1, US)] == asked(opened)
+    for region in (EU, US):
+        bid(machine, auction_of(opened), region)
+    assert [W1] == awards(machine.wake())
     submit(machine)
     assert [] == asked(machine.wake())
     assert W2 in {workload for workload, _ in asked(machine.wait(PASS))}

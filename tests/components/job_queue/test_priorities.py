@@ -13,7 +13,7 @@ from core.messages.queue import (
 )
 from core.nouns.reasons import Reason
 from tests.builders import EU, a_spec
-from tests.components.support.job_queue import W1, W2, W3, W4, Start, a_job_queue
+from tests.components.support.job_queue import W1, W2, W3, W4, Start, a_job_queue, refuse_open
 from tests.components.support.quota import (
     ART,
     ML,
@@ -69,14 +69,15 @@ def test_priority_of_a_running_workload(start: Start) -> None:
     assert [RankAttempt(EU, W1, 1, 1, 2)] == said(decision, RankAttempt)
 
 
-def test_priority_that_is_set_while_its_auction_is_open(start: Start) -> None:
-    """What was awarded at the earlier level stands at the newer one before anything else of its tenant is awarded."""
+def test_priority_that_is_set_in_an_open_cycle(start: Start) -> None:
+    """A workload that is awarded at the earlier level has the newer one before another of its tenant is awarded."""
     queue = with_quota(start, level=5)
     waits(queue, priority=0)
     waits(queue, priority=1)
     assert {W1: OVER, W2: 1} == asked(queue.wake())
     queue.hear(SetPriority(W2, 0, 5))
     bids(queue, W2)
+    refuse_open(queue)
     recorded = facts(queue.wake())
     assert [WorkloadAwarded, StandingChanged] == [type(event) for event in recorded]
     assert {W2: 5} == levels(queue)

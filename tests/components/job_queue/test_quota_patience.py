@@ -13,7 +13,7 @@ from core.nouns.reasons import Reason
 from core.nouns.tenant import UNLIMITED
 from core.nouns.workload import Kind
 from tests.builders import US, a_job, joined, of_types
-from tests.components.support.job_queue import Start, a_job_queue
+from tests.components.support.job_queue import Start, a_job_queue, refuse_all, refuse_for, refuse_open
 from tests.components.support.quota import (
     ART,
     ML,
@@ -45,23 +45,25 @@ def an_impatient_queue(start: Start, **options: Any) -> Queue:  # Any: as `a_job
 
 
 def full(start: Start, borrow_max: int = 0) -> tuple[Queue, list[WorkloadId], WorkloadId]:
-    """All of ML's quota of 16 runs narrow work; a gang of as many has waited for long enough. What runs, and the gang."""
+    """All of ML's quota of 16 runs narrow work; a gang of as many has waited for `PATIENCE`. Return the queue, the narrow work and the gang."""
     queue = an_impatient_queue(start)
     tenant(queue, ML, 16, borrow_max=borrow_max)
     tenant(queue, ART, 16)
     live = [runs(queue, priority=3, node=0), runs(queue, priority=3, node=1)]
     gang = waits(queue, priority=3, job=a_job(2, 8))
-    queue.wait(PATIENCE)
+    refuse_for(queue, PATIENCE)
     return queue, live, gang
 
 
 @pytest.mark.parametrize("borrow_max", [0, 8, UNLIMITED])
-def test_gang_gets_there_among_narrow_work_that_never_ends(start: Start, borrow_max: int) -> None:
-    """For each narrow one that ends another is there already, to borrow if it may: once both have ended the gang is asked for."""
+def test_gang_starts_among_narrow_work_that_never_ends(start: Start, borrow_max: int) -> None:
+    """For each narrow workload that ends another is there already, to borrow if it may: once both have ended the gang is asked for."""
     queue, live, gang = full(start, borrow_max)
     for node, one in enumerate(live):
         newer = waits(queue)
+        refuse_open(queue, newer)
         queue.wake()
+        assert (borrow_max == UNLIMITED) == (newer in queue.state.auctions.open)
         if newer in queue.state.auctions.open:
             award(queue, newer, US, node=node)
             up(queue, newer, OVER, US, node=node)
@@ -69,6 +71,7 @@ def test_gang_gets_there_among_narrow_work_that_never_ends(start: Start, borrow_
         assert 3 not in [levels(queue).get(name) for name in levels(queue) if name not in live]
         ends(queue, one)
     assert "within" == explained(queue, gang).standing
+    refuse_open(queue, gang)
     award(queue, gang)
     queue.wake()
     assert 3 == levels(queue)[gang]
@@ -89,14 +92,15 @@ def test_each_workload_is_told_its_reason(start: Start) -> None:
     assert {behind: 3} == asked(queue.wake())
 
 
-def test_borrowing_work_behind_the_gang_moves_up_once_the_gang_is_gone(start: Start) -> None:
-    """It does not while the gang waits, though the quota has headroom; a hold, a cancellation or a lower priority of the gang lets it."""
+def test_borrowing_work_behind_a_gang_moves_up_once_the_gang_is_gone(start: Start) -> None:
+    """Not while the gang waits, though there is capacity; a hold, a cancellation or a lower priority of the gang lets it."""
     queue, live, gang = full(start, UNLIMITED)
     behind = runs(queue, region=US)
     assert OVER == levels(queue)[behind]
     assert {} == changed(ends(queue, live[0]))
     assert {behind: 3} == changed(facts(queue.hear(HoldWorkload(gang, 0))) + facts(queue.wake()))
     queue.hear(ReleaseWorkload(gang, 1))
+    refuse_all(queue)
     newer = runs(queue, region=US, node=1)
     assert {live[1]: 3, behind: 3, newer: OVER} == levels(queue)
 
@@ -142,8 +146,8 @@ def test_nothing_is_kept_beside_a_service(start: Start) -> None:
     assert {} == queue.state.order.tenant(ML).lasting
 
 
-def test_several_types_are_asked_for_beside_the_held_quota(start: Start) -> None:
-    """H100 is kept for a gang: a workload that takes A100 as well is asked for on that alone; one that came before the gang on both."""
+def test_workload_of_several_types_is_asked_for_beside_a_quota_hold(start: Start) -> None:
+    """H100 quota is held for a gang: a workload behind it that may take A100 as well is asked for on A100 alone; one before it on both."""
     queue = an_impatient_queue(start, us=joined(gpu_type="A100"))
     for name in (ML, ART):
         tenant(queue, name, 16)
@@ -152,7 +156,7 @@ def test_several_types_are_asked_for_beside_the_held_quota(start: Start) -> None
     either = of_types(a_job(1, 8), "H100", "A100")
     before = waits(queue, job=either)
     gang = waits(queue, job=a_job(2, 8))
-    queue.wait(PATIENCE)
+    refuse_for(queue, PATIENCE)
     assert "over" == explained(queue, gang).standing
     behind = waits(queue, job=either)
     assert behind not in asked(queue.wake())
@@ -201,12 +205,12 @@ def serves(queue: Queue, priority: int, level: int) -> WorkloadId:
     return service
 
 
-def test_nothing_is_kept_beside_a_less_important_service_that_counts(start: Start) -> None:
-    """By that flag it fills the quota whatever its level: no gang could ever have all of it, and narrow work goes on."""
+def test_no_quota_is_held_beside_a_service_of_a_lower_level_that_counts(start: Start) -> None:
+    """By that flag the service fills the quota at any level: no gang could ever have all of it, and narrow work goes on."""
     queue = by_what_is_borrowed(start)
     serves(queue, 2, 2)
     gang = waits(queue, job=a_job(2, 8), priority=3)
-    queue.wait(PATIENCE)
+    refuse_for(queue, PATIENCE)
     narrow = waits(queue, priority=3)
     assert 3 == asked(queue.wake())[narrow]
     assert "over" == explained(queue, gang).standing

@@ -20,7 +20,7 @@ from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
 from core.nouns.workload import Kind
 from tests.builders import EU, US, joined
-from tests.components.support.job_queue import W1, W2, W3, W4, Start, a_job_queue
+from tests.components.support.job_queue import W1, W2, W3, W4, Start, a_job_queue, refuse_open
 from tests.components.support.quota import (
     ART,
     HOUR,
@@ -66,15 +66,16 @@ def test_over_quota_has_the_capacity_that_is_left(start: Start) -> None:
     assert (3, True) == (listed(queue, W1).priority, listed(queue, W1).is_over)
 
 
-def test_nothing_is_over_quota_before_a_tenant_is_entitled(start: Start) -> None:
-    """Entitled to that type: a tenant alone makes none, and neither does quota of another type."""
+def test_no_work_is_over_quota_before_a_tenant_is_entitled(start: Start) -> None:
+    """Of a type: a tenant without entitlements makes none, and neither does quota of another type."""
     queue = a_job_queue(start, us=joined(gpu_type="A100"))
     tenant(queue, ML, 8, gpu_type="A100")
     waits(queue)
     assert {W1: 3} == asked(queue.wake())
+    refuse_open(queue, reason=Reason.OPEN_BIDS)
     tenant(queue, ML, 0)
     waits(queue)
-    assert {W2: OVER} == asked(queue.wake())
+    assert {W1: OVER, W2: OVER} == asked(queue.wake())
     assert "over" == explained(queue, W1).standing == explained(queue, W2).standing
     assert OVER_LEVEL == explained(queue, W2).level
 

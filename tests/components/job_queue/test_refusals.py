@@ -8,7 +8,7 @@ from core.events.pools import PoolChanged
 from core.events.region import NodesLost, NodesReturned
 from core.fact import Event
 from core.messages.queue import Abstention, CancelWorkload
-from core.nouns.ids import AgentName, WorkerName, WorkloadId
+from core.nouns.ids import AgentName, RegionName, WorkerName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import (
     AUCTION_SPAN,
@@ -219,12 +219,13 @@ def test_refusal_holds_for_its_shape(start: Start) -> None:
 
 
 def test_refusal_of_one_region_leaves_the_others(start: Start) -> None:
-    """It is asked no more; they are."""
+    """The region that lacks capacity is asked no more; the one that refused for open bids is."""
     machine = a_job_queue(start)
     submit(machine)
     auction = auction_of(machine.wake())
     abstain(machine, auction, EU)
-    assert [(W1, US)] == asked(machine.wait(AUCTION_SPAN))
+    abstain(machine, auction, US, reason=Reason.OPEN_BIDS)
+    assert [(W1, US)] == asked(machine.wait(OPEN_BIDS_RETRY))
 
 
 def test_head_of_the_queue_that_fits_nowhere_is_passed_over(start: Start) -> None:
@@ -282,17 +283,22 @@ def test_refusal_for_open_bids_passes_by_itself(start: Start) -> None:
     assert [(W1, EU)] == asked(machine.wait(Nanoseconds(1)))
 
 
-def test_refusal_for_open_bids_when_the_other_bid_loses(start: Start) -> None:
-    """The region has its room back: it is asked at once."""
+@pytest.mark.parametrize("winner", [EU, US])
+def test_refusal_for_open_bids_when_the_other_bid_loses(start: Start, winner: RegionName) -> None:
+    """The region may offer that capacity again and is asked at once; if the other bid wins, only after `OPEN_BIDS_RETRY`."""
     machine = a_job_queue(start)
     submit(machine, a_spec(a_job(2, 8)))
     submit(machine, small())
     decision = machine.wake()
-    bid(machine, auction_of(decision, W1), EU, score=(9,))
+    bid(machine, auction_of(decision, W1), EU, score=(5,))
     abstain(machine, auction_of(decision, W2), workload=W2, reason=Reason.OPEN_BIDS)
-    assert [] == asked(machine.wake())
-    bid(machine, auction_of(decision, W1), US, score=(1,))
-    assert [(W2, EU)] == asked(machine.wake())
+    bid(machine, auction_of(decision, W1), US, score=(9 if winner == EU else 1,))
+    decision = machine.wake()
+    assert [W1] == awards(decision)
+    assert ([] if winner == EU else [(W2, EU)]) == asked(decision)
+    if winner == EU:
+        assert [] == asked(machine.wait(Nanoseconds(OPEN_BIDS_RETRY - 1)))
+        assert [(W2, EU)] == asked(machine.wait(Nanoseconds(1)))
 
 
 def test_refusal_for_open_bids_when_the_award_is_declined(start: Start) -> None:
@@ -306,8 +312,8 @@ def test_refusal_for_open_bids_when_the_award_is_declined(start: Start) -> None:
     assert (W2, EU) in asked(machine.wake())
 
 
-def test_one_of_a_tight_shape_is_asked_about_at_a_time(start: Start) -> None:
-    """Since one of its shape was refused: if it cannot be placed, none of them can. An award loosens it."""
+def test_one_workload_of_a_contended_shape_is_asked_for_at_a_time(start: Start) -> None:
+    """Since one of its shape was refused: if it cannot be placed, none of them can. After an award two are asked for."""
     machine = a_job_queue(start)
     for _ in range(3):
         submit(machine, small())
@@ -323,22 +329,17 @@ def test_one_of_a_tight_shape_is_asked_about_at_a_time(start: Start) -> None:
     assert [(W2, EU), (W3, EU)] == asked(machine.wake())
 
 
-def test_shape_without_workloads(start: Start) -> None:
-    """Only its refusals are remembered, until they pass; so shapes that never come back fill no memory."""
+def test_shape_without_workloads_is_forgotten(start: Start) -> None:
+    """Only its refusals are remembered, until they expire; so shapes that never come back fill no memory."""
     machine = a_job_queue(start)
     submit(machine, small())
     abstain(machine, auction_of(machine.wake()), missing=3_000)
     machine.wake()
     shape = f"3|{small().shape}"
-    assert (shape in machine.state.auctions.tight, shape in machine.state.auctions.willing_memo) == (
-        True,
-        True,
-    )
+    auctions = machine.state.auctions
+    assert (True, True) == (shape in auctions.window, shape in auctions.willing_memo)
     machine.hear(CancelWorkload(W1))
-    assert (shape in machine.state.auctions.tight, shape in machine.state.auctions.willing_memo) == (
-        False,
-        False,
-    )
+    assert (False, False) == (shape in auctions.window, shape in auctions.willing_memo)
     submit(machine, small())
     assert [] == asked(machine.wake())
     other = WorkloadId("w-8")

@@ -162,15 +162,18 @@ def test_end_that_the_log_shows_counts(start: Start) -> None:
 # Operators.
 
 
-def test_region_is_given_up(start: Start) -> None:
-    """What stands there goes on elsewhere, whatever it says of itself, and nothing is asked of the region any more."""
+def test_abandoned_region_is_not_asked(start: Start) -> None:
+    """Its workloads go on elsewhere, whatever the region says of itself, and no request is sent to it any more."""
     queue = runs_in_eu(start)
     queue.hear(LogSilent(EU_LOG))
     queue.wake()
     assert [] == facts(queue.wait(seconds(100)))
     assert [RegionAbandoned(EU, 1, "olga")] == abandon(queue)
     assert [given_up(Consent.OPERATOR)] == facts(queue.hear_due_once())
-    assert [(W1, US)] == asked(queue.wake())
+    opened = queue.wake()
+    assert [(W1, US)] == asked(opened)
+    bid(queue, auction_of(opened), US)
+    queue.wake()
     queue.hear(LogHeard(EU_LOG))
     submit(queue)
     assert {US} == {name for _, name in asked(queue.wake())}
@@ -194,11 +197,12 @@ def test_queue_that_has_just_started_has_not_listened_yet(start: Start) -> None:
     assert [RegionAbandoned(EU, 1, "olga")] == abandon(queue)
 
 
-def test_region_is_taken_back(start: Start) -> None:
-    """It is asked again; what was left there is told of until its log shows that it has ended."""
+def test_readmitted_region_is_asked_again(start: Start) -> None:
+    """Attempts that were left behind there are counted until its log shows their end."""
     queue = runs_in_eu(start)
     queue.hear(LogSilent(EU_LOG))
     abandon(queue)
+    bid(queue, auction_of(queue.wake()), US)
     queue.wake()
     row = region(queue)
     assert (True, 1, 4, 0, 1) == (row.is_abandoned, row.revision, row.nodes, row.awards, row.left_behind)

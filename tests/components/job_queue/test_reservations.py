@@ -55,6 +55,7 @@ from tests.components.support.job_queue import (
     bid,
     ended,
     grant,
+    refuse_for,
     submit,
 )
 from tests.components.support.machine import Machine
@@ -309,9 +310,7 @@ def test_region_that_falls_silent_with_a_promise(start: Start) -> None:
 
 
 def test_starts_are_promised_one_after_the_other(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order in which they are served, where they want the same hardware: nobody gets nodes before who is ahead; and
-    only to so many.
-    """
+    """In rank order, where they want the same hardware: no workload gets nodes before one ahead of it; and only `most` get a promise."""
     monkeypatch.setattr(StartPromising, "most", 2)
     machine = a_job_queue(start, eu=joined(nodes=4 * PROMISED_PART))
     for number in range(4):
@@ -336,7 +335,8 @@ def test_starts_are_promised_one_after_the_other(start: Start, monkeypatch: pyte
         assert [name] == [
             event.workload for event in facts(machine.wake()) if isinstance(event, StartPromised)
         ]
-        opened = machine.wait(PROSPECT_LOOK)
+        refuse_for(machine, Nanoseconds(PROSPECT_LOOK - 1))
+        opened = machine.wake(after(machine.now, Nanoseconds(1)))
     assert [] == [one for one, wants in solicited(opened) if wants]
 
 

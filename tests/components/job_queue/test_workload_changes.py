@@ -41,7 +41,6 @@ from tests.components.support.job_queue import (
     declined,
     ended,
     grant,
-    happens,
     running,
     shown,
     submit,
@@ -301,8 +300,8 @@ def test_change_while_the_region_is_silent(start: Start) -> None:
 
 
 @pytest.mark.parametrize("is_ordered", [False, True])
-def test_change_of_a_workload_that_is_to_end(start: Start, *, is_ordered: bool) -> None:
-    """Only the end is ordered: the next attempt, if there is one, has the changed jobs."""
+def test_change_of_an_attempt_that_is_to_end(start: Start, *, is_ordered: bool) -> None:
+    """Its region is told of the end alone: the next attempt, if there is one, has the changed tasks."""
     machine = a_job_queue(start)
     submit(machine)
     awarded(machine)
@@ -313,10 +312,8 @@ def test_change_of_a_workload_that_is_to_end(start: Start, *, is_ordered: bool) 
     change(machine, *FOUR)
     assert [] == said(machine.wait(LONGER), ChangeAttempt)
     assert is_ordered is not bool(said(machine.wait(LONGER), StopAttempt))
-    happens(machine, ended(EndCause.REQUEUED))
-    assert [FOUR, FOUR] == [
-        told.jobs for told in said(machine.wake(), SolicitBid)
-    ] or machine.state.auctions.open
+    machine.fact(EU_LOG, ended(EndCause.REQUEUED))
+    assert [(EU, FOUR)] == [(told.region, told.jobs) for told in said(machine.wake(), SolicitBid)]
 
 
 def test_attempt_that_ended_because_its_workload_was_changed(start: Start) -> None:

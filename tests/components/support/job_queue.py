@@ -1,6 +1,7 @@
 """A job queue over two regions, and the words that regions say to it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from components.job_queue.component import JobQueue
@@ -10,20 +11,23 @@ from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, GangSt
 from core.fact import Event
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, Bid, ShowWorkload, Submitted, SubmitWorkload, WorkloadShown
-from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, WorkloadId
+from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, WorkloadId, region_log
+from core.nouns.instant import Nanoseconds, after
 from core.nouns.placement import Shortage, View
 from core.nouns.reasons import Reason
 from core.nouns.starts import EarliestStart
 from core.nouns.workload import EndCause, WorkloadSpec
 from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, attempt, granted, joined
 from tests.components.support.machine import Machine
-from tests.matching import facts, said, said_once
+from tests.matching import all_of, facts, said, said_once
 
 Start = Callable[..., Machine[Any]]
 W1 = WorkloadId("w-1")
 W2 = WorkloadId("w-2")
 W3 = WorkloadId("w-3")
 W4 = WorkloadId("w-4")
+CYCLES_MAX = 100
+"""Cycles that one call may answer; more means that refusals do not hold."""
 
 
 def a_job_queue(
@@ -109,8 +113,57 @@ def abstain(
     return machine.hear(said)
 
 
+def refuse_open(
+    machine: Machine[Any],
+    *others: WorkloadId,
+    reason: Reason = Reason.NO_CAPACITY,
+    missing: Mapping[RegionName, int] = MappingProxyType({}),
+) -> None:
+    """Regions refuse all requests of the open cycle that have no answer, except those for `others`. The queue is not woken.
+
+    missing   GPU milli that a region lacks; 8,000 unless named
+    """
+    for workload, auction in list(machine.state.auctions.open.items()):
+        for region in () if workload in others else auction.asked:
+            if region not in auction.bids and region not in auction.abstained:
+                view, lack = machine.sequence(region_log(region)), missing.get(region, 8_000)
+                agent = AgentName(f"a-{region}")
+                machine.hear(Abstention(region, agent, workload, auction.auction, reason, view, lack))
+
+
+def refuse_all(
+    machine: Machine[Any],
+    *,
+    reason: Reason = Reason.NO_CAPACITY,
+    missing: Mapping[RegionName, int] = MappingProxyType({}),
+) -> Decision:
+    """Regions refuse each cycle until none is open. Return all that the queue decided when woken."""
+    decisions = [machine.wake()]
+    while machine.state.auctions.open:
+        refuse_open(machine, reason=reason, missing=missing)
+        decisions.append(machine.wake())
+        assert len(decisions) < CYCLES_MAX, "requests have no end"
+    return all_of(decisions)
+
+
+def refuse_for(
+    machine: Machine[Any],
+    span: Nanoseconds,
+    *,
+    reason: Reason = Reason.NO_CAPACITY,
+    missing: Mapping[RegionName, int] = MappingProxyType({}),
+) -> None:
+    """So much time passes, and regions refuse each request at once."""
+    end = after(machine.now, span)
+    refuse_all(machine, reason=reason, missing=missing)
+    while (due := machine.component.due(machine.state)) is not None and due <= end:
+        machine.wake(due)
+        refuse_all(machine, reason=reason, missing=missing)
+    machine.wake(end)
+
+
 def awarded(machine: Machine[Any], region: RegionName = EU, workload: WorkloadId = W1) -> WorkloadAwarded:
-    """The workload at the head is auctioned and awarded to this region. Its award has not been said yet."""
+    """The workload is asked for and awarded to this region; others of its cycle are refused. No region has been told of the award yet."""
     opened = machine.wake()
     auction = auction_of(opened, workload)
     for other in {region for name, region in asked(opened) if name == workload}:
@@ -118,6 +171,7 @@ def awarded(machine: Machine[Any], region: RegionName = EU, workload: WorkloadId
             bid(machine, auction, region, workload=workload)
         else:
             abstain(machine, auction, RegionName(other), workload=workload)
+    refuse_open(machine)
     before = len(machine.logs[GLOBAL_LOG])
     machine.hear_due_once()
     found = [

@@ -95,17 +95,24 @@ def asked(decision: Decision) -> dict[WorkloadId, int]:
 
 
 def award(queue: Queue, workload: WorkloadId, region: RegionName = EU, node: int = 0) -> list[Event]:
-    """Its auction is open, or opened now; this region bids best. What is recorded then."""
+    """The workload is asked for in the open cycle, or in one that begins now, and is the last to be answered: this region bids best.
+
+    Return the recorded facts.
+    """
     queue.wake()
     bids(queue, workload, region, node)
+    waiting = [other for other, auction in queue.state.auctions.open.items() if not auction.is_complete]
+    assert [] == waiting, "the cycle goes on until regions have answered for these too"
     return facts(queue.wake())
 
 
 def bids(queue: Queue, workload: WorkloadId, region: RegionName = EU, node: int = 0) -> None:
-    """All that were asked bid, and this region bids best."""
+    """All regions that were asked and have not answered bid, and this region bids best."""
     auction = queue.state.auctions.open[workload]
     jobs = queue.state.image.workloads.rows[workload].spec.jobs
     for asked_one in auction.asked:
+        if asked_one in auction.abstained:
+            continue
         score = (int(asked_one != region), 0, 0, 1, 1, 0)
         spreads = tuple(a_spread({node: job.tasks}) for job in jobs)
         agent = AgentName(f"a-{asked_one}")
@@ -175,7 +182,7 @@ def listed(queue: Queue, workload: WorkloadId) -> ListedWorkload:
 
 
 def refuse(queue: Queue, workload: WorkloadId, region: RegionName) -> None:
-    """It has no room for it."""
+    """The region refuses the workload for want of capacity."""
     auction = queue.state.auctions.open[workload]
     view = queue.sequence(region_log(region))
     said = Abstention(region, AgentName("a"), workload, auction.auction, Reason.NO_CAPACITY, view, 1_000)

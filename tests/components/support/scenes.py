@@ -15,6 +15,7 @@ from components import (
     TaskControl,
     Worker,
 )
+from components.job_queue.state.auctions import SLOW_SPAN
 from core.events.queue import CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
 from core.events.starts import StartPromised, StartReserved, StartUnreserved
@@ -151,7 +152,7 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.hear(ChangeWorkload(WorkloadId("w-1"), 0, (a_job(2),)))
     machine.wake()
     machine.hear(RequeueWorkload(WorkloadId("w-1"), 1))
-    an_offer_is_held(machine)
+    a_region_is_slow(machine)
     machine.hear(ShowWorkload(WorkloadId("w-1")))
     machine.hear(ListWorkloads())
     for name in ("ml", "default"):
@@ -182,22 +183,14 @@ def of_the_queue(start: Start) -> Machine[Any]:
     return machine
 
 
-def an_offer_is_held(machine: Machine[Any]) -> None:
-    """One that was refused is asked for in one region when another is heard again, which offers room to somebody behind it."""
-    ahead = queueing.submit(machine, a_spec(a_job(1, 1), regions=(EU, US)), key="ahead")
-    opened = machine.wake()
-    for region in (EU, US):
-        auction = queueing.auction_of(opened, ahead)
-        queueing.abstain(machine, auction, region, workload=ahead, reason=Reason.OPEN_BIDS)
-    machine.wake()
-    machine.hear(LogSilent(US_LOG))
-    machine.wait(OPEN_BIDS_RETRY)
-    machine.hear(LogHeard(US_LOG))
-    behind = queueing.submit(machine, a_spec(a_job(4, 8), regions=(US,)), key="behind")
-    queueing.bid(machine, queueing.auction_of(machine.wake(), behind), US, workload=behind)
-    machine.wake()
-    for workload in (ahead, behind):
-        machine.hear(HoldWorkload(workload, 0))
+def a_region_is_slow(machine: Machine[Any]) -> None:
+    """A region answers no request of a cycle, and is asked again later."""
+    queueing.refuse_for(machine, SLOW_SPAN)
+    workload = queueing.submit(machine, a_spec(a_job(1, 1), regions=(US,)), key="slow")
+    assert [(workload, US)] == queueing.asked(machine.wake())
+    assert (workload, US) in queueing.asked(machine.wait(Nanoseconds(AUCTION_SPAN + SLOW_SPAN)))
+    queueing.refuse_all(machine)
+    machine.hear(HoldWorkload(workload, 0))
 
 
 def a_workload_moves(machine: Machine[Any]) -> None:
