@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from components.job_queue.auction.bids import RegionAnswers
 from components.job_queue.auction.cycle import (
-    CHANGES_NOBODY,
     begin_cycle,
     close_cycle,
     expire_refusals,
@@ -198,7 +197,7 @@ class JobQueue:
         return decider(state, envelope) if no is None else refused(*no)
 
     def forget_memos(self, state: QueueState) -> None:
-        """Drop cached results: willing regions, inadmissible work, tenants' use in the order, and GPUs ahead of others."""
+        """Drop cached results: willing regions, tenants' use in the order, and GPUs ahead of others."""
         state.auctions.forget_memos()
         state.waits.forget_memos()
         state.ranked_at = Instant(-1)
@@ -207,8 +206,6 @@ class JobQueue:
 
     def evolve(self, state: QueueState, fact: Fact) -> QueueState:
         """Fold a fact of the queue or of a region, or a note."""
-        if not isinstance(fact.event, CHANGES_NOBODY):
-            state.auctions.unaskable.clear()
         if fact.log == GLOBAL_LOG:
             state.image.fold(fact)
             state.sequence = fact.sequence

@@ -132,13 +132,9 @@ def settle_award(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> b
     Return whether the ledger changed.
     """
     if not row.is_active:
-        is_new = state.ledger.drop(workload)
-    else:
-        asked = level_asked(row.spec, state.image.tenants)
-        is_new = state.ledger.put(workload, row, asked, held_by(state, workload, row))
-    if is_new:
-        state.auctions.unaskable.drop_over()
-    return is_new
+        return state.ledger.drop(workload)
+    asked = level_asked(row.spec, state.image.tenants)
+    return state.ledger.put(workload, row, asked, held_by(state, workload, row))
 
 
 def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Instant) -> None:
@@ -164,8 +160,6 @@ def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
     tenants, usage = state.image.tenants, state.image.usage
     pass_at = _pass_at(state, now)
     use, lag = usage.faded(tenant, pass_at), usage.lag(tenant, pass_at)
-    if lag != state.order.tenant(tenant).lag:
-        state.auctions.unaskable.drop_over()  # A tenant's lag decides in which regions it may borrow.
     state.order.set_tenant(tenant, state.ledger.state(tenant, tenants, usage, now, use, lag))
     turns_at = state.ledger.turns_at(tenant, tenants, usage, now)
     if turns_at is None:
@@ -216,7 +210,6 @@ def bring_up(state: QueueState, now: Instant) -> None:
     if state.ranked_at == pass_at:
         return
     state.ranked_at = pass_at
-    state.auctions.unaskable.drop_over()  # A tenant's lag decides in which regions it may borrow.
     usage = state.image.usage
     for name, one in state.order.tenants().items():
         use, lag = usage.faded(name, pass_at), usage.lag(name, pass_at)

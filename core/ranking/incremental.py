@@ -79,7 +79,6 @@ class RankedQueue:
         self._groups: dict[Band, dict[str, dict[FloorKey, Floor]]] = {}
         """Floors with workloads of a band and shape, as last walked."""
         self._counts: dict[Band, int] = {}
-        self._touched: set[Group] = set()
         self._use_all = 0
         self._weights = 0
         self._shares: dict[TenantName, int] = {}
@@ -198,15 +197,6 @@ class RankedQueue:
     def is_passed(self, workload: WorkloadId) -> bool:
         """Return whether a pending workload has its place in the order."""
         return workload in self
-
-    def take_touched(self) -> set[Group] | None:
-        """Return the bands and shapes into or from which workloads went, or in which one was replaced, since the last call.
-
-        None: possibly all. Some returned groups may be unchanged.
-        """
-        self._bring_up()
-        touched, self._touched = self._touched, set()
-        return touched
 
     # Answers.
 
@@ -347,7 +337,6 @@ class RankedQueue:
     def _regroup(self, floor: Floor) -> None:
         key = (floor.tenant, floor.level)
         changes = floor.take_changes()
-        self._touched.update(changes)
         for (band, shape), change in changes.items():
             count = self._counts.get(band, 0) + change
             self._counts[band] = count

@@ -20,10 +20,6 @@ class PassedQueue(RankedQueue):
         """Compute the order for this pass, and keep that order until the next."""
         self._passed = {one.work.workload: one for one in super().ranked()}
 
-    def take_touched(self) -> set[Group] | None:
-        """Return None, which stands for all groups: the order is that of the newest pass, less the workloads that wait no more."""
-        return None
-
     def ranked(self) -> Iterator[Ranked]:
         """Return the workloads of the newest pass, in order, that still wait unchanged."""
         return (one for name, one in self._passed.items() if name in self and self.work(name) == one.work)

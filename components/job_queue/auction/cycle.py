@@ -18,46 +18,17 @@ from components.job_queue.quota.classification import award_of
 from components.job_queue.quota.drain import closed_to
 from components.job_queue.state.auctions import Auction, is_bare, settled, solicited
 from components.job_queue.state.queue_state import (
-    AbstentionHeard,
     AuctionClosed,
     AuctionOpened,
-    BidHeard,
-    MoveLooked,
     OpeningsSeen,
     QueueState,
     RefusalPassed,
-    Settled,
     SlowRegionRetried,
-    StoodAnew,
-    Swept,
     against,
     away_for,
 )
-from components.job_queue.state.reservation_candidates import (
-    FoundBlocked,
-    NoProspect,
-    PromiseSeen,
-    ProspectsWanted,
-)
+from components.job_queue.state.reservation_candidates import FoundBlocked
 from core.component import NOTHING, Decision
-from core.events.queue import (
-    AttemptClosed,
-    StandingChanged,
-    WorkloadAwarded,
-    WorkloadBound,
-    WorkloadsForgotten,
-    WorkloadSubmitted,
-)
-from core.events.region import (
-    AttemptEnded,
-    AttemptRanked,
-    AttemptsForgotten,
-    CheckpointCommitted,
-    ClaimGranted,
-    ClaimPromised,
-    GangStarted,
-    StopOrdered,
-)
 from core.fact import Event, Note
 from core.messages.agents import BidSettled
 from core.messages.base import Message
@@ -66,38 +37,6 @@ from core.nouns.ids import TenantName
 from core.nouns.instant import Instant
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL
-
-CHANGES_NOBODY = (
-    WorkloadSubmitted,
-    WorkloadAwarded,
-    WorkloadBound,
-    StandingChanged,
-    AttemptClosed,
-    WorkloadsForgotten,
-    ClaimPromised,
-    ClaimGranted,
-    GangStarted,
-    CheckpointCommitted,
-    AttemptRanked,
-    StopOrdered,
-    AttemptEnded,
-    AttemptsForgotten,
-    AuctionOpened,
-    AuctionClosed,
-    BidHeard,
-    AbstentionHeard,
-    RefusalPassed,
-    OpeningsSeen,
-    FoundBlocked,
-    ProspectsWanted,
-    NoProspect,
-    PromiseSeen,
-    Settled,
-    MoveLooked,
-    StoodAnew,
-    Swept,
-)
-"""Facts and notes after which nobody else can be asked for, but for what is told of shapes, of tenants' lines, and of what is held."""
 
 
 def begin_cycle(state: QueueState, now: Instant) -> Decision:

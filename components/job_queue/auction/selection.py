@@ -43,23 +43,14 @@ class Selection:
         """Number of chosen workloads by the shape of the request."""
         self._left_out: dict[RegionName, dict[frozenset[str], int]] = {}
         """The fewest GPU milli wanted by a workload that was left out, by region and node types."""
-        known, touched = state.auctions.unaskable, state.order.take_touched()
-        if touched is None:
-            known.clear()
-        else:
-            known.drop_all(touched)
-        self._done: set[Group | Line] = set(known)
+        self._done: set[Group | Line] = set()
         """Groups, and tenants' lines in them, of which no further workload is visited."""
-        self._found_unaskable: dict[Group, str | None] = {}
         self.blocked: list[WorkloadId] = []
         """First workloads of tenants' lines that only refusals of smaller requests block."""
 
     def choose(self) -> list[Ranked]:
         """Return the workloads of the cycle, in rank order."""
-        found = self._state.order.first(AUCTIONS_MAX, self._is_wanted, self._is_next, self._done)
-        if len(found) < AUCTIONS_MAX:
-            self._keep_unaskable()
-        return found
+        return self._state.order.first(AUCTIONS_MAX, self._is_wanted, self._is_next, self._done)
 
     def asked_of(self, one: Ranked) -> tuple[Asked, Regions]:
         """Return the request for a chosen workload, and the regions that receive the request."""
@@ -68,7 +59,6 @@ class Selection:
     def _is_wanted(self, group: Group, example: PendingWork) -> bool:
         """Return whether some region has not refused the shape of a group, and quota or lending may allow an award."""
         state, (level, quota_class) = self._state, group[0]
-        self._found_unaskable[group] = None
         if quota_class is QuotaClass.BLOCKED:
             return False
         is_borrowing = quota_class is QuotaClass.BORROWING
@@ -77,10 +67,6 @@ class Selection:
         if quota_class is QuotaClass.NOMINAL and len(example.needs) > 1:
             self._held[group] = quota_held_from(state, example, -level)
         asked = asked_for(state, example, -level, quota_class)
-        if len(example.needs) > 1:
-            del self._found_unaskable[group]
-        else:
-            self._found_unaskable[group] = asked.shape
         row = state.image.workloads.rows[example.workload]
         willing = state.auctions.willing(asked.shape, lambda: regions_for(state, row, asked.level, self._now))
         self._askable[group] = asked, willing
@@ -108,7 +94,6 @@ class Selection:
         self._leave_out(one, tuple(region for region in where if region not in free))
         if not free:
             # The same goes for the tenant's other workloads of the group.
-            self._found_unaskable.pop(group, None)
             self._done.add(line)
             return False
         self._regions[one.work.workload] = free
@@ -124,8 +109,6 @@ class Selection:
         left = PROMISING.worth_asking(state, workload, shape, where)
         if not left:
             self._done.add((one.group, one.work.tenant))
-            if workload not in state.starts.blocked:
-                self._found_unaskable.pop(one.group, None)
             if PROMISING.is_newly_blocked(state, workload, shape):
                 self.blocked.append(workload)
         return left
@@ -152,8 +135,3 @@ class Selection:
     def _wants(self, one: Ranked) -> tuple[int, frozenset[str]]:
         jobs = self._state.image.workloads.rows[one.work.workload].spec.jobs
         return gpu_milli_of(jobs), kinds_of(jobs)
-
-    def _keep_unaskable(self) -> None:
-        for group, shape in self._found_unaskable.items():
-            if shape is None or shape not in self._chosen:
-                self._state.auctions.unaskable.put(group, shape)

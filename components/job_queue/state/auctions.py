@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
-from components.job_queue.state.inadmissible import Unaskable
 from components.job_queue.state.refusal_dominance import RefusalDominance
 from components.job_queue.state.refusal_expiry import RefusalExpiry, Resource
 from core.agenda import Agenda
@@ -99,7 +98,6 @@ class Auctions:
         """Refusals that hold for larger requests too."""
         self.willing_memo: dict[str, tuple[RegionName, ...]] = {}
         """Memo of `willing`, by shape."""
-        self.unaskable = Unaskable()
 
     # The open cycle.
 
@@ -181,9 +179,7 @@ class Auctions:
 
     def _refuse(self, shape: str, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
-        still_from = self.dominance.add(shape, said)
-        if still_from is not None:
-            self.unaskable.drop_wider(shape, still_from)
+        self.dominance.add(shape, said)
         self.willing_memo.pop(shape, None)
 
     def forget_shape(self, base: str) -> None:
@@ -202,10 +198,7 @@ class Auctions:
         self.refusals_due.drop((shape, region))
         self.offered.get(region, {}).pop(shape, None)
         self.willing_memo.pop(shape, None)
-        self.unaskable.drop_shape(shape)
-        still_from = self.dominance.drop(shape, region)
-        if still_from is not None:
-            self.unaskable.drop_wider(shape, still_from)
+        self.dominance.drop(shape, region)
         if region in self.freed:
             self.freed[region].drop(shape)
         regions = self.refusals.get(shape, {})
@@ -241,9 +234,8 @@ class Auctions:
         return self.dominance.of_smaller(shape) | self.refusals.get(shape, {})
 
     def forget_memos(self) -> None:
-        """Drop the memo of willing regions and of inadmissible groups."""
+        """Drop the memo of willing regions."""
         self.willing_memo.clear()
-        self.unaskable.clear()
 
     def willing(self, shape: str, eligible: Callable[[], tuple[RegionName, ...]]) -> tuple[RegionName, ...]:
         """Return the eligible regions that have not refused this very shape."""
