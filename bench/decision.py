@@ -23,6 +23,7 @@ from pathlib import Path
 
 from bench.support.agents.decision_region import Answer, FullRegion
 from bench.support.report import Bar, Findings, Yardstick, at_most
+from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.refusal_expiry import RefusalExpiry, Resource
 from core.component import Decision
 from core.messages.base import Envelope
@@ -59,14 +60,19 @@ class Memory:
             return
         room = Resource.BARE_CPU if message.missing_cpu_milli else Resource.GPU
         missing = message.missing_cpu_milli or max(1, message.missing_gpu_milli)
-        if self.freed.hold(repr(shape), message.view_sequence, room, missing):
+        if self.freed.hold(_key(shape), message.view_sequence, room, missing):
             self.refused[shape] = None
 
     def free(self, sequence: int, amounts: Mapping[Resource, int]) -> None:
         """So much came free."""
         passed = set(self.freed.add(sequence, amounts))
         if passed:
-            self.refused = {shape: None for shape in self.refused if repr(shape) not in passed}
+            self.refused = {shape: None for shape in self.refused if _key(shape) not in passed}
+
+
+def _key(shape: Shape) -> AskedShape:
+    jobs, level = shape
+    return AskedShape(level, repr(jobs), "", 0, ())
 
 
 class Deciding:

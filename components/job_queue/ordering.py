@@ -6,9 +6,9 @@ that equals the image's value at that instant.
 
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.queue_state import QueueState
 from components.job_queue.state.quota_ledger import NO_LENDING, Lending
 from core.images.queue import WorkloadRow
@@ -24,7 +24,6 @@ from core.ranking.passes import PassedQueue
 from core.ranking.scan import PendingWork, QuotaClass, Ranked, own_level
 from core.rules.quota import (
     Amounts,
-    Narrowing,
     held_on,
     kept_before,
     level_asked,
@@ -33,18 +32,6 @@ from core.rules.quota import (
     needs_of,
 )
 from core.rules.tenancy import gpus_by_type
-
-
-class Asked(Struct, frozen=True):
-    """The request that regions would receive for a workload in its present quota class."""
-
-    level: int
-    """`OVER_LEVEL` if the workload borrows."""
-    types: Narrowing
-    """GPU types to which each job is restricted: those with headroom in the tenant's quota, or that others lend."""
-    shape: str
-    """Equal for workloads that the same regions would refuse."""
-
 
 # From facts.
 
@@ -110,9 +97,9 @@ def place_at(state: QueueState, work: PendingWork, level: int) -> None:
 def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> PendingWork:
     """Return a workload as the ranking reads it."""
     spec, tenants, quota = row.spec, state.image.tenants, state.ledger.quota
-    shape = row.shape
-    if quota and not all(job.has_one_type for job in spec.jobs if job.need.gpu_milli):
-        shape += f"|{spec.tenant}"  # The types with headroom depend on the tenant.
+    has_choice = quota and not all(job.has_one_type for job in spec.jobs if job.need.gpu_milli)
+    own = f"|{spec.tenant}" if has_choice else ""  # The types with headroom depend on the tenant.
+    base = row.base
     return PendingWork(
         workload,
         spec.tenant,
@@ -122,7 +109,9 @@ def pending_work(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> P
         level_asked(spec, tenants),
         may_be_over(spec.kind),
         gpu_milli_of(spec.jobs) > 0,
-        shape,
+        row.shape + own,
+        base + own if base else "",
+        spec.jobs[0].tasks if base else 0,
     )
 
 
@@ -237,7 +226,7 @@ def _pass_at(state: QueueState, now: Instant) -> Instant:
 # Requests to regions.
 
 
-def asked_for(state: QueueState, work: PendingWork, level: int, quota_class: QuotaClass) -> Asked:
+def asked_for(state: QueueState, work: PendingWork, level: int, quota_class: QuotaClass) -> AskedShape:
     """Return the request for a workload at a level and quota class.
 
     Equal for workloads of one level, quota class and shape from which the same quota is held (`quota_held_from`).
@@ -248,8 +237,7 @@ def asked_for(state: QueueState, work: PendingWork, level: int, quota_class: Quo
         level = OVER_LEVEL
     has_room = _has_room(state, work, level) if is_within else _is_lent(state, work.tenant)
     types = narrowing(jobs, state.ledger.quota, state.fleet, has_room)
-    told = "".join(f"|{','.join(mine)}" for mine in types)
-    return Asked(level, types, f"{level}|{work.shape}{told}")
+    return AskedShape(level, work.shape, work.base, work.tasks, types)
 
 
 def _has_room(state: QueueState, work: PendingWork, level: int) -> Callable[[Amounts], bool]:
@@ -286,7 +274,7 @@ def _is_lent(state: QueueState, tenant: TenantName) -> Callable[[Amounts], bool]
     return is_lent
 
 
-def asked_now(state: QueueState, workload: WorkloadId, now: Instant) -> tuple[Ranked, Asked]:
+def asked_now(state: QueueState, workload: WorkloadId, now: Instant) -> tuple[Ranked, AskedShape]:
     """Return a workload's place and quota class in the order, and the request that regions would receive."""
     bring_up(state, now)
     one = state.order.one(workload)

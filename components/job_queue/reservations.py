@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from components.job_queue.ordering import asked_now, bring_up
 from components.job_queue.quota.fair_share import is_held_back
+from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import LACKS_ROOM
 from components.job_queue.state.queue_state import QueueState, RefusalPassed
 from components.job_queue.state.reservation_candidates import (
@@ -223,7 +224,7 @@ class StartPromising:
         return [NoProspect(workload, is_barred=any(not one.unbounded_gpu_milli for one in prospects))]
 
     def worth_asking(
-        self, state: QueueState, workload: WorkloadId, shape: str, willing: tuple[RegionName, ...]
+        self, state: QueueState, workload: WorkloadId, shape: AskedShape, willing: tuple[RegionName, ...]
     ) -> tuple[RegionName, ...]:
         """Return the willing regions that have not refused a smaller or equal request either.
 
@@ -234,7 +235,7 @@ class StartPromising:
         refused = state.auctions.dominance.of_smaller(shape)
         return tuple(region for region in willing if region not in refused) if refused else willing
 
-    def is_newly_blocked(self, state: QueueState, workload: WorkloadId, shape: str) -> bool:
+    def is_newly_blocked(self, state: QueueState, workload: WorkloadId, shape: AskedShape) -> bool:
         """Return whether refusals of the shape show a workload to be blocked, without an auction for this workload."""
         is_known = workload in state.starts.blocked or state.image.workloads.rows[workload].is_start_promised
         said = state.auctions.refused_by(shape).values()
@@ -426,4 +427,4 @@ def _ask_again(state: QueueState, workload: WorkloadId, now: Instant) -> list[Re
     if workload not in state.order:
         return []
     _, asked = asked_now(state, workload, now)
-    return [RefusalPassed(asked.shape, region) for region in sorted(state.auctions.refused_by(asked.shape))]
+    return [RefusalPassed(asked, region) for region in sorted(state.auctions.refused_by(asked))]

@@ -101,9 +101,19 @@ class WorkloadRow(Struct):
 
         A workload with a reservation fits on its reserved nodes, where no other workload does.
         """
+        return self.spec.shape + self._beside_spec
+
+    @property
+    def base(self) -> str:
+        """Return the shape of a workload of one job without the number of tasks; empty for several jobs."""
+        base = self.spec.base
+        return base + self._beside_spec if base else ""
+
+    @property
+    def _beside_spec(self) -> str:
         healing = "|healing" if self.is_healing else ""
         promised = f"|start {self.number}" if self.is_start_promised else ""
-        return f"{self.spec.shape}{self.spec.lasting}{healing}{promised}"
+        return f"{self.spec.lasting}{healing}{promised}"
 
     @property
     def is_active(self) -> bool:

@@ -202,12 +202,20 @@ class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def shape(self) -> str:
-        """Equal for workloads that fit in the same places: with a level, what a refusal holds for."""
-        jobs = ";".join(
-            f"{job.tasks}x{'|'.join(job.node_types)}:{job.need.gpu_milli}/{job.need.cpu_milli}/{job.need.memory_bytes}"
-            + _asked_of_places(job, self.tenant)
-            for job in self.jobs
-        )
+        """Return a text that is equal for workloads that fit in the same places."""
+        return self._shape(";".join(f"{job.tasks}{self._need(job)}" for job in self.jobs))
+
+    @property
+    def base(self) -> str:
+        """Return the shape of a workload of one job without the number of tasks; empty for several jobs."""
+        return self._shape(self._need(self.jobs[0])) if len(self.jobs) == 1 else ""
+
+    def _need(self, job: JobSpec) -> str:
+        need = job.need
+        amounts = f"{need.gpu_milli}/{need.cpu_milli}/{need.memory_bytes}"
+        return f"x{'|'.join(job.node_types)}:{amounts}{_asked_of_places(job, self.tenant)}"
+
+    def _shape(self, jobs: str) -> str:
         fresh = " fresh" if self.needs_fresh_data else ""
         reads = f"|reads{fresh} {','.join(sorted(self.data))}" if self.data else ""
         return f"{self.kind}|{','.join(self.regions)}|{jobs}{reads}"

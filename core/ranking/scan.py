@@ -71,7 +71,11 @@ class PendingWork(Struct, frozen=True):
     uses_gpus: bool = True
     """True if the workload would draw on the tenant's budget of GPU-hours."""
     shape: str = ""
-    """Equal for workloads that fit in the same places, regardless of level."""
+    """Equal for workloads that fit in the same places, whatever their level."""
+    base: str = ""
+    """The shape without the number of tasks; empty for several jobs. The ranking does not read this, nor `tasks`."""
+    tasks: int = 0
+    """Number of tasks of a workload of one job."""
 
 
 class TenantState(Struct, frozen=True):

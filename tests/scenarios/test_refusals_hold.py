@@ -15,9 +15,10 @@ from components.allocation_agent.component import AllocationAgent
 from components.allocation_agent.state import AgentState
 from components.job_queue.ordering import asked_now
 from components.job_queue.reservations import StartPromising
+from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import Auction, solicited
 from components.job_queue.state.queue_state import QueueState
-from components.job_queue.state.refusal_dominance import HOLD_FOR_LARGER, width_of
+from components.job_queue.state.refusal_dominance import HOLD_FOR_LARGER
 from core.images.queue import WorkloadRow
 from core.messages.agents import FindBid
 from core.messages.base import Envelope
@@ -78,11 +79,11 @@ class Looking:
         return found
 
     def _look(self, queue: QueueState, agents: Mapping[RegionName, AgentState]) -> None:
-        waiting: dict[str, WorkloadId] = {}
+        waiting: dict[AskedShape, WorkloadId] = {}
         now = Instant(self.world.loop.now_ns())
         for workload, row in queue.image.workloads.rows.items():
             if row.phase is Phase.PENDING and workload in queue.order:
-                waiting.setdefault(asked_now(queue, workload, now)[1].shape, workload)
+                waiting.setdefault(asked_now(queue, workload, now)[1], workload)
         for shape, regions in queue.auctions.refusals.items():
             example = waiting.get(shape)
             if example is None:
@@ -97,16 +98,15 @@ class Looking:
     ) -> None:
         """As the queue would, if it remembered nothing: for the same, and for more of it at the same level and at a lower one."""
         _, asked = asked_now(queue, workload, now)
-        auction = Auction("again", asked.shape, (said.region,), level=asked.level, types=asked.types)
+        auction = Auction("again", asked, (said.region,))
         row = queue.image.workloads.rows[workload]
         self._ask_for(queue, agent, workload, row, auction, said, now)
-        width = width_of(asked.shape)
-        if width is None or said.reason not in HOLD_FOR_LARGER:
+        if asked.family is None or said.reason not in HOLD_FOR_LARGER:
             return
         (job,) = row.spec.jobs
-        for more, level in ((1, width.level), (width.tasks, max(OVER_LEVEL, width.level - 1))):
+        for more, level in ((1, asked.level), (asked.tasks, max(OVER_LEVEL, asked.level - 1))):
             spec = replace(row.spec, jobs=(replace(job, tasks=job.tasks + more),))
-            lower = replace(auction, level=level)
+            lower = replace(auction, shape=replace(asked, level=level))
             self.larger += 1
             self._ask_for(queue, agent, workload, replace(row, spec=spec), lower, said, now)
 
@@ -129,7 +129,7 @@ class Looking:
         if not isinstance(answer, Abstention):
             tasks = sum(job.tasks for job in row.spec.jobs)
             self.wrong.append(
-                f"at {now}: {workload} was refused for {said.reason}, and {tasks} tasks at {auction.level} now {answer}"
+                f"at {now}: {workload} was refused for {said.reason}, and {tasks} tasks at {auction.shape.level} now {answer}"
             )
 
 

@@ -54,11 +54,8 @@ def begin_cycle(state: QueueState, now: Instant) -> Decision:
         asked, regions = selection.asked_of(one)
         auction = Auction(
             f"{state.image.regions.term}.{state.auctions.opened + count}",
-            asked.shape,
+            asked,
             regions,
-            asked.level,
-            asked.types,
-            one.work.shape,
             is_bare(row.spec.jobs),
         )
         events.append(AuctionOpened(workload, auction))
@@ -85,9 +82,9 @@ def close_cycle(state: QueueState, now: Instant) -> Decision:
     for workload in sorted(auctions.open, key=lambda workload: state.order.one(workload).place):
         spec, auction = state.image.workloads.rows[workload].spec, auctions.open[workload]
         ranked = auction.ranked(away_for(state, workload), closed_to(state, state.order.work(workload)))
-        bids = [one for one in ranked if against(state, one[0].region, spec, auction.level) is None]
+        bids = [one for one in ranked if against(state, one[0].region, spec, auction.shape.level) is None]
         if bids and state.ledger.quota:
-            if spec.tenant in served or (has_awarded and auction.level == OVER_LEVEL):
+            if spec.tenant in served or (has_awarded and auction.shape.level == OVER_LEVEL):
                 break
             served.add(spec.tenant)
         best = bids[0][0] if bids else None

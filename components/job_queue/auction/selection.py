@@ -9,9 +9,10 @@ types: otherwise an award could pass the one ahead.
 """
 
 from components.job_queue.moves import regions_for
-from components.job_queue.ordering import Asked, asked_for, lending_now, may_be_lent, quota_held_from
+from components.job_queue.ordering import asked_for, lending_now, may_be_lent, quota_held_from
 from components.job_queue.quota.fair_share import where_asked
 from components.job_queue.reservations import StartPromising
+from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import kinds_of, overlap
 from components.job_queue.state.queue_state import QueueState
 from core.nouns.ids import RegionName, WorkloadId
@@ -34,12 +35,12 @@ class Selection:
     def __init__(self, state: QueueState, now: Instant) -> None:
         self._state, self._now = state, now
         self._lending = lending_now(state)
-        self._askable: dict[Group, tuple[Asked, Regions]] = {}
+        self._askable: dict[Group, tuple[AskedShape, Regions]] = {}
         """The request of each group, and the regions that have not refused its shape."""
         self._held: dict[Group, Amounts] = {}
         """GPU milli by type held from the first workload of a group; only groups with alternative types."""
         self._regions: dict[WorkloadId, Regions] = {}
-        self._chosen: dict[str, int] = {}
+        self._chosen: dict[AskedShape, int] = {}
         """Number of chosen workloads by the shape of the request."""
         self._left_out: dict[RegionName, dict[frozenset[str], int]] = {}
         """The fewest GPU milli wanted by a workload that was left out, by region and node types."""
@@ -52,7 +53,7 @@ class Selection:
         """Return the workloads of the cycle, in rank order."""
         return self._state.order.first(AUCTIONS_MAX, self._is_wanted, self._is_next, self._done)
 
-    def asked_of(self, one: Ranked) -> tuple[Asked, Regions]:
+    def asked_of(self, one: Ranked) -> tuple[AskedShape, Regions]:
         """Return the request for a chosen workload, and the regions that receive the request."""
         return self._askable[one.group][0], self._regions[one.work.workload]
 
@@ -68,7 +69,7 @@ class Selection:
             self._held[group] = quota_held_from(state, example, -level)
         asked = asked_for(state, example, -level, quota_class)
         row = state.image.workloads.rows[example.workload]
-        willing = state.auctions.willing(asked.shape, lambda: regions_for(state, row, asked.level, self._now))
+        willing = state.auctions.willing(asked, lambda: regions_for(state, row, asked.level, self._now))
         self._askable[group] = asked, willing
         return bool(willing)
 
@@ -89,7 +90,7 @@ class Selection:
         where = tuple(region for region in where if region not in auctions.slow)
         # The request of a group is that of its first workload: if others are held to other types, they wait for their turn.
         is_another = group in self._held and self._held[group] != quota_held_from(state, one.work, one.level)
-        is_full = self._chosen.get(asked.shape, 0) >= auctions.window.get(asked.shape, AUCTIONS_MAX)
+        is_full = self._chosen.get(asked, 0) >= auctions.window.get(asked, AUCTIONS_MAX)
         free = () if is_another or is_full else self._where_free(one, where)
         self._leave_out(one, tuple(region for region in where if region not in free))
         if not free:
@@ -97,7 +98,7 @@ class Selection:
             self._done.add(line)
             return False
         self._regions[one.work.workload] = free
-        self._chosen[asked.shape] = self._chosen.get(asked.shape, 0) + 1
+        self._chosen[asked] = self._chosen.get(asked, 0) + 1
         return True
 
     def _not_refused(self, one: Ranked, where: Regions) -> Regions:
@@ -105,7 +106,7 @@ class Selection:
 
         If none is left, none is left for the tenant's later workloads of the group, and the first of them is found blocked.
         """
-        state, workload, shape = self._state, one.work.workload, self._askable[one.group][0].shape
+        state, workload, shape = self._state, one.work.workload, self._askable[one.group][0]
         left = PROMISING.worth_asking(state, workload, shape, where)
         if not left:
             self._done.add((one.group, one.work.tenant))

@@ -303,11 +303,11 @@ def award_of(
     charge = held_on(spec.jobs, best.spreads, image.hardware)
     if charge and state.ledger.is_spent(spec.tenant, tenants, state.image.usage, now):
         return ()
-    if auction.level == OVER_LEVEL:
+    if auction.shape.level == OVER_LEVEL:
         if not state.ledger.may_borrow(spec.tenant, charge, tenants, lending_now(state)):
             return ()
     else:
-        room = state.ledger.headroom(spec.tenant, auction.level, tenants)
+        room = state.ledger.headroom(spec.tenant, auction.shape.level, tenants)
         if any(count > room[kind] for kind, count in charge.items() if kind in state.ledger.quota):
             return ()
     award = WorkloadAwarded(
@@ -319,14 +319,14 @@ def award_of(
         resume_epoch=row.resume_epoch,
         resume_step=row.resume_step,
         tenant=spec.tenant,
-        level=auction.level,
+        level=auction.shape.level,
         charge=charge,
-        types=auction.types,
+        types=auction.shape.types,
         refusals=_refusals(state, workload, auction),
     )
-    if auction.level == OVER_LEVEL or not state.ledger.quota:
+    if auction.shape.level == OVER_LEVEL or not state.ledger.quota:
         return (award,)
-    levels = _beside(state, workload, row, auction.level, charge, now)
+    levels = _beside(state, workload, row, auction.shape.level, charge, now)
     if workload in levels:
         return ()  # The award itself would be borrowing: budget or priority has changed since the auction opened.
     # Changes that free quota come before changes that use quota.
@@ -349,7 +349,7 @@ def _refusals(state: QueueState, workload: WorkloadId, auction: Auction) -> dict
         elif region in auction.asked:
             found[region] = Reason.NO_ANSWER
         else:
-            found[region] = why_not_asked(state, region, spec, auction.level) or _kept_by(
+            found[region] = why_not_asked(state, region, spec, auction.shape.level) or _kept_by(
                 state, workload, region
             )
     return found

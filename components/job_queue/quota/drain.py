@@ -122,7 +122,7 @@ def missing_parts(state: QueueState, work: PendingWork) -> dict[RegionName, Frac
     is all that is wanted.
     """
     asked = asked_for(state, work, LOWEST, QuotaClass.BORROWING)
-    said, spec = state.auctions.refused_by(asked.shape), state.image.workloads.rows[work.workload].spec
+    said, spec = state.auctions.refused_by(asked), state.image.workloads.rows[work.workload].spec
     kinds = {kind for need in work.needs for kind in need}
     parts: dict[RegionName, Fraction] = {}
     for region in eligible(state, spec, asked.level):

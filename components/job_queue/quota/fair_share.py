@@ -154,7 +154,7 @@ def _lacking_room(state: QueueState) -> dict[TenantName, RegionName]:
 
 def _nearest(state: QueueState, work: PendingWork) -> RegionName:
     """Of those that could hold it, the one whose refusal names the least that is missing; where it was before, while it is asked for."""
-    said = state.auctions.refused_by(asked_for(state, work, LOWEST, QuotaClass.BORROWING).shape)
+    said = state.auctions.refused_by(asked_for(state, work, LOWEST, QuotaClass.BORROWING))
     regions = eligible(state, state.image.workloads.rows[work.workload].spec) or tuple(state.regions)
     refused = [region for region in regions if region in said]
     if not refused:
@@ -172,7 +172,7 @@ def _is_blocked(state: QueueState, work: PendingWork, lending: Lending, *, is_ag
     if work.workload in state.auctions.open:
         return work.tenant in state.lacking  # It is asked for once more.
     asked = asked_for(state, work, LOWEST, QuotaClass.BORROWING)
-    said = state.auctions.refused_by(asked.shape)
+    said = state.auctions.refused_by(asked)
     regions = eligible(state, state.image.workloads.rows[work.workload].spec, asked.level)
     where = where_asked(state, state.order.one(work.workload), regions) if is_aged else regions
     return bool(regions) and all(

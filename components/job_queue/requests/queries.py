@@ -6,12 +6,13 @@ Queries change no state. Reasons are computed from the queue's present state, so
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from components.job_queue.ordering import Asked, asked_now, kept_why, lending_now, may_be_lent, pass_of
+from components.job_queue.ordering import asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.job_queue.quota.drain import closed_to, has_turn
 from components.job_queue.quota.fair_share import is_held_back
 from components.job_queue.requests.blockers import holders_of, kept_for
 from components.job_queue.reservations import promised_in, shown_start
 from components.job_queue.start_estimates import run_time_of, start_in_order
+from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import LACKS_ROOM
 from components.job_queue.state.queue_state import QueueState, eligible, why_not_asked
 from components.replies import answered, refused
@@ -45,6 +46,8 @@ from core.rules.quota import level_asked, narrowed
 
 Waiting = tuple[Reason, dict[RegionName, str]]
 """The reason why a pending workload waits, and the reasons of regions that refuse, by region."""
+Known = dict[tuple[AskedShape, RegionName | None], Waiting]
+"""Reasons within one answer, by the request and the region drained for other work."""
 
 
 class UserAnswers:
@@ -93,7 +96,7 @@ class UserAnswers:
         rows = owned(envelope.tenant, state.image.workloads.rows)
         phases = frozenset(message.phases or Phase)
         count_max = min(max(1, message.count_max), LISTED_MAX)
-        known: dict[str, Waiting] = {}
+        known: Known = {}
         listed: list[ListedWorkload] = []
         bytes_left = LISTED_BYTES_MAX
         next_after = last = 0
@@ -124,7 +127,7 @@ class UserAnswers:
         state: QueueState,
         workload: WorkloadId,
         row: WorkloadRow,
-        known: dict[str, Waiting],
+        known: Known,
         now: Instant,
     ) -> ListedWorkload:
         """Return one workload's line in a list; `known` as in `why`."""
@@ -169,7 +172,7 @@ class UserAnswers:
         state: QueueState,
         workload: WorkloadId,
         row: WorkloadRow,
-        known: dict[str, Waiting],
+        known: Known,
         now: Instant,
     ) -> tuple[Reason | None, dict[RegionName, str]]:
         """Return the reason why a workload does not run, and the reasons of regions that refuse.
@@ -191,7 +194,7 @@ class UserAnswers:
             return Reason.WAITING_TURN, {}  # A cancellation was requested.
         one, asked = asked_now(state, workload, now)
         kept = _closed_to(state, one)
-        key = f"{asked.shape}|{kept or ''}"
+        key = asked, kept
         if key not in known:
             known[key] = self._waiting(state, row, asked, kept)
         reason, refusals = known[key]
@@ -214,14 +217,16 @@ class UserAnswers:
             return Reason.BUDGET_SPENT
         return kept_why(state, one.work) or Reason.BORROWED_ALL
 
-    def _waiting(self, state: QueueState, row: WorkloadRow, one: Asked, kept: RegionName | None) -> Waiting:
+    def _waiting(
+        self, state: QueueState, row: WorkloadRow, shape: AskedShape, kept: RegionName | None
+    ) -> Waiting:
         """Return the reason why a pending workload waits, and the reasons of regions that refuse.
 
         Equal for pending workloads of one shape with the same `kept`: the shape covers needs, data and regions.
         """
-        asked = eligible(state, row.spec, one.level)
+        asked = eligible(state, row.spec, shape.level)
         said_by = {
-            region: self._against(state, row, one.shape, one.level, region, asked, kept)
+            region: self._against(state, row, shape, shape.level, region, asked, kept)
             for region in row.spec.regions or self.regions
         }
         refusals: dict[RegionName, str] = {
@@ -242,7 +247,7 @@ class UserAnswers:
         self,
         state: QueueState,
         row: WorkloadRow,
-        shape: str,
+        shape: AskedShape | None,
         level: int,
         region: RegionName,
         asked: Iterable[RegionName],
@@ -254,7 +259,7 @@ class UserAnswers:
         """
         if region not in asked:
             return why_not_asked(state, region, row.spec, level)
-        said = state.auctions.refused_by(shape).get(region)
+        said = state.auctions.refused_by(shape).get(region) if shape is not None else None
         if said is not None:
             return Reason(said.reason)
         return Reason.ROOM_GATHERED if region == kept else None
@@ -270,10 +275,10 @@ class UserAnswers:
             return refused(Reason.UNKNOWN_WORKLOAD)
         reason = self._reason(state, workload, row, envelope.at)
         is_ordered, gathered = workload in state.order, state.gathered
-        one, shape, jobs, level = None, row.shape, row.spec.jobs, row.level
+        one, shape, jobs, level = None, None, row.spec.jobs, row.level
         if is_ordered:
             one, asked = asked_now(state, workload, envelope.at)
-            shape, jobs, level = asked.shape, narrowed(jobs, asked.types), asked.level
+            shape, jobs, level = asked, narrowed(jobs, asked.types), asked.level
         explained = WorkloadExplained(
             workload=workload,
             name=row.spec.name,
@@ -285,7 +290,7 @@ class UserAnswers:
             is_held=row.is_held,
             hold_revision=row.hold_revision,
             is_cancel_requested=row.is_cancel_requested,
-            shape=shape,
+            shape=row.shape if shape is None else shape.text,
             rank=state.order.rank(workload) if is_ordered else -1,
             ahead=_ahead(state, workload) if is_ordered else (),
             asking=self._asking(state, workload, shape) if is_ordered else (),
@@ -308,7 +313,9 @@ class UserAnswers:
         )
         return answered(explained)
 
-    def _asking(self, state: QueueState, workload: WorkloadId, shape: str) -> tuple[WorkloadId, ...]:
+    def _asking(
+        self, state: QueueState, workload: WorkloadId, shape: AskedShape | None
+    ) -> tuple[WorkloadId, ...]:
         """Return open auctions of workloads ahead, or of the same shape, in queue order.
 
         Those of the same shape come first, because a contended shape is asked for one workload at a time.
@@ -327,7 +334,7 @@ class UserAnswers:
         state: QueueState,
         workload: WorkloadId,
         row: WorkloadRow,
-        shape: str,
+        shape: AskedShape | None,
         level: int,
         one: Ranked | None,
     ) -> tuple[RegionOutlook, ...]:
@@ -349,14 +356,14 @@ class UserAnswers:
         state: QueueState,
         workload: WorkloadId,
         row: WorkloadRow,
-        shape: str,
+        shape: AskedShape | None,
         region: RegionName,
         against: Reason | None,
     ) -> RegionOutlook:
         image = state.regions[region]
         auction = state.auctions.open.get(workload)
         bid = auction.bids.get(region) if auction is not None else None
-        said = state.auctions.refused_by(shape).get(region)
+        said = state.auctions.refused_by(shape).get(region) if shape is not None else None
         if auction is not None and said is None:
             said = auction.abstained.get(region)  # The refusal no longer holds: the region is asked again.
         is_full = against is Reason.OPEN_BIDS or against in LACKS_ROOM

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from components.job_queue.requests.queries import UserAnswers, Waiting
+from components.job_queue.requests.queries import Known, UserAnswers
 from components.job_queue.reservations import promised_in
 from components.job_queue.start_estimates import estimated_start, estimator_of, walked, would_stand
 from components.job_queue.state.queue_state import QueueState, eligible
@@ -71,7 +71,7 @@ class StartAnswers:
         assert isinstance(message, ListStarts)
         now, estimator = envelope.at, estimator_of(state, envelope.at)
         count_max = min(max(1, message.count_max), STARTS_LISTED_MAX)
-        known: dict[str, Waiting] = {}
+        known: Known = {}
         where: dict[str, tuple[RegionName, ...]] = {}
         rows: list[ListedStart] = []
         looked = 0

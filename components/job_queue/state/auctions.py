@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
+from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.refusal_dominance import RefusalDominance
 from components.job_queue.state.refusal_expiry import RefusalExpiry, Resource
 from core.agenda import Agenda
@@ -22,7 +23,7 @@ from core.nouns.instant import Instant, Nanoseconds, after
 from core.nouns.limits import AUCTION_SPAN, AUCTIONS_MAX, LAGGING_VIEW_RETRY, OPEN_BIDS_RETRY
 from core.nouns.reasons import Reason
 from core.nouns.workload import JobSpec
-from core.rules.quota import Narrowing, narrowed
+from core.rules.quota import narrowed
 
 SLOW_SPAN = Nanoseconds(3 * AUCTION_SPAN)
 """Time for which a region that answered nothing in a whole cycle is not asked: a hanging region delays one cycle in four."""
@@ -34,15 +35,9 @@ class Auction(Struct):
     """The request for one workload in the open cycle, and the answers of regions."""
 
     auction: str
-    shape: str
-    """Shape and level: the key for which a refusal holds."""
+    shape: AskedShape
+    """The request: the key for which a refusal holds."""
     asked: tuple[RegionName, ...]
-    level: int = 0
-    """Level of the request; `OVER_LEVEL` if the workload borrows."""
-    types: Narrowing = ()
-    """GPU types to which the tenant's quota restricts each job."""
-    base: str = ""
-    """The shape without the level."""
     is_bare: bool = False
     """Whether all tasks run on nodes without GPUs."""
     bids: dict[RegionName, Bid] = field(default_factory=dict)
@@ -83,20 +78,20 @@ class Auctions:
         """Regions asked in the open cycle, and whether they have answered any request."""
         self.slow: Agenda[RegionName] = Agenda()
         """Regions that answered nothing in a whole cycle, by the time from which they are asked again."""
-        self.window: dict[str, int] = {}
+        self.window: dict[AskedShape, int] = {}
         """Number of workloads that are asked for in one cycle, by contended shape."""
-        self.shapes: dict[str, dict[str, None]] = {}
-        """Shapes with levels that were asked for, by the shape without the level."""
-        self.refusals: dict[str, dict[RegionName, Abstention]] = {}
+        self.shapes: dict[str, dict[AskedShape, None]] = {}
+        """Requests that were made, by the workload's shape."""
+        self.refusals: dict[AskedShape, dict[RegionName, Abstention]] = {}
         """The newest refusals, by shape and region."""
-        self.refusals_due: Agenda[tuple[str, RegionName]] = Agenda()
+        self.refusals_due: Agenda[tuple[AskedShape, RegionName]] = Agenda()
         """Refusals that expire by time: for open bids, and by agents with lagging views."""
-        self.offered: dict[RegionName, dict[str, None]] = {}
+        self.offered: dict[RegionName, dict[AskedShape, None]] = {}
         """Shapes refused for open bids, by region."""
         self.freed: dict[RegionName, RefusalExpiry] = {}
         self.dominance = RefusalDominance()
         """Refusals that hold for larger requests too."""
-        self.willing_memo: dict[str, tuple[RegionName, ...]] = {}
+        self.willing_memo: dict[AskedShape, tuple[RegionName, ...]] = {}
         """Memo of `willing`, by shape."""
 
     # The open cycle.
@@ -105,7 +100,7 @@ class Auctions:
         """Add an auction to the cycle that begins now."""
         self.opened += 1
         self.open[workload] = auction
-        self.shapes.setdefault(auction.base, {})[auction.shape] = None
+        self.shapes.setdefault(auction.shape.shape, {})[auction.shape] = None
         self.deadline = self.closes_at = after(at, AUCTION_SPAN)
         for region in auction.asked:
             self.has_answered.setdefault(region, False)
@@ -170,21 +165,21 @@ class Auctions:
         self.closes_at = None
         self.has_answered.clear()
 
-    def _widen(self, shape: str) -> None:
+    def _widen(self, shape: AskedShape) -> None:
         self.window[shape] *= 2
         if self.window[shape] >= AUCTIONS_MAX:
             del self.window[shape]
 
     # Refusals.
 
-    def _refuse(self, shape: str, said: Abstention) -> None:
+    def _refuse(self, shape: AskedShape, said: Abstention) -> None:
         self.refusals.setdefault(shape, {})[said.region] = said
         self.dominance.add(shape, said)
         self.willing_memo.pop(shape, None)
 
-    def forget_shape(self, base: str) -> None:
+    def forget_shape(self, workload_shape: str) -> None:
         """Forget that a shape is contended, at any level, after its last workload left. Its refusals hold until they expire."""
-        for shape in self.shapes.pop(base, {}):
+        for shape in self.shapes.pop(workload_shape, {}):
             self.window.pop(shape, None)
             self.willing_memo.pop(shape, None)
 
@@ -193,7 +188,7 @@ class Auctions:
         for shape in self.offered.pop(region, {}):
             self.forget_refusal(shape, region)
 
-    def forget_refusal(self, shape: str, region: RegionName) -> None:
+    def forget_refusal(self, shape: AskedShape, region: RegionName) -> None:
         """Forget a region's refusal of a shape."""
         self.refusals_due.drop((shape, region))
         self.offered.get(region, {}).pop(shape, None)
@@ -229,7 +224,7 @@ class Auctions:
             if said is not None and (is_other_hardware or said.reason != Reason.NO_SUCH_HARDWARE):
                 self.forget_refusal(shape, region)
 
-    def refused_by(self, shape: str) -> dict[RegionName, Abstention]:
+    def refused_by(self, shape: AskedShape) -> dict[RegionName, Abstention]:
         """Return the refusals of a shape, or of a smaller request that dominates the shape, by region."""
         return self.dominance.of_smaller(shape) | self.refusals.get(shape, {})
 
@@ -237,7 +232,9 @@ class Auctions:
         """Drop the memo of willing regions."""
         self.willing_memo.clear()
 
-    def willing(self, shape: str, eligible: Callable[[], tuple[RegionName, ...]]) -> tuple[RegionName, ...]:
+    def willing(
+        self, shape: AskedShape, eligible: Callable[[], tuple[RegionName, ...]]
+    ) -> tuple[RegionName, ...]:
         """Return the eligible regions that have not refused this very shape."""
         found = self.willing_memo.get(shape)
         if found is None:
@@ -268,8 +265,8 @@ def solicited(
         region,
         workload,
         auction.auction,
-        narrowed(spec.jobs, auction.types),
-        auction.level,
+        narrowed(spec.jobs, auction.shape.types),
+        auction.shape.level,
         spec.kind,
         spec.tenant,
         row.is_healing,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import Auction, Auctions
 from components.job_queue.state.quota_ledger import QuotaLedger
 from components.job_queue.state.reservation_candidates import ReservationCandidates
@@ -69,7 +70,7 @@ class SlowRegionRetried(Note, frozen=True):
 class RefusalPassed(Note, frozen=True):
     """A region's refusal of a shape no longer holds."""
 
-    shape: str
+    shape: AskedShape
     region: RegionName
 
 

@@ -1,17 +1,13 @@
-"""Refusals that hold for larger requests too: what found no room for so many tasks finds none for more of the same.
+"""Refusals that hold for larger requests too: a region without capacity for some tasks has none for more of the same.
 
-source    MAST §4.3: the hash table of requests that failed; here by region, and for as long as the refusal itself holds
+source    MAST §4.3: the hash table of failed requests; here by region, and for as long as the refusal itself holds
 """
 
-import re
-from bisect import insort
-from functools import lru_cache
-from typing import NamedTuple
-
+from components.job_queue.state.asked_shape import AskedShape
 from core.messages.queue import Abstention
 from core.nouns.ids import RegionName
 from core.nouns.reasons import Reason
-from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL
+from core.rules.quota import Narrowing
 
 HOLD_FOR_LARGER = (
     Reason.NO_CAPACITY,
@@ -20,127 +16,72 @@ HOLD_FOR_LARGER = (
     Reason.RESERVED,
     Reason.OVER_LIMIT,
 )
-"""Reasons that more tasks of the same need, or a lower level, could only make worse."""
-LEVELS = range(LEVEL_MAX, OVER_LEVEL - 1, -1)
-"""At which a workload may be asked for, the highest first."""
-FAR = 1 << 62
-"""More tasks than any job has."""
-_ONE_JOB = re.compile(r"(-?\d+)(\|[^|;]*\|[^|;]*\|)(\d+)(x[^;]*)")
-"""A shape with its level (components/job_queue/ordering.py `asked_for`) of one job: level, kind and regions, tasks, all else."""
-
-
-class Width(NamedTuple):
-    """A shape of one job, taken apart."""
-
-    family: str
-    """Equal for shapes that differ in their level and in how many tasks they have, and in nothing else."""
-    level: int
-    tasks: int
-
-
-@lru_cache(maxsize=4096)
-def width_of(shape: str) -> Width | None:
-    """A shape's, if it is of one job: of several nothing is said, for which of them found no room is not known."""
-    found = _ONE_JOB.fullmatch(shape)
-    if found is None:
-        return None
-    level, before, tasks, after = found.groups()
-    return Width(before + after, int(level), int(tasks))
+"""Reasons that more tasks of the same need, or a lower level, could only confirm."""
+Family = tuple[str, Narrowing]
 
 
 class RefusalDominance:
-    """By family and region, the refusals that may hold for others: an index of what the auction house remembers."""
+    """Index of refusals by family and region, kept beside `Auctions.refusals`."""
 
     def __init__(self) -> None:
-        self._said: dict[str, dict[RegionName, _Refused]] = {}
-        self._of_smaller: dict[str, dict[RegionName, Abstention]] = {}
-        """What was found of shapes since anything changed."""
+        self._refused: dict[Family, dict[RegionName, _Refused]] = {}
+        self._of_smaller: dict[AskedShape, dict[RegionName, Abstention]] = {}
+        """Memo of `of_smaller`."""
 
-    def add(self, shape: str, said: Abstention) -> int | None:
-        """A region refused it. What `drop` tells of what it said of it before, where what it says now holds for it alone."""
-        still_from = self.drop(shape, said.region)
-        width = width_of(shape)
-        if width is None or said.reason not in HOLD_FOR_LARGER:
-            return still_from
-        self._said.setdefault(width.family, {}).setdefault(said.region, _Refused(width.family)).add(
-            width, said
-        )
-        return None
+    def add(self, shape: AskedShape, said: Abstention) -> None:
+        """Record a region's refusal in place of its earlier one of this shape."""
+        self.drop(shape, said.region)
+        if shape.family is not None and said.reason in HOLD_FOR_LARGER:
+            regions = self._refused.setdefault(shape.family, {})
+            regions.setdefault(said.region, _Refused()).put(shape, said)
 
-    def drop(self, shape: str, region: RegionName) -> int | None:
-        """That has passed. From how many tasks on the same is still refused for another refusal, `FAR` if there is none; None: nothing
-        was refused for this one.
-        """
+    def drop(self, shape: AskedShape, region: RegionName) -> None:
+        """Forget a region's refusal of a shape, if there is one."""
         self._of_smaller.clear()
-        width = width_of(shape)
-        regions = self._said.get(width.family, {}) if width is not None else {}
-        if width is None or region not in regions or not regions[region].drop(width):
-            return None
-        left = regions[region].smallest.get(width.level)
-        if not regions[region].said:
+        if shape.family is None:
+            return
+        regions = self._refused.get(shape.family, {})
+        if region in regions and regions[region].drop(shape):
             del regions[region]
-        if not regions:
-            del self._said[width.family]
-        return left.tasks if left is not None else FAR
+            if not regions:
+                del self._refused[shape.family]
 
-    def of_smaller(self, shape: str) -> dict[RegionName, Abstention]:
-        """Who refused as much or less than this, by region."""
+    def of_smaller(self, shape: AskedShape) -> dict[RegionName, Abstention]:
+        """Return the refusals of as many or fewer tasks at the same or a higher level, by region.
+
+        Of several refusals of a region, the one with the fewest tasks, and of these the highest level.
+        """
         known = self._of_smaller.get(shape)
         if known is None:
-            known = self._of_smaller[shape] = self._find_of_smaller(shape)
+            regions = {} if shape.family is None else self._refused.get(shape.family, {})
+            found = {region: refused.smallest_for(shape) for region, refused in regions.items()}
+            known = {region: said for region, said in found.items() if said is not None}
+            self._of_smaller[shape] = known
         return known
-
-    def _find_of_smaller(self, shape: str) -> dict[RegionName, Abstention]:
-        width = width_of(shape)
-        if width is None or width.family not in self._said:
-            return {}
-        found = (
-            (region, refused.smallest_for(width)) for region, refused in self._said[width.family].items()
-        )
-        return {region: said for region, said in found if said is not None}
 
 
 class _Refused:
-    """What one region refused of one family."""
+    """One region's refusals of one family."""
 
-    __slots__ = ("family", "said", "smallest", "tasks")
+    def __init__(self) -> None:
+        self._said: dict[tuple[int, int], Abstention] = {}
+        """Refusals by number of tasks and negated level."""
+        self._smallest: dict[int, tuple[int, int] | None] = {}
+        """Memo: by the level of a request, the least key at that level or a higher one."""
 
-    def __init__(self, family: str) -> None:
-        self.family = family
-        self.said: dict[Width, Abstention] = {}
-        self.tasks: dict[int, list[int]] = {}
-        """By level, the numbers of tasks that were refused, ascending."""
-        self.smallest: dict[int, Width] = {}
-        """By the level at which is asked: of what was refused at that level or a higher one the fewest tasks, of the same the highest level."""
+    def put(self, shape: AskedShape, said: Abstention) -> None:
+        self._said[shape.tasks, -shape.level] = said
+        self._smallest.clear()
 
-    def add(self, width: Width, said: Abstention) -> None:
-        """It refused this; it is not known to."""
-        self.said[width] = said
-        insort(self.tasks.setdefault(width.level, []), width.tasks)
-        self._find_smallest()
+    def drop(self, shape: AskedShape) -> bool:
+        """Forget a refusal; return whether none is left."""
+        self._said.pop((shape.tasks, -shape.level), None)
+        self._smallest.clear()
+        return not self._said
 
-    def drop(self, width: Width) -> bool:
-        """It refuses this no more. Whether it did."""
-        if self.said.pop(width, None) is None:
-            return False
-        tasks = self.tasks[width.level]
-        tasks.remove(width.tasks)
-        if not tasks:
-            del self.tasks[width.level]
-        self._find_smallest()
-        return True
-
-    def _find_smallest(self) -> None:
-        self.smallest = {}
-        found: Width | None = None
-        for level in LEVELS:
-            tasks = self.tasks.get(level)
-            if tasks is not None and (found is None or tasks[0] < found.tasks):
-                found = Width(self.family, level, tasks[0])
-            if found is not None:
-                self.smallest[level] = found
-
-    def smallest_for(self, asked: Width) -> Abstention | None:
-        """Of those that hold for what is asked, the smallest's."""
-        width = self.smallest.get(asked.level)
-        return self.said[width] if width is not None and width.tasks <= asked.tasks else None
+    def smallest_for(self, shape: AskedShape) -> Abstention | None:
+        if shape.level not in self._smallest:
+            keys = (key for key in self._said if -key[1] >= shape.level)
+            self._smallest[shape.level] = min(keys, default=None)
+        key = self._smallest[shape.level]
+        return self._said[key] if key is not None and key[0] <= shape.tasks else None

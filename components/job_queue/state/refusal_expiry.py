@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+from components.job_queue.state.asked_shape import AskedShape
 from core.agenda import Agenda
 from core.events.region import AttemptEnded, AttemptRanked
 from core.images.region import Hardware, RegionImage
@@ -40,12 +41,12 @@ class RefusalExpiry:
         """Nor does one for lack of hardware on a view older than this: nodes joined."""
         self._ledgers = {room: _Ledger() for room in Resource}
 
-    def add(self, sequence: int, amounts: Mapping[Resource, int]) -> list[str]:
+    def add(self, sequence: int, amounts: Mapping[Resource, int]) -> list[AskedShape]:
         """So much more was freed; the shapes whose refusals pass by it."""
         passed = [self._ledgers[room].add(sequence, amount) for room, amount in amounts.items()]
         return [shape for shapes in passed for shape in shapes]
 
-    def hold(self, shape: str, view_sequence: int, room: Resource, missing: int) -> bool:
+    def hold(self, shape: AskedShape, view_sequence: int, room: Resource, missing: int) -> bool:
         """Let a refusal hold from the view on which it was said; False when enough was freed since, or could have been."""
         self.drop(shape)
         ledger = self._ledgers[room]
@@ -57,7 +58,7 @@ class RefusalExpiry:
         ledger.held.put(shape, Instant(before + missing))
         return True
 
-    def drop(self, shape: str) -> None:
+    def drop(self, shape: AskedShape) -> None:
         """Its refusal waits for nothing any more."""
         for ledger in self._ledgers.values():
             ledger.held.drop(shape)
@@ -71,10 +72,10 @@ class _Ledger:
         self.total = 0
         self.history: deque[tuple[int, int]] = deque(maxlen=FREED_REMEMBERED_MAX)
         """Sequences, and the total before each."""
-        self.held: Agenda[str] = Agenda()
+        self.held: Agenda[AskedShape] = Agenda()
         """Shapes, by the total at which their refusal passes."""
 
-    def add(self, sequence: int, amount: int) -> list[str]:
+    def add(self, sequence: int, amount: int) -> list[AskedShape]:
         if len(self.history) == FREED_REMEMBERED_MAX:
             self.known_from = max(self.known_from, self.history[0][0])
         self.history.append((sequence, self.total))

@@ -360,8 +360,7 @@ class RankedPlanet(Planet):
         state, rows = self.queue.state, self.queue.state.image.workloads.rows
         order = [one.work.workload for one in state.order.ranked()]
         refused = {
-            name: set(state.auctions.refused_by(asked_now(state, name, self.queue.now)[1].shape))
-            for name in order
+            name: set(state.auctions.refused_by(asked_now(state, name, self.queue.now)[1])) for name in order
         }
         bids = {name: set(auction.bids) for name, auction in state.auctions.open.items()}
         decision = super().woken()

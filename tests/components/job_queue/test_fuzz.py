@@ -170,7 +170,7 @@ class Life:
         self.queue.wake()
         part = self.dice.choice([0.7, 1, 1])
         for workload, auction in list(self.queue.state.auctions.open.items()):
-            jobs = narrowed(self.queue.state.image.workloads.rows[workload].spec.jobs, auction.types)
+            jobs = narrowed(self.queue.state.image.workloads.rows[workload].spec.jobs, auction.shape.types)
             for region in auction.asked if self.dice.random() < part else ():
                 if not jobs[0].takes(TYPES[region != EU]):
                     refuse(self.queue, workload, region)

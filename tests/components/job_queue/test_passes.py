@@ -49,7 +49,7 @@ def test_workload_that_lost_its_quota_since_the_pass_is_passed_over(start: Start
     queue.hear(SetRanking(RankingSettings(is_in_passes=True, pass_span=PASS), 0))
     waits(queue)
     queue.wait(PASS)
-    assert 3 == queue.state.auctions.open[W1].level
+    assert 3 == queue.state.auctions.open[W1].shape.level
     tenant(queue, ML, 0)
     auctions = 0
     while W1 in queue.state.auctions.open and auctions < 10:
@@ -60,7 +60,7 @@ def test_workload_that_lost_its_quota_since_the_pass_is_passed_over(start: Start
     assert {} == levels(queue)
     assert Reason.NOT_RANKED == explained(queue, W1).reason
     queue.wait(PASS)
-    assert OVER_LEVEL == queue.state.auctions.open[W1].level
+    assert OVER_LEVEL == queue.state.auctions.open[W1].shape.level
     bids(queue, W1)
     queue.wake()
     assert {W1: OVER_LEVEL} == levels(queue)

@@ -142,7 +142,7 @@ def test_tenant_at_its_borrowing_limit_waits(start: Start) -> None:
     assert ("held", Reason.BORROWED_ALL) == (told.standing, told.reason)
     assert Reason.BORROWED_ALL == listed(queue, W3).reason
     ends(queue, W2)
-    assert OVER == queue.state.auctions.open[W3].level
+    assert OVER == queue.state.auctions.open[W3].shape.level
 
 
 def test_quota_that_is_not_lent_stays_free(start: Start) -> None:
@@ -159,7 +159,7 @@ def test_quota_that_is_not_lent_stays_free(start: Start) -> None:
     assert {W1: 3, W2: OVER, W4: 3} == levels(queue)
     tenant(queue, ART, 40, is_lent=False)
     queue.wake()
-    assert OVER == queue.state.auctions.open[W3].level
+    assert OVER == queue.state.auctions.open[W3].shape.level
 
 
 def test_two_that_borrow_the_same(start: Start) -> None:

@@ -166,7 +166,7 @@ def test_workload_of_several_types_is_asked_for_beside_a_quota_hold(start: Start
     assert ("within", ()) == (told.standing, told.is_held_to)
     queue.hear(CancelWorkload(before))
     assert 3 == asked(queue.wake())[behind]
-    assert (("A100",),) == queue.state.auctions.open[behind].types
+    assert (("A100",),) == queue.state.auctions.open[behind].shape.types
 
 
 def test_patience_is_a_setting(start: Start) -> None:

@@ -90,7 +90,7 @@ def test_interactive_work_is_never_over_quota(start: Start) -> None:
     assert ("held", Reason.BORROWED_ALL, OVER) == (told.standing, told.reason, told.level)
     ends(queue, running)
     assert candidates in queue.state.auctions.open
-    assert 3 == queue.state.auctions.open[candidates].level
+    assert 3 == queue.state.auctions.open[candidates].shape.level
 
 
 # Rules of the ranking.

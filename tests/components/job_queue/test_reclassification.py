@@ -72,7 +72,7 @@ def test_first_entitlement_while_an_auction_is_open(start: Start) -> None:
     bids(queue, W1)
     queue.wake()
     assert {} == levels(queue)
-    assert OVER == queue.state.auctions.open[W1].level
+    assert OVER == queue.state.auctions.open[W1].shape.level
     bids(queue, W1)
     queue.wake()
     assert {W1: OVER} == levels(queue)

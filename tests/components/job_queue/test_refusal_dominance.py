@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from components.job_queue.state.refusal_dominance import RefusalDominance, Width, width_of
+from components.job_queue.state.asked_shape import AskedShape
+from components.job_queue.state.refusal_dominance import RefusalDominance
 from core.component import Decision
 from core.messages.broker import SolicitBid
 from core.messages.queue import Abstention, ExplainWorkload, WorkloadExplained
@@ -137,46 +138,46 @@ def test_gang_behind_a_smaller_one_is_promised_a_start_like_others(start: Start)
     assert (W2, True) in prospects(queue.wait(Nanoseconds(10 * PROSPECT_LOOK)))
 
 
-@pytest.mark.parametrize(
-    ("shape", "width"),
-    [
-        ("3|training|eu|2xH100:4000/1000/0", Width("|training|eu|xH100:4000/1000/0", 3, 2)),
-        ("-1|batch||12xH100|A100:8000/0/0|lasts 4", Width("|batch||xH100|A100:8000/0/0|lasts 4", -1, 12)),
-        ("3|training||1xH100:1/1/1;1xH100:2/1/1", None),
-    ],
-)
-def test_width_of_a_shape(shape: str, width: Width | None) -> None:
-    """Taken apart into what may differ and what may not; of several jobs it has none."""
-    assert width == width_of(shape)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_any_refusals_that_come_and_pass(seed: int) -> None:
-    """What is told of each shape is the refusal of the fewest tasks, and of these of the highest level, that still holds for it."""
+    """Each shape has the refusal of the fewest tasks, and of these of the highest level, that still holds for the shape."""
     dice = random.Random(seed)
-    index, standing = RefusalDominance(), dict[tuple[str, Width], Abstention]()
+    index, active = RefusalDominance(), dict[tuple[RegionName, AskedShape], Abstention]()
     for number in range(200):
         region = RegionName(dice.choice(("eu", "us")))
-        width = Width("|training||xH100:1/1/1", dice.randint(-1, 3), dice.randint(1, 6))
+        shape = shape_of(dice.randint(-1, 3), dice.randint(1, 6))
         if dice.random() < 0.5:
             said = Abstention(region, AgentName("a"), W1, "1", Reason.NO_CAPACITY, number)
-            standing[region, width] = said
-            index.add(shape_of(width), said)
+            active[region, shape] = said
+            index.add(shape, said)
         else:
-            standing.pop((region, width), None)
-            index.drop(shape_of(width), region)
-        asked = Width(width.family, dice.randint(-1, 3), dice.randint(1, 6))
+            active.pop((region, shape), None)
+            index.drop(shape, region)
+        asked = shape_of(dice.randint(-1, 3), dice.randint(1, 6))
         holding = [
             (one.tasks, -one.level, said.region, said)
-            for (_, one), said in standing.items()
+            for (_, one), said in active.items()
             if one.tasks <= asked.tasks and one.level >= asked.level
         ]
         wanted = {
             name: min(one for one in holding if one[2] == name)[3] for name in {one[2] for one in holding}
         }
-        assert wanted == index.of_smaller(shape_of(asked))
+        assert wanted == index.of_smaller(asked)
+        assert {} == index.of_smaller(replace(asked, types=(("H100",),)))
+        assert {} == index.of_smaller(replace(asked, base=""))
 
 
-def shape_of(width: Width) -> str:
-    """As the queue spells it."""
-    return f"{width.level}|training||{width.tasks}xH100:1/1/1"
+def shape_of(level: int, tasks: int) -> AskedShape:
+    """Return the request for a workload of one job."""
+    base = "training||xH100:1/1/1"
+    return AskedShape(level, f"training||{tasks}xH100:1/1/1", base, tasks, ())
+
+
+def test_shape_and_its_base() -> None:
+    """The base leaves out the number of tasks; workloads of several jobs have none."""
+    few, many = (a_spec(a_job(tasks, 4), regions=(EU,)) for tasks in (2, 12))
+    assert few.shape.replace("|2x", "|12x") == many.shape
+    assert "|2x" in few.shape
+    assert few.base == many.base == few.shape.replace("|2x", "|x")
+    assert "" == a_spec(a_job(1, 1), a_job(1, 2, name="reader")).base
+    assert "3|s|H100,A100|V100" == AskedShape(3, "s", "", 0, (("H100", "A100"), ("V100",))).text

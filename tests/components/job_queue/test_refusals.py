@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from components.job_queue.state.asked_shape import AskedShape
 from core.events.control import ClaimRevised, NodesClosed, NodesOpened
 from core.events.pools import PoolChanged
 from core.events.region import NodesLost, NodesReturned
@@ -335,7 +336,8 @@ def test_shape_without_workloads_is_forgotten(start: Start) -> None:
     submit(machine, small())
     abstain(machine, auction_of(machine.wake()), missing=3_000)
     machine.wake()
-    shape = f"3|{small().shape}"
+    spec = small()
+    shape = AskedShape(3, spec.shape, spec.base, 1, ())
     auctions = machine.state.auctions
     assert (True, True) == (shape in auctions.window, shape in auctions.willing_memo)
     machine.hear(CancelWorkload(W1))
