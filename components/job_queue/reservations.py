@@ -15,7 +15,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from components.job_queue.ordering import asked_now, bring_up
-from components.job_queue.quota.fair_share import is_held_back
+from components.job_queue.quota.drain import excluded_why
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import LACKS_ROOM
 from components.job_queue.state.queue_state import QueueState, RefusalPassed
@@ -52,6 +52,7 @@ from core.nouns.limits import (
     START_PATIENCE,
 )
 from core.nouns.placement import Spread
+from core.nouns.reasons import Reason
 from core.nouns.starts import SENTENCES, StartOver
 from core.nouns.workload import Phase
 from core.ranking.scan import Group, PendingWork, QuotaClass, Ranked
@@ -307,7 +308,7 @@ def _stands_lower(state: QueueState, workload: WorkloadId, promise: PromisedStar
 def _may_be_promised(state: QueueState, one: Ranked) -> bool:
     """Return whether a workload may start: nominal, or borrowing and not held back by its tenant's lag."""
     return one.quota_class is QuotaClass.NOMINAL or (
-        one.quota_class is QuotaClass.BORROWING and not is_held_back(state, one.work)
+        one.quota_class is QuotaClass.BORROWING and excluded_why(state, one.work) is not Reason.AHEAD_OF_DUE
     )
 
 

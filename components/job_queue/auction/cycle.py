@@ -15,7 +15,7 @@ region that answer at the same moment may offer the same capacity twice. A workl
 from components.job_queue.auction.selection import PROMISING, Selection
 from components.job_queue.ordering import bring_up
 from components.job_queue.quota.classification import award_of
-from components.job_queue.quota.drain import closed_to
+from components.job_queue.quota.drain import excluded
 from components.job_queue.state.auctions import Auction, is_bare, settled, solicited
 from components.job_queue.state.queue_state import (
     AuctionClosed,
@@ -81,7 +81,7 @@ def close_cycle(state: QueueState, now: Instant) -> Decision:
     has_awarded = False
     for workload in sorted(auctions.open, key=lambda workload: state.order.one(workload).place):
         spec, auction = state.image.workloads.rows[workload].spec, auctions.open[workload]
-        ranked = auction.ranked(away_for(state, workload), closed_to(state, state.order.work(workload)))
+        ranked = auction.ranked(away_for(state, workload), excluded(state, state.order.work(workload)))
         bids = [one for one in ranked if against(state, one[0].region, spec, auction.shape.level) is None]
         if bids and state.ledger.quota:
             if spec.tenant in served or (has_awarded and auction.shape.level == OVER_LEVEL):

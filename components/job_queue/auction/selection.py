@@ -10,7 +10,7 @@ types: otherwise an award could pass the one ahead.
 
 from components.job_queue.moves import regions_for
 from components.job_queue.ordering import asked_for, lending_now, may_be_lent, quota_held_from
-from components.job_queue.quota.fair_share import where_asked
+from components.job_queue.quota.drain import where_asked
 from components.job_queue.reservations import StartPromising
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import kinds_of, overlap

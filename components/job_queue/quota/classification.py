@@ -18,8 +18,7 @@ from components.job_queue.ordering import (
     refresh_tenant,
     settle_award,
 )
-from components.job_queue.quota.drain import closed_to
-from components.job_queue.quota.fair_share import is_held_back
+from components.job_queue.quota.drain import excluded, excluded_why
 from components.job_queue.state.auctions import Auction
 from components.job_queue.state.queue_state import (
     BudgetTurned,
@@ -56,7 +55,6 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.tenant import OVER_LEVEL, Entitlement
 from core.nouns.workload import JobSpec
-from core.ranking.scan import QuotaClass
 from core.rules.quota import Amounts, Running, entitled_to, held_on, level_asked, may_be_over, types_of
 
 OF_TENANTS = (TenantSet, EntitlementSet, BudgetSet)
@@ -356,18 +354,12 @@ def _refusals(state: QueueState, workload: WorkloadId, auction: Auction) -> dict
 
 
 def _kept_by(state: QueueState, workload: WorkloadId, region: RegionName) -> Reason:
-    """Return why an eligible region was not asked: a move, a drain, the tenant's lag, or other work's turn."""
+    """Return why an eligible region was not asked: a move, a drain for other work, or other work's turn."""
     one, row = state.order.one(workload), state.image.workloads.rows[workload]
     if row.move is not None:
         return Reason.MOVING
-    if one.quota_class is QuotaClass.BORROWING and region == closed_to(state, one.work):
-        return Reason.ROOM_GATHERED
-    if (
-        one.quota_class is QuotaClass.BORROWING
-        and region == state.gathers_in
-        and is_held_back(state, one.work)
-    ):
-        return Reason.AHEAD_OF_DUE
+    if region == excluded(state, one.work):
+        return excluded_why(state, one.work) or Reason.WAITING_TURN
     return Reason.WAITING_TURN
 
 

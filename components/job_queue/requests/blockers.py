@@ -52,8 +52,8 @@ def kept_for(
             found = [one for one, promised in rows.items() if promised.region == region]
         case Reason.OPEN_BIDS:
             found = [one for one, auction in state.auctions.open.items() if region in auction.bids]
-        case Reason.ROOM_GATHERED:
-            found = [state.gathered.workload] if state.gathered is not None else []
+        case Reason.ROOM_GATHERED | Reason.AHEAD_OF_DUE:
+            found = [state.drain.workload] if state.drain is not None else []
         case _:
             found = []
     return tuple(one for one in found if one != workload)[:HOLDERS_SHOWN_MAX]

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from components.job_queue.ordering import asked_now, kept_why, lending_now, may_be_lent, pass_of
-from components.job_queue.quota.drain import closed_to, has_turn
-from components.job_queue.quota.fair_share import is_held_back
+from components.job_queue.quota.drain import excluded, excluded_why, has_turn
 from components.job_queue.requests.blockers import holders_of, kept_for
 from components.job_queue.reservations import promised_in, shown_start
 from components.job_queue.start_estimates import run_time_of, start_in_order
@@ -46,7 +45,8 @@ from core.rules.quota import level_asked, narrowed
 
 Waiting = tuple[Reason, dict[RegionName, str]]
 """The reason why a pending workload waits, and the reasons of regions that refuse, by region."""
-Known = dict[tuple[AskedShape, RegionName | None], Waiting]
+Drained = tuple[RegionName, Reason] | None
+Known = dict[tuple[AskedShape, Drained], Waiting]
 """Reasons within one answer, by the request and the region drained for other work."""
 
 
@@ -193,17 +193,17 @@ class UserAnswers:
         if workload not in state.order:
             return Reason.WAITING_TURN, {}  # A cancellation was requested.
         one, asked = asked_now(state, workload, now)
-        kept = _closed_to(state, one)
-        key = asked, kept
+        drained = _drained(state, one)
+        key = asked, drained
         if key not in known:
-            known[key] = self._waiting(state, row, asked, kept)
+            known[key] = self._waiting(state, row, asked, drained)
         reason, refusals = known[key]
         return self._against_quota(state, one) or reason, refusals
 
     def _against_quota(self, state: QueueState, one: Ranked) -> Reason | None:
         """Return the reason of quota, budget or ranking against a workload's start, if there is one."""
         if one.quota_class is QuotaClass.BORROWING:
-            if is_held_back(state, one.work):
+            if excluded_why(state, one.work) is Reason.AHEAD_OF_DUE:
                 return Reason.AHEAD_OF_DUE
             if may_be_lent(state, one.work, lending_now(state)):
                 return None
@@ -217,16 +217,14 @@ class UserAnswers:
             return Reason.BUDGET_SPENT
         return kept_why(state, one.work) or Reason.BORROWED_ALL
 
-    def _waiting(
-        self, state: QueueState, row: WorkloadRow, shape: AskedShape, kept: RegionName | None
-    ) -> Waiting:
+    def _waiting(self, state: QueueState, row: WorkloadRow, shape: AskedShape, drained: Drained) -> Waiting:
         """Return the reason why a pending workload waits, and the reasons of regions that refuse.
 
-        Equal for pending workloads of one shape with the same `kept`: the shape covers needs, data and regions.
+        Equal for pending workloads of one shape with the same `drained`: the shape covers needs, data and regions.
         """
         asked = eligible(state, row.spec, shape.level)
         said_by = {
-            region: self._against(state, row, shape, shape.level, region, asked, kept)
+            region: self._against(state, row, shape, shape.level, region, asked, drained)
             for region in row.spec.regions or self.regions
         }
         refusals: dict[RegionName, str] = {
@@ -251,18 +249,18 @@ class UserAnswers:
         level: int,
         region: RegionName,
         asked: Iterable[RegionName],
-        kept: RegionName | None,
+        drained: Drained,
     ) -> Reason | None:
         """Return why a region does not bid for a workload; None where the region is asked, or would be.
 
-        kept   the region that is drained for other work, if any
+        drained   the region that is drained for other work and the reason, if any
         """
         if region not in asked:
             return why_not_asked(state, region, row.spec, level)
         said = state.auctions.refused_by(shape).get(region) if shape is not None else None
         if said is not None:
             return Reason(said.reason)
-        return Reason.ROOM_GATHERED if region == kept else None
+        return drained[1] if drained is not None and region == drained[0] else None
 
     # Explanations.
 
@@ -274,7 +272,7 @@ class UserAnswers:
         if row is None:
             return refused(Reason.UNKNOWN_WORKLOAD)
         reason = self._reason(state, workload, row, envelope.at)
-        is_ordered, gathered = workload in state.order, state.gathered
+        is_ordered, drain = workload in state.order, state.drain
         one, shape, jobs, level = None, None, row.spec.jobs, row.level
         if is_ordered:
             one, asked = asked_now(state, workload, envelope.at)
@@ -307,8 +305,8 @@ class UserAnswers:
             start=start_in_order(state, workload, envelope.at) if is_ordered else None,
             promised=shown_start(state, workload, envelope.at),
             run_time=run_time_of(state, workload, envelope.at),
-            gathered_in=gathered.region
-            if is_ordered and gathered is not None and has_turn(state, workload)
+            gathered_in=drain.region
+            if is_ordered and drain is not None and has_turn(state, workload)
             else "",
         )
         return answered(explained)
@@ -338,7 +336,8 @@ class UserAnswers:
         level: int,
         one: Ranked | None,
     ) -> tuple[RegionOutlook, ...]:
-        asked, kept = eligible(state, row.spec, level), _closed_to(state, one) if one is not None else None
+        asked = eligible(state, row.spec, level)
+        drained = _drained(state, one) if one is not None else None
         return tuple(
             self._outlook(
                 state,
@@ -346,7 +345,7 @@ class UserAnswers:
                 row,
                 shape,
                 region,
-                self._against(state, row, shape, level, region, asked, kept),
+                self._against(state, row, shape, level, region, asked, drained),
             )
             for region in self.regions
         )
@@ -424,6 +423,7 @@ def _hardware(image: RegionImage | None, row: WorkloadRow) -> tuple[HardwareKnow
     )
 
 
-def _closed_to(state: QueueState, one: Ranked) -> RegionName | None:
-    """Return the region that is drained for other work and is not asked for this workload, if any."""
-    return closed_to(state, one.work) if one.quota_class is QuotaClass.BORROWING else None
+def _drained(state: QueueState, one: Ranked) -> Drained:
+    """Return the region in which a borrowing workload is not asked for because it is drained for other work, and the reason."""
+    region, why = excluded(state, one.work), excluded_why(state, one.work)
+    return (region, why) if region is not None and why is not None else None

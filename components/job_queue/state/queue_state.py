@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from enum import IntEnum
 
 from msgspec import Struct
 
@@ -147,27 +148,34 @@ class PassBegun(Note, frozen=True):
     """A pass begins; only where the order is kept in passes."""
 
 
-class Gathered(Struct, frozen=True):
-    """A region drain for one workload."""
+class DrainReason(IntEnum):
+    """The choice of the workload for which a region is drained (components/job_queue/quota/drain.py)."""
+
+    LAG = 0
+    """Its tenant has the largest lag."""
+    AGE = 1
+    """The workload has waited longest."""
+
+
+class Drain(Struct, frozen=True):
+    """A region drained for one workload."""
 
     workload: WorkloadId
     tenant: TenantName
     shape: str
     region: RegionName
-    kinds: tuple[str, ...]
+    types: tuple[str, ...]
     """GPU types that the workload may use; the drain keeps no other type."""
     since: Instant
+    reason: DrainReason
 
 
 class SharesSeen(Note, frozen=True):
-    """Fair shares, shortages and the region drain were computed."""
+    """Fair shares, shortages and the drain were computed."""
 
     lacking: tuple[TenantName, ...] = ()
     """Tenants with borrowing work that lacks only capacity."""
-    nearest: tuple[RegionName, ...] = ()
-    """The region with the smallest shortage for each of these tenants, in the same order."""
-    gathered: Gathered | None = None
-    """The drain for a workload past `age-cap`, if any."""
+    drain: Drain | None = None
 
 
 class BudgetTurned(Note, frozen=True):
@@ -222,14 +230,9 @@ class QueueState:
         self.lacking: dict[TenantName, tuple[Nanoseconds, Instant]] = {}
         """Tenants with borrowing work that recently lacked only capacity: how long a region has been drained for them since their last
         borrowed award, and when the shortage was last seen."""
-        self.lends_from: int | None = None
-        """Least lag of the tenants that may borrow in `gathers_in`, if bounded."""
-        self.gathers_in: RegionName | None = None
-        """The region drained for the tenant with the largest lag, if any."""
-        self.gathered: Gathered | None = None
-        """The region drain for a workload past `age-cap`, if any."""
-        self.gathered_last: dict[WorkloadId, Instant] = {}
-        """End of the last drain, by workload."""
+        self.drain: Drain | None = None
+        self.drained_last: dict[WorkloadId, Instant] = {}
+        """End of the last AGE drain, by workload."""
         self.standings_at: Instant | None = None
         """Time of the next check of quota classes, if one is due."""
         self.open_at: Instant | None = at

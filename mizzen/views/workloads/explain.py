@@ -265,7 +265,7 @@ def waiting_lines(waiting: WorkloadExplained, spec: WorkloadSpec) -> list[str]:
         lines.append(f"{INDENT}it is the turn of {', '.join(waiting.asking)}")
     if waiting.gathered_in:
         lines.append(
-            f"{INDENT}{waiting.gathered_in} is being drained for it: other work may not borrow GPUs of its types there meanwhile"
+            f"{INDENT}{waiting.gathered_in} is being drained for it: other work over quota is held back there"
         )
     if waiting.promised is not None:
         lines.append(f"{INDENT}its start is reserved: {promised_text(waiting.promised)}")

@@ -4,13 +4,13 @@ from itertools import groupby
 
 import pytest
 
-from components.job_queue.quota.drain import closed_to
-from components.job_queue.quota.fair_share import is_held_back
-from components.job_queue.state.queue_state import Gathered
+from components.job_queue.quota.drain import excluded, excluded_why
+from components.job_queue.state.queue_state import Drain, DrainReason, SharesSeen
 from core.events.queue import WorkloadAwarded
 from core.events.region import AttemptEnded
+from core.fact import NO_LOG, Fact
 from core.messages.base import LogSilent
-from core.messages.queue import Bid, CancelWorkload, HoldWorkload
+from core.messages.queue import Bid, CancelWorkload, HoldWorkload, ReleaseWorkload
 from core.nouns.ids import AgentName, RegionName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import RESERVE_AFTER, SHARES_INTERVAL
@@ -52,9 +52,9 @@ def by_age(
 
 
 def gathered(queue: Queue) -> tuple[WorkloadId, RegionName] | None:
-    """Return the workload for which a region is drained, and the region."""
-    found = queue.state.gathered
-    return None if found is None else (found.workload, found.region)
+    """Return the workload for which a region is drained by age, and the region."""
+    found = queue.state.drain
+    return None if found is None or found.reason is DrainReason.LAG else (found.workload, found.region)
 
 
 def aged(start: Start, *, cap: Nanoseconds = CAP, span: Nanoseconds = CAP) -> tuple[Queue, WorkloadId]:
@@ -123,7 +123,7 @@ def test_others_borrow_there_again_once_the_workload_is_awarded(start: Start) ->
     award(queue, gang, US)
     assert gathered(queue) is None
     refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL))
-    assert narrow == queue.state.gathered.workload
+    assert narrow == queue.state.drain.workload
 
 
 def test_drains_take_turns(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,13 +139,13 @@ def test_drains_take_turns(start: Start, monkeypatch: pytest.MonkeyPatch) -> Non
     found: list[WorkloadId] = []
     for _ in range(10):
         refusing(queue, SHARES_INTERVAL)
-        found.append(queue.state.gathered.workload)
+        found.append(queue.state.drain.workload)
     turns = [(name, len(list(all_of_them))) for name, all_of_them in groupby(found)]
     assert [(second, 2), (third, 2), (first, 2)] == turns[1:4]
-    assert {first, second, third} == set(queue.state.gathered_last)
+    assert {first, second, third} == set(queue.state.drained_last)
     queue.hear(CancelWorkload(second))
     queue.wait(SHARES_INTERVAL)
-    assert {first, third} == set(queue.state.gathered_last)
+    assert {first, third} == set(queue.state.drained_last)
 
 
 def test_region_with_the_smallest_shortage_is_drained(start: Start) -> None:
@@ -176,7 +176,7 @@ def test_region_is_drained_for_a_workload_that_lag_holds_back(
     """ART had so much that it may not borrow where ML is to start. For ART's gang, which is past `age_cap`, a region is drained all the same,
     and then asked for the gang.
     """
-    monkeypatch.setattr("components.job_queue.quota.fair_share.LAG_SLACK", seconds(120))
+    monkeypatch.setattr("components.job_queue.quota.drain.LAG_SLACK", seconds(120))
     queue = lent_out(start)
     rank_by(queue, by_age(Nanoseconds(4 * CAP)))
     gang = waits(queue, of=ART, job=a_job(1, 8))
@@ -186,7 +186,8 @@ def test_region_is_drained_for_a_workload_that_lag_holds_back(
     queue.wake()
     refusing(queue, Nanoseconds(2 * CAP))
     work = queue.state.order.work(gang)
-    assert is_held_back(queue.state, work)
+    assert Reason.AHEAD_OF_DUE is excluded_why(queue.state, work)
+    assert (DrainReason.LAG, None) == (queue.state.drain.reason, gathered(queue))
     (running, *_) = queue.state.ledger.by_tenant[ART]
     refusing(queue, Nanoseconds(2 * CAP))
     assert (gang, EU) == gathered(queue)
@@ -334,9 +335,10 @@ def test_region_is_not_closed_to_a_workload_with_a_promised_start_there(start: S
     refused(queue, queue.wait(RESERVE_AFTER), has_promise, eu=offer())
     state = queue.state
     shape = state.image.workloads.rows[kept].shape
-    state.gathered = Gathered(kept, ML, shape, EU, ("H100",), queue.now)
+    drain = Drain(kept, ML, shape, EU, ("H100",), queue.now, DrainReason.AGE)
+    queue.fold(Fact(NO_LOG, 0, queue.now, "", "queue", SharesSeen((), drain), queue.now))
     assert EU == state.image.start_promises.rows[has_promise].region
-    assert [None, EU, None] == [closed_to(state, state.order.work(one)) for one in (has_promise, other, kept)]
+    assert [None, EU, None] == [excluded(state, state.order.work(one)) for one in (has_promise, other, kept)]
 
 
 def test_preempted_workload_that_had_its_turn_comes_last(start: Start) -> None:
@@ -352,7 +354,7 @@ def test_preempted_workload_that_had_its_turn_comes_last(start: Start) -> None:
     queue.fact(EU_LOG, AttemptEnded(*attempt(gang, 1), EndCause.PREEMPTED, 0, 16_000))
     queue.wake()
     refusing(queue, Nanoseconds(3 * SHARES_INTERVAL))
-    assert other == queue.state.gathered.workload
+    assert other == queue.state.drain.workload
 
 
 @pytest.mark.parametrize("reason", [Reason.OVER_LIMIT, Reason.RESERVED, Reason.NO_SUCH_HARDWARE])
@@ -387,7 +389,7 @@ def test_too_wide_workloads_hide_none_behind_them(start: Start) -> None:
     narrow = waits(queue, of=ART, job=a_job(1, 8))
     queue.wake()
     refusing(queue, Nanoseconds(2 * CAP))
-    assert narrow == queue.state.gathered.workload
+    assert narrow == queue.state.drain.workload
 
 
 @pytest.mark.parametrize("region", BOTH)
@@ -431,8 +433,114 @@ def test_workload_that_had_its_turn_comes_before_later_submissions(
     others = [waits(queue, of=ML, job=a_job(tasks, 8)) for tasks in (2, 3, 4)]
     queue.wake()
     refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL))
-    assert others[0] == queue.state.gathered.workload
+    assert others[0] == queue.state.drain.workload
     queue.fact(EU_LOG, AttemptEnded(*attempt(gang, 1), EndCause.PREEMPTED, 0, 16_000))
     queue.wake()
     refusing(queue, Nanoseconds(2 * SHARES_INTERVAL))
-    assert gang == queue.state.gathered.workload
+    assert gang == queue.state.drain.workload
+
+
+# Drains by lag, and both.
+
+
+def lagging(start: Start) -> tuple[Queue, WorkloadId]:
+    """ML's gang of a node waits for capacity that no region has, and ART borrows 40 GPUs: a region is drained for ML by lag."""
+    queue = lent_out(start)
+    for name in (ART, ML, OPS):
+        tenant(queue, name, 8, gpu_type="A100")
+    for log in (EU_LOG, US_LOG):
+        queue.fact(log, joined("w1", 100, 4, gpu_type="A100"))
+    gang = waits(queue, 8)
+    queue.wake()
+    refusing(queue, CAP)
+    assert (DrainReason.LAG, gang) == (queue.state.drain.reason, queue.state.drain.workload)
+    return queue, gang
+
+
+def test_drain_by_lag_is_told(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gang is told where, and the workload that may not borrow there for which it is."""
+    monkeypatch.setattr("components.job_queue.quota.drain.LAG_SLACK", seconds(120))
+    queue, gang = lagging(start)
+    narrow = waits(queue, 1, of=ART)
+    queue.wake()
+    assert (US,) == asked_in(queue, narrow)
+    assert EU == explained(queue, gang).gathered_in
+    told = {one.region: (one.reason, one.kept_for) for one in explained(queue, narrow).regions}
+    assert (Reason.AHEAD_OF_DUE, (gang,)) == told[EU]
+    assert ("", Reason.AHEAD_OF_DUE) == (
+        explained(queue, narrow).gathered_in,
+        explained(queue, narrow).reason,
+    )
+
+
+def test_drain_by_lag_keeps_no_other_type(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ART's work on A100 takes nothing that the gang could use, and is asked for everywhere."""
+    monkeypatch.setattr("components.job_queue.quota.drain.LAG_SLACK", seconds(120))
+    queue, _ = lagging(start)
+    for node in range(100, 108):
+        runs_on_a100(queue, node)
+    other = waits(queue, of=ART, job=a_job(1, 1, gpu_type="A100"))
+    queue.wake()
+    assert "over" == explained(queue, other).standing
+    assert BOTH == asked_in(queue, other)
+
+
+def runs_on_a100(queue: Queue, node: int) -> None:
+    """ART holds one more A100."""
+    workload = waits(queue, of=ART, job=a_job(1, 1, gpu_type="A100"))
+    award(queue, workload, EU, 100 + node % 4)
+    up(queue, workload, queue.state.image.workloads.rows[workload].level, EU, 100 + node % 4)
+
+
+def test_drain_by_lag_ends_with_the_award(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, wherever the gang starts; the next minute finds the next one."""
+    monkeypatch.setattr("components.job_queue.quota.drain.LAG_SLACK", seconds(120))
+    queue, gang = lagging(start)
+    (first, *_) = queue.state.ledger.by_tenant[ART]
+    ends(queue, first)
+    award(queue, gang, US)
+    assert queue.state.drain is None
+    narrow = waits(queue, 1, of=ART)
+    queue.wake()
+    assert BOTH == asked_in(queue, narrow)
+
+
+def test_workload_excluded_from_a_region_keeps_no_other_from_it(start: Start) -> None:
+    """Of ML's narrow work one is asked for after a refusal, in US alone, for EU is drained for ART's gang. The rest is left out in US
+    and not in EU, so the gang behind it is asked for there.
+    """
+    queue = lent_out(start)
+    rank_by(queue, by_age(CAP))
+    narrow = [waits(queue, 1, of=ML) for _ in range(3)]
+    for one in narrow:
+        queue.hear(HoldWorkload(one, 0))
+    queue.wait(Nanoseconds(4 * CAP))
+    gang = waits(queue, of=ART, job=a_job(2, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(CAP + SHARES_INTERVAL))
+    assert (gang, EU) == gathered(queue)
+    refuse_all(queue)
+    for one in narrow:
+        queue.hear(ReleaseWorkload(one, 1))
+    queue.wake()
+    refuse_all(queue)
+    for log in (EU_LOG, US_LOG):
+        queue.fact(log, joined("w9", 90, 1))
+    queue.wake()
+    assert explained(queue, narrow[0]).rank < explained(queue, gang).rank
+    assert [(US,), (), ()] == [asked_in(queue, one) for one in narrow]
+    assert (EU,) == asked_in(queue, gang)
+
+
+def test_nominal_work_is_not_kept_from_a_region_drained_by_lag(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its tenant's lag; nor are bids from there taken last, as they are while a region is drained by age."""
+    monkeypatch.setattr("components.job_queue.quota.drain.LAG_SLACK", seconds(60))
+    queue, _ = lagging(start)
+    own = waits(queue, 8, of=OPS)
+    queue.wake()
+    assert "within" == explained(queue, own).standing
+    assert queue.state.order.tenant(OPS).lag < queue.state.order.tenant(ML).lag - seconds(60)
+    assert BOTH == asked_in(queue, own)
+    assert excluded(queue.state, queue.state.order.work(own)) is None

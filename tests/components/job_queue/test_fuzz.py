@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from components.job_queue.ordering import bring_up
 from components.job_queue.quota.classification import changed_levels
 from components.job_queue.start_estimates import most_ahead
+from components.job_queue.state.queue_state import DrainReason
 from core.events.queue import StandingChanged, WorkloadAwarded
 from core.events.region import AttemptEnded, AttemptRanked, AwardDeclined, GangStarted
 from core.events.tenants import SharesDue
@@ -417,8 +418,9 @@ class Aged(Life):
         """A minute later."""
         self.queue.wait(seconds(60))
         state = self.queue.state
-        if state.gathered is not None and state.gathered.workload in state.order:
-            self.gathered += state.order.one(state.gathered.workload).quota_class is QuotaClass.BORROWING
+        drain = state.drain
+        if drain is not None and drain.reason is DrainReason.AGE and drain.workload in state.order:
+            self.gathered += state.order.one(drain.workload).quota_class is QuotaClass.BORROWING
 
 
 @pytest.mark.parametrize(
