@@ -95,7 +95,7 @@ lock: ## solve the versions again: requirements/*.lock
 	[ -n "$(PYTHON)" ] && "$(PYTHON)" -m venv .venv-lock
 	$(LOCK_BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	rm -f $(LOCKS)
-	$(call compile,planner,--extra planner --extra fast --extra gpu --extra dev)
+	$(call compile,planner,--extra planner --extra fast --extra gpu --extra plots --extra dev)
 	$(call compile,dev,--extra fast --extra gpu --extra dev --constraints requirements/planner.lock)
 	$(call compile,run,--extra fast --extra gpu --constraints requirements/planner.lock)
 

@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from bench.slo import spec_of
 from bench.support.planet.planet import Size, play, seeds_of, seeds_option, sized
-from bench.support.plots import barred
+from bench.support.plots import draw_bars, figure_option
 from bench.support.report import Findings, at_least
 from core.nouns.preemption import BidScore, VictimOrder
 from scenarios.schema.preemption import PreemptionSpec
@@ -78,7 +78,7 @@ ERRORS_APART = 2
 def options(parser: argparse.ArgumentParser) -> None:
     """Which seeds, and where they are drawn."""
     seeds_option(parser, SEEDS)
-    parser.add_argument("--figure", type=Path, help="write one here")
+    figure_option(parser)
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -113,8 +113,8 @@ def figure_of(figures: Mapping[str, float]) -> str:
     late = [figures[f"design_{name}_slo_violations"] for name in DESIGNS]
     idle = [1 - figures[f"design_{name}_allocation_mean"] for name in DESIGNS]
     bars = {"of waits within quota, late by more than 10 minutes": late, "of GPU-hours, not given out": idle}
-    return barred(
-        "what each design costs", "design, by its number in MAST's table 1", "share", tuple(DESIGNS), bars
+    return draw_bars(
+        "What each design costs", "design (number in MAST's table 1)", "share (of 1)", tuple(DESIGNS), bars
     )
 
 

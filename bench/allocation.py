@@ -33,7 +33,7 @@ from bench.support.planet.planet import (
     sized,
     spec_of,
 )
-from bench.support.plots import Curve, drawn
+from bench.support.plots import Curve, draw_curves, figure_option
 from bench.support.report import Findings, at_least
 from scenarios.workloads.mast import Mast
 
@@ -48,7 +48,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     seeds_option(parser, SEEDS)
     parser.add_argument("--record", type=_recordable, help="keep each seed's figures in this file")
     from_option(parser, "play nothing, and tell what this file has")
-    parser.add_argument("--figure", type=Path, help="write one here")
+    figure_option(parser)
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -156,4 +156,5 @@ def figure_of(runs: list[Played]) -> str:
         Curve("0.985", [(0.0, 0.985), (float(hours), 0.985)]),
         Curve("0.96", [(0.0, 0.96), (float(hours), 0.96)]),
     ]
-    return drawn("GPU-hours held of those there were", "hours", "share", [*curves, *bars], begin=(0.0, 0.9))
+    title = "GPU-hours held of those there were"
+    return draw_curves(title, "time (hours)", "share (of 1)", [*curves, *bars], begin=(0.0, 0.9))

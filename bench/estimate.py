@@ -24,8 +24,7 @@ from msgspec import Struct
 from bench.crash import facts_on
 from bench.support.estimate.cost import costs
 from bench.support.estimate.load import FOLDER, drawn, load_of, traced
-from bench.support.plots import Curve
-from bench.support.plots import drawn as figure
+from bench.support.plots import Curve, draw_curves, figure_option
 from bench.support.report import Bar, Findings, at_most, within
 from core.estimating.bands import FLOOR, StartEstimate
 from core.estimating.prediction import PredictedBy
@@ -106,7 +105,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--first", type=int, default=FIRST, help="its first job (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=JOBS, help="default: %(default)s")
     parser.add_argument("--nodes", type=int, help="in each of two regions (default: 30)")
-    parser.add_argument("--figure", type=Path, help="write one here")
+    figure_option(parser)
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -257,7 +256,7 @@ def figure_of(starts: Sequence[Start]) -> str:
         Curve("0.75", ends),
         Curve("0.88", [(at, HELD + HELD_TOLERANCE) for at, _ in ends]),
     ]
-    return figure("Starts inside their 80 % band", "starts", "share", curves)
+    return draw_curves("Starts inside their 80 % band", "starts so far", "share inside (of 1)", curves)
 
 
 def _so_far(starts: Sequence[Start], chosen: Sequence[Start]) -> list[tuple[float, float]]:

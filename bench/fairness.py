@@ -32,8 +32,7 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bench.support.plots import Curve
-from bench.support.plots import drawn as figure
+from bench.support.plots import Curve, draw_curves, figure_option
 from bench.support.report import Findings, at_most
 from core.events.region import StopOrdered
 from core.fact import Fact
@@ -297,7 +296,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lag-weight", type=int, help="of what is over quota, in hours of waiting; 0: it goes by credit"
     )
-    parser.add_argument("--figure", type=Path, help="write one here")
+    figure_option(parser)
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -383,4 +382,4 @@ def figure_of(week: Week) -> str:
             ]
             entitled = week.tallies[name].entitled
             curves.append(Curve(f"{name} (entitled to {entitled}): {label}", means))
-    return figure("GPUs held and due, by the hour", "hours", "GPUs", curves)
+    return draw_curves("GPUs held and due, hourly means", "time (hours)", "GPUs", curves)

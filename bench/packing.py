@@ -17,17 +17,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.support.packing.openb import FOLDER, NODES_FILE, lists_in, name_of, published_in
-from bench.support.packing.page import kept_in, plotted
+from bench.support.packing.page import figure_of, kept_in
 from bench.support.packing.run import AT, RULES, TIES, UPTO_MAX, Order, Packed, packed_all, seeds_of
 from bench.support.packing.small import small_lists
+from bench.support.plots import figure_option
 from bench.support.report import Bar, Findings, Yardstick, at_least, at_most, within
 
 SEEDS = "42..51"
 """As published."""
 QUICK_SEEDS = "42"
-PLOTTED = "default"
+DRAWN = "default"
 """The list whose curves are drawn."""
-SVG = Path(__file__).resolve().parents[1] / "docs" / "results" / "packing.svg"
 CLOSE_TO_PUBLISHED = 0.5
 """Points."""
 NOT_REPRODUCED = (
@@ -50,9 +50,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, help="a file of runs: what is in it is not run again, what is run is put into it"
     )
-    parser.add_argument(
-        "--plot", action="store_true", help=f"draw {SVG.name}: the list {PLOTTED}, on to 130 %% arrived"
-    )
+    figure_option(parser, f"the list {DRAWN}, on to 130 %% arrived,")
 
 
 def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -63,13 +61,11 @@ def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | None = 
         chosen = parser.parse_args([])
     nodes, lists = _files(directory, chosen, is_quick=is_quick)
     seeds = seeds_of(chosen.seeds or (QUICK_SEEDS if is_quick else SEEDS))
+    if chosen.figure and DRAWN not in map(name_of, lists):
+        raise SystemExit(f"--figure draws the list {DRAWN}, which is not among those that are offered")
+    upto = {path: UPTO_MAX if chosen.figure and name_of(path) == DRAWN else AT for path in lists}
     orders = [
-        (
-            path,
-            Order(
-                rules, chosen.ties or "", seed, UPTO_MAX if chosen.plot and name_of(path) == PLOTTED else AT
-            ),
-        )
+        (path, Order(rules, chosen.ties or "", seed, upto[path]))
         for path in lists
         for rules in chosen.rules
         for seed in seeds
@@ -77,8 +73,9 @@ def run(directory: Path, *, is_quick: bool, chosen: argparse.Namespace | None = 
     done = kept_in(chosen.keep) if chosen.keep else []
     runs = packed_all(nodes, orders, done, 1 if is_quick else chosen.processes, chosen.keep)
     published = published_in(nodes.parent)
-    if chosen.plot:
-        SVG.write_text(plotted([one for one in runs if one.list == PLOTTED], nodes.parent))
+    if chosen.figure:
+        curves = figure_of([one for one in runs if one.list == DRAWN], nodes.parent)
+        chosen.figure.write_text(curves, encoding="utf-8")
     return findings_of(runs, published, is_named=chosen.pods is not None)
 
 

@@ -31,7 +31,7 @@ from bench.support.planet.planet import (
     sized,
     tenants_of,
 )
-from bench.support.plots import Curve, drawn
+from bench.support.plots import Curve, draw_curves, figure_option
 from bench.support.report import Findings, at_least, at_most
 from scenarios.scenario import ScenarioSpec
 from scenarios.variant import Variant
@@ -82,7 +82,7 @@ LATE_AFTER = {5: "slo_violations_5", 10: "slo_violations", 20: "slo_violations_2
 def options(parser: argparse.ArgumentParser) -> None:
     """Which seeds, and where they are drawn."""
     seeds_option(parser, SEEDS)
-    parser.add_argument("--figure", type=Path, help="write one here")
+    figure_option(parser)
 
 
 def run(_: Path, *, is_quick: bool, chosen: argparse.Namespace | None = None) -> Findings:
@@ -121,8 +121,8 @@ def figure_of(figures: Mapping[str, float]) -> str:
         Curve(name, [(float(after), figures[f"{figure}_{name}"]) for after, figure in LATE_AFTER.items()])
         for name in VARIANTS
     ]
-    title = "waits within quota that were longer"
-    return drawn(title, "minutes", "share", [*curves, Curve("0.010", [(5.0, 0.01), (20.0, 0.01)])])
+    curves.append(Curve("0.010", [(5.0, 0.01), (20.0, 0.01)]))
+    return draw_curves("Waits within quota that were longer", "wait (minutes)", "share (of 1)", curves)
 
 
 def spec_of(size: Size, seed: int, variant: Variant) -> ScenarioSpec:

@@ -1,7 +1,7 @@
 """Parts that several benchmarks share, and one package for each benchmark with parts of its own.
 
 report         the result of every benchmark: figures, bars, yardsticks and the machine
-plots          step curves and bars as SVG
+plots          step curves and bars as SVG, by matplotlib; the option `--figure`
 plane_client   a client of a real plane that receives every fact: submits and waits
 cpu_time       processor time by role of a plane
 queue_host     a real job queue in its host, for benchmarks of the bus

@@ -1,21 +1,45 @@
-"""Curves over time, and bars, as an SVG: enough to lay a figure beside a published one, and nothing to install."""
+"""Curves over time and bars, drawn with matplotlib as SVG, to compare with published figures.
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+matplotlib is the extra `plots`. Drawing a figure imports matplotlib and nothing else does, so that benchmarks run where the extra
+is not installed; there `figure_option` refuses `--figure` before the first measurement.
+"""
+
+import argparse
+import io
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-Scale = Callable[[float], float]
-WIDTH, HEIGHT = 720, 360
-LEFT, RIGHT, TOP, BOTTOM = 70, 20, 40, 50
-TICKS_MAX = 9
-"""Of one axis, as a rule."""
-ROUND = (1.0, 2.0, 5.0, 10.0)
-"""Steps between ticks, of a power of ten."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIZE_INCHES = (9.0, 4.5)
 GROUP_SHARE = 0.7
-"""Of a group of bars' width, what its bars have."""
-COLOURS = ("#1b6ca8", "#c0392b", "#2e8b57", "#8e44ad", "#d68910", "#555555")
+"""Share of a group's width that the bars fill."""
+LEGEND_COLUMNS = 2
+STYLE = "petroff10"
+"""Colours that people who see fewer of them tell apart."""
+SETTINGS = {
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlepad": 18.0,  # the names of marks stand below the title
+    "font.size": 10.0,
+    "grid.color": "#dddddd",
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "svg.fonttype": "none",  # text stays text: small files that can be searched
+    "svg.hashsalt": "mizzen",  # ids are drawn from this instead of chance
+}
+METADATA = {"Creator": None, "Date": None}
+"""Neither the day nor the version of matplotlib is written, so that equal figures are equal files."""
 
 
 class Curve(Struct, frozen=True):
@@ -27,13 +51,32 @@ class Curve(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """Something that happens at a time."""
+    """An event at a time."""
 
     at: float
     name: str
 
 
-def drawn(
+def figure_option(parser: argparse.ArgumentParser, shows: str = "what was measured") -> None:
+    """Add `--figure PATH`, the same for every benchmark that draws; `shows` is for its help."""
+    parser.add_argument(
+        "--figure", type=figure_path, help=f"draw {shows} here as SVG; needs the extra `plots` (matplotlib)"
+    )
+
+
+def figure_path(text: str) -> Path:
+    """Return the path of a figure, as the type of an option: a mistake is told before anything is measured."""
+    if find_spec("matplotlib") is None:
+        raise argparse.ArgumentTypeError(
+            f"figures are drawn with matplotlib, which is not installed: {sys.executable} -m pip install 'mizzen[plots]'"
+        )
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}; make it first")
+    return path
+
+
+def draw_curves(
     title: str,
     x_name: str,
     y_name: str,
@@ -41,118 +84,75 @@ def drawn(
     marks: Sequence[Mark] = (),
     begin: tuple[float, float] = (0.0, 0.0),
 ) -> str:
-    """One figure.
+    """Return one figure as SVG.
 
-    begin   where its axes do
+    x_name, y_name   quantity and unit of the axes
+    begin            the least x and y of the axes
     """
-    x_min, y_min = begin
-    x_max = max((x for curve in curves for x, _ in curve.points), default=1.0) or 1.0
-    y_max = max((y for curve in curves for _, y in curve.points), default=1.0) or 1.0
+    import matplotlib.style
 
-    def x_of(value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (value - x_min) / (x_max - x_min)
-
-    def y_of(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - y_min) / (y_max - y_min)
-
-    parts = _framed(title, x_name, y_name)
-    parts += _grid(ticks(y_min, y_max), y_of)
-    parts += [_under(x_of(x), f"{x:,.4g}") for x in ticks(x_min, x_max)]
-    for mark in marks:
-        x = x_of(mark.at)
-        parts += [
-            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" stroke="#999999" stroke-dasharray="4 3"/>',
-            f'<text x="{x + 3:.1f}" y="{TOP + 10}" fill="#666666">{escape(mark.name)}</text>',
-        ]
-    for number, curve in enumerate(curves):
-        colour = COLOURS[number % len(COLOURS)]
-        parts.append(
-            f'<polyline fill="none" stroke="{colour}" stroke-width="1.8" points="{_steps(curve, x_of, y_of, x_max)}"/>'
-        )
-        parts.append(_named(number, curve.name))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    with matplotlib.style.context([STYLE, SETTINGS], after_reset=True):
+        figure, axes = _framed(title, x_name, y_name)
+        last = max((x for curve in curves for x, _ in curve.points), default=begin[0] + 1)
+        for curve in curves:
+            held = [*curve.points, *((last, value) for _, value in curve.points[-1:])]
+            axes.step([x for x, _ in held], [y for _, y in held], where="post", label=curve.name)
+        axes.set_xlim(begin[0], last)
+        axes.set_ylim(bottom=begin[1])
+        for mark in marks:
+            axes.axvline(mark.at, color="#999999", linestyle="--", linewidth=1)
+            axes.annotate(
+                mark.name,
+                (mark.at, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, 4),
+                textcoords="offset points",
+                color="#666666",
+                ha="center",
+            )
+        return _svg(figure)
 
 
-def barred(
-    title: str, x_name: str, y_name: str, over: Sequence[str], bars: Mapping[str, Sequence[float]]
+def draw_bars(
+    title: str, x_name: str, y_name: str, groups: Sequence[str], bars: Mapping[str, Sequence[float]]
 ) -> str:
-    """One figure of groups of bars that begin at nothing, with each one's value on it.
+    """Return one figure of groups of bars that begin at zero, with each bar's value on it, as SVG.
 
-    over   the groups' names
-    bars   by what they tell, the value of each group
+    y_name   quantity and unit
+    groups   names, by place on the x axis
+    bars     value in each group, by name of the kind of bar
     """
-    y_max = max((value for values in bars.values() for value in values), default=1.0) or 1.0
-    group = (WIDTH - LEFT - RIGHT) / max(1, len(over))
-    wide = GROUP_SHARE * group / max(1, len(bars))
+    import matplotlib.style
 
-    def y_of(value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / y_max
-
-    parts = _framed(title, x_name, y_name)
-    parts += _grid(ticks(0.0, y_max), y_of)
-    parts += [_under(LEFT + group * (at + 0.5), name) for at, name in enumerate(over)]
-    for number, (name, values) in enumerate(bars.items()):
-        colour = COLOURS[number % len(COLOURS)]
-        for at, value in enumerate(values):
-            x, y = LEFT + group * (at + (1 - GROUP_SHARE) / 2) + wide * number, y_of(value)
-            parts += [
-                f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{HEIGHT - BOTTOM - y:.1f}" fill="{colour}"/>',
-                f'<text x="{x + wide / 2:.1f}" y="{y - 3:.1f}" text-anchor="middle" fill="{colour}">{value:.3g}</text>',
-            ]
-        parts.append(_named(number, name))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    with matplotlib.style.context([STYLE, SETTINGS], after_reset=True):
+        figure, axes = _framed(title, x_name, y_name)
+        width = GROUP_SHARE / max(1, len(bars))
+        for number, (name, values) in enumerate(bars.items()):
+            left = (1 - GROUP_SHARE) / 2 + width * number
+            drawn = axes.bar(
+                [at + left for at in range(len(groups))], values, width, align="edge", label=name
+            )
+            axes.bar_label(drawn, fmt="%.3g", padding=2)
+        axes.set_xticks([at + 0.5 for at in range(len(groups))], groups)
+        axes.tick_params(axis="x", length=0)
+        return _svg(figure)
 
 
-def _framed(title: str, x_name: str, y_name: str) -> list[str]:
-    """What stands around it; not its end."""
-    middle = (TOP + HEIGHT - BOTTOM) / 2
-    return [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{WIDTH / 2:.0f}" y="20" text-anchor="middle" font-size="14">{escape(title)}</text>',
-        f'<text x="{(LEFT + WIDTH - RIGHT) / 2:.0f}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_name)}</text>',
-        f'<text transform="translate(16 {middle:.0f}) rotate(-90)" text-anchor="middle">{escape(y_name)}</text>',
-    ]
+def _framed(title: str, x_name: str, y_name: str) -> "tuple[Figure, Axes]":
+    """Return a figure with a title and named axes."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
+
+    figure = Figure(figsize=SIZE_INCHES, layout="constrained")
+    axes = figure.add_subplot(title=title, xlabel=x_name, ylabel=y_name)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
+    return figure, axes
 
 
-def _grid(values: Sequence[float], y_of: Scale) -> list[str]:
-    parts = []
-    for y in values:
-        parts += [
-            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_of(y):.1f}" y2="{y_of(y):.1f}" stroke="#dddddd"/>',
-            f'<text x="{LEFT - 6}" y="{y_of(y) + 4:.1f}" text-anchor="end">{y:,.4g}</text>',
-        ]
-    return parts
-
-
-def _under(x: float, text: str) -> str:
-    """Under the axis."""
-    return f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{escape(text)}</text>'
-
-
-def _named(number: int, name: str) -> str:
-    """What is of this colour."""
-    colour = COLOURS[number % len(COLOURS)]
-    return f'<text x="{LEFT + 8}" y="{TOP + 26 + 15 * number}" fill="{colour}">{escape(name)}</text>'
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers from one end of an axis to the other."""
-    if high <= low:
-        return [low]
-    least = (high - low) / TICKS_MAX
-    power = 10.0 ** math.floor(math.log10(least))
-    step = power * next(one for one in ROUND if power * one >= least * (1 - 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [number * step for number in range(first, last + 1)]
-
-
-def _steps(curve: Curve, x_of: Scale, y_of: Scale, x_max: float) -> str:
-    points = []
-    before: float | None = None
-    for x, y in [*curve.points, *([(x_max, curve.points[-1][1])] if curve.points else [])]:
-        if before is not None:
-            points.append(f"{x_of(x):.1f},{y_of(before):.1f}")
-        points.append(f"{x_of(x):.1f},{y_of(y):.1f}")
-        before = y
-    return " ".join(points)
+def _svg(figure: "Figure") -> str:
+    """Return the finished figure, with the names of its curves or bars below it."""
+    figure.legend(loc="outside lower center", ncols=LEGEND_COLUMNS)
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata=METADATA)
+    return text.getvalue()

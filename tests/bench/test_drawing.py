@@ -1,50 +1,161 @@
-"""Figures: axes that begin and end where they are told, with round numbers."""
+"""Figures: their axes, curves, marks and bars; the same file again; and a word in time where they cannot be drawn."""
 
 import re
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench.support.plots import BOTTOM, HEIGHT, TICKS_MAX, TOP, Curve, barred, drawn, ticks
+from bench.__main__ import main
+from bench.support.plots import Curve, Mark, draw_bars, draw_curves
+from bench.support.task_control import figures
+
+HOUSE = Path(__file__).resolve().parents[2]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment in which the extra is not installed."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+def texts(figure: str) -> list[str]:
+    """Return each text of a figure, in the order of the file."""
+    return [(text.text or "").strip() for text in parsed(figure).iter(f"{SVG}text")]
+
+
+def paths(figure: str) -> list[list[tuple[float, float]]]:
+    """Return the corners of each curve or bar, in the order of the file: x to the right, y downwards."""
+    found = []
+    for path in parsed(figure).iter(f"{SVG}path"):
+        if path.get("clip-path") and "stroke: #dddddd" not in path.get("style", ""):  # the grid
+            numbers = [float(number) for number in re.findall(r"[-.0-9]+", path.get("d", ""))]
+            found.append(list(zip(numbers[::2], numbers[1::2], strict=True)))
+    return found
+
+
+def parsed(figure: str) -> ET.Element:
+    """Return the root of a figure."""
+    return ET.fromstring(figure)  # noqa: S314  # we drew it
 
 
 def test_axes_begin_where_they_are_told() -> None:
-    """And end with the last of the curves."""
-    figure = drawn("t", "x", "y", [Curve("c", [(80, 80), (100, 90)])], begin=(80, 80))
+    """They end with the last of the curves, and name quantity and unit."""
+    figure = draw_curves("T", "time (hours)", "GPUs", [Curve("c", [(80, 80), (100, 90)])], begin=(80, 80))
 
-    assert 2 == figure.count(">80<")
-    assert 1 == figure.count(">100<")
+    found = texts(figure)
+    assert 2 == found.count("80")
+    assert 1 == found.count("100")
+    assert {"T", "time (hours)", "GPUs", "c"} <= set(found)
+
+
+def test_value_holds_until_the_next() -> None:
+    """A curve is a flight of steps, and its last value holds until the end of the axis."""
+    short = Curve("short", [(0, 1), (2, 3)])
+    figure = draw_curves("T", "x", "y", [short, Curve("long", [(0, 0), (4, 0)])])
+
+    short_one, long_one = paths(figure)
+    (left, zero), (right, _) = long_one[0], long_one[-1]
+    steps = list(dict.fromkeys(short_one))
+    xs, heights = [x for x, _ in steps], [zero - y for _, y in steps]
+    assert [left, (left + right) / 2, (left + right) / 2, right] == pytest.approx(xs)
+    assert [1, 1, 3, 3] == pytest.approx([3 * height / heights[-1] for height in heights])
+
+
+def test_marks_are_named() -> None:
+    """Events stand beside the curves, and whatever a name holds is text."""
+    figure = draw_curves("a < b", "x", "y", [Curve("c & d", [(0, 1), (9, 1)])], [Mark(3, "lost <1>")])
+
+    assert {"a < b", "c & d", "lost <1>"} <= set(texts(figure))
+
+
+def test_figure_without_points_is_drawn() -> None:
+    """A run that was too short for a curve still has its axes."""
+    assert "empty" in texts(draw_curves("T", "x", "y", [Curve("empty", [])]))
 
 
 def test_bars_are_as_high_as_their_values() -> None:
-    """Of each group one of each sort, side by side, the highest up to the top; and each group, sort and value is named."""
-    figure = barred("t", "x", "y", ("a", "b"), {"late": (0.1, 0.4), "idle": (0.2, 0.0)})
+    """Each group has one bar of each kind; group, kind and value are named."""
+    figure = draw_bars("T", "x", "share (of 1)", ("a", "b"), {"late": (0.1, 0.4), "idle": (0.2, 0.0)})
 
-    found = re.findall(r'<rect x="([0-9.]+)" y="[0-9.]+" width="([0-9.]+)" height="([0-9.]+)"', figure)
-    heights = [float(height) / (HEIGHT - TOP - BOTTOM) for _, _, height in found]
-    assert [0.25, 1.0, 0.5, 0.0] == pytest.approx(heights, abs=0.001)
-    places = sorted((float(x), float(x) + float(wide)) for x, wide, _ in found)
-    assert all(end <= begin + 0.11 for (_, end), (begin, _) in pairwise(places))
-    for text in ("a", "b", "late", "idle", "0.4"):
-        assert f">{text}<" in figure
+    heights = [max(y for _, y in bar) - min(y for _, y in bar) for bar in paths(figure)]
+    assert [0.1, 0.4, 0.2, 0.0] == pytest.approx([0.4 * one / heights[1] for one in heights], abs=0.001)
+    sides = sorted((min(x for x, _ in bar), max(x for x, _ in bar)) for bar in paths(figure))
+    assert all(end <= begin + 0.001 for (_, end), (begin, _) in pairwise(sides)), "side by side"
+    assert {"a", "b", "late", "idle", "0.1", "0.4", "0.2", "0"} <= set(texts(figure))
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        pytest.param(0, 168, [0, 20, 40, 60, 80, 100, 120, 140, 160], id="hours of a week"),
-        pytest.param(0, 64.8, [0, 10, 20, 30, 40, 50, 60], id="ends between two"),
-        pytest.param(3, 103, [20, 40, 60, 80, 100], id="begins between two"),
-        pytest.param(0.5, 1, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0], id="ends on one"),
-        pytest.param(0, 0.0003, [0, 0.00005, 0.0001, 0.00015, 0.0002, 0.00025, 0.0003], id="small"),
-        pytest.param(5, 5, [5], id="no longer than a point"),
-        pytest.param(0, 9, list(range(10)), id="as many as there may be"),
-        pytest.param(0, 9.1, [0, 2, 4, 6, 8], id="one more would be too many"),
-    ],
-)
-def test_ticks_are_round(low: float, high: float, expected: list[float]) -> None:
-    """One, two or five of a power of ten apart, within the axis, and not many."""
-    found = ticks(low, high)
+def test_figure_is_the_same_file_again() -> None:
+    """Another process with another hash seed writes the same bytes, without a date or the reader's own settings."""
+    code = (
+        "import sys; from bench.support.plots import *;"
+        "sys.stdout.write(draw_curves('T', 'x', 'y', [Curve('c', [(0, 1), (2, 3)])], [Mark(1, 'm')]))"
+    )
+    written = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=HOUSE,
+            env={"PYTHONHASHSEED": seed, "SOURCE_DATE_EPOCH": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
 
-    assert expected == pytest.approx(found)
-    assert len(found) <= TICKS_MAX + 1
+    assert {draw_curves("T", "x", "y", [Curve("c", [(0, 1), (2, 3)])], [Mark(1, "m")])} == written
+    assert "dc:date" not in written.pop()
+
+
+@pytest.mark.usefixtures("without_matplotlib")
+@pytest.mark.parametrize("name", ["ablation", "allocation", "estimate", "fairness", "packing", "slo"])
+def test_figure_without_matplotlib_is_refused_before_the_first_measurement(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The refusal names what is missing and the command that installs it."""
+    with pytest.raises(SystemExit) as refused:
+        main([name, "--figure", str(tmp_path / "figure.svg")])
+
+    assert 2 == refused.value.code
+    told = capsys.readouterr().err
+    assert "matplotlib, which is not installed" in told
+    assert f"{sys.executable} -m pip install 'mizzen[plots]'" in told
+
+
+@pytest.mark.usefixtures("without_matplotlib")
+def test_page_figure_without_matplotlib_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its path need not be given, and is looked at all the same."""
+    monkeypatch.setattr(sys, "argv", ["figures"])
+    with pytest.raises(SystemExit):
+        figures.main()
+
+    assert "pip install 'mizzen[plots]'" in capsys.readouterr().err
+
+
+def test_figure_into_a_missing_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That too is found out before hours are played."""
+    with pytest.raises(SystemExit):
+        main(["slo", "--figure", str(tmp_path / "missing" / "figure.svg")])
+
+    assert f"there is no folder {tmp_path / 'missing'}" in capsys.readouterr().err
+
+
+def test_benchmark_runs_without_matplotlib() -> None:
+    """Every benchmark is imported and one is run where the extra is not installed."""
+    code = "import sys; sys.modules['matplotlib'] = None; from bench.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "scan", "--quick", "--json"],
+        cwd=HOUSE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 0 == done.returncode, done.stderr
+    assert '"name":"scan"' in done.stdout

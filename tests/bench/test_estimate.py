@@ -85,7 +85,13 @@ def test_band_that_holds_too_much_is_a_miss_too(share: float, is_met: bool) -> N
 def test_figure_is_drawn() -> None:
     """With lines for all, for those that waited, for the newest, and the two that the bar is between."""
     starts = [Start(number, BAND, seconds(100)) for number in range(1_200)]
-    assert 5 == figure_of(starts).count("<polyline")
+    names = [
+        "of all starts so far",
+        "of those so far that waited more than a minute",
+        "of the last 500 starts",
+    ]
+    figure = figure_of(starts)
+    assert [1] * 5 == [figure.count(f">{name}</text>") for name in (*names, "0.75", "0.88")]
 
 
 def test_jobs_that_are_drawn_are_like_the_trace() -> None:

@@ -5,5 +5,5 @@ small    a small drawn cluster and list, for machines without the trace
 region   one agent and one placement store that exchange messages at once
 prices   prices learned and solved again as a planner would
 run      one list offered once to one region, and many such runs side by side
-page     a plot and the table of the results page, made from kept runs
+page     a figure and the table of the results page, made from kept runs
 """

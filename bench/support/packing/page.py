@@ -1,6 +1,6 @@
-"""What is made of runs of the packing benchmark afterwards: a plot, and the table of the page.
+"""What is made of runs of the packing benchmark afterwards: a figure, and the table of the page.
 
-python -m bench packing --keep FILE --plot
+python -m bench packing --keep FILE --figure docs/results/packing.svg
 python -m bench.support.packing.page FILE [FOLDER OF THE TRACE]
 """
 
@@ -13,12 +13,12 @@ import msgspec
 
 from bench.support.packing.openb import FOLDER, published_curves_in, published_in
 from bench.support.packing.run import UPTO_MAX, Packed
-from bench.support.plots import Curve, drawn
+from bench.support.plots import Curve, draw_curves
 
 NAMES = {"bestfit": "BestFit", "fgd": "FGD", "default": "default"}
 """Of rules, for people."""
 BEGIN = 80
-"""Percent arrived where the curves of the plot begin: before that everybody places everything."""
+"""Percent arrived where the curves of the figure begin: before that everybody places everything."""
 AXES = (70.0, 80.0)
 """Where its axes begin."""
 
@@ -28,8 +28,8 @@ def kept_in(path: Path) -> list[Packed]:
     return msgspec.json.decode(path.read_bytes(), type=list[Packed]) if path.is_file() else []
 
 
-def plotted(runs: Sequence[Packed], folder: Path) -> str:
-    """One list's curves: percent placed over percent arrived, means over seeds.
+def figure_of(runs: Sequence[Packed], folder: Path) -> str:
+    """Return one list's curves: percent placed over percent arrived, means over seeds.
 
     folder   of the trace, with what was published
     """
@@ -45,7 +45,7 @@ def plotted(runs: Sequence[Packed], folder: Path) -> str:
         if (name, policy) in published
     ]
     title = f"GPUs placed as tasks arrive, openb {name}, mean of seeds"
-    return drawn(title, "arrived, % of all GPUs", "placed, % of all GPUs", curves, begin=AXES)
+    return draw_curves(title, "arrived (% of all GPUs)", "placed (% of all GPUs)", curves, begin=AXES)
 
 
 def _curve(name: str, curves: Sequence[dict[int, float]]) -> Curve:

@@ -1,16 +1,20 @@
-"""`python -m bench.support.task_control.figures`: draws docs/results/task_control.svg, Twine's figure 14 on a whole simulated plane."""
+"""`python -m bench.support.task_control.figures [PATH]`: draws Twine's figure 14 on a whole simulated plane.
 
+Without a path it draws docs/results/task_control.svg.
+"""
+
+import argparse
 from pathlib import Path
 
 import structlog
 
-from bench.support.plots import Curve, Mark, drawn
+from bench.support.plots import Curve, Mark, draw_curves, figure_path
 from bench.support.task_control.plane import Timeline, release
 from bench.support.task_control.setup import BACK_AT_SECONDS, LOST_AT_SECONDS, build_shards
 from mizzen.control.replica_aware import ReplicaAware
 from mizzen.control.shards import Shards
 
-FOLDER = Path(__file__).resolve().parents[3] / "docs" / "results"
+PAGE_FIGURE = Path(__file__).resolve().parents[3] / "docs" / "results" / "task_control.svg"
 SEED = 0
 
 
@@ -24,9 +28,9 @@ def figure(timeline: Timeline, shards: Shards) -> str:
         one.append((moment.at_seconds, float((lost == 1).sum())))
         two.append((moment.at_seconds, float((lost > 1).sum())))
         updated.append((moment.at_seconds, 10.0 * moment.updated))
-    return drawn(
+    return draw_curves(
         "A release of 1,000 tasks with 15,000 shards, and a switchboard that fails (Twine, figure 14)",
-        "seconds since the release",
+        "time since the release (seconds)",
         "shards; tasks × 10",
         [
             Curve("shards with one replica down", one),
@@ -39,12 +43,14 @@ def figure(timeline: Timeline, shards: Shards) -> str:
 
 def main() -> None:
     """Draw it."""
+    parser = argparse.ArgumentParser(prog="python -m bench.support.task_control.figures")
+    parser.add_argument("path", type=figure_path, nargs="?", default=str(PAGE_FIGURE))
+    path = parser.parse_args().path
     shards = build_shards(SEED)
     with structlog.testing.capture_logs():
         timeline = release(ReplicaAware(shards), SEED)
-    path = FOLDER / "task_control.svg"
-    path.write_text(figure(timeline, shards))
-    print(f"wrote {path.relative_to(FOLDER.parents[1])}")
+    path.write_text(figure(timeline, shards), encoding="utf-8")
+    print(f"wrote {path}")
 
 
 if __name__ == "__main__":
