@@ -29,11 +29,6 @@ class Errors(Struct):
         sizes = sorted(abs(ratio) for ratio in self.ratios)
         return float(2 ** (sizes[(len(sizes) - 1) // 2] / THOUSAND)) if sizes else 1.0
 
-    def bias(self) -> float:
-        """What came by what was predicted, in the middle: above 1 things last longer than was said."""
-        ordered = sorted(self.ratios)
-        return float(2 ** (ordered[(len(ordered) - 1) // 2] / THOUSAND)) if ordered else 1.0
-
 
 def log_ratio(one: int, other: int) -> int:
     """A thousand times the logarithm to the base 2 of one span by another, each a nanosecond at least, as a whole number."""

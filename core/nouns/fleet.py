@@ -28,12 +28,6 @@ def gpu_type_of(node_type: str) -> tuple[str, bool]:
     return node_type.removesuffix(_RUNS_PROGRAMS), node_type.endswith(_RUNS_PROGRAMS)
 
 
-def asked_types(names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """GPU types that will do, as a job names them: the first, and the others; none at all are whichever there is."""
-    first, *others = names or (ANY_TYPE,)
-    return first, tuple(others)
-
-
 def will_do(node_type: str, asked: Sequence[str], *, is_for_gpus: bool) -> bool:
     """Return whether nodes of a type are accepted.
 

@@ -7,11 +7,6 @@ from core.nouns.fleet import ANY_TYPE, UNNUMBERED, Inventory, NodeGroup
 from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX, NODE_NUMBERS_MAX, WORKER_NODES_MAX
 
 
-def is_sound(inventory: Inventory) -> bool:
-    """Return whether an inventory has no problems."""
-    return not problems_of(inventory)
-
-
 def problems_of(inventory: Inventory) -> tuple[str, ...]:
     """Return all problems of an inventory, for the operator that started the worker.
 

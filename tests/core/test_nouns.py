@@ -12,7 +12,7 @@ from core.nouns.limits import NODE_NUMBERS_MAX, WORKER_NODES_MAX
 from core.nouns.quantities import Amount
 from core.nouns.reasons import Reason, sentence
 from core.nouns.workload import TERMINAL, Phase
-from core.rules.inventory import is_sound, problems_of
+from core.rules.inventory import problems_of
 from tests.builders import NODE, an_inventory
 from tests.core.properties import PROPERTY
 
@@ -52,9 +52,9 @@ def test_nodes_fill_racks_in_order() -> None:
 
 
 def test_inventory_is_sound() -> None:
-    """What workers serve in every test; and nothing at all is not."""
-    assert is_sound(an_inventory())
-    assert not is_sound(Inventory(WorkerName("w0"), ()))
+    """The inventory of every test has no problem; one without nodes has."""
+    assert () == problems_of(an_inventory())
+    assert ("it serves no node",) == problems_of(Inventory(WorkerName("w0"), ()))
 
 
 def test_all_that_is_wrong_with_an_inventory_is_told() -> None:
@@ -72,7 +72,7 @@ def test_all_that_is_wrong_with_an_inventory_is_told() -> None:
     assert ("several of its nodes have the same number",) == problems_of(
         Inventory(WorkerName("w0"), (group, group))
     )
-    assert is_sound(Inventory(WorkerName("w0"), (replace(group, count=WORKER_NODES_MAX),)))
+    assert () == problems_of(Inventory(WorkerName("w0"), (replace(group, count=WORKER_NODES_MAX),)))
     huge = replace(group, count=NODE_NUMBERS_MAX - 4)
     (text,) = problems_of(Inventory(WorkerName("w0"), (huge,)))
     assert text.startswith("it serves 16777212 nodes, and a worker 50000 at most")

@@ -4,7 +4,7 @@ The store and the agents are the real ones, and what they say to each other is h
 is how claims meet, so it can be played as often and as fast as one likes, always in the same way.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -107,11 +107,6 @@ class Crowd:
     def capacity(self) -> Capacity:
         """Of the region, now."""
         return self.state.image.capacity
-
-    @property
-    def verdicts(self) -> Counter[str]:
-        """How many claims were answered how."""
-        return Counter(verdict for _, verdict, _ in self.claims)
 
     def place(self, *asked: Asked) -> list[WorkloadId]:
         """These are awarded at once, one to each agent in turn; all search before the first claim is judged."""

@@ -116,11 +116,6 @@ FGD_RULES = ("fgd:101", "by_name")
 """Sets as published: one score of whole numbers from 0 to 100, and ties by name."""
 
 
-def problems_of_rules(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the problems of a set; empty if the set is valid."""
-    return tuple(_read(names)[2])
-
-
 def plan_of(names: Sequence[str]) -> Plan:
     """Return a set prepared for use, with all hard rules. Raises BadRuleSet."""
     rules, _, problems = _read(names)

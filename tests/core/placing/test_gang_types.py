@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from core.claims.checks import check_nodes
 from core.images import RegionImage
-from core.nouns.fleet import CPU_TYPE, asked_types
+from core.nouns.fleet import ANY_TYPE, CPU_TYPE
 from core.nouns.pool import PoolSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import Extent, JobSpec, Program, Topology
@@ -56,8 +56,8 @@ def shelved(shelf: Sequence[tuple[str, int]], per_rack: int = 2, zones: Sequence
 
 def either(*types: str, tasks: int = 1, gpus: float = 8, topology: Topology = NOWHERE) -> JobSpec:
     """A job for which each of these types will do; named none, any."""
-    first, others = asked_types(types)
-    return replace(a_job(tasks, gpus, gpu_type=first, cpus=1), or_types=others, topology=topology)
+    first, *others = types or (ANY_TYPE,)
+    return replace(a_job(tasks, gpus, gpu_type=first, cpus=1), or_types=tuple(others), topology=topology)
 
 
 def types_of(shelf: Sequence[tuple[str, int]], nodes: Sequence[int] | dict[int, int]) -> set[str]:
