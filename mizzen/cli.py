@@ -9,12 +9,68 @@ import traceback
 from collections.abc import Sequence
 from itertools import takewhile
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from mizzen.terminal.output import FAILED, INTERRUPTED, MISUSED, CommandError, tell_problem
 
 _NEGATIVE = re.compile(r"-[0-9.]")
 _OPTION = re.compile(r"--[a-z][a-z-]*")
+
+GROUPS: dict[str, dict[str, str]] = {
+    "Work": {
+        "submit": "Submit a job file or a script, and print its id alone.",
+        "queue": "List workloads: their nodes, or the reasons for waiting.",
+        "show": "Show one workload in full.",
+        "explain": "Explain why a workload waits, runs where it does, or ended.",
+        "logs": "Print the output of a workload's tasks.",
+        "cancel": "End workloads for good.",
+        "tasks": "List the tasks of a workload, and operations on them.",
+        "hold": "Keep workloads from being awarded until they are released.",
+        "release": "Release held workloads.",
+        "priority": "Set the priority level of workloads.",
+        "requeue": "Stop workloads and place them again.",
+        "preempt": "Preempt a running workload; it waits in its place again.",
+        "update": "Change the program, or other fields, of a workload's jobs.",
+        "resize": "Change the number of a workload's tasks.",
+        "restart": "Start tasks again on the nodes that they have.",
+        "move": "Start tasks again on other nodes or in another region.",
+        "controllers": "List task controllers, and whether they answer.",
+        "controller": "Run a task controller of your own.",
+    },
+    "Fleet": {
+        "up": "Run a plane on this machine, or a scenario in processes.",
+        "nodes": "List nodes: free capacity, occupants and closures.",
+        "drain": "Drain nodes, and show the progress.",
+        "undrain": "Let drained nodes take work again.",
+        "maintain": "Plan maintenance of nodes, and show the progress.",
+        "region": "List regions, and abandon one that does not answer.",
+        "pools": "List pools, and set their rules, reserves and limits.",
+        "defrag": "Plan and make moves that free whole nodes or racks.",
+        "preemption": "Show and set the order of victims and caps on lost work.",
+        "prices": "Show the value of capacity to the expected tasks.",
+        "data": "Show and set the regions that hold each dataset.",
+        "start": "Run one component of a plane until a signal ends it.",
+    },
+    "Tenants": {
+        "tenants": "List tenants with quotas and GPUs, and issue credentials.",
+        "quota": "Show and set quotas, and the rules of ranking.",
+    },
+    "Logs and time": {
+        "log": "List the facts of a log.",
+        "state": "Print the state of a log, now or at a fact, as JSON.",
+        "report": "Report the allocation and waiting times of a plane.",
+        "replay": "Fold a log from its first fact, and print the digest.",
+        "verify": "Check that logs are whole.",
+    },
+    "Simulation": {
+        "scenario": "Play a fleet, a load and faults in simulation.",
+    },
+    "About": {
+        "version": "Show the build, and the programs and libraries in use.",
+        "--help": "Show this page; of a command, its arguments and options.",
+    },
+}
+"""By group, each command and its sentence, most used first. A sentence fits its line on a terminal of 80 columns."""
 
 app = App(
     name="mizzen",
@@ -25,115 +81,37 @@ app = App(
     default_parameter=Parameter(show_default=False),
     result_action="return_value",
 )
-scenario = App(
-    name="scenario",
-    help="Put a fleet, a load and misfortune before a whole plane, in simulation.",
-    version_flags=[],
-)
-controller = App(
-    name="controller",
-    help="Decide yourself when the tasks of your jobs may be touched.",
-    version_flags=[],
-)
-app.command(
-    "mizzen.commands.up:up",
-    name="up",
-    help="Keep a plane up on this machine, or play a scenario in real processes.",
-)
-app.command(
-    "mizzen.commands.start:start", name="start", help="Run one part of a plane until it is told to end."
-)
-app.command(
-    "mizzen.commands.submit:submit",
-    name="submit",
-    help="Submit a job file or a script; only its id is printed.",
-)
-app.command("mizzen.commands.queue:queue", name="queue", help="List workloads: where they run, or why not.")
-app.command("mizzen.commands.show:show", name="show", help="Tell everything about one workload.")
-app.command(
-    "mizzen.commands.explain:explain", name="explain", help="Tell why a workload waits, runs there, or ended."
-)
-app.command("mizzen.commands.logs:logs", name="logs", help="Tell what a task of a workload wrote.")
-app.command("mizzen.commands.cancel:cancel", name="cancel", help="End workloads for good.")
-app.command("mizzen.commands.hold:hold", name="hold", help="Keep workloads from being awarded.")
-app.command("mizzen.commands.release:release", name="release", help="Lift the hold of workloads.")
-app.command("mizzen.commands.priority:priority", name="priority", help="Set which level workloads ask for.")
-app.command("mizzen.commands.requeue:requeue", name="requeue", help="Stop workloads and place them anew.")
-app.command(
-    "mizzen.commands.preempt:preempt",
-    name="preempt",
-    help="Have a workload that runs make room, and wait in its place again.",
-)
-app.command(
-    "mizzen.commands.preemption:preemption",
-    name="preemption",
-    help="Show who is pushed out first, and how much work may be lost by that; or set it.",
-)
-app.command(
-    "mizzen.commands.tasks:tasks", name="tasks", help="List the tasks of a workload: where, and what is next."
-)
-app.command("mizzen.commands.restart:restart", name="restart", help="Start tasks again where they are.")
-app.command("mizzen.commands.move:move", name="move", help="Start tasks again on other nodes.")
-app.command("mizzen.commands.update:update", name="update", help="Change what a workload's tasks run.")
-app.command("mizzen.commands.resize:resize", name="resize", help="Change how many tasks a workload has.")
-app.command(
-    "mizzen.commands.controllers:controllers",
-    name="controllers",
-    help="List who decides when tasks are touched, and whether they answer.",
-)
-app.command("mizzen.commands.nodes:nodes", name="nodes", help="List nodes: what is free, and who is on them.")
-app.command(
-    "mizzen.commands.pools:pools", name="pools", help="List pools, and set what is kept free in them."
-)
-app.command(
-    "mizzen.commands.prices:prices", name="prices", help="Tell what room is worth to the tasks to come."
-)
-app.command(
-    "mizzen.commands.tenants:tenants", name="tenants", help="List tenants: what each may hold, and holds."
-)
-app.command(
-    "mizzen.commands.quota:quota", name="quota", help="Show and set what tenants may hold, and how is ranked."
-)
-app.command("mizzen.commands.data:data", name="data", help="List which regions hold which data, and set it.")
-app.command(
-    "mizzen.commands.region:region", name="region", help="List regions, and give up one that does not answer."
-)
-app.command("mizzen.commands.drain:drain", name="drain", help="Empty nodes, and see how far that is.")
-app.command("mizzen.commands.undrain:undrain", name="undrain", help="Let drained nodes take work again.")
-app.command(
-    "mizzen.commands.maintain:maintain", name="maintain", help="Plan work on nodes, and see how far it is."
-)
-app.command(
-    "mizzen.commands.defrag:defrag",
-    name="defrag",
-    help="Plan moves that free whole nodes or racks, and have them made.",
-)
-app.command("mizzen.commands.log:log", name="log", help="Tell the facts of a log.")
-app.command("mizzen.commands.replay:replay", name="replay", help="Fold a log anew, and tell its digest.")
-app.command("mizzen.commands.state:state", name="state", help="Tell what a log came to, as JSON.")
-app.command(
-    "mizzen.commands.report:report",
-    name="report",
-    help="Tell what a plane came to: what was allocated, who waited.",
-)
-app.command("mizzen.commands.verify:verify", name="verify", help="Check that logs are whole.")
-app.command("mizzen.commands.version:version", name="version", help="Tell what this is and what it runs on.")
-app.command(scenario)
+controller, scenario = App(name="controller", version_flags=[]), App(name="scenario", version_flags=[])
 app.command(controller)
+app.command(scenario)
+
+
+def _register() -> None:
+    """Add each command to the app, in its group and place; no module of a command is imported."""
+    known_apps = {"controller": controller, "scenario": scenario, "--help": app["--help"]}
+    for title, commands in GROUPS.items():
+        group = Group.create_ordered(title)
+        for place, (name, sentence) in enumerate(commands.items()):
+            if (known := known_apps.get(name)) is None:
+                path = f"mizzen.commands.{name}:{name}"
+                app.command(path, name=name, help=sentence, group=group, sort_key=place)
+            else:
+                known.help, known.group, known.sort_key = sentence, group, place
+
+
+_register()
 controller.command(
-    "mizzen.commands.controller:run_controller",
-    name="run",
-    help="Run a controller of your own in this process.",
+    "mizzen.commands.controller:run_controller", name="run", help="Run a task controller in this process."
 )
 controller.command(
     "mizzen.commands.controller:credentials",
     name="credentials",
-    help="Let a controller in under its own name, or no longer.",
+    help="Write the credentials of a controller, or revoke them.",
 )
-scenario.command("mizzen.commands.scenario:list_scenarios", name="list", help="Name the scenarios there are.")
-scenario.command("mizzen.commands.scenario:run", name="run", help="Run a scenario and check what came of it.")
+scenario.command("mizzen.commands.scenario:list_scenarios", name="list", help="List the scenarios.")
+scenario.command("mizzen.commands.scenario:run", name="run", help="Run a scenario and check the outcome.")
 scenario.command(
-    "mizzen.commands.scenario:swarm", name="swarm", help="Draw many scenarios from seeds and play them all."
+    "mizzen.commands.scenario:swarm", name="swarm", help="Draw many scenarios from seeds, and run them all."
 )
 
 
@@ -161,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def with_negatives(words: Sequence[str]) -> list[str]:
-    """`--deadline -5m` as `--deadline=-5m`: no option begins with a digit, so who reads the value can say what is wrong with it."""
+    """Return `--deadline -5m` as `--deadline=-5m`: no option begins with a digit, so the reader of the value can name the mistake."""
     found: list[str] = []
     ours = list(takewhile("--".__ne__, words))
     for word in ours:
@@ -173,7 +151,7 @@ def with_negatives(words: Sequence[str]) -> list[str]:
 
 
 def _sentence(error: CycloptsError) -> str:
-    """What it says, without what is meant for developers."""
+    """Return the sentence of an error, without the part for developers."""
     error.verbose = False
     said = str(error).strip() or "This cannot be understood"
     return said if said.endswith((".", "?")) else f"{said}."
@@ -184,6 +162,6 @@ def _help_for(error: CycloptsError) -> str:
 
 
 def _place(error: Exception) -> str:
-    """What happened, and where."""
+    """Return the error and the line that raised it."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"

@@ -1,4 +1,4 @@
-"""`mizzen controllers`: who decides when tasks are touched, and whether they answer."""
+"""`mizzen controllers`: list the task controllers, and whether they answer."""
 
 import shutil
 import sys

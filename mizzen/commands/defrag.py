@@ -27,7 +27,7 @@ def defrag(
     status: Annotated[
         bool, Parameter(negative=(), help="Tell how far the moves are that are asked for.")
     ] = False,
-    free: Annotated[str, Parameter(help="What is to come free whole: nodes or racks.")] = "nodes",
+    free: Annotated[str, Parameter(help="Free whole nodes or racks.")] = "nodes",
     count: Annotated[int, Parameter(help="How many at most; all that can, if not said.")] = 0,
     type_: Annotated[str, Parameter(name="--type", help="Only nodes with these GPUs, as in H100.")] = "",
     out: Annotated[str, Parameter(help="Keep the plan in this file.")] = "",

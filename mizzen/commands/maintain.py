@@ -21,7 +21,7 @@ NOTICE = "30m"
 def maintain(
     *nodes: Annotated[str, Parameter(name="NODE", help=f"{NODES_HELP} Or a maintenance, as in m-3.")],
     place: PlaceOptions = ANYWHERE,
-    kind: Annotated[str, Parameter(help="What is done: network, reboot, hardware or power.")] = "",
+    kind: Annotated[str, Parameter(help="Kind of work: network, reboot, hardware or power.")] = "",
     start: Annotated[
         str, Parameter(help="When the window opens: now, 'in 2h', or 2026-11-22T03:00 (UTC unless it says).")
     ] = "",

@@ -1,4 +1,4 @@
-"""`mizzen preemption`: how each region chooses whom it pushes out, how much work may be lost by that, and how much was."""
+"""`mizzen preemption`: how each region chooses its victims, how much work may be lost by that, and how much was."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""`mizzen prices`: what room in each region is worth to the tasks that are expected to come."""
+"""`mizzen prices`: the value of the capacity of each region to the tasks that are expected."""
 
 import shutil
 import sys

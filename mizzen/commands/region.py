@@ -1,4 +1,4 @@
-"""`mizzen region`: which regions answer; one that does not can be given up, so that its work goes on elsewhere."""
+"""`mizzen region`: which regions answer; a silent region can be abandoned, so that the work there goes on elsewhere."""
 
 import shutil
 import sys

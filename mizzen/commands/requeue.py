@@ -1,4 +1,4 @@
-"""`mizzen requeue`: stop attempts, so that their workloads are placed anew."""
+"""`mizzen requeue`: stop attempts, so that their workloads are placed again."""
 
 from mizzen.actions.workload_batch import for_each
 from mizzen.terminal.options import AnyWorkloads, Json

@@ -1,4 +1,4 @@
-"""`mizzen tenants`: who has work here and what each one may hold and holds; and who may speak as one of them."""
+"""`mizzen tenants`: the tenants with their quotas and GPUs, and the credentials to act as one of them."""
 
 import shutil
 import sys
