@@ -36,25 +36,25 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = {
-    "bench": Ceiling(3.8, 19.6, 28.6, 8.9, 28.3),
+    "bench": Ceiling(3.7, 18.8, 28.1, 8.6, 27.5),
     "bus": Ceiling(11.5, 17.6, 45.1, 16.3, 18.8),
-    "components": Ceiling(10.1, 25.5, 51.7, 16.1, 38.1),
-    "core/ranking": Ceiling(6.3, 23.8, 48.9, 16.3, 39.2),
-    "core/rules": Ceiling(8.1, 19.9, 38.7, 16.6, 46.0),
-    "core/placing": Ceiling(8.9, 17.5, 37.3, 15.7, 35.3),
-    "core": Ceiling(6.8, 19.6, 43.9, 14.0, 36.8),
-    "mizzen": Ceiling(6.1, 27.8, 41.7, 12.3, 28.4),
+    "components": Ceiling(1.0, 1.0, 14.0, 3.5, 2.0),
+    "core/ranking": Ceiling(1.0, 1.0, 10.0, 4.0, 2.0),
+    "core/rules": Ceiling(1.0, 1.0, 10.0, 3.0, 2.0),
+    "core/placing": Ceiling(1.0, 1.0, 10.0, 4.0, 2.0),
+    "core": Ceiling(1.4, 8.6, 26.0, 6.0, 20.0),
+    "mizzen": Ceiling(5.6, 26.6, 41.6, 12.1, 28.3),
     "runtime": Ceiling(6.9, 22.5, 47.7, 13.6, 24.3),
     "scenarios": Ceiling(7.3, 21.3, 47.5, 14.9, 30.0),
     "store": Ceiling(4.1, 13.8, 36.9, 11.9, 17.4),
 }
 DOCUMENTS = {
-    "ARCHITECTURE.md": Ceiling(8.5, 14.9, 26.2, 5.7),
-    "CONVENTIONS.md": Ceiling(1.0, 4.0, 18.0, 4.0),
-    "README.md": Ceiling(2.0, 4.0, 18.0, 4.0),
-    "docs/glossary.md": Ceiling(1.0, 1.0, 25.0, 5.0),
-    "docs/decisions": Ceiling(7.7, 14.0, 36.5, 11.6),
-    "docs/results": Ceiling(4.5, 15.7, 20.8, 9.3),
+    "ARCHITECTURE.md": Ceiling(2.0, 2.0, 8.0, 1.0),
+    "CONVENTIONS.md": Ceiling(1.0, 3.0, 16.0, 3.0),
+    "README.md": Ceiling(2.0, 2.0, 10.0, 2.0),
+    "docs/glossary.md": Ceiling(1.0, 1.0, 5.0, 1.0),
+    "docs/decisions": Ceiling(3.1, 7.4, 23.5, 5.6),
+    "docs/results": Ceiling(1.0, 3.0, 8.0, 3.0),
 }
 
 

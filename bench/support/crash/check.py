@@ -34,7 +34,7 @@ class Holder:
         """Those that have not ended."""
         self.grants = 0
         self.twice: list[str] = []
-        """Each grant that gave what somebody had, or to whom who had it already."""
+        """Grants of capacity that was held already, or to a workload that had its grant."""
         self._milli_seconds = 0.0
         self._seen_at = 0
 
@@ -93,7 +93,7 @@ def needed(claim: Claim) -> Counter[int]:
 
 
 def holder_of(facts: Iterable[Fact]) -> Holder:
-    """All that a region's log says of who holds what."""
+    """Capacity that workloads hold, as a region's log says."""
     holder = Holder()
     for fact in facts:
         holder.take(fact)

@@ -1,4 +1,4 @@
-"""What the logs of a plane tell of a burst: how fast work was bound, whether all of it is durable, and whether anybody came too late.
+"""Figures of a burst from the logs of a plane: the rate at which work was bound, durability, and awards that passed other work.
 
 Nothing else is read: the files are those that the keepers synced, and their chains are checked on the way.
 """
@@ -47,7 +47,7 @@ class Pending:
         self.put(workload)
 
     def give_back(self, workload: WorkloadId, sequence: int) -> None:
-        """A region declined it, or somebody else needed its room, and it waits again."""
+        """Record that a workload waits again: a region declined the award, or the attempt was preempted."""
         self._returned[workload] = sequence
         self.put(workload)
 
@@ -68,7 +68,7 @@ class Pending:
         self._waiting[self._shape[workload]].get(level, {}).pop(sequence, None)
 
     def is_passed(self, workload: WorkloadId, awarded: int) -> bool:
-        """Whether somebody of higher rank waits who wants the same or less, and not only since after this one's award.
+        """Return whether a workload of higher rank waits that wants the same or less, and has not only waited since this award.
 
         awarded   the sequence of that
         """
@@ -100,12 +100,12 @@ class Told(Struct):
     bound: dict[AttemptKey, None] = field(default_factory=dict)
     """Attempts that were bound at some time."""
     inversions: int = 0
-    """Workloads that were awarded or bound while somebody of higher rank waited who wants the same or less. Refusals are in no log and
-    excuse nobody, but for an award or a start that came to nothing after this one's award."""
+    """Workloads that were awarded or bound while a workload of higher rank waited that wants the same or less. Refusals are in no log and
+    excuse none of them, but an award or a start that came to nothing after this award does."""
     returned: int = 0
-    """Awards that a region declined, and attempts that ended for another reason than somebody else."""
+    """Awards that a region declined, and attempts that ended for another reason than preemption."""
     preempted: int = 0
-    """Attempts that ended for somebody else."""
+    """Attempts that were preempted."""
     granted: dict[AttemptKey, int] = field(default_factory=dict)
     started: dict[AttemptKey, int] = field(default_factory=dict)
     declined: int = 0

@@ -1,4 +1,4 @@
-"""What regions answer when they are asked for room: bids and abstentions, for auctions and for moves."""
+"""Answers of regions to requests for capacity: bids and abstentions, for auctions and for moves."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ HEARD_OF_BIDS: tuple[type[Message], ...] = (Bid, Abstention)
 
 
 class RegionAnswers:
-    """The queue's deciders for what regions answer."""
+    """The queue's deciders for regions' answers."""
 
     def __init__(self, moving: Moving) -> None:
         self._moving = moving
@@ -33,10 +33,10 @@ class RegionAnswers:
             return of_move
         auction = state.auctions.open.get(bid.workload)
         if auction is None or auction.auction != bid.auction or bid.region not in auction.asked:
-            return Decision(messages=(settled(bid, has_won=False),))  # Too late: its room is not needed.
+            return Decision(messages=(settled(bid, has_won=False),))  # Too late: the capacity is not needed.
         first = auction.bids.get(bid.region)
         if first is not None:
-            # The bus repeated the request, and another agent answered it too: its room is not needed.
+            # The bus repeated the request, and another agent answered too: its capacity is not needed.
             return NOTHING if first.agent == bid.agent else Decision(messages=(settled(bid, has_won=False),))
         return Decision(events=(BidHeard(bid),))
 
@@ -50,5 +50,5 @@ class RegionAnswers:
         if auction is None or auction.auction != said.auction or said.region not in auction.asked:
             return NOTHING
         if said.region in auction.abstained or said.region in auction.bids:
-            return NOTHING  # A repeat, or another agent's word on a request that the bus repeated.
+            return NOTHING  # A repeat, or another agent's answer to a request that the bus repeated.
         return Decision(events=(AbstentionHeard(said),))

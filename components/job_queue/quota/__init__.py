@@ -1,6 +1,6 @@
-"""Decides which work is nominal and which borrows, and in which regions tenants may borrow while others wait.
+"""Quotas: which work is nominal, which borrows, and which region is drained for borrowing work.
 
-classification   the quota class of each active award: at the award, and after a change of quota, level or budget
-fair_share       the fair share of each tenant, and the region in which tenants with less lag may not borrow
-drain            the region that lends GPUs to the oldest borrowing workload alone
+classification   the quota class of awards: at the award, and when quotas, priorities or budgets change
+fair_share       each tenant's fair share of the GPUs in use, recorded once a minute
+drain            the region that is drained for one workload, and the work that is excluded from it
 """

@@ -1,7 +1,7 @@
-"""How much a region's log shows freed, and which refusals wait for how much more of what.
+"""Capacity that a region's log shows freed, and the refusals that expire when more is freed.
 
-A refusal says how much must come free at least before it could pass: GPUs, or CPUs of work that wants no GPUs. Where all of that lies
-on nodes without GPUs, what comes free on others is of no use to it: it would be asked for again each time a gang ends.
+A refusal names the least capacity that must be freed before another request makes sense: GPUs, or CPUs for work without GPUs. For
+work that runs on nodes without GPUs, CPUs freed on other nodes do not count: otherwise each end of a gang would bring a request.
 """
 
 from collections import deque
@@ -19,11 +19,11 @@ from core.nouns.placement import Spread
 from core.nouns.workload import JobSpec
 
 PLENTY = 1 << 62
-"""More than any refusal waits for."""
+"""More than a refusal can wait for."""
 
 
 class Resource(StrEnum):
-    """What comes free, in milli."""
+    """Sorts of freed capacity, in milli."""
 
     GPU = "gpu"
     CPU = "cpu"
@@ -32,24 +32,24 @@ class Resource(StrEnum):
 
 
 class RefusalExpiry:
-    """Of one region."""
+    """The freed capacity of one region, and its refusals."""
 
     def __init__(self) -> None:
         self.known_from = 0
-        """A refusal on an older view does not hold: what was freed since is not known, or more than an amount changed."""
+        """Refusals on older views do not hold: the capacity freed since is unknown, or more than an amount changed."""
         self.hardware_from = 0
-        """Nor does one for lack of hardware on a view older than this: nodes joined."""
-        self._ledgers = {room: _Ledger() for room in Resource}
+        """Refusals for lack of hardware on older views do not hold: nodes joined."""
+        self._ledgers = {sort: _Ledger() for sort in Resource}
 
     def add(self, sequence: int, amounts: Mapping[Resource, int]) -> list[AskedShape]:
-        """So much more was freed; the shapes whose refusals pass by it."""
-        passed = [self._ledgers[room].add(sequence, amount) for room, amount in amounts.items()]
+        """Add freed capacity; return the shapes whose refusals expire by that."""
+        passed = [self._ledgers[sort].add(sequence, amount) for sort, amount in amounts.items()]
         return [shape for shapes in passed for shape in shapes]
 
-    def hold(self, shape: AskedShape, view_sequence: int, room: Resource, missing: int) -> bool:
-        """Let a refusal hold from the view on which it was said; False when enough was freed since, or could have been."""
+    def hold(self, shape: AskedShape, view_sequence: int, sort: Resource, missing: int) -> bool:
+        """Let a refusal hold from its view on; return False if enough was freed since, or may have been."""
         self.drop(shape)
-        ledger = self._ledgers[room]
+        ledger = self._ledgers[sort]
         if view_sequence < max(self.known_from, ledger.known_from):
             return False
         before = next((total for sequence, total in ledger.history if sequence > view_sequence), ledger.total)
@@ -59,21 +59,21 @@ class RefusalExpiry:
         return True
 
     def drop(self, shape: AskedShape) -> None:
-        """Its refusal waits for nothing any more."""
+        """Forget the refusal of a shape."""
         for ledger in self._ledgers.values():
             ledger.held.drop(shape)
 
 
 class _Ledger:
-    """Of one sort of room."""
+    """Freed capacity of one sort."""
 
     def __init__(self) -> None:
         self.known_from = 0
         self.total = 0
         self.history: deque[tuple[int, int]] = deque(maxlen=FREED_REMEMBERED_MAX)
-        """Sequences, and the total before each."""
+        """Sequences, and the total freed before each."""
         self.held: Agenda[AskedShape] = Agenda()
-        """Shapes, by the total at which their refusal passes."""
+        """Shapes, by the total at which their refusals expire."""
 
     def add(self, sequence: int, amount: int) -> list[AskedShape]:
         if len(self.history) == FREED_REMEMBERED_MAX:
@@ -86,13 +86,14 @@ class _Ledger:
 def capacity_freed(
     event: AttemptEnded | AttemptRanked, image: RegionImage, jobs: Sequence[JobSpec]
 ) -> dict[Resource, int]:
-    """By an end, or by another level: then all that an attempt holds, for whoever may push it out by now. Refusals count what is missing
-    beyond that, so to them it is as good as freed.
+    """Return the capacity that an attempt's end frees, or its new level makes preemptible: all that the attempt holds.
 
-    jobs   of its workload; none if nobody knows it any more
+    Refusals count the shortage beyond all preemptible capacity, so a lower level is as good as an end.
 
-    At least 1 of each: a refusal of which nothing better is known waits for that, and whoever held nothing of it may have been in the
-    way. Where it is not known what it holds, it is all that is waited for.
+    jobs   of the workload; empty if the queue has forgotten the workload
+
+    At least 1 of each sort: a refusal without an amount waits for that, and an attempt may be in the way without holding any of the
+    sort. If the amounts are unknown, they are `PLENTY`.
     """
     attempt = image.attempts.row(event.workload, event.epoch)
     if isinstance(event, AttemptEnded):
@@ -101,11 +102,11 @@ def capacity_freed(
         found = _held_by(jobs, attempt.spreads, image.hardware)
     else:
         found = dict.fromkeys(Resource, PLENTY)
-    return {room: max(1, amount) for room, amount in found.items()}
+    return {sort: max(1, amount) for sort, amount in found.items()}
 
 
 def _freed_by(ended: AttemptEnded) -> dict[Resource, int]:
-    """An earlier build's store does not say what CPUs it frees."""
+    """Return the amounts of an end. An earlier build's store does not tell CPUs."""
     cpu = PLENTY if ended.cpu_milli is None else ended.cpu_milli
     bare_cpu = PLENTY if ended.bare_cpu_milli is None else ended.bare_cpu_milli
     return {Resource.GPU: ended.gpu_milli, Resource.CPU: cpu, Resource.BARE_CPU: bare_cpu}
