@@ -167,8 +167,8 @@ class AllocationAgent:
         soonest, capacity = at_best(state, request, asker, now), state.image.capacity
         told = no_bid(state.placer, capacity, state.empty, request.jobs, asker, choice, reason, soonest)
         prospect = None
-        lacks_room = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
-        if request.wants_prospect and told.reason in lacks_room:
+        lacks_capacity = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
+        if request.wants_prospect and told.reason in lacks_capacity:
             prospect = prospect_for(state, request, asker, choice, now)
         again_in = spared_for(capacity, asker.priority, asker.at)
         if told.reason is Reason.DESTROYS_TOO_MUCH:

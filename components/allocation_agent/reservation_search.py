@@ -54,8 +54,8 @@ def found_for(
         if barred != asker.barred:
             asker = replace(asker, barred=barred)
             found = state.placer.find(asking.jobs, asker, choice, without=without)
-    lacks_room = found in (Reason.NO_CAPACITY, Reason.DESTROYS_TOO_MUCH)
-    if lacks_room and own is not None and own.jobs == asking.jobs:
+    lacks_capacity = found in (Reason.NO_CAPACITY, Reason.DESTROYS_TOO_MUCH)
+    if lacks_capacity and own is not None and own.jobs == asking.jobs:
         kept = _as_reserved(state, as_claim(asking.workload, own), tuple(without))
         return (kept, asker) if kept is not None else (found, asker)
     return found, asker
@@ -76,10 +76,10 @@ def _as_reserved(state: AgentState, claim: Claim, without: tuple[object, ...]) -
         return None
     parts = parts_of(claim)
     with state.placer.as_if(without, claim.jobs) as pools:
-        has_room = all(
-            pools.has_room(node, need, parts.get(node, ())) for node, need in needs_of(claim).items()
+        has_capacity = all(
+            pools.has_capacity(node, need, parts.get(node, ())) for node, need in needs_of(claim).items()
         )
-    return Found(claim.spreads, is_as_reserved=True) if has_room else None
+    return Found(claim.spreads, is_as_reserved=True) if has_capacity else None
 
 
 def prospect_for(

@@ -20,12 +20,12 @@ from components.job_queue.auction.cycle import (
 )
 from components.job_queue.awards import Step, settle
 from components.job_queue.moves import HEARD_OF_MOVES, Moving
-from components.job_queue.ordering import begin_pass, order_anew, place, refresh_fleet, refresh_tenant
+from components.job_queue.ordering import begin_pass, place, rebuild_order, refresh_fleet, refresh_tenant
 from components.job_queue.quota.classification import (
     begun_pass,
     index_holding,
-    index_standing,
-    stand_anew,
+    index_quota_classes,
+    reclassify,
     turned_budgets,
 )
 from components.job_queue.quota.fair_share import index_shares, note_shares, record_shares, watch_shares
@@ -53,12 +53,12 @@ from components.job_queue.state.queue_state import (
     OpeningsSeen,
     PassBegun,
     QueueState,
+    Reclassified,
     RefusalPassed,
     RegionSilent,
     Settled,
     SharesSeen,
     SlowRegionRetried,
-    StoodAnew,
     Swept,
 )
 from components.job_queue.state.refusal_expiry import capacity_freed
@@ -165,7 +165,7 @@ class JobQueue:
         for log, (image, sequence) in images.followed.items():
             assert isinstance(image, RegionImage)
             self._adopt(state, region_of(log), image, sequence, images.at)
-        order_anew(state, images.at)
+        rebuild_order(state, images.at)
         watch_shares(state, images.at)
         return state
 
@@ -176,7 +176,7 @@ class JobQueue:
             None if state.auctions.open else state.open_at,
             state.passes_at,
             state.shares_at,
-            state.standings_at,
+            state.reclassify_at,
             state.budgets_due.due(),
             state.auctions.closes_at,
             state.auctions.slow.due(),
@@ -210,7 +210,7 @@ class JobQueue:
             state.image.fold(fact)
             state.sequence = fact.sequence
             self._index(state, fact)
-            index_standing(state, fact)
+            index_quota_classes(state, fact)
             self._starts.hear(state, fact)
             index_shares(state, fact)
             index_regions(state, fact)
@@ -294,7 +294,7 @@ class JobQueue:
                 region, fact.sequence, capacity_freed(event, image, row.spec.jobs if row else ())
             ):
                 state.open_at = fact.heard_at
-        elif isinstance(event, ADDS_CAPACITY) or _makes_room(event):
+        elif isinstance(event, ADDS_CAPACITY) or _frees_capacity(event):
             is_other = isinstance(event, NodesJoined | PoolChanged)
             if isinstance(event, NodesJoined):
                 refresh_fleet(state)
@@ -356,13 +356,13 @@ class JobQueue:
                 note_shares(state, fact.event, fact.at)
             case BudgetTurned(tenant):
                 refresh_tenant(state, tenant, fact.at)
-                state.restand[tenant] = True
-                state.standings_at = state.open_at = fact.at
-            case StoodAnew(tenants):
+                state.to_reclassify[tenant] = True
+                state.reclassify_at = state.open_at = fact.at
+            case Reclassified(tenants):
                 for name in tenants:
-                    state.restand.pop(name, None)
+                    state.to_reclassify.pop(name, None)
                 state.recharge.clear()
-                state.standings_at = fact.at if state.restand else None
+                state.reclassify_at = fact.at if state.to_reclassify else None
             case Swept(blocked):
                 state.sweep_at = after(fact.at, FORGET_INTERVAL)
                 for workload in blocked:
@@ -386,7 +386,7 @@ class JobQueue:
             begun_pass,
             turned_budgets,
             self._settle_awards,
-            stand_anew,
+            reclassify,
             record_shares,
             close_cycle,
             expire_refusals,
@@ -432,6 +432,6 @@ class JobQueue:
         return Decision(events=(WorkloadsForgotten(gone), swept) if gone else (swept,))
 
 
-def _makes_room(event: object) -> bool:
+def _frees_capacity(event: object) -> bool:
     """Return whether tasks of a granted attempt left nodes."""
     return isinstance(event, ClaimRevised) and any(one.node_from != one.node_to for one in event.moves)

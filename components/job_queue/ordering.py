@@ -36,7 +36,7 @@ from core.rules.tenancy import gpus_by_type
 # From facts.
 
 
-def order_anew(state: QueueState, at: Instant) -> None:
+def rebuild_order(state: QueueState, at: Instant) -> None:
     """Rebuild the order and the quota ledger from the image: at a start, and when the ranking rules change."""
     ranking = state.image.tenants.ranking
     kind = PassedQueue if ranking.is_in_passes else RankedQueue
@@ -58,8 +58,8 @@ def order_anew(state: QueueState, at: Instant) -> None:
     for name in dict.fromkeys((*image.tenants.rows, *image.usage.rows, *with_work)):
         refresh_tenant(state, name, at)
         if state.image.tenants.rows:
-            state.restand[name] = True
-            state.standings_at = at
+            state.to_reclassify[name] = True
+            state.reclassify_at = at
 
 
 def place(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> None:
@@ -131,7 +131,7 @@ def recharge(state: QueueState, workload: WorkloadId, row: WorkloadRow, now: Ins
     one = state.ledger.awards.get(workload)
     if one is not None and one.amounts != row.charge:
         state.recharge[workload] = None
-        state.standings_at = now
+        state.reclassify_at = now
 
 
 def held_by(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> Amounts:
@@ -235,18 +235,18 @@ def asked_for(state: QueueState, work: PendingWork, level: int, quota_class: Quo
     is_within = quota_class is QuotaClass.NOMINAL
     if not is_within:
         level = OVER_LEVEL
-    has_room = _has_room(state, work, level) if is_within else _is_lent(state, work.tenant)
-    types = narrowing(jobs, state.ledger.quota, state.fleet, has_room)
+    has_headroom = _has_headroom(state, work, level) if is_within else _is_lent(state, work.tenant)
+    types = narrowing(jobs, state.ledger.quota, state.fleet, has_headroom)
     return AskedShape(level, work.shape, work.base, work.tasks, types)
 
 
-def _has_room(state: QueueState, work: PendingWork, level: int) -> Callable[[Amounts], bool]:
-    def has_room(amounts: Amounts) -> bool:
+def _has_headroom(state: QueueState, work: PendingWork, level: int) -> Callable[[Amounts], bool]:
+    def has_headroom(amounts: Amounts) -> bool:
         room = state.ledger.headroom(work.tenant, level, state.image.tenants)
         kept = quota_held_from(state, work, level)
         return all(count <= room[kind] - kept.get(kind, 0) for kind, count in amounts.items())
 
-    return has_room
+    return has_headroom
 
 
 def quota_held_from(state: QueueState, work: PendingWork, level: int) -> Amounts:

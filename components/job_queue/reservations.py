@@ -17,14 +17,14 @@ from msgspec import Struct
 from components.job_queue.ordering import asked_now, bring_up
 from components.job_queue.quota.drain import excluded_why
 from components.job_queue.state.asked_shape import AskedShape
-from components.job_queue.state.auctions import LACKS_ROOM
+from components.job_queue.state.auctions import LACKS_CAPACITY
 from components.job_queue.state.queue_state import QueueState, RefusalPassed
 from components.job_queue.state.reservation_candidates import (
     NOTES,
+    EarliestStartsWanted,
     FoundBlocked,
-    NoProspect,
+    NoEarliestStart,
     PromiseSeen,
-    ProspectsWanted,
 )
 from core.claims.reservations import waits_for_its_start
 from core.component import NOTHING, Decision
@@ -145,7 +145,7 @@ class StartPromising:
             return NOTHING
         wanted = self._wanted_now(state, now)
         again = [note for workload in wanted for note in _ask_again(state, workload, now)]
-        return Decision(events=(ProspectsWanted(tuple(wanted)), *again))
+        return Decision(events=(EarliestStartsWanted(tuple(wanted)), *again))
 
     def _wanted_now(self, state: QueueState, now: Instant) -> list[WorkloadId]:
         """Return the blocked workloads for which regions are to report an earliest start, in queue order.
@@ -212,17 +212,17 @@ class StartPromising:
         if row.is_start_promised or workload not in state.order:
             return []
         is_wanted = workload in state.starts.wanted
-        if not any(one.reason in LACKS_ROOM for one in said):
-            return [NoProspect(workload)] if is_wanted else []
+        if not any(one.reason in LACKS_CAPACITY for one in said):
+            return [NoEarliestStart(workload)] if is_wanted else []
         if not is_wanted:
             return [] if workload in state.starts.blocked else [FoundBlocked(workload)]
         if _kept_count(state) >= self.most:
-            return [NoProspect(workload, is_barred=True)]
+            return [NoEarliestStart(workload, is_barred=True)]
         promised = _best(state, workload, row, said, now)
         if promised is not None:
             return [promised]
         prospects = [one.prospect for one in said if one.prospect is not None]
-        return [NoProspect(workload, is_barred=any(not one.unbounded_gpu_milli for one in prospects))]
+        return [NoEarliestStart(workload, is_barred=any(not one.unbounded_gpu_milli for one in prospects))]
 
     def worth_asking(
         self, state: QueueState, workload: WorkloadId, shape: AskedShape, willing: tuple[RegionName, ...]
@@ -240,7 +240,7 @@ class StartPromising:
         """Return whether refusals of the shape show a workload to be blocked, without an auction for this workload."""
         is_known = workload in state.starts.blocked or state.image.workloads.rows[workload].is_start_promised
         said = state.auctions.refused_by(shape).values()
-        return not is_known and any(one.reason in LACKS_ROOM for one in said)
+        return not is_known and any(one.reason in LACKS_CAPACITY for one in said)
 
     # One promise.
 

@@ -16,7 +16,7 @@ from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause
 
 
-def note_given_up(state: StoreState, workload: WorkloadId, epoch: int, row: AttemptRow) -> None:
+def note_abandoned(state: StoreState, workload: WorkloadId, epoch: int, row: AttemptRow) -> None:
     """Record a live or promised attempt as abandoned if the queue's log, read past its award, shows the attempt superseded."""
     is_alive = row.phase.is_live or row.phase is AttemptPhase.PROMISED
     if not is_alive or row.stop_cause or state.global_sequence < row.award_sequence:
@@ -25,16 +25,16 @@ def note_given_up(state: StoreState, workload: WorkloadId, epoch: int, row: Atte
         state.abandoned[workload, epoch] = None
 
 
-def index_given_up(state: StoreState, event: Event | Note) -> None:
+def index_abandoned(state: StoreState, event: Event | Note) -> None:
     """Drop an attempt from the abandoned ones if a fact of the region, folded by the image, stops, ends or declines it."""
     if isinstance(event, StopOrdered | AttemptEnded | AwardDeclined):
         state.abandoned.pop((event.workload, event.epoch), None)
 
 
-def ended_given_up(state: StoreState) -> Decision | None:
-    """Return the end of abandoned attempts, if there are any: a live attempt is stopped, a promise is withdrawn.
+def end_abandoned(state: StoreState) -> Decision | None:
+    """Return orders to stop abandoned live attempts, and withdrawals of abandoned promises; None if there are none.
 
-    A withdrawn promise releases its victims. At most `FORGOTTEN_AT_ONCE_MAX` attempts are ended at a time.
+    A withdrawn promise releases its victims. At most `FORGOTTEN_AT_ONCE_MAX` attempts at a time.
     """
     events: list[Event] = []
     for workload, epoch in islice(state.abandoned, FORGOTTEN_AT_ONCE_MAX):

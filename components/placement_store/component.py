@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from components.placement_store.abandoned import ended_given_up, index_given_up, note_given_up
+from components.placement_store.abandoned import end_abandoned, index_abandoned, note_abandoned
 from components.placement_store.attempts import HEARD_OF_ATTEMPTS, AttemptRecords
 from components.placement_store.disputed_nodes import NodesDisputed, Refused
 from components.placement_store.nodes import HEARD_OF_NODES, NodeRecords
@@ -38,7 +38,7 @@ from core.claims.checks import (
     check_victims,
     is_beyond,
     is_well_formed,
-    nodes_without_room,
+    nodes_without_capacity,
     victims_needed,
 )
 from core.claims.partial import may_be_partial, part_that_fits
@@ -131,9 +131,9 @@ class PlacementStore:
     def due(self, state: StoreState) -> Instant | None:
         """Return when to act next: on a waiting claim, a sweep, abandoned attempts, disputed nodes, stops or reservations."""
         sweep_at = state.sweep_at if state.superseded else None
-        given_up_at = Instant(0) if state.abandoned else None
+        abandoned_at = Instant(0) if state.abandoned else None
         return earliest(
-            state.ready_at, sweep_at, given_up_at, state.disputes.opens_at, self._starts.due(state)
+            state.ready_at, sweep_at, abandoned_at, state.disputes.opens_at, self._starts.due(state)
         )
 
     def decide(self, state: StoreState, envelope: Envelope) -> Decision:
@@ -214,7 +214,7 @@ class PlacementStore:
     def _index(self, state: StoreState, event: Event | Note) -> None:
         if isinstance(event, OF_OWNERS):
             state.owners.settle(state.image.capacity, event.workload, event.epoch)
-        index_given_up(state, event)
+        index_abandoned(state, event)
         match event:
             case AttemptEnded(workload=workload, epoch=epoch) | AwardDeclined(workload=workload, epoch=epoch):
                 row = state.image.attempts.row(workload, epoch)
@@ -248,7 +248,7 @@ class PlacementStore:
 
     def _note_superseded(self, state: StoreState, workload: WorkloadId, epoch: int, row: AttemptRow) -> None:
         """Record an attempt as superseded or abandoned if the queue's log, read past its award, shows that; never by age alone."""
-        note_given_up(state, workload, epoch, row)
+        note_abandoned(state, workload, epoch, row)
         is_over = row.phase in (AttemptPhase.ENDED, AttemptPhase.DECLINED)
         if not is_over or state.global_sequence < row.award_sequence:
             return
@@ -282,7 +282,7 @@ class PlacementStore:
         reopened = state.disputes.reopened(state.image.capacity, now)
         if reopened is not None:
             return reopened
-        other = ended_given_up(state) or self._starts.woken(state, now)
+        other = end_abandoned(state) or self._starts.woken(state, now)
         if other is not None:
             return other
         keys = tuple(sorted(state.superseded))[:FORGOTTEN_AT_ONCE_MAX]
@@ -304,7 +304,7 @@ class PlacementStore:
         if refusal is not None:
             return self._refuse(state, claim, refusal)
         capacity = state.image.capacity
-        short = nodes_without_room(claim, capacity)
+        short = nodes_without_capacity(claim, capacity)
         barred = barred_nodes(state.image.starts, claim, now)
         forbidden = check_now(claim, Now(capacity, state.owners, claim.victims, barred))
         if short or forbidden:

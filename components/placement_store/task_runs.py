@@ -12,7 +12,7 @@ from components.placement_store.disputed_nodes import Refused
 from components.placement_store.pools import broken_setting
 from components.placement_store.reservations import StartRecords
 from components.placement_store.state import StoreState
-from core.claims.checks import has_room, may_move_to, mixed_by
+from core.claims.checks import has_capacity, may_move_to, mixed_by
 from core.claims.reservations import barred_nodes
 from core.component import NOTHING, Decision
 from core.device_shares import part_of
@@ -46,7 +46,7 @@ from core.nouns.placement import Claim, Spread, moved_spreads, nodes_of
 from core.nouns.quantities import Amount
 from core.placing.index.owners import Now
 from core.rules.health import failed_soon
-from core.rules.operations import leaves_its_node, may_return, may_run_anew
+from core.rules.operations import leaves_its_node, may_return, may_run_again
 from core.rules.scopes import is_drained, keeps_away
 
 HEARD_OF_RUNS: tuple[type[Message], ...] = (RecordTasksDown, RecordTasksGone, RecordTasksUp, ReviseClaim)
@@ -154,10 +154,10 @@ class RunRecords:
             return self._revised(state, message, "refused")
         begun = _begun(row)
         now = envelope.at
-        if not all(may_run_anew(row.tasks.get(t), begun.get(t), move, now) for t, move in moves.items()):
+        if not all(may_run_again(row.tasks.get(t), begun.get(t), move, now) for t, move in moves.items()):
             return self._revised(state, message, "refused")
         full: dict[int, None] = {}
-        short = self._short_of_room(state, message, row, begun, now, full)
+        short = self._short_of_capacity(state, message, row, begun, now, full)
         if short:
             barred = barred_nodes(state.image.starts, self._claim_of(state, message), now)
             refused = Refused.revision(message, tuple(node for node in full if node not in barred))
@@ -173,7 +173,7 @@ class RunRecords:
         assert held is not None, message
         return held.claim
 
-    def _short_of_room(
+    def _short_of_capacity(
         self,
         state: StoreState,
         message: ReviseClaim,
@@ -220,7 +220,7 @@ class RunRecords:
         if not short and mixed_by(capacity, claim, message.moves):
             short.update((move.node_to, None) for move in message.moves if move.node_to != move.node_from)
         full.update(
-            (n, None) for n, need in wanted.items() if not has_room(capacity, n, need, parts.get(n, ()))
+            (n, None) for n, need in wanted.items() if not has_capacity(capacity, n, need, parts.get(n, ()))
         )
         short.update(full)
         coming = coming_to(claim, message.moves)

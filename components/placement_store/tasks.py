@@ -101,7 +101,8 @@ class TaskRecords:
     def _operate(self, state: StoreState, envelope: Envelope) -> Decision:
         """Record the requested operations, with at most one live operation for each task.
 
-        An operation that has not begun is withdrawn for a request with an earlier deadline; otherwise the answer has its number.
+        An operation that has not begun is withdrawn for a request of another source with an earlier deadline, and an optional one for any
+        request with a deadline (`gives_way`); otherwise the answer has its number. At most `OPERATIONS_AT_ONCE_MAX` are recorded.
         """
         message = envelope.message
         assert isinstance(message, OperateTasks)

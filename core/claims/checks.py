@@ -187,7 +187,9 @@ def _nodes_not_well(
     short = {
         node
         for node in nodes
-        if not has_room(capacity, node, needs[node], parts.get(node, ()), theirs.get(node), leaving.get(node))
+        if not has_capacity(
+            capacity, node, needs[node], parts.get(node, ()), theirs.get(node), leaving.get(node)
+        )
     }
     if owners is not None:
         short |= check_now(claim, Now(capacity, owners, gone)).keys() & set(nodes)
@@ -204,14 +206,14 @@ def _held_by(capacity: Capacity, victims: Sequence[AttemptKey]) -> dict[int, Amo
     return theirs
 
 
-def nodes_without_room(claim: Claim, capacity: Capacity) -> tuple[int, ...]:
+def nodes_without_capacity(claim: Claim, capacity: Capacity) -> tuple[int, ...]:
     """Return the nodes that are not open, or lack capacity for the claim, with the victims' capacity counted as free; ascending."""
     theirs = _held_by(capacity, claim.victims)
     leaving, parts = leaving_of(capacity, claim.victims), parts_of(claim)
     short = []
     for node, need in needs_of(claim).items():
         mine = parts.get(node, ())
-        if not capacity.is_open(node) or not has_room(
+        if not capacity.is_open(node) or not has_capacity(
             capacity, node, need, mine, theirs.get(node), leaving.get(node)
         ):
             short.append(node)
@@ -227,7 +229,7 @@ def is_beyond(claim: Claim, capacity: Capacity) -> bool:
     return False
 
 
-def has_room(
+def has_capacity(
     capacity: Capacity,
     node: int,
     need: Amount,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 
 from msgspec.structs import replace
 
-from core.claims.checks import has_room
+from core.claims.checks import has_capacity
 from core.device_shares import part_of
 from core.images.capacity import Capacity
 from core.nouns.placement import Claim, Spread
@@ -69,4 +69,4 @@ def _with(before: Taken, need: Amount, count: int) -> Taken:
 
 def _has_none(capacity: Capacity, node: int, before: Taken, need: Amount) -> Callable[[int], bool]:
     """Return the predicate of a count: no further task fits after `before` and so many tasks of this need."""
-    return lambda count: not has_room(capacity, node, *_with(before, need, count + 1))
+    return lambda count: not has_capacity(capacity, node, *_with(before, need, count + 1))

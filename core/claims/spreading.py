@@ -7,7 +7,7 @@ log, do not count against a claim: no claim is refused for the age of a view.
 
 from collections.abc import Iterator, Sequence
 
-from core.claims.checks import forbidden_for, groups_of, has_room
+from core.claims.checks import forbidden_for, groups_of, has_capacity
 from core.device_shares import part_of
 from core.images.pools import Pools
 from core.nouns.cluster import cluster_of
@@ -128,7 +128,7 @@ class _Search:
         """Return whether one more task fits on the node beside the claim's own."""
         need = self.job.need
         part = part_of(need.gpu_milli)
-        return has_room(self.capacity, node, taken.plus(need), [*parts, *([part] if part else [])])
+        return has_capacity(self.capacity, node, taken.plus(need), [*parts, *([part] if part else [])])
 
 
 def _unit(group: NodeGroup, node: int, extent: Extent) -> Unit:

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from core.claims.checks import (
     check_nodes,
     check_now,
-    has_room,
+    has_capacity,
     is_well_formed,
     may_move_to,
-    nodes_without_room,
+    nodes_without_capacity,
 )
 from core.defrag.what_if import Mover, MoverId, Sketch, movers_of
 from core.images import RegionImage
@@ -121,7 +121,7 @@ def refusal_of(sketch: Sketch, mover: Mover, spreads: Sequence[Spread]) -> str:
         node = spreads[0].nodes[0] if spreads and spreads[0].nodes else -1
         job = mover.claim.jobs[job_and_rank(mover.task)[0]]
         part = job.need.gpu_milli % MILLI
-        fits = may_move_to(node, mover.claim, job, now) and has_room(
+        fits = may_move_to(node, mover.claim, job, now) and has_capacity(
             capacity, node, job.need, (part,) if part else ()
         )
         if not fits:
@@ -136,7 +136,7 @@ def refusal_of(sketch: Sketch, mover: Mover, spreads: Sequence[Spread]) -> str:
         return f"{name} may not lie as the plan says"
     if check_now(claim, now):
         return f"{name} may not be on node {min(check_now(claim, now))} now"
-    short = nodes_without_room(claim, capacity)
+    short = nodes_without_capacity(claim, capacity)
     if short:
         return f"{name} has no room on node {short[0]} any more"
     return f"{name} would take what its pool keeps free" if _breaks_pool(sketch, claim) else ""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.claims.checks import has_room
+from core.claims.checks import has_capacity
 from core.device_shares import part_of
 from core.events.control import ClaimRevised, NodesClosed, NodesOpened
 from core.events.region import AttemptEnded, ClaimGranted
@@ -206,7 +206,7 @@ class Sketch:
             for node, tasks in zip(was.nodes, was.tasks, strict=True):
                 # A closed node takes no new work anyhow.
                 count = max(0, tasks - stay.get(node, 0)) if self.capacity.is_open(node) else 0
-                while count and not has_room(
+                while count and not has_capacity(
                     self.capacity, node, job.need.times(count), [part] * count if part else ()
                 ):
                     count -= 1

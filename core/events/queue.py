@@ -16,10 +16,10 @@ class RankedBid(Struct, frozen=True):
     score: tuple[int, ...]
     """Compared from the left; lower is better."""
     away: int = 0
-    """How many of the datasets that it reads are newer elsewhere: compared behind whom it pushes out, and before all else."""
+    """Number of datasets that the workload reads with a home elsewhere: compared after victims, and before all else."""
 
     gathered: int = 0
-    """1: room is gathered there for another. Such a bid is taken where there is no other."""
+    """1: the region is drained for other work; such a bid is taken only if there is no other."""
 
     @property
     def place(self) -> tuple[int, tuple[int, ...], int, tuple[int, ...], RegionName]:

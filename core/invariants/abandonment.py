@@ -40,7 +40,9 @@ def check_abandoned(
     return found
 
 
-def check_given_up(event: Event | Note, before: RegionImage, queue: GlobalImage | None) -> list[Finding]:
+def check_stop_of_abandoned(
+    event: Event | Note, before: RegionImage, queue: GlobalImage | None
+) -> list[Finding]:
     """Return violations by an abandoned attempt's region: a stop before the award is superseded, or a checkpoint after the stop."""
     match event:
         case StopOrdered(cause=EndCause.ABANDONED) if queue is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from core.claims.checks import check_nodes, check_now, has_room, is_well_formed
+from core.claims.checks import check_nodes, check_now, has_capacity, is_well_formed
 from core.claims.partial import may_be_partial
 from core.events.moves import MoveBegun
 from core.events.prices import PricesSet
@@ -36,7 +36,7 @@ from core.images import GlobalImage, RegionImage
 from core.images.capacity import Capacity, Columns
 from core.images.queue import WorkloadRow
 from core.images.region import AttemptPhase, AttemptRow
-from core.invariants.abandonment import check_abandoned, check_given_up, was_abandoned
+from core.invariants.abandonment import check_abandoned, check_stop_of_abandoned, was_abandoned
 from core.invariants.control import Finding, check_control_fact
 from core.invariants.preemption import check_preemption_fact
 from core.invariants.reservations import check_start_fact
@@ -188,7 +188,7 @@ def check_grant(claim: Claim, before: RegionImage, owners: Owners | None = None)
             for have, want in zip(free, (need.gpu_milli, need.cpu_milli, need.memory_bytes), strict=True)
         ):
             found.append((1, f"{claim.workload}.{claim.epoch}: granted without room on node {node}"))
-        elif not reserved_for_it and not has_room(capacity, node, need, parts.get(node, ())):
+        elif not reserved_for_it and not has_capacity(capacity, node, need, parts.get(node, ())):
             found.append((1, f"{claim.workload}.{claim.epoch}: granted without a device on node {node}"))
     return [*found, *_not_apart(claim, before.capacity, owners)]
 
@@ -258,8 +258,8 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
         isinstance(event, AttemptClosed) and event.phase.is_terminal
     )
     if ends:
-        is_given_up = isinstance(event, AttemptClosed) and event.cause == EndCause.ABANDONED
-        found.extend(_still_live(workload, regions, before, row.epoch if is_given_up else 0))
+        is_abandoned = isinstance(event, AttemptClosed) and event.cause == EndCause.ABANDONED
+        found.extend(_still_live(workload, regions, before, row.epoch if is_abandoned else 0))
     return found
 
 
@@ -382,7 +382,7 @@ def check_region_fact(
     """
     return [
         *_check_attempt_fact(region, fact, before, queue, owners),
-        *check_given_up(fact.event, before, queue),
+        *check_stop_of_abandoned(fact.event, before, queue),
         *check_preemption_fact(fact, before),
         *check_control_fact(fact, before),
         *check_start_fact(fact, before),

@@ -1,13 +1,13 @@
 """Invariants of tasks and of operations on them (DESIGN §11.6), given the region's image before a fact.
 
-Apart from `has_room` and `mixed_by`, the rules are written a second time, without the functions by which the store decides, so that
+Apart from `has_capacity` and `mixed_by`, the rules are written a second time, without the functions by which the store decides, so that
 a mistake there is found here. Times are compared with the fact's own time, limits with those that the log records for its term.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 
-from core.claims.checks import has_room, mixed_by
+from core.claims.checks import has_capacity, mixed_by
 from core.device_shares import part_of
 from core.events.control import (
     AcksExpired,
@@ -394,7 +394,7 @@ class _Attempt:
         ) and mixed_by(capacity, held.claim, event.moves):
             yield 2, "tasks of one job are on nodes of several types"
         for node, need in wanted.items():
-            if not has_room(capacity, node, need, parts[node]):
+            if not has_capacity(capacity, node, need, parts[node]):
                 yield 1, f"tasks start without room on node {node}"
 
     def _returns_too_soon(self, task: int, node: int) -> bool:

@@ -107,7 +107,7 @@ class PoolIndex:
             found.update()
             self._classes[key] = found
             self._bytes += found.nbytes
-            self._make_room()
+            self._free_capacity()
         else:
             self.counts.hits += 1
             if found.used_at != self._asked - 1:
@@ -129,7 +129,7 @@ class PoolIndex:
 
         A class for which a rule raises stays as it is: the next search that uses the class gets the error.
         """
-        self._make_room()
+        self._free_capacity()
         for key in list(reversed(self._classes))[:most]:
             with suppress(RuleFailed):
                 self._classes[key].update()
@@ -151,7 +151,7 @@ class PoolIndex:
         """Return the bytes of memory of all classes, with shared codes counted once."""
         return self._bytes + sum(codes.nbytes for codes in self._shared.values())
 
-    def _make_room(self) -> None:
+    def _free_capacity(self) -> None:
         while len(self._classes) > 1:
             oldest = next(iter(self._classes.values()))
             is_over = len(self._classes) > CLASSES_MAX or self.nbytes > CLASS_BYTES_MAX

@@ -153,7 +153,7 @@ class PoolSet:
         table, slot = place[0].table, place[1]
         return Amount(int(table.gpu[slot]), int(table.cpu[slot]), int(table.memory[slot]))
 
-    def has_room(self, node: int, amount: Amount, parts: Sequence[int] = ()) -> bool:
+    def has_capacity(self, node: int, amount: Amount, parts: Sequence[int] = ()) -> bool:
         """Return whether an amount fits on a node; `parts` of the amount are parts of one device each."""
         place = self.place_of(node)
         if place is None or not self.available(node).covers(amount):
@@ -364,7 +364,7 @@ class Trial:
             self.take(*place, need, count)
 
     def put(self, row: NodeRow) -> None:
-        """Set a node's row."""
+        """Set a node's row until the trial is over, which restores the earlier one."""
         place = self._pools.place_of(row.node)
         if place is not None:
             self._remember(*place)

@@ -131,7 +131,7 @@ class RankedQueue:
         lane.state = state
         self._changed[name] = lane
         if was.level != state.level:
-            self._place_anew(lane)
+            self._place_again(lane)
         elif _weighs(was) != _weighs(state):
             for floor in lane.floors.values():
                 floor.forget()
@@ -411,7 +411,7 @@ class RankedQueue:
         self._changed[work.tenant] = self._lanes[work.tenant]
         return work
 
-    def _place_anew(self, lane: Lane) -> None:
+    def _place_again(self, lane: Lane) -> None:
         """Move workloads to the floors of the tenant's new level, in one step if a floor goes to one empty floor as a whole."""
         for floor in list(lane.floors.values()):
             floor.forget()

@@ -42,7 +42,7 @@ class QuotaClass(IntEnum):
     BORROWING = 1
     """Over quota: the workload borrows capacity that others leave idle, at the lowest level."""
     BLOCKED = 2
-    """Over quota and over the borrowing limit: the workload keeps its place in the order, but may not start."""
+    """Over quota, and over the borrowing limit, out of budget, or never to borrow: the workload keeps its place, but may not start."""
 
     @property
     def text(self) -> str:

@@ -243,7 +243,7 @@ def may_return(capacity: Capacity, task: TaskRow, now: Instant) -> bool:
     return not drains or (not is_forced and may_return_from(capacity, task) <= now)
 
 
-def may_run_anew(task: TaskRow | None, operation: OperationRow | None, move: TaskMove, now: Instant) -> bool:
+def may_run_again(task: TaskRow | None, operation: OperationRow | None, move: TaskMove, now: Instant) -> bool:
     """Return whether a task gets this new run: no process of the task is alive, and a begun operation calls for this run."""
     if task is None or task.phase is not TaskPhase.GONE or task.node != move.node_from:
         return False

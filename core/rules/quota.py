@@ -68,7 +68,7 @@ def needs_of(spec: WorkloadSpec, quota: frozenset[str], fleet: Sequence[str]) ->
 
 
 def types_of(job: JobSpec, fleet: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the GPU types that a job accepts."""
+    """Return the names of the GPU types that a job accepts; for a job of any type all GPU types of the fleet, or `any` if none is known."""
     if job.gpu_type != ANY_TYPE:
         return (job.gpu_type, *job.or_types)
     return tuple(kind for kind in fleet if kind != CPU_TYPE) or (ANY_TYPE,)
@@ -78,7 +78,7 @@ def narrowing(
     jobs: Sequence[JobSpec],
     quota: frozenset[str],
     fleet: Sequence[str],
-    has_room: Callable[[Amounts], bool],
+    has_capacity: Callable[[Amounts], bool],
 ) -> Narrowing:
     """Return the GPU types to which jobs are restricted, so that the quota has headroom on each placement; empty: no restriction.
 
@@ -88,7 +88,7 @@ def narrowing(
     if not quota or all(_is_fixed(job) for job in jobs):
         return ()
     all_of_them = _combinations(jobs, fleet)
-    fit = [chosen for chosen in all_of_them if has_room(_needed(jobs, chosen, quota))]
+    fit = [chosen for chosen in all_of_them if has_capacity(_needed(jobs, chosen, quota))]
     if len(fit) in (0, len(all_of_them)):
         return ()
     if sum(not _is_fixed(job) for job in jobs) > 1:
@@ -176,7 +176,7 @@ class Running(Struct, frozen=True):
         return self.is_over, self.submitted if self.is_over else 0, self.number
 
 
-def stand_anew(
+def reclassify(
     running: Iterable[Running],
     entitled: Amounts,
     quota: frozenset[str],

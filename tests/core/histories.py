@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from core.claims.checks import nodes_without_room
+from core.claims.checks import nodes_without_capacity
 from core.events.control import ClaimRevised, DomainLost, NodesClosed, NodesOpened, OperationsDone
 from core.events.queue import (
     AttemptClosed,
@@ -302,7 +302,7 @@ class RegionHistory:
             victims=victims,
             award_sequence=self.drawn,
         )
-        if nodes_without_room(claim, self.image.capacity):
+        if nodes_without_capacity(claim, self.image.capacity):
             return None  # By their sums they fit, and no device holds one of the parts.
         return replace(claim, tenant=TenantName("ml"), control=control)
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from core.claims.checks import check_nodes, check_victims, is_well_formed, nodes_without_room
+from core.claims.checks import check_nodes, check_victims, is_well_formed, nodes_without_capacity
 from core.events.region import NodesLost, StopOrdered
 from core.nouns.ids import AttemptKey, WorkerName
 from core.nouns.instant import Instant
@@ -150,48 +150,48 @@ def test_victim_named_twice() -> None:
     assert (
         not is_well_formed(claim)
         or check_victims(claim, capacity, Instant(0))
-        or nodes_without_room(claim, capacity)
+        or nodes_without_capacity(claim, capacity)
     )
 
 
 def test_claim_is_judged_by_the_capacity_that_is_free_now() -> None:
     """Every node that lacks something is named, in order."""
     capacity = a_region(joined(), granted(a_claim("w-1", placed={0: 3, 2: 8}))).capacity
-    assert () == nodes_without_room(a_claim("w-9", placed={0: 5, 1: 8}), capacity)
-    assert (0, 2) == nodes_without_room(a_claim("w-9", placed={2: 1, 1: 8, 0: 6}), capacity)
+    assert () == nodes_without_capacity(a_claim("w-9", placed={0: 5, 1: 8}), capacity)
+    assert (0, 2) == nodes_without_capacity(a_claim("w-9", placed={2: 1, 1: 8, 0: 6}), capacity)
 
 
 @pytest.mark.parametrize("job", [a_job(1, 1, cpus=65), a_job(1, 1, gib=513), a_job(1, 9)])
 def test_capacity_when_one_resource_is_too_little(job: JobSpec) -> None:
     """CPUs and memory count as GPUs do."""
     claim = a_claim(jobs=(job,), spreads=(a_spread({0: 1}),))
-    assert (0,) == nodes_without_room(claim, a_region().capacity)
+    assert (0,) == nodes_without_capacity(claim, a_region().capacity)
 
 
 def test_capacity_when_jobs_share_a_node() -> None:
     """Each fits alone, and both do not."""
     jobs = (a_job(1, 5), a_job(1, 5, name="eval"))
     claim = a_claim(jobs=jobs, spreads=(a_spread({0: 1}), a_spread({0: 1})))
-    assert (0,) == nodes_without_room(claim, a_region().capacity)
+    assert (0,) == nodes_without_capacity(claim, a_region().capacity)
 
 
 def test_capacity_on_a_lost_node() -> None:
     """There is none, not even for a task that needs nothing of it but its name."""
     capacity = a_region(joined(), NodesLost(WorkerName("w0"), (0, 1, 2, 3))).capacity
-    assert (1,) == nodes_without_room(a_claim(placed={1: 1}), capacity)
-    assert (1,) == nodes_without_room(a_claim(placed={1: 1}, gpus=0), capacity)
+    assert (1,) == nodes_without_capacity(a_claim(placed={1: 1}), capacity)
+    assert (1,) == nodes_without_capacity(a_claim(placed={1: 1}, gpus=0), capacity)
 
 
 def test_capacity_of_victims_counts_as_the_claims_own() -> None:
     """Stopping or not; but not capacity that is promised to another claim, and not their capacity elsewhere."""
     history = [joined(), granted(a_claim("w-1", placed={0: 6})), granted(a_claim("w-2", placed={1: 6}))]
     capacity = a_region(*history).capacity
-    assert () == nodes_without_room(over(attempt("w-1"), placed={0: 8}), capacity)
-    assert (1,) == nodes_without_room(over(attempt("w-1"), placed={0: 8, 1: 3}), capacity)
+    assert () == nodes_without_capacity(over(attempt("w-1"), placed={0: 8}), capacity)
+    assert (1,) == nodes_without_capacity(over(attempt("w-1"), placed={0: 8, 1: 3}), capacity)
     stopping = a_region(*history, StopOrdered(*attempt("w-1"), EndCause.CANCELLED)).capacity
-    assert () == nodes_without_room(over(attempt("w-1"), placed={0: 8}), stopping)
+    assert () == nodes_without_capacity(over(attempt("w-1"), placed={0: 8}), stopping)
     reserved = promised(a_claim("w-3", placed={0: 2, 1: 7}, priority=5, victims=(attempt("w-2"),)))
-    assert (0,) == nodes_without_room(
+    assert (0,) == nodes_without_capacity(
         over(attempt("w-1"), placed={0: 7}), a_region(*history, reserved).capacity
     )
 
@@ -202,5 +202,5 @@ def test_promised_capacity_is_not_free() -> None:
     history.append(promised(a_claim("w-3", placed={0: 7}, priority=5, victims=(attempt("w-1"),))))
     capacity = a_region(*history).capacity
     assert Amount(1_000, 64_000, 512 << 30) == capacity.available(0)
-    assert () == nodes_without_room(a_claim("w-9", placed={0: 1}), capacity)
-    assert (0,) == nodes_without_room(a_claim("w-9", placed={0: 2}), capacity)
+    assert () == nodes_without_capacity(a_claim("w-9", placed={0: 1}), capacity)
+    assert (0,) == nodes_without_capacity(a_claim("w-9", placed={0: 2}), capacity)

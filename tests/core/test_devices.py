@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.claims.checks import fits_promised, has_room, nodes_without_room
+from core.claims.checks import fits_promised, has_capacity, nodes_without_capacity
 from core.device_shares import FreeDevices, Leaving, device_for, fits, left_of, promise
 from core.events.region import AttemptEnded, ClaimGranted
 from core.fact import Event
@@ -148,7 +148,7 @@ def test_two_parts_fit_two_devices_and_the_third_does_not() -> None:
     assert (400, 400) == capacity.node_row(0).parts
     for gpus, short in ((0.6, (0,)), (1, (0,)), (0.4, ())):
         claim = a_claim("w-2", jobs=(a_job(1, gpus),), spreads=(a_spread({0: 1}),))
-        assert short == nodes_without_room(claim, capacity)
+        assert short == nodes_without_capacity(claim, capacity)
         assert bool(short) == bool(check_grant(claim, image))
     assert [] == check_ledger(capacity)
 
@@ -162,7 +162,7 @@ def test_device_without_parts_is_whole_again() -> None:
     )
     assert {1: 600} == image.capacity.devices.by_node[0].used
     assert image.capacity.room(0) == FreeDevices(1, {1: 400})
-    assert () == nodes_without_room(
+    assert () == nodes_without_capacity(
         a_claim("w-3", jobs=(a_job(1, 1),), spreads=(a_spread({0: 1}),)), image.capacity
     )
 
@@ -187,14 +187,14 @@ def test_promise_keeps_the_device_that_its_victim_shares() -> None:
     claim = a_claim("w-9", jobs=(job,), spreads=(a_spread({0: 1}),), priority=9, victims=(attempt("w-1"),))
     image = a_small_region(parts_on("w-1", 1, 0.6), parts_on("w-2", 1, 0.6))
     capacity = image.capacity
-    assert () == nodes_without_room(claim, capacity)
+    assert () == nodes_without_capacity(claim, capacity)
     image = a_small_region(parts_on("w-1", 1, 0.6), parts_on("w-2", 1, 0.6), promised(claim))
     capacity = image.capacity
     small = a_claim("w-3", jobs=(a_job(1, 0.4),), spreads=(a_spread({0: 1}),))
     assert (400,) == capacity.node_row(0).parts
-    assert () == nodes_without_room(small, capacity)
+    assert () == nodes_without_capacity(small, capacity)
     two = a_claim("w-3", jobs=(a_job(2, 0.4),), spreads=(a_spread({0: 2}),))
-    assert (0,) == nodes_without_room(two, capacity)
+    assert (0,) == nodes_without_capacity(two, capacity)
     assert fits_promised(claim, capacity)
     assert not fits_promised(replace(claim, jobs=(a_job(2, 0.9),), spreads=(a_spread({0: 2}),)), capacity)
 
@@ -231,4 +231,4 @@ def test_devices_of_a_random_history(seed: int) -> None:
 def room_for(capacity: Capacity, node: int, need: Amount, tasks: int) -> bool:
     """Whether so many tasks fit, by the store's rule."""
     part = need.gpu_milli % MILLI
-    return has_room(capacity, node, need.times(tasks), [part] * tasks if part else [])
+    return has_capacity(capacity, node, need.times(tasks), [part] * tasks if part else [])

@@ -7,7 +7,7 @@ from core.nouns.instant import Instant
 from core.nouns.limits import MOVE_PATIENCE
 from core.nouns.operation import WHOLE, Answer, OperationKind, OperationPhase, TaskMove
 from core.rules.disruption_budget import HEALTH
-from core.rules.operations import gives_way, may_run_anew, returns_here
+from core.rules.operations import gives_way, may_run_again, returns_here
 
 MOVE, RESTART, UPDATE = OperationKind.MOVE, OperationKind.RESTART, OperationKind.UPDATE
 START, STOP = OperationKind.START, OperationKind.STOP
@@ -50,9 +50,9 @@ def test_new_run_by_each_operation(
 ) -> None:
     """A move leaves its node, unless it agreed to return; a stop has none; and nobody goes nowhere."""
     gone, operation = TaskRow(1, TaskPhase.GONE), an_operation(kind, answer=answer)
-    assert may_stay == may_run_anew(gone, operation, HERE, NOW)
-    assert may_go == may_run_anew(gone, operation, AWAY, NOW)
-    assert not may_run_anew(gone, operation, NOWHERE, NOW)
+    assert may_stay == may_run_again(gone, operation, HERE, NOW)
+    assert may_go == may_run_again(gone, operation, AWAY, NOW)
+    assert not may_run_again(gone, operation, NOWHERE, NOW)
 
 
 @pytest.mark.parametrize(
@@ -69,22 +69,22 @@ def test_move_that_comes_back(source: str, requester: str, waited: int, *, may: 
     operation = an_operation(MOVE, source=source)
     operation.requester = requester
     operation.begun_at = NOW - waited
-    assert may == may_run_anew(TaskRow(1, TaskPhase.GONE), operation, HERE, NOW)
+    assert may == may_run_again(TaskRow(1, TaskPhase.GONE), operation, HERE, NOW)
 
 
 @pytest.mark.parametrize("phase", list(OperationPhase))
 def test_new_run_needs_an_operation_that_has_begun(phase: OperationPhase) -> None:
     """An operation that is asked for or acknowledged is not enough; one that is over has had its run."""
     operation = an_operation(phase=phase)
-    assert (phase is OperationPhase.BEGUN) == may_run_anew(TaskRow(1, TaskPhase.GONE), operation, HERE, NOW)
+    assert (phase is OperationPhase.BEGUN) == may_run_again(TaskRow(1, TaskPhase.GONE), operation, HERE, NOW)
 
 
 @pytest.mark.parametrize("phase", list(TaskPhase))
 def test_new_run_of_a_task_that_is_gone(phase: TaskPhase) -> None:
     """While anything of the old run may be there, two would live."""
-    assert (phase is TaskPhase.GONE) == may_run_anew(TaskRow(1, phase), an_operation(), HERE, NOW)
-    assert not may_run_anew(None, an_operation(), HERE, NOW)
-    assert not may_run_anew(TaskRow(2, TaskPhase.GONE), an_operation(), HERE, NOW)
+    assert (phase is TaskPhase.GONE) == may_run_again(TaskRow(1, phase), an_operation(), HERE, NOW)
+    assert not may_run_again(None, an_operation(), HERE, NOW)
+    assert not may_run_again(TaskRow(2, TaskPhase.GONE), an_operation(), HERE, NOW)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_new_run_of_a_task_that_is_gone(phase: TaskPhase) -> None:
 def test_new_run_of_a_gang(kind: OperationKind, answer: Answer, *, may: bool) -> None:
     """Where it was, if it is to stay; what becomes of it otherwise is for the queue to say."""
     gone, operation = TaskRow(-1, TaskPhase.GONE), an_operation(kind, task=WHOLE, answer=answer)
-    assert may == returns_here(operation) == may_run_anew(gone, operation, TaskMove(WHOLE, -1, -1), NOW)
-    assert not may_run_anew(gone, operation, TaskMove(WHOLE, -1, 3), NOW)
+    assert may == returns_here(operation) == may_run_again(gone, operation, TaskMove(WHOLE, -1, -1), NOW)
+    assert not may_run_again(gone, operation, TaskMove(WHOLE, -1, 3), NOW)
 
 
 @pytest.mark.parametrize(

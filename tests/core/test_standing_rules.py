@@ -6,7 +6,7 @@ from core.nouns.ids import WorkloadId
 from core.nouns.ranking import DEFAULT_RANKING, RankingSettings
 from core.nouns.tenant import OVER_LEVEL
 from core.ranking.scan import QuotaHold
-from core.rules.quota import Running, stand_anew
+from core.rules.quota import Running, reclassify
 
 TYPE = "H100"
 BY_CREDIT = RankingSettings(walks_by_level=False)
@@ -28,7 +28,7 @@ def changed(
     kept: tuple[QuotaHold, ...] = (),
 ) -> dict[int, int]:
     """By number."""
-    found = stand_anew(running, {TYPE: entitled}, frozenset({TYPE}), ranking, is_spent=is_spent, kept=kept)
+    found = reclassify(running, {TYPE: entitled}, frozenset({TYPE}), ranking, is_spent=is_spent, kept=kept)
     return {int(name[2:]): level for name, level in found.items()}
 
 

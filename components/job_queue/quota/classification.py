@@ -11,9 +11,9 @@ from components.job_queue.ordering import (
     bring_up,
     drop_strangers,
     lending_now,
-    order_anew,
     place,
     place_at,
+    rebuild_order,
     recharge,
     refresh_tenant,
     settle_award,
@@ -24,7 +24,7 @@ from components.job_queue.state.queue_state import (
     BudgetTurned,
     PassBegun,
     QueueState,
-    StoodAnew,
+    Reclassified,
     why_not_asked,
 )
 from core.component import NOTHING, Decision
@@ -73,12 +73,12 @@ OF_LINES = (
 # Folding.
 
 
-def index_standing(state: QueueState, fact: Fact) -> None:
+def index_quota_classes(state: QueueState, fact: Fact) -> None:
     """Follow a fact of the queue: update the order and the quota ledger."""
     event = fact.event
     if isinstance(event, RankingSet):
-        order_anew(state, fact.at)
-        state.standings_at = state.open_at = fact.at
+        rebuild_order(state, fact.at)
+        state.reclassify_at = state.open_at = fact.at
     elif isinstance(event, OF_TENANTS):
         _tenant_set(state, event, fact.at)
     elif isinstance(event, OF_AWARDS):
@@ -110,8 +110,8 @@ def index_holding(state: QueueState, workload: WorkloadId, now: Instant) -> None
 
 
 def _stands_otherwise(state: QueueState, tenant: TenantName, now: Instant) -> None:
-    state.restand[tenant] = True
-    state.standings_at = now
+    state.to_reclassify[tenant] = True
+    state.reclassify_at = now
 
 
 def _line_changed(state: QueueState, tenant: TenantName, now: Instant) -> None:
@@ -119,16 +119,16 @@ def _line_changed(state: QueueState, tenant: TenantName, now: Instant) -> None:
     if state.ledger.quota:
         state.open_at = now
     if tenant in state.ledger.over:
-        state.restand.setdefault(tenant, False)
-        state.standings_at = now
+        state.to_reclassify.setdefault(tenant, False)
+        state.reclassify_at = now
 
 
 def _look_again(state: QueueState, tenant: TenantName, now: Instant) -> None:
     refresh_tenant(state, tenant, now)
     row = state.image.tenants.rows.get(tenant)
     if state.ledger.quota or (row is not None and row.budget is not None):
-        state.restand.setdefault(tenant, False)
-        state.standings_at = now
+        state.to_reclassify.setdefault(tenant, False)
+        state.reclassify_at = now
 
 
 def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet, now: Instant) -> None:
@@ -156,8 +156,8 @@ def _tenant_set(state: QueueState, event: TenantSet | EntitlementSet | BudgetSet
         for workload in tuple(state.ledger.by_tenant.get(name, {})):
             settle_award(state, workload, rows[workload])
         refresh_tenant(state, name, now)
-        state.restand[name] = True
-    state.standings_at = state.open_at = now
+        state.to_reclassify[name] = True
+    state.reclassify_at = state.open_at = now
 
 
 def _place_what_asks_for(state: QueueState, types: frozenset[str]) -> None:
@@ -183,14 +183,14 @@ def turned_budgets(state: QueueState, now: Instant) -> Decision:
     return Decision(events=tuple(BudgetTurned(tenant) for tenant in turned)) if turned else NOTHING
 
 
-def stand_anew(state: QueueState, now: Instant) -> Decision:
+def reclassify(state: QueueState, now: Instant) -> Decision:
     """Return facts for awards that must change their level or charge."""
-    if state.standings_at is None or state.standings_at > now:
+    if state.reclassify_at is None or state.reclassify_at > now:
         return NOTHING
     bring_up(state, now)
     rows, tenants = state.image.workloads.rows, state.image.tenants
     levels: dict[WorkloadId, int] = {}
-    for tenant, is_forced in state.restand.items():
+    for tenant, is_forced in state.to_reclassify.items():
         kept = state.order.kept(tenant)
         if is_forced or state.ledger.may_stand_otherwise(tenant, tenants, kept):
             levels |= changed_levels(state, tenant, now)
@@ -200,7 +200,7 @@ def stand_anew(state: QueueState, now: Instant) -> Decision:
             levels.setdefault(workload, one.level)
     in_order = sorted(levels.items(), key=lambda one: _takes(state, *one))
     events: list[Event | Note] = [_changed(state, workload, level) for workload, level in in_order]
-    return Decision(events=(*events, StoodAnew(tuple(state.restand))))
+    return Decision(events=(*events, Reclassified(tuple(state.to_reclassify))))
 
 
 def changed_levels(
@@ -368,7 +368,7 @@ def _beside(
 ) -> dict[WorkloadId, int]:
     """Return the levels that must change beside a nominal award with headroom. Usually none, and found in few steps."""
     tenant = row.spec.tenant
-    if tenant not in state.restand:
+    if tenant not in state.to_reclassify:
         levels = state.ledger.displaced(tenant, state.image.tenants, charge, state.order.kept(tenant))
         if levels is not None:
             return levels

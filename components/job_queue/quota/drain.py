@@ -17,7 +17,7 @@ After an AGE drain the workload queues for the next one as if submitted then. A 
 """
 
 from components.job_queue.ordering import asked_for, lending_now, may_be_lent, there_is
-from components.job_queue.state.auctions import LACKS_ROOM
+from components.job_queue.state.auctions import LACKS_CAPACITY
 from components.job_queue.state.queue_state import Drain, DrainReason, QueueState, eligible
 from components.job_queue.state.quota_ledger import Lending
 from core.events.queue import WorkloadAwarded
@@ -170,7 +170,7 @@ def _missing(state: QueueState, work: PendingWork) -> dict[RegionName, tuple[int
     found: dict[RegionName, tuple[int, int]] = {}
     for region in eligible(state, spec, asked.level):
         image, no = state.regions[region], said.get(region)
-        if image is None or (no is not None and no.reason not in LACKS_ROOM):
+        if image is None or (no is not None and no.reason not in LACKS_CAPACITY):
             continue
         there = sum(count for kind, count in gpus_by_type((image,)).items() if kind in kinds)
         found[region] = no.missing_gpu_milli if no is not None else gpu_milli_of(spec.jobs), -there
@@ -208,7 +208,7 @@ def _is_blocked(state: QueueState, work: PendingWork, lending: Lending) -> bool:
     said, drained = state.auctions.refused_by(asked), excluded(state, work)
     regions = eligible(state, state.image.workloads.rows[work.workload].spec, asked.level)
     return bool(regions) and all(
-        region == drained or (region in said and said[region].reason in LACKS_ROOM) for region in regions
+        region == drained or (region in said and said[region].reason in LACKS_CAPACITY) for region in regions
     )
 
 

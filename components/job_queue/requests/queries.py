@@ -12,7 +12,7 @@ from components.job_queue.requests.blockers import holders_of, kept_for
 from components.job_queue.reservations import promised_in, shown_start
 from components.job_queue.start_estimates import run_time_of, start_in_order
 from components.job_queue.state.asked_shape import AskedShape
-from components.job_queue.state.auctions import LACKS_ROOM
+from components.job_queue.state.auctions import LACKS_CAPACITY
 from components.job_queue.state.queue_state import QueueState, eligible, why_not_asked
 from components.replies import answered, refused
 from core.codec import encode
@@ -365,7 +365,7 @@ class UserAnswers:
         said = state.auctions.refused_by(shape).get(region) if shape is not None else None
         if auction is not None and said is None:
             said = auction.abstained.get(region)  # The refusal no longer holds: the region is asked again.
-        is_full = against is Reason.OPEN_BIDS or against in LACKS_ROOM
+        is_full = against is Reason.OPEN_BIDS or against in LACKS_CAPACITY
         prospect = said.prospect if said is not None else None
         return RegionOutlook(
             region=region,

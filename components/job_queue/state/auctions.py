@@ -27,7 +27,7 @@ from core.rules.quota import narrowed
 
 SLOW_SPAN = Nanoseconds(3 * AUCTION_SPAN)
 """Time for which a region that answered nothing in a whole cycle is not asked: a hanging region delays one cycle in four."""
-LACKS_ROOM = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
+LACKS_CAPACITY = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
 """Reasons of a region that could hold the workload if others' work were not there."""
 
 
@@ -277,12 +277,12 @@ def solicited(
 
 
 def kinds_of(jobs: tuple[JobSpec, ...]) -> frozenset[str]:
-    """Return the node types that could hold the jobs with GPUs."""
+    """Return the node types that the jobs with GPUs name, `any` among them."""
     return frozenset(kind for job in jobs if job.need.gpu_milli for kind in job.node_types)
 
 
 def is_bare(jobs: tuple[JobSpec, ...]) -> bool:
-    """Return whether all jobs run on nodes without GPUs."""
+    """Return whether all node types that the jobs name have no GPUs."""
     return all(gpu_type_of(kind)[0] == CPU_TYPE for job in jobs for kind in job.node_types)
 
 

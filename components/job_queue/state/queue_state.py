@@ -184,7 +184,7 @@ class BudgetTurned(Note, frozen=True):
     tenant: TenantName
 
 
-class StoodAnew(Note, frozen=True):
+class Reclassified(Note, frozen=True):
     """The quota classes of these tenants' awards were checked."""
 
     tenants: tuple[TenantName, ...]
@@ -216,7 +216,7 @@ class QueueState:
         self.ledger = QuotaLedger()
         self.fleet: tuple[str, ...] = ()
         """GPU types of the known regions, sorted."""
-        self.restand: dict[TenantName, bool] = {}
+        self.to_reclassify: dict[TenantName, bool] = {}
         """Tenants with awards to check for another quota class; True: even if `may_stand_otherwise` is false."""
         self.recharge: dict[WorkloadId, None] = {}
         """Awards that may hold other amounts than charged."""
@@ -233,7 +233,7 @@ class QueueState:
         self.drain: Drain | None = None
         self.drained_last: dict[WorkloadId, Instant] = {}
         """End of the last AGE drain, by workload."""
-        self.standings_at: Instant | None = None
+        self.reclassify_at: Instant | None = None
         """Time of the next check of quota classes, if one is due."""
         self.open_at: Instant | None = at
         """Time of the next search for auctions to open; set by each change that may allow one."""

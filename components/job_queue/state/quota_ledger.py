@@ -24,8 +24,8 @@ from core.rules.quota import (
     borrowed_max,
     entitled_to,
     kept_before,
+    reclassify,
     settings_of,
-    stand_anew,
     types_under_quota,
 )
 
@@ -330,7 +330,7 @@ class QuotaLedger:
             one = self.awards[workload]
             running.append(Running(workload, one.number, one.asked, one.level, one.amounts, one.submitted))
         mine = entitled_to(tenants.rows.get(tenant), self.quota) if entitled is None else entitled
-        return stand_anew(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent, kept=kept)
+        return reclassify(running, mine, frozenset(mine), tenants.ranking, is_spent=is_spent, kept=kept)
 
     def displaced(
         self, tenant: TenantName, tenants: Tenants, charge: Amounts, kept: Sequence[QuotaHold] = ()
@@ -346,7 +346,7 @@ class QuotaLedger:
             return {}
         if kept and tenant in self.over:
             return None  # Borrowing work behind a quota hold may not take the rest.
-        return self._ladder(tenant).displaced(charge, room)
+        return self._order_of(tenant).displaced(charge, room)
 
     def may_stand_otherwise(
         self, tenant: TenantName, tenants: Tenants, kept: Sequence[QuotaHold] = ()
@@ -359,22 +359,22 @@ class QuotaLedger:
             return True
         rooms: dict[int, dict[str, int]] = {}
 
-        def room_at(level: int) -> dict[str, int]:
+        def headroom_at(level: int) -> dict[str, int]:
             if level not in rooms:
                 rooms[level] = self.headroom(tenant, level, tenants)
             return rooms[level]
 
         if kept:
             return any(
-                self._fits_behind(self.awards[workload], room_at, kept, tenants)
+                self._fits_behind(self.awards[workload], headroom_at, kept, tenants)
                 for workload in self.over.get(tenant, {})
             )
-        return self._ladder(tenant).has_room_above(room_at)
+        return self._order_of(tenant).has_headroom_above(headroom_at)
 
     def _fits_behind(
-        self, one: Held, room_at: Callable[[int], Amounts], kept: Sequence[QuotaHold], tenants: Tenants
+        self, one: Held, headroom_at: Callable[[int], Amounts], kept: Sequence[QuotaHold], tenants: Tenants
     ) -> bool:
-        room = room_at(one.asked)
+        room = headroom_at(one.asked)
         before = kept_before(kept, self.level_in_line(one.asked, tenants), one.submitted)
         return all(
             count + before.get(kind, 0) <= room.get(kind, 0)
@@ -382,7 +382,7 @@ class QuotaLedger:
             if kind in self.quota
         )
 
-    def _ladder(self, tenant: TenantName) -> QuotaOrder:
+    def _order_of(self, tenant: TenantName) -> QuotaOrder:
         found = self._quota_orders.get(tenant)
         if found is None:
             found = QuotaOrder()

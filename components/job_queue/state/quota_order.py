@@ -1,7 +1,7 @@
 """One tenant's active awards in the order in which they take its quota, so that a change costs steps for affected awards only.
 
 Nominal awards are ordered from the highest level down, and within a level the oldest award first. Borrowing awards are grouped by
-the level asked for and the amounts held, because of equal awards only the first submitted matters. Results equal `stand_anew`
+the level asked for and the amounts held, because of equal awards only the first submitted matters. Results equal `reclassify`
 (core/rules/quota.py) over all awards of the tenant.
 """
 
@@ -50,13 +50,13 @@ class QuotaOrder:
         if not groups:
             del self._over[entry[0]]
 
-    def has_room_above(self, room_at: Callable[[int], Mapping[str, int]]) -> bool:
+    def has_headroom_above(self, headroom_at: Callable[[int], Mapping[str, int]]) -> bool:
         """Return whether a borrowing award fits into the quota's headroom at the level that it asks for.
 
-        room_at   returns the headroom for work of a level, GPU milli by type
+        headroom_at   returns the headroom for work of a level, GPU milli by type
         """
         for negated, groups in self._over.items():
-            room = room_at(-negated)
+            room = headroom_at(-negated)
             if any(_fits(dict(key), room) for key in groups):
                 return True
         return False
@@ -77,7 +77,7 @@ class QuotaOrder:
         while any(count < 0 for count in before.values()):
             first -= 1
             _add(before, self._amounts[self._within[first][2]], 1)
-        # 2. Put awards back from the highest level down, as `stand_anew` does: at each level nominal before borrowing ones.
+        # 2. Put awards back from the highest level down, as `reclassify` does: at each level nominal before borrowing ones.
         found: dict[WorkloadId, int] = {}
         below = self._within[first:]
         if not below:

@@ -13,13 +13,13 @@ class FoundBlocked(Note, frozen=True):
     workload: WorkloadId
 
 
-class ProspectsWanted(Note, frozen=True):
+class EarliestStartsWanted(Note, frozen=True):
     """Candidates were searched; regions are asked for an earliest start of these."""
 
     workloads: tuple[WorkloadId, ...] = ()
 
 
-class NoProspect(Note, frozen=True):
+class NoEarliestStart(Note, frozen=True):
     """No region could promise a start."""
 
     workload: WorkloadId
@@ -34,7 +34,7 @@ class PromiseSeen(Note, frozen=True):
     again_at: Instant | None
 
 
-NOTES = (FoundBlocked, ProspectsWanted, NoProspect, PromiseSeen)
+NOTES = (FoundBlocked, EarliestStartsWanted, NoEarliestStart, PromiseSeen)
 
 
 class ReservationCandidates:
@@ -60,11 +60,11 @@ class ReservationCandidates:
                 self.blocked.setdefault(workload, at)
                 if self.look_at is None:
                     self.look_at = after(at, RESERVE_AFTER)
-            case ProspectsWanted(workloads):
+            case EarliestStartsWanted(workloads):
                 self.wanted.update(dict.fromkeys(workloads))
                 self.tried.update(dict.fromkeys(workloads, after(at, PROSPECT_RETRY)))
                 self.look_at = after(at, PROSPECT_LOOK) if self.blocked else None
-            case NoProspect(workload, is_barred):
+            case NoEarliestStart(workload, is_barred):
                 self.wanted.pop(workload, None)
                 if is_barred:
                     self.barred[workload] = None

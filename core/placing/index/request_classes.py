@@ -248,9 +248,9 @@ class RequestClass:
         key = _packed(self._own_parts, rows, request)
         if self._dear_parts:
             at_slots = np.arange(at.start, at.stop) if isinstance(at, slice) else at
-            has_room = np.flatnonzero(cap > 0)
-            for part in self._dear_parts if len(has_room) else ():
-                key[has_room] |= _dear_codes(part, table, at_slots[has_room], request)
+            has_capacity = np.flatnonzero(cap > 0)
+            for part in self._dear_parts if len(has_capacity) else ():
+                key[has_capacity] |= _dear_codes(part, table, at_slots[has_capacity], request)
         layout = table.layout
         if table.racks.rules:
             key |= codes_of(table.racks.code, layout.rack_slots, at)

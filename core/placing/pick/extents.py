@@ -59,8 +59,10 @@ class Extents:
         enough = np.flatnonzero(holds >= tasks)
         if not len(enough):
             return None
-        has_room = caps > 0
-        pairs = np.unique(np.stack([self.of_row[pack][has_room], self.of_row[spread][has_room]]), axis=1)
+        has_capacity = caps > 0
+        pairs = np.unique(
+            np.stack([self.of_row[pack][has_capacity], self.of_row[spread][has_capacity]]), axis=1
+        )
         inside = np.minimum(np.bincount(pairs[0], minlength=len(holds)), tasks)
         return int(enough[np.lexsort((enough, holds[enough], -inside[enough]))[0]])
 

@@ -59,15 +59,15 @@ def some_of(found: Numbers, seed: str, *, is_by_name: bool = False) -> Numbers:
     return some
 
 
-def best_of_type(rank: Codes, node_type: Numbers, has_room: Flags) -> Flags:
+def best_of_type(rank: Codes, node_type: Numbers, has_capacity: Flags) -> Flags:
     """Return the mask of rows with capacity in the best cluster with capacity of their type. Types are not compared by fullness.
 
     rank        rank of each row's cluster: 0 is best
     node_type   as in Layout
     """
     best = np.full(int(node_type.max(initial=0)) + 1, INVALID, dtype=np.uint32)
-    np.minimum.at(best, node_type[has_room], rank[has_room])
-    found: Flags = has_room & (rank == best[node_type])
+    np.minimum.at(best, node_type[has_capacity], rank[has_capacity])
+    found: Flags = has_capacity & (rank == best[node_type])
     return found
 
 
@@ -276,7 +276,10 @@ class Picker:
         return chosen
 
     def _fill(self, one: RequestClass, racks: Numbers, tasks: int) -> Placed:
-        """Return slots for all tasks on the fewest of these racks, and there on the fewest nodes, better ones first."""
+        """Return slots for all tasks on the fewest of these racks: all but the last filled whole, the last on the fewest nodes.
+
+        Between nodes of equal capacity in the last rack the better one is taken.
+        """
         chosen = self._fewest(one.rack_cap, racks, tasks)
         size = self._layout.rack_slots
         placed: Placed = []

@@ -47,18 +47,18 @@ def allowed(table: NodeTable, plan: Plan, request: Request) -> Numbers:
     for cluster, (first, last) in zip(layout.clusters, layout.pods_of, strict=True):
         if all(rule.admits(cluster, request) for rule in plan.cluster_validators):
             span = slice(first * layout.pod_slots, last * layout.pod_slots)
-            has_room = table.is_open[span] > 0
+            has_capacity = table.is_open[span] > 0
             if request.part:
                 rows = TableRows(table, span)
-                has_room &= tasks_that_fit(rows, need, request.part, request.together) > 0
+                has_capacity &= tasks_that_fit(rows, need, request.part, request.together) > 0
             for column, amount in (
                 (table.whole, 0 if request.part else need.gpu_milli),
                 (table.cpu, need.cpu_milli),
                 (table.memory, need.memory_bytes),
             ):
                 if amount:
-                    has_room &= column[span] >= amount
-            found.append(np.flatnonzero(has_room) + span.start)
+                    has_capacity &= column[span] >= amount
+            found.append(np.flatnonzero(has_capacity) + span.start)
     slots = np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
     for rule in plan.node_validators:
         slots = slots[rule.allows(TableRows(table, slots), request)]

@@ -342,7 +342,7 @@ class Needed:
         if parts or node in self._capacity.devices.by_node:
             shared = {at: of for at, of in shared_without(self._capacity, gone).items() if at == node}
             after = self._pools.released([(node, amount) for amount in mine], None, shared)
-            if not after.has_room(node, self._wanted[node], parts):
+            if not after.has_capacity(node, self._wanted[node], parts):
                 return False
         return True
 

@@ -126,8 +126,8 @@ class _End(asyncio.Protocol):
             if not self._waiting and self in self._way.ends and not self._way.cuts:
                 self._way.ends.remove(self)
         else:
-            has_room = not self.is_full and self._waiting_bytes <= PENDING_BYTES_MAX
-            self._read(is_to_read=to is not None and has_room and not self._way.cuts)
+            has_capacity = not self.is_full and self._waiting_bytes <= PENDING_BYTES_MAX
+            self._read(is_to_read=to is not None and has_capacity and not self._way.cuts)
 
     def drop(self) -> None:
         """Be gone at once."""

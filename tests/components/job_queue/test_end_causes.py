@@ -57,8 +57,8 @@ def test_end_is_counted_where_its_limit_is(cause: EndCause) -> None:
 def test_blame_and_retries_agree(cause: EndCause) -> None:
     """Only a user's own failure counts against `retry: task_failed`; whatever is planned or unplanned never does."""
     phase, row = ended_once(cause, RetryLimits(task_failed=0, start_failed=5))
-    is_given_up = phase in (Phase.FAILED, Phase.TIMEOUT, Phase.CANCELLED)
-    assert is_given_up <= (cause.blame is Blame.USER)
+    is_abandoned = phase in (Phase.FAILED, Phase.TIMEOUT, Phase.CANCELLED)
+    assert is_abandoned <= (cause.blame is Blame.USER)
     assert (row.tasks_failed > 0) <= (cause.blame is Blame.USER)
     if cause.blame in (Blame.PLANNED, Blame.UNPLANNED):
         assert Phase.PENDING == phase

@@ -100,7 +100,7 @@ class Life:
         room = state.ledger.headroom(name, level, tenants)
         is_spent = state.ledger.is_spent(name, tenants, state.image.usage, self.queue.now)
         if (
-            name in state.restand
+            name in state.to_reclassify
             or is_spent
             or any(count > room.get(kind, count) for kind, count in charge.items())
         ):

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 import core.claims.partial
-from core.claims.checks import has_room
+from core.claims.checks import has_capacity
 from core.events.control import ClaimRevised
 from core.events.region import AttemptEnded, ClaimGranted, GangStarted
 from core.images.capacity import Capacity
@@ -96,12 +96,12 @@ def test_part_of_very_many_parts(start: Start) -> None:
     made = a_part(machine, {0: 160, 1: 160}, gpus=0.05)
     asked: list[int] = []
 
-    def counted(capacity: Capacity, node: int, *need: Any) -> bool:  # Any: what has_room takes
+    def counted(capacity: Capacity, node: int, *need: Any) -> bool:  # Any: what has_capacity takes
         asked.append(node)
-        return has_room(capacity, node, *need)
+        return has_capacity(capacity, node, *need)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core.claims.partial, "has_room", counted)
+        patch.setattr(core.claims.partial, "has_capacity", counted)
         decision = claim(machine, made)
     assert ("granted", (120,)) == (answer(decision).verdict, answer(decision).unplaced)
     assert {0} == set(asked)

@@ -204,9 +204,9 @@ def a_workload_moves(machine: Machine[Any]) -> None:
     queueing.running(machine, workload=workload)
     machine.hear(MoveWorkload(workload, 1, US, 0))
     machine.hear(MoveWorkload(workload, 1, EU, 0))
-    for has_room in (False, True):
+    for has_capacity in (False, True):
         (request,) = said(machine.hear(MoveWorkload(workload, 1, US, 0)), SolicitBid)
-        if has_room:
+        if has_capacity:
             queueing.bid(machine, request.auction, US, workload=workload)
         else:
             queueing.abstain(machine, request.auction, US, workload=workload)

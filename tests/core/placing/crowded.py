@@ -4,7 +4,7 @@ import random
 
 from msgspec.structs import replace
 
-from core.claims.checks import nodes_without_room
+from core.claims.checks import nodes_without_capacity
 from core.events.region import (
     AttemptEnded,
     AttemptRanked,
@@ -134,6 +134,6 @@ class Crowded:
                 kind=kind,
             )
             claim = replace(claim, tenant=dice.choice((LAB, OTHERS)), run_min=dice.choice((0, 0, 100 * STEP)))
-            if not nodes_without_room(claim, self.capacity):
+            if not nodes_without_capacity(claim, self.capacity):
                 self.happen(granted(claim))
                 return

@@ -4,7 +4,7 @@ import random
 
 from msgspec.structs import replace
 
-from core.claims.checks import check_nodes, check_now, nodes_without_room
+from core.claims.checks import check_nodes, check_now, nodes_without_capacity
 from core.events.control import NodesClosed
 from core.events.pools import PoolChanged
 from core.events.region import CheckpointCommitted, GangStarted, NodesJoined, StopOrdered
@@ -138,7 +138,7 @@ def _place_one(region: Scattered, dice: random.Random) -> None:
     if (
         check_nodes(claim, capacity) is not None
         or check_now(claim, now)
-        or nodes_without_room(claim, capacity)
+        or nodes_without_capacity(claim, capacity)
     ):
         return
     workload = region.start(claim)

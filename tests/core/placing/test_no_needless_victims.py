@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.claims.checks import nodes_without_room, victims_needed
+from core.claims.checks import nodes_without_capacity, victims_needed
 from core.events.region import (
     AttemptEnded,
     CheckpointCommitted,
@@ -236,7 +236,7 @@ def test_no_victim_of_a_claim_can_be_left_out(
     getattr(dice, "shuffle")(everybody)  # noqa: B009 (hypothesis' own sort of dice)
     claim = claim_of(found, jobs, tuple(everybody))
     needed = victims_needed(claim, image.capacity)
-    assert not nodes_without_room(replace(claim, victims=needed), image.capacity)
+    assert not nodes_without_capacity(replace(claim, victims=needed), image.capacity)
     for key in needed:
         rest = tuple(other for other in needed if other != key)
         assert short_without(image.capacity, claim, rest), f"{key} ends for nothing"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.claims.checks import check_nodes, check_now, check_victims, nodes_without_room, victims_needed
+from core.claims.checks import check_nodes, check_now, check_victims, nodes_without_capacity, victims_needed
 from core.events.region import AttemptEnded, NodesLost
 from core.fact import Event
 from core.images import RegionImage
@@ -241,5 +241,5 @@ def test_found_places_pass_a_store(
     assert check_nodes(claim, capacity) is None
     assert check_victims(claim, capacity, Instant(0)) is None
     assert {} == check_now(claim, Now(capacity, owners, claim.victims))
-    assert () == nodes_without_room(claim, capacity)
+    assert () == nodes_without_capacity(claim, capacity)
     assert claim.victims == victims_needed(claim, capacity, owners)

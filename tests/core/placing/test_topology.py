@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.claims.checks import check_nodes, check_now, nodes_without_room
+from core.claims.checks import check_nodes, check_now, nodes_without_capacity
 from core.claims.spreading import left_out
 from core.images.capacity import Capacity
 from core.images.pools import Pools
@@ -222,7 +222,7 @@ def test_packed_tasks_lie_in_one_unit(extent: Extent, free: list[int], tasks: in
     claim = a_claim(jobs=(job,), spreads=(found,))
     assert check_nodes(claim, capacity) is None
     assert {} == check_now(claim, Now(capacity, Owners.of(capacity)))
-    assert () == nodes_without_room(claim, capacity)
+    assert () == nodes_without_capacity(claim, capacity)
 
 
 def a_claim_on(job: JobSpec, placed: dict[int, int]) -> Claim:

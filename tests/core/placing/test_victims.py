@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from core.claims.checks import check_nodes, check_victims, nodes_without_room
+from core.claims.checks import check_nodes, check_victims, nodes_without_capacity
 from core.events.region import AttemptEnded, CheckpointCommitted, GangStarted, NodesLost, StopOrdered
 from core.fact import Event
 from core.images import RegionImage
@@ -175,7 +175,7 @@ def test_found_places_pass_the_stores_rules(seed: int) -> None:
         claim = a_claim("w-new", jobs=jobs, spreads=found[0], priority=priority, victims=tuple(found[1]))
         assert check_nodes(claim, image.capacity) is None
         assert check_victims(claim, image.capacity, Instant(0)) is None
-        assert () == nodes_without_room(claim, image.capacity)
+        assert () == nodes_without_capacity(claim, image.capacity)
         assert all(serves(image.capacity, claim, key) for key in found[1])
     assert found_some > 5
 
