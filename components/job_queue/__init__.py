@@ -10,7 +10,7 @@ The loop (component.py `_woken`), each step a decision that the host makes durab
                           shape until enough capacity is freed (state/auctions.py, state/refusal_expiry.py)
 5. auction/cycle.py       `close_cycle` awards in rank order, when all have answered or after a second
                           (quota/classification.py `award_of`)
-6. awards.py              `settle` tells the region, until the region's log shows a grant or a decline
+6. awards.py              `settle` tells the region, until the region's log shows a promise, grant or decline
 7. component.py           facts of regions' logs are folded: gangs that started, attempts that ended, capacity that is free again;
                           what a change may allow sets `open_at`, and step 3 follows
 

@@ -29,7 +29,7 @@ class SolicitBid(Message, frozen=True, tag="solicit-bid"):
 
 
 class ExecuteAward(Message, frozen=True, tag="execute-award"):
-    """The region may start this attempt. Said again until its log shows a grant or a decline."""
+    """The region may start this attempt. Said again until its log shows a promise, a grant or a decline."""
 
     region: RegionName
     workload: WorkloadId

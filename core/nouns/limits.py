@@ -83,7 +83,7 @@ OPEN_BID_SPAN: Nanoseconds = seconds(3)
 """How long an agent counts an unanswered bid as taken: three auctions."""
 AWARD_SAY_AGAIN: Nanoseconds = seconds(2)
 AWARD_SPAN: Nanoseconds = seconds(20)
-"""After it the queue asks for its award back, until the region's log shows a grant or a decline; so long an agent counts a bid as
+"""After it the queue asks for its award back, until the region's log shows a promise, a grant or a decline; so long an agent counts a bid as
 taken that won."""
 CLAIM_TRIES_MAX = 10
 """Conflicts after which an agent gives an award back (Protean: up to 10, rarely needed)."""

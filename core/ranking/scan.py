@@ -131,7 +131,7 @@ class QuotaHold(Struct, frozen=True):
     number: int
     need: Mapping[str, int]
     is_lacking: bool = True
-    """True if less than `need` is left of the quota: then no workload behind is nominal on any of these types."""
+    """True if less than `need` is left of the quota: then no workload behind is nominal on a type of which too little is left."""
 
     def is_ahead_of(self, level: int, number: int) -> bool:
         """Return whether the workload is ahead, in the tenant's line, of work of this level with this submission number."""
@@ -158,8 +158,8 @@ class Walk:
     def step(self, work: PendingWork, *, is_patient: bool = False) -> QuotaClass:
         """Return the quota class of the next workload in line.
 
-        A workload that does not fit leaves the remaining quota to smaller ones behind, unless `is_patient`: then its need is
-        subtracted anyway, and the remainder may be negative until the workload fits.
+        A workload that does not fit leaves the remaining quota to smaller ones behind, unless `is_patient`: then a need is
+        subtracted anyway that fits beside work without an end, and the remainder may be negative until the workload fits.
         """
         tenant = self.tenant
         level = own_level(work, tenant)

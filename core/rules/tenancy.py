@@ -126,9 +126,9 @@ def is_below_held(was: Entitlement, wanted: Entitlement, held: int) -> bool:
 
 
 def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterable[RegionImage]) -> Held:
-    """Return the GPU milli of granted attempts that have not ended, by tenant and type of nodes.
+    """Return the GPU milli of granted attempts that have not ended, by tenant and GPU type.
 
-    A promise holds no capacity yet. All tasks of a job are on nodes of one type.
+    Attempts of workloads that are not in `workloads` do not count. A promise holds no capacity yet. All tasks of a job are on nodes of one type.
     """
     found: Held = {}
     for image in regions:

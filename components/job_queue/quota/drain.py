@@ -8,13 +8,15 @@ AGE    if operators set `--gather`: the oldest workload that has waited for `age
 LAG    else: the first workload that lacks only capacity, of the tenant with the largest lag. Borrowing work of the same GPU types is
        not asked for in the region if its tenant's lag is smaller by `LAG_SLACK`
 
-The region is the one that lacks the fewest GPUs for the workload. Elsewhere the workload is asked for as ever, and may start there;
+The region is the one with the smallest shortage. Elsewhere the workload is asked for as ever, and may start there;
 nominal work is asked for everywhere, but during an AGE drain takes a bid of the region only if there is no other.
 
 Bound: a drain ends when its workload is awarded, or another of the tenant and shape is in that region; when the workload no longer
 qualifies; or after four hours (`GATHER_PATIENCE` of one AGE drain, `LAG_PATIENCE` of a tenant's drains since its last borrowed award).
 After an AGE drain the workload queues for the next one as if submitted then. A drain is a note: after a restart one is chosen again.
 """
+
+from fractions import Fraction
 
 from components.job_queue.ordering import asked_for, lending_now, may_be_lent, there_is
 from components.job_queue.state.auctions import LACKS_CAPACITY
@@ -142,7 +144,7 @@ def _lagging(state: QueueState, now: Instant, lacking: dict[TenantName, PendingW
 
 
 def _drain_for(state: QueueState, work: PendingWork, reason: DrainReason, now: Instant) -> Drain | None:
-    """Return the drain of the region that lacks the fewest GPUs for a workload; None if no region lacks only capacity.
+    """Return the drain of the region with the smallest shortage for a workload; None if no region lacks only capacity.
 
     While the workload is being asked for, refusals say nothing: its present drain stays where it is.
     """
@@ -152,7 +154,7 @@ def _drain_for(state: QueueState, work: PendingWork, reason: DrainReason, now: I
     is_same = drain is not None and (drain.workload, drain.reason) == (work.workload, reason)
     if is_same and drain is not None and work.workload in state.auctions.open and drain.region in missing:
         return drain
-    region = min(missing, key=lambda name: (missing[name], name))
+    region = min(missing, key=lambda name: (*_shortage(*missing[name], reason), name))
     types = tuple(sorted({kind for need in work.needs for kind in need}))
     shape = state.image.workloads.rows[work.workload].shape
     since = drain.since if is_same and drain is not None and drain.region == region else now
@@ -160,7 +162,7 @@ def _drain_for(state: QueueState, work: PendingWork, reason: DrainReason, now: I
 
 
 def _missing(state: QueueState, work: PendingWork) -> dict[RegionName, tuple[int, int]]:
-    """Return the GPU milli that a workload lacks, and the negated GPU milli of its types, of each region that lacks only capacity.
+    """Return the GPU milli that a workload lacks, and the GPU milli of its types, of each region that lacks only capacity.
 
     A region that has not refused the workload lacks all of it.
     """
@@ -173,8 +175,17 @@ def _missing(state: QueueState, work: PendingWork) -> dict[RegionName, tuple[int
         if image is None or (no is not None and no.reason not in LACKS_CAPACITY):
             continue
         there = sum(count for kind, count in gpus_by_type((image,)).items() if kind in kinds)
-        found[region] = no.missing_gpu_milli if no is not None else gpu_milli_of(spec.jobs), -there
+        found[region] = no.missing_gpu_milli if no is not None else gpu_milli_of(spec.jobs), there
     return found
+
+
+def _shortage(missing: int, there: int, reason: DrainReason) -> tuple[Fraction, int]:
+    """Return by how much a region is short, smaller first, and between equals the larger region.
+
+    For AGE by the part of the region, because as much comes free sooner where there is more: by GPUs alone, two GPUs of the smallest
+    region were missing for hours. For LAG by GPUs: by part, the largest region would be drained for hours for narrow work.
+    """
+    return Fraction(missing, max(1, there) if reason is DrainReason.AGE else 1), -there
 
 
 def _is_borrowing(state: QueueState, workload: WorkloadId) -> bool:
