@@ -350,6 +350,8 @@ class JobQueue:
                 state.open_at = fact.at
             case BusHeard(is_back):
                 note_bus(state, fact.at, is_back=is_back)
+                auctions.forget_slow()
+                state.open_at = fact.at
             case PassBegun():
                 begin_pass(state, fact.at)
             case SharesSeen():

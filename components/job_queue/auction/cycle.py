@@ -6,7 +6,8 @@
 3. `close_cycle`   when every region has answered every request, or after `AUCTION_SPAN`, each workload in rank order is awarded to
                    the best bid, and the other bids are released
 
-Bound: no award passes a workload that was pending when the cycle began, wants no more GPUs of the same node types, and was not refused.
+Bound: no award passes a workload that was pending when the cycle began, wants no more GPUs of the same node types, was not refused, and
+whose answers came within `AUCTION_SPAN`.
 While requests and answers keep their order, a region offers no capacity to a workload before those ahead have an answer; agents of one
 region that answer at the same moment may offer the same capacity twice. A workload that arrives in a cycle waits for its end, at most
 `AUCTION_SPAN` (docs/decisions/0035-awards-by-rank.md).

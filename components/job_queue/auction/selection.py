@@ -83,6 +83,7 @@ class Selection:
             self._done.add(line)
             return False
         if one.quota_class is QuotaClass.BORROWING and not may_be_lent(state, one.work, self._lending):
+            self._done.add(line)
             return False
         where = self._not_refused(one, where)
         if not where:

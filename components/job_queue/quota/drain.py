@@ -68,17 +68,18 @@ def set_drain(state: QueueState, drain: Drain | None, now: Instant) -> None:
 
 
 def note_lacking(state: QueueState, tenants: tuple[TenantName, ...], now: Instant) -> None:
-    """Record tenants whose borrowing work lacks only capacity, and that a LAG drain has lasted for one more interval.
+    """Record tenants whose borrowing work lacks only capacity, and charge patience for the interval that begins.
 
-    A tenant that lacks nothing now is remembered for `LAG_PATIENCE`: a workload submitted again brings no new patience.
+    Charged are the tenant with the largest lag, whether or not a region can be drained for it, and the tenant of a LAG drain. A tenant
+    that lacks nothing now is remembered for `LAG_PATIENCE`: a workload submitted again brings no new patience.
     """
-    for name in tenants:
-        span, _ = state.lacking.get(name, (Nanoseconds(0), now))
-        is_drained = state.drain is not None and (state.drain.reason, state.drain.tenant) == (
-            DrainReason.LAG,
-            name,
-        )
-        state.lacking[name] = Nanoseconds(span + SHARES_INTERVAL * is_drained), now
+    spans = {name: state.lacking.get(name, (Nanoseconds(0), now))[0] for name in tenants}
+    lags = {(state.image.usage.lag(name, now), name) for name, span in spans.items() if span < LAG_PATIENCE}
+    charged = {max(lags)[1]} if lags else set[TenantName]()
+    if state.drain is not None and state.drain.reason is DrainReason.LAG:
+        charged.add(state.drain.tenant)
+    for name, span in spans.items():
+        state.lacking[name] = Nanoseconds(span + SHARES_INTERVAL * (name in charged)), now
     for name, (_, seen_at) in list(state.lacking.items()):
         if after(seen_at, LAG_PATIENCE) <= now:
             del state.lacking[name]
@@ -113,17 +114,13 @@ def _aged(state: QueueState, now: Instant, lent: Lending, lending: Lending) -> D
         and _is_borrowing(state, drain.workload)
     ):
         work = state.order.work(drain.workload)
-        if (
-            _is_old(state, work, now)
-            and _may_borrow(state, work, lent)
-            and drain.region in _missing(state, work)
-        ):
+        if _is_eligible(state, work, now, lent) and drain.region in _missing(state, work):
             return drain
     last = state.drained_last if drain is None else {**state.drained_last, drain.workload: now}
     turns = sorted(
         (max(work.submitted_at, last.get(work.workload, NEVER)), work.number, work)
         for work in state.order.firsts(QuotaClass.BORROWING)
-        if _is_old(state, work, now) and _may_borrow(state, work, lent)
+        if _is_eligible(state, work, now, lent)
     )
     for _, _, work in turns:
         if work.workload in state.auctions.open or _is_blocked(state, work, lending):
@@ -134,13 +131,14 @@ def _aged(state: QueueState, now: Instant, lent: Lending, lending: Lending) -> D
 
 
 def _lagging(state: QueueState, now: Instant, lacking: dict[TenantName, PendingWork]) -> Drain | None:
-    """Return the LAG drain: for the tenant with the largest lag that has patience left."""
+    """Return the LAG drain: for the tenant with the largest lag that has patience left, and for which a region can be drained."""
     lags = {
         (state.image.usage.lag(name, now), name)
         for name in lacking
         if state.lacking.get(name, (0, now))[0] < LAG_PATIENCE
     }
-    return _drain_for(state, lacking[max(lags)[1]], DrainReason.LAG, now) if lags else None
+    found = (_drain_for(state, lacking[name], DrainReason.LAG, now) for _, name in sorted(lags, reverse=True))
+    return next((drain for drain in found if drain is not None), None)
 
 
 def _drain_for(state: QueueState, work: PendingWork, reason: DrainReason, now: Instant) -> Drain | None:
@@ -192,11 +190,12 @@ def _is_borrowing(state: QueueState, workload: WorkloadId) -> bool:
     return workload in state.order and state.order.one(workload).quota_class is QuotaClass.BORROWING
 
 
-def _is_old(state: QueueState, work: PendingWork, now: Instant) -> bool:
-    """Return whether a workload has waited for `age-cap`, and wants no more of some type than operators let a drain keep."""
+def _is_eligible(state: QueueState, work: PendingWork, now: Instant, lent: Lending) -> bool:
+    """Return whether a workload has waited for `age-cap`, and one of its alternative needs is small enough for a drain and may be borrowed."""
     ranking, there = state.image.tenants.ranking, there_is(state)
     return after(work.submitted_at, ranking.credit.age_cap) <= now and any(
         all(count * WHOLE <= there.get(kind, 0) * ranking.gather_percent for kind, count in need.items())
+        and state.ledger.may_borrow(work.tenant, need, state.image.tenants, lent)
         for need in work.needs
     )
 
@@ -230,21 +229,21 @@ def excluded(state: QueueState, work: PendingWork) -> RegionName | None:
     """Return the region that is drained for other work, if this workload is not to take capacity there.
 
     AGE excludes all work of the same types that is not of the drain's tenant and shape; LAG excludes borrowing work of tenants whose
-    lag is smaller by `LAG_SLACK`. A workload with a reservation in the region takes that, and keeps nothing from the other.
+    lag is smaller by `LAG_SLACK`. Under AGE, a workload with a reservation in the region takes that capacity.
     """
     drain = state.drain
     if drain is None or has_turn(state, work.workload):
         return None
     if not any(kind in drain.types for need in work.needs for kind in need):
         return None
-    promised = state.image.start_promises.rows.get(work.workload)
-    if promised is not None and promised.region == drain.region:
-        return None
     if drain.reason is DrainReason.LAG:
         is_behind = state.order.tenant(work.tenant).lag >= state.order.tenant(drain.tenant).lag - LAG_SLACK
         if is_behind or not _is_borrowing(state, work.workload):
             return None
-    return drain.region
+        return drain.region
+    promised = state.image.start_promises.rows.get(work.workload)
+    is_promised_there = promised is not None and promised.region == drain.region
+    return None if is_promised_there else drain.region
 
 
 def excluded_why(state: QueueState, work: PendingWork) -> Reason | None:

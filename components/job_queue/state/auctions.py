@@ -26,7 +26,7 @@ from core.nouns.workload import JobSpec
 from core.rules.quota import narrowed
 
 SLOW_SPAN = Nanoseconds(3 * AUCTION_SPAN)
-"""Time for which a region that answered nothing in a whole cycle is not asked: a hanging region delays one cycle in four."""
+"""Time for which a region that answered nothing in a whole cycle is not asked: a hanging region costs at most a second in four."""
 LACKS_CAPACITY = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
 """Reasons of a region that could hold the workload if others' work were not there."""
 
@@ -136,6 +136,9 @@ class Auctions:
         auction = self.open.pop(workload, None)
         if auction is None:
             return
+        if at < self.deadline:
+            # Every region has answered, or the workload left the cycle: its regions are not found slow by this auction.
+            self.has_answered.update(dict.fromkeys(auction.asked, True))
         if won is not None and auction.shape in self.window:
             self._widen(auction.shape)
         for region in auction.bids:
@@ -145,6 +148,10 @@ class Auctions:
             self._close_if_complete(at)
         else:
             self._end_cycle(at)
+
+    def forget_slow(self) -> None:
+        """Ask every region again: the bus was lost, so that silence meant nothing."""
+        self.slow = Agenda()
 
     def _note_answer(self, region: RegionName, at: Instant) -> None:
         self.has_answered[region] = True

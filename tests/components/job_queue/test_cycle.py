@@ -9,6 +9,7 @@ from components.job_queue.state.auctions import SLOW_SPAN
 from core.component import Decision
 from core.events.queue import WorkloadAwarded
 from core.messages.agents import BidSettled
+from core.messages.base import BusBack, BusLost
 from core.messages.broker import SolicitBid
 from core.messages.queue import CancelWorkload, HoldWorkload
 from core.nouns.ids import LogName, RegionName, TenantName, WorkloadId
@@ -236,7 +237,7 @@ def test_awards_of_one_tenant_go_by_rank_and_within_its_quota(start: Start) -> N
     machine = a_job_queue(start)
     tenant(machine, ML, 16)
     tenant(machine, ART, 16)
-    names = [waits(machine, of=of) for of in (ML, ART, ML, ART)]
+    names = [waits(machine, of=of) for of in (ML, ML, ART, ART)]
     decision = machine.wake()
     assert names == list(dict(asked(decision)))
     for node, workload in reversed(list(enumerate(names))):
@@ -326,6 +327,29 @@ def test_answer_that_comes_after_its_cycle_counts_for_nothing(start: Start) -> N
     late = bid(machine, auction_of(decision))
     assert [False] == [one.has_won for one in said(late, BidSettled)]
     assert [] == asked(machine.wait(seconds(1)))
+
+
+def test_region_of_a_cancelled_workload_is_not_slow(start: Start) -> None:
+    """US was asked for the cancelled workload alone; EU lets the cycle's time pass."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(1, 1), regions=(US,)))
+    submit(machine, small())
+    decision = machine.wake()
+    machine.hear(CancelWorkload(W1))
+    bid(machine, auction_of(decision, W1), US)
+    machine.wait(AUCTION_SPAN)
+    assert (EU in machine.state.auctions.slow, US in machine.state.auctions.slow) == (True, False)
+
+
+def test_silence_while_the_bus_is_lost_makes_no_region_slow(start: Start) -> None:
+    """They are asked again as soon as the bus is back."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(1, 1), regions=BOTH))
+    machine.wake()
+    machine.hear(BusLost())
+    machine.wait(AUCTION_SPAN)
+    machine.hear(BusBack())
+    assert [(W1, EU), (W1, US)] == asked(machine.wake())
 
 
 # In the large.

@@ -11,14 +11,14 @@ from core.events.region import AttemptEnded
 from core.fact import NO_LOG, Fact
 from core.messages.base import LogSilent
 from core.messages.queue import Bid, CancelWorkload, HoldWorkload, ReleaseWorkload
-from core.nouns.ids import AgentName, RegionName, WorkloadId
+from core.nouns.ids import AgentName, RegionName, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.limits import RESERVE_AFTER, SHARES_INTERVAL
 from core.nouns.placement import View
 from core.nouns.ranking import CreditSettings, RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import EndCause
-from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, a_spread, attempt, joined
+from tests.builders import EU, EU_LOG, US, US_LOG, a_job, a_spec, a_spread, attempt, joined, of_types
 from tests.components.job_queue.test_fair_share import OPS, asked_in, lent_out, rank_by, refusing
 from tests.components.job_queue.test_reservations import offer, refused
 from tests.components.support.job_queue import Start, a_job_queue, refuse_all, refuse_open, submit
@@ -544,3 +544,50 @@ def test_nominal_work_is_not_kept_from_a_region_drained_by_lag(
     assert queue.state.order.tenant(OPS).lag < queue.state.order.tenant(ML).lag - seconds(60)
     assert BOTH == asked_in(queue, own)
     assert excluded(queue.state, queue.state.order.work(own)) is None
+
+
+def test_drain_by_lag_goes_to_the_next_tenant_where_no_region_can_be_drained(start: Start) -> None:
+    """ML's lag is the largest, and the only region in which its gang may run is silent: LATE's gang gets the drain."""
+    queue = lent_out(start)
+    late_tenant = TenantName("late")
+    tenant(queue, OPS, 40)
+    tenant(queue, late_tenant, 8)
+    runs(queue, of=late_tenant, region=US, node=3)
+    submit(queue, a_spec(a_job(2, 8), tenant=ML, regions=(EU,)))
+    queue.wake()
+    refusing(queue, CAP)
+    queue.hear(LogSilent(EU_LOG))
+    late = submit(queue, a_spec(a_job(1, 8), tenant=late_tenant, regions=(US,)))
+    queue.wake()
+    refusing(queue, CAP)
+    assert late == queue.state.drain.workload
+
+
+def test_no_region_is_drained_for_a_need_that_is_too_wide_or_not_lent(start: Start) -> None:
+    """On H100 LATE may borrow nothing, and on A100 its workload wants more than the part."""
+    queue = lent_out(start)
+    for log in (EU_LOG, US_LOG):
+        queue.fact(log, joined("w1", 100, 1, gpu_type="A100"))
+    for name in (ART, ML, OPS):
+        tenant(queue, name, 0, gpu_type="A100")
+    late = TenantName("late")
+    tenant(queue, late, 0, borrow_max=0)
+    tenant(queue, late, 0, gpu_type="A100")
+    rank_by(queue, by_age(CAP, percent=25))
+    waits(queue, of=late, job=of_types(a_job(1, 8), "H100", "A100"))
+    queue.wake()
+    refusing(queue, Nanoseconds(2 * CAP))
+    assert gathered(queue) is None
+
+
+def test_patience_is_charged_while_a_region_is_drained_by_age(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ML's gang is larger than the part, and gets nothing: for no longer than patience lasts its tenant is owed more for that."""
+    monkeypatch.setattr("components.job_queue.quota.drain.LAG_PATIENCE", CAP)
+    queue, gang = aged(start)
+    waits(queue, of=ML, job=a_job(4, 8))
+    queue.wake()
+    refusing(queue, Nanoseconds(3 * CAP))
+    assert gang == queue.state.drain.workload
+    assert CAP <= queue.state.lacking[ML][0]
