@@ -74,7 +74,7 @@ UNIT = Route("unit")
 STATUS = Route("status")
 """Units tell their status here: the auditor listens, and operators who look."""
 ALARM = Route("alarm")
-"""Violations, for whoever is to be woken by one."""
+"""Violations, for operators' alarms."""
 LOG = Route("log", ("log",))
 """Announcements of a log's keeper."""
 READER = Route("reader", ("log",))

@@ -164,7 +164,7 @@ class NatsBus:
         self._line.forget(self.counts)
 
     def _dead_letter(self, subject: str, data: bytes, problem: str) -> None:
-        """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them."""
+        """Count a letter and pass the letter on; a listener to dead letters counts them too, and passes none on."""
         self.counts.dead_letters += 1
         logger.warning(
             "message_not_ours", endpoint=self.name, subject=subject, size=len(data), problem=problem

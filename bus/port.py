@@ -65,7 +65,7 @@ class Bus(Protocol):
         """
 
     def pass_on_dead(self, parcel: Parcel) -> None:
-        """Say a message that was heard and cannot be handled to the dead-letter subject, and count the message as one."""
+        """Say a message that was heard and cannot be handled to the dead-letter subject, counted as a dead letter."""
 
     async def ask(self, message: Message, timeout: Nanoseconds) -> Message:
         """Say one message and wait for one answer.

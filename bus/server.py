@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from bus.errors import ServerNotFound, ServerTooOld
 from bus.server_users import USERS_FILE, ServerUser, put_user
 from core.nouns.instant import SECOND, Nanoseconds, seconds
-from core.nouns.limits import MESSAGE_BYTES_MAX
+from core.nouns.limits import MESSAGE_BYTES_MAX, PROCESS_LOG_BYTES_MAX, PROCESS_LOGS_KEPT
 
 URL_VARIABLE = "MIZZEN_NATS_URL"
 """An existing server, credentials included."""
@@ -39,6 +39,7 @@ LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104  # only when an operator asks for it, so that other machines can join
 _LOOK_AGAIN_SECONDS = 0.005
 _PASSWORD_BYTES = 32
+LOG_FILE = "server.log"
 USER = "mizzen"
 """Whom the plane connects as."""
 
@@ -47,6 +48,10 @@ _CONFIG = """\
 server_name: mizzen
 listen: "{host}:{port}"
 ports_file_dir: {directory}
+# The server rotates its log by itself: so many bytes a file, and so many older files.
+log_file: {log}
+logfile_size_limit: {log_bytes}
+logfile_max_num: {logs_kept}
 authorization {{ include {users} }}
 """
 
@@ -142,7 +147,8 @@ class NatsServer:
         program = await find_server(self._environment)
         directory = self._prepare()
         watch = ["--watch"] if is_watched else []
-        with (directory / "server.log").open("ab") as log:
+        # Output before the server has read its configuration; all later output is in `server.log`.
+        with (directory / "server.err").open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *guarded(),
                 *watch,
@@ -222,6 +228,9 @@ class NatsServer:
             port=self._port or -1,
             directory=json.dumps(str(directory)),
             users=json.dumps(USERS_FILE),
+            log=json.dumps(str(directory / LOG_FILE)),
+            log_bytes=PROCESS_LOG_BYTES_MAX,
+            logs_kept=PROCESS_LOGS_KEPT,
         )
         options = {"max_payload": max(1024 * 1024, MESSAGE_BYTES_MAX), **self._options}
         config += "".join(f"{name}: {json.dumps(value)}\n" for name, value in options.items())
@@ -245,8 +254,14 @@ class NatsServer:
                 reached = address_of_this_machine() if self._host == EVERYWHERE else self._host
                 return Access(f"nats://{USER}:{self._password}@{reached}:{self._port}")
             if process.returncode is not None:
-                said = (directory / "server.log").read_text(errors="replace").strip() or "it says nothing"
-                raise ServerNotFound(f"the NATS server ended as it started: {said.splitlines()[-1]}")
+                said = "\n".join(
+                    path.read_text(errors="replace").strip()
+                    for path in (directory / LOG_FILE, directory / "server.err")
+                    if path.exists()
+                ).strip()
+                raise ServerNotFound(
+                    f"the NATS server ended as it started: {(said or 'it says nothing').splitlines()[-1]}"
+                )
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 

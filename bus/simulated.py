@@ -362,7 +362,7 @@ class SimulatedNetwork:
         self._spread(endpoint.name, endpoint, dead_letters_of(self.fleet), data, "")
 
     def _dead_letter(self, endpoint: SimulatedBus, letter: Letter) -> None:
-        """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them."""
+        """Count a letter and pass the letter on; a listener to dead letters counts them too, and passes none on."""
         if letter.subject != dead_letters_of(self.fleet):
             self.pass_on_dead(endpoint, letter.data)
             return

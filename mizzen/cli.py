@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Fleet": {
         "up": "Run a plane on this machine, or a scenario in processes.",
+        "plane": "Show whether each component is well, and what is broken.",
         "nodes": "List nodes: free capacity, occupants and closures.",
         "drain": "Drain nodes, and show the progress.",
         "undrain": "Let drained nodes take work again.",

@@ -9,20 +9,18 @@ A failed append stops the component: its memory is ahead of its log, and startin
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Generic
 
 import structlog
 from msgspec import Struct
 
 from bus.catalogue import KEEPER, STATUS
-from bus.errors import BusError
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
 from core.component import (
     Component,
     Decision,
-    Effect,
     Forgetful,
     ImageAdopted,
     Images,
@@ -34,7 +32,6 @@ from core.events.log import LogOpened
 from core.fact import NO_LOG, Fact, Head, Note
 from core.images import Image
 from core.messages.base import (
-    Answer,
     BusBack,
     BusLost,
     Envelope,
@@ -46,7 +43,7 @@ from core.messages.base import (
     Woken,
 )
 from core.messages.logs import HeadAnswer, HeadTold
-from core.messages.units import AsideMessage, UnitStatus
+from core.messages.units import UnitStatus
 from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, Instant, after, earliest, seconds
 from core.nouns.limits import (
@@ -59,46 +56,21 @@ from core.nouns.limits import (
     WOKEN_IN_A_ROW_MAX,
 )
 from core.nouns.reasons import Reason, sentence
-from runtime.announcing import announcements
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, OlderCopy
 from runtime.following import Following
 from runtime.log_dependencies import cited_by, known_of
-from runtime.put_aside import Suspect, Suspects, hold_of
 from runtime.single_keeper import ensure_no_other
+from runtime.status.put_aside import Suspects
+from runtime.telling import HostCounts, Outgoing, Teller, announcements
 from runtime.wake import Wake
 from store.errors import LogFull
 from store.port import Log, Row
 
 logger = structlog.get_logger()
 
-PROBLEMS_LOGGED_MAX = 8
-"""Of one refusal; whoever asked is told all."""
-
 _WOKEN = Woken()
-
-
-class HostCounts(Struct):
-    """What a host can tell of itself, since its start."""
-
-    decided: int = 0
-    facts: int = 0
-    batches: int = 0
-    told: int = 0
-    inbox_lost: int = 0
-    unexpected: int = 0
-    put_aside: int = 0
-    not_said: int = 0
-    log_full: int = 0
-
-
-class Outgoing(Struct, frozen=True):
-    """What one decision says and does, once it may."""
-
-    messages: tuple[Message, ...]
-    reply_to: str
-    effects: tuple[Effect, ...]
 
 
 class Kept(Struct):
@@ -136,9 +108,10 @@ class Host(Generic[State]):
         """Whether facts can be decided: false while a full disk keeps the log from being opened."""
         self._kept = kept
         self._doer = doer
+        self._teller = Teller(component.name, bus, self.counts, doer)
         self._row_keeper = component if isinstance(component, RowKeeper) else None
         self._decides_twice = decides_twice
-        self._suspects = suspects if suspects is not None else Suspects(None, "", clock.now)
+        self.suspects = suspects if suspects is not None else Suspects(None, "", clock.now)
         self._term = kept.log.head.term + 1 if kept else 0
         self.sequence = kept.log.head.sequence if kept else 0
         """Of the newest fact decided; what is durable may be behind it."""
@@ -269,36 +242,17 @@ class Host(Generic[State]):
         """A followed log's keeper fell silent, or is heard again."""
         self.notice(LogSilent(log) if is_silent else LogHeard(log))
 
-    # Its status (runtime/unit_status.py, Told).
+    # Its status (runtime.host_status.py).
 
-    def losses(self) -> dict[str, int]:
-        """Return what was lost, dropped, refused or read again since the start."""
-        counts, followed = self.counts, [following.counts for following in self._followings]
-        return {
-            "inbox_lost": counts.inbox_lost,
-            "unexpected": counts.unexpected,
-            "put_aside": counts.put_aside,
-            "not_said": counts.not_said,
-            "log_full": counts.log_full,
-            "gaps": sum(one.gaps for one in followed),
-            "refused": sum(one.refused for one in followed),
-        }
+    @property
+    def followings(self) -> Sequence[Following]:
+        """Each followed log."""
+        return self._followings
 
-    def behind(self) -> int:
-        """Return the number of announced facts that are not folded yet."""
-        return sum(following.behind for following in self._followings)
-
+    @property
     def waiting(self) -> int:
-        """Return the number of messages in the inbox."""
+        """The number of messages in the inbox."""
         return len(self._inbox)
-
-    def put_aside(self) -> tuple[AsideMessage, ...]:
-        """Return the sorts of messages that are not handled."""
-        return self._suspects.told()
-
-    def waits_for(self) -> str:
-        """Return the operator's word for which the host waits; empty: none."""
-        return ""
 
     # Deciding: one coroutine.
 
@@ -393,10 +347,10 @@ class Host(Generic[State]):
             self._say_head(now)
 
     def _handle(self, parcel: Parcel, reply_to: str, now: Instant) -> None:
-        """Decide a message, unless its like has made the component fail before (runtime/put_aside.py)."""
-        suspects, message = self._suspects, parcel.message
+        """Decide a message, unless its like has made the component fail before (runtime/status/put_aside.py)."""
+        suspects, message = self.suspects, parcel.message
         if not suspects.is_empty and (suspect := suspects.put_aside(message)):
-            self._put_aside(parcel, reply_to, suspect)
+            self._teller.put_aside(parcel, reply_to, suspect)
             return
         try:
             self._decide(Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
@@ -405,22 +359,6 @@ class Host(Generic[State]):
             raise
         if not suspects.is_empty:
             suspects.clear(message)
-
-    def _put_aside(self, parcel: Parcel, reply_to: str, suspect: Suspect) -> None:
-        """Pass a message on to the dead letters, answer that nothing comes of it, and have its workload held."""
-        self.counts.put_aside += 1
-        logger.error(
-            "message_put_aside",
-            host=self.component.name,
-            message=suspect.message,
-            subject=suspect.subject,
-            error=suspect.error,
-        )
-        self.bus.pass_on_dead(parcel)
-        if reply_to:
-            self._say(Refused(Reason.UNHANDLED, sentence(Reason.UNHANDLED), (suspect.error,)), reply_to)
-        if (hold := hold_of(parcel.message, parcel.id, self.component.name, suspect)) is not None:
-            self._say(hold, "")
 
     def _wake_component(self, now: Instant) -> None:
         assert self.state is not None
@@ -449,7 +387,7 @@ class Host(Generic[State]):
             if self._rows or self._is_appending or self._outgoing:
                 self._outgoing.append(outgoing)
             else:
-                self._tell(outgoing)
+                self._teller.tell(outgoing)
 
     def _check_purity(self, decision: Decision, envelope: Envelope) -> None:
         """Deciding changes nothing, and what it may fill for speed changes no decision."""
@@ -509,7 +447,7 @@ class Host(Generic[State]):
                     head = await log.append(rows, self._term)
                 except LogFull:
                     self.counts.log_full += 1
-                    self._refuse_outgoing([*outgoing, *self._outgoing])
+                    self._teller.refuse([*outgoing, *self._outgoing], Reason.LOG_FULL)
                     raise
                 self._is_appending = False
                 self.counts.batches += 1
@@ -517,42 +455,7 @@ class Host(Generic[State]):
                 self._announce(rows, before, head, packed)
             # 3. Tell what was decided with them, in the order in which it was.
             for item in outgoing:
-                self._tell(item)
-
-    def _refuse_outgoing(self, outgoing: list[Outgoing]) -> None:
-        for item in outgoing:
-            if item.reply_to:
-                self.bus.say(Refused(Reason.LOG_FULL, sentence(Reason.LOG_FULL)), item.reply_to)
-
-    def _tell(self, outgoing: Outgoing) -> None:
-        for message in outgoing.messages:
-            self.counts.told += 1
-            if not isinstance(message, Answer):
-                if refusal := message.refusal:
-                    logger.info("claim_refused", host=self.component.name, **refusal)
-                self._say(message, "")
-            elif outgoing.reply_to:
-                if isinstance(message, Refused):
-                    # Nothing is in a log of what was refused: this line is all that is known of it afterwards.
-                    told = {"reason": message.reason, "problems": message.problems[:PROBLEMS_LOGGED_MAX]}
-                    logger.info("request_refused", host=self.component.name, **told)
-                self._say(message, outgoing.reply_to)
-        if outgoing.effects:
-            assert self._doer is not None, self.component.name
-            for effect in outgoing.effects:
-                self._doer.begin(effect)
-
-    def _say(self, message: Message, reply_to: str) -> None:
-        try:
-            self.bus.say(message, reply_to)
-        except BusError as error:
-            # Too large, or a name that no subject can hold: its hearer will never have it, and waits for nothing.
-            self.counts.not_said += 1
-            logger.error(
-                "not_said", host=self.component.name, message=type(message).__name__, error=str(error)
-            )
-            if reply_to and not isinstance(message, Refused):
-                self.bus.say(Refused(Reason.TOO_LARGE, sentence(Reason.TOO_LARGE)), reply_to)
+                self._teller.tell(item)
 
     def _packed_rows(self, rows: list[Row]) -> bytes:
         """As the nodes are after the last of these facts, which is the last one evolved."""
@@ -564,10 +467,10 @@ class Host(Generic[State]):
         """Tell a durable batch, in parts if it is large."""
         self._told_at = self.clock.now()
         for told in announcements(rows, before, head, self._term, packed):
-            self._say(told, "")
+            self._teller.say(told, "")
 
     def _say_head(self, now: Instant) -> None:
         assert self._kept is not None
         self._told_at = now
         head = self._kept.log.head
-        self._say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")
+        self._teller.say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")

@@ -27,9 +27,10 @@ from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, HostError, KeeperExists, OlderCopy
 from runtime.gc_tuning import settle_down
 from runtime.loop import run
-from runtime.put_aside import Suspects
 from runtime.shutdown_digest import log_stop
-from runtime.unit_status import identity_of
+from runtime.status.put_aside import Suspects
+from runtime.status.unit_status import identity_of
+from runtime.supervision.life_line import LIFE_LINE
 from runtime.wiring import BUILD, OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
 from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
 from store.port import LogStore
@@ -147,6 +148,7 @@ async def run_process(
 
         def opened(_: OpenUnit) -> None:
             settle_down()  # What it folded to come up stays.
+            LIFE_LINE.tell_up()
             begun.set()
 
         suspects = Suspects(directory / SUSPECTS / f"{unit.name}.json", BUILD, wall_now)
@@ -207,6 +209,7 @@ async def _with_signals(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             task.cancel()
 
     loop.set_exception_handler(_log_problem)
+    LIFE_LINE.begin(loop)
     for number in ENDING:
         with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C works there without.
             loop.add_signal_handler(number, end, number)
@@ -262,6 +265,7 @@ def _raise_if_cancelled(death: Exception) -> None:
 
 
 def _log_death(unit: Unit, causes: list[BaseException], delay: Nanoseconds) -> None:
+    LIFE_LINE.tell_end(f"{type(causes[0]).__name__}: {causes[0]}")
     for cause in causes:
         fields = {} if isinstance(cause, EXPECTED) else {"place": _place(cause)}
         logger.error(

@@ -81,7 +81,7 @@ class Reader:
         """Let go of its timer."""
         self._wake.close()
 
-    # Its status (runtime/unit_status.py, Told).
+    # Its status (runtime/status/unit_status.py, Told).
 
     def losses(self) -> dict[str, int]:
         """Return what was lost or not answered since the start."""

@@ -27,10 +27,11 @@ from core.nouns.instant import Instant
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept
+from runtime.host_status import HostStatus
 from runtime.images import check_fleet, load_image
-from runtime.put_aside import Suspects
 from runtime.reader import Reader
-from runtime.unit_status import Identity, StatusReporter
+from runtime.status.put_aside import Suspects
+from runtime.status.unit_status import Identity, StatusReporter
 from store.port import LogStore
 
 BUILD = "0.1.0"
@@ -203,7 +204,7 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     answers for it, and KeeperSilent when one may be there that does not answer.
     """
     life = await _open(plan, unit, around)
-    part = life.host or life.reader
+    part = HostStatus(life.host) if life.host is not None else life.reader
     if around.identity is not None and part is not None:
         clock = around.clock(around.now(), Instant(0))
         is_worker = unit.role == "worker"

@@ -10,8 +10,8 @@ class AsideMessage(Struct, frozen=True):
 
     message: str
     """The message's type, by its tag."""
-    about: str
-    """The workload that the message belongs to, or the digest of a message that belongs to none."""
+    subject: str
+    """The thing that the message is about, as `workload w-7` (core/rules/message_subject.py)."""
     error: str
     """The error of the newest failure."""
     count: int = 0
@@ -47,7 +47,7 @@ class UnitStatus(Message, frozen=True, tag="unit-status"):
     late: int = 0
     """Nanoseconds by which the event loop was late, at worst, since the status before."""
     counts: dict[str, int] = {}
-    """What was lost, dropped, refused or read again since the start, by the names in runtime/unit_status.py; zeros are left out."""
+    """What was lost, dropped, refused or read again since the start, by the names in runtime/status/unit_status.py; zeros are left out."""
     aside: tuple[AsideMessage, ...] = ()
     waits_for: str = ""
     """The operator's word for which the unit waits, as a sentence; empty: none."""

@@ -46,7 +46,18 @@ RESTART_DELAY_MAX: Nanoseconds = seconds(10)
 PROCESS_STOP_SPAN: Nanoseconds = seconds(8)
 """From SIGTERM to SIGKILL. A process lets go of its log and of the bus in a few hundredths of a second."""
 PROCESS_LOG_BYTES_MAX = 16 * 1024 * 1024
-"""What lives of one process have written before its file is put aside for a new one."""
+"""What a process has written before its file is put aside for a new one."""
+PROCESS_LOGS_KEPT = 3
+"""Files of one process that are kept beside the newest: 64 MiB in all, and as much of the NATS server."""
+BEAT_INTERVAL: Nanoseconds = seconds(1)
+"""Between two answers of a process's event loop to its supervisor."""
+UNANSWERED_MAX: Nanoseconds = seconds(30)
+"""A process whose event loop has not answered for so long is ended and started again (a setting of `mizzen up`). The longest that a
+loop is held up in order is some seconds: a full check, or an image of 100,000 nodes."""
+STARTING_SPAN_MAX: Nanoseconds = seconds(600)
+"""The same before its unit has begun: a keeper folds its whole log first, if it has no snapshot."""
+ABORT_SPAN: Nanoseconds = seconds(3)
+"""From SIGABRT, on which the process writes its stacks, to SIGKILL."""
 
 # Following a log.
 HEAD_INTERVAL: Nanoseconds = seconds(2)

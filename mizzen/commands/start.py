@@ -28,11 +28,11 @@ from runtime.loop import run
 from runtime.plane import CHECKPOINTS, spool_of
 from runtime.planning.solving import SolverProcess
 from runtime.process import Nodes, connected, run_process, run_together, run_until_signalled
+from runtime.status.violation_file import ViolationFile
 from runtime.tasks.errors import SpoolError
 from runtime.tasks.output import OutputServer
 from runtime.tasks.slots import CPU_SLOTS
 from runtime.tasks.spool import TaskSpool
-from runtime.violation_file import ViolationFile
 from runtime.wiring import ROLES, Plan, Unit, bus_name_of, log_kept_by
 from store.errors import LogError
 

@@ -21,9 +21,9 @@ from core.nouns.instant import Instant
 from runtime.clock import Clock, wall_now
 from runtime.planning.solving import SolverProcess
 from runtime.process import Ground, connected, run_unit
-from runtime.put_aside import Suspects
 from runtime.spool import EmulatedSpool
-from runtime.violation_file import ViolationFile
+from runtime.status.put_aside import Suspects
+from runtime.status.violation_file import ViolationFile
 from runtime.wiring import BUILD, OpenUnit, Plan, Unit, bus_name_of, units_of
 from store.sqlite import SqliteStore
 

@@ -36,8 +36,8 @@ from runtime.clock import EPOCH, Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept
 from runtime.images import load_image
-from runtime.put_aside import Suspects
 from runtime.reader import Reader
+from runtime.status.put_aside import Suspects
 from runtime.virtual_loop import VirtualLoop, run_virtual
 from store.memory import MemoryStore
 from store.memory_disk import DiskFile, Fate, MemoryDisk

@@ -22,7 +22,8 @@ from core.nouns.instant import Instant, after, seconds
 from core.nouns.limits import ASIDE_SPAN, FACT_BYTES_MAX, SUSPECTS_MAX
 from core.nouns.reasons import Reason
 from core.rules.message_subject import subject_of_failure, workload_of
-from runtime.put_aside import Suspects, hold_of
+from runtime.host_status import HostStatus
+from runtime.status.put_aside import Suspects, hold_of
 from tests.builders import EU, a_claim, a_spec
 from tests.runtime.aids import Counter, CounterState, Place, Running, count, how_many, large_fact, virtual
 
@@ -118,7 +119,7 @@ async def test_third_message_is_put_aside(place: Place) -> None:
     assert [CancelWorkload(WorkloadId(POISON))] == [parcel.message for parcel in keeper.dead_letters]
     told = [line for line in lines if line["event"] == "message_put_aside"]
     assert [("error", f"workload {POISON}")] == [(line["log_level"], line["subject"]) for line in told]
-    host = keeper.life.host
+    host = HostStatus(keeper.life.host)
     assert (1, 1) == (host.losses()["put_aside"], keeper.life.bus.counts.dead_letters)
     assert (AsideMessage("cancel-workload", f"workload {POISON}", error, 1),) == host.put_aside()
     assert isinstance(await place.ask(count("w-1")), Acknowledged)
@@ -135,7 +136,7 @@ async def test_message_that_fails_once_is_not_put_aside(place: Place) -> None:
     keeper.component.is_mended = False
     assert None is await keeper.hear(count(POISON))
     assert 2 == len(keeper.deaths)
-    assert () == keeper.life.host.put_aside()
+    assert () == HostStatus(keeper.life.host).put_aside()
 
 
 @virtual

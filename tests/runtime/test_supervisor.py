@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.supervisor import Process, Supervisor
+from runtime.supervision.supervisor import Process, Supervisor
 
 pytestmark = pytest.mark.processes
 
@@ -156,7 +156,7 @@ async def test_stop_is_wave_by_wave(tmp_path: Path) -> None:
 
 async def test_process_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its time to stop."""
-    monkeypatch.setattr("runtime.supervisor.PROCESS_STOP_SPAN", 200_000_000)
+    monkeypatch.setattr("runtime.supervision.supervisor.PROCESS_STOP_SPAN", 200_000_000)
     async with supervising(tmp_path) as supervisor:
         supervisor.start(process(tmp_path / "a", "ignores"))
         await until(lambda: len(lives(tmp_path / "a")) == 1)

@@ -9,7 +9,7 @@ from core.codec import Parcel
 from core.messages.units import AsideMessage, StatusWanted, UnitStatus
 from core.nouns.instant import SECOND
 from core.nouns.limits import STATUS_INTERVAL, WORKER_STATUS_INTERVAL
-from runtime.unit_status import COUNTS, Identity, StatusReporter, identity_of
+from runtime.status.unit_status import COUNTS, Identity, StatusReporter, identity_of
 from runtime.virtual_loop import OWNER
 from tests.runtime.aids import Place, virtual
 

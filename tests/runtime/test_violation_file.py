@@ -11,7 +11,7 @@ from core.messages.auditor import FoundViolation, ViolationsKept
 from core.messages.base import Message
 from core.nouns.ids import GLOBAL_LOG
 from core.nouns.limits import VIOLATIONS_KEPT_MAX
-from runtime.violation_file import FILE, ViolationFile, read_violations
+from runtime.status.violation_file import FILE, ViolationFile, read_violations
 
 
 def found(number: int) -> FoundViolation:

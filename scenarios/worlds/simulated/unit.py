@@ -17,9 +17,9 @@ from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.clock import Clock
 from runtime.errors import BrokenInvariant, HostError
-from runtime.put_aside import Suspects
-from runtime.unit_status import Identity
-from runtime.violation_file import ViolationFile
+from runtime.status.put_aside import Suspects
+from runtime.status.unit_status import Identity
+from runtime.status.violation_file import ViolationFile
 from runtime.virtual_loop import OWNER, VirtualLoop
 from runtime.wiring import BUILD, OpenUnit, Plan, Surroundings, Unit, bus_name_of, log_kept_by, open_unit
 from scenarios.worlds.nodes import TroubledNodes
