@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "prices": "Show the value of capacity to the expected tasks.",
         "data": "Show and set the regions that hold each dataset.",
         "start": "Run one component of a plane until a signal ends it.",
+        "credentials": "Write credentials for each process of a plane.",
     },
     "Tenants": {
         "tenants": "List tenants with quotas and GPUs, and issue credentials.",
