@@ -40,6 +40,8 @@ class Health:
         life = self._lives.get(unit.name)
         if life is None:
             return "it has not started"
+        if life.is_over:
+            return "it has died, and is about to start again"
         if life.host is not None and life.host.state is None:
             return "it waits for the logs that it follows"
         if life.host is not None and not life.host.is_open:

@@ -277,6 +277,7 @@ async def containers(directory: Path, sockets: Path, port: int) -> AsyncIterator
 
 
 @pytest.mark.processes
+@pytest.mark.timeout(180)
 async def test_commands_of_the_file_are_a_plane(tmp_path: Path, sockets: Path) -> None:
     """All are well, and run a workload to its end; nobody is refused anything by the server, and SIGTERM ends each in order."""
     async with containers(tmp_path, sockets, free_port()) as made:

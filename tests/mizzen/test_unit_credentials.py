@@ -82,6 +82,11 @@ def test_start_refuses_credentials_of_another_fleet(
     monkeypatch.setenv(CREDENTIALS_VARIABLE, str(tmp_path / "secrets" / OPERATOR_FILE))
     assert MISUSED == main(["start", "auditor"])
     assert "is for the fleet other, and this is the fleet mizzen" in capsys.readouterr().err
+    # Processes of `mizzen up` are told the address, and inherit the environment of a user who may be a tenant.
+    monkeypatch.setenv("MIZZEN_NATS_URL", "no address")
+    assert MISUSED == main(["start", "auditor"])
+    assert "the address of the NATS server cannot be used" in capsys.readouterr().err
+    monkeypatch.delenv("MIZZEN_NATS_URL")
     monkeypatch.setenv(CREDENTIALS_VARIABLE, str(tmp_path / "nowhere.json"))
     assert 0 != main(["start", "auditor"])
     assert "nowhere.json cannot be read" in capsys.readouterr().err

@@ -13,17 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from bus.nats import NatsConnection
 from bus.server import NatsServer
 from core.nouns.ids import GLOBAL_LOG, RegionName, region_log
 from runtime.fleet_file import plan_of_this_machine
 from runtime.health.check import HEALTH_VARIABLE, main, problem_of_process, problem_of_server
-from runtime.process import run_process
-from runtime.wiring import Unit
+from runtime.health.serving import Health
+from runtime.process import Ground, run_process, run_unit
+from runtime.wiring import OpenUnit, Unit
+from store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.processes
 
 HERE = RegionName("here")
 QUEUE, READER, BROKER = Unit("job_queue"), Unit("reader", member=GLOBAL_LOG), Unit("region_broker", HERE)
+AUDITOR = Unit("auditor")
 PATIENCE_SECONDS = 20.0
 
 
@@ -111,6 +115,26 @@ async def test_follower_is_not_well_before_it_has_its_logs(
             ):
                 await until_said(beside, "")
                 await until_said(path, "")
+
+
+async def test_unit_is_not_well_between_its_lives(served: tuple[NatsServer, str], tmp_path: Path) -> None:
+    """Its process is, and the bus carries what the process says; but nobody is there to decide."""
+    _, url = served
+    lives: dict[str, OpenUnit] = {}
+    connection = await NatsConnection.connect(url, "mizzen", "auditor")
+    health = Health(connection.endpoint("health"), [AUDITOR], lives)
+    assert "auditor: it has not started" == await health.problem()
+    ground = Ground(connection.endpoint, SqliteStore(tmp_path))
+    alive = asyncio.get_running_loop().create_task(
+        run_unit(plan_of_this_machine(), AUDITOR, ground, lambda life: lives.update({AUDITOR.name: life}))
+    )
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while await health.problem():
+            await asyncio.sleep(0.01)
+    alive.cancel()
+    await asyncio.wait([alive])
+    assert "auditor: it has died, and is about to start again" == await health.problem()
+    await connection.close()
 
 
 async def test_process_that_stands_still_is_not_well(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
