@@ -33,6 +33,7 @@ from core.messages import (
     starts,
     store,
     tenants,
+    units,
     workers,
 )
 from core.messages.base import Answer, Message
@@ -69,6 +70,12 @@ SIGNED = Route("control", ("region",), signed=("tenant", "controller"))
 CONTROLLER = Route("controller", ("tenant", "controller"))
 """An application's own."""
 AUDITOR = Route("auditor")
+UNIT = Route("unit")
+"""Every unit of the plane."""
+STATUS = Route("status")
+"""Units tell their status here: the auditor listens, and operators who look."""
+ALARM = Route("alarm")
+"""Violations, for whoever is to be woken by one."""
 LOG = Route("log", ("log",))
 """Announcements of a log's keeper."""
 READER = Route("reader", ("log",))
@@ -80,6 +87,7 @@ ROUTES: dict[type[Message], Route] = {
     queue.SubmitWorkload: QUEUE,
     queue.CancelWorkload: QUEUE,
     queue.HoldWorkload: QUEUE,
+    queue.HoldUnhandled: QUEUE,
     queue.ReleaseWorkload: QUEUE,
     queue.RequeueWorkload: QUEUE,
     queue.ChangeWorkload: QUEUE,
@@ -167,6 +175,11 @@ ROUTES: dict[type[Message], Route] = {
     workers.WorkerReport: BROKER,
     workers.BeatHeard: WORKER,
     auditor.ShowAudit: AUDITOR,
+    auditor.ViolationsFound: ALARM,
+    auditor.AcknowledgeViolations: AUDITOR,
+    units.StatusWanted: UNIT,
+    units.UnitStatus: STATUS,
+    units.ShowUnits: AUDITOR,
     logs.FactsTold: LOG,
     logs.HeadTold: LOG,
     logs.AskHead: KEEPER,

@@ -104,10 +104,10 @@ class NatsConnection:
         tenant: str = "",
         timeout: Nanoseconds = CONNECT_SPAN,
     ) -> "NatsConnection":
-        """Connect, for good. Credentials stand in the url. `inbox` is where they let us have ours, if only there (a unit's user of its
-        own is known by its name); `tenant` is whose they are, if they are not the plane's own.
+        """Connect, for good. Credentials stand in the url. `inbox` is the only prefix of inboxes that the credentials allow (found by
+        the name, for a unit's user); `tenant` is whose they are, if they are not the plane's own.
 
-        Raises ServerTooOld, and BusError when there is no server in time or it does not let us in.
+        Raises ServerTooOld, and BusError when no server lets us in in time.
         """
         inbox = inbox or (inbox_of_tenant(tenant) if tenant else inbox_of_user(urlsplit(url).username or ""))
         line = cls(url, fleet, name, inbox, tenant)

@@ -11,7 +11,7 @@ from bus.catalogue import answers_to, dead_letters_of, is_forged, pattern_of, su
 from bus.errors import AskTimedOut, NobodyListens
 from bus.packing import FORGED, not_ours, pack
 from bus.port import Address, BusCounts, Hear, Subscription
-from core.codec import CodecError, decode_parcel
+from core.codec import CodecError, Parcel, decode_parcel, encode
 from core.messages.base import Answer, Message
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 
@@ -86,6 +86,10 @@ class NatsBus:
         self.counts.said += 1
         self._line.send(subject, data, "" if is_answer else reply_to, self.counts)
         return identity
+
+    def pass_on_dead(self, parcel: Parcel) -> None:
+        """As the port promises."""
+        self._dead_letter("", encode(parcel), "it makes its component fail")
 
     async def ask(self, message: Message, timeout: Nanoseconds) -> Message:
         """As the port promises."""

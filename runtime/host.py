@@ -15,7 +15,7 @@ from typing import Any, Generic
 import structlog
 from msgspec import Struct
 
-from bus.catalogue import KEEPER
+from bus.catalogue import KEEPER, STATUS
 from bus.errors import BusError
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
@@ -46,6 +46,7 @@ from core.messages.base import (
     Woken,
 )
 from core.messages.logs import HeadAnswer, HeadTold
+from core.messages.units import AsideMessage, UnitStatus
 from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, Instant, after, earliest, seconds
 from core.nouns.limits import (
@@ -64,6 +65,7 @@ from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, OlderCopy
 from runtime.following import Following
 from runtime.log_dependencies import cited_by, known_of
+from runtime.put_aside import Suspect, Suspects, hold_of
 from runtime.single_keeper import ensure_no_other
 from runtime.wake import Wake
 from store.errors import LogFull
@@ -86,6 +88,9 @@ class HostCounts(Struct):
     told: int = 0
     inbox_lost: int = 0
     unexpected: int = 0
+    put_aside: int = 0
+    not_said: int = 0
+    log_full: int = 0
 
 
 class Outgoing(Struct, frozen=True):
@@ -117,7 +122,9 @@ class Host(Generic[State]):
         doer: Doer | None = None,
         *,
         decides_twice: bool = False,
+        suspects: Suspects | None = None,
     ) -> None:
+        """`suspects` are the messages on which earlier lives have failed; None: those of this life alone."""
         assert (component.keeps is not None) == (kept is not None), component.name
         self.component = component
         self.bus = bus
@@ -131,6 +138,7 @@ class Host(Generic[State]):
         self._doer = doer
         self._row_keeper = component if isinstance(component, RowKeeper) else None
         self._decides_twice = decides_twice
+        self._suspects = suspects if suspects is not None else Suspects(None, "", clock.now)
         self._term = kept.log.head.term + 1 if kept else 0
         self.sequence = kept.log.head.sequence if kept else 0
         """Of the newest fact decided; what is durable may be behind it."""
@@ -261,6 +269,37 @@ class Host(Generic[State]):
         """A followed log's keeper fell silent, or is heard again."""
         self.notice(LogSilent(log) if is_silent else LogHeard(log))
 
+    # Its status (runtime/unit_status.py, Told).
+
+    def losses(self) -> dict[str, int]:
+        """Return what was lost, dropped, refused or read again since the start."""
+        counts, followed = self.counts, [following.counts for following in self._followings]
+        return {
+            "inbox_lost": counts.inbox_lost,
+            "unexpected": counts.unexpected,
+            "put_aside": counts.put_aside,
+            "not_said": counts.not_said,
+            "log_full": counts.log_full,
+            "gaps": sum(one.gaps for one in followed),
+            "refused": sum(one.refused for one in followed),
+        }
+
+    def behind(self) -> int:
+        """Return the number of announced facts that are not folded yet."""
+        return sum(following.behind for following in self._followings)
+
+    def waiting(self) -> int:
+        """Return the number of messages in the inbox."""
+        return len(self._inbox)
+
+    def put_aside(self) -> tuple[AsideMessage, ...]:
+        """Return the sorts of messages that are not handled."""
+        return self._suspects.told()
+
+    def waits_for(self) -> str:
+        """Return the operator's word for which the host waits; empty: none."""
+        return ""
+
     # Deciding: one coroutine.
 
     async def _decide_forever(self) -> None:
@@ -274,6 +313,8 @@ class Host(Generic[State]):
         await self.bus.listen(Address(component.noun, component.scope), self.hear)
         if component.noun in ("agent", "worker"):
             await self.bus.listen(Address("crew", component.scope[:1]), self.hear)
+        if UnitStatus in self._hears:
+            await self.bus.listen(Address(STATUS.noun), self.hear)
         if self._kept is not None:
             await self.bus.listen(Address(KEEPER.noun, (self._kept.log.head.log,)), self._hear_ask)
             await self._open()
@@ -308,6 +349,7 @@ class Host(Generic[State]):
                 after_it = await self._kept.log.append([row], self._term)
                 break
             except LogFull:
+                self.counts.log_full += 1
                 logger.error("log_full", log=head.log, host=self.component.name)
                 self._refuse_all()
                 await self._wake.wait(after(self.clock.now(), seconds(1)))
@@ -345,11 +387,40 @@ class Host(Generic[State]):
                 for fact in item:
                     self.state = component.evolve(self.state, fact)
             else:
-                parcel, reply_to = item
-                self._decide(Envelope(parcel.message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
+                self._handle(*item, now)
         self._wake_component(now)
         if self._kept is not None and self._told_at + HEAD_INTERVAL <= now:
             self._say_head(now)
+
+    def _handle(self, parcel: Parcel, reply_to: str, now: Instant) -> None:
+        """Decide a message, unless its like has made the component fail before (runtime/put_aside.py)."""
+        suspects, message = self._suspects, parcel.message
+        if not suspects.is_empty and (suspect := suspects.put_aside(message)):
+            self._put_aside(parcel, reply_to, suspect)
+            return
+        try:
+            self._decide(Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
+        except Exception as error:
+            suspects.blame(message, error)
+            raise
+        if not suspects.is_empty:
+            suspects.clear(message)
+
+    def _put_aside(self, parcel: Parcel, reply_to: str, suspect: Suspect) -> None:
+        """Pass a message on to the dead letters, answer that nothing comes of it, and have its workload held."""
+        self.counts.put_aside += 1
+        logger.error(
+            "message_put_aside",
+            host=self.component.name,
+            message=suspect.message,
+            subject=suspect.subject,
+            error=suspect.error,
+        )
+        self.bus.pass_on_dead(parcel)
+        if reply_to:
+            self._say(Refused(Reason.UNHANDLED, sentence(Reason.UNHANDLED), (suspect.error,)), reply_to)
+        if (hold := hold_of(parcel.message, parcel.id, self.component.name, suspect)) is not None:
+            self._say(hold, "")
 
     def _wake_component(self, now: Instant) -> None:
         assert self.state is not None
@@ -437,6 +508,7 @@ class Host(Generic[State]):
                 try:
                     head = await log.append(rows, self._term)
                 except LogFull:
+                    self.counts.log_full += 1
                     self._refuse_outgoing([*outgoing, *self._outgoing])
                     raise
                 self._is_appending = False
@@ -475,6 +547,7 @@ class Host(Generic[State]):
             self.bus.say(message, reply_to)
         except BusError as error:
             # Too large, or a name that no subject can hold: its hearer will never have it, and waits for nothing.
+            self.counts.not_said += 1
             logger.error(
                 "not_said", host=self.component.name, message=type(message).__name__, error=str(error)
             )

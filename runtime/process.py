@@ -28,8 +28,10 @@ from runtime.errors import BrokenInvariant, HostError, KeeperExists, OlderCopy
 from runtime.gc_tuning import settle_down
 from runtime.health.serving import Health
 from runtime.loop import run
+from runtime.put_aside import Suspects
 from runtime.shutdown_digest import log_stop
-from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
+from runtime.unit_status import identity_of
+from runtime.wiring import BUILD, OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
 from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
 from store.port import LogStore
 from store.sqlite import SqliteStore
@@ -47,6 +49,8 @@ EXPECTED = (BusError, HostError, LogError)
 """Deaths whose text says all; any other is a mistake of ours, and is logged with the place where it happened."""
 
 
+SUSPECTS = "suspects"
+"""In the directory of a process, the messages on which each unit has failed."""
 CONNECT_SPAN = seconds(3)
 """One try to connect, before it is logged that there is no server. It has connected in a hundredth of that, if there is one."""
 
@@ -68,6 +72,8 @@ class Ground(Struct, frozen=True):
     """Makes an endpoint of this name. Each life has one of its own."""
     store: LogStore
     doer: Doer | None = None
+    suspects: Suspects | None = None
+    """Messages on which earlier lives of the unit have failed; None: they are forgotten with each life."""
 
 
 async def run_together(tasks: Iterable[Task]) -> None:
@@ -147,7 +153,8 @@ async def run_process(
             settle_down()  # What it folded to come up stays.
             begun.set()
 
-        ground = Ground(connection.endpoint, store, nodes.get(unit.name))
+        suspects = Suspects(directory / SUSPECTS / f"{unit.name}.json", BUILD, wall_now)
+        ground = Ground(connection.endpoint, store, nodes.get(unit.name), suspects)
         await run_unit(plan, unit, ground, opened, is_supervised=is_supervised)
 
     # One after the other: before a keeper has its log, a reader might tell of a file that is not the log.
@@ -224,6 +231,8 @@ async def _live(plan: Plan, unit: Unit, ground: Ground, began: Opened) -> None:
         clock=lambda start, not_before: Clock(loop, start, not_before),
         new_log_id=lambda: secrets.token_hex(16),
         doer=ground.doer,
+        identity=identity_of(unit.name, BUILD),
+        suspects=ground.suspects,
     )
     try:
         life = await open_unit(plan, unit, around)

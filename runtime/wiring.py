@@ -28,7 +28,9 @@ from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept
 from runtime.images import check_fleet, load_image
+from runtime.put_aside import Suspects
 from runtime.reader import Reader
+from runtime.unit_status import Identity, StatusReporter
 from store.port import LogStore
 
 BUILD = "0.1.0"
@@ -110,7 +112,7 @@ ROLES: dict[str, Build | None] = {
     "allocation_agent": lambda _, unit: AllocationAgent(unit.region, AgentName(unit.member)),
     "worker": lambda plan, unit: Worker(unit.region, plan.inventory(unit.region, unit.member)),
     "planner": lambda plan, _: Planner(plan.region_names()),
-    "auditor": lambda plan, _: Auditor(plan.region_names()),
+    "auditor": lambda plan, _: Auditor(plan.region_names(), tuple(unit.name for unit in units_of(plan))),
     "reader": None,
 }
 """What can be started, and how its component is made. A reader is no component."""
@@ -144,6 +146,10 @@ class Surroundings(Struct):
     """A clock that starts at the first instant, but not before the second."""
     new_log_id: Callable[[], str]
     doer: Doer | None = None
+    identity: Identity | None = None
+    """What the unit tells of itself in its status; None: the unit tells no status."""
+    suspects: Suspects | None = None
+    """Messages on which earlier lives of the unit have failed."""
     decides_twice: bool = False
     """Whether every decision is taken twice and compared, memos emptied in between: purity, tested."""
 
@@ -165,19 +171,24 @@ class OpenUnit:
         self.kept = kept
         self.is_over = False
         """Whether this life has ended; the next one of the same unit is another object."""
+        self.reporter: StatusReporter | None = None
         self._letting_go = letting_go
 
     def tasks(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """Each under a name."""
         if self.host is not None:
-            return self.host.tasks()
-        assert self.reader is not None, self.unit
-        return [(self.reader.name, self.reader.run())]
+            tasks = self.host.tasks()
+        else:
+            assert self.reader is not None, self.unit
+            tasks = [(self.reader.name, self.reader.run())]
+        if self.reporter is not None:
+            tasks.append((f"{self.unit.name}/status", self.reporter.run()))
+        return tasks
 
     def drop(self) -> None:
         """Let go of timers at once, as a killed process does; files are `close`'s."""
         self.is_over = True
-        for part in (self.host, self.reader):
+        for part in (self.host, self.reader, self.reporter):
             if part is not None:
                 part.close()
 
@@ -194,13 +205,23 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     Raises store.errors.LogError when its log cannot be taken or read, runtime.errors.KeeperExists when another keeper
     answers for it, and KeeperSilent when one may be there that does not answer.
     """
+    life = await _open(plan, unit, around)
+    part = life.host or life.reader
+    if around.identity is not None and part is not None:
+        clock = around.clock(around.now(), Instant(0))
+        is_worker = unit.role == "worker"
+        life.reporter = StatusReporter(around.identity, part, around.bus, clock, is_worker=is_worker)
+    return life
+
+
+async def _open(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     build = ROLES[unit.role]
     if build is None:
         return await _open_reader(LogName(unit.member), unit, around)
     component = build(plan, unit)
     if component.keeps is None:
         clock = around.clock(around.now(), Instant(0))
-        host = Host(component, around.bus, clock, doer=around.doer, decides_twice=around.decides_twice)
+        host = _host(component, clock, around)
         return OpenUnit(unit, host, None, [])
     return await _open_keeper(plan, unit, component, component.keeps, around)
 
@@ -226,9 +247,23 @@ async def _open_keeper(
         not_before = Instant(last.rows[0].at) if last else Instant(0)
         clock = around.clock(around.now(), not_before)
         kept = Kept(log, image, plan.fleet, BUILD)
-        host = Host(component, around.bus, clock, kept, around.doer, decides_twice=around.decides_twice)
+        host = _host(component, clock, around, kept)
         await host.prepare()
     except BaseException:
         await log.close()
         raise
     return OpenUnit(unit, host, None, [log], kept)
+
+
+def _host(
+    component: Component[Any], clock: Clock, around: Surroundings, kept: Kept | None = None
+) -> Host[Any]:
+    return Host(
+        component,
+        around.bus,
+        clock,
+        kept,
+        around.doer,
+        decides_twice=around.decides_twice,
+        suspects=around.suspects,
+    )

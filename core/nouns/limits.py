@@ -30,6 +30,14 @@ TAKEN_AT_ONCE_MAX = 512
 WOKEN_IN_A_ROW_MAX = 10_000
 """Times that a host may be due at one instant; more means that `due` does not see what `decide` changed."""
 
+# Messages on which a component fails.
+FAILURES_MAX = 2
+"""Failures in a row on one sort of message about one thing, after which its like is put aside."""
+ASIDE_SPAN: Nanoseconds = seconds(3600)
+"""For so long; then one message is tried, and with it at most one failure an hour."""
+SUSPECTS_MAX = 1_000
+"""Sorts of messages that one unit suspects; the oldest makes room."""
+
 # Processes.
 RESTART_DELAY_MIN: Nanoseconds = seconds(0.1)
 """Between the death of a unit and its next start; doubled at each death that follows soon."""
@@ -424,6 +432,22 @@ JOIN_PROBLEMS_MAX = 50
 AUDIT_INTERVAL: Nanoseconds = seconds(300)
 """Between full checks; each fact is checked as it is folded all the same."""
 VIOLATIONS_KEPT_MAX = 1_000
+VIOLATIONS_TOLD_MAX = 100
+"""Violations in one message: with the longest texts some 100 KB."""
+
+# The status of units.
+STATUS_INTERVAL: Nanoseconds = seconds(10)
+"""Between two statuses that a unit tells unasked."""
+WORKER_STATUS_INTERVAL: Nanoseconds = seconds(60)
+"""The same of a worker: 100,000 of them are 1,700 messages a second for the auditor."""
+STATUS_MISSED_MAX = 3
+"""A unit is shown as silent when so many of its statuses have not come: two may be lost."""
+UNITS_KEPT_MAX = 100_000
+"""Units of which the auditor keeps the newest status, some 2 KB each. Further ones are not kept, and their number is shown."""
+UNIT_FORGOTTEN_AFTER: Nanoseconds = seconds(24 * 3600)
+"""A unit that the plan does not name, as an agent that was added by hand, is forgotten so long after its newest status."""
+UNITS_SHOWN_MAX = 500
+"""Units in one answer: some 300 KB."""
 
 # Input.
 NAME_LENGTH_MAX = 128

@@ -28,6 +28,7 @@ class Reason(StrEnum):
     OPEN_BIDS = "open_bids"
     NO_ANSWER = "no_answer"
     HELD = "held"
+    UNHANDLED = "unhandled"
     WAITING_TURN = "waiting_turn"
     NOT_RANKED = "not_ranked"
     OVER_QUOTA = "over_quota"
@@ -106,6 +107,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; the region is asked again at once.",
     Reason.NO_ANSWER: "The region was asked for a bid, and did not answer before the auction was over.",
     Reason.HELD: "The workload is held; release it to let it run.",
+    Reason.UNHANDLED: "A component failed twice on one of its messages, so it is held; `mizzen plane` names the component, and `mizzen release` lets it try again.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
     Reason.NOT_RANKED: "The workload was submitted or changed after the newest pass; the next pass ranks it.",
     Reason.OVER_QUOTA: "Over quota; no capacity that other tenants leave unused may be lent to it now.",

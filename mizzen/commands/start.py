@@ -33,6 +33,7 @@ from runtime.tasks.errors import SpoolError
 from runtime.tasks.output import OutputServer
 from runtime.tasks.slots import CPU_SLOTS
 from runtime.tasks.spool import TaskSpool
+from runtime.violation_file import ViolationFile
 from runtime.wiring import ROLES, Plan, Unit, bus_name_of, log_kept_by
 from store.errors import LogError
 
@@ -153,6 +154,8 @@ async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
             outputs.append((f"output/{unit.name}", _serve_output(plan, unit, place.url, spool)))
         elif unit.role == "planner":
             nodes[unit.name] = SolverProcess()
+        elif unit.role == "auditor":
+            nodes[unit.name] = ViolationFile(place.directory)
     lives = run_process(
         plan,
         units,

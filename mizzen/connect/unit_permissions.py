@@ -9,11 +9,14 @@ look into messages: two workers of a region say their reports to the same subjec
 from collections.abc import Iterable, Mapping
 
 from bus.catalogue import (
+    ALARM,
     CREW,
     KEEPER,
     LOG,
     OUTPUT,
     READER,
+    STATUS,
+    UNIT,
     UNIT_USER,
     dead_letters_of,
     inbox_of_user,
@@ -41,6 +44,7 @@ from core.messages import (
     starts,
     store,
     tenants,
+    units,
     workers,
 )
 from core.messages.base import Message
@@ -53,6 +57,9 @@ KEEPERS_SAY: Types = (logs.FactsTold, logs.HeadTold, logs.AskHead)
 """About their own log. Before a start, and for its health, a keeper asks whether that log is kept."""
 FOLLOWERS_SAY: Types = (logs.FetchImage, logs.ReadLog)
 """To the readers of the logs that they follow; a reader, for its health, to itself."""
+
+UNITS_SAY: Types = (units.UnitStatus, queue.HoldUnhandled)
+"""Every unit tells its status, and has a workload held whose message it cannot handle."""
 
 SAYS: Mapping[str, Types] = {
     "job_queue": (
@@ -116,12 +123,13 @@ SAYS: Mapping[str, Types] = {
     ),
     "worker": (workers.NodesChecked, workers.WorkerBeat, workers.WorkerInventory, workers.WorkerReport),
     "planner": (prices.SetPrices,),
-    "auditor": (),
+    "auditor": (auditor.ViolationsFound,),
     "reader": (),
 }
 """By role, the messages that its component says."""
 
 OPERATORS_SAY: Types = (
+    auditor.AcknowledgeViolations,
     auditor.ShowAudit,
     control.OperateTasks,
     control.ShowControllers,
@@ -161,6 +169,8 @@ OPERATORS_SAY: Types = (
     tenants.SetRanking,
     tenants.SetTenant,
     tenants.ShowRanking,
+    units.ShowUnits,
+    units.StatusWanted,
 )
 """The requests that commands make for people."""
 
@@ -180,15 +190,18 @@ def permissions_of(plan: Plan, unit: Unit) -> Permissions:
     if unit.role == "reader":
         log = LogName(unit.member)
         says = _about(fleet, FOLLOWERS_SAY, (log,))
-        return _permissions(fleet, user_of(unit), [Address(READER.noun, (log,))], says, answers=True)
+        hears = [Address(READER.noun, (log,)), Address(UNIT.noun)]
+        return _permissions(fleet, user_of(unit), hears, says, answers=True)
     build = ROLES[unit.role]
     assert build is not None, unit
     component = build(plan, unit)
-    hears = [Address(component.noun, component.scope)]
+    hears = [Address(component.noun, component.scope), Address(UNIT.noun)]
     if unit.role in ("allocation_agent", "worker"):
         hears.append(Address(CREW.noun, (unit.region,)))
     if unit.role == "worker":
         hears += [Address(OUTPUT.noun, (unit.region,)), Address(OUTPUT.noun, (unit.region, unit.member))]
+    if units.UnitStatus in component.hears:
+        hears.append(Address(STATUS.noun))
     followed = [follow.log for follow in component.follows]
     hears += [Address(LOG.noun, (log,)) for log in followed]
     says = _about(fleet, FOLLOWERS_SAY, followed)
@@ -203,7 +216,7 @@ def permissions_of(plan: Plan, unit: Unit) -> Permissions:
 
 
 def permissions_of_operator(plan: Plan) -> Permissions:
-    """Return what commands may say for people; they hear announcements of logs, and answers."""
+    """Return what commands may say for people; they hear announcements of logs, statuses, alarms and answers."""
     fleet = plan.fleet
     logs_ = [GLOBAL_LOG, *(region_log(region) for region in plan.region_names())]
     says: list[str] = []
@@ -213,7 +226,8 @@ def permissions_of_operator(plan: Plan) -> Permissions:
             if "log" in kind.__struct_fields__
             else [subjects_said(fleet, kind, {})]
         )
-    return _permissions(fleet, OPERATOR, [Address(LOG.noun, (log,)) for log in logs_], says, answers=False)
+    hears = [Address(ALARM.noun), Address(STATUS.noun), *(Address(LOG.noun, (log,)) for log in logs_)]
+    return _permissions(fleet, OPERATOR, hears, says, answers=False)
 
 
 def _about(fleet: str, kinds: Types, about: Iterable[LogName]) -> list[str]:
@@ -225,6 +239,8 @@ def _permissions(
 ) -> Permissions:
     """Return them, with the inboxes of the user, and dead letters, which every hearer may have to pass on."""
     inboxes = f"{inbox_of_user(user)}.>"
+    if user != OPERATOR:
+        says = [*says, *(subjects_said(fleet, kind, {}) for kind in UNITS_SAY)]
     said = (*sorted(set(says)), dead_letters_of(fleet), inboxes)
     heard = (*sorted({pattern_of(fleet, address) for address in hears}), inboxes)
     return Permissions(Allowed(said), Allowed(heard), allow_responses=answers)

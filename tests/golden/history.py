@@ -219,7 +219,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, LogOpened("log-of-the-queue", 1, "fleet", "0.1.0", {"AUCTION_SPAN": SECOND})),
     (GLOBAL_LOG, RegionAdded(EU)),
     (GLOBAL_LOG, WorkloadSubmitted(LOW, 1, _SPEC, "ada", "key-1", _START)),
-    (GLOBAL_LOG, WorkloadHeld(LOW, 1)),
+    (GLOBAL_LOG, WorkloadHeld(LOW, 1, "agent.eu.a0, find-bid: OverflowError", "agent.eu.a0.77.1")),
     (GLOBAL_LOG, WorkloadReleased(LOW, 2)),
     (
         GLOBAL_LOG,

@@ -113,7 +113,7 @@ def test_services_are_the_units_of_the_plane(tmp_path: Path) -> None:
 
 
 def test_readers_share_the_volumes_of_their_keepers() -> None:
-    """And nobody else does; a worker keeps its spool, and followers keep nothing."""
+    """And nobody else does; a worker keeps its spool and the auditor its violations, and other followers keep nothing."""
     volumes: dict[str, list[str]] = {}
     for name, service in services().items():
         for volume in service.get("volumes", []):
@@ -126,6 +126,7 @@ def test_readers_share_the_volumes_of_their_keepers() -> None:
             ["job_queue", "reader.global"],
             ["placement_store.here", "reader.here.region.here"],
             ["worker.here.w0"],
+            ["auditor"],
         ]
     ) == sorted(sorted(units) for units in volumes.values())
 

@@ -12,10 +12,11 @@ from bus.server import NatsServer
 from bus.server_users import ServerUser, put_user
 from bus.simulated_endpoint import SimulatedBus
 from core.codec import Parcel
-from core.messages.auditor import ShowAudit
+from core.messages.auditor import AcknowledgeViolations, ShowAudit
 from core.messages.base import Answer, Message, Refused
 from core.messages.logs import HeadTold
 from core.messages.queue import CancelWorkload, ListWorkloads
+from core.messages.units import ShowUnits, StatusWanted
 from core.messages.workers import BeatHeard, WorkerBeat
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, WorkloadId
 from core.nouns.instant import seconds
@@ -76,14 +77,15 @@ def test_role_may_say_what_its_component_makes(role: str) -> None:
 
 
 def test_operators_may_say_what_commands_make() -> None:
-    """All of that, and the question to the auditor."""
+    """All of that, and the words with the auditor and with all units."""
     paths = [
         path
         for path in sorted((HOUSE / "mizzen").rglob("*.py"))
         if not path.relative_to(HOUSE).as_posix().startswith(NO_REQUESTS)
     ]
     kinds = {kind for kind in named_in(paths, as_argument=True) if not ROUTES[kind].signed}
-    assert kinds | {ShowAudit} == set(OPERATORS_SAY)
+    words = {ShowAudit, AcknowledgeViolations, ShowUnits, StatusWanted}
+    assert kinds | words == set(OPERATORS_SAY)
 
 
 @pytest.mark.parametrize("name", ["tiny", "drain_with_consent"])

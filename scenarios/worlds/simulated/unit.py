@@ -17,8 +17,11 @@ from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.clock import Clock
 from runtime.errors import BrokenInvariant, HostError
+from runtime.put_aside import Suspects
+from runtime.unit_status import Identity
+from runtime.violation_file import ViolationFile
 from runtime.virtual_loop import OWNER, VirtualLoop
-from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, log_kept_by, open_unit
+from runtime.wiring import BUILD, OpenUnit, Plan, Surroundings, Unit, bus_name_of, log_kept_by, open_unit
 from scenarios.worlds.nodes import TroubledNodes
 from scenarios.worlds.overlapping import Lasting
 from scenarios.worlds.simulated.solver import SimulatedSolver
@@ -83,11 +86,14 @@ class SimulatedUnit:
         self._tasks: list[asyncio.Task[None]] = []
         self._endpoint: SimulatedBus | None = None
         self._life = 0
+        self.suspects = Suspects(None, BUILD, world.loop.now_ns)
+        """Messages on which the unit has failed, over all of its lives."""
         self._delay = RESTART_DELAY_MIN
         self._starting: asyncio.Task[None] | None = None
         self._context = contextvars.copy_context()
         self._context.run(OWNER.set, unit.name)
         self._solver: SimulatedSolver | None = None
+        self._violations = ViolationFile(None) if unit.role == "auditor" else None
         if unit.role == "planner":
             self._solver = SimulatedSolver(world.seed, Clock(world.loop, world.loop.now_ns()))
         if unit.role == "worker":
@@ -137,7 +143,9 @@ class SimulatedUnit:
             now=self._wall_now,
             clock=self._clock,
             new_log_id=world.new_log_id,
-            doer=self.spool or self._solver,
+            doer=self.spool or self._solver or self._violations,
+            identity=Identity(unit=self.unit.name, build=BUILD, host="simulated", life=str(life)),
+            suspects=self.suspects,
             decides_twice=world.decides_twice,
         )
         opened = await open_unit(world.plan, self.unit, around)
