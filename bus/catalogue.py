@@ -5,6 +5,7 @@ is (the verb). Answers have no route: they go to whoever asked.
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -189,6 +190,8 @@ ROUTES: dict[type[Message], Route] = {
     output.ReadOutput: OUTPUT,
 }
 
+UNIT_USER = "unit."
+"""Before a unit's name, or `operator`, the name of its user of the NATS server, where each has one of its own."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _VERBS: dict[type[Message], str] = {}
 for _type in MESSAGES:
@@ -268,6 +271,19 @@ def subjects_of_tenant(fleet: str, tenant: str) -> tuple[str, ...]:
 def inbox_of_tenant(tenant: str) -> str:
     """Under which connections with a tenant's credentials have their inboxes."""
     return inbox_of(f"tenant.{tenant}")
+
+
+def subjects_said(fleet: str, kind: type[Message], known: Mapping[str, str]) -> str:
+    """Return the pattern of the subjects of one type of message: `known` fields of its scope as they are, `*` for each other one."""
+    route = ROUTES[kind]
+    assert not route.signed, f"{kind.__name__} is said from outside the plane"
+    scope = [token for field in route.scope for token in known.get(field, "*").split(".")]
+    return ".".join((fleet, route.noun, *scope, _VERBS[kind]))
+
+
+def inbox_of_user(user: str) -> str:
+    """Return the prefix of the inboxes of a user of the server that is one unit of a plane; empty for every other user."""
+    return inbox_of(user) if user.startswith(UNIT_USER) else ""
 
 
 def subjects_of_controller(fleet: str, tenant: str, controller: str) -> tuple[str, str]:

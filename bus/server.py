@@ -44,16 +44,18 @@ USER = "mizzen"
 """Whom the plane connects as."""
 
 _CONFIG = """\
-# Written by Mizzen at each start of this server.
+# Written by Mizzen.
 server_name: mizzen
 listen: "{host}:{port}"
-ports_file_dir: {directory}
-# The server rotates its log by itself: so many bytes a file, and so many older files.
-log_file: {log}
-logfile_size_limit: {log_bytes}
-logfile_max_num: {logs_kept}
 authorization {{ include {users} }}
 """
+
+
+def server_config(host: str, port: int, options: Mapping[str, str | int]) -> str:
+    """Return a server's configuration, which includes `USERS_FILE` beside it; `options` are further lines."""
+    config = _CONFIG.format(host=host, port=port, users=json.dumps(USERS_FILE))
+    options = {"max_payload": max(1024 * 1024, MESSAGE_BYTES_MAX), **options}
+    return config + "".join(f"{name}: {json.dumps(value)}\n" for name, value in options.items())
 
 
 def address_of_this_machine(seen_from: str = "192.0.2.1") -> str:
@@ -223,17 +225,18 @@ class NatsServer:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for old in directory.glob("*.ports"):
             old.unlink()
-        config = _CONFIG.format(
-            host=self._host,
-            port=self._port or -1,
-            directory=json.dumps(str(directory)),
-            users=json.dumps(USERS_FILE),
-            log=json.dumps(str(directory / LOG_FILE)),
-            log_bytes=PROCESS_LOG_BYTES_MAX,
-            logs_kept=PROCESS_LOGS_KEPT,
+        config = server_config(
+            self._host,
+            self._port or -1,
+            {
+                "ports_file_dir": str(directory),
+                # The server rotates its log by itself.
+                "log_file": str(directory / LOG_FILE),
+                "logfile_size_limit": PROCESS_LOG_BYTES_MAX,
+                "logfile_max_num": PROCESS_LOGS_KEPT,
+                **self._options,
+            },
         )
-        options = {"max_payload": max(1024 * 1024, MESSAGE_BYTES_MAX), **self._options}
-        config += "".join(f"{name}: {json.dumps(value)}\n" for name, value in options.items())
         path = directory / "server.conf"
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)

@@ -26,6 +26,7 @@ from runtime.clock import Clock, wall_now
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, HostError, KeeperExists, OlderCopy
 from runtime.gc_tuning import settle_down
+from runtime.health.serving import Health
 from runtime.loop import run
 from runtime.shutdown_digest import log_stop
 from runtime.status.put_aside import Suspects
@@ -134,19 +135,22 @@ async def run_process(
     nodes: Mapping[str, Nodes],
     *,
     is_supervised: bool = False,
+    health: Path | None = None,
 ) -> None:
     """Run units over one connection, and what is under them (by the unit's name), until cancelled.
 
     A unit starts once the one before it has its log. Waits for a server that is not there yet. Raises the first of
-    whatever `run_unit` raises, and ServerTooOld.
+    whatever `run_unit` raises, and ServerTooOld. `health` is the socket on which the process tells of its health.
     """
     connection = await connected(url, plan.fleet, bus_name_of(units[0]))
     store = SqliteStore(directory)
+    lives: dict[str, OpenUnit] = {}
 
     async def run_after(before: asyncio.Event, begun: asyncio.Event, unit: Unit) -> None:
         await before.wait()
 
-        def opened(_: OpenUnit) -> None:
+        def opened(life: OpenUnit) -> None:
+            lives[unit.name] = life
             settle_down()  # What it folded to come up stays.
             LIFE_LINE.tell_up()
             begun.set()
@@ -162,6 +166,9 @@ async def run_process(
         tasks: list[Task] = [
             (unit.name, run_after(turns[turn], turns[turn + 1], unit)) for turn, unit in enumerate(units)
         ]
+        if health is not None:
+            told = Health(connection.endpoint(f"health.{bus_name_of(units[0])}"), units, lives)
+            tasks.append(("health", told.serve(health)))
         await run_together([*tasks, *((f"{name}/nodes", under.run()) for name, under in nodes.items())])
     except ExceptionGroup as deaths:
         raise next(_leaves(deaths)) from deaths

@@ -170,6 +170,8 @@ class OpenUnit:
         self.host = host
         self.reader = reader
         self.kept = kept
+        self.is_over = False
+        """Whether this life has ended; the next one of the same unit is another object."""
         self.reporter: StatusReporter | None = None
         self._letting_go = letting_go
 
@@ -186,6 +188,7 @@ class OpenUnit:
 
     def drop(self) -> None:
         """Let go of timers at once, as a killed process does; files are `close`'s."""
+        self.is_over = True
         for part in (self.host, self.reader, self.reporter):
             if part is not None:
                 part.close()
