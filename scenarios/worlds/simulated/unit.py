@@ -106,6 +106,11 @@ class SimulatedUnit:
         return self.open is not None
 
     @property
+    def life(self) -> int:
+        """The number of the present life."""
+        return self._life
+
+    @property
     def pauses(self) -> int:
         """How many have paused this life."""
         return len(self._pauses)
