@@ -310,7 +310,7 @@ class Supervisor:
         line, kept.life_line = kept.life_line, None
         assert line is not None, kept.process.name
         line.close()
-        kept.last_end = line.verdict or line.said or _how(code)
+        kept.last_end = line.verdict or line.said or how_it_ended(code)
 
 
 class LifeLineEnd:
@@ -364,8 +364,8 @@ class LifeLineEnd:
             assert line == BEAT, line
 
 
-def _how(code: int) -> str:
-    """An exit code in a few words."""
+def how_it_ended(code: int) -> str:
+    """Return an exit code in a few words."""
     if code >= 0:
         return f"exit code {code}"
     try:
