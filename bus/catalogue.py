@@ -183,6 +183,7 @@ ROUTES: dict[type[Message], Route] = {
     logs.FactsTold: LOG,
     logs.HeadTold: LOG,
     logs.AskHead: KEEPER,
+    logs.AcceptClock: KEEPER,
     logs.ReadLog: READER,
     logs.ReadAbout: READER,
     logs.FetchImage: READER,

@@ -28,7 +28,7 @@ from core.component import (
     RowsTold,
     State,
 )
-from core.events.log import LogOpened
+from core.events.log import ClockAccepted, LogOpened
 from core.fact import NO_LOG, Fact, Head, Note
 from core.images import Image
 from core.messages.base import (
@@ -42,7 +42,7 @@ from core.messages.base import (
     Refused,
     Woken,
 )
-from core.messages.logs import HeadAnswer, HeadTold
+from core.messages.logs import AcceptClock, ClockWord, HeadAnswer, HeadTold
 from core.messages.units import UnitStatus
 from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, Instant, after, earliest, seconds
@@ -60,8 +60,9 @@ from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, OlderCopy
 from runtime.following import Following
-from runtime.log_dependencies import cited_by, known_of
-from runtime.single_keeper import ensure_no_other
+from runtime.keeping.clock_guard import ClockGuard
+from runtime.keeping.log_dependencies import cited_by, known_of
+from runtime.keeping.single_keeper import ensure_no_other
 from runtime.status.put_aside import Suspects
 from runtime.telling import HostCounts, Outgoing, Teller, announcements
 from runtime.wake import Wake
@@ -80,6 +81,8 @@ class Kept(Struct):
     image: Image
     fleet: str
     build: str
+    guard: ClockGuard | None = None
+    """Compares the log's time with the machine's clock; None: nothing does."""
 
 
 class Host(Generic[State]):
@@ -106,6 +109,7 @@ class Host(Generic[State]):
         """None until the component has begun."""
         self.is_open = kept is None
         """Whether facts can be decided: false while a full disk keeps the log from being opened."""
+        self.guard = kept.guard if kept is not None else None
         self._kept = kept
         self._doer = doer
         self._teller = Teller(component.name, bus, self.counts, doer)
@@ -171,9 +175,14 @@ class Host(Generic[State]):
         self._put(parcel, reply_to)
 
     def _hear_ask(self, parcel: Parcel, reply_to: str) -> None:
-        """Somebody asks whether this log is kept. It is."""
+        """A question whether this log is kept, which it is; or the word for which its keeper waits."""
         assert self._kept is not None, self.component.name
         head = self._kept.log.head
+        if isinstance(parcel.message, AcceptClock):
+            is_waited_for = self.guard is not None and self.guard.hear_word()
+            self._wake.ring()
+            self.bus.say(ClockWord(head.log, is_waited_for), reply_to)
+            return
         self.bus.say(HeadAnswer(head.log, head.log_id, self._term, head.sequence, head.hash), reply_to)
 
     def notice(self, message: Message) -> None:
@@ -271,11 +280,15 @@ class Host(Generic[State]):
             await self.bus.listen(Address(STATUS.noun), self.hear)
         if self._kept is not None:
             await self.bus.listen(Address(KEEPER.noun, (self._kept.log.head.log,)), self._hear_ask)
+            await self._believe_clock()
             await self._open()
         if self._doer is not None:
             self._doer.attach(self.notice)
         while True:
-            # 3. Take what has arrived, decide and evolve it, and whatever is due.
+            # 3. Take what has arrived, decide and evolve it, and whatever is due; nothing while the clock is not to be believed.
+            await self._believe_clock()
+            if self.guard is not None and (word := self.guard.take_word()) is not None:
+                self._record_word(word)
             self._take()
             # 4. Let the batch go.
             if self._rows or self._outgoing:
@@ -292,6 +305,17 @@ class Host(Generic[State]):
         for log in self._early:
             self.notice(LogHeard(log))
 
+    async def _believe_clock(self) -> None:
+        """Wait while the machine's clock is not to be believed, and refuse what is asked meanwhile (runtime/keeping/clock_guard.py)."""
+        if self.guard is not None:
+            await self.guard.believe(self._wake, lambda: self._refuse_all(Reason.CLOCK_UNCERTAIN))
+
+    def _record_word(self, event: ClockAccepted) -> None:
+        """Record the operator's word by which the clock is believed."""
+        name = self.component.name
+        envelope = Envelope(_WOKEN, name, f"{name}.{self._term}.clock", self.clock.now())
+        self._evolve(Decision(events=(event,)), envelope)
+
     async def _open(self) -> None:
         """The first fact of the term. While the disk is full every request is refused, and the log can still be read."""
         assert self._kept is not None, self.component.name
@@ -305,7 +329,7 @@ class Host(Generic[State]):
             except LogFull:
                 self.counts.log_full += 1
                 logger.error("log_full", log=head.log, host=self.component.name)
-                self._refuse_all()
+                self._refuse_all(Reason.LOG_FULL)
                 await self._wake.wait(after(self.clock.now(), seconds(1)))
         self.sequence = row.sequence
         assert self.state is not None
@@ -316,7 +340,7 @@ class Host(Generic[State]):
         self.is_open = True
         self._announce([row], head, after_it, b"")
 
-    def _refuse_all(self) -> None:
+    def _refuse_all(self, reason: Reason) -> None:
         """Followed facts and the host's own notices wait; requests are answered that nothing new is accepted."""
         waiting = list(self._inbox)
         self._inbox.clear()
@@ -324,7 +348,7 @@ class Host(Generic[State]):
             if isinstance(item, list) or isinstance(item[0].message, Notice):
                 self._inbox.append(item)
             elif item[1]:
-                self.bus.say(Refused(Reason.LOG_FULL, sentence(Reason.LOG_FULL)), item[1])
+                self.bus.say(Refused(reason, sentence(reason)), item[1])
 
     def _next_due(self) -> Instant | None:
         if self._kept is None:

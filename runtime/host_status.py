@@ -39,4 +39,4 @@ class HostStatus:
 
     def waits_for(self) -> str:
         """Return the operator's word for which the host waits, as a sentence; empty: none."""
-        return ""
+        return self._host.guard.waits_for if self._host.guard is not None else ""

@@ -22,7 +22,7 @@ from bus.nats import NatsConnection
 from bus.port import Bus
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
-from runtime.clock import Clock, wall_now
+from runtime.clock import Clock, elapsed, wall_now
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, HostError, KeeperExists, OlderCopy
 from runtime.gc_tuning import settle_down
@@ -233,6 +233,7 @@ async def _live(plan: Plan, unit: Unit, ground: Ground, began: Opened) -> None:
         now=wall_now,
         clock=lambda start, not_before: Clock(loop, start, not_before),
         new_log_id=lambda: secrets.token_hex(16),
+        elapsed=elapsed,
         doer=ground.doer,
         identity=identity_of(unit.name, BUILD),
         suspects=ground.suspects,

@@ -20,19 +20,23 @@ from components import (
     TaskControl,
     Worker,
 )
+from core.codec import decode_event
 from core.component import Component
+from core.events.log import ABOUT_CLOCKS, ClockAccepted
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept
 from runtime.host_status import HostStatus
 from runtime.images import check_fleet, load_image
+from runtime.keeping.clock_guard import ClockGuard
 from runtime.reader import Reader
 from runtime.status.put_aside import Suspects
 from runtime.status.unit_status import Identity, StatusReporter
-from store.port import LogStore
+from store.port import LogReader, LogStore
 
 BUILD = "0.1.0"
 """Which version writes the facts."""
@@ -146,6 +150,8 @@ class Surroundings(Struct):
     clock: Callable[[Instant, Instant], Clock]
     """A clock that starts at the first instant, but not before the second."""
     new_log_id: Callable[[], str]
+    elapsed: Callable[[], int] | None = None
+    """Nanoseconds from any start, suspended time included; None: as the unit's own clock counts."""
     doer: Doer | None = None
     identity: Identity | None = None
     """What the unit tells of itself in its status; None: the unit tells no status."""
@@ -242,18 +248,32 @@ async def _open_keeper(
         try:
             image, head, _ = await load_image(reader, name)
             last = await reader.read(head.sequence, 1, 1) if head.sequence else None
+            accepted = await _accepted_clock(reader)
         finally:
             await reader.close()
         check_fleet(image, name, plan.fleet)
         not_before = Instant(last.rows[0].at) if last else Instant(0)
         clock = around.clock(around.now(), not_before)
-        kept = Kept(log, image, plan.fleet, BUILD)
+        guard = ClockGuard(
+            name, clock, around.now, around.elapsed or clock.now, (head.sequence, not_before), accepted
+        )
+        kept = Kept(log, image, plan.fleet, BUILD, guard)
         host = _host(component, clock, around, kept)
         await host.prepare()
     except BaseException:
         await log.close()
         raise
     return OpenUnit(unit, host, None, [log], kept)
+
+
+async def _accepted_clock(reader: LogReader) -> Nanoseconds:
+    """Return by how much the newest operator's word lets a log be ahead of the machine's clock."""
+    ahead = behind = 0
+    while rows := await reader.read_about(ABOUT_CLOCKS, behind, READ_FACTS_MAX, READ_BYTES_MAX):
+        event, behind = decode_event(rows[-1].event), rows[-1].sequence
+        assert isinstance(event, ClockAccepted), event
+        ahead = event.ahead
+    return Nanoseconds(max(0, ahead))
 
 
 def _host(

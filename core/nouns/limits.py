@@ -59,6 +59,12 @@ STARTING_SPAN_MAX: Nanoseconds = seconds(600)
 ABORT_SPAN: Nanoseconds = seconds(3)
 """From SIGABRT, on which the process writes its stacks, to SIGKILL."""
 
+# Clocks.
+CLOCK_APART_MAX: Nanoseconds = seconds(3600)
+"""By so much the time of a log and the clock of its keeper's machine may come apart before the keeper waits for an operator."""
+CLOCK_LOOK: Nanoseconds = seconds(10)
+"""Between two comparisons of both."""
+
 # Following a log.
 HEAD_INTERVAL: Nanoseconds = seconds(2)
 """A keeper's longest silence: it then says its head."""

@@ -85,6 +85,7 @@ class Reason(StrEnum):
     RULE_FAILED = "rule_failed"
     # A keeper's own state.
     LOG_FULL = "log_full"
+    CLOCK_UNCERTAIN = "clock_uncertain"
 
 
 SENTENCES: dict[Reason, str] = {
@@ -161,7 +162,11 @@ SENTENCES: dict[Reason, str] = {
     Reason.BAD_RULE_SET: "These placement rules cannot be used together; every problem is listed.",
     Reason.RULE_FAILED: "A placement rule failed on this request; nothing was placed, and other requests are not affected.",
     Reason.LOG_FULL: "The log's disk is full; nothing new is accepted until it has free space.",
+    Reason.CLOCK_UNCERTAIN: "The clock of the log's machine is far from the log's time; nothing new is accepted until an operator has looked (`mizzen plane`).",
 }
+
+PASSING = frozenset({Reason.LOG_FULL, Reason.CLOCK_UNCERTAIN})
+"""Refusals of a keeper for reasons of its own: the same request is accepted later."""
 
 assert set(SENTENCES) == set(Reason)
 

@@ -37,7 +37,7 @@ def show(
 @plane.command(name="acknowledge")
 def acknowledge(*, json: Json = False) -> None:
     """Acknowledge the violations found so far: they are put aside in a file, and a new count begins."""
-    from mizzen.actions.violations import acknowledge_violations
+    from mizzen.actions.plane_words import acknowledge_violations
     from mizzen.views.plane_reads import on_plane
 
     count = on_plane(lambda bus, _: acknowledge_violations(bus))
@@ -45,3 +45,19 @@ def acknowledge(*, json: Json = False) -> None:
         tell_json({"acknowledged": count})
     else:
         print(f"{count} violations are put aside, in violations.<time>.jsonl beside the logs")
+
+
+@plane.command(name="accept-clock")
+def accept_clock(
+    log: Annotated[str, Parameter(name="LOG", help="`global`, or `region.NAME`.")], /, *, json: Json = False
+) -> None:
+    """Let a log go on whose keeper waits because its machine's clock is far from the log's time."""
+    from core.nouns.ids import LogName
+    from mizzen.actions.plane_words import accept_clock as accept
+    from mizzen.views.plane_reads import on_plane
+
+    on_plane(lambda bus, _: accept(bus, LogName(log)))
+    if json:
+        tell_json({"accepted": log})
+    else:
+        print(f"{log} goes on in its own time; `mizzen log {log}` shows the word as a fact")

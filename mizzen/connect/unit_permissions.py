@@ -135,6 +135,7 @@ OPERATORS_SAY: Types = (
     control.ShowControllers,
     data.ListDatasets,
     data.SetDataset,
+    logs.AcceptClock,
     logs.FetchImage,
     logs.ReadAbout,
     logs.ReadLog,
