@@ -26,7 +26,7 @@ from core.events.log import ABOUT_CLOCKS, ClockAccepted
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
 from core.nouns.instant import Instant, Nanoseconds
-from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
+from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX, STATUS_INTERVAL
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept
@@ -155,6 +155,7 @@ class Surroundings(Struct):
     doer: Doer | None = None
     identity: Identity | None = None
     """What the unit tells of itself in its status; None: the unit tells no status."""
+    status_interval: Nanoseconds = STATUS_INTERVAL
     suspects: Suspects | None = None
     """Messages on which earlier lives of the unit have failed."""
     decides_twice: bool = False
@@ -217,7 +218,9 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     if around.identity is not None and part is not None:
         clock = around.clock(around.now(), Instant(0))
         is_worker = unit.role == "worker"
-        life.reporter = StatusReporter(around.identity, part, around.bus, clock, is_worker=is_worker)
+        life.reporter = StatusReporter(
+            around.identity, part, around.bus, clock, is_worker=is_worker, interval=around.status_interval
+        )
     return life
 
 

@@ -455,8 +455,8 @@ VIOLATIONS_TOLD_MAX = 100
 # The status of units.
 STATUS_INTERVAL: Nanoseconds = seconds(10)
 """Between two statuses that a unit tells unasked."""
-WORKER_STATUS_INTERVAL: Nanoseconds = seconds(60)
-"""The same of a worker: 100,000 of them are 1,700 messages a second for the auditor."""
+WORKER_STATUS_FACTOR = 6
+"""How many times as long it is between a worker's: 100,000 of them are 1,700 messages a second for the auditor."""
 STATUS_MISSED_MAX = 3
 """A unit is shown as silent when so many of its statuses have not come: two may be lost."""
 UNITS_KEPT_MAX = 100_000

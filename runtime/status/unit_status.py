@@ -17,7 +17,7 @@ from bus.port import Address, Bus
 from core.codec import Parcel
 from core.messages.units import AsideMessage, StatusWanted, UnitStatus
 from core.nouns.instant import Instant, Nanoseconds, after
-from core.nouns.limits import STATUS_INTERVAL, WORKER_STATUS_INTERVAL
+from core.nouns.limits import STATUS_INTERVAL, WORKER_STATUS_FACTOR
 from runtime.clock import Clock
 from runtime.wake import Wake
 
@@ -93,14 +93,22 @@ class StatusReporter:
     """Tells the status of one life of one unit."""
 
     def __init__(
-        self, identity: Identity, part: Told, bus: Bus, clock: Clock, *, is_worker: bool = False
+        self,
+        identity: Identity,
+        part: Told,
+        bus: Bus,
+        clock: Clock,
+        *,
+        is_worker: bool = False,
+        interval: Nanoseconds = STATUS_INTERVAL,
     ) -> None:
+        """`interval` is the time between two statuses that are told unasked; a worker's is six times as long."""
         self._identity = identity
         self._part = part
         self._bus = bus
         self._clock = clock
         self._wake = Wake(clock)
-        self._interval: Nanoseconds = WORKER_STATUS_INTERVAL if is_worker else STATUS_INTERVAL
+        self._interval = Nanoseconds(interval * WORKER_STATUS_FACTOR) if is_worker else interval
         self._is_worker = is_worker
         self._began = clock.now()
         self._told: dict[str, int] = {}

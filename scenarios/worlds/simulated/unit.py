@@ -13,7 +13,7 @@ from bus.errors import BusError
 from bus.simulated import SimulatedNetwork
 from bus.simulated_endpoint import SimulatedBus
 from core.nouns.ids import LogName
-from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.instant import Instant, Nanoseconds, seconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.clock import Clock
 from runtime.errors import BrokenInvariant, HostError
@@ -31,6 +31,8 @@ from store.port import LogStore
 logger = structlog.get_logger()
 
 AT_ONCE = Nanoseconds(0)
+STATUS_INTERVAL: Nanoseconds = seconds(120)
+"""Twelve times as long as in a real plane: a simulated day of a plane of twenty units would have 400,000 more messages."""
 EXPECTED = (BusError, HostError, LogError)
 """What a process may die of; whatever keeps it up starts it again. Any other death, and a broken invariant, is a mistake."""
 
@@ -150,6 +152,7 @@ class SimulatedUnit:
             new_log_id=world.new_log_id,
             doer=self.spool or self._solver or self._violations,
             identity=Identity(unit=self.unit.name, build=BUILD, host="simulated", life=str(life)),
+            status_interval=STATUS_INTERVAL,
             suspects=self.suspects,
             decides_twice=world.decides_twice,
         )
