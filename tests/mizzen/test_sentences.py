@@ -25,6 +25,7 @@ from core.events.control import (
     TasksGone,
     TasksUp,
 )
+from core.events.log import ClockAccepted
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
 from core.events.region import AttemptRanked, GangStarted, PreemptionSet, PromiseRevised
@@ -58,6 +59,10 @@ JOBS = ("main", "eval")
 EVAL = task_number(1, 0)
 
 TOLD: list[tuple[Event, str]] = [
+    (
+        ClockAccepted(1_767_225_600 * SECOND, 7_200 * SECOND),
+        "an operator lets the log go on, 2h ahead of its machine's clock (2026-01-01T00:00:00.000Z)",
+    ),
     (
         MovePlanned(W1, 2, 1, RegionName("us"), MoveCost(seconds(85), seconds(40), 5_400), "ada"),
         "attempt 1 is to go on in us, asked for by ada: a pause of 1:25 (1.5 GPU-hours)",
@@ -187,11 +192,11 @@ def test_sentence(event: Event, sentence: str) -> None:
 
 
 def test_every_event_of_task_control_of_standing_and_of_promised_starts_has_a_sentence() -> None:
-    """And each of them is tried above."""
+    """And each of them is tried above, as is the operator's word about a clock."""
     standing = {WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked}
     preemption = {PromiseRevised, PreemptionSet}
     assert (
-        {*EVENTS, *starts.EVENTS, *moves.EVENTS, *standing, *preemption}
+        {*EVENTS, *starts.EVENTS, *moves.EVENTS, *standing, *preemption, ClockAccepted}
         == set(SENTENCES)
         == {type(event) for event, _ in TOLD}
     )
