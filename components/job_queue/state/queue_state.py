@@ -9,6 +9,7 @@ from msgspec import Struct
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import Auction, Auctions
 from components.job_queue.state.quota_ledger import QuotaLedger
+from components.job_queue.state.remembered import Remembered
 from components.job_queue.state.reservation_candidates import ReservationCandidates
 from components.job_queue.state.wait_index import WaitIndex
 from core.agenda import Agenda
@@ -194,6 +195,10 @@ class Swept(Note, frozen=True):
     """Ended workloads were swept; those in `blocked`, which a region still remembers, are looked at again later."""
 
     blocked: tuple[WorkloadId, ...] = ()
+    looked_at: int = 0
+    """Number of workloads looked at for the first time: the first of `Remembered.ended`."""
+    has_more: bool = False
+    """Whether more may be due."""
 
 
 class QueueState:
@@ -240,8 +245,9 @@ class QueueState:
         self.awarded_at: dict[WorkloadId, Instant] = {}
         self.won: dict[WorkloadId, Bid] = {}
         self.awards_due: Agenda[WorkloadId] = Agenda()
-        self.ended: Agenda[WorkloadId] = Agenda()
+        self.remembered = Remembered()
         self.sweep_at = at
+        """The earliest time of the next sweep of ended workloads."""
         self.moves_asked: dict[WorkloadId, MoveAsked] = {}
         self.moves_refused: dict[WorkloadId, MoveRefused] = {}
         """Refusals of requested moves, each the answer to repeats before its `until`."""
