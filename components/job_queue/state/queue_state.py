@@ -196,7 +196,7 @@ class Swept(Note, frozen=True):
 
     blocked: tuple[WorkloadId, ...] = ()
     looked_at: int = 0
-    """Number of workloads looked at for the first time: the first of `Remembered.ended`."""
+    """Number of workloads looked at for the first time: those at the front of `Remembered.ended`."""
     has_more: bool = False
     """Whether more may be due."""
 

@@ -33,7 +33,7 @@ from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import Reason
 from core.nouns.tenant import TenantSettings
 from core.nouns.workload import EndCause, Phase
-from tests.builders import EU_LOG, US, US_LOG, a_spec, attempt
+from tests.builders import EU, EU_LOG, US, US_LOG, a_spec, attempt
 from tests.components.support.job_queue import (
     W1,
     W2,
@@ -261,16 +261,19 @@ def test_more_is_due_than_one_sweep_forgets(start: Start, monkeypatch: pytest.Mo
 
 
 def test_workload_of_which_an_unknown_region_was_never_told(start: Start) -> None:
-    """A region that is not heard since the queue started keeps nothing from being forgotten but what it may have run."""
+    """A region that is not heard since the queue started keeps nothing from being forgotten but what may have run there."""
     queue = a_job_queue(start)
-    ran, waited = submit(queue), submit(queue)
-    awarded(queue, US, ran)
-    queue.hear(CancelWorkload(ran))
+    for region, log in ((US, US_LOG), (EU, EU_LOG)):
+        workload = submit(queue, a_spec(regions=(region,)))
+        awarded(queue, region, workload)
+        queue.hear(CancelWorkload(workload))
+        queue.fact(log, declined(workload=workload))
+        queue.wake()
+    here, waited = workload, submit(queue)
     queue.hear(CancelWorkload(waited))
-    queue.fact(US_LOG, declined())
-    queue.wake()
+    queue.fact(EU_LOG, AttemptsForgotten((attempt(here),), queue.sequence(GLOBAL_LOG)))
     again = start(queue.component, logs=queue.logs, unknown=(US_LOG,), at=queue.now)
-    assert [WorkloadsForgotten((waited,))] == facts(again.wait(Nanoseconds(RETENTION + FORGET_INTERVAL)))
+    assert [WorkloadsForgotten((here, waited))] == facts(again.wait(Nanoseconds(RETENTION + FORGET_INTERVAL)))
 
 
 # What is left of tenants.
@@ -287,3 +290,15 @@ def test_tenant_without_work_leaves_nothing_behind(start: Start) -> None:
     ledger = queue.state.ledger
     for table in (ledger.held, ledger.within, ledger.lasting, ledger.by_tenant, ledger.wanted):
         assert of not in table
+
+
+def test_tenant_whose_work_never_ran_leaves_nothing_behind(start: Start) -> None:
+    """It used nothing, so not even its use is remembered, and a fair share counts it no longer than its work waits."""
+    queue = a_job_queue(start)
+    of = TenantName("once")
+    workload = submit(queue, a_spec(tenant=of))
+    assert queue.state.order.knows(of)
+    queue.hear(CancelWorkload(workload))
+    assert not queue.state.order.knows(of)
+    tables = [table for table in vars(queue.state.waits).values() if isinstance(table, dict)]
+    assert [] == [table for table in tables if of in table]
