@@ -38,7 +38,7 @@ from core.rules.tenancy import gpus_by_type
 
 def rebuild_order(state: QueueState, at: Instant) -> None:
     """Rebuild the order and the quota ledger from the image: at a start, and when the ranking rules change."""
-    ranking = state.image.tenants.ranking
+    ranking = state.ranking = state.image.tenants.ranking
     kind = PassedQueue if ranking.is_in_passes else RankedQueue
     state.order = kind(
         ranking.credit, at, walks_by_level=ranking.walks_by_level, patience=ranking.quota_patience

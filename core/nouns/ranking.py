@@ -1,6 +1,7 @@
 """The rules by which the queue ranks pending workloads, and how many workloads the queue holds."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import PENDING_MAX, REMEMBERED_MAX
@@ -55,6 +56,10 @@ class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Pending workloads of all tenants beyond which submissions are refused."""
     remembered_max: int = REMEMBERED_MAX
     """Ended workloads that the queue remembers; beyond it the oldest ends are forgotten before their day is over."""
+
+    def ranks_as(self, other: "RankingSettings") -> bool:
+        """Return whether both settings give the same order: they differ in ceilings at most."""
+        return replace(self, pending_max=other.pending_max, remembered_max=other.remembered_max) == other
 
 
 DEFAULT_RANKING = RankingSettings()

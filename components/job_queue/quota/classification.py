@@ -76,8 +76,9 @@ def index_quota_classes(state: QueueState, fact: Fact) -> None:
     """Follow a fact of the queue: update the order and the quota ledger."""
     event = fact.event
     if isinstance(event, RankingSet):
-        rebuild_order(state, fact.at)
-        state.reclassify_at = state.open_at = fact.at
+        if not event.settings.ranks_as(state.ranking):
+            rebuild_order(state, fact.at)
+            state.reclassify_at = state.open_at = fact.at
     elif isinstance(event, OF_TENANTS):
         _tenant_set(state, event, fact.at)
     elif isinstance(event, OF_AWARDS):

@@ -22,7 +22,7 @@ from core.messages.queue import (
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.moving import MoveCost
-from core.nouns.ranking import CreditSettings
+from core.nouns.ranking import DEFAULT_RANKING, CreditSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import WorkloadSpec
 from core.ranking.incremental import RankedQueue
@@ -214,6 +214,8 @@ class QueueState:
         """Start of the silence of each silent region: at the earliest the start of this queue or the return of the bus."""
         self.hears_bus = True
         self.order = RankedQueue(CreditSettings(), at)
+        self.ranking = DEFAULT_RANKING
+        """The rules by which the order is kept."""
         self.ranked_at = Instant(-1)
         """Time of the pass up to which the order has tenants' use and lag; set by `bring_up`."""
         self.shapes: Counter[str] = Counter()

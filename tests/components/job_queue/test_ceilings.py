@@ -180,13 +180,13 @@ class Unwalked(dict[Any, Any]):
 
 
 def test_submission_walks_through_no_table_of_workloads(start: Start) -> None:
-    """It costs the same however many are pending or remembered, accepted or refused."""
+    """Nor does a new ceiling: each costs the same however many are pending or remembered."""
     queue = a_job_queue(start)
     submit(queue)
-    ceilings(queue, pending_max=2)
     workloads = queue.state.image.workloads
     workloads.rows = Unwalked(workloads.rows)
     submit(queue)
+    ceilings(queue, pending_max=2)
     refused(queue)
     workloads.rows = dict(dict.items(workloads.rows))
     check_counts(queue.state)
