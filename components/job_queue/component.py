@@ -34,7 +34,6 @@ from components.job_queue.regions import (
     RegionRecords,
     consent_of,
     index_regions,
-    is_remembered,
     note_bus,
     note_silence,
 )
@@ -43,6 +42,7 @@ from components.job_queue.requests.start_queries import HEARD_OF_STARTS
 from components.job_queue.requests.tenants import HEARD_OF_TENANTS, TenantRecords
 from components.job_queue.requests.workloads import HEARD_OF_USERS, UserRequests
 from components.job_queue.reservations import StartPromising
+from components.job_queue.retention import note_swept, sweep_due, swept
 from components.job_queue.state.queue_state import (
     AbstentionHeard,
     AuctionClosed,
@@ -96,8 +96,7 @@ from core.images import GlobalImage, RegionImage
 from core.messages.base import BusBack, BusLost, Envelope, Message, Woken
 from core.messages.queue import Abstention, Bid
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkloadId, region_log, region_of
-from core.nouns.instant import Instant, after, earliest
-from core.nouns.limits import BLOCKED_INTERVAL, FORGET_INTERVAL, FORGOTTEN_AT_ONCE_MAX, RETENTION
+from core.nouns.instant import Instant, earliest
 from core.nouns.workload import Phase
 from core.rules.ownership import against
 from core.rules.quota import settings_of
@@ -158,8 +157,7 @@ class JobQueue:
                 state.awarded_at[workload] = images.at
             if row.is_active or (row.is_cancel_requested and row.phase == Phase.PENDING):
                 state.awards_due.put(workload, images.at)
-            if row.phase.is_terminal:
-                state.ended.put(workload, after(Instant(row.ended_at), RETENTION))
+        state.remembered.rebuild(state.image.workloads.rows.items())
         self._starts.index_all(state, images.at)
         self._moving.index_all(state, images.at)
         for log, (image, sequence) in images.followed.items():
@@ -171,7 +169,6 @@ class JobQueue:
 
     def due(self, state: QueueState) -> Instant | None:
         """Return the earliest deadline of any kind of work in `_woken`."""
-        sweep = state.ended.due()
         return earliest(
             None if state.auctions.open else state.open_at,
             state.passes_at,
@@ -185,7 +182,7 @@ class JobQueue:
             state.starts.look_at,
             state.starts.due.due(),
             state.moves_due.due(),
-            None if sweep is None else max(sweep, state.sweep_at),
+            sweep_due(state),
         )
 
     def decide(self, state: QueueState, envelope: Envelope) -> Decision:
@@ -207,8 +204,13 @@ class JobQueue:
     def evolve(self, state: QueueState, fact: Fact) -> QueueState:
         """Fold a fact of the queue or of a region, or a note."""
         if fact.log == GLOBAL_LOG:
+            rows = state.image.workloads.rows
+            workload: WorkloadId = getattr(fact.event, "workload", WorkloadId(""))
+            was_live = state.remembered.leave(rows.get(workload))
             state.image.fold(fact)
             state.sequence = fact.sequence
+            if workload:
+                state.remembered.enter(workload, rows[workload], was_live=was_live)
             self._index(state, fact)
             index_quota_classes(state, fact)
             self._starts.hear(state, fact)
@@ -227,7 +229,7 @@ class JobQueue:
         if workload is None:
             if isinstance(event, WorkloadsForgotten):
                 for gone in event.workloads:
-                    state.ended.drop(gone)
+                    state.remembered.blocked.drop(gone)
             elif isinstance(event, RegionAdded | DatasetSet):
                 state.auctions.forget_memos()
                 state.open_at = fact.at
@@ -255,8 +257,6 @@ class JobQueue:
             case WorkloadCancelled():
                 state.awards_due.drop(workload)
         place(state, workload, row)
-        if row.phase.is_terminal:
-            state.ended.put(workload, after(fact.at, RETENTION))
         if isinstance(
             event,
             WorkloadSubmitted
@@ -365,10 +365,8 @@ class JobQueue:
                     state.to_reclassify.pop(name, None)
                 state.recharge.clear()
                 state.reclassify_at = fact.at if state.to_reclassify else None
-            case Swept(blocked):
-                state.sweep_at = after(fact.at, FORGET_INTERVAL)
-                for workload in blocked:
-                    state.ended.put(workload, after(fact.at, BLOCKED_INTERVAL))
+            case Swept() as note:
+                note_swept(state, note, fact.at)
             case ImageAdopted(log, image, sequence):
                 assert isinstance(image, RegionImage)
                 self._adopt(state, region_of(log), image, sequence, fact.at)
@@ -400,7 +398,7 @@ class JobQueue:
             decision = work(state, now)
             if decision is not NOTHING:
                 return decision
-        return self._sweep(state, now)
+        return swept(state, now)
 
     def _settle_awards(self, state: QueueState, now: Instant) -> Decision:
         workloads = state.awards_due.passed(now)
@@ -420,18 +418,11 @@ class JobQueue:
         image = state.regions.get(row.region)
         attempt = image.attempts.row(workload, row.epoch) if image is not None else None
         bid = state.won.get(workload)
-        settings = settings_of(state.image.tenants, row.spec.tenant)
+        settings = settings_of(state.image.tenants, row.tenant)
         awarded_at = state.awarded_at.get(workload, now)
         consent, again_at = consent_of(state, row, now)
         step = settle(workload, row, attempt, bid, awarded_at, now, settings.run_min, consent)
         return replace(step, again_at=earliest(step.again_at, again_at)) if row.is_active else step
-
-    def _sweep(self, state: QueueState, now: Instant) -> Decision:
-        """Return facts that forget ended workloads, after their regions forgot the attempts."""
-        old = state.ended.passed(now, FORGOTTEN_AT_ONCE_MAX)
-        gone = tuple(workload for workload in old if not is_remembered(state, workload))
-        swept = Swept(tuple(workload for workload in old if workload not in set(gone)))
-        return Decision(events=(WorkloadsForgotten(gone), swept) if gone else (swept,))
 
 
 def _frees_capacity(event: object) -> bool:

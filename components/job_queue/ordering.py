@@ -38,7 +38,7 @@ from core.rules.tenancy import gpus_by_type
 
 def rebuild_order(state: QueueState, at: Instant) -> None:
     """Rebuild the order and the quota ledger from the image: at a start, and when the ranking rules change."""
-    ranking = state.image.tenants.ranking
+    ranking = state.ranking = state.image.tenants.ranking
     kind = PassedQueue if ranking.is_in_passes else RankedQueue
     state.order = kind(
         ranking.credit, at, walks_by_level=ranking.walks_by_level, patience=ranking.quota_patience
@@ -49,13 +49,14 @@ def rebuild_order(state: QueueState, at: Instant) -> None:
     state.ledger.set_quota(state.image.tenants)
     state.ledger.wanted.clear()
     state.fleet = _fleet_of(state)
-    for workload, row in state.image.workloads.rows.items():
+    image = state.image
+    for workload, row in image.workloads.rows.items():
+        if row.phase.is_terminal:
+            continue
         if settle_award(state, workload, row):
             recharge(state, workload, row, at)
         place(state, workload, row)
-    image = state.image
-    with_work = (row.spec.tenant for row in image.workloads.rows.values())
-    for name in dict.fromkeys((*image.tenants.rows, *image.usage.rows, *with_work)):
+    for name in dict.fromkeys((*image.tenants.rows, *image.usage.rows, *state.remembered.live)):
         refresh_tenant(state, name, at)
         if state.image.tenants.rows:
             state.to_reclassify[name] = True
@@ -158,13 +159,11 @@ def refresh_tenant(state: QueueState, tenant: TenantName, now: Instant) -> None:
 
 
 def drop_strangers(state: QueueState) -> None:
-    """Drop tenants without settings, use or work from the order, as a restart would: no share counts them."""
-    image = state.image
-    strangers = state.order.tenants().keys() - image.tenants.rows.keys() - image.usage.rows.keys()
-    if strangers:
-        strangers -= {row.spec.tenant for row in image.workloads.rows.values()}
-    for name in sorted(strangers):
+    """Drop tenants without settings, use or live work from the order, as a restart would: no share counts them."""
+    known = (state.image.tenants.rows, state.image.usage.rows, state.remembered.live)
+    for name in sorted(state.order.tenants().keys() - set().union(*known)):
         state.order.drop_tenant(name)
+        state.waits.forget_tenant(name)
 
 
 def refresh_fleet(state: QueueState) -> None:

@@ -144,10 +144,18 @@ def may_still_run(state: QueueState, region: RegionName, workload: WorkloadId, e
 
 def is_remembered(state: QueueState, workload: WorkloadId) -> bool:
     """Return whether a region may still hold an attempt of a workload, so that the queue may not forget it."""
-    if any(image is None or workload in image.attempts.rows for image in state.regions.values()):
-        return True
     award = state.image.awards.rows.get(workload)
-    left = award.abandoned.items() if award is not None else ()
+    if award is None:
+        return False  # No region was ever told of it.
+    for region, image in state.regions.items():
+        # Earlier attempts may have been in any region.
+        if (
+            workload in image.attempts.rows
+            if image is not None
+            else award.epoch > 1 or award.region == region
+        ):
+            return True
+    left = award.abandoned.items()
     return any(may_still_run(state, region, workload, epoch) for epoch, region in left)
 
 

@@ -26,23 +26,25 @@ from core.images.base import Image, Section
 from core.images.datasets import Datasets
 from core.images.demand import Demand
 from core.images.history import History
+from core.images.packing import packed, shared, unpacked
 from core.images.queue_reservations import StartPromises
 from core.images.regions import Regions
 from core.images.start_estimates import Starts
 from core.images.tenants import Tenants
 from core.images.usage import Usage
 from core.nouns.ids import RegionName, TenantName, WorkloadId
-from core.nouns.instant import Nanoseconds
+from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.moving import PlannedMove
 from core.nouns.operation import TRANSFER
 from core.nouns.workload import Consent, EndCause, Phase, WorkloadSpec
 
 
-class WorkloadRow(Struct):
+class WorkloadRow(Struct, gc=False):
     """One workload."""
 
     number: int
-    spec: WorkloadSpec
+    kept: WorkloadSpec | str = field(name="spec")
+    """The spec; of an ended workload packed (core/images/packing.py), because a queue remembers a million of these."""
     submitter: str
     key: str
     submitted_at: int
@@ -93,6 +95,18 @@ class WorkloadRow(Struct):
     move_revision: int = 0
     move: PlannedMove | None = None
     """To another region, while it is under way."""
+    tenant: TenantName = TenantName("")
+    """As in its spec."""
+
+    def __post_init__(self) -> None:
+        """Share texts that many rows have: each is an object of its own when it was decoded."""
+        self.tenant = shared(self.tenant or self.spec.tenant)
+        self.submitter, self.last_cause = shared(self.submitter), shared(self.last_cause)
+
+    @property
+    def spec(self) -> WorkloadSpec:
+        """Return the workload's spec."""
+        return unpacked(self.kept, WorkloadSpec) if isinstance(self.kept, str) else self.kept
 
     @property
     def is_healing(self) -> bool:
@@ -123,6 +137,12 @@ class WorkloadRow(Struct):
     def is_active(self) -> bool:
         """Whether an award stands: some region may be running it, or about to."""
         return self.phase in (Phase.AWARDED, Phase.RUNNING)
+
+    def end(self, at: Instant) -> None:
+        """Record the workload's end; keep the spec packed, and nothing of the last award."""
+        self.ended_at = at
+        self.kept = packed(self.spec)
+        self.charge, self.types = {}, ()
 
 
 class Workloads(Section):
@@ -158,7 +178,7 @@ class Workloads(Section):
     def tenant_of(self, workload: WorkloadId) -> TenantName | None:
         """Return the tenant of a workload; None if the workload is unknown."""
         row = self.rows.get(workload)
-        return None if row is None else row.spec.tenant
+        return None if row is None else row.tenant
 
     def _submitted(self, fact: Fact) -> None:
         event = fact.event
@@ -172,7 +192,7 @@ class Workloads(Section):
         event = fact.event
         assert isinstance(event, WorkloadChanged)
         row = self.rows[event.workload]
-        row.spec = replace(row.spec, jobs=event.jobs)
+        row.kept = replace(row.spec, jobs=event.jobs)
         row.spec_revision = event.revision
         row.is_start_promised = False
 
@@ -254,7 +274,7 @@ class Workloads(Section):
         row.tasks_failed += event.cause == EndCause.TASK_FAILED
         row.starts_failed += event.cause == EndCause.START_FAILED
         if event.phase.is_terminal:
-            row.ended_at = fact.at
+            row.end(fact.at)
 
     def _standing_changed(self, fact: Fact) -> None:
         event = fact.event
@@ -268,7 +288,7 @@ class Workloads(Section):
         event = fact.event
         assert isinstance(event, PrioritySet)
         row = self.rows[event.workload]
-        row.spec = replace(row.spec, priority=event.priority)
+        row.kept = replace(row.spec, priority=event.priority)
         row.priority_revision = event.revision
 
     def _cancelled(self, fact: Fact) -> None:
@@ -277,7 +297,7 @@ class Workloads(Section):
         row = self.rows[event.workload]
         row.phase = Phase.CANCELLED
         row.is_start_promised, row.move = False, None
-        row.ended_at = fact.at
+        row.end(fact.at)
 
     def _forgotten(self, fact: Fact) -> None:
         event = fact.event
@@ -318,7 +338,7 @@ class Workloads(Section):
         self.rows[event.workload].move = None
 
 
-class AwardRow(Struct, rename={"is_active": "is_standing"}):
+class AwardRow(Struct, rename={"is_active": "is_standing"}, gc=False):
     """The newest award of a workload."""
 
     epoch: int

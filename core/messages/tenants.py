@@ -70,7 +70,7 @@ class TenantAnswered(Answer, frozen=True, tag="tenant-answered"):
 
 
 class ListTenants(Message, frozen=True, tag="list-tenants", forbid_unknown_fields=True):
-    """Name tenants that are set or hold something, by name, with what they may hold and do."""
+    """Name tenants that are set, hold something or have pending work, by name, with what they may hold and do."""
 
     after: TenantName = TenantName("")
     """The name behind which to go on: `next` of the answer before."""
@@ -114,6 +114,14 @@ class TenantsListed(Answer, frozen=True, tag="tenants-listed"):
     rows: tuple[ListedTenant, ...]
     next: TenantName
     """What to ask `after` for more; empty: there are none."""
+    pending: int = 0
+    """Pending workloads of all tenants."""
+    pending_max: int = 0
+    """The ceiling on these."""
+    remembered: int = 0
+    """Ended workloads that the queue remembers."""
+    remembered_max: int = 0
+    """The ceiling on these."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

@@ -363,11 +363,23 @@ MAINTENANCE_SPAN_MAX: Nanoseconds = seconds(30 * 24 * 3600)
 
 # Retention.
 RETENTION: Nanoseconds = seconds(24 * 3600)
-"""An ended workload leaves the image so long after its end (a setting later)."""
+"""An ended workload leaves the image so long after its end, or earlier if more are remembered than `REMEMBERED_MAX` (a setting)."""
 FORGET_INTERVAL: Nanoseconds = seconds(60)
+FORGET_AGAIN: Nanoseconds = seconds(0.1)
+"""Between sweeps while more is due than one sweep forgets: ten thousand workloads a second, in a twentieth of the queue's time."""
 BLOCKED_INTERVAL: Nanoseconds = seconds(600)
 """After which an ended workload that a region still remembers is looked at again."""
 FORGOTTEN_AT_ONCE_MAX = 1_000
+PENDING_MAX = 200_000
+"""Pending workloads of all tenants beyond which submissions are refused, unless operators set another number (`mizzen quota
+ranking`): twice the 100,000 of DESIGN §12, and about 1 GB of the queue's memory."""
+TENANT_PENDING_MAX = 100_000
+"""The same of one tenant (`mizzen quota set`): half of `PENDING_MAX`, so that one tenant's endless loop leaves half to the others."""
+REMEMBERED_MAX = 1_000_000
+"""Ended workloads that are remembered, a day at most, unless operators set another number: a day of 11 ends a second, and about 2 GB
+of the queue's memory (`python -m bench remembered`)."""
+CEILING_MAX = 100_000_000
+"""The largest such number that an operator may set: far more than one machine's memory holds."""
 
 # History and estimates.
 FAMILY_RUNS_MAX = 16

@@ -132,7 +132,7 @@ class TaskMove(Struct, frozen=True):
     """-1: it is no more."""
 
 
-class ControlSpec(Struct, frozen=True, forbid_unknown_fields=True):
+class ControlSpec(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """The controller that must agree before a workload's tasks are touched, and the number that may be touched at once."""
 
     controller: str = ""

@@ -6,7 +6,7 @@ MILLI = 1000
 """GPU milli in one device, CPU milli in one core."""
 
 
-class Amount(Struct, frozen=True, order=True, forbid_unknown_fields=True):
+class Amount(Struct, frozen=True, order=True, forbid_unknown_fields=True, gc=False):
     """So much of each resource."""
 
     gpu_milli: int = 0

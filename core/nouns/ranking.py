@@ -1,8 +1,10 @@
-"""The rules by which the queue ranks pending workloads."""
+"""The rules by which the queue ranks pending workloads, and how many workloads the queue holds."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.limits import PENDING_MAX, REMEMBERED_MAX
 
 
 class CreditSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,7 +28,9 @@ class CreditSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Our rules by default; for each there is the one of MAST's paper (§4.2)."""
+    """Our rules by default; for each there is the one of MAST's paper (§4.2). And the ceilings of the queue, of which the paper has
+    none.
+    """
 
     credit: CreditSettings = CreditSettings()
     shares_by_entitlement: bool = True
@@ -48,6 +52,14 @@ class RankingSettings(Struct, frozen=True, forbid_unknown_fields=True):
     (docs/decisions/0037-room-gathered-by-age.md)."""
     pass_span: Nanoseconds = seconds(10)
     """The time between passes, the updates of all tenants' use. A guess; the paper's is five minutes."""
+    pending_max: int = PENDING_MAX
+    """Pending workloads of all tenants beyond which submissions are refused."""
+    remembered_max: int = REMEMBERED_MAX
+    """Ended workloads that the queue remembers; beyond it the oldest ends are forgotten before their day is over."""
+
+    def ranks_as(self, other: "RankingSettings") -> bool:
+        """Return whether both settings give the same order: they differ in ceilings at most."""
+        return replace(self, pending_max=other.pending_max, remembered_max=other.remembered_max) == other
 
 
 DEFAULT_RANKING = RankingSettings()

@@ -15,6 +15,7 @@ class Reason(StrEnum):
     ABOVE_LEVEL = "above_level"
     NEVER_FITS = "never_fits"
     TOO_LARGE = "too_large"
+    TOO_MANY = "too_many"
     SUPERSEDED = "superseded"
     ALREADY_ENDED = "already_ended"
     UNKNOWN_TASK = "unknown_task"
@@ -97,6 +98,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.ABOVE_LEVEL: "The priority is above its tenant's level.",
     Reason.NEVER_FITS: "The fleet could not hold the workload even if nothing else ran.",
     Reason.TOO_LARGE: "The request is larger than a message may be.",
+    Reason.TOO_MANY: "As many workloads are pending as may be; submit again when some have started or were cancelled, or ask an operator for more.",
     Reason.SUPERSEDED: "A newer request for the same thing was already received.",
     Reason.ALREADY_ENDED: "The workload has ended, and an end is final.",
     Reason.UNKNOWN_TASK: "This worker has no output of such a task: the task never ran here, or its output was deleted to free space.",

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from core.nouns.instant import Nanoseconds
+from core.nouns.limits import TENANT_PENDING_MAX
 
 LEVEL_MIN, LEVEL_MAX = 0, 6
 """The lowest and the highest, as of a workload's priority."""
@@ -20,6 +21,8 @@ class TenantSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Of its work that is within its entitlement."""
     run_min: Nanoseconds = Nanoseconds(0)
     """How long work of it runs at least before it may be a victim."""
+    pending_max: int = TENANT_PENDING_MAX
+    """Pending workloads of the tenant beyond which its submissions are refused."""
 
 
 class Entitlement(Struct, frozen=True, forbid_unknown_fields=True):

@@ -31,7 +31,7 @@ class Kind(StrEnum):
     FUNCTION = "function"
 
 
-class Emulation(Struct, frozen=True, forbid_unknown_fields=True):
+class Emulation(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """What an emulated task does instead of running a program: it takes time, checkpoints and fails."""
 
     work: Nanoseconds
@@ -46,7 +46,7 @@ class Emulation(Struct, frozen=True, forbid_unknown_fields=True):
     """How long after its start, in each attempt, it begins to work: containers, imports, data. It saves and fails later by as much."""
 
 
-class Program(Struct, frozen=True, forbid_unknown_fields=True):
+class Program(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """What each task of a job runs, on nodes that run programs."""
 
     run: str
@@ -74,7 +74,7 @@ class Extent(StrEnum):
     ZONE = "zone"
 
 
-class Topology(Struct, frozen=True, forbid_unknown_fields=True):
+class Topology(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """Where a job's tasks lie to each other. All but `near` is hard, `spread` as far as there is room."""
 
     pack: Extent = Extent.ANY
@@ -93,7 +93,7 @@ ANY_TEXT = "any type"
 """What `any` is called for people."""
 
 
-class JobSpec(Struct, frozen=True, forbid_unknown_fields=True):
+class JobSpec(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One job: `tasks` identical tasks, each of which fits one node. It has an emulation or a program, never both."""
 
     name: str
@@ -150,14 +150,14 @@ class PlacementMode(StrEnum):
     """The tasks for which there is room; the others follow as those do by which a job grows."""
 
 
-class RetryLimits(Struct, frozen=True, forbid_unknown_fields=True):
+class RetryLimits(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """How often an attempt may be tried again, by cause. Preemption and node loss never count."""
 
     task_failed: int = 0
     start_failed: int = 5
 
 
-class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True):
+class WorkloadSpec(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A workload as submitted."""
 
     name: str

@@ -66,7 +66,7 @@ def owned(tenant: str, rows: dict[WorkloadId, WorkloadRow]) -> dict[WorkloadId, 
     """Return the workloads that these credentials may see."""
     if not tenant:
         return rows
-    return {workload: row for workload, row in rows.items() if owns(tenant, row.spec.tenant)}
+    return {workload: row for workload, row in rows.items() if owns(tenant, row.tenant)}
 
 
 def sender_of(tenant: str, name: str) -> str:

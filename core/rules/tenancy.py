@@ -13,6 +13,7 @@ from core.nouns.limits import (
     BUDGET_GPU_HOURS_MAX,
     BUDGET_PERIOD_MAX,
     BUDGET_PERIOD_MIN,
+    CEILING_MAX,
     CREDIT_MAX,
     ENTITLED_GPUS_MAX,
     GATHER_PERCENT_MAX,
@@ -56,7 +57,11 @@ def problems_of_settings(settings: TenantSettings) -> list[str]:
         found.append(f"level: {settings.level} is not between {LEVEL_MIN} and {LEVEL_MAX}")
     if not 0 <= settings.run_min <= TENANT_RUN_MIN_MAX:
         found.append(f"run_min: it is not between 0 and {TENANT_RUN_MIN_MAX // _HOUR} hours")
-    return found
+    return found + _problems_of_ceiling("pending_max", settings.pending_max)
+
+
+def _problems_of_ceiling(name: str, value: int) -> list[str]:
+    return [] if 0 <= value <= CEILING_MAX else [f"{name}: {value} is not between 0 and {CEILING_MAX}"]
 
 
 def problems_of_entitlement(gpu_type: str, entitlement: Entitlement) -> list[str]:
@@ -111,6 +116,8 @@ def problems_of_ranking(settings: RankingSettings) -> list[str]:
         found.append(f"quota_patience: it is not between 0 and {BUDGET_PERIOD_MAX // _HOUR} hours")
     if not 0 <= settings.gather_percent <= GATHER_PERCENT_MAX:
         found.append(f"gather_percent: {settings.gather_percent} is not between 0 and {GATHER_PERCENT_MAX}")
+    for name, value in (("pending_max", settings.pending_max), ("remembered_max", settings.remembered_max)):
+        found += _problems_of_ceiling(name, value)
     return found
 
 
@@ -139,7 +146,7 @@ def held_by_tenant(workloads: Mapping[WorkloadId, WorkloadRow], regions: Iterabl
                     continue
                 amounts = held_on(row.spec.jobs, attempt.spreads, image.hardware)
                 for gpu_type, amount in amounts.items():
-                    mine = found.setdefault(row.spec.tenant, {})
+                    mine = found.setdefault(row.tenant, {})
                     mine[gpu_type] = mine.get(gpu_type, 0) + amount
     return found
 

@@ -30,6 +30,7 @@ from runtime.yaml_tree import shown
 
 _COUNT = re.compile(r"[0-9]{1,12}")
 NONE = "none"
+SETTING_TEXTS = {"level": "level", "run_min": "shortest run", "pending_max": "ceiling"}
 
 
 class Wish(Struct, frozen=True):
@@ -42,13 +43,22 @@ class Wish(Struct, frozen=True):
     is_lent: bool | None = None
     level: int | None = None
     run_min: Nanoseconds | None = None
+    pending_max: int | None = None
     budget: Budget | None = None
     has_no_budget: bool = False
     is_forced: bool = False
 
 
 def wish_of(
-    gpus: Sequence[str], *, borrow: str, lend: str, level: str, run_min: str, budget: str, is_forced: bool
+    gpus: Sequence[str],
+    *,
+    borrow: str,
+    lend: str,
+    level: str,
+    run_min: str,
+    budget: str,
+    is_forced: bool,
+    pending_max: str = "",
 ) -> Wish:
     """What is meant by the options; an empty one says nothing. Raises CommandError with everything that is wrong."""
     problems: list[str] = []
@@ -71,6 +81,8 @@ def wish_of(
         problems.append("--borrow and --lend are of GPU types; name them, as in H100=64")
     if level and not _COUNT.fullmatch(level):
         problems.append(f"--level: {shown(level)} is no level; write --level 4, and 6 for the highest")
+    if pending_max and not _COUNT.fullmatch(pending_max):
+        problems.append(f"--pending-max: {shown(pending_max)} is no number of workloads")
     least = _read(lambda: span_of(run_min), "--min-run", problems) if run_min else None
     hours, _, period = budget.partition("/")
     span = None
@@ -81,8 +93,8 @@ def wish_of(
             )
         else:
             span = _read(lambda: span_of(period), "--budget", problems)
-    if not any((gpus, level, run_min, budget)):
-        problems.append("say what is to be set: TYPE=COUNT, --level, --min-run or --budget")
+    if not any((gpus, level, run_min, pending_max, budget)):
+        problems.append("say what is to be set: TYPE=COUNT, --level, --min-run, --pending-max or --budget")
     if problems:
         if len(problems) == 1:
             raise CommandError(problems[0], MISUSED)
@@ -93,6 +105,7 @@ def wish_of(
         None if not lend else lend == "yes",
         int(level) if level else None,
         least,
+        int(pending_max) if pending_max else None,
         Budget(int(hours), span) if span is not None else None,
         budget == NONE,
         is_forced,
@@ -133,14 +146,14 @@ def _steps(tenant: TenantName, wish: Wish) -> list[tuple[str, Callable[[TenantRo
     """What is said to the queue, on what it has of the tenant then."""
     by = submitter()
     steps: list[tuple[str, Callable[[TenantRow], Message]]] = []
-    if wish.level is not None or wish.run_min is not None:
+    wished = {"level": wish.level, "run_min": wish.run_min, "pending_max": wish.pending_max}
+    named = {name: value for name, value in wished.items() if value is not None}
+    if named:
 
         def settings(row: TenantRow) -> Message:
-            level = row.settings.level if wish.level is None else wish.level
-            run_min = row.settings.run_min if wish.run_min is None else wish.run_min
-            return SetTenant(tenant, replace(row.settings, level=level, run_min=run_min), row.revision, by)
+            return SetTenant(tenant, replace(row.settings, **named), row.revision, by)
 
-        steps.append(("level" if wish.run_min is None else "level and shortest run", settings))
+        steps.append((" and ".join(SETTING_TEXTS[name] for name in named), settings))
     for kind, gpus in wish.gpus:
 
         def entitlement(row: TenantRow, kind: str = kind, gpus: int = gpus) -> Message:
@@ -171,11 +184,16 @@ async def _set(bus: Bus, tenant: TenantName, make: Callable[[TenantRow], Message
 
 async def tenants_of(bus: Bus) -> list[ListedTenant]:
     """All of them, by name. Raises CommandError."""
+    return list((await tenants_listed(bus)).rows)
+
+
+async def tenants_listed(bus: Bus) -> TenantsListed:
+    """Return all tenants by name in one answer, and what all of them have together. Raises CommandError."""
     rows: list[ListedTenant] = []
     after = TenantName("")
     while True:
         page = await ask(bus, ListTenants(after), TenantsListed)
         rows += page.rows
         if not page.next:
-            return rows
+            return replace(page, rows=tuple(rows))
         after = page.next

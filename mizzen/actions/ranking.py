@@ -41,6 +41,8 @@ class RankingWish(Struct, frozen=True):
     walks_by_level: bool | None = None
     counts_borrowed: bool | None = None
     is_in_passes: bool | None = None
+    pending_max: int | None = None
+    remembered_max: int | None = None
 
     def on(self, was: RankingSettings) -> RankingSettings:
         """What is wished for, on top of what is so."""
@@ -62,6 +64,8 @@ class RankingWish(Struct, frozen=True):
             quota_patience=_or(self.quota_patience, base.quota_patience),
             gather_percent=_or(self.gather_percent, base.gather_percent),
             pass_span=_or(self.pass_span, base.pass_span),
+            pending_max=_or(self.pending_max, base.pending_max),
+            remembered_max=_or(self.remembered_max, base.remembered_max),
         )
 
 
@@ -82,6 +86,8 @@ def paper_of(was: RankingSettings) -> RankingSettings:
         quota_patience=NO_PATIENCE,
         gather_percent=0,
         pass_span=PAPER_PASS,
+        pending_max=was.pending_max,
+        remembered_max=was.remembered_max,
     )
 
 
@@ -99,11 +105,13 @@ def ranking_wish_of(
     walk: str,
     borrowed_counts: str,
     order: str,
+    pending_max: str = "",
+    remembered_max: str = "",
     is_paper: bool,
 ) -> RankingWish | None:
     """What is meant by the options, None by none. Raises CommandError with everything that is wrong."""
     figures = (half_life, age_cap, share_weight, lag_weight, lag_cap, quota_patience, gather, pass_span)
-    given = (*figures, share_by, walk, borrowed_counts, order)
+    given = (*figures, share_by, walk, borrowed_counts, order, pending_max, remembered_max)
     if not any(given) and not is_paper:
         return None
     problems: list[str] = []
@@ -123,6 +131,8 @@ def ranking_wish_of(
         walks_by_level=_choice("--walk", walk, "level", "credit", problems),
         counts_borrowed=_choice("--borrowed-counts", borrowed_counts, "yes", "no", problems),
         is_in_passes=_choice("--order", order, "passes", "events", problems),
+        pending_max=_count("--pending-max", pending_max, problems),
+        remembered_max=_count("--remembered-max", remembered_max, problems),
     )
     if len(problems) == 1:
         raise CommandError(problems[0], MISUSED)

@@ -57,6 +57,18 @@ def ranking_table_of(settings: RankingSettings, width: int | None) -> list[str]:
             span_text(paper.pass_span),
             "so often all use is counted again",
         ),
+        (
+            "pending-max",
+            str(settings.pending_max),
+            NAMED_NOWHERE,
+            "beyond so many pending workloads of all tenants, submissions are refused",
+        ),
+        (
+            "remembered-max",
+            str(settings.remembered_max),
+            NAMED_NOWHERE,
+            "so many ended workloads are remembered, for a day at most",
+        ),
     ]
     return columns_text(COLUMNS, rows, width)
 

@@ -61,13 +61,16 @@ def set_(
     min_run: Annotated[
         str, Parameter(help="How long its work runs at least before it may be a victim, as in 30m.")
     ] = "",
+    pending_max: Annotated[
+        str, Parameter(help="Pending workloads of it beyond which its submissions are refused.")
+    ] = "",
     budget: Annotated[str, Parameter(help="GPU-hours in a period, as in 10000/7d; none for no budget.")] = "",
     force: Annotated[
         bool, Parameter(negative=(), help="Also less than it holds, or of a type that no region has.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Set a tenant's level, entitlements and budget; settings that are not named stay."""
+    """Set a tenant's level, entitlements, ceiling and budget; settings that are not named stay."""
     import msgspec
 
     from core.nouns.ids import TenantName
@@ -81,6 +84,7 @@ def set_(
         lend=lend.strip(),
         level=level.strip(),
         run_min=min_run.strip(),
+        pending_max=pending_max.strip(),
         budget=budget.strip(),
         is_forced=force,
     )
@@ -115,6 +119,16 @@ Gather = Annotated[
     ),
 ]
 
+Order = Annotated[
+    str,
+    Parameter(help="Whether the order is kept from event to event, or made at each pass: events or passes."),
+]
+Pass = Annotated[str, Parameter(name="--pass", help="How often all use is counted again, as in 10s.")]
+PendingMax = Annotated[
+    str, Parameter(help="Pending workloads of all tenants beyond which submissions are refused.")
+]
+RememberedMax = Annotated[str, Parameter(help="Ended workloads that the queue remembers, for a day at most.")]
+
 
 @quota.command(name="ranking")
 def ranking(
@@ -137,21 +151,16 @@ def ranking(
     borrowed_counts: Annotated[
         str, Parameter(help="Whether GPUs that a tenant holds over its quota fill it: yes or no.")
     ] = "",
-    order: Annotated[
-        str,
-        Parameter(
-            help="Whether the order is kept from event to event, or made at each pass: events or passes."
-        ),
-    ] = "",
-    pass_: Annotated[
-        str, Parameter(name="--pass", help="How often all use is counted again, as in 10s.")
-    ] = "",
+    order: Order = "",
+    pass_: Pass = "",
+    pending_max: PendingMax = "",
+    remembered_max: RememberedMax = "",
     paper: Annotated[
         bool, Parameter(negative=(), help="All rules as in MAST's paper; other options come on top.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show by which rules the queue ranks pending workloads; with options, set them. Rules that are not named stay."""
+    """Show by which rules the queue ranks pending workloads, and how many it holds; with options, set them. Rules that are not named stay."""
     import msgspec
 
     from mizzen.actions.ranking import ranking_of, ranking_wish_of, set_ranking
@@ -171,6 +180,8 @@ def ranking(
         walk=walk.strip(),
         borrowed_counts=borrowed_counts.strip(),
         order=order.strip(),
+        pending_max=pending_max.strip(),
+        remembered_max=remembered_max.strip(),
         is_paper=paper,
     )
     found = on_plane(lambda bus, _: ranking_of(bus) if wish is None else set_ranking(bus, wish))

@@ -21,18 +21,22 @@ Tenant = Annotated[str, Parameter(name="TENANT", help="As `tenant` of its jobs."
 
 @tenants.default
 def list_all(*, json: Json = False) -> None:
-    """List tenants: level, GPUs guaranteed, held, borrowed and lent, workloads, the shortest run, and the budget."""
+    """List tenants: level, GPUs guaranteed, held, borrowed and lent, workloads, the shortest run, and the budget.
+
+    PENDING is how many of its workloads wait, and how many may; the last line tells the same of all tenants.
+    """
     import msgspec
 
-    from mizzen.actions.quotas import tenants_of
-    from mizzen.views.fleet.tenant_table import table_of
+    from mizzen.actions.quotas import tenants_listed
+    from mizzen.views.fleet.tenant_table import ceilings_of, table_of
     from mizzen.views.plane_reads import on_plane
 
-    rows = on_plane(lambda bus, _: tenants_of(bus))
+    listed = on_plane(lambda bus, _: tenants_listed(bus))
     if json:
-        tell_json(msgspec.to_builtins(rows))
-    else:
-        tell_lines(table_of(rows, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        tell_json(msgspec.to_builtins(listed.rows))
+        return
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    tell_lines([*table_of(listed.rows, width), "", *ceilings_of(listed)])
 
 
 @tenants.command(name="grant")

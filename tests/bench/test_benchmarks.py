@@ -40,6 +40,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         ("bus", ["request_p50_ratio", "messages_per_s"]),
         ("estimate", ["band_hit_rate", "estimate_p99_100k_ms"]),
         pytest.param("defrag", ["plan_cpu_seconds", "freed_share"], marks=pytest.mark.slow),
+        ("remembered", ["queue_gb", "open_seconds"]),
         ("simulate", ["messages_per_s"]),
         ("simulate_faults", ["hour_seconds", "messages_per_s"]),
         ("start", ["single_p50_ms", "single_p99_ms", "gang_p50_ms", "real_p50_ms", "burst_per_s"]),

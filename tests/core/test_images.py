@@ -188,6 +188,20 @@ def test_workload_when_cancelled() -> None:
     assert shown.ended_at > 0
 
 
+@pytest.mark.parametrize(
+    "end", [WorkloadCancelled(W1), AttemptClosed(W1, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 4)]
+)
+def test_workload_that_has_ended_keeps_its_spec_in_short(end: Event) -> None:
+    """It is asked for seldom, and there may be a million of them; what it is has not changed."""
+    before = [awarded()] if isinstance(end, AttemptClosed) else []
+    image = a_queue(RegionAdded(EU), submitted(1), *before, end)
+    again = GlobalImage.decode(image.encode())
+    for one in (image.workloads.rows[W1], again.workloads.rows[W1]):
+        assert isinstance(one.kept, str)
+        assert a_queue(RegionAdded(EU), submitted(1)).workloads.rows[W1].spec == one.spec
+    assert image.digest() == again.digest()
+
+
 def test_workload_when_forgotten() -> None:
     """Its row, its key and its award are gone; its number is not used again."""
     image = a_queue(RegionAdded(EU), submitted(1, key="k"), awarded(), WorkloadsForgotten((W1,)))

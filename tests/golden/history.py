@@ -341,10 +341,19 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (EU_LOG, PricesSet(_PRICES, SolvedFrom(120, 1, 1, 16_000), "planner")),
     (GLOBAL_LOG, WorkloadsForgotten((WEB,))),
     # A tenant is made, and told what it may hold and use.
-    (GLOBAL_LOG, TenantSet(ML, 1, TenantSettings(4, Nanoseconds(600 * SECOND)), "olga")),
+    (GLOBAL_LOG, TenantSet(ML, 1, TenantSettings(4, Nanoseconds(600 * SECOND), 50_000), "olga")),
     (GLOBAL_LOG, EntitlementSet(ML, 2, "H100", Entitlement(64, 16, is_lent=False), "olga", is_forced=True)),
     (GLOBAL_LOG, BudgetSet(ML, 3, Budget(10_000, Nanoseconds(7 * 86_400 * SECOND)), "olga")),
-    (GLOBAL_LOG, RankingSet(1, RankingSettings(CreditSettings(2), counts_borrowed=True), "olga")),
+    (
+        GLOBAL_LOG,
+        RankingSet(
+            1,
+            RankingSettings(
+                CreditSettings(2), counts_borrowed=True, pending_max=9_000, remembered_max=90_000
+            ),
+            "olga",
+        ),
+    ),
     (GLOBAL_LOG, SharesDue({ML: FairShare(48_000, 64_000)}, ("H100",), is_more=True)),
     # Where data is, is said.
     (GLOBAL_LOG, DatasetSet(DatasetName("clicks"), 1, (EU,), EU, "olga")),

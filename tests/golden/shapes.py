@@ -13,7 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from core.images import GlobalImage, Image, RegionImage
+from core.images.packing import unpacked
 from core.nouns.ids import GLOBAL_LOG, LogName
+from core.nouns.workload import WorkloadSpec
 
 Shape = dict[str, Any] | None
 """Any: fields by name, values of a table, or items of a list, each with its own shape; None: a plain value."""
@@ -39,6 +41,8 @@ def _shape_of(hint: Any) -> Shape:  # Any: whatever a field is annotated with
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         structs = [one for one in arguments if one is not types.NoneType]
+        if str in structs:
+            return None  # Packed or not (core/images/packing.py): a plain value.
         assert len(structs) == 1, hint
         return _shape_of(structs[0])
     if origin is dict:
@@ -68,6 +72,8 @@ def _part_of(value: Any, shape: Shape) -> Any:  # Any: what MessagePack holds
     if shape is None or value is None:
         return value
     if "fields" in shape:
+        if isinstance(value, str):  # Older builds packed nothing.
+            value = msgspec.to_builtins(unpacked(value, WorkloadSpec))
         return {name: _part_of(value[name], part) for name, part in shape["fields"].items()}
     if "values" in shape:
         return {key: _part_of(one, shape["values"]) for key, one in value.items()}

@@ -9,10 +9,10 @@ from core.messages.tenants import SetTenant
 from core.nouns.ids import GLOBAL_LOG, TenantName
 from core.nouns.instant import SECOND, Nanoseconds
 from core.nouns.tenant import Budget, Entitlement, TenantSettings
-from mizzen.actions.quotas import Wish, set_quota, tenants_of, wish_of
+from mizzen.actions.quotas import Wish, set_quota, tenants_listed, tenants_of, wish_of
 from mizzen.connect.plane import RequestRefused, submitter
 from mizzen.terminal.output import MISUSED, CommandError
-from mizzen.views.fleet.tenant_table import behind_text, quota_of, table_of
+from mizzen.views.fleet.tenant_table import behind_text, ceilings_of, quota_of, table_of
 from tests.mizzen.half_plane import awarded, half_plane
 from tests.mizzen.nodes_scene import gang, nodes
 from tests.runtime.aids import Place, virtual
@@ -25,7 +25,7 @@ WEEK = Nanoseconds(168 * HOUR)
 def wish(*gpus: str, **options: Any) -> Wish:  # Any: texts, and whether it is forced
     """As typed."""
     nothing: dict[str, Any] = dict.fromkeys(
-        ("borrow", "lend", "level", "run_min", "budget"), ""
+        ("borrow", "lend", "level", "run_min", "pending_max", "budget"), ""
     )  # Any: as above
     return wish_of(gpus, **{**nothing, "is_forced": False, **options})
 
@@ -36,6 +36,7 @@ def test_options_are_read() -> None:
     assert Wish((("H100", 64),), 16, is_lent=False) == wish("H100=64", borrow="16", lend="no")
     assert Wish((("H100", 1),), -1, is_lent=True) == wish("H100=1", borrow="all", lend="yes")
     assert Wish(level=4, run_min=Nanoseconds(HOUR // 2)) == wish(level="4", run_min="30m")
+    assert Wish(pending_max=0) == wish(pending_max="0")
     assert Wish(budget=Budget(10_000, WEEK)) == wish(budget="10000/7d")
     assert Wish(has_no_budget=True, is_forced=True) == wish(budget="none", is_forced=True)
 
@@ -52,6 +53,7 @@ def test_options_are_read() -> None:
         ((), {"level": "high"}),
         ((), {"level": "4", "borrow": "3"}),
         ((), {"run_min": "soon"}),
+        ((), {"pending_max": "many"}),
         ((), {"budget": "1000"}),
         ((), {"budget": "many/7d"}),
         ((), {"budget": "1000/week"}),
@@ -92,6 +94,8 @@ async def test_tenant_is_made_and_set(place: Place) -> None:
     assert Entitlement(9, 4, is_lent=False) == row.uses["H100"].entitlement
     row = await set_quota(plane.bus, ML, wish("H100=9", borrow="all"))
     assert Entitlement(9, is_lent=False) == row.uses["H100"].entitlement
+    row = await set_quota(plane.bus, ML, wish(pending_max="50"))
+    assert TenantSettings(2, Nanoseconds(HOUR), 50) == row.settings
 
 
 @virtual
@@ -103,7 +107,9 @@ async def test_refusals_are_told_with_the_settings_that_are_set(place: Place) ->
     with pytest.raises(CommandError, match="nothing of ml is set") as wrong:
         await set_quota(plane.bus, ML, wish("H100=8", level="7", budget="0/1h"))
     assert ["level", "H100", "budget"] == [text.partition(":")[0] for text in wrong.value.problems]
-    assert [] == await tenants_of(plane.bus)
+    assert [("default", 0, 1)] == [
+        (row.tenant, row.revision, row.pending) for row in await tenants_of(plane.bus)
+    ]
     with pytest.raises(CommandError, match="only level, H100 of ml is set") as wrong:
         await set_quota(plane.bus, ML, wish("H100=8", "H1000=8", level="4"))
     assert ["H1000"] == [text.partition(":")[0] for text in wrong.value.problems]
@@ -116,12 +122,16 @@ async def test_tenants_are_listed(place: Place) -> None:
     """One line for each, all types together; and one for each type. Of 32 GPUs 2 are guaranteed to nobody."""
     plane = await half_plane(place, (nodes("w0", 0), *gang("w-1", {0: 8})), *awarded())
     await set_quota(plane.bus, ML, wish("H100=30", level="4", run_min="30m", budget="10000/7d"))
-    rows = await tenants_of(plane.bus)
+    listed = await tenants_listed(plane.bus)
+    rows = listed.rows
+    assert ["0 of at most 200000 workloads are pending; 0 of at most 1000000 ended ones are remembered"] == (
+        ceilings_of(listed)
+    )
     tables = [" ".join(line.split()) for line in (*table_of(rows, None), *quota_of(rows, None))]
     assert tables == [
         "TENANT LEVEL GPUS HELD BORROWED LENT PLACED PENDING BEHIND MIN_RUN BUDGET",
-        "default - 0 8 8 0 1 0 - - -",
-        "ml 4 30 0 0 6 0 0 - 30m 10000/7d",
+        "default - 0 8 8 0 1 0/100000 - - -",
+        "ml 4 30 0 0 6 0 0/100000 - 30m 10000/7d",
         "TENANT TYPE GPUS BORROWS LENDS HELD BORROWED LENT USED SHARE HOURS LEFT RENEWS",
         "default H100 0 all yes 8 8 0 0% 0% 0h - -",
         "ml H100 30 all yes 0 0 6 0% 100% 0h 10000h 6d23h",
@@ -138,7 +148,8 @@ async def test_tenants_of_many_pages_are_all_listed(place: Place) -> None:
     """One answer holds five hundred."""
     made = [TenantSet(TenantName(f"t{number:03}"), 1) for number in range(501)]
     plane = await half_plane(place, (), *made)
-    assert [event.tenant for event in made] == [row.tenant for row in await tenants_of(plane.bus)]
+    listed = [row.tenant for row in await tenants_of(plane.bus)]
+    assert ["default", *(event.tenant for event in made)] == listed
 
 
 class Quicker:

@@ -49,6 +49,8 @@ def wish(*, is_paper: bool = False, **options: Any) -> RankingWish | None:  # An
         "walk",
         "borrowed_counts",
         "order",
+        "pending_max",
+        "remembered_max",
     )
     return ranking_wish_of(**{**dict.fromkeys(names, ""), **options}, is_paper=is_paper)
 
@@ -105,6 +107,9 @@ def test_rules_of_the_paper_are_set_at_once() -> None:
     assert replace(PAPER, credit=replace(credit, lag_weight=0)) == wished(is_paper=True).on(was)
     mixed = wished(is_paper=True, walk="level", half_life="1d", lag_cap="1d").on(was)
     assert replace(PAPER, walks_by_level=True) == mixed
+    was = wished(pending_max="7", remembered_max="8").on(RankingSettings())
+    assert RankingSettings(pending_max=7, remembered_max=8) == was
+    assert replace(PAPER, pending_max=7, remembered_max=8) == wished(is_paper=True).on(was)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +124,8 @@ def test_rules_of_the_paper_are_set_at_once() -> None:
         {"walk": "slow"},
         {"borrowed_counts": "1"},
         {"order": "all"},
+        {"pending_max": "-1"},
+        {"remembered_max": "all"},
     ],
 )
 def test_invalid_rankings_are_told(options: dict[str, Any]) -> None:  # Any: texts
@@ -200,11 +207,12 @@ def test_rules_are_told_with_the_papers() -> None:
     ):
         head, *lines = (line.split() for line in ranking_table_of(settings, None))
         assert ["RULE", "IS", "PAPER", "MEANING"] == head
-        assert values == [line[1] for line in lines]
-        paper = ["-", "-", "-", "0", "-", "mean", "credit", "never", "0%", "yes", "passes", "5m"]
+        assert [*values, "200000", "1000000"] == [line[1] for line in lines]
+        paper = ["-", "-", "-", "0", "-", "mean", "credit", "never", "0%", "yes", "passes", "5m", "-", "-"]
         assert paper == [line[2] for line in lines]
     names = [line.split()[0] for line in ranking_table_of(PAPER, None)[1:]]
     assert [
         "half-life", "age-cap", "share-weight", "lag-weight", "lag-cap",
         "share-by", "walk", "quota-patience", "gather", "borrowed-counts", "order", "pass",
+        "pending-max", "remembered-max",
     ] == names  # fmt: skip

@@ -60,8 +60,8 @@ def test_workload_that_has_left_the_image(
     plane: RunningPlane, waiting: WorkloadId, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The queue forgot it: its facts still tell all of it."""
-    monkeypatch.setattr("components.job_queue.component.RETENTION", seconds(0))
-    monkeypatch.setattr("components.job_queue.component.FORGET_INTERVAL", seconds(0))
+    monkeypatch.setattr("components.job_queue.retention.RETENTION", seconds(0))
+    monkeypatch.setattr("components.job_queue.retention.FORGET_INTERVAL", seconds(0))
     state = plane.world.unit("job_queue").state
     state.sweep_at = type(state.sweep_at)(0)
     ask(capsys, f"cancel {waiting}")

@@ -41,7 +41,6 @@ from core.events.queue import (
     WorkloadChanged,
     WorkloadHeld,
     WorkloadReleased,
-    WorkloadsForgotten,
     WorkloadSubmitted,
 )
 from core.events.tenants import BudgetSet, EntitlementSet, RankingSet, TenantSet
@@ -77,28 +76,31 @@ def index_quota_classes(state: QueueState, fact: Fact) -> None:
     """Follow a fact of the queue: update the order and the quota ledger."""
     event = fact.event
     if isinstance(event, RankingSet):
-        rebuild_order(state, fact.at)
-        state.reclassify_at = state.open_at = fact.at
+        if not event.settings.ranks_as(state.ranking):
+            rebuild_order(state, fact.at)
+            state.reclassify_at = state.open_at = fact.at
     elif isinstance(event, OF_TENANTS):
         _tenant_set(state, event, fact.at)
     elif isinstance(event, OF_AWARDS):
         row = state.image.workloads.rows[event.workload]
         settle_award(state, event.workload, row)
-        _look_again(state, row.spec.tenant, fact.at)
+        _look_again(state, row.tenant, fact.at)
         asked = level_asked(row.spec, state.image.tenants)
         if isinstance(event, WorkloadAwarded) and row.level not in (asked, OVER_LEVEL):
-            _stands_otherwise(state, row.spec.tenant, fact.at)  # The priority was set during the auction.
+            _stands_otherwise(state, row.tenant, fact.at)  # The priority was set during the auction.
     elif isinstance(event, PrioritySet):
         row = state.image.workloads.rows[event.workload]
         if row.is_active:
             settle_award(state, event.workload, row)
-            _stands_otherwise(state, row.spec.tenant, fact.at)
-    elif isinstance(event, WorkloadsForgotten):
-        drop_strangers(state)
+            _stands_otherwise(state, row.tenant, fact.at)
     if isinstance(event, OF_LINES):
-        _line_changed(state, state.image.workloads.rows[event.workload].spec.tenant, fact.at)
+        _line_changed(state, state.image.workloads.rows[event.workload].tenant, fact.at)
     elif isinstance(event, WorkloadSubmitted) and not state.order.knows(event.spec.tenant):
         refresh_tenant(state, event.spec.tenant, fact.at)
+    if isinstance(event, AttemptClosed | WorkloadCancelled):
+        tenant = state.image.workloads.rows[event.workload].tenant
+        if tenant not in state.remembered.live:
+            drop_strangers(state)
 
 
 def index_holding(state: QueueState, workload: WorkloadId, now: Instant) -> None:
@@ -106,7 +108,7 @@ def index_holding(state: QueueState, workload: WorkloadId, now: Instant) -> None
     row = state.image.workloads.rows.get(workload)
     if row is not None and settle_award(state, workload, row):
         recharge(state, workload, row, now)
-        _look_again(state, row.spec.tenant, now)
+        _look_again(state, row.tenant, now)
 
 
 def _stands_otherwise(state: QueueState, tenant: TenantName, now: Instant) -> None:
@@ -253,9 +255,7 @@ def _takes(state: QueueState, workload: WorkloadId, level: int) -> int:
 def _changed(state: QueueState, workload: WorkloadId, level: int) -> StandingChanged:
     row = state.image.workloads.rows[workload]
     amounts: Mapping[str, int] = state.ledger.awards[workload].amounts
-    return StandingChanged(
-        workload, row.epoch, row.standing_revision + 1, row.spec.tenant, level, dict(amounts)
-    )
+    return StandingChanged(workload, row.epoch, row.standing_revision + 1, row.tenant, level, dict(amounts))
 
 
 def against_growth(
@@ -367,7 +367,7 @@ def _beside(
     state: QueueState, workload: WorkloadId, row: WorkloadRow, level: int, charge: Amounts, now: Instant
 ) -> dict[WorkloadId, int]:
     """Return the levels that must change beside a nominal award with headroom. Usually none, and found in few steps."""
-    tenant = row.spec.tenant
+    tenant = row.tenant
     if tenant not in state.to_reclassify:
         levels = state.ledger.displaced(tenant, state.image.tenants, charge, state.order.kept(tenant))
         if levels is not None:

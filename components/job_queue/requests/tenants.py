@@ -38,7 +38,7 @@ from core.nouns.limits import (
 )
 from core.nouns.reasons import Reason
 from core.nouns.tenant import TypeUse
-from core.nouns.workload import NEVER, Phase
+from core.nouns.workload import NEVER
 from core.ranking.scan import TenantState
 from core.rules.quota import may_be_over
 from core.rules.tenancy import (
@@ -169,23 +169,24 @@ class TenantRecords:
         held = held_by_tenant(state.image.workloads.rows, images)
         uses = uses_by_tenant(tenants, held, gpus_by_type(images))
         count_max = min(max(1, message.count_max), LISTED_MAX)
-        pending = Counter(
-            row.spec.tenant for row in state.image.workloads.rows.values() if row.phase == Phase.PENDING
-        )
+        counts, ranking = state.remembered, tenants.ranking
         listed: list[ListedTenant] = []
         bytes_left = LISTED_BYTES_MAX
-        for name in uses:
+        more = TenantName("")
+        for name in sorted({*uses, *counts.pending}):
             if name <= message.after:
                 continue
-            line = self._line(state, name, _with_stays(state, name, uses[name]), pending[name], envelope.at)
+            line = self._line(state, name, _with_stays(state, name, uses.get(name, {})), envelope.at)
             bytes_left -= len(encode(line))
             if listed and (len(listed) == count_max or bytes_left < 0):
-                return answered(TenantsListed(tuple(listed), listed[-1].tenant))
+                more = listed[-1].tenant
+                break
             listed.append(line)
-        return answered(TenantsListed(tuple(listed), TenantName("")))
+        ceilings = counts.pending_in_all, ranking.pending_max, counts.ended_in_all, ranking.remembered_max
+        return answered(TenantsListed(tuple(listed), more, *ceilings))
 
     def _line(
-        self, state: QueueState, name: TenantName, uses: dict[str, TypeUse], pending: int, now: Instant
+        self, state: QueueState, name: TenantName, uses: dict[str, TypeUse], now: Instant
     ) -> ListedTenant:
         bring_up(state, now)
         row = state.image.tenants.rows.get(name) or TenantRow()
@@ -209,7 +210,7 @@ class TenantRecords:
                 sum(mine.entitled.values()), sum(sum(one.entitled.values()) for one in everybody.values())
             ),
             placed=len(state.ledger.by_tenant.get(name, {})),
-            pending=pending,
+            pending=state.remembered.pending.get(name, 0),
             lag=state.image.usage.lag(name, now),
         )
 

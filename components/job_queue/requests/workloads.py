@@ -115,7 +115,7 @@ class UserRequests:
         problems += problems_of(spec)
         if problems:
             return refused(Reason.INVALID, problems)
-        against = _against_tenant(state, spec) or self._never(state, spec)
+        against = _against_tenant(state, spec) or self._never(state, spec) or _too_many(state, spec.tenant)
         return refused(*against) if against is not None else None
 
     def _never(self, state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tuple[str, ...]] | None:
@@ -273,6 +273,21 @@ def _against_tenant(state: QueueState, spec: WorkloadSpec) -> tuple[Reason, tupl
         return Reason.UNKNOWN_TENANT, (_unknown_tenant(spec.tenant, sorted(tenants.rows)),)
     above = _above_level(state, spec.tenant, spec.priority)
     return (Reason.ABOVE_LEVEL, tuple(above)) if above else None
+
+
+def _too_many(state: QueueState, tenant: TenantName) -> tuple[Reason, tuple[str, ...]] | None:
+    """Return why a tenant may have no more pending workloads, if that is so. Work that is preempted was accepted: no ceiling holds
+    for it.
+    """
+    counts, tenants = state.remembered, state.image.tenants
+    mine, most = counts.pending.get(tenant, 0), settings_of(tenants, tenant).pending_max
+    problems = []
+    if mine >= most:
+        problems.append(f"tenant: {tenant} has {mine} pending workloads, and may have {most}")
+    if counts.pending_in_all >= tenants.ranking.pending_max:
+        most = tenants.ranking.pending_max
+        problems.append(f"{counts.pending_in_all} workloads of all tenants are pending, and {most} may be")
+    return (Reason.TOO_MANY, tuple(problems)) if problems else None
 
 
 def _unknown_tenant(tenant: TenantName, known: list[TenantName]) -> str:

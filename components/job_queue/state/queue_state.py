@@ -9,6 +9,7 @@ from msgspec import Struct
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import Auction, Auctions
 from components.job_queue.state.quota_ledger import QuotaLedger
+from components.job_queue.state.remembered import Remembered
 from components.job_queue.state.reservation_candidates import ReservationCandidates
 from components.job_queue.state.wait_index import WaitIndex
 from core.agenda import Agenda
@@ -21,7 +22,7 @@ from core.messages.queue import (
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.moving import MoveCost
-from core.nouns.ranking import CreditSettings
+from core.nouns.ranking import DEFAULT_RANKING, CreditSettings
 from core.nouns.reasons import Reason
 from core.nouns.workload import WorkloadSpec
 from core.ranking.incremental import RankedQueue
@@ -194,6 +195,10 @@ class Swept(Note, frozen=True):
     """Ended workloads were swept; those in `blocked`, which a region still remembers, are looked at again later."""
 
     blocked: tuple[WorkloadId, ...] = ()
+    looked_at: int = 0
+    """Number of workloads looked at for the first time: those at the front of `Remembered.ended`."""
+    has_more: bool = False
+    """Whether more may be due."""
 
 
 class QueueState:
@@ -209,6 +214,8 @@ class QueueState:
         """Start of the silence of each silent region: at the earliest the start of this queue or the return of the bus."""
         self.hears_bus = True
         self.order = RankedQueue(CreditSettings(), at)
+        self.ranking = DEFAULT_RANKING
+        """The rules by which the order is kept."""
         self.ranked_at = Instant(-1)
         """Time of the pass up to which the order has tenants' use and lag; set by `bring_up`."""
         self.shapes: Counter[str] = Counter()
@@ -240,8 +247,9 @@ class QueueState:
         self.awarded_at: dict[WorkloadId, Instant] = {}
         self.won: dict[WorkloadId, Bid] = {}
         self.awards_due: Agenda[WorkloadId] = Agenda()
-        self.ended: Agenda[WorkloadId] = Agenda()
+        self.remembered = Remembered()
         self.sweep_at = at
+        """The earliest time of the next sweep of ended workloads."""
         self.moves_asked: dict[WorkloadId, MoveAsked] = {}
         self.moves_refused: dict[WorkloadId, MoveRefused] = {}
         """Refusals of requested moves, each the answer to repeats before its `until`."""

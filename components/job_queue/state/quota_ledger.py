@@ -163,8 +163,8 @@ class QuotaLedger:
         if quota_order is not None:
             quota_order.drop(_entry(workload, one), is_over=is_over)
         if not mine:
-            del self.by_tenant[one.tenant]
-            self._quota_orders.pop(one.tenant, None)
+            for table in (self.by_tenant, self._quota_orders, self.held, self.within, self.lasting):
+                table.pop(one.tenant, None)
 
     def want(self, work: PendingWork, sign: int) -> None:
         """Add (1) or subtract (-1) the preferred need of a waiting workload."""

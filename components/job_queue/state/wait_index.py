@@ -128,6 +128,11 @@ class WaitIndex:
         """Count a tenant's part again at the next use: the headroom of the quota may have changed."""
         self._stale[tenant] = None
 
+    def forget_tenant(self, tenant: TenantName) -> None:
+        """Forget that a tenant without waiting work was renewed."""
+        if tenant not in self._capped_of:
+            self._stale.pop(tenant, None)
+
     def forget_memos(self) -> None:
         """Drop the sums of `capped_from`; the next call counts all tenants again."""
         self._capped, self._capped_of = {}, {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from core.messages.tenants import ListedTenant
+from core.messages.tenants import ListedTenant, TenantsListed
 from core.nouns.instant import SECOND
 from core.nouns.tenant import UNLIMITED, Budget, TypeUse
 from mizzen.jobs.values import span_text
@@ -27,6 +27,12 @@ def table_of(rows: Iterable[ListedTenant], width: int | None) -> list[str]:
     return columns_text(COLUMNS, [_cells(row) for row in rows], width, FIGURES)
 
 
+def ceilings_of(listed: TenantsListed) -> list[str]:
+    """Return a line about the workloads of all tenants."""
+    pending = f"{listed.pending} of at most {listed.pending_max} workloads are pending"
+    return [f"{pending}; {listed.remembered} of at most {listed.remembered_max} ended ones are remembered"]
+
+
 def _cells(row: ListedTenant) -> tuple[object, ...]:
     uses = row.uses.values()
     settings = row.settings
@@ -38,7 +44,7 @@ def _cells(row: ListedTenant) -> tuple[object, ...]:
         gpus_text(sum(use.borrowed for use in uses)),
         gpus_text(sum(use.lent for use in uses)),
         row.placed,
-        row.pending,
+        f"{row.pending}/{settings.pending_max}",
         behind_text(row.lag),
         span_text(settings.run_min) if settings.run_min else NONE,
         budget_text(row.budget),

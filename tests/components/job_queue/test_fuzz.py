@@ -39,7 +39,7 @@ from core.nouns.workload import EndCause, Kind, Phase
 from core.ranking.scan import QuotaClass
 from core.rules.quota import Running, may_be_over, narrowed, types_under_quota
 from tests.builders import EU, a_claim, a_job, a_spec, a_spread, attempt, granted, joined, of_types
-from tests.components.support.job_queue import Start, a_job_queue
+from tests.components.support.job_queue import Start, a_job_queue, check_counts
 from tests.components.support.quota import ART, HOUR, ML, Queue, refuse, tenant
 
 TENANTS = (ML, ART, TenantName("ops"))
@@ -90,6 +90,7 @@ class Life:
             if work.may_borrow and work.needs[0]:
                 wanted.setdefault(work.tenant, Counter()).update(work.needs[0])
         assert wanted == state.ledger.wanted
+        check_counts(state)
 
     def displace(self) -> None:
         """Beside an award whoever must stand otherwise is found as by the rule over all that its tenant holds."""

@@ -87,7 +87,7 @@ def test_gpus_held_by_a_tenant_float_with_its_need(start: Start) -> None:
     assert {3} == set(levels(queue).values())
     for count, workload in enumerate(running, 1):
         ends(queue, workload)
-        assert 24_000 - 8_000 * count == queue.state.ledger.held[ML].get("H100", 0)
+        assert 24_000 - 8_000 * count == queue.state.ledger.held.get(ML, {}).get("H100", 0)
     assert {} == queue.state.ledger.awards
 
 

@@ -1,10 +1,12 @@
 """A job queue over two regions, and the words that regions say to it."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from components.job_queue.component import JobQueue
+from components.job_queue.state.queue_state import QueueState
 from core.component import Decision
 from core.events.queue import WorkloadAwarded
 from core.events.region import AttemptEnded, AwardDeclined, ClaimGranted, GangStarted, NodesJoined
@@ -16,7 +18,7 @@ from core.nouns.instant import Nanoseconds, after
 from core.nouns.placement import Shortage, View
 from core.nouns.reasons import Reason
 from core.nouns.starts import EarliestStart
-from core.nouns.workload import EndCause, WorkloadSpec
+from core.nouns.workload import EndCause, Phase, WorkloadSpec
 from tests.builders import EU, EU_LOG, US, US_LOG, a_claim, a_job, a_spec, a_spread, attempt, granted, joined
 from tests.components.support.machine import Machine
 from tests.matching import all_of, facts, said, said_once
@@ -213,3 +215,16 @@ def happens(machine: Machine[Any], *events: Event, log: LogName = EU_LOG) -> lis
 def shown(machine: Machine[Any], workload: WorkloadId = W1) -> WorkloadShown:
     """Where a workload is."""
     return said_once(machine.hear(ShowWorkload(workload)), WorkloadShown)
+
+
+def check_counts(state: QueueState) -> None:
+    """The counts that are kept from fact to fact are those of all rows, and ended workloads are in the order of their ends."""
+    rows, counts = state.image.workloads.rows, state.remembered
+    live = [row for row in rows.values() if not row.phase.is_terminal]
+    pending = [row for row in live if row.phase == Phase.PENDING]
+    assert Counter(row.spec.tenant for row in live) == counts.live
+    assert Counter(row.spec.tenant for row in pending) == counts.pending
+    assert len(pending) == counts.pending_in_all
+    assert len(rows) - len(live) == counts.ended_in_all
+    ends = [rows[workload].ended_at for workload in counts.ended]
+    assert sorted(ends) == ends

@@ -15,6 +15,7 @@ from components import (
     TaskControl,
     Worker,
 )
+from components.job_queue.retention import sweep_due
 from components.job_queue.state.auctions import SLOW_SPAN
 from core.events.queue import CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
@@ -181,7 +182,7 @@ def of_the_queue(start: Start) -> Machine[Any]:
     machine.wake()
     machine.fact(EU_LOG, StopOrdered(*attempt(), EndCause.CANCELLED), queueing.ended(EndCause.CANCELLED))
     machine.wait(Nanoseconds(10**9))
-    machine.wake(machine.state.ended.due())
+    machine.wake(sweep_due(machine.state))
     a_start_is_promised(machine)
     machine.hear(SetRanking(RankingSettings(is_in_passes=True), 1))
     machine.wake()
