@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from bus.nats import NatsConnection
-from components.auditor import OF_THE_QUEUE, Auditor
+from components.auditor.component import OF_THE_QUEUE, Auditor
 from core.codec import encode
 from core.component import Images
 from core.events.log import LogOpened
