@@ -16,6 +16,7 @@ from core.nouns.limits import (
     AUCTION_SPAN,
     AUCTIONS_MAX,
     AWARD_SAY_AGAIN,
+    NOTED_INTERVAL,
     RESERVE_AFTER,
 )
 from core.nouns.placement import View
@@ -334,13 +335,19 @@ def test_workload_that_is_held_while_others_are_auctioned(start: Start) -> None:
 
 
 def test_nothing_is_due_when_nothing_can_happen(start: Start) -> None:
-    """A queue that waits for facts is not woken for nothing: only to see whether a start can be promised to who waits for long."""
+    """A queue that waits for facts is not woken for nothing: only to see whether a refusal lasts, and whether a start can be promised
+    to a workload that waits for long.
+    """
     machine = a_job_queue(start)
     assert machine.component.due(machine.state) is None
     submit(machine, small())
+    begun = machine.now
     abstain(machine, auction_of(machine.wake()))
     machine.wake()
-    assert after(machine.now, RESERVE_AFTER) == machine.component.due(machine.state)
+    for seen in (1, 2):
+        assert after(begun, Nanoseconds(seen * NOTED_INTERVAL)) == machine.component.due(machine.state)
+        machine.wait(NOTED_INTERVAL)
+    assert after(begun, RESERVE_AFTER) == machine.component.due(machine.state)
     submit(machine, a_spec(a_job(1, 2), regions=ONLY_EU))
     awarded(machine, workload=W2)
     machine.wake()
