@@ -26,7 +26,7 @@ from core.nouns.workload import JobSpec
 from core.rules.quota import narrowed
 
 SLOW_SPAN = Nanoseconds(3 * AUCTION_SPAN)
-"""Time for which a region that answered nothing in a whole cycle is not asked: a hanging region costs at most a second in four."""
+"""Time for which a region that answered nothing in a whole cycle is not asked: it costs the others at most a second in four."""
 LACKS_CAPACITY = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
 """Reasons of a region that could hold the workload if others' work were not there."""
 
@@ -66,7 +66,9 @@ class Auction(Struct):
 class Auctions:
     """The open cycle, contended shapes, slow regions, and refusals."""
 
-    def __init__(self) -> None:
+    def __init__(self, regions: int) -> None:
+        self._regions = regions
+        """Number of regions of the fleet."""
         self.open: dict[WorkloadId, Auction] = {}
         self.opened = 0
         """Number of auctions opened since the start of the queue, which names them."""
@@ -171,7 +173,12 @@ class Auctions:
         return all(auction.is_complete for auction in self.open.values())
 
     def _end_cycle(self, at: Instant) -> None:
-        if at >= self.deadline:
+        """End the cycle; regions that let its whole time pass are slow.
+
+        If several regions, or all of the fleet, are silent at once, the queue or the bus is the likelier cause: none counts as asked.
+        """
+        is_own = not any(self.has_answered.values()) and len(self.has_answered) >= min(2, self._regions)
+        if at >= self.deadline and not is_own:
             for region, has_answered in self.has_answered.items():
                 if not has_answered:
                     self.slow.put(region, after(at, SLOW_SPAN))

@@ -220,7 +220,7 @@ class QueueState:
         """Awards that may hold other amounts than charged."""
         self.budgets_due: Agenda[TenantName] = Agenda()
         self.waits = WaitIndex()
-        self.auctions = Auctions()
+        self.auctions = Auctions(len(regions))
         self.refusal_walk = RefusalWalk()
         self.passes_at: Instant | None = None
         """Start of the next pass, where the order is kept in passes."""
