@@ -19,6 +19,7 @@ from core.messages.queue import (
     WorkloadExplained,
 )
 from core.messages.regions import AbandonRegion
+from core.messages.tenants import SetRanking
 from core.nouns.ids import GLOBAL_LOG, DatasetName, RegionName, TenantName, WorkloadId
 from core.nouns.instant import Nanoseconds, after, seconds
 from core.nouns.limits import (
@@ -29,6 +30,7 @@ from core.nouns.limits import (
     OPEN_BIDS_RETRY,
 )
 from core.nouns.placement import Shortage
+from core.nouns.ranking import RankingSettings
 from core.nouns.reasons import LASTING, Reason
 from core.nouns.workload import EndCause
 from tests.builders import EU, EU_LOG, START, US, US_LOG, a_fact, a_job, a_spec, amount, joined
@@ -197,6 +199,19 @@ def test_reason_that_held_at_one_look_alone(start: Start) -> None:
         assert reason == outlook(queue).reason
         queue.fact(EU_LOG, joined(f"w{number + 8}", number + 8, 1))
     assert [] == noted(queue)
+
+
+def test_reason_is_recorded_where_the_order_is_kept_in_passes(start: Start) -> None:
+    """Of the workloads in the newest pass: one that came since has not been asked for."""
+    queue = a_job_queue(start)
+    queue.hear(SetRanking(RankingSettings(is_in_passes=True, pass_span=Nanoseconds(10 * LONG)), 0))
+    for spec in (small(), large()):
+        submit(queue, spec)
+    queue.wake(queue.state.passes_at)
+    refuse_for(queue, NOTED_INTERVAL)
+    submit(queue, a_spec(a_job(3, 8), regions=[EU]))
+    refuse_for(queue, LONG)
+    assert [W1, W2] == sorted(shape.workload for fact in noted(queue) for shape in fact.shapes)
 
 
 def test_walk_ends_when_nothing_changes(start: Start) -> None:
