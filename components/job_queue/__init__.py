@@ -7,7 +7,8 @@ The loop (component.py `_woken`), each step a decision that the host makes durab
 3. auction/cycle.py       `begin_cycle` sends the requests for at most 64 workloads from the head of the order to every region that
                           could hold them (auction/selection.py)
 4. auction/bids.py        each region answers every request with a bid or an abstention; a refusal holds for all workloads of the
-                          shape until enough capacity is freed (state/auctions.py, state/refusal_expiry.py)
+                          shape until enough capacity is freed (state/auctions.py, state/refusal_expiry.py); one that lasts is
+                          recorded, so that users can be told of it (auction/noting.py)
 5. auction/cycle.py       `close_cycle` awards in rank order, when all have answered or after a second
                           (quota/classification.py `award_of`)
 6. awards.py              `settle` tells the region, until the region's log shows a promise, grant or decline
@@ -21,7 +22,7 @@ ordering.py           the order and the ledger, updated by facts
 quota/                nominal, borrowing and blocked work; fair shares; the drained region
 reservations.py       starts promised to the first blocked workloads
 moves.py              gangs that move to another region by one plan
-auction/              scheduling cycles
+auction/              scheduling cycles, and facts of lasting refusals
 awards.py, regions.py the life of an award; regions that fall silent, are abandoned and come back
 start_estimates.py    the estimated start of a waiting workload
 requests/             requests and queries of users and operators

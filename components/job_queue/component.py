@@ -18,6 +18,7 @@ from components.job_queue.auction.cycle import (
     expire_refusals,
     retry_slow_regions,
 )
+from components.job_queue.auction.noting import follow_walk, note_refusals
 from components.job_queue.awards import Step, settle
 from components.job_queue.moves import HEARD_OF_MOVES, Moving
 from components.job_queue.ordering import begin_pass, place, rebuild_order, refresh_fleet, refresh_tenant
@@ -178,6 +179,7 @@ class JobQueue:
             state.auctions.closes_at,
             state.auctions.slow.due(),
             state.auctions.refusals_due.due(),
+            state.refusal_walk.at,
             state.awards_due.due(),
             state.starts.look_at,
             state.starts.due.due(),
@@ -221,6 +223,7 @@ class JobQueue:
             self._fold_region(state, fact)
         else:
             self._evolve_note(state, fact)
+        follow_walk(state, fact)
         return state
 
     def _index(self, state: QueueState, fact: Fact) -> None:
@@ -394,6 +397,7 @@ class JobQueue:
             self._starts.woken,
             self._moving.woken,
             begin_cycle,
+            note_refusals,
         ):
             decision = work(state, now)
             if decision is not NOTHING:

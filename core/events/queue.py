@@ -5,7 +5,8 @@ from msgspec import Struct
 from core.estimating.bands import StartEstimate
 from core.fact import Event
 from core.nouns.ids import RegionName, TenantName, WorkloadId
-from core.nouns.placement import VICTIM_PARTS
+from core.nouns.instant import Nanoseconds
+from core.nouns.placement import VICTIM_PARTS, Shortage
 from core.nouns.workload import Consent, EndCause, JobSpec, Phase, WorkloadSpec
 
 
@@ -199,6 +200,38 @@ class WorkloadsForgotten(Event, frozen=True, tag="workloads-forgotten"):
     workloads: tuple[WorkloadId, ...]
 
 
+class NotedRefusal(Struct, frozen=True):
+    """A lasting reason of one region, other than the reason noted before."""
+
+    region: RegionName
+    reason: str
+    held: Nanoseconds
+    """Time for which the reason had held when the fact was written."""
+    missing_gpu_milli: int = 0
+    missing_cpu_milli: int = 0
+    shortage: Shortage | None = None
+
+
+class RefusedShape(Struct, frozen=True):
+    """A request that every region refuses."""
+
+    request: str
+    """Digest of the request: level, shape and types."""
+    shape: str
+    """Digest of the workloads' shape."""
+    workload: WorkloadId
+    """The first workload of the shape, as an example."""
+    refusals: tuple[NotedRefusal, ...]
+
+
+class RefusalsNoted(Event, frozen=True, tag="refusals-noted"):
+    """Every region refuses these requests, and a reason has changed that lasts. No decision depends on this fact."""
+
+    shapes: tuple[RefusedShape, ...] = ()
+    gone: tuple[str, ...] = ()
+    """Digests of shapes that no waiting workload has any more."""
+
+
 EVENTS: tuple[type[Event], ...] = (
     RegionAdded,
     WorkloadSubmitted,
@@ -215,4 +248,5 @@ EVENTS: tuple[type[Event], ...] = (
     PrioritySet,
     WorkloadCancelled,
     WorkloadsForgotten,
+    RefusalsNoted,
 )

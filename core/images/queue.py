@@ -28,6 +28,7 @@ from core.images.demand import Demand
 from core.images.history import History
 from core.images.packing import packed, shared, unpacked
 from core.images.queue_reservations import StartPromises
+from core.images.refusals import Refusals
 from core.images.regions import Regions
 from core.images.start_estimates import Starts
 from core.images.tenants import Tenants
@@ -479,6 +480,8 @@ class GlobalImage(Image):
     """What tenants have used."""
     start_promises: StartPromises
     """Starts that were promised."""
+    refusals: Refusals
+    """Why regions refuse what waits, and since when."""
 
 
 def key_of(submitter: str, key: str) -> str:

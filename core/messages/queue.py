@@ -263,6 +263,16 @@ class ShownStart(Struct, frozen=True):
     sentence: str = ""
 
 
+class PastReason(Struct, frozen=True):
+    """A lasting reason of a region, as the queue's log has it."""
+
+    reason: str
+    began_ago: Nanoseconds
+    """Time since the reason was first seen; at most the time since the workload's submission or newest award."""
+    held: Nanoseconds
+    """Time from then until the next reason, or until now."""
+
+
 class RegionOutlook(Struct, frozen=True):
     """What one region would say to a pending workload now, as the queue knows."""
 
@@ -295,6 +305,8 @@ class RegionOutlook(Struct, frozen=True):
     """Datasets that it reads, and that are not there."""
     missing_cpu_milli: int = 0
     """Of work that wants no GPUs: so many CPUs instead."""
+    noted: tuple[PastReason, ...] = ()
+    """Lasting reasons of the region against the shape, the newest first."""
 
 
 class RunTimeTold(Struct, frozen=True):

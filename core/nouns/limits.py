@@ -104,6 +104,23 @@ LAGGING_VIEW_RETRY: Nanoseconds = seconds(0.02)
 lag by some milliseconds."""
 FREED_REMEMBERED_MAX = 256
 """Facts that freed room, remembered for each region: an abstention on an older view does not hold."""
+NOTED_INTERVAL: Nanoseconds = seconds(10)
+"""Between looks at the reasons for which all regions refuse a shape: a reason that two looks in a row find is recorded (chosen: most
+refusals pass sooner, and a person who asks why a job waits does not ask within the first seconds)."""
+NOTED_STEP: Nanoseconds = seconds(1)
+"""Between parts of one look at many shapes; at most one fact about refusals is written in this time."""
+NOTED_AT_ONCE_MAX = 64
+"""Shapes in one part of a look: some 3 ms of the queue's time."""
+NOTED_LOOKED_AT_MAX = 2_048
+"""Shapes in one look, from the head of the order: more than the 1,700 of a fleet in which nearly every job is of its own shape."""
+NOTED_SHAPES_MAX = 2 * NOTED_LOOKED_AT_MAX
+"""Requests of which refusals are remembered: each some 150 bytes a region. Twice those looked at, so that none of these has to leave
+for a shape at a level that no workload of the shape has any more."""
+NOTED_BEFORE_MAX = 3
+"""Earlier reasons remembered of one request in one region."""
+NOTED_BYTES_MAX = 64 * 1024
+"""Encoded refusals in one fact beyond which no further shape is added: a quarter of the largest fact, because the last shape and the
+digests of shapes that are gone come on top."""
 OPEN_BID_SPAN: Nanoseconds = seconds(3)
 """How long an agent counts an unanswered bid as taken: three auctions."""
 AWARD_SAY_AGAIN: Nanoseconds = seconds(2)
@@ -528,6 +545,7 @@ assert (
     2 * NUMBER_BYTES_MAX * RUNS_AT_ONCE_MAX + RUNS_AT_ONCE_MAX + 4 * REASON_LENGTH_MAX < FACT_BYTES_MAX - 1024
 )
 assert NUMBER_BYTES_MAX * WORKER_NODES_MAX + 4 * NAME_LENGTH_MAX < FACT_BYTES_MAX - 1024
+assert NOTED_BYTES_MAX + 24 * NOTED_SHAPES_MAX < FACT_BYTES_MAX - NOTED_BYTES_MAX
 assert READ_BYTES_MAX < MESSAGE_BYTES_MAX
 assert IMAGE_PAGE_BYTES < MESSAGE_BYTES_MAX
 assert LISTED_BYTES_MAX < MESSAGE_BYTES_MAX

@@ -172,6 +172,25 @@ PASSING = frozenset({Reason.LOG_FULL, Reason.CLOCK_UNCERTAIN})
 
 assert set(SENTENCES) == set(Reason)
 
+LASTING = frozenset(
+    {
+        Reason.NO_CAPACITY,
+        Reason.DESTROYS_TOO_MUCH,
+        Reason.RESERVED,
+        Reason.OVER_LIMIT,
+        Reason.START_RESERVED,
+        Reason.NO_SUCH_HARDWARE,
+        Reason.NO_DATA,
+        Reason.DATA_NOT_FRESH,
+        Reason.RULE_FAILED,
+        Reason.REGION_ABANDONED,
+    }
+)
+"""Reasons of a region that name a shortage or a never: they hold until capacity, nodes, data or settings change, and are recorded.
+
+All others pass by themselves within seconds (`open_bids`, `no_answer`), are no word of the region (`region_unreachable`), or are the
+queue's own (quota, turn, hold), which its image shows at any time."""
+
 
 def sentence(reason: Reason) -> str:
     """What a reason means, for people."""

@@ -224,6 +224,16 @@ class RankedQueue:
         """
         return list(islice(self._wanted(is_wanted, is_free, done), count))
 
+    def groups(self, start: int, count: int) -> list[tuple[Group, PendingWork]]:
+        """Return `count` groups from the place `start` on, sorted by band and shape, each with one of its workloads."""
+        self._bring_up()
+        every = ((band, shape) for band in sorted(self._groups) for shape in sorted(self._groups[band]))
+        found = []
+        for group in islice(every, start, start + count):
+            floors = self._groups[group[0]][group[1]]
+            found.append((group, floors[min(floors)].head(group)))
+        return found
+
     def _wanted(
         self,
         is_wanted: Callable[[Group, PendingWork], bool] | None,

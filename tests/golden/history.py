@@ -37,8 +37,11 @@ from core.events.queue import (
     AttemptClosed,
     AwardReturned,
     CancelRequested,
+    NotedRefusal,
     PrioritySet,
     RankedBid,
+    RefusalsNoted,
+    RefusedShape,
     RegionAdded,
     RequeueRequested,
     StandingChanged,
@@ -90,7 +93,7 @@ from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhas
 from core.nouns.mix import Mix, TypicalShape
 from core.nouns.moving import MoveCost
 from core.nouns.operation import Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
-from core.nouns.placement import Claim, NodeRow, Spread, View
+from core.nouns.placement import Claim, NodeRow, Shortage, Spread, View
 from core.nouns.pool import PoolSettings
 from core.nouns.preemption import BidScore, PreemptionSettings, VictimOrder
 from core.nouns.prices import Prices
@@ -215,6 +218,14 @@ PAUSES: dict[type[Event], int] = {
 """How long nothing happens before each event of this sort; elsewhere a second."""
 _COST = MoveCost(Nanoseconds(85 * SECOND), Nanoseconds(40 * SECOND), 85, 5)
 _ASKED = Nanoseconds(30 * SECOND)
+_REFUSED = NotedRefusal(
+    EU,
+    "no_capacity",
+    Nanoseconds(10 * SECOND),
+    12_000,
+    4_000,
+    Shortage("main", 4, 1, 2, Amount(8_000, 96_000, 1 << 40), Amount(8_000, 96_000, 1 << 40), ("1 task",)),
+)
 HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, LogOpened("log-of-the-queue", 1, "fleet", "0.1.0", {"AUCTION_SPAN": SECOND})),
     (GLOBAL_LOG, RegionAdded(EU)),
@@ -362,6 +373,12 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, RegionReadmitted(EU, 2, "olga")),
     # A start is promised, reserved and displaced; the promise ends, and says why.
     (GLOBAL_LOG, WorkloadSubmitted(STUCK, 4, _SPEC, "ada", "stuck")),
+    (
+        GLOBAL_LOG,
+        RefusalsNoted(
+            (RefusedShape("9d2e6c1f0b7a4835", "51c0a7f2e49b6d38", STUCK, (_REFUSED,)),), ("0123456789abcdef",)
+        ),
+    ),
     (
         GLOBAL_LOG,
         StartPromised(

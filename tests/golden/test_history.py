@@ -7,7 +7,7 @@ import pytest
 
 from core.codec import decode_event
 from core.events import EVENTS, control, data, moves, pools, prices, regions, starts, tenants
-from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged, WorkloadsForgotten
+from core.events.queue import PrioritySet, RefusalsNoted, StandingChanged, WorkloadChanged, WorkloadsForgotten
 from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
 from core.images import empty_image
 from core.nouns.ids import GLOBAL_LOG
@@ -22,7 +22,15 @@ from tests.scenarios.runs import run_quietly
 KEPT = sorted(path.name for path in HISTORIES.iterdir())
 NEVER_IN_A_HISTORY = {WorkloadsForgotten}
 """Written a day after a workload's end, and a history is less than an hour; `tests/golden/events/` has its samples."""
-NEW = (WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked, PromiseRevised, PreemptionSet)
+NEW = (
+    WorkloadChanged,
+    StandingChanged,
+    PrioritySet,
+    RefusalsNoted,
+    AttemptRanked,
+    PromiseRevised,
+    PreemptionSet,
+)
 SINCE = {
     "0.1.0.logs": {
         *control.EVENTS,

@@ -108,6 +108,7 @@ def test_state_of_a_log(plane: RunningPlane, running: WorkloadId, capsys: Captur
         "starts",
         "start_promises",
         "datasets",
+        "refusals",
     }
     assert known == set(told["sections"])
     assert "RUNNING" == told["sections"]["workloads"]["rows"][running]["phase"]

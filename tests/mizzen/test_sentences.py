@@ -27,7 +27,14 @@ from core.events.control import (
 )
 from core.events.log import ClockAccepted
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
-from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
+from core.events.queue import (
+    NotedRefusal,
+    PrioritySet,
+    RefusalsNoted,
+    RefusedShape,
+    StandingChanged,
+    WorkloadChanged,
+)
 from core.events.region import AttemptRanked, GangStarted, PreemptionSet, PromiseRevised
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.fact import Event
@@ -50,7 +57,7 @@ from core.nouns.starts import StartOver
 from core.nouns.workload import Kind
 from mizzen.views.logs.fact_lines import rest_of
 from mizzen.views.logs.sentences import SENTENCES, sentence_of, tasks_text
-from tests.builders import EU, a_job, a_spread, attempt
+from tests.builders import EU, US, a_job, a_spread, attempt
 
 W1 = WorkloadId("w-1")
 KEPT = a_spread({0: 1, 1: 1})
@@ -58,10 +65,23 @@ AT = attempt()
 JOBS = ("main", "eval")
 EVAL = task_number(1, 0)
 
+REFUSED = RefusedShape(
+    "r", "s", W1, (NotedRefusal(EU, "no_capacity", seconds(70)), NotedRefusal(US, "no_data", seconds(10)))
+)
+
 TOLD: list[tuple[Event, str]] = [
     (
         ClockAccepted(1_767_225_600 * SECOND, 7_200 * SECOND),
         "an operator lets the log go on, 2h ahead of its machine's clock (2026-01-01T00:00:00.000Z)",
+    ),
+    (
+        RefusalsNoted((REFUSED,), ("t",)),
+        "no region takes work like w-1: eu says no_capacity for 1m10s, us says no_data for 10s; 1 refused shape waits no more",
+    ),
+    (
+        RefusalsNoted((RefusedShape("r", "s", W1, (NotedRefusal(EU, "no_data", seconds(9)),)),) * 7, ("t", "u")),
+        "; ".join(["no region takes work like w-1: eu says no_data for 9s"] * 5)
+        + "; and 2 more shapes; 2 refused shapes wait no more",
     ),
     (
         MovePlanned(W1, 2, 1, RegionName("us"), MoveCost(seconds(85), seconds(40), 5_400), "ada"),
@@ -194,6 +214,8 @@ def test_sentence(event: Event, sentence: str) -> None:
 def test_every_event_of_task_control_of_standing_and_of_promised_starts_has_a_sentence() -> None:
     """And each of them is tried above, as is the operator's word about a clock."""
     standing = {WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked}
+    """And each of them is tried above."""
+    standing = {WorkloadChanged, StandingChanged, PrioritySet, AttemptRanked, RefusalsNoted}
     preemption = {PromiseRevised, PreemptionSet}
     assert (
         {*EVENTS, *starts.EVENTS, *moves.EVENTS, *standing, *preemption, ClockAccepted}

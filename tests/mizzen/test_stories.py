@@ -33,6 +33,7 @@ from core.messages.base import Refused
 from core.messages.queue import (
     HardwareKnown,
     Holder,
+    PastReason,
     RegionOutlook,
     ShownStart,
     WorkloadExplained,
@@ -495,6 +496,19 @@ def test_start_that_was_promised() -> None:
     assert not [
         line for line in show_text.lines_of(story, a_waiting().waiting, Instant(START)) if "starts  " in line
     ]
+
+
+def test_how_long_each_reason_held() -> None:
+    """The present one first; a region that is silent now has only earlier ones."""
+    noted = (
+        PastReason(Reason.NO_CAPACITY, seconds(7_500), seconds(7_500)),
+        PastReason(Reason.OVER_LIMIT, seconds(8_100), seconds(600)),
+    )
+    outlook = RegionOutlook(EU, Reason.NO_CAPACITY, "sentence", noted=noted)
+    (line,) = _lines(a_waiting(outlook))[3:]
+    assert line.strip().endswith("sentence; so for 2h5m, before that over_limit for 10m")
+    (line,) = _lines(a_waiting(replace(outlook, reason=Reason.REGION_UNREACHABLE)))[3:]
+    assert line.strip().endswith("sentence; before that no_capacity for 2h5m, before that over_limit for 10m")
 
 
 def test_start_that_cannot_be_promised() -> None:

@@ -4,7 +4,7 @@ Queries change no state. Reasons are computed from the queue's present state, so
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from components.job_queue.ordering import asked_now, kept_why, lending_now, may_be_lent, pass_of
 from components.job_queue.quota.drain import excluded, excluded_why, has_turn
@@ -13,12 +13,13 @@ from components.job_queue.reservations import promised_in, shown_start
 from components.job_queue.start_estimates import run_time_of, start_in_order
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import LACKS_CAPACITY
-from components.job_queue.state.queue_state import QueueState, eligible, why_not_asked
+from components.job_queue.state.queue_state import QueueState, eligible, refusal_in, why_not_asked
 from components.replies import answered, refused
 from core.codec import encode
 from core.component import Decision
 from core.images import RegionImage
 from core.images.queue import WorkloadRow
+from core.images.refusals import HeldReason
 from core.images.region import AttemptRow
 from core.messages.base import Envelope, Message
 from core.messages.queue import (
@@ -26,6 +27,7 @@ from core.messages.queue import (
     HardwareKnown,
     ListedWorkload,
     ListWorkloads,
+    PastReason,
     RegionOutlook,
     ShowWorkload,
     WorkloadExplained,
@@ -46,6 +48,8 @@ from core.rules.quota import level_asked, narrowed
 Waiting = tuple[Reason, dict[RegionName, str]]
 """The reason why a pending workload waits, and the reasons of regions that refuse, by region."""
 Drained = tuple[RegionName, Reason] | None
+Request = tuple[AskedShape | None, int, Drained]
+"""What regions are asked for, if the workload is in the order; the level; and the region drained for other work."""
 Known = dict[tuple[AskedShape, Drained], Waiting]
 """Reasons within one answer, by the request and the region drained for other work."""
 
@@ -223,9 +227,9 @@ class UserAnswers:
         Equal for pending workloads of one shape with the same `drained`: the shape covers needs, data and regions.
         """
         asked = eligible(state, row.spec, shape.level)
+        request = shape, shape.level, drained
         said_by = {
-            region: self._against(state, row, shape, shape.level, region, asked, drained)
-            for region in row.spec.regions or self.regions
+            region: _against(state, row, request, region) for region in row.spec.regions or self.regions
         }
         refusals: dict[RegionName, str] = {
             region: reason for region, reason in said_by.items() if reason is not None
@@ -240,27 +244,6 @@ class UserAnswers:
                 return reason, refusals
         is_heard = all(not state.silent.get(region, True) for region in said_by)
         return (Reason.NO_SUCH_HARDWARE if is_heard else Reason.REGION_UNREACHABLE), refusals
-
-    def _against(
-        self,
-        state: QueueState,
-        row: WorkloadRow,
-        shape: AskedShape | None,
-        level: int,
-        region: RegionName,
-        asked: Iterable[RegionName],
-        drained: Drained,
-    ) -> Reason | None:
-        """Return why a region does not bid for a workload; None where the region is asked, or would be.
-
-        drained   the region that is drained for other work and the reason, if any
-        """
-        if region not in asked:
-            return why_not_asked(state, region, row.spec, level)
-        said = state.auctions.refused_by(shape).get(region) if shape is not None else None
-        if said is not None:
-            return Reason(said.reason)
-        return drained[1] if drained is not None and region == drained[0] else None
 
     # Explanations.
 
@@ -277,6 +260,7 @@ class UserAnswers:
         if is_ordered:
             one, asked = asked_now(state, workload, envelope.at)
             shape, jobs, level = asked, narrowed(jobs, asked.types), asked.level
+        request = shape, level, _drained(state, one) if one is not None else None
         explained = WorkloadExplained(
             workload=workload,
             name=row.spec.name,
@@ -292,9 +276,10 @@ class UserAnswers:
             rank=state.order.rank(workload) if is_ordered else -1,
             ahead=_ahead(state, workload) if is_ordered else (),
             asking=self._asking(state, workload, shape) if is_ordered else (),
-            regions=self._outlooks(state, workload, row, shape, level, one)
-            if row.phase == Phase.PENDING
-            else (),
+            regions=tuple(
+                _outlook(state, workload, request, region, envelope.at)
+                for region in (self.regions if row.phase == Phase.PENDING else ())
+            ),
             tenant=row.spec.tenant,
             standing=one.quota_class.text if one is not None else "",
             level=level,
@@ -327,64 +312,74 @@ class UserAnswers:
         turns = [other for other, (is_unlike, place) in ranks.items() if place < rank or not is_unlike]
         return tuple(sorted(turns, key=lambda other: ranks[other])[:AHEAD_SHOWN_MAX])
 
-    def _outlooks(
-        self,
-        state: QueueState,
-        workload: WorkloadId,
-        row: WorkloadRow,
-        shape: AskedShape | None,
-        level: int,
-        one: Ranked | None,
-    ) -> tuple[RegionOutlook, ...]:
-        asked = eligible(state, row.spec, level)
-        drained = _drained(state, one) if one is not None else None
-        return tuple(
-            self._outlook(
-                state,
-                workload,
-                row,
-                shape,
-                region,
-                self._against(state, row, shape, level, region, asked, drained),
-            )
-            for region in self.regions
-        )
 
-    def _outlook(
-        self,
-        state: QueueState,
-        workload: WorkloadId,
-        row: WorkloadRow,
-        shape: AskedShape | None,
-        region: RegionName,
-        against: Reason | None,
-    ) -> RegionOutlook:
-        image = state.regions[region]
-        auction = state.auctions.open.get(workload)
-        bid = auction.bids.get(region) if auction is not None else None
-        said = state.auctions.refused_by(shape).get(region) if shape is not None else None
-        if auction is not None and said is None:
-            said = auction.abstained.get(region)  # The refusal no longer holds: the region is asked again.
-        is_full = against is Reason.OPEN_BIDS or against in LACKS_CAPACITY
-        prospect = said.prospect if said is not None else None
-        return RegionOutlook(
-            region=region,
-            reason=against or "",
-            sentence=sentence(against) if against else "",
-            hardware=_hardware(image, row),
-            missing_data=state.image.datasets.missing_in(region, row.spec.data),
-            is_asked=auction is not None and region in auction.asked,
-            score=bid.score if bid is not None else (),
-            refused=said.workload if said is not None else WorkloadId(""),
-            agent=said.agent if said is not None else "",
-            view_sequence=said.view_sequence if said is not None else 0,
-            missing_gpu_milli=said.missing_gpu_milli if said is not None else 0,
-            missing_cpu_milli=said.missing_cpu_milli if said is not None else 0,
-            shortage=said.shortage if said is not None else None,
-            holders=holders_of(state, image, row.spec.jobs) if is_full and image is not None else (),
-            kept_for=kept_for(state, region, against, workload),
-            unbounded_gpu_milli=prospect.unbounded_gpu_milli if prospect and not prospect.spreads else 0,
-        )
+def _against(state: QueueState, row: WorkloadRow, request: Request, region: RegionName) -> Reason | None:
+    """Return why a region does not bid for a workload; None where the region is asked, or would be.
+
+    Until a region has answered a queue that has started again, the region's reason in the queue's log counts.
+    """
+    shape, level, drained = request
+    if shape is None:
+        return why_not_asked(state, region, row.spec, level)
+    why, _ = refusal_in(state, region, row.spec, shape)
+    if why is not None:
+        return why
+    if drained is not None and region == drained[0]:
+        return drained[1]
+    noted = None if state.auctions.has_said(region, shape) else _noted(state, shape, region)
+    return Reason(noted.reason) if noted is not None else None
+
+
+def _outlook(
+    state: QueueState, workload: WorkloadId, request: Request, region: RegionName, now: Instant
+) -> RegionOutlook:
+    row, image, shape = state.image.workloads.rows[workload], state.regions[region], request[0]
+    against = _against(state, row, request, region)
+    auction = state.auctions.open.get(workload)
+    bid = auction.bids.get(region) if auction is not None else None
+    said = state.auctions.refused_by(shape).get(region) if shape is not None else None
+    if auction is not None and said is None:
+        said = auction.abstained.get(region)  # The refusal no longer holds: the region is asked again.
+    noted = _noted(state, shape, region) if shape is not None else None
+    figures = noted if said is None and noted is not None and noted.reason == against else said
+    is_full = against is Reason.OPEN_BIDS or against in LACKS_CAPACITY
+    prospect = said.prospect if said is not None else None
+    return RegionOutlook(
+        region=region,
+        reason=against or "",
+        sentence=sentence(against) if against else "",
+        hardware=_hardware(image, row),
+        missing_data=state.image.datasets.missing_in(region, row.spec.data),
+        is_asked=auction is not None and region in auction.asked,
+        score=bid.score if bid is not None else (),
+        refused=said.workload if said is not None else WorkloadId(""),
+        agent=said.agent if said is not None else "",
+        view_sequence=said.view_sequence if said is not None else 0,
+        missing_gpu_milli=figures.missing_gpu_milli if figures is not None else 0,
+        missing_cpu_milli=figures.missing_cpu_milli if figures is not None else 0,
+        shortage=figures.shortage if figures is not None else None,
+        holders=holders_of(state, image, row.spec.jobs) if is_full and image is not None else (),
+        kept_for=kept_for(state, region, against, workload),
+        unbounded_gpu_milli=prospect.unbounded_gpu_milli if prospect and not prospect.spreads else 0,
+        noted=_past(noted, row, now) if noted is not None else (),
+    )
+
+
+def _noted(state: QueueState, asked: AskedShape, region: RegionName) -> HeldReason | None:
+    """Return what the queue's log has of a region's refusals of a request."""
+    row = state.image.refusals.rows.get(asked.digest)
+    return row.regions.get(region) if row is not None else None
+
+
+def _past(noted: HeldReason, row: WorkloadRow, now: Instant) -> tuple[PastReason, ...]:
+    """Return a region's lasting reasons since the workload's submission or newest award, the newest first."""
+    found, end, first = [], int(now), max(row.submitted_at, row.awarded_at)
+    for reason, since in ((noted.reason, noted.since), *noted.before):
+        began = max(since, first)
+        if began < end:
+            found.append(PastReason(reason, _span(began, now), _span(began, end)))
+        end = began
+    return tuple(found)
 
 
 def _ahead(state: QueueState, workload: WorkloadId) -> tuple[WorkloadId, ...]:

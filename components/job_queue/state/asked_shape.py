@@ -1,5 +1,7 @@
 """The shape of a request to regions: the key of a refusal."""
 
+from hashlib import blake2b
+
 from msgspec import Struct
 
 from core.rules.quota import Narrowing
@@ -31,3 +33,13 @@ class AskedShape(Struct, frozen=True, order=True, cache_hash=True):
     def text(self) -> str:
         """The shape as users and messages spell it."""
         return f"{self.level}|{self.shape}" + "".join(f"|{','.join(mine)}" for mine in self.types)
+
+    @property
+    def digest(self) -> str:
+        """The name of the request in facts, where the text may be too long."""
+        return digest(self.text)
+
+
+def digest(text: str) -> str:
+    """Return the name of a shape or request in facts."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,7 +1,7 @@
 """Auctions of the open cycle (regions asked, bids, refusals), and the refusals that keep later requests from being sent.
 
 All of them are notes: after a restart of the queue the next cycle asks again. A refusal holds for every workload of the same shape
-until a fact of the region's log could change the answer.
+until a fact of the region's log could change the answer. Refusals that last are facts as well (auction/noting.py), for users alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ from core.nouns.workload import JobSpec
 from core.rules.quota import narrowed
 
 SLOW_SPAN = Nanoseconds(3 * AUCTION_SPAN)
-"""Time for which a region that answered nothing in a whole cycle is not asked: a hanging region costs at most a second in four."""
+"""Time for which a region that answered nothing in a whole cycle is not asked: it costs the others at most a second in four."""
 LACKS_CAPACITY = (Reason.NO_CAPACITY, Reason.START_RESERVED, Reason.DESTROYS_TOO_MUCH)
 """Reasons of a region that could hold the workload if others' work were not there."""
 
@@ -66,7 +66,9 @@ class Auction(Struct):
 class Auctions:
     """The open cycle, contended shapes, slow regions, and refusals."""
 
-    def __init__(self) -> None:
+    def __init__(self, regions: int) -> None:
+        self._regions = regions
+        """Number of regions of the fleet."""
         self.open: dict[WorkloadId, Auction] = {}
         self.opened = 0
         """Number of auctions opened since the start of the queue, which names them."""
@@ -80,8 +82,8 @@ class Auctions:
         """Regions that answered nothing in a whole cycle, by the time from which they are asked again."""
         self.window: dict[AskedShape, int] = {}
         """Number of workloads that are asked for in one cycle, by contended shape."""
-        self.shapes: dict[str, dict[AskedShape, None]] = {}
-        """Requests that were made, by the workload's shape."""
+        self.shapes: dict[str, dict[AskedShape, dict[RegionName, None]]] = {}
+        """Requests that were made, by the workload's shape, and the regions that have answered them."""
         self.refusals: dict[AskedShape, dict[RegionName, Abstention]] = {}
         """The newest refusals, by shape and region."""
         self.refusals_due: Agenda[tuple[AskedShape, RegionName]] = Agenda()
@@ -100,15 +102,16 @@ class Auctions:
         """Add an auction to the cycle that begins now."""
         self.opened += 1
         self.open[workload] = auction
-        self.shapes.setdefault(auction.shape.shape, {})[auction.shape] = None
+        self.shapes.setdefault(auction.shape.shape, {}).setdefault(auction.shape, {})
         self.deadline = self.closes_at = after(at, AUCTION_SPAN)
         for region in auction.asked:
             self.has_answered.setdefault(region, False)
 
     def hear_bid(self, bid: Bid, at: Instant) -> None:
         """Record a bid for an open auction. A repeat changes nothing."""
-        self.open[bid.workload].bids.setdefault(bid.region, bid)
-        self._note_answer(bid.region, at)
+        auction = self.open[bid.workload]
+        auction.bids.setdefault(bid.region, bid)
+        self._note_answer(auction.shape, bid.region, at)
 
     def hear_abstention(self, said: Abstention, at: Instant) -> None:
         """Record a region's refusal for an open auction; its shape is contended from now on."""
@@ -129,7 +132,7 @@ class Auctions:
             retry = LAGGING_VIEW_RETRY  # Enough was freed that the agent has not seen: asked at once, it would refuse again.
         if retry:
             self.refusals_due.put((shape, said.region), after(at, retry))
-        self._note_answer(said.region, at)
+        self._note_answer(shape, said.region, at)
 
     def end(self, workload: WorkloadId, won: Bid | None, at: Instant) -> None:
         """Close an auction. Regions whose bids lost may offer that capacity again."""
@@ -153,7 +156,12 @@ class Auctions:
         """Ask every region again: the bus was lost, so that silence meant nothing."""
         self.slow = Agenda()
 
-    def _note_answer(self, region: RegionName, at: Instant) -> None:
+    def has_said(self, region: RegionName, shape: AskedShape) -> bool:
+        """Return whether a region has answered a request for a shape since the start of the queue."""
+        return region in self.shapes.get(shape.shape, {}).get(shape, ())
+
+    def _note_answer(self, shape: AskedShape, region: RegionName, at: Instant) -> None:
+        self.shapes.setdefault(shape.shape, {}).setdefault(shape, {})[region] = None
         self.has_answered[region] = True
         self._close_if_complete(at)
 
@@ -165,7 +173,12 @@ class Auctions:
         return all(auction.is_complete for auction in self.open.values())
 
     def _end_cycle(self, at: Instant) -> None:
-        if at >= self.deadline:
+        """End the cycle; regions that let its whole time pass are slow.
+
+        If several regions, or all of the fleet, are silent at once, the queue or the bus is the likelier cause: none counts as asked.
+        """
+        is_own = not any(self.has_answered.values()) and len(self.has_answered) >= min(2, self._regions)
+        if at >= self.deadline and not is_own:
             for region, has_answered in self.has_answered.items():
                 if not has_answered:
                     self.slow.put(region, after(at, SLOW_SPAN))

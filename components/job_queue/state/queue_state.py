@@ -9,16 +9,14 @@ from msgspec import Struct
 from components.job_queue.state.asked_shape import AskedShape
 from components.job_queue.state.auctions import Auction, Auctions
 from components.job_queue.state.quota_ledger import QuotaLedger
+from components.job_queue.state.refusal_walk import RefusalWalk
 from components.job_queue.state.remembered import Remembered
 from components.job_queue.state.reservation_candidates import ReservationCandidates
 from components.job_queue.state.wait_index import WaitIndex
 from core.agenda import Agenda
 from core.fact import Note
 from core.images import GlobalImage, RegionImage
-from core.messages.queue import (
-    Abstention,
-    Bid,
-)
+from core.messages.queue import Abstention, Bid
 from core.nouns.ids import RegionName, TenantName, WorkloadId
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.moving import MoveCost
@@ -229,7 +227,8 @@ class QueueState:
         """Awards that may hold other amounts than charged."""
         self.budgets_due: Agenda[TenantName] = Agenda()
         self.waits = WaitIndex()
-        self.auctions = Auctions()
+        self.auctions = Auctions(len(regions))
+        self.refusal_walk = RefusalWalk()
         self.passes_at: Instant | None = None
         """Start of the next pass, where the order is kept in passes."""
         self.shares_at: Instant | None = None
@@ -264,15 +263,8 @@ def eligible(state: QueueState, spec: WorkloadSpec, level: int | None = None) ->
     level   of the request; by default the level that the workload asks for
     """
     level = level_asked(spec, state.image.tenants) if level is None else level
-    found = []
-    for region in spec.regions or state.regions:
-        image = state.regions[region]
-        is_heard = image is not None and not state.silent.get(region, True)
-        if not is_heard or against(state, region, spec, level) is not None:
-            continue
-        if image is not None and could_fit(spec, image.hardware):
-            found.append(region)
-    return tuple(found)
+    regions = spec.regions or state.regions
+    return tuple(region for region in regions if why_not_asked(state, region, spec, level) is None)
 
 
 def why_not_asked(state: QueueState, region: RegionName, spec: WorkloadSpec, level: int) -> Reason | None:
@@ -287,6 +279,15 @@ def why_not_asked(state: QueueState, region: RegionName, spec: WorkloadSpec, lev
     if not could_fit(spec, image.hardware):
         return Reason.NO_SUCH_HARDWARE
     return against(state, region, spec, level)
+
+
+def refusal_in(
+    state: QueueState, region: RegionName, spec: WorkloadSpec, asked: AskedShape
+) -> tuple[Reason | None, Abstention | None]:
+    """Return why a region does not bid for a request, and its refusal if the region was asked; no reason: it would be asked."""
+    why = why_not_asked(state, region, spec, asked.level)
+    said = state.auctions.refused_by(asked).get(region) if why is None else None
+    return (Reason(said.reason) if said is not None else why), said
 
 
 def away_for(state: QueueState, workload: WorkloadId) -> Callable[[RegionName], int]:

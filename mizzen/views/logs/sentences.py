@@ -26,7 +26,7 @@ from core.events.control import (
 )
 from core.events.log import ClockAccepted
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
-from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
+from core.events.queue import PrioritySet, RefusalsNoted, StandingChanged, WorkloadChanged
 from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
 from core.events.starts import StartPromised, StartPromiseEnded, StartReserved, StartUnreserved
 from core.fact import Event
@@ -163,6 +163,23 @@ def _ranked(event: AttemptRanked, _: Names) -> str:
     return f"its region knows that it is {what}"
 
 
+def _refusals_noted(event: RefusalsNoted, _: Names) -> str:
+    parts = []
+    for shape in event.shapes[:SHOWN_MAX]:
+        reasons = ", ".join(
+            f"{one.region} says {one.reason} for {short_text(one.held)}" for one in shape.refusals
+        )
+        parts.append(f"no region takes work like {shape.workload}: {reasons}")
+    more = len(event.shapes) - SHOWN_MAX
+    if more > 0:
+        parts.append(f"and {more} more shapes")
+    if event.gone:
+        parts.append(
+            f"{len(event.gone)} refused {'shape waits' if len(event.gone) == 1 else 'shapes wait'} no more"
+        )
+    return "; ".join(parts)
+
+
 def _priority(event: PrioritySet, _: Names) -> str:
     level = "that of its tenant" if event.priority is None else event.priority
     return f"its priority is {level} from now on"
@@ -294,6 +311,7 @@ SENTENCES: dict[type[Event], Callable[[Any, Names], str]] = {  # Any: the event 
     WorkloadChanged: _changed,
     StandingChanged: _standing,
     PrioritySet: _priority,
+    RefusalsNoted: _refusals_noted,
     AttemptRanked: _ranked,
     AttemptChanged: _attempt_changed,
     OperationsRequested: _requested,

@@ -17,6 +17,7 @@ from core.nouns.quantities import MILLI
 from core.nouns.reasons import Reason
 from core.nouns.tenant import LEVEL_MAX, OVER_LEVEL
 from core.nouns.workload import JobSpec, Phase, WorkloadSpec
+from mizzen.views.phrases.durations import short_text
 from mizzen.views.phrases.quota_text import held_to_text, level_text, standing_text
 from mizzen.views.phrases.reservation_text import promised_text, unbounded_text
 from mizzen.views.phrases.text import columns_text, gpus_text, instant_text, like_text, nodes_text
@@ -326,7 +327,19 @@ def _outlook_text(outlook: RegionOutlook, workload: WorkloadId, spec: WorkloadSp
         parts.append(
             f"said{for_whom} by agent {outlook.agent}, which knew the log up to {outlook.view_sequence}"
         )
+    if noted := _noted_text(outlook):
+        parts.append(noted)
     return "; ".join(parts)
+
+
+def _noted_text(outlook: RegionOutlook) -> str:
+    """For how long each lasting reason of a region held, the present one first; empty if the queue's log has none."""
+    parts, before = [], outlook.noted
+    if before and before[0].reason == outlook.reason:
+        parts.append(f"so for {short_text(before[0].held)}")
+        before = before[1:]
+    parts += [f"before that {one.reason} for {short_text(one.held)}" for one in before]
+    return ", ".join(parts)
 
 
 def _held_text(holder: Holder) -> str:

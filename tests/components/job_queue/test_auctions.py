@@ -3,7 +3,6 @@
 import pytest
 
 from components.job_queue.component import JobQueue
-from components.job_queue.state.auctions import SLOW_SPAN
 from core.events.queue import RankedBid, WorkloadAwarded
 from core.messages.agents import BidSettled
 from core.messages.base import LogHeard, LogSilent
@@ -16,6 +15,7 @@ from core.nouns.limits import (
     AUCTION_SPAN,
     AUCTIONS_MAX,
     AWARD_SAY_AGAIN,
+    NOTED_INTERVAL,
     RESERVE_AFTER,
 )
 from core.nouns.placement import View
@@ -169,7 +169,7 @@ def test_auction_without_answers_is_opened_again(start: Start) -> None:
     machine = a_job_queue(start)
     submit(machine)
     first = auction_of(machine.wake())
-    second = auction_of(machine.wait(Nanoseconds(AUCTION_SPAN + SLOW_SPAN)))
+    second = auction_of(machine.wait(AUCTION_SPAN))
     assert first != second
     assert [False] == [told.has_won for told in said(bid(machine, first), BidSettled)]
     assert () == bid(machine, second).messages
@@ -334,13 +334,19 @@ def test_workload_that_is_held_while_others_are_auctioned(start: Start) -> None:
 
 
 def test_nothing_is_due_when_nothing_can_happen(start: Start) -> None:
-    """A queue that waits for facts is not woken for nothing: only to see whether a start can be promised to who waits for long."""
+    """A queue that waits for facts is not woken for nothing: only to see whether a refusal lasts, and whether a start can be promised
+    to a workload that waits for long.
+    """
     machine = a_job_queue(start)
     assert machine.component.due(machine.state) is None
     submit(machine, small())
+    begun = machine.now
     abstain(machine, auction_of(machine.wake()))
     machine.wake()
-    assert after(machine.now, RESERVE_AFTER) == machine.component.due(machine.state)
+    for seen in (1, 2):
+        assert after(begun, Nanoseconds(seen * NOTED_INTERVAL)) == machine.component.due(machine.state)
+        machine.wait(NOTED_INTERVAL)
+    assert after(begun, RESERVE_AFTER) == machine.component.due(machine.state)
     submit(machine, a_spec(a_job(1, 2), regions=ONLY_EU))
     awarded(machine, workload=W2)
     machine.wake()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from components.job_queue.component import JobQueue
 from components.job_queue.ordering import asked_now
 from components.job_queue.state.auctions import SLOW_SPAN
 from core.component import Decision
@@ -341,15 +342,39 @@ def test_region_of_a_cancelled_workload_is_not_slow(start: Start) -> None:
     assert (EU in machine.state.auctions.slow, US in machine.state.auctions.slow) == (True, False)
 
 
-def test_silence_while_the_bus_is_lost_makes_no_region_slow(start: Start) -> None:
-    """They are asked again as soon as the bus is back."""
+def test_silence_of_all_regions_makes_no_region_slow(start: Start) -> None:
+    """The queue itself stood still, or the bus: both are asked again at once. A region that is silent beside another is slow."""
     machine = a_job_queue(start)
     submit(machine, a_spec(a_job(1, 1), regions=BOTH))
     machine.wake()
+    second = machine.wait(AUCTION_SPAN)
+    assert [(W1, EU), (W1, US)] == asked(second)
+    bid(machine, auction_of(second), EU)
+    assert [W1] == awards(machine.wait(AUCTION_SPAN))
+    assert (False, True) == (EU in machine.state.auctions.slow, US in machine.state.auctions.slow)
+
+
+def test_silence_of_the_only_region_makes_it_not_slow(start: Start) -> None:
+    """There is no other that it could delay."""
+    machine = start(JobQueue((EU,)))
+    machine.fact(EU_LOG, joined())
+    machine.wake()
+    submit(machine, small())
+    machine.wake()
+    assert [(W1, EU)] == asked(machine.wait(AUCTION_SPAN))
+
+
+def test_silence_while_the_bus_is_lost_makes_no_region_slow(start: Start) -> None:
+    """US is asked again as soon as the bus is back."""
+    machine = a_job_queue(start)
+    submit(machine, a_spec(a_job(1, 1), regions=BOTH))
+    bid(machine, auction_of(machine.wake()), EU)
     machine.hear(BusLost())
     machine.wait(AUCTION_SPAN)
+    assert US in machine.state.auctions.slow
     machine.hear(BusBack())
-    assert [(W1, EU), (W1, US)] == asked(machine.wake())
+    submit(machine, a_spec(a_job(1, 2), regions=BOTH))
+    assert [(W2, EU), (W2, US)] == asked(machine.wake())
 
 
 # In the large.

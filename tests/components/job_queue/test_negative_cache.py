@@ -11,7 +11,7 @@ from core.messages.agents import BidSettled
 from core.messages.broker import ExecuteAward, SolicitBid
 from core.messages.queue import Abstention, Bid
 from core.nouns.ids import AgentName, RegionName, WorkloadId, region_log
-from core.nouns.instant import after
+from core.nouns.instant import Nanoseconds, after
 from core.nouns.limits import OPEN_BIDS_RETRY
 from core.nouns.placement import Spread, View
 from core.nouns.quantities import MILLI
@@ -60,11 +60,13 @@ class Planet:
         end = AttemptEnded(*attempt(workload, 1), EndCause.COMPLETED, 0, sum(spread.tasks) * gpus * MILLI)
         self.queue.fact(region_log(region), end)
 
-    def all_that_follows(self) -> list[tuple[WorkloadId, RegionName]]:
-        """Wake the queue and answer until nothing is due. Return the awards in order."""
+    def all_that_follows(self, span: Nanoseconds = OPEN_BIDS_RETRY) -> list[tuple[WorkloadId, RegionName]]:
+        """Wake the queue and answer until nothing is due within a span. Return the awards in order.
+
+        Within the default span, a refusal because all was offered passes.
+        """
         awards: list[tuple[WorkloadId, RegionName]] = []
-        # By then what was refused because all was offered has passed.
-        until = after(self.queue.now, OPEN_BIDS_RETRY)
+        until = after(self.queue.now, span)
         for _ in range(ROUNDS_MAX):
             decision = self.woken()
             for settled in said(decision, BidSettled):

@@ -31,7 +31,7 @@ def test_submitted_workload_waits_for_the_next_pass(start: Start) -> None:
     machine.wake()
     submit(machine)
     assert [] == asked(machine.wake())
-    opened = machine.wake(machine.component.due(machine.state))
+    opened = machine.wake(machine.state.passes_at)
     assert [(W1, EU), (W1, US)] == asked(opened)
     for region in (EU, US):
         bid(machine, auction_of(opened), region)
