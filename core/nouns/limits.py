@@ -241,6 +241,12 @@ of the beat, obeys no command until a beat is acknowledged: it stops obeying bef
 
 HEALTH_LOOK: Nanoseconds = seconds(30)
 """Between a machine's looks at its devices, during which its worker receives no messages. Tasks that fail there tell sooner."""
+AGENTS_MAX = 1_024
+"""Agents of one region of which a broker remembers that they were heard."""
+STRANGERS_MAX = 1_024
+"""Workers without nodes in the region of which a broker remembers reports: workers that are to join, or were refused."""
+STRANGER_SPAN: Nanoseconds = seconds(600)
+"""Since the last report of such a worker, after which the broker forgets the worker."""
 SUSPECT_SILENCE: Nanoseconds = seconds(16)
 """A worker silent for so long is suspected: three beats and a little. Nothing new is placed there; what runs goes on."""
 DOMAIN_PATIENCE: Nanoseconds = seconds(6)
@@ -314,6 +320,8 @@ RESTART_HOLD: Nanoseconds = seconds(1)
 RESTART_HOLD_MAX: Nanoseconds = seconds(300)
 CONTROL_RETENTION: Nanoseconds = seconds(3600)
 """How long the word that an operation is over waits for its controller once the attempt has ended."""
+CONTROLLERS_KEPT_MAX = 4_096
+"""Controllers of a region of which the newest answer is remembered; jobs come and go, and with them the names of controllers."""
 CONTROLLER_SPAN: Nanoseconds = seconds(30)
 """How long a controller may think about one request, in its own process; what takes longer is silence."""
 DOCKETS_MAX = 10_000
