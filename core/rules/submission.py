@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, astuple, replace
 
 from core.codec import encode
 from core.images.region import Hardware, HardwareRow
@@ -33,7 +33,7 @@ from core.nouns.limits import (
     WORKLOAD_MILLI_MAX,
 )
 from core.nouns.operation import ControlSpec
-from core.nouns.quantities import MILLI, Amount
+from core.nouns.quantities import MILLI, NOTHING, Amount
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, Topology, WorkloadSpec
 from core.rules.datasets import is_dataset_name
@@ -43,6 +43,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 """A name that can be part of a subject: a controller is asked under its own name and the tenant's."""
 
+LARGEST_NEED = Amount(NEED_MAX, NEED_MAX, NEED_MAX)
 RESOURCES = Amount.__struct_fields__
 """Names of the resources of a need."""
 
@@ -150,6 +151,8 @@ def _problems_of_changed_job(was: JobSpec, changed: JobSpec) -> list[str]:
 
 def _problems_of_spans(spans: Mapping[str, int]) -> list[str]:
     """Return the problems of spans, by field, that may be zero."""
+    if min(spans.values()) >= 0 and max(spans.values()) <= SPAN_MAX:
+        return []
     found = [f"{field}: it must not be negative" for field, span in spans.items() if span < 0]
     return found + [
         f"{field}: a hundred years are the most" for field, span in spans.items() if span > SPAN_MAX
@@ -158,18 +161,15 @@ def _problems_of_spans(spans: Mapping[str, int]) -> list[str]:
 
 def _problems_of_sums(jobs: Sequence[JobSpec]) -> list[str]:
     """Return the problems of the needs of all tasks together: sums over many workloads must stay numbers that a message can hold."""
-    most = {
-        "gpu_milli": WORKLOAD_MILLI_MAX,
-        "cpu_milli": WORKLOAD_MILLI_MAX,
-        "memory_bytes": WORKLOAD_BYTES_MAX,
-    }
-    if any(amount > NEED_MAX for job in jobs for amount in asdict(job.need).values()):
-        return []  # One task alone asks for too much, which is said of the job.
-    sums = {name: sum(getattr(job.need, name) * job.tasks for job in jobs) for name in RESOURCES}
+    total, most = NOTHING, Amount(WORKLOAD_MILLI_MAX, WORKLOAD_MILLI_MAX, WORKLOAD_BYTES_MAX)
+    for job in jobs:
+        total = total.plus(job.need.times(job.tasks))
+    if most.covers(total) or not all(LARGEST_NEED.covers(job.need) for job in jobs):
+        return []  # If one task alone asks for too much, that is said of the job.
     return [
-        f"jobs: all tasks together ask for {amount} {name}, and {most[name]} are the most"
-        for name, amount in sums.items()
-        if amount > most[name]
+        f"jobs: all tasks together ask for {amount} {name}, and {limit} are the most"
+        for name, amount, limit in zip(RESOURCES, astuple(total), astuple(most), strict=True)
+        if amount > limit
     ]
 
 
@@ -294,10 +294,12 @@ def _problems_of_zones(field: str, zones: Sequence[str]) -> list[str]:
 def _problems_of_emulation(emulation: Emulation) -> list[str]:
     found = [] if emulation.work > 0 else ["emulation.work: it must be positive"]
     spans = {
-        f"emulation.{name}": getattr(emulation, name)
-        for name in ("work", "checkpoint_every", "fails_after", "stop_span", "set_up")
+        "emulation.checkpoint_every": emulation.checkpoint_every,
+        "emulation.fails_after": emulation.fails_after,
+        "emulation.stop_span": emulation.stop_span,
+        "emulation.set_up": emulation.set_up,
     }
-    found.extend(_problems_of_spans({name: span for name, span in spans.items() if name != "emulation.work"}))
+    found.extend(_problems_of_spans(spans))
     if emulation.work > SPAN_MAX:
         found.append("emulation.work: a hundred years are the most")
     if 0 < emulation.checkpoint_every < CHECKPOINT_EVERY_MIN:
@@ -355,9 +357,14 @@ def fit_together(
     types   node types that could hold each job
     """
     wanted = [getattr(job.need, resource) * job.tasks for job in jobs]
+    if not any(wanted):
+        return True
+    has = {node_type: rows[node_type].total_of(resource) for mine in types for node_type in sorted(mine)}
+    if sum(wanted) <= min(has.values()):
+        return True  # Any one of these types has enough for all.
     return all(
         sum(amount for amount, mine in zip(wanted, types, strict=True) if mine <= where)
-        <= sum(rows[node_type].total_of(resource) for node_type in sorted(where))
+        <= sum(has[node_type] for node_type in sorted(where))
         for where in dict.fromkeys(types)
     )
 
@@ -368,14 +375,22 @@ def types_that_hold(job: JobSpec, rows: Mapping[str, HardwareRow]) -> frozenset[
     return frozenset(
         node_type
         for node_type, row in rows.items()
-        if will_do(node_type, asked, is_for_gpus=is_for_gpus) and _holds(row, job)
+        if _holds(row, job) and will_do(node_type, asked, is_for_gpus=is_for_gpus)
     )
 
 
 def _holds(row: HardwareRow, job: JobSpec) -> bool:
+    """Return whether nodes could hold a job. Equals a comparison with `most_of` and `total_of`, but is read in each auction."""
     need, tasks = job.need, job.tasks
-    return job.gpu_memory <= row.most_of("gpu_memory") and all(
-        getattr(need, resource) <= row.most_of(resource)
-        and getattr(need, resource) * tasks <= row.total_of(resource)
-        for resource in RESOURCES
+    if need.gpu_milli > row.gpu_milli_max or need.gpu_milli * tasks > row.gpu_milli:
+        return False
+    if row.measured < row.nodes:
+        return True
+    most, total = row.most, row.total
+    return (
+        need.cpu_milli <= most.cpu_milli
+        and need.memory_bytes <= most.memory_bytes
+        and need.cpu_milli * tasks <= total.cpu_milli
+        and need.memory_bytes * tasks <= total.memory_bytes
+        and (not job.gpu_memory or job.gpu_memory <= (row.gpu_memory_max or job.gpu_memory))
     )
