@@ -35,7 +35,7 @@ from core.messages.workers import (
 )
 from core.nouns.ids import ShareKey
 from core.nouns.instant import MILLISECOND, Instant, Nanoseconds, after
-from core.nouns.limits import GRACE
+from core.nouns.limits import CHECKPOINT_EVERY_MIN, GRACE
 from core.nouns.workload import Emulation, JobSpec
 from runtime.clock import Clock
 from runtime.effects import Done, tell_refused
@@ -47,6 +47,8 @@ EXIT_STOPPED = 143
 """128 + SIGTERM, as a shell reports it."""
 STEP: Nanoseconds = Nanoseconds(MILLISECOND)
 """Progress in one step of an emulated task."""
+SAVES_BEHIND_MAX = 1_000
+"""The most missed checkpoints that are made up for one by one after a pause; of more, only the newest counts."""
 
 
 class Share(Struct):
@@ -227,20 +229,22 @@ class EmulatedSpool:
         """Let all pass that has come due, each at its own time, also after a long pause; when the next is due."""
         while (due := self._due.due()) is not None and due <= now:
             for key in self._due.passed(due):
-                self._pass(key, self.shares[key], due)
+                self._pass(key, self.shares[key], due, now)
         return due
 
     def close(self) -> None:
         """Let go of its timer."""
         self._wake.close()
 
-    def _pass(self, key: ShareKey, share: Share, now: Instant) -> None:
+    def _pass(self, key: ShareKey, share: Share, now: Instant, until: Instant) -> None:
+        """Let what has come due by `now` happen to a share; `until` is the time up to which the spool catches up."""
         isolated_at = self._isolated_at(share)
         if share.ends_at is not None and share.ends_at <= now:
             self._end(key, share, share.exit_code, share.failed_nodes)
         elif share.saves_at is not None and share.saves_at <= now:
-            share.state = replace(share.state, saved_step=self._step(share, share.saves_at))
-            share.saves_at = self._next_save(share, share.saves_at)
+            saved_at = self._newest_save(share, share.saves_at, until)
+            share.state = replace(share.state, saved_step=self._step(share, saved_at))
+            share.saves_at = self._next_save(share, saved_at)
             self._schedule(key, share)
             self._tell(share)
         elif isolated_at is not None and isolated_at <= now:
@@ -277,12 +281,15 @@ class EmulatedSpool:
         self._wake.ring()
 
     def _next_save(self, share: Share, now: Instant) -> Instant | None:
-        every = [
-            job.emulation.checkpoint_every
-            for job in share.command.jobs
-            if job.emulation and job.emulation.checkpoint_every
-        ]
-        return after(now, min(every)) if every and share.command.is_leader else None
+        every = save_span_of(share.command.jobs)
+        return after(now, every) if every and share.command.is_leader else None
+
+    def _newest_save(self, share: Share, saves_at: Instant, until: Instant) -> Instant:
+        """Return when to save next: at `saves_at`, or if more than `SAVES_BEHIND_MAX` have come due since, at the newest of them."""
+        every = save_span_of(share.command.jobs)
+        ends = [at for at in (until, share.ends_at, self._isolated_at(share)) if at is not None]
+        behind = max(0, min(ends) - saves_at) // every
+        return after(saves_at, Nanoseconds(every * behind)) if behind > SAVES_BEHIND_MAX else saves_at
 
     def _step(self, share: Share, at: Instant) -> int:
         return step_after(share.command, at - share.started_at)
@@ -294,6 +301,17 @@ class EmulatedSpool:
     def _tell(self, share: Share) -> None:
         if self._done is not None:
             self._done(TasksChanged(share.state))
+
+
+def save_span_of(jobs: Iterable[JobSpec]) -> Nanoseconds:
+    """Return the span between checkpoints of these jobs together; 0: they save none.
+
+    An earlier build accepted spans that would keep a worker busy with nothing else.
+    """
+    every = [
+        job.emulation.checkpoint_every for job in jobs if job.emulation and job.emulation.checkpoint_every
+    ]
+    return max(CHECKPOINT_EVERY_MIN, min(every)) if every else Nanoseconds(0)
 
 
 def set_up_of(jobs: Iterable[JobSpec]) -> Nanoseconds:

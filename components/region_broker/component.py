@@ -53,7 +53,14 @@ from core.messages.workers import (
 )
 from core.nouns.ids import AgentName, AttemptKey, LogName, RegionName, WorkerName, region_log
 from core.nouns.instant import Instant, after, earliest
-from core.nouns.limits import HEAD_INTERVAL, PRESENCE_SILENCE_MAX, STRIPE_SPAN
+from core.nouns.limits import (
+    AGENTS_MAX,
+    HEAD_INTERVAL,
+    PRESENCE_SILENCE_MAX,
+    STRANGER_SPAN,
+    STRANGERS_MAX,
+    STRIPE_SPAN,
+)
 from core.nouns.reasons import Reason
 
 SECTIONS = ("attempts", "capacity", "control", "maintenance", "preemption")
@@ -118,6 +125,39 @@ class BrokerState:
         self.ask_at: Instant | None = at
         self.life = int(at)
         """Identifies this start of the broker: the instant of the start."""
+        self.strangers: dict[WorkerName, Instant] = {}
+        """When each worker without nodes in the region was last heard, the longest silent first."""
+
+    def agent_seen(self, agent: AgentName, at: Instant) -> None:
+        """Record that an agent was heard, and forget agents that are silent: they get no requests, and may never return."""
+        if agent not in self.agents:
+            silent = [one for one, heard in self.agents.items() if after(heard, PRESENCE_SILENCE_MAX) <= at]
+            for one in silent:
+                del self.agents[one]
+            while len(self.agents) >= AGENTS_MAX:
+                del self.agents[min(self.agents, key=lambda one: (self.agents[one], one))]
+        self.agents[agent] = at
+
+    def worker_seen(self, worker: WorkerName, at: Instant) -> None:
+        """Record that a worker was heard, and forget strangers that are silent or too many."""
+        strangers, known = self.strangers, self.image.capacity.workers
+        strangers.pop(worker, None)
+        if worker not in known:
+            strangers[worker] = at
+        while strangers:
+            oldest, heard = next(iter(strangers.items()))
+            if oldest not in known and after(heard, STRANGER_SPAN) > at and len(strangers) <= STRANGERS_MAX:
+                return
+            del strangers[oldest]
+            if oldest not in known:
+                self._forget_worker(oldest)
+
+    def _forget_worker(self, worker: WorkerName) -> None:
+        for share in self.shares.at(worker):
+            self.shares.drop(worker, share.key)
+        self.orders.pop(worker, None)
+        self.counted.pop(worker, None)
+        self.health.forget(worker)
 
 
 class RegionBroker:
@@ -187,7 +227,7 @@ class RegionBroker:
             return state
         match fact.event:
             case AgentSeen(agent):
-                state.agents[agent] = fact.at
+                state.agent_seen(agent, fact.at)
                 state.ask_at = None
             case WorkerSeen():
                 self._worker_seen(state, fact.event, fact.at)
@@ -219,11 +259,12 @@ class RegionBroker:
         state.counted = {}
         state.attempts_due = Agenda()
         state.watches.adopt(image, at)
+        known, state.first_seen = state.first_seen, {}
         for key in image.attempts.all_keys():
             row = image.attempts.row(*key)
             assert row is not None, key
             if row.phase.is_live or row.phase == AttemptPhase.PROMISED:
-                state.first_seen.setdefault(key, at)
+                state.first_seen[key] = known.get(key, at)
                 state.attempts_due.put(key, at)
         state.health.adopt(image.capacity, at)
 
@@ -271,6 +312,7 @@ class RegionBroker:
 
     def _worker_seen(self, state: BrokerState, seen: WorkerSeen, at: Instant) -> None:
         worker = seen.worker
+        state.worker_seen(worker, at)
         state.orders[worker] = seen.order
         state.health.hear(state.image.capacity, worker, at, seen.ill)
         changed = [share for share in seen.tasks if state.shares.put(worker, share)]

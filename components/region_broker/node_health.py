@@ -147,6 +147,12 @@ class NodeHealth:
         elif worker not in self.workers_due:
             self.workers_due.put(worker, after(at, SUSPECT_SILENCE))
 
+    def forget(self, worker: WorkerName) -> None:
+        """Forget a worker that has no nodes in the region."""
+        self.heard.pop(worker, None)
+        self.beating.pop(worker, None)
+        self.ill.pop(worker, None)
+
     def fold(self, capacity: Capacity, fact: Fact) -> None:
         """Fold a fact of the region that `capacity` has folded."""
         now = fact.heard_at

@@ -157,7 +157,9 @@ class TaskControl:
         elif state.image.control.spec_of(workload, epoch) is not None:
             state.attempts_due.put((workload, epoch), now)
         elif isinstance(event, AttemptEnded):
-            self._drop(state, (workload, epoch))
+            state.attempts_due.drop((workload, epoch))
+        if workload is not None and state.image.control.row(workload, epoch) is None:
+            state.asked.pop((workload, epoch), None)  # Requests are about rows.
 
     def _look_at_drains(self, state: ControlState, now: Instant) -> None:
         """Mark the drains for defragmentation as due: these end without an operator."""
@@ -174,10 +176,6 @@ class TaskControl:
     def _look_at_all_rows(self, state: ControlState, now: Instant) -> None:
         for key in state.image.control.all_keys():
             state.attempts_due.put(key, now)
-
-    def _drop(self, state: ControlState, key: AttemptKey) -> None:
-        state.attempts_due.drop(key)
-        state.asked.pop(key, None)
 
     def _evolve_note(self, state: ControlState, fact: Fact) -> None:
         match fact.event:
@@ -202,7 +200,7 @@ class TaskControl:
                 self._adopt(state, image, fact.at)
 
     def _heard(self, state: ControlState, heard: ControllerHeard, at: Instant) -> None:
-        controller = state.controllers.setdefault(heard.controller, ControllerRow())
+        controller = state.of_controller(heard.controller)
         if not heard.is_another:
             controller.heard_at = at
         controller.ignored += heard.ignored
@@ -219,6 +217,9 @@ class TaskControl:
         else:
             assert isinstance(image, RegionImage), image
             state.image = image
+            state.asked = {
+                key: row for key, row in state.asked.items() if image.control.row(*key) is not None
+            }
             state.closing = closing_of(image)
             state.attempts_due, state.maintenance_due = Agenda(), Agenda()
             for workload, epoch, _ in image.capacity.live():

@@ -7,6 +7,7 @@ from core.fact import Note
 from core.images import GlobalImage, RegionImage
 from core.nouns.ids import AttemptKey, TenantName
 from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import CONTROLLERS_KEPT_MAX
 
 ControllerKey = tuple[TenantName, str]
 
@@ -79,6 +80,14 @@ class ControlState:
         self.maintenance_due: Agenda[str] = Agenda()
         self.asked: dict[AttemptKey, AskedRow] = {}
         self.controllers: dict[ControllerKey, ControllerRow] = {}
+        """Controllers that answered, the one heard longest ago first."""
+
+    def of_controller(self, key: ControllerKey) -> ControllerRow:
+        """Return the row of a controller that is heard now. Of more than `CONTROLLERS_KEPT_MAX`, the longest silent is forgotten."""
+        row = self.controllers[key] = self.controllers.pop(key, ControllerRow())
+        while len(self.controllers) > CONTROLLERS_KEPT_MAX:
+            del self.controllers[next(iter(self.controllers))]
+        return row
 
 
 SECTIONS = ("attempts", "capacity", "control", "maintenance", "preemption")

@@ -30,7 +30,9 @@ from core.images.preemption import Preemption
 from core.images.prices import PriceList
 from core.images.reservations import Starts
 from core.nouns.ids import AttemptKey, WorkloadId
+from core.nouns.limits import NUMBER_MAX
 from core.nouns.placement import Spread, moved_spreads
+from core.nouns.quantities import NOTHING, Amount
 
 
 class AttemptPhase(StrEnum):
@@ -212,18 +214,49 @@ class Attempts(Section):
         self.fleet, self.log_id, self.term = event.fleet, event.log_id, event.term
 
 
+UNKNOWN_MOST = 1 << 100
+"""The capacity of hardware that is not known: above every need."""
+
+
 class HardwareRow(Struct):
-    """All nodes of one GPU type together."""
+    """All nodes of one node type together."""
 
     nodes: int
     gpu_milli_max: int
-    """Of one node."""
+    """GPU milli of the node with most GPUs."""
     gpu_milli: int
-    """Of all of them."""
+    """GPU milli of all nodes."""
+    most: Amount = NOTHING
+    """The most of each resource that one of the `measured` nodes has; it may be another node for each resource."""
+    total: Amount = NOTHING
+    """Capacity of the `measured` nodes together."""
+    gpu_memory_max: int = 0
+    """Bytes of the largest GPU of the `measured` nodes; 0: unknown."""
+    measured: int = 0
+    """Nodes that `most`, `total` and `gpu_memory_max` include. In an image that an older build folded they are fewer than `nodes`."""
+
+    def most_of(self, resource: str) -> int:
+        """Return the most of a resource that one node has: a field of `Amount`, or `gpu_memory`."""
+        if resource == "gpu_milli":
+            return self.gpu_milli_max
+        if self.measured < self.nodes:
+            return UNKNOWN_MOST
+        if resource == "gpu_memory":
+            return self.gpu_memory_max or UNKNOWN_MOST
+        return int(getattr(self.most, resource))
+
+    def total_of(self, resource: str) -> int:
+        """Return the capacity of all nodes together in a resource, a field of `Amount`."""
+        if resource == "gpu_milli":
+            return self.gpu_milli
+        return int(getattr(self.total, resource)) if self.measured == self.nodes else UNKNOWN_MOST
 
 
 class Hardware(Section):
-    """The region's hardware, free or not: enough to tell for which workloads the region need not be asked."""
+    """The region's hardware, free or not: enough to tell for which workloads the region need not be asked.
+
+    Nodes that joined stay in a region's log, lost or not, so no figure here ever shrinks.
+    """
 
     FOLDS = {NodesJoined: "_joined"}
 
@@ -239,6 +272,10 @@ class Hardware(Section):
             row.nodes += group.count
             row.gpu_milli_max = max(row.gpu_milli_max, group.total.gpu_milli)
             row.gpu_milli += group.count * group.total.gpu_milli
+            row.most = row.most.largest(group.total)
+            row.total = _numbers(row.total.plus(group.total.times(group.count)))
+            row.gpu_memory_max = max(row.gpu_memory_max, group.gpu_memory)
+            row.measured += group.count
             insort(self.runs, (group.first, group.count, group.node_type))
 
     def type_of(self, node: int) -> str:
@@ -246,6 +283,15 @@ class Hardware(Section):
         first, count, node_type = self.runs[bisect_right(self.runs, node, key=lambda run: run[0]) - 1]
         assert first <= node < first + count, node
         return node_type
+
+
+def _numbers(amount: Amount) -> Amount:
+    """Return an amount as numbers that an image can hold: of more, the largest number. No workload asks for so much."""
+    return Amount(
+        min(amount.gpu_milli, NUMBER_MAX),
+        min(amount.cpu_milli, NUMBER_MAX),
+        min(amount.memory_bytes, NUMBER_MAX),
+    )
 
 
 class RegionImage(Image):

@@ -259,6 +259,13 @@ PREPARED_SPAN: Nanoseconds = seconds(180)
 stopped the attempt, so that the word can never come."""
 RUNNER_BEAT: Nanoseconds = seconds(5)
 """Between a runner's signs of life, and between a worker's looks at tasks that say nothing."""
+CHECKPOINT_EVERY_MIN: Nanoseconds = seconds(0.01)
+"""Between checkpoints of an emulated task, each of which is reported and becomes a fact (chosen: no test or scenario needs less than
+20 ms, and a worker's spool takes a tenth of a millisecond for each)."""
+EXIT_CODE_MAX = 255
+"""What a process can exit with."""
+RETRIES_MAX = 1_000_000
+"""Attempts that a user may allow after failures: an attempt a second for eleven days."""
 CHECKPOINT_LOOK: Nanoseconds = seconds(0.25)
 """Between looks for a new checkpoint: what a loss of the node may make the next attempt do again."""
 OUTPUT_SEGMENT_BYTES = 4 * 1024 * 1024
@@ -283,6 +290,12 @@ of the beat, obeys no command until a beat is acknowledged: it stops obeying bef
 
 HEALTH_LOOK: Nanoseconds = seconds(30)
 """Between a machine's looks at its devices, during which its worker receives no messages. Tasks that fail there tell sooner."""
+AGENTS_MAX = 1_024
+"""Agents of one region of which a broker remembers that they were heard."""
+STRANGERS_MAX = 1_024
+"""Workers without nodes in the region of which a broker remembers reports: workers that are to join, or were refused."""
+STRANGER_SPAN: Nanoseconds = seconds(600)
+"""Since the last report of such a worker, after which the broker forgets the worker."""
 SUSPECT_SILENCE: Nanoseconds = seconds(16)
 """A worker silent for so long is suspected: three beats and a little. Nothing new is placed there; what runs goes on."""
 DOMAIN_PATIENCE: Nanoseconds = seconds(6)
@@ -356,6 +369,8 @@ RESTART_HOLD: Nanoseconds = seconds(1)
 RESTART_HOLD_MAX: Nanoseconds = seconds(300)
 CONTROL_RETENTION: Nanoseconds = seconds(3600)
 """How long the word that an operation is over waits for its controller once the attempt has ended."""
+CONTROLLERS_KEPT_MAX = 4_096
+"""Controllers of a region of which the newest answer is remembered; jobs come and go, and with them the names of controllers."""
 CONTROLLER_SPAN: Nanoseconds = seconds(30)
 """How long a controller may think about one request, in its own process; what takes longer is silence."""
 DOCKETS_MAX = 10_000
@@ -521,6 +536,16 @@ ISOLATION_MAX: Nanoseconds = seconds(24 * 3600)
 """And at most so long: nothing takes its place before."""
 NEED_MAX = 1 << 53
 """Of one resource, by one task: what a JSON number holds exactly, and far from what an array's 64 bits cannot."""
+WORKLOAD_MILLI_MAX = 1 << 43
+"""GPU or CPU milli of all tasks of a workload: eight billion devices. The sum over a million such workloads fits into 64 bits."""
+WORKLOAD_BYTES_MAX = 1 << 62
+"""Memory of all tasks of a workload, so that the sum is a number that a message can hold."""
+NODE_GPU_MILLI_MAX = 1_000_000
+"""GPU milli of one node: 1,000 devices. An agent's columns have 32 bits, in which `priced_value` multiplies devices by millionths."""
+NODE_CPU_MILLI_MAX = 1_000_000_000
+"""CPU milli of one node: a million cores, which a column of 32 bits holds."""
+NODE_BYTES_MAX = 1 << 46
+"""Memory of one node: 64 TiB, of which 64 bits hold the sum over 100,000 nodes."""
 NODE_NUMBERS_MAX = 1 << 24
 """Above every number of a node or a rack: images and views are arrays as long as the highest."""
 WORKER_NODES_MAX = 50_000

@@ -33,6 +33,14 @@ class Amount(Struct, frozen=True, order=True, forbid_unknown_fields=True, gc=Fal
             self.memory_bytes - other.memory_bytes,
         )
 
+    def largest(self, other: "Amount") -> "Amount":
+        """Return the larger amount of each resource."""
+        return Amount(
+            max(self.gpu_milli, other.gpu_milli),
+            max(self.cpu_milli, other.cpu_milli),
+            max(self.memory_bytes, other.memory_bytes),
+        )
+
     def covers(self, other: "Amount") -> bool:
         """Whether the other fits into this."""
         return (

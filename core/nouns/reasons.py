@@ -135,7 +135,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.CONFLICTS_EXHAUSTED: "Other claims took the capacity each time it was tried.",
     Reason.UNKNOWN_NODE: "The claim names a node that the region does not have.",
     Reason.BAD_CLAIM: "The claim does not place exactly the tasks that its jobs have.",
-    Reason.TASK_TOO_LARGE: "One task needs more GPUs than the node has, even when it is empty.",
+    Reason.TASK_TOO_LARGE: "One task needs more than the node has, even when it is empty.",
     Reason.WRONG_GPU_TYPE: "The node's GPUs are of no type that the job asks for.",
     Reason.TYPES_MIXED: "The claim puts tasks of one job on nodes of several types; they train together.",
     Reason.NODE_TOO_SMALL: "The claim takes more of a node than that has, even when it is empty.",

@@ -4,7 +4,24 @@ from msgspec.structs import asdict, replace
 
 from core.images.capacity import Capacity
 from core.nouns.fleet import ANY_TYPE, UNNUMBERED, Inventory, NodeGroup
-from core.nouns.limits import NAME_LENGTH_MAX, NEED_MAX, NODE_NUMBERS_MAX, WORKER_NODES_MAX
+from core.nouns.limits import (
+    NAME_LENGTH_MAX,
+    NEED_MAX,
+    NODE_BYTES_MAX,
+    NODE_CPU_MILLI_MAX,
+    NODE_GPU_MILLI_MAX,
+    NODE_NUMBERS_MAX,
+    WORKER_NODES_MAX,
+)
+
+MOST = {
+    "gpu_milli": NODE_GPU_MILLI_MAX,
+    "cpu_milli": NODE_CPU_MILLI_MAX,
+    "memory_bytes": NODE_BYTES_MAX,
+    "GPU memory": NEED_MAX,
+    "GPUs of an island": NODE_GPU_MILLI_MAX,
+}
+"""The most of each resource that one node has, or one of its GPUs: what an agent's columns hold."""
 
 
 def problems_of(inventory: Inventory) -> tuple[str, ...]:
@@ -63,6 +80,12 @@ def _problems_of(group: NodeGroup) -> list[str]:
         found.append(
             f"{of}: their racks are numbered from 0 to {NODE_NUMBERS_MAX}, with a node in each at least"
         )
-    if not all(0 <= amount <= NEED_MAX for amount in asdict(group.total).values()):
-        found.append(f"{of}: of each resource they have 0 to {NEED_MAX}")
+    if group.nodes_per_rack > NODE_NUMBERS_MAX:
+        found.append(f"{of}: a rack has {NODE_NUMBERS_MAX} nodes at most")
+    amounts = {"GPU memory": group.gpu_memory, "GPUs of an island": group.island, **asdict(group.total)}
+    found += [
+        f"{of}: of {name} they have 0 to {MOST[name]}"
+        for name, amount in amounts.items()
+        if not 0 <= amount <= MOST[name]
+    ]
     return found

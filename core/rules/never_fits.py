@@ -11,7 +11,14 @@ from core.nouns.fleet import ANY_TYPE, gpu_type_of, node_type_of, will_do
 from core.nouns.ids import RegionName
 from core.nouns.quantities import MILLI
 from core.nouns.workload import ANY_TEXT, JobSpec, WorkloadSpec
+from core.rules.submission import RESOURCES, fit_together, types_that_hold
 
+GIB = 1 << 30
+GPU_MEMORY = "gpu_memory"
+PER_NODE = {**{resource: f"need.{resource}" for resource in RESOURCES}, GPU_MEMORY: GPU_MEMORY}
+"""What a task takes of its node, by the figure of the hardware, each with the job's field."""
+Known = tuple[RegionName, str, HardwareRow]
+"""The nodes of one type in one region."""
 TYPES_NAMED_MAX = 10
 """The most GPU types named in one text. A fleet has a handful; a sentence holds no more."""
 
@@ -23,29 +30,56 @@ def reasons_never(spec: WorkloadSpec, hardware: Mapping[RegionName, Hardware]) -
         where = f"regions {' and '.join(hardware)}"
     found = []
     for index, job in enumerate(spec.jobs):
-        reason = _of_job(job, [region.rows for region in hardware.values()], where)
+        reason = _of_job(job, hardware, where)
         found += [f"jobs[{index}].{reason}"] if reason else []
     return tuple(found) or (_of_all(spec.jobs, hardware, where),)
 
 
-def _of_job(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: str) -> str:
+def _of_job(job: JobSpec, regions: Mapping[RegionName, Hardware], where: str) -> str:
     """Return the reason why no region could hold this job alone; empty if one could."""
-    rows = [row for region in regions for node_type, row in region.items() if job.takes(node_type)]
+    every = [region.rows for region in regions.values()]
+    rows = [
+        (region, node_type, row)
+        for region, hardware in regions.items()
+        for node_type, row in hardware.rows.items()
+        if job.takes(node_type)
+    ]
     if not rows:
-        return f"gpu_type: {_of_type(job, regions, where)}"
-    per_node = max(row.gpu_milli_max for row in rows)
-    if job.need.gpu_milli > per_node:
-        asked = f"a task asks for {_asked(job.need.gpu_milli, job.type_text)}"
-        return f"need.gpu_milli: {asked}, and no node of {where} has more than {_count(per_node)}"
-    in_all = max(row.gpu_milli for row in rows if row.gpu_milli_max >= job.need.gpu_milli)
-    wanted = job.need.gpu_milli * job.tasks
-    if wanted > in_all:
-        asked = f"{job.tasks} tasks ask for {_asked(wanted, job.type_text)}"
-        kind = "" if job.has_one_type else " of one type"
-        most = f"no region with such nodes has more than {_count(in_all)}{kind}"
-        has = f"{where} has {_count(in_all)}{kind}" if len(regions) == 1 else most
-        return f"tasks: {asked}, and {has}"
+        return f"gpu_type: {_of_type(job, every, where)}"
+    # Each check leaves the rows that hold the job as far as it was checked.
+    such = ""
+    for resource, field in PER_NODE.items():
+        asked = job.gpu_memory if resource == GPU_MEMORY else getattr(job.need, resource)
+        most = max(row.most_of(resource) for _, _, row in rows)
+        if asked > most:
+            return f"{field}: {_too_much_for_a_node(job, resource, asked, most, rows, where + such)}"
+        fewer = [one for one in rows if asked <= one[2].most_of(resource)]
+        such = " with as much of the rest" if len(fewer) < len(rows) else such
+        rows = fewer
+    for resource in RESOURCES:
+        wanted = getattr(job.need, resource) * job.tasks
+        in_all = max(row.total_of(resource) for _, _, row in rows)
+        if wanted > in_all:
+            asked_text = f"{job.tasks} tasks ask for {_asked(resource, wanted, job.type_text)}"
+            kind = "" if job.has_one_type else " of one type"
+            most_text = f"no region with such nodes has more than {_count(resource, in_all)}{kind}"
+            has = f"{where} has {_count(resource, in_all)}{kind}" if len(regions) == 1 else most_text
+            return f"tasks: {asked_text}, and {has}"
+        rows = [one for one in rows if wanted <= one[2].total_of(resource)]
     return ""
+
+
+def _too_much_for_a_node(
+    job: JobSpec, resource: str, asked: int, most: int, rows: Sequence[Known], where: str
+) -> str:
+    """Return that no node has as much of a resource as a task asks for, with the largest node."""
+    verb = "each GPU needs" if resource == GPU_MEMORY else "a task asks for"
+    text = f"{verb} {_asked(resource, asked, job.type_text)}, and no node of {where} has more than {_count(resource, most)}"
+    if resource == "gpu_milli":
+        return text
+    region, node_type, _ = next(one for one in rows if one[2].most_of(resource) == most)
+    gpu_type, _ = gpu_type_of(node_type)
+    return f"{text} (the largest is one of type {gpu_type} in region {region})"
 
 
 def _of_type(job: JobSpec, regions: Sequence[Mapping[str, HardwareRow]], where: str) -> str:
@@ -73,27 +107,46 @@ def _named(regions: Iterable[Mapping[str, HardwareRow]], *, runs_programs: bool)
             gpu_type, is_for_programs = gpu_type_of(node_type)
             if is_for_programs == runs_programs:
                 most[gpu_type] = max(most.get(gpu_type, 0), row.gpu_milli_max)
-    named = [f"{gpu_type} ({_count(most[gpu_type])} a node)" for gpu_type in sorted(most)]
+    resource = RESOURCES[0]
+    named = [f"{gpu_type} ({_count(resource, most[gpu_type])} a node)" for gpu_type in sorted(most)]
     more = [f"{len(named) - TYPES_NAMED_MAX} more"] if len(named) > TYPES_NAMED_MAX else []
     return ", ".join([*named[:TYPES_NAMED_MAX], *more]) or "none"
 
 
 def _of_all(jobs: Sequence[JobSpec], hardware: Mapping[RegionName, Hardware], where: str) -> str:
     """Return the reason where each job would fit somewhere by itself, but no region holds all jobs together."""
+    resource = next((one for one in RESOURCES if _is_lacking(one, jobs, hardware)), RESOURCES[0])
     wanted: dict[str, int] = {}
     for job in jobs:
-        wanted[job.type_text] = wanted.get(job.type_text, 0) + job.need.gpu_milli * job.tasks
-    asked = " and ".join(_asked(amount, type_text) for type_text, amount in wanted.items())
+        kind = job.type_text if resource == "gpu_milli" else ""
+        wanted[kind] = wanted.get(kind, 0) + getattr(job.need, resource) * job.tasks
+    asked = " and ".join(_asked(resource, amount, kind) for kind, amount in wanted.items())
     has = (
         f"{where} has not as much" if len(hardware) == 1 else "no region has as much; one must hold them all"
     )
     return f"jobs: together they ask for {asked}, and {has}"
 
 
-def _asked(gpu_milli: int, type_text: str) -> str:
+def _is_lacking(resource: str, jobs: Sequence[JobSpec], hardware: Mapping[RegionName, Hardware]) -> bool:
+    """Return whether every region lacks this resource for all jobs together, or has no nodes for some job."""
+    for region in hardware.values():
+        types = [types_that_hold(job, region.rows) for job in jobs]
+        if all(types) and fit_together(jobs, types, region.rows, resource):
+            return False
+    return True
+
+
+def _asked(resource: str, amount: int, type_text: str) -> str:
+    if resource != "gpu_milli":
+        return _count(resource, amount) + (" CPUs" if resource == "cpu_milli" else "")
     of = "GPUs of " if type_text == ANY_TEXT else ""
-    return f"{_count(gpu_milli)} {of}{type_text}"
+    return f"{_count(resource, amount)} {of}{type_text}"
 
 
-def _count(gpu_milli: int) -> str:
-    return f"{gpu_milli / MILLI:g}" if gpu_milli % MILLI else str(gpu_milli // MILLI)
+def _count(resource: str, amount: int) -> str:
+    """Return an amount as text, without the unit where the sentence names it."""
+    if resource in (GPU_MEMORY, "memory_bytes"):
+        if amount < GIB // 1024:
+            return f"{amount} bytes"
+        return f"{amount / GIB:.0f} GiB" if amount >= 1_000 * GIB else f"{amount / GIB:.4g} GiB"
+    return f"{amount / MILLI:g}" if amount % MILLI else str(amount // MILLI)

@@ -3,16 +3,18 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, astuple, replace
 
 from core.codec import encode
 from core.images.region import Hardware, HardwareRow
-from core.nouns.fleet import ANY_TYPE, CPU_TYPE, will_do
-from core.nouns.instant import SECOND
+from core.nouns.fleet import ANY_TYPE, CPU_TYPE, gpu_type_of, will_do
+from core.nouns.instant import MILLISECOND, SECOND
 from core.nouns.limits import (
     CHECKPOINT_BYTES_MAX,
+    CHECKPOINT_EVERY_MIN,
     CONTROLLED_TASKS_MAX,
     DATASETS_READ_MAX,
+    EXIT_CODE_MAX,
     FACT_BYTES_MAX,
     GPU_TYPES_MAX,
     ISOLATION_MAX,
@@ -23,12 +25,15 @@ from core.nouns.limits import (
     NEED_MAX,
     PROGRAM_CPU_MILLI_MIN,
     PROGRAM_GPU_MILLI_MIN,
+    RETRIES_MAX,
     SENDER_LENGTH_MAX,
     SPAN_MAX,
     TASKS_MAX,
+    WORKLOAD_BYTES_MAX,
+    WORKLOAD_MILLI_MAX,
 )
 from core.nouns.operation import ControlSpec
-from core.nouns.quantities import MILLI
+from core.nouns.quantities import MILLI, NOTHING, Amount
 from core.nouns.tenant import LEVEL_MAX, LEVEL_MIN
 from core.nouns.workload import Emulation, Extent, JobSpec, Kind, Program, Topology, WorkloadSpec
 from core.rules.datasets import is_dataset_name
@@ -37,6 +42,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+")
 """A name that can be part of a subject: a controller is asked under its own name and the tenant's."""
+
+LARGEST_NEED = Amount(NEED_MAX, NEED_MAX, NEED_MAX)
+RESOURCES = Amount.__struct_fields__
+"""Names of the resources of a need."""
 
 
 def problems_of_priority(priority: int | None) -> list[str]:
@@ -80,13 +89,14 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
         "grace": spec.grace,
         "on_region_loss.move_after": spec.move_after,
     }
-    found.extend(f"{field}: it must not be negative" for field, span in spans.items() if span < 0)
-    found.extend(f"{field}: a hundred years are the most" for field, span in spans.items() if span > SPAN_MAX)
+    found.extend(_problems_of_spans(spans))
     if not 0 <= spec.checkpoint_bytes <= CHECKPOINT_BYTES_MAX:
         found.append(f"checkpoint.size: it is not between 0 and {CHECKPOINT_BYTES_MAX} bytes")
     fewest = -1 if spec.kind == Kind.SERVICE else 0  # -1: no limit, for independent tasks
     if spec.retry.task_failed < fewest or spec.retry.start_failed < 0:
         found.append("retry: counts must not be negative")
+    if max(spec.retry.task_failed, spec.retry.start_failed) > RETRIES_MAX:
+        found.append(f"retry: {RETRIES_MAX} are the most")
     if spec.is_incremental and spec.kind != Kind.SERVICE:
         found.append(f"placement: the tasks of kind {spec.kind} start together, so they are placed together")
     if spec.is_incremental and any(job.topology.pack for job in spec.jobs):
@@ -96,6 +106,7 @@ def problems_of(spec: WorkloadSpec) -> tuple[str, ...]:
     is_controlled = spec.kind == Kind.SERVICE and bool(spec.control.controller)
     if is_controlled and sum(job.tasks for job in spec.jobs) > CONTROLLED_TASKS_MAX:
         found.append(f"jobs: a service with a controller has {CONTROLLED_TASKS_MAX} tasks at most")
+    found.extend(_problems_of_sums(spec.jobs))
     size = len(encode(spec))
     if size > FACT_BYTES_MAX // 2:
         found.append(f"the whole: {size} bytes, and {FACT_BYTES_MAX // 2} are the most")
@@ -136,6 +147,30 @@ def _problems_of_changed_job(was: JobSpec, changed: JobSpec) -> list[str]:
     if (changed.program is None) != (was.program is None):
         found.append(f"program: what was {'emulated' if was.program is None else 'a program'} stays so")
     return found
+
+
+def _problems_of_spans(spans: Mapping[str, int]) -> list[str]:
+    """Return the problems of spans, by field, that may be zero."""
+    if min(spans.values()) >= 0 and max(spans.values()) <= SPAN_MAX:
+        return []
+    found = [f"{field}: it must not be negative" for field, span in spans.items() if span < 0]
+    return found + [
+        f"{field}: a hundred years are the most" for field, span in spans.items() if span > SPAN_MAX
+    ]
+
+
+def _problems_of_sums(jobs: Sequence[JobSpec]) -> list[str]:
+    """Return the problems of the needs of all tasks together: sums over many workloads must stay numbers that a message can hold."""
+    total, most = NOTHING, Amount(WORKLOAD_MILLI_MAX, WORKLOAD_MILLI_MAX, WORKLOAD_BYTES_MAX)
+    for job in jobs:
+        total = total.plus(job.need.times(job.tasks))
+    if most.covers(total) or not all(LARGEST_NEED.covers(job.need) for job in jobs):
+        return []  # If one task alone asks for too much, that is said of the job.
+    return [
+        f"jobs: all tasks together ask for {amount} {name}, and {limit} are the most"
+        for name, amount, limit in zip(RESOURCES, astuple(total), astuple(most), strict=True)
+        if amount > limit
+    ]
 
 
 def _problems_of_token(field: str, name: str) -> list[str]:
@@ -210,11 +245,15 @@ def _problems_of_job(job: JobSpec) -> list[str]:
 
 
 def _problems_of_types(job: JobSpec) -> list[str]:
-    """Return the problems of a job that names several GPU types."""
+    """Return the problems of the GPU types that a job names."""
     types = (job.gpu_type, *job.or_types)
-    if len(types) == 1:
-        return []
     found = []
+    if not 0 < len(job.gpu_type) <= NAME_LENGTH_MAX:
+        found.append(f"gpu_type: a type has 1 to {NAME_LENGTH_MAX} characters")
+    if any(gpu_type_of(name)[1] for name in types):
+        found.append("gpu_type: a program's job names the type alone, and runs on nodes that run programs")
+    if len(types) == 1:
+        return found
     if len(types) > GPU_TYPES_MAX:
         found.append(f"gpu_type: {GPU_TYPES_MAX} types are the most that can be named")
     if len(set(types)) != len(types):
@@ -254,10 +293,20 @@ def _problems_of_zones(field: str, zones: Sequence[str]) -> list[str]:
 
 def _problems_of_emulation(emulation: Emulation) -> list[str]:
     found = [] if emulation.work > 0 else ["emulation.work: it must be positive"]
-    spans = ("checkpoint_every", "fails_after", "stop_span", "set_up")
-    found.extend(
-        f"emulation.{name}: it must not be negative" for name in spans if getattr(emulation, name) < 0
-    )
+    spans = {
+        "emulation.checkpoint_every": emulation.checkpoint_every,
+        "emulation.fails_after": emulation.fails_after,
+        "emulation.stop_span": emulation.stop_span,
+        "emulation.set_up": emulation.set_up,
+    }
+    found.extend(_problems_of_spans(spans))
+    if emulation.work > SPAN_MAX:
+        found.append("emulation.work: a hundred years are the most")
+    if 0 < emulation.checkpoint_every < CHECKPOINT_EVERY_MIN:
+        least = CHECKPOINT_EVERY_MIN // MILLISECOND
+        found.append(f"emulation.checkpoint_every: {least} ms are the least, or 0 for never")
+    if not 0 <= emulation.exit_code <= EXIT_CODE_MAX:
+        found.append(f"emulation.exit_code: {emulation.exit_code} is not between 0 and {EXIT_CODE_MAX}")
     return found
 
 
@@ -280,35 +329,68 @@ def _problems_of_program(program: Program) -> list[str]:
     texts = [program.run, program.directory, program.checkpoint_dir, *program.env.values()]
     if any("\0" in text for text in texts):
         found.append("program: no text may hold a zero byte")
-    if program.early_warning < 0:
-        found.append("program.early_warning: it must not be negative")
+    found.extend(_problems_of_spans({"program.early_warning": program.early_warning}))
     return found
 
 
 def could_fit(spec: WorkloadSpec, hardware: Hardware) -> bool:
     """Return whether the region's nodes, if all were empty, might hold a workload. False is final; True is no promise.
 
-    All tasks of a job are on one type; jobs that can only be on the same few types need capacity on these together.
+    All tasks of a job are on one type; jobs that can only be on the same few types need capacity on these together. Figures that
+    are not known exclude nothing.
     """
     rows = hardware.rows
     mine = [types_that_hold(job, rows) for job in spec.jobs]
     if len(mine) == 1:
         return bool(mine[0])  # Each of these types could hold the whole job.
-    wanted = [job.need.gpu_milli * job.tasks for job in spec.jobs]
-    return all(mine) and all(
-        sum(amount for amount, types in zip(wanted, mine, strict=True) if types <= where)
-        <= sum(rows[node_type].gpu_milli for node_type in sorted(where))
-        for where in dict.fromkeys(mine)
+    return all(mine) and all(fit_together(spec.jobs, mine, rows, resource) for resource in RESOURCES)
+
+
+def fit_together(
+    jobs: Sequence[JobSpec],
+    types: Sequence[frozenset[str]],
+    rows: Mapping[str, HardwareRow],
+    resource: str,
+) -> bool:
+    """Return whether a region has enough of one resource for all jobs together.
+
+    types   node types that could hold each job
+    """
+    wanted = [getattr(job.need, resource) * job.tasks for job in jobs]
+    if not any(wanted):
+        return True
+    has = {node_type: rows[node_type].total_of(resource) for mine in types for node_type in sorted(mine)}
+    if sum(wanted) <= min(has.values()):
+        return True  # Any one of these types has enough for all.
+    return all(
+        sum(amount for amount, mine in zip(wanted, types, strict=True) if mine <= where)
+        <= sum(has[node_type] for node_type in sorted(where))
+        for where in dict.fromkeys(types)
     )
 
 
 def types_that_hold(job: JobSpec, rows: Mapping[str, HardwareRow]) -> frozenset[str]:
     """Return the node types of a region of which each, if empty, could hold all tasks of a job."""
-    asked, need = job.node_types, job.need.gpu_milli
+    asked, is_for_gpus = job.node_types, job.need.gpu_milli > 0
     return frozenset(
         node_type
         for node_type, row in rows.items()
-        if need <= row.gpu_milli_max
-        and need * job.tasks <= row.gpu_milli
-        and will_do(node_type, asked, is_for_gpus=need > 0)
+        if _holds(row, job) and will_do(node_type, asked, is_for_gpus=is_for_gpus)
+    )
+
+
+def _holds(row: HardwareRow, job: JobSpec) -> bool:
+    """Return whether nodes could hold a job. Equals a comparison with `most_of` and `total_of`, but is read in each auction."""
+    need, tasks = job.need, job.tasks
+    if need.gpu_milli > row.gpu_milli_max or need.gpu_milli * tasks > row.gpu_milli:
+        return False
+    if row.measured < row.nodes:
+        return True
+    most, total = row.most, row.total
+    return (
+        need.cpu_milli <= most.cpu_milli
+        and need.memory_bytes <= most.memory_bytes
+        and need.cpu_milli * tasks <= total.cpu_milli
+        and need.memory_bytes * tasks <= total.memory_bytes
+        and (not job.gpu_memory or job.gpu_memory <= (row.gpu_memory_max or job.gpu_memory))
     )

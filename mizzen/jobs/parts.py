@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from core.nouns.fleet import ANY_TYPE
 from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.limits import EXIT_CODE_MAX
 from core.nouns.quantities import MILLI, Amount
 from core.nouns.workload import NEVER, Emulation, Extent, JobSpec, Program, Topology
 from mizzen.jobs.section import Section, as_items, as_text, as_yes_or_no, one
@@ -28,7 +29,6 @@ OF_PROGRAMS = ("env", "secrets", "directory", "early_warning", "slurm_env")
 
 STAND_IN = JobSpec("unnamed", 1, Amount(gpu_milli=MILLI), ANY_TYPE, program=Program("true"))
 """Takes the place of what cannot be read, so that nothing more is said of it."""
-EXIT_CODE_MAX = 255
 OURS = "MIZZEN_"
 """No variable of a user's begins with it, but for the one that says how often to checkpoint."""
 CHECKPOINT_VARIABLE = "MIZZEN_CHECKPOINT_SECONDS"

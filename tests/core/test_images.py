@@ -33,6 +33,7 @@ from core.nouns.workload import EndCause, Phase
 from tests.builders import (
     EU,
     EU_LOG,
+    NODE,
     US,
     a_claim,
     a_queue,
@@ -292,8 +293,8 @@ def test_hardware_sums_by_type_whether_or_not_it_is_free() -> None:
     """Enough to tell who need not be asked."""
     image = a_region(joined("w0", 0, 2), joined("w1", 2, 3, gpu_type="A100"), granted(a_claim(placed={0: 8})))
     assert {
-        "H100": HardwareRow(2, 8_000, 16_000),
-        "A100": HardwareRow(3, 8_000, 24_000),
+        "H100": HardwareRow(2, 8_000, 16_000, NODE, NODE.times(2), 0, 2),
+        "A100": HardwareRow(3, 8_000, 24_000, NODE, NODE.times(3), 0, 3),
     } == image.hardware.rows
 
 

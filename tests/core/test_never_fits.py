@@ -5,13 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from core.events.region import NodesJoined
+from core.fact import Fact
 from core.images.region import Hardware, HardwareRow
 from core.nouns.fleet import gpu_type_of, node_type_of
 from core.nouns.ids import RegionName
 from core.nouns.workload import JobSpec, Program, WorkloadSpec
 from core.rules.never_fits import reasons_never
 from core.rules.submission import could_fit
-from tests.builders import EU, US, a_job, a_spec, of_types
+from tests.builders import EU, EU_LOG, GIB, START, US, a_job, a_spec, amount, an_inventory, of_types
 from tests.core.properties import PROPERTY
 
 
@@ -20,6 +22,23 @@ def having(*rows: tuple[str, int, int]) -> Hardware:
     return Hardware(
         {kind: HardwareRow(nodes, 1000 * gpus, 1000 * gpus * nodes) for kind, nodes, gpus in rows}
     )
+
+
+def sized(*rows: tuple[str, int, int, int, int, int]) -> Hardware:
+    """So many nodes of so many GPUs, CPUs, GiB, and GiB of each GPU, by type."""
+    found = {}
+    for kind, nodes, gpus, cpus, gib, gpu_gib in rows:
+        node = amount(gpus, cpus, gib)
+        found[kind] = HardwareRow(
+            nodes, node.gpu_milli, node.gpu_milli * nodes, node, node.times(nodes), gpu_gib * GIB, nodes
+        )
+    return Hardware(found)
+
+
+SIZED = {
+    EU: sized(("H100", 4, 8, 64, 512, 80), ("cpu", 2, 0, 96, 1024, 0)),
+    US: sized(("H100", 2, 8, 128, 256, 80)),
+}
 
 
 def a_program(gpu_type: str = "H100", gpus: int = 1) -> JobSpec:
@@ -123,6 +142,41 @@ BOTH = {EU: having(("H100", 4, 8), ("cpu (real)", 1, 8)), US: having(("H100", 2,
             ["jobs[0].gpu_type: no node with GPUs is for programs; for that region eu has cpu (8 a node)"],
             id="any GPU, and there are CPUs",
         ),
+        pytest.param(
+            a_spec(a_job(cpus=3_000_000)), SIZED,
+            ["jobs[0].need.cpu_milli: a task asks for 3000000 CPUs, and no node of the fleet has more than 128 (the largest is one of type H100 in region us)"],
+            id="more CPUs than a node has",
+        ),
+        pytest.param(
+            a_spec(a_job(gib=1024)), SIZED,
+            ["jobs[0].need.memory_bytes: a task asks for 1024 GiB, and no node of the fleet has more than 512 GiB (the largest is one of type H100 in region eu)"],
+            id="more memory than a node of its type has",
+        ),
+        pytest.param(
+            a_spec(a_job(cpus=100, gib=300)), SIZED,
+            ["jobs[0].need.memory_bytes: a task asks for 300 GiB, and no node of the fleet with as much of the rest has more than 256 GiB (the largest is one of type H100 in region us)"],
+            id="CPUs of one node, and memory of another",
+        ),
+        pytest.param(
+            a_spec(replace(a_job(), gpu_memory=81 * GIB)), {US: SIZED[US]},
+            ["jobs[0].gpu_memory: each GPU needs 81 GiB, and no node of region us has more than 80 GiB (the largest is one of type H100 in region us)"],
+            id="larger GPUs than there are",
+        ),
+        pytest.param(
+            a_spec(a_job(5, 1, cpus=60)), {EU: SIZED[EU]},
+            ["jobs[0].tasks: 5 tasks ask for 300 CPUs, and region eu has 256"],
+            id="more CPUs than all nodes have",
+        ),
+        pytest.param(
+            a_spec(a_job(5, 0, cpus=1, gib=500)), {EU: SIZED[EU]},
+            ["jobs[0].tasks: 5 tasks ask for 2500 GiB, and region eu has 2048 GiB"],
+            id="more memory than all nodes have",
+        ),
+        pytest.param(
+            a_spec(a_job(4, 1, cpus=64), a_job(1, 1, cpus=1, name="b")), {EU: SIZED[EU]},
+            ["jobs: together they ask for 257 CPUs, and region eu has not as much"],
+            id="more CPUs in two jobs",
+        ),
     ],
 )  # fmt: skip
 def test_reasons_name_the_hardware_of_the_fleet(
@@ -133,30 +187,65 @@ def test_reasons_name_the_hardware_of_the_fleet(
     assert said == list(reasons_never(spec, hardware))
 
 
+@pytest.mark.parametrize(
+    "job",
+    [a_job(cpus=3_000_000), a_job(gib=1 << 20), replace(a_job(), gpu_memory=1 << 50)],
+)
+def test_nothing_is_said_of_what_is_not_known(job: JobSpec) -> None:
+    """An image that an older build folded has GPUs alone; a fact that adds nodes tells nothing of those before."""
+    hardware = having(("H100", 4, 8))
+    assert could_fit(a_spec(job), hardware)
+    inventory = an_inventory("w9", 8, 2)
+    hardware._joined(Fact(EU_LOG, 9, START, "", "", NodesJoined(inventory.worker, inventory)))
+    assert 6 == hardware.rows["H100"].nodes
+    assert could_fit(a_spec(job), hardware)
+
+
+def test_memory_of_gpus_that_is_not_known_excludes_nothing() -> None:
+    """The region is asked, and its agents answer that no node is known to have as much."""
+    assert could_fit(a_spec(replace(a_job(), gpu_memory=1)), sized(("H100", 1, 8, 64, 512, 0)))
+
+
 TYPES = st.sampled_from(["H100", "H100 (real)", "A100"])
 ASKED = st.sampled_from([("H100",), ("A100",), ("H100", "A100"), ("any",)])
-ROWS = st.dictionaries(TYPES, st.tuples(st.integers(1, 4), st.integers(1, 8)), min_size=1)
+ROWS = st.dictionaries(
+    TYPES,
+    st.tuples(st.integers(1, 4), st.integers(1, 8), st.integers(1, 4), st.integers(1, 4), st.integers(0, 2)),
+    min_size=1,
+)
 
 
 @PROPERTY
 @given(
     regions=st.lists(ROWS, min_size=1, max_size=3),
     asked=st.lists(
-        st.tuples(st.integers(1, 6), st.integers(1, 9), ASKED, st.booleans()),
+        st.tuples(
+            st.integers(1, 6), st.integers(1, 9), ASKED, st.booleans(),
+            st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 3)),
+        ),
         min_size=1, max_size=3,
     ),
 )  # fmt: skip
 def test_there_is_a_reason_for_whatever_does_not_fit(
-    regions: list[dict[str, tuple[int, int]]], asked: list[tuple[int, int, tuple[str, ...], bool]]
+    regions: list[dict[str, tuple[int, int, int, int, int]]],
+    asked: list[tuple[int, int, tuple[str, ...], bool, tuple[int, int, int]]],
 ) -> None:
     """And each names a job that is there."""
     hardware = {
-        RegionName(f"r{number}"): having(*((kind, *size) for kind, size in rows.items()))
+        RegionName(f"r{number}"): sized(*((kind, *size) for kind, size in rows.items()))
         for number, rows in enumerate(regions)
     }
     jobs = [
-        of_types(replace(a_program(gpus=gpus), tasks=tasks) if is_program else a_job(tasks, gpus), *types)
-        for tasks, gpus, types, is_program in asked
+        of_types(
+            replace(
+                a_program() if is_program else a_job(),
+                tasks=tasks,
+                need=amount(gpus, cpus, gib),
+                gpu_memory=gpu_gib * GIB,
+            ),
+            *types,
+        )
+        for tasks, gpus, types, is_program, (cpus, gib, gpu_gib) in asked
     ]
     spec = a_spec(*jobs)
     if not any(could_fit(spec, region) for region in hardware.values()):

@@ -67,7 +67,7 @@ def test_all_that_is_wrong_with_an_inventory_is_told() -> None:
         "nodes from -5 on: there are 0",
         "nodes from -5 on: numbers are from 0 to 16777215",
         "nodes from -5 on: their racks are numbered from 0 to 16777216, with a node in each at least",
-        "nodes from -5 on: of each resource they have 0 to 9007199254740992",
+        "nodes from -5 on: of gpu_milli they have 0 to 1000000",
     ] == list(problems_of(Inventory(WorkerName(""), (bad, group))))
     assert ("several of its nodes have the same number",) == problems_of(
         Inventory(WorkerName("w0"), (group, group))

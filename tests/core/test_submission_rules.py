@@ -9,6 +9,7 @@ from core.images.region import Hardware
 from core.nouns.ids import RegionName, TenantName
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import (
+    CHECKPOINT_EVERY_MIN,
     CONTROLLED_TASKS_MAX,
     DATASETS_READ_MAX,
     FACT_BYTES_MAX,
@@ -16,7 +17,11 @@ from core.nouns.limits import (
     ISOLATION_MAX,
     ISOLATION_MIN,
     NAME_LENGTH_MAX,
+    NEED_MAX,
+    RETRIES_MAX,
+    SPAN_MAX,
     TASKS_MAX,
+    WORKLOAD_MILLI_MAX,
 )
 from core.nouns.operation import ControlSpec
 from core.nouns.quantities import Amount
@@ -147,6 +152,52 @@ def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
         pytest.param(emulated(work=0), ["jobs[0].emulation.work"], id="no work"),
         pytest.param(
             emulated(checkpoint_every=-1), ["jobs[0].emulation.checkpoint_every"], id="saves before"
+        ),
+        pytest.param(
+            emulated(checkpoint_every=CHECKPOINT_EVERY_MIN - 1),
+            ["jobs[0].emulation.checkpoint_every"],
+            id="saves all the time",
+        ),
+        *(
+            pytest.param(
+                emulated(**{name: SPAN_MAX + 1}),
+                [f"jobs[0].emulation.{name}"],
+                id=f"more than a century of {name}",
+            )
+            for name in ("work", "checkpoint_every", "fails_after", "stop_span", "set_up")
+        ),
+        pytest.param(
+            emulated(exit_code=256), ["jobs[0].emulation.exit_code"], id="an exit code of nine bits"
+        ),
+        pytest.param(emulated(exit_code=-1), ["jobs[0].emulation.exit_code"], id="an exit code below zero"),
+        pytest.param(
+            running(early_warning=SPAN_MAX + 1),
+            ["jobs[0].program.early_warning"],
+            id="warned a century before",
+        ),
+        pytest.param(
+            a_spec(retry=RetryLimits(task_failed=RETRIES_MAX + 1)), ["retry"], id="retries for ever"
+        ),
+        pytest.param(
+            a_spec(retry=RetryLimits(start_failed=RETRIES_MAX + 1)), ["retry"], id="starts for ever"
+        ),
+        pytest.param(with_job(gpu_type=""), ["jobs[0].gpu_type"], id="a single type without a name"),
+        pytest.param(with_job(gpu_type="x" * 129), ["jobs[0].gpu_type"], id="a type with a long name"),
+        pytest.param(
+            with_job(gpu_type="H100 (real)"), ["jobs[0].gpu_type"], id="emulated work on a real node"
+        ),
+        pytest.param(
+            with_job(tasks=TASKS_MAX, need=Amount(WORKLOAD_MILLI_MAX // TASKS_MAX // 1000 * 1000 + 1000)),
+            ["jobs"],
+            id="more GPUs together than 64 bits hold of a full queue",
+        ),
+        pytest.param(
+            a_spec(
+                replace(a_job(), tasks=1 << 9, need=Amount(1_000, 0, NEED_MAX)),
+                replace(a_job(name="b"), need=Amount(1_000, 0, 1)),
+            ),
+            ["jobs"],
+            id="more memory together than 64 bits hold",
         ),
         pytest.param(emulated(fails_after=-1), ["jobs[0].emulation.fails_after"], id="fails before"),
         pytest.param(emulated(stop_span=-1), ["jobs[0].emulation.stop_span"], id="stops before"),

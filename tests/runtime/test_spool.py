@@ -26,7 +26,7 @@ from core.messages.workers import (
     TasksState,
 )
 from core.nouns.ids import RegionName, ShareKey, WorkerName, WorkloadId
-from core.nouns.instant import SECOND, seconds
+from core.nouns.instant import SECOND, Nanoseconds, after, seconds
 from core.nouns.limits import GRACE
 from core.nouns.placement import Spread
 from core.nouns.quantities import Amount
@@ -141,6 +141,27 @@ async def test_it_saves_as_it_goes(place: Place) -> None:
     nodes.start(lasting(30, checkpoint_every=10), epoch=2, is_leader=False)
     await place.sleep(60)
     assert [(60, "running", 0, 0), (90, "ended", 0, 0)] == nodes.words()[1:]
+
+
+@virtual
+async def test_it_saves_no_more_often_than_a_worker_can_bear(place: Place) -> None:
+    """An earlier build accepted a checkpoint each nanosecond."""
+    nodes = Nodes(place)
+    nodes.start(Emulation(seconds(1), checkpoint_every=Nanoseconds(1)))
+    await place.sleep(1)
+    saved = [step for _, phase, step, _ in nodes.words()[2:] if phase == "running"]
+    assert list(range(10, 1_000, 10)) == saved
+
+
+@virtual
+async def test_what_was_missed_for_long_is_not_made_up_for_one_by_one(place: Place) -> None:
+    """After a pause of a week, or a start of a worker whose task runs for a week, the newest of the checkpoints is told."""
+    nodes = Nodes(place)
+    nodes.start(lasting(700_000, checkpoint_every=0.05))
+    nodes.words()
+    now = nodes.spool._clock.now()
+    assert after(now, seconds(600_000.05)) == nodes.spool.catch_up(after(now, seconds(600_000)))
+    assert [600_000_000] == [step for _, _, step, _ in nodes.words()]
 
 
 @virtual

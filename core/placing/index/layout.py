@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from core.nouns.cluster import cluster_of
+from core.nouns.cluster import Cluster, cluster_of, joined
 from core.nouns.fleet import NodeGroup
 
 Numbers = NDArray[np.int32]
@@ -43,10 +43,10 @@ class Layout:
 
     def __init__(self, groups: Iterable[NodeGroup]) -> None:
         found = sorted(groups, key=lambda group: (_named(group), group.rack_first, group.first))
-        largest = {
-            _named(group): cluster_of(group)
-            for group in sorted(found, key=lambda group: group.total.gpu_milli)
-        }
+        largest: dict[tuple[str, str, str, int, int], Cluster] = {}
+        for group in found:
+            here, known = cluster_of(group), largest.get(_named(group))
+            largest[_named(group)] = here if known is None else joined(known, here)
         self.clusters = tuple(sorted(largest.values()))
         self.largest = max((cluster.gpu_milli for cluster in self.clusters), default=0)
         self.domains = sorted({_domain_of(group) for group in found})

@@ -57,6 +57,8 @@ OF_VICTIMS = (
 Victim = tuple[WorkloadId, int, Holding]
 Where = frozenset[tuple[str, int]]
 """Clusters, each by its pool's name and its number in the pool's layout."""
+NEWEST_SPARE = 64
+"""Outdated times that a small index may hold."""
 Cost = tuple[int, ...]
 Entry = tuple[Cost, WorkloadId, int]
 
@@ -105,7 +107,9 @@ class VictimIndex:
         self._promised: Counter[AttemptKey] = Counter()
         self._told: dict[AttemptKey, int] = {}
         self._newest: list[tuple[int, AttemptKey]] = []
-        """A heap of the times in `_told`, negated so that the newest comes first; outdated entries are dropped when met."""
+        """A heap of the times in `_told`, negated so that the newest comes first. Outdated entries are dropped when met, and all at
+        once when they are more than the others.
+        """
 
     def settle(self, workload: WorkloadId, epoch: int) -> None:
         """Record that an attempt changed in the image."""
@@ -226,6 +230,9 @@ class VictimIndex:
         if self._told.get(key) != told:
             self._told[key] = told
             heapq.heappush(self._newest, (-told, key))
+            if len(self._newest) > NEWEST_SPARE + 2 * len(self._told):
+                self._newest = [(-at, one) for one, at in self._told.items()]
+                heapq.heapify(self._newest)
 
     def _drop(self, key: AttemptKey) -> Listed | None:
         """Remove an attempt from the lists; return its former listing."""

@@ -8,7 +8,8 @@ from core.rules.placement.rule import ClusterValidator, Request
 class Capacity(ClusterValidator):
     """A task fits on one node or nowhere.
 
-    Available capacity is counted apart from the rules: `cap` in core/placing/index/request_classes.py.
+    Available capacity is counted apart from the rules: `cap` in core/placing/index/request_classes.py. Columns of nodes hold what
+    nodes have, so a need that no node of the cluster has must not reach them: it could be wider than a column.
     """
 
     name = "capacity"
@@ -16,5 +17,10 @@ class Capacity(ClusterValidator):
     reason = Reason.TASK_TOO_LARGE
 
     def admits(self, cluster: Cluster, request: Request) -> bool:
-        """Return whether the cluster's largest node has the GPUs for one task when empty."""
-        return request.need.gpu_milli <= cluster.gpu_milli
+        """Return whether nodes of the cluster have the capacity for one task when empty, in each resource by itself."""
+        need = request.need
+        return (
+            need.gpu_milli <= cluster.gpu_milli
+            and need.cpu_milli <= cluster.cpu_milli
+            and need.memory_bytes <= cluster.memory_bytes
+        )

@@ -19,7 +19,7 @@ from core.events.queue import (
 from core.events.region import StopOrdered
 from core.messages.agents import BidSettled
 from core.messages.base import LogSilent, Message, Refused
-from core.messages.broker import ExecuteAward, StopAttempt, WithdrawAward
+from core.messages.broker import ExecuteAward, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.queue import (
     Acknowledged,
     CancelWorkload,
@@ -171,6 +171,21 @@ def test_submission_that_could_never_fit(start: Start) -> None:
     problem = "jobs[0].need.gpu_milli: a task asks for 9 H100, and no node of the fleet has more than 8"
     assert (refused(Reason.NEVER_FITS, problem),) == decision.messages
     assert [] == facts(decision)
+
+
+def test_submission_of_more_cpus_and_memory_than_any_node_has(start: Start) -> None:
+    """It is refused with the largest node; where a region is not known yet it waits, and no region that is known is asked."""
+    wide, deep = a_job(cpus=3_000_000), a_job(gib=1 << 20, name="b")
+    decision = a_job_queue(start).hear(SubmitWorkload(a_spec(wide, deep), "ada"))
+    largest = "(the largest is one of type H100 in region eu)"
+    problems = (
+        f"jobs[0].need.cpu_milli: a task asks for 3000000 CPUs, and no node of the fleet has more than 64 {largest}",
+        f"jobs[1].need.memory_bytes: a task asks for 1048576 GiB, and no node of the fleet has more than 512 GiB {largest}",
+    )
+    assert (refused(Reason.NEVER_FITS, *problems),) == decision.messages
+    machine = a_job_queue(start, unknown=(US_LOG,))
+    assert W1 == submit(machine, a_spec(wide, deep))
+    assert [] == said(machine.wake(), SolicitBid)
 
 
 def test_submission_while_a_region_is_not_known_yet(start: Start) -> None:

@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[Make, Reason]] = {
     "more than its node has": (standing(placed={0: 9}), Reason.NODE_TOO_SMALL),
     "more memory than its node has": (
         changed(jobs=(a_job(1, 1, gib=4_096),)),
-        Reason.NODE_TOO_SMALL,
+        Reason.TASK_TOO_LARGE,
     ),
     "a task larger than its node": (standing(gpus=9), Reason.TASK_TOO_LARGE),
     "a stale epoch": (of_an_older_epoch, Reason.AWARD_NOT_STANDING),

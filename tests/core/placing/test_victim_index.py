@@ -5,12 +5,12 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from core.events.region import AttemptRanked
+from core.events.region import AttemptRanked, CheckpointCommitted
 from core.fact import Fact
 from core.images import RegionImage
 from core.images.capacity import NOT_UP, Capacity
 from core.nouns.ids import TenantName
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, seconds
 from core.nouns.placement import Spread, gpu_milli_of
 from core.nouns.pool import UNSET, PoolSettings
 from core.nouns.reasons import Reason
@@ -24,7 +24,7 @@ from core.placing.placer import Placer
 from core.placing.pool import PoolIndex
 from core.placing.pool_set import Asker, PoolSet, request_of
 from core.placing.preemption import without_victims as vacated
-from core.placing.preemption.victim_index import OF_VICTIMS, Victim, VictimIndex, clusters_of
+from core.placing.preemption.victim_index import NEWEST_SPARE, OF_VICTIMS, Victim, VictimIndex, clusters_of
 from core.placing.preemption.victims import (
     FAR_MORE,
     candidates_under,
@@ -34,13 +34,14 @@ from core.placing.preemption.victims import (
     shared_without,
 )
 from core.rules.placement.errors import RuleFailed
+from core.rules.placement.eviction_cost import counted_until, told_until
 from core.rules.placement.rule import Request
 from core.rules.placement.rule_sets import PLAIN
 from core.touched import touched_by
-from tests.builders import a_claim, a_job, a_region, attempt, granted, joined
+from tests.builders import EU_LOG, a_claim, a_job, a_region, attempt, granted, joined
 from tests.core.histories import RegionHistory
 from tests.core.placing.crowded import Crowded
-from tests.core.placing.searching import CHOICE
+from tests.core.placing.searching import CHOICE, placer_of
 from tests.core.properties import SEEDS
 
 FAR = Instant(NOT_UP)
@@ -300,3 +301,22 @@ def test_index_is_empty_before_the_first_search() -> None:
     assert [attempt("w-1")] == [
         victim[:2] for victim in placer.victims.under(6, FAR, everywhere(placer.pools))
     ]
+
+
+def test_times_of_what_was_told_do_not_pile_up() -> None:
+    """An attempt that saves a checkpoint a minute for a week leaves one time, whatever is newest meanwhile."""
+    image = a_region(joined(), granted(a_claim("w-1")), granted(a_claim("w-2", placed={1: 1})))
+    placer = placer_of(image.capacity)
+    placer.victims.refresh(placer.pools)
+    sequence = 10
+    for minute in range(1_000):
+        for workload, at in (("w-1", minute), ("w-2", 10_000 + minute)):
+            sequence += 1
+            saved = CheckpointCommitted(*attempt(workload), minute + 1)
+            image.fold(Fact(EU_LOG, sequence, Instant(seconds(60 * at)), "", "", saved))
+            placer.victims.settle(*attempt(workload))
+        placer.victims.refresh(placer.pools)
+        held = [one for _, _, one in image.capacity.live()]
+        newest = max(told_until(one) for one in held)
+        assert counted_until(newest) == placer.victims._counted()
+        assert len(placer.victims._newest) <= NEWEST_SPARE + 2 * len(held)

@@ -1,0 +1,176 @@
+"""Workloads with extreme values: every field of a submission has ordinary values, and the least and the most that are accepted."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import fields, replace
+
+from core.nouns.instant import SECOND, seconds
+from core.nouns.limits import (
+    CHECKPOINT_BYTES_MAX,
+    CHECKPOINT_EVERY_MIN,
+    EXIT_CODE_MAX,
+    ISOLATION_MAX,
+    ISOLATION_MIN,
+    NAME_LENGTH_MAX,
+    NEED_MAX,
+    NODE_BYTES_MAX,
+    NODE_CPU_MILLI_MAX,
+    NODE_GPU_MILLI_MAX,
+    NUMBER_MAX,
+    RETRIES_MAX,
+    SPAN_MAX,
+    TASKS_MAX,
+)
+from core.nouns.operation import ControlSpec
+from core.nouns.quantities import Amount
+from core.nouns.workload import (
+    Emulation,
+    Extent,
+    JobSpec,
+    Kind,
+    PlacementMode,
+    Program,
+    RetryLimits,
+    Topology,
+    WorkloadSpec,
+)
+from core.rules.submission import problems_of
+
+Values = dict[str, tuple[Any, ...]]  # Any: each field has a type of its own
+LONGEST = "n" * NAME_LENGTH_MAX
+BEYOND = (NUMBER_MAX, NUMBER_MAX + 1, (1 << 64) - 1)
+"""Numbers that a message just holds, or a log does not."""
+SPANS = (0, 1, 60 * SECOND, SPAN_MAX, SPAN_MAX + 1, *BEYOND)
+
+OF_AMOUNT: Values = {
+    "gpu_milli": (0, 1, 500, 1_000, 8_000, 9_000, NODE_GPU_MILLI_MAX, 3_000_000_000, NEED_MAX // 1000 * 1000),
+    "cpu_milli": (0, 1, 96_000, 96_001, NODE_CPU_MILLI_MAX, (1 << 31) - 1, 1 << 31, 3_000_000_000, NEED_MAX),
+    "memory_bytes": (0, 1, 1 << 40, (1 << 40) + 1, NODE_BYTES_MAX, NEED_MAX, NEED_MAX + 1),
+}
+OF_EMULATION: Values = {
+    "work": (1, 30 * SECOND, *SPANS),
+    "checkpoint_every": (1, CHECKPOINT_EVERY_MIN, *SPANS),
+    "fails_after": SPANS,
+    "exit_code": (0, 1, 85, EXIT_CODE_MAX, *BEYOND),
+    "stop_span": SPANS,
+    "set_up": SPANS,
+}
+OF_PROGRAM: Values = {
+    "run": ("true", "x" * 1_000),
+    "directory": ("/", ""),
+    "env": ({}, {"A" * 200: "b" * 200}),
+    "secrets": ((), ("TOKEN",)),
+    "checkpoint_dir": ("", "/checkpoints"),
+    "early_warning": SPANS,
+    "has_slurm_env": (True,),
+}
+OF_TOPOLOGY: Values = {
+    "pack": tuple(Extent),
+    "spread": tuple(Extent),
+    "tasks_per_node": (0, 1, 40_000, TASKS_MAX, TASKS_MAX + 1),
+    "zones": ((), ("zone-0",), ("nowhere",)),
+    "near": ((), ("zone-1",), ("nowhere",)),
+}
+OF_JOB: Values = {
+    "name": ("j", LONGEST),
+    "tasks": (1, 2, 9, 33, 64, 65, 32_768, TASKS_MAX, TASKS_MAX + 1),
+    "gpu_type": ("H100", "A100", "cpu", "any", "B200", "H100 (real)", ""),
+    "gpu_memory": (0, 1, 80 << 30, NEED_MAX, NEED_MAX + 1),
+    "is_alone": (True,),
+    "or_types": ((), ("A100",), ("A100", "B200")),
+}
+OF_RETRY: Values = {
+    "task_failed": (-1, 0, 1, RETRIES_MAX, *BEYOND),
+    "start_failed": (0, 1, RETRIES_MAX, *BEYOND),
+}
+OF_CONTROL: Values = {
+    "controller": ("", "nobody"),
+    "unavailable_max": (0, 1, TASKS_MAX, TASKS_MAX + 1),
+    "is_strict": (True,),
+    "isolation": (ISOLATION_MIN, ISOLATION_MAX, *SPANS),
+}
+OF_WORKLOAD: Values = {
+    "name": ("w", LONGEST),
+    "tenant": ("default", "t", LONGEST),
+    "priority": (None, 0, 6, 7, -1),
+    "kind": tuple(Kind),
+    "regions": ((), ("r0",), ("r1", "r0"), ("r2",)),
+    "max_duration": SPANS,
+    "grace": SPANS,
+    "placement": tuple(PlacementMode),
+    "data": ((), ("clicks",)),
+    "checkpoint_bytes": (0, 1, CHECKPOINT_BYTES_MAX, *BEYOND),
+    "needs_fresh_data": (True,),
+    "move_after": SPANS,
+}
+PARTS: dict[type[Struct], Values] = {
+    Amount: OF_AMOUNT,
+    Emulation: OF_EMULATION,
+    Program: OF_PROGRAM,
+    Topology: OF_TOPOLOGY,
+    JobSpec: OF_JOB,
+    RetryLimits: OF_RETRY,
+    ControlSpec: OF_CONTROL,
+    WorkloadSpec: OF_WORKLOAD,
+}
+HELD_ELSEWHERE = {
+    JobSpec: {"need", "emulation", "program", "topology"},
+    WorkloadSpec: {"jobs", "retry", "control"},
+}
+"""Fields whose own fields are drawn."""
+
+
+def missing_fields() -> list[str]:
+    """Return the fields of a submission for which no values are named here."""
+    return [
+        f"{part.__name__}.{field.name}"
+        for part, values in PARTS.items()
+        for field in fields(part)
+        if field.name not in values and field.name not in HELD_ELSEWHERE.get(part, ())
+    ]
+
+
+def _changed(part: Struct, most: int) -> st.SearchStrategy[Any]:
+    """Draw the part with other values of a few fields, none as a rule."""
+    values = PARTS[type(part)]
+    names = st.lists(st.sampled_from(sorted(values)), max_size=most, unique=True)
+    return names.flatmap(
+        lambda chosen: st.tuples(*(st.sampled_from(values[name]) for name in chosen)).map(
+            lambda drawn: replace(part, **dict(zip(chosen, drawn, strict=True)))
+        )
+    )
+
+
+@st.composite
+def jobs(draw: st.DrawFn, *, of_programs: bool) -> JobSpec:
+    """Draw a job with some extreme values."""
+    job = JobSpec("main", 1, Amount(1_000, 1_000, 1 << 30), "H100")
+    if of_programs:
+        job = replace(job, program=draw(_changed(Program("true"), 2)))
+    else:
+        job = replace(job, emulation=draw(_changed(Emulation(seconds(30)), 2)))
+    topology = draw(_changed(Topology(), 1))
+    job = replace(job, need=draw(_changed(job.need, 2)), topology=topology)
+    changed: JobSpec = draw(_changed(job, 2))
+    return changed
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> WorkloadSpec:
+    """Draw a workload of one or two jobs with some extreme values."""
+    of_programs = draw(st.integers(0, 7)) == 7
+    mine = [draw(jobs(of_programs=of_programs))]
+    if draw(st.integers(0, 3)) == 3:
+        mine.append(replace(draw(jobs(of_programs=of_programs)), name="other"))
+    spec = WorkloadSpec("w", tuple(mine))
+    spec = replace(spec, retry=draw(_changed(spec.retry, 1)), control=draw(_changed(spec.control, 2)))
+    changed: WorkloadSpec = draw(_changed(spec, 2))
+    return changed
+
+
+def mostly_accepted() -> st.SearchStrategy[WorkloadSpec]:
+    """Draw a workload, three of four well formed: what is not is refused at once."""
+    well_formed = workloads().filter(lambda spec: not problems_of(spec))
+    return st.integers(0, 3).flatmap(lambda number: workloads() if number == 3 else well_formed)
