@@ -170,7 +170,7 @@ class OpenUnit:
         if self.host is not None:
             return self.host.tasks()
         assert self.reader is not None, self.unit
-        return [(self.reader.name, self.reader.run())]
+        return self.reader.tasks()
 
     def drop(self) -> None:
         """Let go of timers at once, as a killed process does; files are `close`'s."""
