@@ -211,15 +211,19 @@ async def follow() -> None:
             group.create_task(_following(connection, listener, number).keep_up())
             for number, listener in enumerate(listeners)
         ]
-        for listener in listeners:
-            await listener.is_up.wait()
-        for listener in listeners:
-            say(role=listener.role, up_at=listener.up_at, adopted_at=listener.adopted_at)
+        async with asyncio.TaskGroup() as waiting:
+            for listener in listeners:
+                waiting.create_task(_say_when_up(listener))
         usage = resource.getrusage(resource.RUSAGE_SELF)
         say(cpu_seconds=usage.ru_utime + usage.ru_stime, megabytes=usage.ru_maxrss / 1_000)
         await orders.readline()
         for task in tasks:
             task.cancel()
+
+
+async def _say_when_up(listener: Listener) -> None:
+    await listener.is_up.wait()
+    say(role=listener.role, up_at=listener.up_at, adopted_at=listener.adopted_at)
 
 
 def _following(connection: NatsConnection, listener: Listener, number: int) -> Following:
