@@ -6,7 +6,6 @@ follower starts from the image again, and says so. A keeper of a lower term, of 
 than what we know (a file restored from an older copy) is refused: nothing of it is folded.
 """
 
-from collections import OrderedDict
 from typing import Protocol
 
 import structlog
@@ -17,19 +16,23 @@ from bus.port import Address, Bus
 from core.codec import CodecError, Parcel, decode_event_shared
 from core.component import Follow
 from core.fact import Fact, Head
-from core.images import Image, decode_image
+from core.images import Image
+from core.images.fetch import ImageFetch
 from core.messages.base import Message
-from core.messages.logs import FactsTold, FetchImage, HeadTold, ImagePage, LogPage, ReadLog, ToldFact
+from core.messages.logs import FactsTold, HeadTold, LogPage, ReadLog, ToldFact
 from core.nouns.ids import LogName
-from core.nouns.instant import after
+from core.nouns.instant import Instant, after
 from core.nouns.limits import (
-    FOLLOW_BUFFER_MAX,
+    FOLLOW_LAG_INTERVAL,
+    FOLLOW_LAG_MIN,
     FOLLOW_RETRY,
     HEAD_SILENCE_MAX,
     READ_FACTS_MAX,
     READ_TIMEOUT,
 )
+from runtime.catch_up.ahead import Ahead
 from runtime.clock import Clock
+from runtime.gc_tuning import undisturbed
 from runtime.wake import Wake
 
 logger = structlog.get_logger()
@@ -58,6 +61,8 @@ class FollowCounts:
         self.gaps = 0
         self.images = 0
         self.refused = 0
+        self.dropped = 0
+        """Announcements that came while facts before them were missing, and for which there was no room: they are read."""
 
 
 class Following:
@@ -84,8 +89,10 @@ class Following:
         self._is_diverged = False
         """Whether the log was seen to have another history than the one we know."""
         self._needs_image = True
-        self._ahead: OrderedDict[int, FactsTold] = OrderedDict()
-        """Announcements beyond a gap, by first sequence."""
+        self._fetch = ImageFetch(follow.log, follow.sections)
+        """The image, as far as it was fetched."""
+        self._ahead = Ahead()
+        self._lag_told_at: Instant | None = None
         self._heard_at = clock.now()
         self._is_silent = False
 
@@ -95,9 +102,9 @@ class Following:
         return self.follow.log
 
     @property
-    def behind(self) -> int:
-        """The number of announced facts that were not handed on."""
-        return max(0, self._told - self._head.sequence) if self._head is not None else self._told
+    def lag(self) -> int:
+        """How many facts were told and not handed on yet."""
+        return max(0, self._told - self._head.sequence) if self._head is not None else 0
 
     # Hearing: called by the bus, never waits.
 
@@ -149,7 +156,7 @@ class Following:
             return False
         return True
 
-    def _refuse(self, message: FactsTold | HeadTold | ImagePage, head: Head) -> None:
+    def _refuse(self, message: FactsTold | HeadTold | Head, head: Head) -> None:
         self.counts.refused += 1
         logger.warning(
             "keeper_refused", host=self._bus.name, log=self.log, term=message.term, known_term=head.term,
@@ -167,9 +174,7 @@ class Following:
             self._wake.ring()
             return
         if told.first > head.sequence + 1:
-            self._ahead[told.first] = told
-            if len(self._ahead) > FOLLOW_BUFFER_MAX:
-                self._ahead.popitem(last=False)
+            self.counts.dropped += self._ahead.put(told)
             self._wake.ring()
             return
         self._hand_on(told.first, told.facts, told.hash_before, told.hash_after, told.term)
@@ -194,13 +199,11 @@ class Following:
             self._wake.ring()
 
     def _hand_on_what_was_ahead(self) -> None:
-        while self._ahead and self._head is not None:
-            first = min(self._ahead)
-            if first > self._head.sequence + 1:
+        while self._head is not None and not self._needs_image:
+            told = self._ahead.take(self._head.sequence + 1)
+            if told is None or self._is_unreadable:
                 return
-            told = self._ahead.pop(first)
-            if first == self._head.sequence + 1:
-                self._hand_on(told.first, told.facts, told.hash_before, told.hash_after, told.term)
+            self._hand_on(told.first, told.facts, told.hash_before, told.hash_after, told.term)
 
     def _hand_on(
         self, first: int, facts: tuple[ToldFact, ...], hash_before: bytes, hash_after: bytes, term: int
@@ -243,6 +246,7 @@ class Following:
             return
         logger.warning("log_adopted_anew", host=self._bus.name, log=self.log, why=why)
         self._needs_image = True
+        self._fetch = ImageFetch(self.log, self.follow.sections)
         self._is_unreadable = False
         self._told = 0  # Of that history, which is none of ours any more.
         self._ahead.clear()
@@ -264,6 +268,7 @@ class Following:
                 if not await self._read():
                     self._watch_silence()
                     await self._wake.wait(after(self._clock.now(), FOLLOW_RETRY))
+                self._watch_lag()
                 continue
             # 3. Say when the keeper falls silent, and when it is heard again.
             self._watch_silence()
@@ -280,6 +285,14 @@ class Following:
         self._is_silent = is_silent
         self._listener.take_silence(self.log, is_silent)
 
+    def _watch_lag(self) -> None:
+        """A keeper that is heard is not silent, but a follower that is slower than its log must not be taken for one that keeps up."""
+        now = self._clock.now()
+        is_told = self._lag_told_at is not None and now < after(self._lag_told_at, FOLLOW_LAG_INTERVAL)
+        if self.lag >= FOLLOW_LAG_MIN and not is_told:
+            self._lag_told_at = now
+            logger.warning("follower_lags", host=self._bus.name, log=self.log, facts=self.lag)
+
     async def _ask(self, message: Message) -> Message | None:
         try:
             return await self._bus.ask(message, READ_TIMEOUT)
@@ -290,29 +303,31 @@ class Following:
             return None
 
     async def _adopt(self) -> bool:
-        """Fetch the image, page by page, and adopt it. False: try again."""
-        pages: list[bytes] = []
-        first: ImagePage | None = None
-        while first is None or len(pages) < first.pages:
-            wanted = 0 if first is None else first.sequence
-            answer = await self._ask(FetchImage(self.log, self.follow.sections, len(pages), wanted))
-            if not isinstance(answer, ImagePage):
-                return False
-            if first is None or answer.sequence != first.sequence or answer.page != len(pages):
-                if answer.page != 0:
-                    return False
-                first, pages = answer, []
-            pages.append(answer.data)
+        """Go on fetching the image, and adopt it once it is there. False: try again, from what is there already."""
+        fetch = self._fetch
         try:
-            image = decode_image(self.log, b"".join(pages), self.follow.sections)
+            while (wanted := fetch.wanted()) is not None:
+                answer = await self._ask(wanted)
+                if fetch is not self._fetch:
+                    fetch = self._fetch  # What was fetched is of a history that is none of ours any more.
+                    continue
+                if answer is None or not fetch.take(answer):
+                    return False
+                if fetch.is_whole:
+                    with undisturbed(fetch.bytes_held):
+                        fetch.decode()
         except CodecError as error:
             logger.error("image_unknown", host=self._bus.name, log=self.log, error=str(error))
+            self._fetch = ImageFetch(self.log, self.follow.sections)
             return False
+        self._fetch = ImageFetch(self.log, self.follow.sections)
+        head, image = fetch.head, fetch.image
+        assert head is not None, self.log
+        assert image is not None, self.log
         known = self._head
-        if known is not None and (first.log_id != known.log_id or first.term < known.term):
-            self._refuse(first, known)
+        if known is not None and (head.log_id != known.log_id or head.term < known.term):
+            self._refuse(head, known)
             return False
-        head = Head(self.log, first.log_id, first.term, first.sequence, first.hash)
         if not self._listener.adopt(self.log, image, head):
             self.counts.refused += 1
             return False
@@ -330,7 +345,12 @@ class Following:
         head = before = self._head
         assert head is not None, self.log
         self.counts.gaps += 1
-        page = await self._ask(ReadLog(self.log, head.sequence + 1, READ_FACTS_MAX))
+        # What is there already is not read again: a page that ended within it would leave another gap.
+        first_ahead = self._ahead.first
+        missing = READ_FACTS_MAX if first_ahead is None else first_ahead - head.sequence - 1
+        assert missing > 0, (self.log, first_ahead, head.sequence)
+        count = min(READ_FACTS_MAX, missing)
+        page = await self._ask(ReadLog(self.log, head.sequence + 1, count))
         if not isinstance(page, LogPage) or page.log_id != head.log_id or page.term < head.term:
             return False
         head = self._head  # Facts may have been heard while the page was on its way.

@@ -27,7 +27,7 @@ class HostStatus:
 
     def behind(self) -> int:
         """Return the number of announced facts that are not folded yet."""
-        return sum(following.behind for following in self._host.followings)
+        return sum(following.lag for following in self._host.followings)
 
     def waiting(self) -> int:
         """Return the number of messages in the inbox."""

@@ -6,6 +6,7 @@ from core.fact import Head
 from core.images import GlobalImage, Image, RegionImage, empty_image, image_as_kept
 from core.nouns.ids import LogName
 from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX
+from runtime.gc_tuning import undisturbed
 from store.errors import LogOfAnotherFleet
 from store.port import LogReader
 from store.rows import facts_of
@@ -20,7 +21,10 @@ async def load_image(reader: LogReader, log: LogName) -> tuple[Image, Head, int]
     Raises store.errors.LogFromNewerBuild and LogBroken.
     """
     snapshot = await reader.snapshot()
-    image = image_as_kept(log, snapshot.image) if snapshot else None
+    image = None
+    if snapshot is not None:
+        with undisturbed(len(snapshot.image)):
+            image = image_as_kept(log, snapshot.image)
     begun = snapshot.head.sequence if snapshot and image else 0
     if snapshot is not None and image is None:
         logger.warning("snapshot_of_another_build", log=log, sequence=snapshot.head.sequence)

@@ -5,6 +5,8 @@ component: it decides nothing.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Coroutine
+from typing import Any
 
 import structlog
 
@@ -12,13 +14,12 @@ from bus.catalogue import READER
 from bus.port import Address, Bus
 from core.codec import Parcel
 from core.fact import Head
-from core.images import Image
-from core.messages.base import Answer
+from core.images import Image, image_type
+from core.messages.base import Answer, Refused
 from core.messages.logs import (
     AboutFact,
     AboutPage,
     FetchImage,
-    ImagePage,
     LogPage,
     ReadAbout,
     ReadLog,
@@ -28,14 +29,15 @@ from core.messages.units import AsideMessage
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant, after
 from core.nouns.limits import (
-    IMAGE_PAGE_BYTES,
-    IMAGES_CACHED_MAX,
     INBOX_MAX,
+    LOG_PAGES_KEPT_MAX,
     READ_BYTES_MAX,
     READ_FACTS_MAX,
     SNAPSHOT_FACTS,
     SNAPSHOT_INTERVAL,
 )
+from core.nouns.reasons import Reason, sentence
+from runtime.catch_up.encoded_images import EncodedImages, encode_image, encode_in_turns
 from runtime.clock import Clock
 from runtime.images import fold_up, load_image
 from runtime.wake import Wake
@@ -59,27 +61,36 @@ class Reader:
         self._wake = Wake(clock)
         self._asked: deque[tuple[Question, str]] = deque()
         self._asks_lost = self._unanswered = 0
+        self._pages: OrderedDict[tuple[str, int, int, int], LogPage] = OrderedDict()
+        """Pages of the log that ended before its head: followers that start together read the same ones."""
+        self._to_fold = Wake(clock)
+        self._waiting: deque[tuple[FetchImage, str]] = deque()
+        """Requests for which an image has to be encoded first."""
         self._image: Image | None = None
         self._head: Head | None = None
         self._snapshot_sequence = 0
-        self._cached: OrderedDict[tuple[tuple[str, ...], int], tuple[Head, list[bytes]]] = OrderedDict()
-        """Encoded images in pages, by sections and sequence: a later page is of the same image as the first."""
+        self.images = EncodedImages()
 
-    async def run(self) -> None:
-        """Answer, and keep snapshots, for ever."""
+    def tasks(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        """What is to run for as long as the reader lives, each under a name: nobody who reads pages waits for an image or a snapshot."""
+        return [
+            (f"{self.name}/answering", self._answer_forever()),
+            (f"{self.name}/folding", self._fold_forever()),
+        ]
+
+    def close(self) -> None:
+        """Let go of its timers."""
+        self._wake.close()
+        self._to_fold.close()
+
+    # Answering: one coroutine, which never folds.
+
+    async def _answer_forever(self) -> None:
         await self._bus.listen(Address(READER.noun, (self.log,)), self._hear)
-        next_snapshot = after(self._clock.now(), SNAPSHOT_INTERVAL)
         while True:
             while self._asked:
                 await self._answer(*self._asked.popleft())
-            if self._clock.now() >= next_snapshot:
-                await self._keep_snapshot()
-                next_snapshot = after(self._clock.now(), SNAPSHOT_INTERVAL)
-            await self._wake.wait(next_snapshot)
-
-    def close(self) -> None:
-        """Let go of its timer."""
-        self._wake.close()
+            await self._wake.wait()
 
     # Its status (runtime/status/unit_status.py, Told).
 
@@ -93,7 +104,7 @@ class Reader:
 
     def waiting(self) -> int:
         """Return the number of requests that wait."""
-        return len(self._asked)
+        return len(self._asked) + len(self._waiting)
 
     def put_aside(self) -> tuple[AsideMessage, ...]:
         """Return nothing: a reader decides no message."""
@@ -121,7 +132,7 @@ class Reader:
             elif isinstance(message, ReadAbout):
                 answer = await self._page_about(message)
             else:
-                answer = await self._image_page(message)
+                answer = await self._image_page(message, reply_to)
         except LogError as error:
             self._unanswered += 1
             logger.error("log_unreadable", log=self.log, error=str(error))
@@ -134,11 +145,19 @@ class Reader:
         if not head.sequence:
             return None
         count = min(asked.count_max, READ_FACTS_MAX)
-        page = await self._reader.read(asked.first, count, READ_BYTES_MAX)
-        facts = tuple(ToldFact(Instant(row.at), row.cause, row.actor, row.event) for row in page.rows)
-        return LogPage(
-            self.log, head.log_id, head.term, asked.first, page.hash_before, page.hash_after, facts
-        )
+        key = (head.log_id, head.term, asked.first, count)
+        found = self._pages.get(key)
+        if found is None:
+            page = await self._reader.read(asked.first, count, READ_BYTES_MAX)
+            facts = tuple(ToldFact(Instant(row.at), row.cause, row.actor, row.event) for row in page.rows)
+            found = LogPage(
+                self.log, head.log_id, head.term, asked.first, page.hash_before, page.hash_after, facts
+            )
+            if asked.first + len(facts) <= head.sequence:  # Another that begins there will be the same.
+                self._pages[key] = found
+                if len(self._pages) > LOG_PAGES_KEPT_MAX:
+                    self._pages.popitem(last=False)
+        return found
 
     async def _page_about(self, asked: ReadAbout) -> AboutPage | None:
         # The head first: what is found may be newer than it, and then is found again, but nothing is left out.
@@ -154,25 +173,65 @@ class Reader:
         following = rows[-1].sequence if has_more else 0
         return AboutPage(self.log, head.log_id, head.term, facts, following, head.sequence)
 
-    async def _image_page(self, asked: FetchImage) -> ImagePage | None:
-        key = (asked.sections, asked.sequence)
-        number = asked.page
-        if number == 0 or key not in self._cached:
-            head = await self._catch_up()
-            if not head.sequence or self._image is None:
-                return None
-            number, key = 0, (asked.sections, head.sequence)
-            if key not in self._cached:
-                data = self._image.encode(asked.sections)
-                pages = [data[at : at + IMAGE_PAGE_BYTES] for at in range(0, len(data), IMAGE_PAGE_BYTES)]
-                self._cached[key] = (head, pages)
-                if len(self._cached) > IMAGES_CACHED_MAX:
-                    self._cached.popitem(last=False)
-        head, pages = self._cached[key]
-        if number >= len(pages):
+    async def _image_page(self, asked: FetchImage, reply_to: str) -> Answer | None:
+        """Return a page of an encoding that is kept; None: the answer follows once there is one."""
+        unknown = [name for name in asked.sections if name not in image_type(self.log).SECTIONS]
+        if unknown:
+            problems = tuple(f"no section of {self.log} is called {name!r}" for name in unknown)
+            return Refused(Reason.INVALID, sentence(Reason.INVALID), problems)
+        head = await self._reader.head()
+        if not head.sequence:
             return None
-        data = pages[number]
-        return ImagePage(self.log, head.log_id, head.term, head.sequence, head.hash, number, len(pages), data)
+        found = self.images.find(asked, head, self._clock.now())
+        if found is not None:
+            return found.page(asked, head.sequence)
+        if len(self._waiting) >= INBOX_MAX:
+            self._asks_lost += 1
+            return None
+        self._waiting.append((asked, reply_to))
+        self._to_fold.ring()
+        return None
+
+    # Folding: one coroutine, to which the image belongs.
+
+    async def _fold_forever(self) -> None:
+        next_snapshot = after(self._clock.now(), SNAPSHOT_INTERVAL)
+        # 1. Know the log before the first one asks: after a boot all ask at one moment.
+        await self._load()
+        while True:
+            # 2. Encode the image for all that wait for one.
+            if self._waiting:
+                await self._encode()
+            # 3. Keep a snapshot, where one is due, and no encoding that nobody reads.
+            if self._clock.now() >= next_snapshot:
+                self.images.drop_unread(self._clock.now())
+                await self._keep_snapshot()
+                next_snapshot = after(self._clock.now(), SNAPSHOT_INTERVAL)
+            if not self._waiting:
+                await self._to_fold.wait(next_snapshot)
+
+    async def _load(self) -> None:
+        try:
+            if (await self._reader.head()).sequence:
+                await self._catch_up()
+        except LogError as error:
+            logger.error("log_unreadable", log=self.log, error=str(error))
+
+    async def _encode(self) -> None:
+        """Encode the newest image, and answer whoever waits for it."""
+        try:
+            head = await self._catch_up()
+            assert self._image is not None, self.log
+            encoded = await encode_image(self._image, head, self._clock.now())
+            newest = await self._reader.head()
+        except LogError as error:
+            logger.error("log_unreadable", log=self.log, error=str(error))
+            self._waiting.clear()
+            return
+        self.images.keep(encoded)
+        while self._waiting:
+            asked, reply_to = self._waiting.popleft()
+            self._bus.say(encoded.page(asked, newest.sequence), reply_to)
 
     async def _catch_up(self) -> Head:
         if self._image is None or self._head is None:
@@ -193,7 +252,7 @@ class Reader:
                 return
             head = await self._catch_up()
             assert self._image is not None, self.log
-            await self._reader.keep_snapshot(Snapshot(head, self._image.encode()))
+            await self._reader.keep_snapshot(Snapshot(head, await encode_in_turns(self._image)))
             self._snapshot_sequence = head.sequence
         except (LogError, OSError) as error:
             logger.error("snapshot_not_kept", log=self.log, error=str(error))

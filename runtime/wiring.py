@@ -188,7 +188,7 @@ class OpenUnit:
             tasks = self.host.tasks()
         else:
             assert self.reader is not None, self.unit
-            tasks = [(self.reader.name, self.reader.run())]
+            tasks = self.reader.tasks()
         if self.reporter is not None:
             tasks.append((f"{self.unit.name}/status", self.reporter.run()))
         return tasks

@@ -7,14 +7,19 @@ from core.images.region import RegionImage
 from core.nouns.ids import GLOBAL_LOG, LogName
 
 
+def image_type(log: LogName) -> type[GlobalImage] | type[RegionImage]:
+    """Return the sort of image that a log folds to."""
+    return GlobalImage if log == GLOBAL_LOG else RegionImage
+
+
 def empty_image(log: LogName, sections: tuple[str, ...] = ()) -> Image:
     """The image of a log before its first fact, to be folded in these sections; none named means all."""
-    return GlobalImage.empty(sections) if log == GLOBAL_LOG else RegionImage.empty(sections)
+    return image_type(log).empty(sections)
 
 
 def decode_image(log: LogName, data: bytes, sections: tuple[str, ...] = ()) -> Image:
     """An image from its encoding. Raises core.codec.CodecError."""
-    return GlobalImage.decode(data, sections) if log == GLOBAL_LOG else RegionImage.decode(data, sections)
+    return image_type(log).decode(data, sections)
 
 
 def image_as_kept(log: LogName, data: bytes) -> Image | None:
@@ -30,4 +35,12 @@ def image_as_kept(log: LogName, data: bytes) -> Image | None:
     return image if image.encode() == data else None
 
 
-__all__ = ["GlobalImage", "Image", "RegionImage", "decode_image", "empty_image", "image_as_kept"]
+__all__ = [
+    "GlobalImage",
+    "Image",
+    "RegionImage",
+    "decode_image",
+    "empty_image",
+    "image_as_kept",
+    "image_type",
+]

@@ -4,7 +4,7 @@ A section's folds are methods listed by event type. Folding one section never re
 follower may fold only the sections that it needs and gets the same ones as the keeper.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import ClassVar, Self
 
@@ -49,6 +49,14 @@ class Image:
         """From `encode`. Raises CodecError."""
         try:
             encoded = msgspec.msgpack.decode(data, type=dict[str, msgspec.Raw])
+        except UNREADABLE as error:
+            raise CodecError(f"{cls.__name__}: {error}") from error
+        return cls.of_encoded(encoded, names)
+
+    @classmethod
+    def of_encoded(cls, encoded: Mapping[str, bytes | msgspec.Raw], names: tuple[str, ...] = ()) -> Self:
+        """From these sections, each encoded by itself. Raises CodecError."""
+        try:
             return cls(
                 {
                     name: msgspec.msgpack.decode(encoded[name], type=cls.SECTIONS[name])

@@ -84,15 +84,16 @@ class ReadAbout(Message, frozen=True, tag="read-about"):
     count_max: int = READ_FACTS_MAX
 
 
-class FetchImage(Message, frozen=True, tag="fetch-image"):
-    """The newest image, or a page of it."""
+class FetchImage(Message, frozen=True, tag="fetch-image-pages"):
+    """One page of an encoded image, in these sections; none named means all."""
 
     log: LogName
     sections: tuple[str, ...]
     page: int = 0
     sequence: int = 0
-    """Of the image whose next page is wanted; 0 with page 0. An image that is no longer at hand is answered by page 0
-    of the newest."""
+    """With `hash`, the head of the image of which the page is wanted; 0 with page 0. If that image is no longer kept, the answer is
+    page 0 of the newest."""
+    hash: bytes = b""
 
 
 class HeadAnswer(Answer, frozen=True, tag="head-answer"):
@@ -140,8 +141,18 @@ class AboutPage(Answer, frozen=True, tag="about-page"):
     """How far the log had come."""
 
 
-class ImagePage(Answer, frozen=True, tag="image-page"):
-    """One page of an encoded image."""
+class ImagePart(Struct, frozen=True):
+    """One section of an encoded image."""
+
+    section: str
+    size: int
+    """Bytes of the section's encoding, as the pages hold it."""
+    is_packed: bool
+    """Whether the encoding is compressed (zlib)."""
+
+
+class ImagePage(Answer, frozen=True, tag="image-page-packed"):
+    """One page of an encoded image. The encodings of its parts, one behind the other, are cut into pages."""
 
     log: LogName
     log_id: str
@@ -150,7 +161,10 @@ class ImagePage(Answer, frozen=True, tag="image-page"):
     hash: bytes
     page: int
     pages: int
+    parts: tuple[ImagePart, ...]
     data: bytes
+    newest: int
+    """Sequence of the log's durable head at the time of the answer: the facts behind `sequence` are read from the log."""
 
 
 MESSAGES: tuple[type[Message], ...] = (

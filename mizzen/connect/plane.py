@@ -22,9 +22,11 @@ from bus.errors import AskTimedOut, BusError, NobodyListens
 from bus.nats import NatsConnection
 from bus.port import Bus
 from bus.server import URL_VARIABLE, Access
-from core.images import Image, decode_image
+from core.codec import CodecError
+from core.images import Image
+from core.images.fetch import ImageFetch
 from core.messages.base import Message, Refused
-from core.messages.logs import FetchImage, ImagePage
+from core.messages.logs import FetchImage, ImagePage, LogPage
 from core.nouns.ids import LogName
 from core.nouns.instant import Nanoseconds, seconds
 from core.nouns.reasons import Reason
@@ -44,6 +46,8 @@ FLEET = "mizzen"
 CONNECT_SPAN: Nanoseconds = seconds(3)
 ASK_SPAN: Nanoseconds = seconds(5)
 """A plane answers in milliseconds; one that just starts anew after it was killed, in a second or two."""
+FETCH_TRIES_MAX = 10
+"""Answers that do not belong to an image before a command gives up fetching it."""
 
 Answered = TypeVar("Answered", bound=Message)
 
@@ -170,13 +174,19 @@ def refusal_text(refused: Refused) -> str:
 async def fetch_image(
     bus: Bus, log: LogName, sections: tuple[str, ...] = (), timeout: Nanoseconds = ASK_SPAN
 ) -> tuple[Image, int]:
-    """A log's newest image, as its reader serves it, and the sequence that it is folded to. Raises CommandError."""
-    pages: list[bytes] = []
-    sequence = count = 0
-    while not pages or len(pages) < count:
-        page = await ask(bus, FetchImage(log, sections, len(pages), sequence), ImagePage, timeout)
-        if page.page == 0:
-            # The first of all, or of a newer image when the one asked for is gone.
-            pages, sequence, count = [], page.sequence, page.pages
-        pages.append(page.data)
-    return decode_image(log, b"".join(pages), sections), sequence
+    """Return a log's newest image and the sequence that it is folded to. Raises CommandError."""
+    fetch = ImageFetch(log, sections)
+    in_vain = 0
+    try:
+        while (wanted := fetch.wanted()) is not None:
+            expected = ImagePage if isinstance(wanted, FetchImage) else LogPage
+            in_vain += not fetch.take(await ask(bus, wanted, expected, timeout))
+            if in_vain >= FETCH_TRIES_MAX:
+                raise CommandError(f"the log {log} is being replaced; try again in a moment")
+            if fetch.is_whole:
+                fetch.decode()
+    except CodecError as error:
+        raise CommandError(f"the log {log} is served by another build than this one: {error}") from error
+    assert fetch.image is not None, log
+    assert fetch.head is not None, log
+    return fetch.image, fetch.head.sequence

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 
 from core.defrag.plan import SECTIONS, planned
-from core.images import RegionImage, decode_image
+from core.images import RegionImage
+from core.images.fetch import ImageFetch
 from core.messages.base import Message, Refused
 from core.messages.control import OperateTasks
 from core.messages.data import DatasetAnswered, DatasetsListed, ListDatasets, SetDataset
-from core.messages.logs import FetchImage, ImagePage
 from core.messages.nodes import (
     CancelMaintenance,
     DrainNodes,
@@ -66,19 +66,15 @@ class Operators:
         return image
 
     async def _image_at(self, region: RegionName, *sections: str) -> tuple[RegionImage, int]:
-        pages: list[bytes] = []
-        sequence = count = 0
-        while not pages or len(pages) < count:
-            page = await self._users.insist(FetchImage(region_log(region), sections, len(pages), sequence))
-            if not isinstance(page, ImagePage):  # A reader that has only just started.
+        fetch = ImageFetch(region_log(region), sections)
+        while (wanted := fetch.wanted()) is not None:
+            if not fetch.take(await self._users.insist(wanted)):  # A reader that has only just started.
                 await self._users.world.sleep(LOOK_AGAIN_SECONDS)
-                continue
-            if page.page == 0:
-                pages, sequence, count = [], page.sequence, page.pages
-            pages.append(page.data)
-        image = decode_image(region_log(region), b"".join(pages), sections)
-        assert isinstance(image, RegionImage), region
-        return image, sequence
+            elif fetch.is_whole:
+                fetch.decode()
+        assert isinstance(fetch.image, RegionImage), region
+        assert fetch.head is not None, region
+        return fetch.image, fetch.head.sequence
 
     async def drain(self, region: RegionName, scope: Scope, reason: str, deadline: float = 0.0) -> str:
         """Have these nodes emptied. Returns the drain's name; empty: it was refused."""

@@ -37,6 +37,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("name", "bars"),
     [
         pytest.param("ack_latency", ["p99_ms", "operations_per_s"], marks=pytest.mark.slow),
+        pytest.param(
+            "boot",
+            [f"followers_up_seconds_{size}" for size in ("10k", "10k_busy", "100k", "100k_busy")],
+            marks=pytest.mark.slow,
+        ),
         ("bus", ["request_p50_ratio", "messages_per_s"]),
         ("estimate", ["band_hit_rate", "estimate_p99_100k_ms"]),
         pytest.param("defrag", ["plan_cpu_seconds", "freed_share"], marks=pytest.mark.slow),

@@ -64,8 +64,7 @@ async def half_plane(
         await keeper.close()
         bus = place.network.endpoint(f"reader.{log}")
         reader = Reader(log, await place.store.reader(log), bus, place.clock())
-        task = place.loop.create_task(reader.run(), name=f"reader.{log}")
-        readers[log] = Serving(reader, bus, task)
+        readers[log] = Serving(place.loop, reader, bus)
     for component, log in ((JobQueue((EU,)), GLOBAL_LOG), (PlacementStore(EU), EU_LOG)):
         await _keep(place, component, log)
     control = place.follow(TaskControl(EU))

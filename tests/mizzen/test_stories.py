@@ -79,7 +79,7 @@ from tests.builders import (
     promised,
     submitted,
 )
-from tests.runtime.aids import Place, virtual
+from tests.runtime.aids import Place, Serving, virtual
 
 W1 = WorkloadId("w-1")
 QUEUE = (opened(), RegionAdded(EU), RegionAdded(US), submitted(1))
@@ -115,7 +115,7 @@ async def told(
         await keeper.append([row_of(a_fact(event, number)) for number, event in enumerate(events, 1)], 1)
         bus = place.network.endpoint(f"reader.{log}")
         reader = Reader(log, await place.store.reader(log), bus, place.clock())
-        place.loop.create_task(reader.run(), name=f"reader.{log}")
+        Serving(place.loop, reader, bus)
     await place.moment()
     return Told(*await explained(place.client, workload))
 

@@ -257,9 +257,7 @@ MUTANTS = (
             Edit(
                 "runtime/following.py",
                 "        if told.first > head.sequence + 1:\n"
-                "            self._ahead[told.first] = told\n"
-                "            if len(self._ahead) > FOLLOW_BUFFER_MAX:\n"
-                "                self._ahead.popitem(last=False)\n"
+                "            self.counts.dropped += self._ahead.put(told)\n"
                 "            self._wake.ring()\n"
                 "            return\n",
                 "",

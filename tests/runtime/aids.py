@@ -1,6 +1,7 @@
 """The smallest keeper and the smallest follower, and a place in virtual time to run their hosts in."""
 
 import asyncio
+import base64
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
@@ -70,7 +71,7 @@ def count_many(name: str, many: int) -> Message:
 
 
 def large_fact(size: int) -> Message:
-    """Count a name of so many bytes."""
+    """Count a name of so many bytes, which nothing makes shorter."""
     return ReleaseWorkload(WorkloadId("large"), size)
 
 
@@ -141,7 +142,7 @@ class Counter:
                 events = tuple(RegionAdded(RegionName(f"{workload}-{index}")) for index in range(many))
                 return Decision(events, (Acknowledged(workload, many),))
             case ReleaseWorkload(workload, size):
-                return Decision((RegionAdded(RegionName("x" * size)),), (Acknowledged(workload),))
+                return Decision((RegionAdded(RegionName(_noise(size))),), (Acknowledged(workload),))
             case RequeueWorkload(workload, size):
                 return Decision(messages=(_shown(workload, size),))
             case Woken():
@@ -183,6 +184,12 @@ class DeedDone(Note, frozen=True):
     """An effect came back."""
 
     number: int
+
+
+def _noise(size: int) -> str:
+    """Text of so many bytes that cannot be compressed by more than a quarter, the same for the same size."""
+    data = Random(size).randbytes(size)
+    return base64.b64encode(data).decode()[:size]
 
 
 def _shown(workload: WorkloadId, size: int) -> WorkloadShown:
@@ -369,7 +376,7 @@ class Place:
         """Start the log's reader."""
         bus = self.network.endpoint(name)
         reader = Reader(GLOBAL_LOG, await (store or self.store).reader(GLOBAL_LOG), bus, self.clock())
-        serving = Serving(reader, bus, self.loop.create_task(reader.run(), name="reader"))
+        serving = Serving(self.loop, reader, bus)
         await self.moment()
         return serving
 
@@ -430,13 +437,15 @@ class Place:
 class Serving:
     """A reader that runs."""
 
-    def __init__(self, reader: Reader, bus: SimulatedBus, task: asyncio.Task[None]) -> None:
-        self.reader, self.bus, self.task = reader, bus, task
+    def __init__(self, loop: VirtualLoop, reader: Reader, bus: SimulatedBus) -> None:
+        self.reader, self.bus = reader, bus
+        self._tasks = [loop.create_task(task, name=name) for name, task in reader.tasks()]
 
     def kill(self) -> None:
         """As kill -9 does."""
         self.bus.crash()
-        self.task.cancel()
+        for task in self._tasks:
+            task.cancel()
         self.reader.close()
 
 

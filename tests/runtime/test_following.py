@@ -19,7 +19,7 @@ from core.messages.logs import FactsTold, HeadTold, ToldFact
 from core.messages.queue import CancelWorkload
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
-from core.nouns.limits import HEAD_SILENCE_MAX, IMAGE_PAGE_BYTES, READ_FACTS_MAX
+from core.nouns.limits import FOLLOW_LAG_MIN, HEAD_SILENCE_MAX, IMAGE_PAGE_BYTES, READ_FACTS_MAX
 from runtime.errors import OlderCopy
 from runtime.following import FollowCounts
 from runtime.host import Host, Kept
@@ -150,6 +150,39 @@ async def test_many_pages_are_read_without_a_pause(place: Place) -> None:
     await place.until(lambda: many == len(watcher.watcher.names))
     assert place.loop.now_ns() - begun < 2.2 * SECOND
     assert 6 == counts_of(watcher).gaps
+
+
+@virtual
+async def test_follower_that_lags_says_so_and_calls_nobody_silent(place: Place) -> None:
+    """Whoever is far behind a log that is heard says by how much, in few lines, and catches up."""
+    _, watcher = await a_watched_counter(place)
+    cut = place.network.cut(["queue"], ["auditor"])
+    many = FOLLOW_LAG_MIN + 3 * READ_FACTS_MAX
+    await place.ask(count_many("n", many))
+    place.network.faults.delay_min = place.network.faults.delay_max = Nanoseconds(seconds(0.5))
+    place.network.heal(cut)
+    with capture_logs() as lines:
+        await place.until(lambda: many == len(watcher.watcher.names))
+    told = lines_of(lines, "follower_lags")
+    assert [(GLOBAL_LOG, "auditor", many - READ_FACTS_MAX)] == [
+        (line["log"], line["host"], line["facts"]) for line in told
+    ]
+    assert [(GLOBAL_LOG, "heard")] == watcher.watcher.notices
+    assert 0 == watcher.host._followings[0].lag
+
+
+@virtual
+async def test_what_was_heard_beyond_a_gap_is_not_read(place: Place) -> None:
+    """One lost fact is read alone, however much was told after it: that is there already."""
+    _, watcher = await a_watched_counter(place, "a")
+    cut = place.network.cut(["queue"], ["auditor"])
+    await place.ask(count("b"))
+    place.network.heal(cut)
+    await place.ask(count_many("n", READ_FACTS_MAX + 100))
+    await place.moment()
+    assert READ_FACTS_MAX + 102 == len(watcher.watcher.names)
+    assert 1 == counts_of(watcher).gaps
+    assert 0 == counts_of(watcher).dropped
 
 
 @virtual
@@ -472,7 +505,7 @@ async def test_image_comes_in_pages(place: Place) -> None:
         await place.sleep(0.1)
     await place.until(lambda: watcher.host.state is not None, 5)
     await place.until(lambda: 15 == len(watcher.watcher.names), 5)
-    delivered = place.network.delivered["image-page"]
+    delivered = place.network.delivered["image-page-packed"]
     assert delivered == 1_000_010 // IMAGE_PAGE_BYTES + 1
     assert 1 == counts_of(watcher).images
 
@@ -486,12 +519,12 @@ async def test_image_with_pages_no_longer_at_hand_is_fetched_again(place: Place)
         await place.ask(large_fact(200_000 + number))
     place.network.faults.delay_min = place.network.faults.delay_max = Nanoseconds(seconds(0.1))
     watcher = place.follow()
-    await place.until(lambda: bool(serving.reader._cached))
-    serving.reader._cached.clear()
+    await place.until(lambda: bool(serving.reader.images.kept))
+    serving.reader.images.kept.clear()
     await place.ask(count("a"))
     await place.until(lambda: watcher.host.state is not None, 5)
     await place.until(lambda: 6 == len(watcher.watcher.names), 5)
-    assert 3 == place.network.delivered["image-page"]
+    assert 3 == place.network.delivered["image-page-packed"]
     assert [] == watcher.watcher.taken, "the newest image has it all"
 
 

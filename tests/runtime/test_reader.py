@@ -8,13 +8,12 @@ from bus.errors import AskTimedOut
 from core.codec import decode_event
 from core.events.queue import AttemptClosed, RegionAdded, WorkloadAwarded
 from core.fact import Event
-from core.images import GlobalImage, decode_image
-from core.messages.base import Message
-from core.messages.logs import AboutPage, FetchImage, ImagePage, LogPage, ReadAbout, ReadLog
+from core.images import GlobalImage
+from core.images.fetch import ImageFetch
+from core.messages.logs import AboutPage, FetchImage, LogPage, ReadAbout, ReadLog
 from core.nouns.ids import GLOBAL_LOG, WorkloadId
 from core.nouns.instant import SECOND, seconds
 from core.nouns.limits import (
-    IMAGES_CACHED_MAX,
     READ_BYTES_MAX,
     READ_FACTS_MAX,
     SNAPSHOT_FACTS,
@@ -46,20 +45,15 @@ async def about_of(place: Place, about: str, after: int = 0, count_max: int = RE
 
 
 async def image_of(place: Place, sections: tuple[str, ...] = ()) -> tuple[GlobalImage, int]:
-    """The image as a follower fetches it, and the sequence that it is said to be folded to."""
-    pages: list[bytes] = []
-    first: Message | None = None
-    while first is None or (isinstance(first, ImagePage) and len(pages) < first.pages):
-        sequence = first.sequence if isinstance(first, ImagePage) else 0
-        answer = await place.ask(FetchImage(GLOBAL_LOG, sections, len(pages), sequence))
-        assert isinstance(answer, ImagePage)
-        first = first or answer
-        assert len(pages) == answer.page
-        pages.append(answer.data)
-    image = decode_image(GLOBAL_LOG, b"".join(pages), sections)
-    assert isinstance(image, GlobalImage)
-    assert isinstance(first, ImagePage)
-    return image, first.sequence
+    """The image as a follower fetches it, and the sequence that it is folded to."""
+    fetch = ImageFetch(GLOBAL_LOG, sections)
+    while (wanted := fetch.wanted()) is not None:
+        assert fetch.take(await place.ask(wanted))
+        if fetch.is_whole:
+            fetch.decode()
+    assert isinstance(fetch.image, GlobalImage)
+    assert fetch.head is not None
+    return fetch.image, fetch.head.sequence
 
 
 @virtual
@@ -184,18 +178,6 @@ async def test_image_after_a_page_that_could_not_be_read(place: Place) -> None:
     image, sequence = await image_of(place)
     assert (len(rows), len(failed) // 2) == (sequence, image.workloads.rows[w1].tasks_failed)
     assert (await place.folded()).encode() == image.encode()
-
-
-@virtual
-async def test_few_images_are_kept(place: Place) -> None:
-    """However the log goes on and however many ask, the reader remembers few images."""
-    await place.keep()
-    serving = await place.serve()
-    for number in range(3 * IMAGES_CACHED_MAX):
-        await place.ask(count(f"n{number}"))
-        await image_of(place)
-        await image_of(place, ("regions",))
-    assert IMAGES_CACHED_MAX == len(serving.reader._cached)
 
 
 @virtual
