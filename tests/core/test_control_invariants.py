@@ -133,7 +133,7 @@ def test_begin_by_a_stale_word() -> None:
 
 
 def test_begin_of_an_operation_that_was_not_requested() -> None:
-    """T14: unknown, or begun, or over."""
+    """Unknown, or begun, or over."""
     assert [f"{NAME}operation 7 begins, and was not asked for"] == broken(begun(7), asked())
     history = (asked(), answered(), begun())
     assert f"{NAME}operation 1 begins, and is begun" in broken(begun(), *history)
