@@ -133,6 +133,7 @@ def test_scenario_for_real_processes_is_short(name: str) -> None:
     assert max(workload.lasts for workload in spec.workload) <= 6.0
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize(("name", "seed"), PLAYED)
 def test_scenario_survives(name: str, seed: int) -> None:
     """N12: nothing was wrong, every expectation was met, and whatever the file says struck; one that lies in wait for a
