@@ -104,7 +104,7 @@ lock: ## solve the versions again: requirements/*.lock
 	rm -f $(LOCKS)
 	$(call compile,planner,--extra planner --extra fast --extra gpu --extra plots --extra dev)
 	$(call compile,dev,--extra fast --extra gpu --extra dev --constraints requirements/planner.lock)
-	$(call compile,run,--extra fast --extra gpu --constraints requirements/planner.lock)
+	$(call compile,run,--extra planner --extra fast --extra gpu --constraints requirements/planner.lock)
 
 compile = $(LOCK_BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-annotate --custom-compile-command "make lock" $(2) \

@@ -5,6 +5,7 @@ is (the verb). Answers have no route: they go to whoever asked.
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from msgspec import Struct
@@ -32,6 +33,7 @@ from core.messages import (
     starts,
     store,
     tenants,
+    units,
     workers,
 )
 from core.messages.base import Answer, Message
@@ -68,6 +70,12 @@ SIGNED = Route("control", ("region",), signed=("tenant", "controller"))
 CONTROLLER = Route("controller", ("tenant", "controller"))
 """An application's own."""
 AUDITOR = Route("auditor")
+UNIT = Route("unit")
+"""Every unit of the plane."""
+STATUS = Route("status")
+"""Units tell their status here: the auditor listens, and operators who look."""
+ALARM = Route("alarm")
+"""Violations, for operators' alarms."""
 LOG = Route("log", ("log",))
 """Announcements of a log's keeper."""
 READER = Route("reader", ("log",))
@@ -79,6 +87,7 @@ ROUTES: dict[type[Message], Route] = {
     queue.SubmitWorkload: QUEUE,
     queue.CancelWorkload: QUEUE,
     queue.HoldWorkload: QUEUE,
+    queue.HoldUnhandled: QUEUE,
     queue.ReleaseWorkload: QUEUE,
     queue.RequeueWorkload: QUEUE,
     queue.ChangeWorkload: QUEUE,
@@ -166,9 +175,15 @@ ROUTES: dict[type[Message], Route] = {
     workers.WorkerReport: BROKER,
     workers.BeatHeard: WORKER,
     auditor.ShowAudit: AUDITOR,
+    auditor.ViolationsFound: ALARM,
+    auditor.AcknowledgeViolations: AUDITOR,
+    units.StatusWanted: UNIT,
+    units.UnitStatus: STATUS,
+    units.ShowUnits: AUDITOR,
     logs.FactsTold: LOG,
     logs.HeadTold: LOG,
     logs.AskHead: KEEPER,
+    logs.AcceptClock: KEEPER,
     logs.ReadLog: READER,
     logs.ReadAbout: READER,
     logs.FetchImage: READER,
@@ -176,6 +191,8 @@ ROUTES: dict[type[Message], Route] = {
     output.ReadOutput: OUTPUT,
 }
 
+UNIT_USER = "unit."
+"""Before a unit's name, or `operator`, the name of its user of the NATS server, where each has one of its own."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _VERBS: dict[type[Message], str] = {}
 for _type in MESSAGES:
@@ -255,6 +272,19 @@ def subjects_of_tenant(fleet: str, tenant: str) -> tuple[str, ...]:
 def inbox_of_tenant(tenant: str) -> str:
     """Under which connections with a tenant's credentials have their inboxes."""
     return inbox_of(f"tenant.{tenant}")
+
+
+def subjects_said(fleet: str, kind: type[Message], known: Mapping[str, str]) -> str:
+    """Return the pattern of the subjects of one type of message: `known` fields of its scope as they are, `*` for each other one."""
+    route = ROUTES[kind]
+    assert not route.signed, f"{kind.__name__} is said from outside the plane"
+    scope = [token for field in route.scope for token in known.get(field, "*").split(".")]
+    return ".".join((fleet, route.noun, *scope, _VERBS[kind]))
+
+
+def inbox_of_user(user: str) -> str:
+    """Return the prefix of the inboxes of a user of the server that is one unit of a plane; empty for every other user."""
+    return inbox_of(user) if user.startswith(UNIT_USER) else ""
 
 
 def subjects_of_controller(fleet: str, tenant: str, controller: str) -> tuple[str, str]:

@@ -22,6 +22,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import structlog
 from nats.aio.client import Client
@@ -30,7 +31,7 @@ from nats.aio.subscription import Subscription as NatsSubscription
 from nats.errors import BadSubjectError, MaxPayloadError, StaleConnectionError
 from nats.errors import Error as NatsError
 
-from bus.catalogue import inbox_of, inbox_of_tenant
+from bus.catalogue import inbox_of, inbox_of_tenant, inbox_of_user
 from bus.errors import BadSubject, BusError, ServerTooOld
 from bus.nats_endpoint import Answered, Arrived, NatsBus
 from bus.port import BusCounts
@@ -103,12 +104,13 @@ class NatsConnection:
         tenant: str = "",
         timeout: Nanoseconds = CONNECT_SPAN,
     ) -> "NatsConnection":
-        """Connect, for good. Credentials stand in the url. `inbox` is where they let us have ours, if only there; `tenant`
-        is whose they are, if they are not the plane's own.
+        """Connect, for good. Credentials stand in the url. `inbox` is the only prefix of inboxes that the credentials allow (found by
+        the name, for a unit's user); `tenant` is whose they are, if they are not the plane's own.
 
-        Raises ServerTooOld, and BusError when there is no server in time or it does not let us in.
+        Raises ServerTooOld, and BusError when no server lets us in in time.
         """
-        line = cls(url, fleet, name, inbox or (inbox_of_tenant(tenant) if tenant else ""), tenant)
+        inbox = inbox or (inbox_of_tenant(tenant) if tenant else inbox_of_user(urlsplit(url).username or ""))
+        line = cls(url, fleet, name, inbox, tenant)
         line._ears.append(_Ear(line, f"{line._inbox}.*", "", line._inbox_arrived))
         line._client = await line._new_client(timeout)
         # These two belong to the connection, not to a supervisor: whoever has it ends them by `close`.

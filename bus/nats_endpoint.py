@@ -11,7 +11,7 @@ from bus.catalogue import answers_to, dead_letters_of, is_forged, pattern_of, su
 from bus.errors import AskTimedOut, NobodyListens
 from bus.packing import FORGED, not_ours, pack
 from bus.port import Address, BusCounts, Hear, Subscription
-from core.codec import CodecError, decode_parcel
+from core.codec import CodecError, Parcel, decode_parcel, encode
 from core.messages.base import Answer, Message
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 
@@ -87,6 +87,10 @@ class NatsBus:
         self._line.send(subject, data, "" if is_answer else reply_to, self.counts)
         return identity
 
+    def pass_on_dead(self, parcel: Parcel) -> None:
+        """As the port promises."""
+        self._dead_letter("", encode(parcel), "it makes its component fail")
+
     async def ask(self, message: Message, timeout: Nanoseconds) -> Message:
         """As the port promises."""
         assert not isinstance(message, Answer), message
@@ -160,7 +164,7 @@ class NatsBus:
         self._line.forget(self.counts)
 
     def _dead_letter(self, subject: str, data: bytes, problem: str) -> None:
-        """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them."""
+        """Count a letter and pass the letter on; a listener to dead letters counts them too, and passes none on."""
         self.counts.dead_letters += 1
         logger.warning(
             "message_not_ours", endpoint=self.name, subject=subject, size=len(data), problem=problem

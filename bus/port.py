@@ -64,6 +64,9 @@ class Bus(Protocol):
         Raises MessageTooLarge, BadSubject and NotForTenants, before anything is sent.
         """
 
+    def pass_on_dead(self, parcel: Parcel) -> None:
+        """Say a message that was heard and cannot be handled to the dead-letter subject, counted as a dead letter."""
+
     async def ask(self, message: Message, timeout: Nanoseconds) -> Message:
         """Say one message and wait for one answer.
 

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from bus.errors import ServerNotFound, ServerTooOld
 from bus.server_users import USERS_FILE, ServerUser, put_user
 from core.nouns.instant import SECOND, Nanoseconds, seconds
-from core.nouns.limits import MESSAGE_BYTES_MAX
+from core.nouns.limits import MESSAGE_BYTES_MAX, PROCESS_LOG_BYTES_MAX, PROCESS_LOGS_KEPT
 
 URL_VARIABLE = "MIZZEN_NATS_URL"
 """An existing server, credentials included."""
@@ -39,16 +39,23 @@ LOOPBACK = "127.0.0.1"
 EVERYWHERE = "0.0.0.0"  # noqa: S104  # only when an operator asks for it, so that other machines can join
 _LOOK_AGAIN_SECONDS = 0.005
 _PASSWORD_BYTES = 32
+LOG_FILE = "server.log"
 USER = "mizzen"
 """Whom the plane connects as."""
 
 _CONFIG = """\
-# Written by Mizzen at each start of this server.
+# Written by Mizzen.
 server_name: mizzen
 listen: "{host}:{port}"
-ports_file_dir: {directory}
 authorization {{ include {users} }}
 """
+
+
+def server_config(host: str, port: int, options: Mapping[str, str | int]) -> str:
+    """Return a server's configuration, which includes `USERS_FILE` beside it; `options` are further lines."""
+    config = _CONFIG.format(host=host, port=port, users=json.dumps(USERS_FILE))
+    options = {"max_payload": max(1024 * 1024, MESSAGE_BYTES_MAX), **options}
+    return config + "".join(f"{name}: {json.dumps(value)}\n" for name, value in options.items())
 
 
 def address_of_this_machine(seen_from: str = "192.0.2.1") -> str:
@@ -142,7 +149,8 @@ class NatsServer:
         program = await find_server(self._environment)
         directory = self._prepare()
         watch = ["--watch"] if is_watched else []
-        with (directory / "server.log").open("ab") as log:
+        # Output before the server has read its configuration; all later output is in `server.log`.
+        with (directory / "server.err").open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *guarded(),
                 *watch,
@@ -217,14 +225,18 @@ class NatsServer:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for old in directory.glob("*.ports"):
             old.unlink()
-        config = _CONFIG.format(
-            host=self._host,
-            port=self._port or -1,
-            directory=json.dumps(str(directory)),
-            users=json.dumps(USERS_FILE),
+        config = server_config(
+            self._host,
+            self._port or -1,
+            {
+                "ports_file_dir": str(directory),
+                # The server rotates its log by itself.
+                "log_file": str(directory / LOG_FILE),
+                "logfile_size_limit": PROCESS_LOG_BYTES_MAX,
+                "logfile_max_num": PROCESS_LOGS_KEPT,
+                **self._options,
+            },
         )
-        options = {"max_payload": max(1024 * 1024, MESSAGE_BYTES_MAX), **self._options}
-        config += "".join(f"{name}: {json.dumps(value)}\n" for name, value in options.items())
         path = directory / "server.conf"
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)
@@ -245,8 +257,14 @@ class NatsServer:
                 reached = address_of_this_machine() if self._host == EVERYWHERE else self._host
                 return Access(f"nats://{USER}:{self._password}@{reached}:{self._port}")
             if process.returncode is not None:
-                said = (directory / "server.log").read_text(errors="replace").strip() or "it says nothing"
-                raise ServerNotFound(f"the NATS server ended as it started: {said.splitlines()[-1]}")
+                said = "\n".join(
+                    path.read_text(errors="replace").strip()
+                    for path in (directory / LOG_FILE, directory / "server.err")
+                    if path.exists()
+                ).strip()
+                raise ServerNotFound(
+                    f"the NATS server ended as it started: {(said or 'it says nothing').splitlines()[-1]}"
+                )
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 

@@ -28,11 +28,13 @@ class Allowed(Struct, frozen=True):
     allow: tuple[str, ...]
 
 
-class Permissions(Struct, frozen=True):
+class Permissions(Struct, frozen=True, omit_defaults=True):
     """What a user may say and hear."""
 
     publish: Allowed
     subscribe: Allowed
+    allow_responses: bool = False
+    """Whether the user may also answer: once, within two minutes, to the inbox that came with a request which the user heard."""
 
 
 class ServerUser(Struct, frozen=True, omit_defaults=True):
@@ -62,6 +64,11 @@ def users_in(directory: Path) -> tuple[ServerUser, ...]:
 def user_called(directory: Path, name: str) -> ServerUser | None:
     """One of them."""
     return next((user for user in users_in(directory) if user.user == name), None)
+
+
+def put_users(directory: Path, users: tuple[ServerUser, ...]) -> None:
+    """Make these the users of a directory's server, in the place of all others."""
+    _write(directory, users)
 
 
 def put_user(directory: Path, user: ServerUser) -> None:

@@ -355,13 +355,19 @@ class SimulatedNetwork:
             if ear.endpoint.name == held.endpoint.name:
                 self._put(ear, self.clock.now_ns(), late)
 
-    def _dead_letter(self, endpoint: SimulatedBus, letter: Letter) -> None:
-        """Count it and pass it on; who listens to dead letters counts them too, and that is the end of them."""
+    def pass_on_dead(self, endpoint: SimulatedBus, data: bytes) -> None:
+        """Count a dead letter, and put it on its way to the dead-letter subject."""
         endpoint.counts.dead_letters += 1
         self.dead_letters += 1
-        dead = dead_letters_of(self.fleet)
-        if letter.subject != dead:
-            self._spread(endpoint.name, endpoint, dead, letter.data, "")
+        self._spread(endpoint.name, endpoint, dead_letters_of(self.fleet), data, "")
+
+    def _dead_letter(self, endpoint: SimulatedBus, letter: Letter) -> None:
+        """Count a letter and pass the letter on; a listener to dead letters counts them too, and passes none on."""
+        if letter.subject != dead_letters_of(self.fleet):
+            self.pass_on_dead(endpoint, letter.data)
+            return
+        endpoint.counts.dead_letters += 1
+        self.dead_letters += 1
 
     def _hash_pieces(self) -> None:
         self._hash.update(b"".join(self._pieces))

@@ -11,7 +11,7 @@ from bus.errors import AskTimedOut, NobodyListens
 from bus.faults import Faults
 from bus.packing import pack
 from bus.port import Address, BusCounts, Hear
-from core.codec import Parcel
+from core.codec import Parcel, encode
 from core.messages.base import Answer, Message
 from core.nouns.instant import Instant, Nanoseconds
 from core.nouns.limits import INBOX_MAX
@@ -58,6 +58,9 @@ class Wire(Protocol):
 
     def is_cut(self, sender: str, hearer: str) -> bool:
         """Whether nothing that the one says reaches the other."""
+
+    def pass_on_dead(self, endpoint: "SimulatedBus", data: bytes) -> None:
+        """Count a dead letter, and put it on its way to the dead-letter subject."""
 
     def say(self, sender: "SimulatedBus", subject: str, data: bytes, reply_to: str) -> bool:
         """Put a message on its way; False when it is plain that nobody listens."""
@@ -106,6 +109,11 @@ class SimulatedBus:
             del self._asks[reply_to]
             if timer is not None:
                 timer.cancel()
+
+    def pass_on_dead(self, parcel: Parcel) -> None:
+        """As the port promises."""
+        if self.is_open:
+            self._network.pass_on_dead(self, encode(parcel))
 
     async def listen(self, address: Address, hear: Hear, group: str = "") -> "SimulatedSubscription":
         """As the port promises; at once."""

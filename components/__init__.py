@@ -1,7 +1,7 @@
 """The roles, one file or folder each. They decide and fold; hosts in runtime/ do the rest."""
 
 from components.allocation_agent.component import AllocationAgent
-from components.auditor import Auditor
+from components.auditor.component import Auditor
 from components.job_queue.component import JobQueue
 from components.placement_store.component import PlacementStore
 from components.planner import Planner

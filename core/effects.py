@@ -1,6 +1,7 @@
 """Deeds that components ask of their hosts. Each is done by runtime/, and comes back as a message."""
 
 from core.component import Effect
+from core.messages.auditor import FoundViolation
 from core.messages.workers import PrepareTasks
 from core.nouns.ids import RegionName, ShareKey
 from core.pricing.problem import PricingProblem
@@ -76,3 +77,16 @@ class SolvePrices(Effect, frozen=True):
     revision: int
     """Of the prices that are to be replaced."""
     problem: PricingProblem
+
+
+class KeepViolations(Effect, frozen=True):
+    """Keep violations where they outlive the auditor, and write each to the process's log as an error. Nothing comes back."""
+
+    violations: tuple[FoundViolation, ...]
+
+
+class PutViolationsAside(Effect, frozen=True):
+    """An operator has acknowledged the violations kept so far: these alone, and so many in all, are kept from now on."""
+
+    violations: tuple[FoundViolation, ...]
+    count: int

@@ -6,7 +6,14 @@ loaded for it; what a controller needs is loaded when it is first asked for.
 
 import importlib
 
-from mizzen.task import checkpoint_path, resume_from, resume_step, saved, should_preempt, watch_signals
+from mizzen.sdk.mizzen.task import (
+    checkpoint_path,
+    resume_from,
+    resume_step,
+    saved,
+    should_preempt,
+    watch_signals,
+)
 
 TYPE_CHECKING = False
 """What tools that read types take for true; the module that has it would cost a script more than all of ours."""

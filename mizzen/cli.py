@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Fleet": {
         "up": "Run a plane on this machine, or a scenario in processes.",
+        "plane": "Show the health of each component, and broken invariants.",
         "nodes": "List nodes: free capacity, occupants and closures.",
         "drain": "Drain nodes, and show the progress.",
         "undrain": "Let drained nodes take work again.",
@@ -50,6 +51,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "prices": "Show the value of capacity to the expected tasks.",
         "data": "Show and set the regions that hold each dataset.",
         "start": "Run one component of a plane until a signal ends it.",
+        "credentials": "Write credentials for each process of a plane.",
     },
     "Tenants": {
         "tenants": "List tenants with quotas and GPUs, and issue credentials.",

@@ -33,6 +33,13 @@ class Clock:
         return self._call_at(instant - self._offset, callback)
 
 
+def elapsed() -> int:
+    """Return nanoseconds from any start. Time in which the machine was suspended is included, where the system knows it."""
+    return (
+        time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns()
+    )
+
+
 def wall_now() -> Instant:
     """The system's wall clock, in whole nanoseconds."""
     return Instant(time.time_ns())

@@ -94,6 +94,11 @@ class Following:
         """Which log."""
         return self.follow.log
 
+    @property
+    def behind(self) -> int:
+        """The number of announced facts that were not handed on."""
+        return max(0, self._told - self._head.sequence) if self._head is not None else self._told
+
     # Hearing: called by the bus, never waits.
 
     def hear(self, parcel: Parcel, reply_to: str) -> None:

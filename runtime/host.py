@@ -9,20 +9,18 @@ A failed append stops the component: its memory is ahead of its log, and startin
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Generic
 
 import structlog
 from msgspec import Struct
 
-from bus.catalogue import KEEPER
-from bus.errors import BusError
+from bus.catalogue import KEEPER, STATUS
 from bus.port import Address, Bus
 from core.codec import Parcel, encode
 from core.component import (
     Component,
     Decision,
-    Effect,
     Forgetful,
     ImageAdopted,
     Images,
@@ -30,11 +28,10 @@ from core.component import (
     RowsTold,
     State,
 )
-from core.events.log import LogOpened
+from core.events.log import ClockAccepted, LogOpened
 from core.fact import NO_LOG, Fact, Head, Note
 from core.images import Image
 from core.messages.base import (
-    Answer,
     BusBack,
     BusLost,
     Envelope,
@@ -45,7 +42,8 @@ from core.messages.base import (
     Refused,
     Woken,
 )
-from core.messages.logs import HeadAnswer, HeadTold
+from core.messages.logs import AcceptClock, ClockWord, HeadAnswer, HeadTold
+from core.messages.units import UnitStatus
 from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, Instant, after, earliest, seconds
 from core.nouns.limits import (
@@ -58,42 +56,22 @@ from core.nouns.limits import (
     WOKEN_IN_A_ROW_MAX,
 )
 from core.nouns.reasons import Reason, sentence
-from runtime.announcing import announcements
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, OlderCopy
 from runtime.following import Following
-from runtime.log_dependencies import cited_by, known_of
-from runtime.single_keeper import ensure_no_other
+from runtime.keeping.clock_guard import ClockGuard
+from runtime.keeping.log_dependencies import cited_by, known_of
+from runtime.keeping.single_keeper import ensure_no_other
+from runtime.status.put_aside import Suspects
+from runtime.telling import HostCounts, Outgoing, Teller, announcements
 from runtime.wake import Wake
 from store.errors import LogFull
 from store.port import Log, Row
 
 logger = structlog.get_logger()
 
-PROBLEMS_LOGGED_MAX = 8
-"""Of one refusal; whoever asked is told all."""
-
 _WOKEN = Woken()
-
-
-class HostCounts(Struct):
-    """What a host can tell of itself, since its start."""
-
-    decided: int = 0
-    facts: int = 0
-    batches: int = 0
-    told: int = 0
-    inbox_lost: int = 0
-    unexpected: int = 0
-
-
-class Outgoing(Struct, frozen=True):
-    """What one decision says and does, once it may."""
-
-    messages: tuple[Message, ...]
-    reply_to: str
-    effects: tuple[Effect, ...]
 
 
 class Kept(Struct):
@@ -103,6 +81,8 @@ class Kept(Struct):
     image: Image
     fleet: str
     build: str
+    guard: ClockGuard | None = None
+    """Compares the log's time with the machine's clock; None: nothing does."""
 
 
 class Host(Generic[State]):
@@ -117,7 +97,9 @@ class Host(Generic[State]):
         doer: Doer | None = None,
         *,
         decides_twice: bool = False,
+        suspects: Suspects | None = None,
     ) -> None:
+        """`suspects` are the messages on which earlier lives have failed; None: those of this life alone."""
         assert (component.keeps is not None) == (kept is not None), component.name
         self.component = component
         self.bus = bus
@@ -127,10 +109,13 @@ class Host(Generic[State]):
         """None until the component has begun."""
         self.is_open = kept is None
         """Whether facts can be decided: false while a full disk keeps the log from being opened."""
+        self.guard = kept.guard if kept is not None else None
         self._kept = kept
         self._doer = doer
+        self._teller = Teller(component.name, bus, self.counts, doer)
         self._row_keeper = component if isinstance(component, RowKeeper) else None
         self._decides_twice = decides_twice
+        self.suspects = suspects if suspects is not None else Suspects(None, "", clock.now)
         self._term = kept.log.head.term + 1 if kept else 0
         self.sequence = kept.log.head.sequence if kept else 0
         """Of the newest fact decided; what is durable may be behind it."""
@@ -190,9 +175,14 @@ class Host(Generic[State]):
         self._put(parcel, reply_to)
 
     def _hear_ask(self, parcel: Parcel, reply_to: str) -> None:
-        """Somebody asks whether this log is kept. It is."""
+        """A question whether this log is kept, which it is; or the word for which its keeper waits."""
         assert self._kept is not None, self.component.name
         head = self._kept.log.head
+        if isinstance(parcel.message, AcceptClock):
+            is_waited_for = self.guard is not None and self.guard.hear_word()
+            self._wake.ring()
+            self.bus.say(ClockWord(head.log, is_waited_for), reply_to)
+            return
         self.bus.say(HeadAnswer(head.log, head.log_id, self._term, head.sequence, head.hash), reply_to)
 
     def notice(self, message: Message) -> None:
@@ -261,6 +251,18 @@ class Host(Generic[State]):
         """A followed log's keeper fell silent, or is heard again."""
         self.notice(LogSilent(log) if is_silent else LogHeard(log))
 
+    # Its status (runtime.host_status.py).
+
+    @property
+    def followings(self) -> Sequence[Following]:
+        """Each followed log."""
+        return self._followings
+
+    @property
+    def waiting(self) -> int:
+        """The number of messages in the inbox."""
+        return len(self._inbox)
+
     # Deciding: one coroutine.
 
     async def _decide_forever(self) -> None:
@@ -274,13 +276,19 @@ class Host(Generic[State]):
         await self.bus.listen(Address(component.noun, component.scope), self.hear)
         if component.noun in ("agent", "worker"):
             await self.bus.listen(Address("crew", component.scope[:1]), self.hear)
+        if UnitStatus in self._hears:
+            await self.bus.listen(Address(STATUS.noun), self.hear)
         if self._kept is not None:
             await self.bus.listen(Address(KEEPER.noun, (self._kept.log.head.log,)), self._hear_ask)
+            await self._believe_clock()
             await self._open()
         if self._doer is not None:
             self._doer.attach(self.notice)
         while True:
-            # 3. Take what has arrived, decide and evolve it, and whatever is due.
+            # 3. Take what has arrived, decide and evolve it, and whatever is due; nothing while the clock is not to be believed.
+            await self._believe_clock()
+            if self.guard is not None and (word := self.guard.take_word()) is not None:
+                self._record_word(word)
             self._take()
             # 4. Let the batch go.
             if self._rows or self._outgoing:
@@ -297,6 +305,17 @@ class Host(Generic[State]):
         for log in self._early:
             self.notice(LogHeard(log))
 
+    async def _believe_clock(self) -> None:
+        """Wait while the machine's clock is not to be believed, and refuse what is asked meanwhile (runtime/keeping/clock_guard.py)."""
+        if self.guard is not None:
+            await self.guard.believe(self._wake, lambda: self._refuse_all(Reason.CLOCK_UNCERTAIN))
+
+    def _record_word(self, event: ClockAccepted) -> None:
+        """Record the operator's word by which the clock is believed."""
+        name = self.component.name
+        envelope = Envelope(_WOKEN, name, f"{name}.{self._term}.clock", self.clock.now())
+        self._evolve(Decision(events=(event,)), envelope)
+
     async def _open(self) -> None:
         """The first fact of the term. While the disk is full every request is refused, and the log can still be read."""
         assert self._kept is not None, self.component.name
@@ -308,8 +327,9 @@ class Host(Generic[State]):
                 after_it = await self._kept.log.append([row], self._term)
                 break
             except LogFull:
+                self.counts.log_full += 1
                 logger.error("log_full", log=head.log, host=self.component.name)
-                self._refuse_all()
+                self._refuse_all(Reason.LOG_FULL)
                 await self._wake.wait(after(self.clock.now(), seconds(1)))
         self.sequence = row.sequence
         assert self.state is not None
@@ -320,7 +340,7 @@ class Host(Generic[State]):
         self.is_open = True
         self._announce([row], head, after_it, b"")
 
-    def _refuse_all(self) -> None:
+    def _refuse_all(self, reason: Reason) -> None:
         """Followed facts and the host's own notices wait; requests are answered that nothing new is accepted."""
         waiting = list(self._inbox)
         self._inbox.clear()
@@ -328,7 +348,7 @@ class Host(Generic[State]):
             if isinstance(item, list) or isinstance(item[0].message, Notice):
                 self._inbox.append(item)
             elif item[1]:
-                self.bus.say(Refused(Reason.LOG_FULL, sentence(Reason.LOG_FULL)), item[1])
+                self.bus.say(Refused(reason, sentence(reason)), item[1])
 
     def _next_due(self) -> Instant | None:
         if self._kept is None:
@@ -345,11 +365,24 @@ class Host(Generic[State]):
                 for fact in item:
                     self.state = component.evolve(self.state, fact)
             else:
-                parcel, reply_to = item
-                self._decide(Envelope(parcel.message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
+                self._handle(*item, now)
         self._wake_component(now)
         if self._kept is not None and self._told_at + HEAD_INTERVAL <= now:
             self._say_head(now)
+
+    def _handle(self, parcel: Parcel, reply_to: str, now: Instant) -> None:
+        """Decide a message, unless its like has made the component fail before (runtime/status/put_aside.py)."""
+        suspects, message = self.suspects, parcel.message
+        if not suspects.is_empty and (suspect := suspects.put_aside(message)):
+            self._teller.put_aside(parcel, reply_to, suspect)
+            return
+        try:
+            self._decide(Envelope(message, parcel.sender, parcel.id, now, reply_to, parcel.tenant))
+        except Exception as error:
+            suspects.blame(message, error)
+            raise
+        if not suspects.is_empty:
+            suspects.clear(message)
 
     def _wake_component(self, now: Instant) -> None:
         assert self.state is not None
@@ -378,7 +411,7 @@ class Host(Generic[State]):
             if self._rows or self._is_appending or self._outgoing:
                 self._outgoing.append(outgoing)
             else:
-                self._tell(outgoing)
+                self._teller.tell(outgoing)
 
     def _check_purity(self, decision: Decision, envelope: Envelope) -> None:
         """Deciding changes nothing, and what it may fill for speed changes no decision."""
@@ -437,7 +470,8 @@ class Host(Generic[State]):
                 try:
                     head = await log.append(rows, self._term)
                 except LogFull:
-                    self._refuse_outgoing([*outgoing, *self._outgoing])
+                    self.counts.log_full += 1
+                    self._teller.refuse([*outgoing, *self._outgoing], Reason.LOG_FULL)
                     raise
                 self._is_appending = False
                 self.counts.batches += 1
@@ -445,41 +479,7 @@ class Host(Generic[State]):
                 self._announce(rows, before, head, packed)
             # 3. Tell what was decided with them, in the order in which it was.
             for item in outgoing:
-                self._tell(item)
-
-    def _refuse_outgoing(self, outgoing: list[Outgoing]) -> None:
-        for item in outgoing:
-            if item.reply_to:
-                self.bus.say(Refused(Reason.LOG_FULL, sentence(Reason.LOG_FULL)), item.reply_to)
-
-    def _tell(self, outgoing: Outgoing) -> None:
-        for message in outgoing.messages:
-            self.counts.told += 1
-            if not isinstance(message, Answer):
-                if refusal := message.refusal:
-                    logger.info("claim_refused", host=self.component.name, **refusal)
-                self._say(message, "")
-            elif outgoing.reply_to:
-                if isinstance(message, Refused):
-                    # Nothing is in a log of what was refused: this line is all that is known of it afterwards.
-                    told = {"reason": message.reason, "problems": message.problems[:PROBLEMS_LOGGED_MAX]}
-                    logger.info("request_refused", host=self.component.name, **told)
-                self._say(message, outgoing.reply_to)
-        if outgoing.effects:
-            assert self._doer is not None, self.component.name
-            for effect in outgoing.effects:
-                self._doer.begin(effect)
-
-    def _say(self, message: Message, reply_to: str) -> None:
-        try:
-            self.bus.say(message, reply_to)
-        except BusError as error:
-            # Too large, or a name that no subject can hold: its hearer will never have it, and waits for nothing.
-            logger.error(
-                "not_said", host=self.component.name, message=type(message).__name__, error=str(error)
-            )
-            if reply_to and not isinstance(message, Refused):
-                self.bus.say(Refused(Reason.TOO_LARGE, sentence(Reason.TOO_LARGE)), reply_to)
+                self._teller.tell(item)
 
     def _packed_rows(self, rows: list[Row]) -> bytes:
         """As the nodes are after the last of these facts, which is the last one evolved."""
@@ -491,10 +491,10 @@ class Host(Generic[State]):
         """Tell a durable batch, in parts if it is large."""
         self._told_at = self.clock.now()
         for told in announcements(rows, before, head, self._term, packed):
-            self._say(told, "")
+            self._teller.say(told, "")
 
     def _say_head(self, now: Instant) -> None:
         assert self._kept is not None
         self._told_at = now
         head = self._kept.log.head
-        self._say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")
+        self._teller.say(HeadTold(head.log, head.log_id, self._term, head.sequence, head.hash), "")

@@ -5,7 +5,9 @@
     fleet.yaml            the fleet, as it was when the directory was made
     nats/                 the server's configuration, and the port and password that it keeps
     <log>.sqlite, ...     logs and snapshots
-    processes/<unit>.log  what each process wrote
+    processes/<unit>.log  what each process wrote, and .log.1, .log.2 ... before that
+    suspects/<unit>.json  messages on which a unit has failed (runtime/status/put_aside.py)
+    violations.jsonl      violations that no operator has acknowledged (runtime/status/violation_file.py)
 
 Whoever starts a plane in the same directory again resumes it: its logs say all, and what users run went on meanwhile.
 """
@@ -29,8 +31,8 @@ from bus.errors import BusError
 from bus.server import LOOPBACK, URL_VARIABLE, NatsServer
 from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, Nanoseconds, seconds
-from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
-from runtime.supervisor import Process, Supervisor
+from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN, UNANSWERED_MAX
+from runtime.supervision.supervisor import Process, Supervisor
 from runtime.tasks.processes import marked_under
 from runtime.wiring import Plan, Unit, units_of
 from store.errors import LogInUse
@@ -46,6 +48,7 @@ OTHERS_WAVE = 2
 COMMAND_LINE = "mizzen.cli"
 """Each process is what `mizzen start` would be in the foreground."""
 LOADED_ONCE = (COMMAND_LINE, "mizzen.commands.start")
+"""Modules that all processes need."""
 
 
 PROCESSES = "processes"
@@ -92,15 +95,20 @@ class PlaneProcesses:
         port: int = 0,
         died: Callable[[str, int], None] | None = None,
         variables: Callable[[Unit], Mapping[str, str]] | None = None,
+        unanswered_max: Nanoseconds = UNANSWERED_MAX,
+        command_line: str = COMMAND_LINE,
     ) -> None:
         """`fleet_file` is the one that the plan was read from; none: this machine alone. `died` is told of deaths.
 
-        `variables` are what a unit has in its environment beside, or instead of, what we have.
+        `variables` are what a unit has in its environment beside, or instead of, what we have. `unanswered_max` is how long a process
+        may hang (runtime/supervision/supervisor.py). `command_line` is the module whose `main` each process is.
         """
         self.plan = plan
         self.directory = directory
         self.url = ""
-        self.supervisor = Supervisor(directory / PROCESSES, LOADED_ONCE, died)
+        loaded = (command_line, *LOADED_ONCE)
+        self.supervisor = Supervisor(directory / PROCESSES, loaded, died, unanswered_max=unanswered_max)
+        self._command_line = command_line
         self._fleet_file = fleet_file
         self.on_death = died
         self._variables = variables
@@ -281,7 +289,7 @@ class PlaneProcesses:
         own = self._variables(unit) if self._variables is not None else {}
         environment = {**os.environ, URL_VARIABLE: self.url, **own}
         wave = WAVES.get(unit.role, OTHERS_WAVE)
-        return Process(unit.name, COMMAND_LINE, self.words_of(unit, self.directory), environment, wave)
+        return Process(unit.name, self._command_line, self.words_of(unit, self.directory), environment, wave)
 
 
 def spool_of(directory: Path, region: str, member: str) -> Path:

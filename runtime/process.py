@@ -22,13 +22,17 @@ from bus.nats import NatsConnection
 from bus.port import Bus
 from core.nouns.instant import SECOND, Nanoseconds, seconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
-from runtime.clock import Clock, wall_now
+from runtime.clock import Clock, elapsed, wall_now
 from runtime.effects import Doer
 from runtime.errors import BrokenInvariant, HostError, KeeperExists, OlderCopy
 from runtime.gc_tuning import settle_down
+from runtime.health.serving import Health
 from runtime.loop import run
 from runtime.shutdown_digest import log_stop
-from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
+from runtime.status.put_aside import Suspects
+from runtime.status.unit_status import identity_of
+from runtime.supervision.life_line import LIFE_LINE
+from runtime.wiring import BUILD, OpenUnit, Plan, Surroundings, Unit, bus_name_of, open_unit
 from store.errors import LogBroken, LogError, LogFromNewerBuild, LogInUse, LogOfAnotherFleet
 from store.port import LogStore
 from store.sqlite import SqliteStore
@@ -46,6 +50,8 @@ EXPECTED = (BusError, HostError, LogError)
 """Deaths whose text says all; any other is a mistake of ours, and is logged with the place where it happened."""
 
 
+SUSPECTS = "suspects"
+"""In the directory of a process, the messages on which each unit has failed."""
 CONNECT_SPAN = seconds(3)
 """One try to connect, before it is logged that there is no server. It has connected in a hundredth of that, if there is one."""
 
@@ -67,6 +73,8 @@ class Ground(Struct, frozen=True):
     """Makes an endpoint of this name. Each life has one of its own."""
     store: LogStore
     doer: Doer | None = None
+    suspects: Suspects | None = None
+    """Messages on which earlier lives of the unit have failed; None: they are forgotten with each life."""
 
 
 async def run_together(tasks: Iterable[Task]) -> None:
@@ -127,23 +135,28 @@ async def run_process(
     nodes: Mapping[str, Nodes],
     *,
     is_supervised: bool = False,
+    health: Path | None = None,
 ) -> None:
     """Run units over one connection, and what is under them (by the unit's name), until cancelled.
 
     A unit starts once the one before it has its log. Waits for a server that is not there yet. Raises the first of
-    whatever `run_unit` raises, and ServerTooOld.
+    whatever `run_unit` raises, and ServerTooOld. `health` is the socket on which the process tells of its health.
     """
     connection = await connected(url, plan.fleet, bus_name_of(units[0]))
     store = SqliteStore(directory)
+    lives: dict[str, OpenUnit] = {}
 
     async def run_after(before: asyncio.Event, begun: asyncio.Event, unit: Unit) -> None:
         await before.wait()
 
-        def opened(_: OpenUnit) -> None:
+        def opened(life: OpenUnit) -> None:
+            lives[unit.name] = life
             settle_down()  # What it folded to come up stays.
+            LIFE_LINE.tell_up()
             begun.set()
 
-        ground = Ground(connection.endpoint, store, nodes.get(unit.name))
+        suspects = Suspects(directory / SUSPECTS / f"{unit.name}.json", BUILD, wall_now)
+        ground = Ground(connection.endpoint, store, nodes.get(unit.name), suspects)
         await run_unit(plan, unit, ground, opened, is_supervised=is_supervised)
 
     # One after the other: before a keeper has its log, a reader might tell of a file that is not the log.
@@ -153,6 +166,9 @@ async def run_process(
         tasks: list[Task] = [
             (unit.name, run_after(turns[turn], turns[turn + 1], unit)) for turn, unit in enumerate(units)
         ]
+        if health is not None:
+            told = Health(connection.endpoint(f"health.{bus_name_of(units[0])}"), units, lives)
+            tasks.append(("health", told.serve(health)))
         await run_together([*tasks, *((f"{name}/nodes", under.run()) for name, under in nodes.items())])
     except ExceptionGroup as deaths:
         raise next(_leaves(deaths)) from deaths
@@ -200,6 +216,7 @@ async def _with_signals(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
             task.cancel()
 
     loop.set_exception_handler(_log_problem)
+    LIFE_LINE.begin(loop)
     for number in ENDING:
         with suppress(NotImplementedError):  # Windows has no such handlers; Ctrl-C works there without.
             loop.add_signal_handler(number, end, number)
@@ -216,7 +233,10 @@ async def _live(plan: Plan, unit: Unit, ground: Ground, began: Opened) -> None:
         now=wall_now,
         clock=lambda start, not_before: Clock(loop, start, not_before),
         new_log_id=lambda: secrets.token_hex(16),
+        elapsed=elapsed,
         doer=ground.doer,
+        identity=identity_of(unit.name, BUILD),
+        suspects=ground.suspects,
     )
     try:
         life = await open_unit(plan, unit, around)
@@ -253,6 +273,7 @@ def _raise_if_cancelled(death: Exception) -> None:
 
 
 def _log_death(unit: Unit, causes: list[BaseException], delay: Nanoseconds) -> None:
+    LIFE_LINE.tell_end(f"{type(causes[0]).__name__}: {causes[0]}")
     for cause in causes:
         fields = {} if isinstance(cause, EXPECTED) else {"place": _place(cause)}
         logger.error(

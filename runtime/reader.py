@@ -24,6 +24,7 @@ from core.messages.logs import (
     ReadLog,
     ToldFact,
 )
+from core.messages.units import AsideMessage
 from core.nouns.ids import LogName
 from core.nouns.instant import Instant, after
 from core.nouns.limits import (
@@ -56,7 +57,8 @@ class Reader:
         self._bus = bus
         self._clock = clock
         self._wake = Wake(clock)
-        self._asked: deque[tuple[Question, str]] = deque(maxlen=INBOX_MAX)
+        self._asked: deque[tuple[Question, str]] = deque()
+        self._asks_lost = self._unanswered = 0
         self._image: Image | None = None
         self._head: Head | None = None
         self._snapshot_sequence = 0
@@ -79,9 +81,34 @@ class Reader:
         """Let go of its timer."""
         self._wake.close()
 
+    # Its status (runtime/status/unit_status.py, Told).
+
+    def losses(self) -> dict[str, int]:
+        """Return what was lost or not answered since the start."""
+        return {"asks_lost": self._asks_lost, "unanswered": self._unanswered}
+
+    def behind(self) -> int:
+        """Return 0: a reader reads at each request."""
+        return 0
+
+    def waiting(self) -> int:
+        """Return the number of requests that wait."""
+        return len(self._asked)
+
+    def put_aside(self) -> tuple[AsideMessage, ...]:
+        """Return nothing: a reader decides no message."""
+        return ()
+
+    def waits_for(self) -> str:
+        """Return nothing: a reader waits for no operator."""
+        return ""
+
     def _hear(self, parcel: Parcel, reply_to: str) -> None:
         message = parcel.message
         if isinstance(message, Question) and message.log == self.log and reply_to:
+            if len(self._asked) >= INBOX_MAX:
+                self._asks_lost += 1
+                return
             self._asked.append((message, reply_to))
             self._wake.ring()
 
@@ -96,6 +123,7 @@ class Reader:
             else:
                 answer = await self._image_page(message)
         except LogError as error:
+            self._unanswered += 1
             logger.error("log_unreadable", log=self.log, error=str(error))
             return
         if answer is not None:

@@ -20,16 +20,23 @@ from components import (
     TaskControl,
     Worker,
 )
+from core.codec import decode_event
 from core.component import Component
+from core.events.log import ABOUT_CLOCKS, ClockAccepted
 from core.nouns.fleet import Inventory
 from core.nouns.ids import GLOBAL_LOG, AgentName, LogName, RegionName, region_log
-from core.nouns.instant import Instant
+from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.limits import READ_BYTES_MAX, READ_FACTS_MAX, STATUS_INTERVAL
 from runtime.clock import Clock
 from runtime.effects import Doer
 from runtime.host import Host, Kept
+from runtime.host_status import HostStatus
 from runtime.images import check_fleet, load_image
+from runtime.keeping.clock_guard import ClockGuard
 from runtime.reader import Reader
-from store.port import LogStore
+from runtime.status.put_aside import Suspects
+from runtime.status.unit_status import Identity, StatusReporter
+from store.port import LogReader, LogStore
 
 BUILD = "0.1.0"
 """Which version writes the facts."""
@@ -110,7 +117,7 @@ ROLES: dict[str, Build | None] = {
     "allocation_agent": lambda _, unit: AllocationAgent(unit.region, AgentName(unit.member)),
     "worker": lambda plan, unit: Worker(unit.region, plan.inventory(unit.region, unit.member)),
     "planner": lambda plan, _: Planner(plan.region_names()),
-    "auditor": lambda plan, _: Auditor(plan.region_names()),
+    "auditor": lambda plan, _: Auditor(plan.region_names(), tuple(unit.name for unit in units_of(plan))),
     "reader": None,
 }
 """What can be started, and how its component is made. A reader is no component."""
@@ -143,7 +150,14 @@ class Surroundings(Struct):
     clock: Callable[[Instant, Instant], Clock]
     """A clock that starts at the first instant, but not before the second."""
     new_log_id: Callable[[], str]
+    elapsed: Callable[[], int] | None = None
+    """Nanoseconds from any start, suspended time included; None: as the unit's own clock counts."""
     doer: Doer | None = None
+    identity: Identity | None = None
+    """What the unit tells of itself in its status; None: the unit tells no status."""
+    status_interval: Nanoseconds = STATUS_INTERVAL
+    suspects: Suspects | None = None
+    """Messages on which earlier lives of the unit have failed."""
     decides_twice: bool = False
     """Whether every decision is taken twice and compared, memos emptied in between: purity, tested."""
 
@@ -163,18 +177,26 @@ class OpenUnit:
         self.host = host
         self.reader = reader
         self.kept = kept
+        self.is_over = False
+        """Whether this life has ended; the next one of the same unit is another object."""
+        self.reporter: StatusReporter | None = None
         self._letting_go = letting_go
 
     def tasks(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """Each under a name."""
         if self.host is not None:
-            return self.host.tasks()
-        assert self.reader is not None, self.unit
-        return [(self.reader.name, self.reader.run())]
+            tasks = self.host.tasks()
+        else:
+            assert self.reader is not None, self.unit
+            tasks = [(self.reader.name, self.reader.run())]
+        if self.reporter is not None:
+            tasks.append((f"{self.unit.name}/status", self.reporter.run()))
+        return tasks
 
     def drop(self) -> None:
         """Let go of timers at once, as a killed process does; files are `close`'s."""
-        for part in (self.host, self.reader):
+        self.is_over = True
+        for part in (self.host, self.reader, self.reporter):
             if part is not None:
                 part.close()
 
@@ -191,13 +213,25 @@ async def open_unit(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     Raises store.errors.LogError when its log cannot be taken or read, runtime.errors.KeeperExists when another keeper
     answers for it, and KeeperSilent when one may be there that does not answer.
     """
+    life = await _open(plan, unit, around)
+    part = HostStatus(life.host) if life.host is not None else life.reader
+    if around.identity is not None and part is not None:
+        clock = around.clock(around.now(), Instant(0))
+        is_worker = unit.role == "worker"
+        life.reporter = StatusReporter(
+            around.identity, part, around.bus, clock, is_worker=is_worker, interval=around.status_interval
+        )
+    return life
+
+
+async def _open(plan: Plan, unit: Unit, around: Surroundings) -> OpenUnit:
     build = ROLES[unit.role]
     if build is None:
         return await _open_reader(LogName(unit.member), unit, around)
     component = build(plan, unit)
     if component.keeps is None:
         clock = around.clock(around.now(), Instant(0))
-        host = Host(component, around.bus, clock, doer=around.doer, decides_twice=around.decides_twice)
+        host = _host(component, clock, around)
         return OpenUnit(unit, host, None, [])
     return await _open_keeper(plan, unit, component, component.keeps, around)
 
@@ -217,15 +251,43 @@ async def _open_keeper(
         try:
             image, head, _ = await load_image(reader, name)
             last = await reader.read(head.sequence, 1, 1) if head.sequence else None
+            accepted = await _accepted_clock(reader)
         finally:
             await reader.close()
         check_fleet(image, name, plan.fleet)
         not_before = Instant(last.rows[0].at) if last else Instant(0)
         clock = around.clock(around.now(), not_before)
-        kept = Kept(log, image, plan.fleet, BUILD)
-        host = Host(component, around.bus, clock, kept, around.doer, decides_twice=around.decides_twice)
+        guard = ClockGuard(
+            name, clock, around.now, around.elapsed or clock.now, (head.sequence, not_before), accepted
+        )
+        kept = Kept(log, image, plan.fleet, BUILD, guard)
+        host = _host(component, clock, around, kept)
         await host.prepare()
     except BaseException:
         await log.close()
         raise
     return OpenUnit(unit, host, None, [log], kept)
+
+
+async def _accepted_clock(reader: LogReader) -> Nanoseconds:
+    """Return by how much the newest operator's word lets a log be ahead of the machine's clock."""
+    ahead = behind = 0
+    while rows := await reader.read_about(ABOUT_CLOCKS, behind, READ_FACTS_MAX, READ_BYTES_MAX):
+        event, behind = decode_event(rows[-1].event), rows[-1].sequence
+        assert isinstance(event, ClockAccepted), event
+        ahead = event.ahead
+    return Nanoseconds(max(0, ahead))
+
+
+def _host(
+    component: Component[Any], clock: Clock, around: Surroundings, kept: Kept | None = None
+) -> Host[Any]:
+    return Host(
+        component,
+        around.bus,
+        clock,
+        kept,
+        around.doer,
+        decides_twice=around.decides_twice,
+        suspects=around.suspects,
+    )

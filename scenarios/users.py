@@ -24,7 +24,7 @@ from core.messages.queue import (
 )
 from core.nouns.ids import RegionName, WorkloadId
 from core.nouns.instant import SECOND, Nanoseconds, seconds
-from core.nouns.reasons import Reason
+from core.nouns.reasons import PASSING, Reason
 from core.nouns.workload import Phase, WorkloadSpec
 from scenarios.variant import Binder
 from scenarios.workload import Arrival
@@ -211,7 +211,7 @@ class Users:
                 continue
             for heard in self.heard:
                 heard(message, answer)
-            if not isinstance(answer, Refused) or answer.reason != Reason.LOG_FULL:
+            if not isinstance(answer, Refused) or answer.reason not in PASSING:
                 return answer
             await self.world.sleep(NO_ROOM_SECONDS)
 

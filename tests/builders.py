@@ -14,6 +14,7 @@ from core.events.region import ClaimGranted, ClaimPromised, NodesJoined
 from core.fact import NO_LOG, Event, Fact, Note
 from core.images import GlobalImage, Image, RegionImage
 from core.messages.base import Envelope, Message
+from core.messages.units import UnitStatus
 from core.nouns.fleet import Inventory, NodeGroup
 from core.nouns.ids import (
     GLOBAL_LOG,
@@ -29,7 +30,7 @@ from core.nouns.ids import (
     region_log,
 )
 from core.nouns.instant import SECOND, Instant, Nanoseconds
-from core.nouns.limits import SETTINGS
+from core.nouns.limits import SETTINGS, STATUS_INTERVAL
 from core.nouns.placement import Claim, Spread, View
 from core.nouns.quantities import Amount
 from core.nouns.workload import Emulation, JobSpec, Kind, RetryLimits, WorkloadSpec
@@ -231,6 +232,13 @@ def a_queue(*events: Event) -> GlobalImage:
 def opened(term: int = 1) -> LogOpened:
     """The first fact of a term, which is held to the limits of this build."""
     return LogOpened("log-1", term, "fleet", "0.1.0", SETTINGS)
+
+
+def a_status(
+    unit: str = "auditor", *, life: str = "first", counts: Mapping[str, int] | None = None
+) -> UnitStatus:
+    """What a unit tells of itself, ten seconds after its start."""
+    return UnitStatus(unit, "node-1", "0.1.0", life, 10 * SECOND, STATUS_INTERVAL, counts=dict(counts or {}))
 
 
 def an_envelope(message: Message, *, at: Instant = START, reply_to: str = "", id: str = "m-1") -> Envelope:  # noqa: A002 (as Envelope calls it)

@@ -65,6 +65,10 @@ class WorkloadHeld(Event, frozen=True, tag="workload-held"):
     workload: WorkloadId
     revision: int
     """Of the workload's hold: it grows with every hold and release."""
+    reason: str = ""
+    """Which unit cannot handle the workload's messages, and why not; empty: a person holds it."""
+    incident: str = ""
+    """The id of the message that the unit could not handle."""
 
 
 class WorkloadReleased(Event, frozen=True, tag="workload-released"):

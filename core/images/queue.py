@@ -48,6 +48,10 @@ class WorkloadRow(Struct):
     submitted_at: int
     phase: Phase = Phase.PENDING
     is_held: bool = False
+    hold_reason: str = ""
+    """Which unit cannot handle the workload's messages; empty: a person holds it."""
+    hold_incident: str = ""
+    """The message for which the workload was held last."""
     hold_revision: int = 0
     is_cancel_requested: bool = False
     requeued_epoch: int = 0
@@ -177,6 +181,8 @@ class Workloads(Section):
         assert isinstance(event, WorkloadHeld)
         row = self.rows[event.workload]
         row.is_held = True
+        row.hold_reason = event.reason
+        row.hold_incident = event.incident or row.hold_incident
         row.is_start_promised = False
         row.hold_revision = event.revision
 
@@ -185,6 +191,7 @@ class Workloads(Section):
         assert isinstance(event, WorkloadReleased)
         row = self.rows[event.workload]
         row.is_held = False
+        row.hold_reason = ""
         row.hold_revision = event.revision
 
     def _cancel_requested(self, fact: Fact) -> None:

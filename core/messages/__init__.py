@@ -21,6 +21,7 @@ from core.messages import (
     starts,
     store,
     tenants,
+    units,
     workers,
 )
 from core.messages.base import Message
@@ -43,6 +44,7 @@ MESSAGES: tuple[type[Message], ...] = (
     *reserved_starts.MESSAGES,
     *workers.MESSAGES,
     *auditor.MESSAGES,
+    *units.MESSAGES,
     *logs.MESSAGES,
     *output.MESSAGES,
 )

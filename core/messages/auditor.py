@@ -1,22 +1,23 @@
-"""What people ask the auditor."""
+"""What the auditor tells, and what people ask it."""
 
 from msgspec import Struct
 
-from core.messages.base import Answer, Message
+from core.messages.base import Answer, Message, Notice
 from core.nouns.ids import LogName
+
+
+class FoundViolation(Struct, frozen=True):
+    """One condition that must always hold and did not."""
+
+    rule: int
+    """The rule's number; docs/operating.md lists the rules."""
+    log: LogName
+    sequence: int
+    text: str
 
 
 class ShowAudit(Message, frozen=True, tag="show-audit"):
     """What was checked, and what was found?"""
-
-
-class FoundViolation(Struct, frozen=True):
-    """One thing that must never be so."""
-
-    rule: int
-    log: LogName
-    sequence: int
-    text: str
 
 
 class AuditShown(Answer, frozen=True, tag="audit-shown"):
@@ -29,4 +30,38 @@ class AuditShown(Answer, frozen=True, tag="audit-shown"):
     count: int
 
 
-MESSAGES: tuple[type[Message], ...] = (ShowAudit, AuditShown)
+class ViolationsFound(Message, frozen=True, tag="violations-found"):
+    """Violations that the auditor has just found. Operators' alarms listen for these."""
+
+    violations: tuple[FoundViolation, ...]
+    count: int
+    """All that are not acknowledged, these among them."""
+
+
+class AcknowledgeViolations(Message, frozen=True, tag="acknowledge-violations"):
+    """An operator has dealt with the violations found so far: they are put aside, and a new count begins."""
+
+    count: int
+    """As it was shown: what was found since is not acknowledged unseen."""
+
+
+class ViolationsAcknowledged(Answer, frozen=True, tag="violations-acknowledged"):
+    """So many violations are put aside."""
+
+    count: int
+
+
+class ViolationsKept(Notice, frozen=True, tag="violations-kept"):
+    """The violations found by earlier lives of the auditor that no operator has acknowledged."""
+
+    violations: tuple[FoundViolation, ...]
+    count: int
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    ShowAudit,
+    AuditShown,
+    ViolationsFound,
+    AcknowledgeViolations,
+    ViolationsAcknowledged,
+)

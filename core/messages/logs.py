@@ -52,6 +52,20 @@ class AskHead(Message, frozen=True, tag="ask-head"):
     log: LogName
 
 
+class AcceptClock(Message, frozen=True, tag="accept-clock"):
+    """An operator lets a log go on whose keeper waits because of its machine's clock (runtime/keeping/clock_guard.py)."""
+
+    log: LogName
+
+
+class ClockWord(Answer, frozen=True, tag="clock-word"):
+    """The keeper has heard the operator's word."""
+
+    log: LogName
+    was_waited_for: bool
+    """False: the keeper does not wait, and the word changes nothing."""
+
+
 class ReadLog(Message, frozen=True, tag="read-log"):
     """Facts from `first` on."""
 
@@ -140,6 +154,8 @@ class ImagePage(Answer, frozen=True, tag="image-page"):
 
 
 MESSAGES: tuple[type[Message], ...] = (
+    AcceptClock,
+    ClockWord,
     FactsTold,
     HeadTold,
     AskHead,

@@ -36,6 +36,21 @@ class HoldWorkload(Message, frozen=True, tag="hold-workload", forbid_unknown_fie
     """Of the hold, as last seen: an older one is refused."""
 
 
+class HoldUnhandled(Message, frozen=True, tag="hold-unhandled"):
+    """A unit cannot handle a message that belongs to this workload: hold the workload until an operator has looked.
+
+    Said at each such message; a workload that is held already stays as it is.
+    """
+
+    workload: WorkloadId
+    unit: str
+    message: str
+    """The message's type, by its tag."""
+    error: str
+    incident: str
+    """The id of the message that cannot be handled: heard again after a release, it holds nothing."""
+
+
 class ReleaseWorkload(Message, frozen=True, tag="release-workload", forbid_unknown_fields=True):
     """Lift a hold."""
 
@@ -342,6 +357,7 @@ MESSAGES: tuple[type[Message], ...] = (
     SubmitWorkload,
     CancelWorkload,
     HoldWorkload,
+    HoldUnhandled,
     ReleaseWorkload,
     RequeueWorkload,
     ChangeWorkload,

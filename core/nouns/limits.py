@@ -30,6 +30,14 @@ TAKEN_AT_ONCE_MAX = 512
 WOKEN_IN_A_ROW_MAX = 10_000
 """Times that a host may be due at one instant; more means that `due` does not see what `decide` changed."""
 
+# Messages on which a component fails.
+FAILURES_MAX = 2
+"""Failures in a row on one sort of message about one thing, after which its like is put aside."""
+ASIDE_SPAN: Nanoseconds = seconds(3600)
+"""For so long; then one message is tried, and with it at most one failure an hour."""
+SUSPECTS_MAX = 1_000
+"""Sorts of messages that one unit suspects; the oldest makes room."""
+
 # Processes.
 RESTART_DELAY_MIN: Nanoseconds = seconds(0.1)
 """Between the death of a unit and its next start; doubled at each death that follows soon."""
@@ -38,7 +46,24 @@ RESTART_DELAY_MAX: Nanoseconds = seconds(10)
 PROCESS_STOP_SPAN: Nanoseconds = seconds(8)
 """From SIGTERM to SIGKILL. A process lets go of its log and of the bus in a few hundredths of a second."""
 PROCESS_LOG_BYTES_MAX = 16 * 1024 * 1024
-"""What lives of one process have written before its file is put aside for a new one."""
+"""What a process has written before its file is put aside for a new one."""
+PROCESS_LOGS_KEPT = 3
+"""Files of one process that are kept beside the newest: 64 MiB in all, and as much of the NATS server."""
+BEAT_INTERVAL: Nanoseconds = seconds(1)
+"""Between two answers of a process's event loop to its supervisor."""
+UNANSWERED_MAX: Nanoseconds = seconds(30)
+"""A process whose event loop has not answered for so long is ended and started again (a setting of `mizzen up`). The longest that a
+loop is held up in order is some seconds: a full check, or an image of 100,000 nodes."""
+STARTING_SPAN_MAX: Nanoseconds = seconds(600)
+"""The same before its unit has begun: a keeper folds its whole log first, if it has no snapshot."""
+ABORT_SPAN: Nanoseconds = seconds(3)
+"""From SIGABRT, on which the process writes its stacks, to SIGKILL."""
+
+# Clocks.
+CLOCK_APART_MAX: Nanoseconds = seconds(3600)
+"""By so much the time of a log and the clock of its keeper's machine may come apart before the keeper waits for an operator."""
+CLOCK_LOOK: Nanoseconds = seconds(10)
+"""Between two comparisons of both."""
 
 # Following a log.
 HEAD_INTERVAL: Nanoseconds = seconds(2)
@@ -424,6 +449,22 @@ JOIN_PROBLEMS_MAX = 50
 AUDIT_INTERVAL: Nanoseconds = seconds(300)
 """Between full checks; each fact is checked as it is folded all the same."""
 VIOLATIONS_KEPT_MAX = 1_000
+VIOLATIONS_TOLD_MAX = 100
+"""Violations in one message: with the longest texts some 100 KB."""
+
+# The status of units.
+STATUS_INTERVAL: Nanoseconds = seconds(10)
+"""Between two statuses that a unit tells unasked."""
+WORKER_STATUS_FACTOR = 6
+"""How many times as long it is between a worker's: 100,000 of them are 1,700 messages a second for the auditor."""
+STATUS_MISSED_MAX = 3
+"""A unit is shown as silent when so many of its statuses have not come: two may be lost."""
+UNITS_KEPT_MAX = 100_000
+"""Units of which the auditor keeps the newest status, some 2 KB each. Further ones are not kept, and their number is shown."""
+UNIT_FORGOTTEN_AFTER: Nanoseconds = seconds(24 * 3600)
+"""A unit that the plan does not name, as an agent that was added by hand, is forgotten so long after its newest status."""
+UNITS_SHOWN_MAX = 500
+"""Units in one answer: some 300 KB."""
 
 # Input.
 NAME_LENGTH_MAX = 128

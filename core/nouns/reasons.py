@@ -28,6 +28,7 @@ class Reason(StrEnum):
     OPEN_BIDS = "open_bids"
     NO_ANSWER = "no_answer"
     HELD = "held"
+    UNHANDLED = "unhandled"
     WAITING_TURN = "waiting_turn"
     NOT_RANKED = "not_ranked"
     OVER_QUOTA = "over_quota"
@@ -84,6 +85,7 @@ class Reason(StrEnum):
     RULE_FAILED = "rule_failed"
     # A keeper's own state.
     LOG_FULL = "log_full"
+    CLOCK_UNCERTAIN = "clock_uncertain"
 
 
 SENTENCES: dict[Reason, str] = {
@@ -106,6 +108,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.OPEN_BIDS: "The region's free capacity is offered to other workloads; the region is asked again at once.",
     Reason.NO_ANSWER: "The region was asked for a bid, and did not answer before the auction was over.",
     Reason.HELD: "The workload is held; release it to let it run.",
+    Reason.UNHANDLED: "A component failed twice on one of its messages, so it is held; `mizzen plane` names the component, and `mizzen release` lets it try again.",
     Reason.WAITING_TURN: "Workloads ahead of it are being placed.",
     Reason.NOT_RANKED: "The workload was submitted or changed after the newest pass; the next pass ranks it.",
     Reason.OVER_QUOTA: "Over quota; no capacity that other tenants leave unused may be lent to it now.",
@@ -159,7 +162,11 @@ SENTENCES: dict[Reason, str] = {
     Reason.BAD_RULE_SET: "These placement rules cannot be used together; every problem is listed.",
     Reason.RULE_FAILED: "A placement rule failed on this request; nothing was placed, and other requests are not affected.",
     Reason.LOG_FULL: "The log's disk is full; nothing new is accepted until it has free space.",
+    Reason.CLOCK_UNCERTAIN: "The clock of the log's machine is far from the log's time; nothing new is accepted until an operator has looked (`mizzen plane`).",
 }
+
+PASSING = frozenset({Reason.LOG_FULL, Reason.CLOCK_UNCERTAIN})
+"""Refusals of a keeper for reasons of its own: the same request is accepted later."""
 
 assert set(SENTENCES) == set(Reason)
 

@@ -16,18 +16,20 @@ from bus.errors import BusError
 from bus.server import LOOPBACK, URL_VARIABLE, address_of_this_machine
 from core.nouns.ids import GLOBAL_LOG, RegionName, WorkerName, region_log
 from mizzen.connect.join import name_of_this_machine, plan_of_joining, plane_to_join, region_to_join
-from mizzen.connect.plane import FLEET, FLEET_VARIABLE
+from mizzen.connect.plane import CREDENTIALS_VARIABLE, FLEET, FLEET_VARIABLE, read_plane
 from mizzen.terminal.options import Json
 from mizzen.terminal.output import MISUSED, CommandError, explained
 from mizzen.terminal.worker_options import UNSAID, SpotOptions
 from runtime.clock import Clock, wall_now
 from runtime.errors import HostError
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
+from runtime.health.check import HEALTH_VARIABLE
 from runtime.logs import UnknownLevel, set_up_logs
 from runtime.loop import run
 from runtime.plane import CHECKPOINTS, spool_of
 from runtime.planning.solving import SolverProcess
 from runtime.process import Nodes, connected, run_process, run_together, run_until_signalled
+from runtime.status.violation_file import ViolationFile
 from runtime.tasks.errors import SpoolError
 from runtime.tasks.output import OutputServer
 from runtime.tasks.slots import CPU_SLOTS
@@ -52,7 +54,12 @@ def start(
         ".mizzen"
     ),
     fleet: Annotated[Path | None, Parameter(help="The fleet file; none: this machine alone.")] = None,
-    nats: Annotated[str, Parameter(help=f"The NATS server; without it, what {URL_VARIABLE} says.")] = "",
+    nats: Annotated[
+        str,
+        Parameter(
+            help=f"The NATS server; without it, what {URL_VARIABLE} says, or the file named by {CREDENTIALS_VARIABLE}."
+        ),
+    ] = "",
     reader: Annotated[
         bool,
         Parameter(
@@ -88,7 +95,7 @@ def start(
     with explained(FleetFileError):
         plan = plan_of_this_machine() if fleet is None else load_plan(fleet)
     unit = _unit(plan, role, region, member)
-    url = _url(nats or os.environ.get(URL_VARIABLE, ""))
+    url = _url(nats or os.environ.get(URL_VARIABLE, "") or _granted_url(plan.fleet))
     kept = log_kept_by(unit)
     units = [unit] if kept is None or not reader else [unit, Unit("reader", unit.region, kept)]
     _run(plan, units, _Place(url, directory, host or LOOPBACK, directory / CHECKPOINTS, supervised))
@@ -147,7 +154,17 @@ async def _serve(plan: Plan, units: Sequence[Unit], place: _Place) -> None:
             outputs.append((f"output/{unit.name}", _serve_output(plan, unit, place.url, spool)))
         elif unit.role == "planner":
             nodes[unit.name] = SolverProcess()
-    lives = run_process(plan, units, place.url, place.directory, nodes, is_supervised=place.is_supervised)
+        elif unit.role == "auditor":
+            nodes[unit.name] = ViolationFile(place.directory)
+    lives = run_process(
+        plan,
+        units,
+        place.url,
+        place.directory,
+        nodes,
+        is_supervised=place.is_supervised,
+        health=Path(named) if (named := os.environ.get(HEALTH_VARIABLE, "")) else None,
+    )
     try:
         await run_together([("units", lives), *outputs])
     except ExceptionGroup as deaths:
@@ -219,13 +236,23 @@ def _name_of_this_process() -> str:
     return f"{host[:100]}-{os.getpid()}"
 
 
+def _granted_url(fleet: str) -> str:
+    """Return the server's address from the file of credentials, if there is one for this fleet. Raises CommandError."""
+    path = os.environ.get(CREDENTIALS_VARIABLE, "")
+    if not path:
+        return ""
+    plane = read_plane(Path(path), "name a file that `mizzen credentials` wrote")
+    if plane.fleet != fleet:
+        text = f"{path} is for the fleet {plane.fleet}, and this is the fleet {fleet}"
+        raise CommandError(f"{text}; write credentials with the same --fleet", MISUSED)
+    return plane.url
+
+
 def _url(url: str) -> str:
     """The server's address. Raises CommandError."""
     example = "nats://127.0.0.1:4222"
     if not url:
-        text = (
-            f"there is no NATS server to connect to; set {URL_VARIABLE} or give --nats, for example {example}"
-        )
+        text = f"there is no NATS server to connect to; set {URL_VARIABLE} or {CREDENTIALS_VARIABLE}, or give --nats, for example {example}"
         raise CommandError(text, MISUSED)
     try:
         parts = urlsplit(url)

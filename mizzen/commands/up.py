@@ -14,6 +14,8 @@ from cyclopts import Parameter
 
 from bus.errors import BusError
 from bus.server import LOOPBACK
+from core.nouns.instant import SECOND, Nanoseconds
+from core.nouns.limits import UNANSWERED_MAX
 from mizzen.connect.plane import DIRECTORY, FILE, read_plane
 from mizzen.jobs.file import JobFileError, load_job
 from mizzen.terminal.options import Json
@@ -31,7 +33,7 @@ from mizzen.terminal.output import (
 from mizzen.views.live_table import LiveTable, tenants_told
 from runtime.fleet_file import FleetFileError, load_plan, plan_of_this_machine
 from runtime.logs import UnknownLevel, set_up_logs
-from runtime.plane import FLEET_FILE, PlaneError, PlaneProcesses
+from runtime.plane import FLEET_FILE, NATS, PlaneError, PlaneProcesses
 from runtime.process import run_until_signalled
 from scenarios.play.live import Job, LiveRun
 from scenarios.play.live_summary import Summary, lines_of, summary_of
@@ -40,6 +42,7 @@ from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario, with_
 
 SUMMARY = "summary.json"
 SHOWN_MAX = 20
+HUNG_AFTER = UNANSWERED_MAX // SECOND
 PORTS = 1 << 16
 
 
@@ -58,16 +61,22 @@ def up(
     trace: Annotated[
         Path | None, Parameter(help="A folder with a trace, whose jobs a scenario then takes for its load.")
     ] = None,
+    hung_after: Annotated[
+        int,
+        Parameter(help="Seconds after which a process that does not answer is started again; 0: never."),
+    ] = HUNG_AFTER,
     json: Json = False,
 ) -> int:
     """Start a plane and keep it up, or play a scenario in real processes and say what came of it."""
     with explained(UnknownLevel):
         set_up_logs(os.environ, default="error", is_json=True if json else None)
+    if hung_after < 0:
+        raise CommandError(f"--hung-after: {hung_after} is less than 0", MISUSED)
     if not 0 <= port < PORTS:
         raise CommandError(f"--port: {port} is not between 0 and {PORTS - 1}", MISUSED)
     is_scenario = file is not None and _is_scenario(file)
     alien = (
-        {"--listen": listen != LOOPBACK, "--port": port}
+        {"--listen": listen != LOOPBACK, "--port": port, "--hung-after": hung_after != HUNG_AFTER}
         if is_scenario
         else {"--seed": seed, "--trace": trace}
     )
@@ -78,7 +87,7 @@ def up(
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if is_scenario and file is not None:
         return _play(file, directory, seed, trace, is_json=json)
-    return _keep_up(file, directory, listen, port)
+    return _keep_up(file, directory, listen, port, hung_after)
 
 
 def _is_scenario(file: Path) -> bool:
@@ -95,12 +104,20 @@ def _is_scenario(file: Path) -> bool:
 # A plane.
 
 
-def _keep_up(file: Path | None, directory: Path, listen: str, port: int) -> int:
+def _keep_up(file: Path | None, directory: Path, listen: str, port: int, hung_after: int) -> int:
     with explained(FleetFileError):
         kept = directory / FLEET_FILE
         given = file or (kept if kept.exists() else None)
         plan = plan_of_this_machine() if given is None else load_plan(given)
-    plane = PlaneProcesses(plan, given, directory, host=listen, port=port, died=_tell_death)
+    plane = PlaneProcesses(
+        plan,
+        given,
+        directory,
+        host=listen,
+        port=port,
+        died=lambda name, code: _tell_death(plane, name, code),
+        unanswered_max=Nanoseconds(hung_after * SECOND),
+    )
 
     async def keep() -> None:
         await plane.start()
@@ -123,8 +140,9 @@ def _keep_up(file: Path | None, directory: Path, listen: str, port: int) -> int:
     return 0
 
 
-def _tell_death(name: str, exit_code: int) -> None:
-    print(f"{name} died (exit code {exit_code}) and is started again", flush=True)
+def _tell_death(plane: PlaneProcesses, name: str, exit_code: int) -> None:
+    how = plane.supervisor.last_end(name) if name != NATS else f"exit code {exit_code}"
+    print(f"{name} died ({how}) and is started again", flush=True)
 
 
 # A scenario.

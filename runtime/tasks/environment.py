@@ -3,6 +3,7 @@
 The worker's environment holds the password of the bus, so it is not handed on but for a few names that programs need.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,9 @@ INHERITED = (
 )  # fmt: skip
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """A task has as many CPUs as it has slots; libraries would start a thread for each of the machine's."""
+PYTHON_PATH = "PYTHONPATH"
+SDK = Path(__file__).resolve().parents[2] / "mizzen" / "sdk"
+"""The directory with the package `mizzen` that training scripts import (mizzen/sdk/__init__.py), behind the user's own places."""
 OURS = "MIZZEN_"
 """No variable of a user's begins with it: those of the worker do, and what it tells a task."""
 ASKED = frozenset({"MIZZEN_CHECKPOINT_SECONDS"})
@@ -95,6 +99,7 @@ def environment_of(
     theirs = {name: inherited[name] for name in INHERITED if name in inherited} | ONE_THREAD
     theirs |= {name: text for name, text in program.env.items() if not _is_ours(name)}
     seen = {name: text for name, text in theirs.items() if name not in program.secrets}
+    seen[PYTHON_PATH] = os.pathsep.join(filter(None, (seen.get(PYTHON_PATH, ""), str(SDK))))
     seen |= _as_torchrun(command, place, addresses)
     seen |= _ours(command, place, addresses, checkpoints_of(command, place, checkpoints))
     seen[MARK] = str(directory)

@@ -7,12 +7,11 @@ hold, whatever the keepers believe. Now and then it checks everything anew, as t
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from components.auditor import Auditor
+from components.auditor.component import Audited, Auditor
 from core.component import Images
 from core.fact import NO_LOG, Fact
 from core.images import GlobalImage, Image, RegionImage, empty_image
 from core.invariants.consistency import Violation
-from core.messages.base import Envelope, Woken
 from core.nouns.ids import LogName, RegionName, TenantName, WorkloadId
 from core.nouns.instant import SECOND, Instant, seconds
 from core.nouns.workload import Phase
@@ -95,15 +94,14 @@ class Witness:
             self.images[fact.log].fold(fact)
             self.audit = self._auditor.evolve(self.audit, fact)
             self._now = max(self._now, Instant(seconds(seen_at)))
-            due = self._auditor.due(self.audit)
+            due = self._auditor.audit_due(self.audit)
             if due is not None and due <= self._now:
                 self.check_all()
 
     def check_all(self) -> None:
         """Check everything anew, worked out from scratch. What is broken is a violation."""
-        woken = Envelope(Woken(), NAME, "", self._now)
-        for event in self._auditor.decide(self.audit, woken).events:
-            self.audit = self._auditor.evolve(self.audit, Fact(NO_LOG, 0, self._now, "", NAME, event))
+        found = Audited(tuple(self._auditor.full_check(self.audit)))
+        self.audit = self._auditor.evolve(self.audit, Fact(NO_LOG, 0, self._now, "", NAME, found))
 
     def figures(self, at: float) -> dict[str, float]:
         """What it can say of a run that ends then (scenarios/schema/expectations.py)."""

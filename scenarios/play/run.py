@@ -24,6 +24,7 @@ from core.nouns.ids import ShareKey, TenantName
 from scenarios.accounting.witness import Witness
 from scenarios.controller import Controllers
 from scenarios.fault import Fault, Stage
+from scenarios.play.on_call import OnCall
 from scenarios.play.operators import Operators
 from scenarios.scenario import ScenarioSpec
 from scenarios.schema.expectations import compared
@@ -58,6 +59,7 @@ class Run:
         witness.watchers.append(self.binder.take)
         self.users = Users(world, world.user("client.user"), spec.name, self.binder)
         self.controllers = Controllers(spec.controllers, seed)
+        self.on_call = OnCall(world)
         self._checks = [check for check in spec.checks if world.can_be_seen_through or not check.sees_through]
         for check in spec.checks:
             if check not in self._checks:
@@ -84,6 +86,7 @@ class Run:
         """The plane comes up."""
         self._begun, self._clock = time.perf_counter(), self.world.now()
         await self.world.start()
+        await self.on_call.begin()
         for check in self._checks:
             check.begin(self)
         for part in self.controllers.parts:
@@ -127,6 +130,7 @@ class Run:
         """End everything, however far it has come."""
         await self._end_misfortune()
         self.users.stop()
+        self.on_call.stop()
         await self.controllers.close()
         await self.world.stop()
 
@@ -238,7 +242,7 @@ class Run:
             outcome.ended[phase] = outcome.ended.get(phase, 0) + 1
         outcome.gpu_seconds_lost = dict(sorted(witness.lost_seconds.items()))
         now = self.world.facts_now()
-        outcome.figures |= witness.figures(now)
+        outcome.figures |= {**witness.figures(now), "clock_words": float(self.on_call.words)}
         for one in self.spec.expectations:
             if one.tenant:
                 found = witness.figures_of(TenantName(one.tenant), one.level, now)

@@ -70,6 +70,8 @@ FIGURES = {
     "prices": "times that the prices of a region were set",
     "kills": "processes killed",
     "kills_mid_award": "of them, keepers killed on purpose while they wrote, in a batch with an award (simulated)",
+    "clock_words": "words of the operator on call to keepers that waited because of a clock",
+    "hangs_ended": "processes that hung, and were ended by their supervisor for that",
     "strikes": "times that a fault struck",
     "skipped": "times that a fault could not be caused in this world",
     "calm_seconds": "from the end of the load and the misfortune until everything had ended",

@@ -98,6 +98,12 @@ class Misfortune:
         """
         self._cannot("pause a process")
 
+    async def hang(self, unit: Unit, *, decides: bool) -> None:
+        """The process stands still, as by SIGSTOP, or decides without end. Returns once its supervisor has ended it for that; whoever is
+        cancelled before lets a process that stands still go on.
+        """
+        self._cannot("hang a process")
+
     async def start_second(self, unit: Unit) -> str:
         """Start another process that keeps the same log, as by mistake. Returns what it died of; empty: it lives on."""
         self._cannot("start a second keeper")

@@ -22,7 +22,9 @@ from runtime.clock import Clock, wall_now
 from runtime.planning.solving import SolverProcess
 from runtime.process import Ground, connected, run_unit
 from runtime.spool import EmulatedSpool
-from runtime.wiring import OpenUnit, Plan, Unit, bus_name_of, units_of
+from runtime.status.put_aside import Suspects
+from runtime.status.violation_file import ViolationFile
+from runtime.wiring import BUILD, OpenUnit, Plan, Unit, bus_name_of, units_of
 from store.sqlite import SqliteStore
 
 logger = structlog.get_logger()
@@ -44,6 +46,9 @@ class RealUnit:
         """What ended it for good."""
         self.spool: EmulatedSpool | None = None
         self._solver: SolverProcess | None = None
+        self._violations: ViolationFile | None = None
+        self.suspects = Suspects(None, BUILD, wall_now)
+        """Messages on which the unit has failed, over all of its lives."""
         self._connection: NatsConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._has_begun = asyncio.Event()
@@ -59,6 +64,11 @@ class RealUnit:
         """Of its component, in this very moment; None before it has begun, and for a reader."""
         return self.open.host.state if self.open is not None and self.open.host is not None else None
 
+    @property
+    def under(self) -> EmulatedSpool | SolverProcess | ViolationFile | None:
+        """The doer of the unit's effects, which outlives its lives."""
+        return self.spool or self._solver or self._violations
+
     async def start(self) -> None:
         """Begin a life, and wait until it has its log. Raises whatever keeps it from that."""
         assert self._task is None, self.unit
@@ -70,10 +80,12 @@ class RealUnit:
         if self._solver is None and self.unit.role == "planner":
             self._solver = SolverProcess()
             world.keep_running(self._solver)
+        if self._violations is None and self.unit.role == "auditor":
+            self._violations = ViolationFile(world.directory)
         self.failure = None
         self._has_begun.clear()
         self._connection = await connected(world.url, world.plan.fleet, bus_name_of(self.unit))
-        ground = Ground(self._connection.endpoint, world.store, self.spool or self._solver)
+        ground = Ground(self._connection.endpoint, world.store, self.under, self.suspects)
         life = run_unit(world.plan, self.unit, ground, self._opened)
         self._task = loop.create_task(life, name=f"unit/{self.unit.name}")
         self._task.add_done_callback(self._ended)
@@ -84,9 +96,8 @@ class RealUnit:
         """Let go of everything: what was neither handed to the log nor said is gone. Nothing is waited for but the end."""
         task, connection = self._task, self._connection
         self._task = self._connection = None
-        for under in (self.spool, self._solver):
-            if under is not None:
-                under.detach()
+        if self.under is not None:
+            self.under.detach()
         if task is not None:
             task.cancel()
             ended, _ = await asyncio.wait([task], timeout=END_SECONDS_MAX)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bus.errors import BusError, ServerNotFound, ServerTooOld
-from bus.nats import NatsConnection
+from bus.nats import NatsConnection, bare_client
 from bus.server import NatsServer, find_server
 from core.nouns.instant import seconds
 from tests.bus.worlds import PATIENCE_SECONDS, servers_left
@@ -140,6 +140,7 @@ async def test_killed_server_comes_back_on_its_port(*, is_watched: bool) -> None
 
 PARENT = """
 import asyncio, sys
+from bus.nats import bare_client
 from bus.server import NatsServer
 
 async def main():
@@ -170,3 +171,23 @@ def test_dies_with_its_parent(how: str) -> None:
     os.close(handle)
     shutil.rmtree(directory)
     assert [handle] == readable, "the server outlived its parent"
+
+
+async def test_log_of_the_server_is_rotated(tmp_path: Path) -> None:
+    """It never grows without end, however long the server lives."""
+    directory, limit = tmp_path / "bus", 4_000
+    server = NatsServer(
+        {}, directory, options={"debug": True, "logfile_size_limit": limit, "logfile_max_num": 2}
+    )
+    access = await server.start()
+    try:
+        for _ in range(30):
+            client = await bare_client(access.url)
+            await client.close()
+    finally:
+        await server.stop()
+    logs = [
+        path for path in directory.iterdir() if path.name.startswith("server.log") or "server.2" in path.name
+    ]
+    assert 1 < len(logs) <= 4, sorted(directory.iterdir())
+    assert all(path.stat().st_size <= 2 * limit for path in logs)

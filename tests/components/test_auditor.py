@@ -5,13 +5,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from components.auditor import Audited, Auditor
+from components.auditor.component import Audited, Auditor
 from core.component import NOTHING
+from core.effects import KeepViolations, PutViolationsAside
 from core.events.control import ClaimRevised, OperationsBegun, OperationsRequested, TasksGone
 from core.events.queue import AttemptClosed, RegionAdded, WorkloadAwarded, WorkloadBound
 from core.events.region import AttemptEnded, AttemptsForgotten, GangStarted, StopOrdered
 from core.fact import Event
-from core.messages.auditor import AuditShown, FoundViolation, ShowAudit
+from core.messages.auditor import (
+    AcknowledgeViolations,
+    AuditShown,
+    FoundViolation,
+    ShowAudit,
+    ViolationsAcknowledged,
+    ViolationsFound,
+    ViolationsKept,
+)
 from core.messages.base import Woken
 from core.nouns.ids import GLOBAL_LOG, TenantName, WorkloadId
 from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
@@ -291,3 +300,65 @@ def test_show_repeats_the_violations(start: Start) -> None:
     assert tuple(FoundViolation(3, GLOBAL_LOG, 5, text) for text in wanted) == shown(machine).violations
     assert 2 == shown(machine).count
     assert NOTHING.events == machine.hear(ShowAudit()).events
+
+
+# What becomes of a violation.
+
+
+def broken(start: Start) -> Machine[Any]:
+    """An auditor that has found something: a queue that closes what still runs."""
+    machine = an_auditor(start)
+    machine.fact(GLOBAL_LOG, AWARD)
+    machine.fact(EU_LOG, granted(CLAIM), GangStarted(*attempt()))
+    too_soon = AttemptClosed(W1, 1, EndCause.COMPLETED, Phase.COMPLETED, EU, 3)
+    machine.fact(GLOBAL_LOG, WorkloadBound(W1, 1, EU, 3), too_soon)
+    return machine
+
+
+def test_violations_are_told_and_kept_at_once(start: Start) -> None:
+    """Each once: as a message for whoever listens to alarms, and as a deed that keeps it beyond this life."""
+    machine = broken(start)
+    decision = machine.wake()
+    told = said_once(decision, ViolationsFound)
+    assert [text for *_, text in CLOSED_TOO_SOON] == [one.text for one in told.violations]
+    assert (KeepViolations(told.violations),) == decision.effects
+    assert told.count == len(told.violations)
+    assert NOTHING == machine.wake()
+
+
+def test_violations_of_earlier_lives_are_shown(start: Start) -> None:
+    """Before those of this one, and counted with them."""
+    machine = broken(start)
+    machine.wake()
+    earlier = FoundViolation(1, EU_LOG, 1, "held twice")
+    machine.hear(ViolationsKept((earlier,), 7))
+    answer = shown(machine)
+    assert earlier == answer.violations[0]
+    assert (1 + len(CLOSED_TOO_SOON), 7 + len(CLOSED_TOO_SOON)) == (len(answer.violations), answer.count)
+
+
+def test_acknowledged_violations_are_put_aside(start: Start) -> None:
+    """Those that were shown, and no others: what was found since has been seen by nobody."""
+    machine = broken(start)
+    machine.wake()
+    count = shown(machine).count
+    decision = machine.hear(AcknowledgeViolations(count - 1))
+    left = shown(machine).violations
+    assert 1 == len(left)
+    assert ViolationsAcknowledged(count - 1) == said_once(decision, ViolationsAcknowledged)
+    assert (PutViolationsAside(left, 1),) == decision.effects
+    assert ViolationsAcknowledged(1) == said_once(
+        machine.hear(AcknowledgeViolations(1_000)), ViolationsAcknowledged
+    )
+    assert ((), 0) == (shown(machine).violations, shown(machine).count)
+
+
+def test_violation_that_stands_is_one(start: Start) -> None:
+    """A full check every five minutes finds it again, and it is not counted again."""
+    machine = broken(start)
+    machine.wait(AUDIT_INTERVAL)
+    count = shown(machine).count
+    for number in (2, 3):
+        machine.fact(GLOBAL_LOG, submitted(number))
+        machine.wait(AUDIT_INTERVAL)
+    assert count == shown(machine).count

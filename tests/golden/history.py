@@ -29,7 +29,7 @@ from core.events.control import (
     TasksUp,
 )
 from core.events.data import DatasetSet
-from core.events.log import LogOpened
+from core.events.log import ClockAccepted, LogOpened
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.pools import PoolChanged
 from core.events.prices import PricesSet
@@ -219,7 +219,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
     (GLOBAL_LOG, LogOpened("log-of-the-queue", 1, "fleet", "0.1.0", {"AUCTION_SPAN": SECOND})),
     (GLOBAL_LOG, RegionAdded(EU)),
     (GLOBAL_LOG, WorkloadSubmitted(LOW, 1, _SPEC, "ada", "key-1", _START)),
-    (GLOBAL_LOG, WorkloadHeld(LOW, 1)),
+    (GLOBAL_LOG, WorkloadHeld(LOW, 1, "agent.eu.a0, find-bid: OverflowError", "agent.eu.a0.77.1")),
     (GLOBAL_LOG, WorkloadReleased(LOW, 2)),
     (
         GLOBAL_LOG,
@@ -238,6 +238,7 @@ HISTORY: tuple[tuple[LogName, Event], ...] = (
             {RegionName("us"): "no_capacity"},
         ),
     ),
+    (GLOBAL_LOG, ClockAccepted(1_767_225_600 * SECOND, 2 * 3_600 * SECOND)),
     (EU_LOG, LogOpened("log-of-eu", 1, "fleet", "0.1.0", SETTINGS)),
     (EU_LOG, NodesJoined(WORKER, _INVENTORY)),
     (EU_LOG, ClaimGranted(LOW, 1, _claim(LOW, 6, 1, 0), is_merged=True)),

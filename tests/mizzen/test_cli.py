@@ -97,7 +97,7 @@ MISTAKES = {
     "region abandon r0": "there is no plane here; start one with `mizzen up`",
     "start job_queue --region here": "job_queue is of no region; leave --region out",
     "start region_broker --region here --member b0": "region_broker has no members; leave --member out",
-    "start job_queue": "set MIZZEN_NATS_URL or give --nats, for example nats://127.0.0.1:4222",
+    "start job_queue": "set MIZZEN_NATS_URL or MIZZEN_CREDENTIALS, or give --nats, for example nats://127.0.0.1:4222",
     "start job_queue --nats localhost:4222": "give one like nats://127.0.0.1:4222",
     "start job_queue --nats nats://host:port": "give one like nats://127.0.0.1:4222",
     "start job_queue --fleet nowhere.yaml": "nowhere.yaml: no such file or directory; see that it is there",

@@ -16,8 +16,8 @@ from typing import IO
 import pytest
 
 import mizzen
-from mizzen import task
-from mizzen.task import QUESTION, Preemption
+from mizzen.sdk.mizzen import task
+from mizzen.sdk.mizzen.task import QUESTION, Preemption
 
 TIMES_MAX = 200
 """Ranks that have not left after so many steps never do."""

@@ -395,7 +395,7 @@ MUTANTS = (
         "A keeper starts although somebody listens for its log who does not answer: the other one may only stand still.",
         (
             Edit(
-                "runtime/single_keeper.py",
+                "runtime/keeping/single_keeper.py",
                 "        except AskTimedOut:\n            continue\n",
                 "        except AskTimedOut:\n            return\n",
             ),

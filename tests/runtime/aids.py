@@ -37,6 +37,7 @@ from runtime.effects import Doer
 from runtime.host import Host, Kept
 from runtime.images import load_image
 from runtime.reader import Reader
+from runtime.status.put_aside import Suspects
 from runtime.virtual_loop import VirtualLoop, run_virtual
 from store.memory import MemoryStore
 from store.memory_disk import DiskFile, Fate, MemoryDisk
@@ -325,9 +326,14 @@ class Place:
         """One for a host or a reader."""
         return Clock(self.loop, after(self.loop.now_ns(), self.wall_offset), not_before)
 
-    async def keep(self, component: Component[Any] | None = None, doer: Doer | None = None) -> Running:
+    async def keep(
+        self,
+        component: Component[Any] | None = None,
+        doer: Doer | None = None,
+        suspects: Suspects | None = None,
+    ) -> Running:
         """Start a keeper of the log `global`, a counter if nothing else is named, and give it a moment."""
-        host, bus = await self.host(component or Counter(), doer)
+        host, bus = await self.host(component or Counter(), doer, suspects=suspects)
         running = Running(self.loop, host, bus)
         await self.moment()
         return running
@@ -338,6 +344,7 @@ class Place:
         doer: Doer | None = None,
         around_log: Callable[[Log], Log] = lambda log: log,
         around_bus: Callable[[Bus], Bus] = lambda bus: bus,
+        suspects: Suspects | None = None,
     ) -> tuple[Host[Any], SimulatedBus]:
         """Make a keeper's host, with whatever is to be put around its log and its endpoint."""
         bus = self.network.endpoint(component.name)
@@ -348,7 +355,7 @@ class Place:
         last = await reader.read(head.sequence, 1, 1) if head.sequence else None
         clock = self.clock(Instant(last.rows[0].at) if last else EPOCH)
         kept = Kept(around_log(log), image, FLEET, "test")
-        host = Host(component, around_bus(bus), clock, kept, doer)
+        host = Host(component, around_bus(bus), clock, kept, doer, suspects=suspects)
         await host.prepare()
         return host, bus
 

@@ -1,10 +1,13 @@
 """A process for the supervisor's tests: it says that it lives, and then does as it was told."""
 
+import asyncio
 import os
 import signal
 import sys
 import time
 from pathlib import Path
+
+from runtime.supervision.life_line import LIFE_LINE
 
 
 def main(arguments: list[str]) -> int:
@@ -21,11 +24,34 @@ def main(arguments: list[str]) -> int:
         signal.signal(signal.SIGTERM, end)
     print("lives", os.environ.get("COLOUR", ""), flush=True)
     print("complains", file=sys.stderr, flush=True)
+    print("life", os.environ["MIZZEN_RESTARTS"], os.environ["MIZZEN_LAST_END"], flush=True)
     (here / f"{time.monotonic_ns()}.{os.getpid()}").touch()  # Last: it may be killed as soon as this is seen.
     if way == "fails":
         return 3
+    if way in ("answers", "hangs", "tells"):
+        asyncio.run(_turn(way))
+        return 1
     if way == "starts":  # As the runner of a task is: every descriptor that may be inherited is.
         look = f'set -- /proc/$$/fd/*; echo "$@" > {here}/descriptors'
         os.posix_spawn("/bin/sh", ["/bin/sh", "-c", look], dict(os.environ))
     while True:
         signal.pause()
+
+
+async def _turn(way: str) -> None:
+    """An event loop that answers to the supervisor: for ever, until it decides without end, or until an error ends it."""
+    LIFE_LINE.begin(asyncio.get_running_loop())
+    LIFE_LINE.tell_up()
+    await asyncio.sleep(0.2)
+    if way == "tells":
+        LIFE_LINE.tell_end("ValueError: no\nsuch thing")
+        return
+    if way == "hangs":
+        decide_without_end()
+    await asyncio.get_running_loop().create_future()
+
+
+def decide_without_end() -> None:
+    """What a hanging component does."""
+    while True:
+        pass

@@ -116,6 +116,9 @@ class PerilousBus:
         self._peril.step(f"after saying {word}")
         return said
 
+    def pass_on_dead(self, parcel: Parcel) -> None:
+        self._bus.pass_on_dead(parcel)
+
     async def ask(self, message: Message, timeout: Nanoseconds) -> Message:
         return await self._bus.ask(message, timeout)
 

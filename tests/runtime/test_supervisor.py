@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.supervisor import Process, Supervisor
+from core.nouns.instant import SECOND, Nanoseconds, seconds
+from core.nouns.limits import UNANSWERED_MAX
+from runtime.supervision.supervisor import Process, Supervisor, how_it_ended
 
 pytestmark = pytest.mark.processes
 
@@ -50,10 +52,12 @@ def process(directory: Path, way: str, name: str = "one", wave: int = 0) -> Proc
 
 @asynccontextmanager
 async def supervising(
-    directory: Path, died: Callable[[str, int], None] | None = None
+    directory: Path,
+    died: Callable[[str, int], None] | None = None,
+    unanswered_max: Nanoseconds = UNANSWERED_MAX,
 ) -> AsyncIterator[Supervisor]:
     """One that is stopped, whatever happens."""
-    supervisor = Supervisor(directory / "output", (LIVING,), died)
+    supervisor = Supervisor(directory / "output", (LIVING,), died, unanswered_max=unanswered_max)
     try:
         yield supervisor
     finally:
@@ -156,7 +160,7 @@ async def test_stop_is_wave_by_wave(tmp_path: Path) -> None:
 
 async def test_process_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its time to stop."""
-    monkeypatch.setattr("runtime.supervisor.PROCESS_STOP_SPAN", 200_000_000)
+    monkeypatch.setattr("runtime.supervision.supervisor.PROCESS_STOP_SPAN", 200_000_000)
     async with supervising(tmp_path) as supervisor:
         supervisor.start(process(tmp_path / "a", "ignores"))
         await until(lambda: len(lives(tmp_path / "a")) == 1)
@@ -223,3 +227,55 @@ async def test_child_of_a_process_inherits_nothing_of_the_supervisor(tmp_path: P
         await until(lambda: seen.exists() and bool(seen.read_text()))
         found = {name.rpartition("/")[2] for name in seen.read_text().split()}
         assert {"0", "1", "2", "3"} >= found, "3 is the shell's own, while it looks"
+
+
+HANG = seconds(4)
+
+
+async def test_process_that_hangs_is_ended_with_its_stacks_and_started_again(tmp_path: Path) -> None:
+    """One decides without end, one was stopped; one that answers is left alone, and so is one whose silence is meant."""
+    codes: dict[str, list[int]] = {}
+    ways = {"decides": "hangs", "stopped": "answers", "meant": "answers", "well": "answers"}
+    async with supervising(
+        tmp_path, lambda name, code: codes.setdefault(name, []).append(code), HANG
+    ) as supervisor:
+        for name, way in ways.items():
+            supervisor.start(process(tmp_path / name, way, name))
+        await until(lambda: all(lives(tmp_path / name) for name in ways))
+        begun = time.monotonic()
+        for name in ("stopped", "meant"):
+            os.kill(supervisor.pid_of(name), signal.SIGSTOP)
+        supervisor.leave_alone("meant", is_left_alone=True)
+        await until(lambda: len(lives(tmp_path / "stopped")) == 2 and len(lives(tmp_path / "decides")) == 2)
+        assert time.monotonic() - begun >= HANG / SECOND - 1
+        assert {"decides": [-signal.SIGABRT], "stopped": [-signal.SIGABRT]} == codes
+        assert supervisor.last_end("stopped").startswith("did not answer for ")
+        for name in ("meant", "well"):
+            assert 1 == len(lives(tmp_path / name))
+        written = (tmp_path / "output" / "decides.log").read_text()
+        assert "in decide_without_end" in written
+        supervisor.leave_alone("meant", is_left_alone=False)
+        await until(lambda: len(lives(tmp_path / "meant")) == 2)
+
+
+async def test_process_that_has_not_begun_may_be_silent_for_longer(tmp_path: Path) -> None:
+    """A keeper folds its log before its loop answers."""
+    async with supervising(tmp_path, unanswered_max=seconds(1)) as supervisor:
+        supervisor.start(process(tmp_path / "a", "orderly"))
+        await until(lambda: len(lives(tmp_path / "a")) == 1)
+        await asyncio.sleep(3)
+        assert 1 == len(lives(tmp_path / "a"))
+
+
+async def test_next_life_is_told_how_the_last_one_ended(tmp_path: Path) -> None:
+    """By the error that ended it, or by the signal; and how many there were."""
+    async with supervising(tmp_path) as supervisor:
+        supervisor.start(process(tmp_path / "a", "tells"))
+        await until(lambda: len(lives(tmp_path / "a")) == 3)
+        assert "ValueError: no such thing" == supervisor.last_end("one")
+        told = (tmp_path / "output" / "one.log").read_text()
+        assert ["0 ", "1 ValueError: no such thing", "2 ValueError: no such thing"] == [
+            line.removeprefix("life ") for line in told.splitlines() if line.startswith("life ")
+        ][:3]
+    assert "exit code 3" == how_it_ended(3)
+    assert "killed by SIGSEGV" == how_it_ended(-11)

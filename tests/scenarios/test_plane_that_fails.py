@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.fairness import QUICK, Week
-from components.auditor import Auditor
+from components.auditor.component import Auditor
 from components.job_queue.component import JobQueue
 from core.component import Decision
 from core.messages.auditor import ShowAudit

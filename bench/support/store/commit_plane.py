@@ -47,7 +47,7 @@ from core.nouns.solved_from import SolvedFrom
 from core.nouns.workload import EndCause, JobSpec, Kind, WorkloadSpec
 from core.pricing.shapes import mix_of
 from runtime.plane import COMMAND_LINE, LOADED_ONCE
-from runtime.supervisor import Process, Supervisor
+from runtime.supervision.supervisor import Process, Supervisor
 from runtime.wiring import BUILD
 from store.port import Row
 from store.sqlite import SqliteStore

@@ -73,7 +73,7 @@ class UserAnswers:
             name=row.spec.name,
             phase=row.phase,
             reason=reason or "",
-            sentence=sentence(reason) if reason else "",
+            sentence=_sentence(row, reason),
             epoch=row.epoch,
             region=row.region,
             hold_revision=row.hold_revision,
@@ -187,7 +187,7 @@ class UserAnswers:
         if row.phase != Phase.PENDING:
             return None, {}
         if row.is_held:
-            return Reason.HELD, {}
+            return Reason.UNHANDLED if row.hold_reason else Reason.HELD, {}
         if row.move is not None:
             return Reason.MOVING, {}
         if workload not in state.order:
@@ -282,7 +282,7 @@ class UserAnswers:
             name=row.spec.name,
             phase=row.phase,
             reason=reason or "",
-            sentence=sentence(reason) if reason else "",
+            sentence=_sentence(row, reason),
             epoch=row.epoch,
             region=row.region,
             is_held=row.is_held,
@@ -399,6 +399,13 @@ def _is_over(state: QueueState, workload: WorkloadId, row: WorkloadRow) -> bool:
     if workload not in order or not order.is_passed(workload):
         return False
     return order.one(workload).quota_class is not QuotaClass.NOMINAL
+
+
+def _sentence(row: WorkloadRow, reason: Reason | None) -> str:
+    """Return the sentence of a reason, with the unit and error of a workload whose messages cannot be handled."""
+    if reason is None:
+        return ""
+    return f"{sentence(reason)} ({row.hold_reason})" if reason == Reason.UNHANDLED else sentence(reason)
 
 
 def _span(start: int, end: int) -> Nanoseconds:

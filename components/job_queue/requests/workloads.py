@@ -15,7 +15,7 @@ from components.job_queue.start_estimates import estimated_start
 from components.job_queue.state.auctions import settled
 from components.job_queue.state.queue_state import AuctionClosed, QueueState
 from components.replies import answered, refused
-from core.component import Decision
+from core.component import NOTHING, Decision
 from core.events.queue import (
     CancelRequested,
     PrioritySet,
@@ -34,6 +34,7 @@ from core.messages.queue import (
     CancelWorkload,
     ChangeWorkload,
     ExplainWorkload,
+    HoldUnhandled,
     HoldWorkload,
     ListWorkloads,
     ReleaseWorkload,
@@ -44,7 +45,7 @@ from core.messages.queue import (
     SubmitWorkload,
 )
 from core.nouns.ids import RegionName, TenantName, WorkloadId
-from core.nouns.limits import TENANTS_SHOWN_MAX
+from core.nouns.limits import REASON_LENGTH_MAX, TENANTS_SHOWN_MAX
 from core.nouns.reasons import Reason
 from core.nouns.workload import UNNAMED, Phase, WorkloadSpec
 from core.rules.never_fits import reasons_never
@@ -61,6 +62,7 @@ HEARD_OF_USERS: tuple[type[Message], ...] = (
     SubmitWorkload,
     CancelWorkload,
     HoldWorkload,
+    HoldUnhandled,
     ReleaseWorkload,
     RequeueWorkload,
     ChangeWorkload,
@@ -80,6 +82,7 @@ class UserRequests:
             SubmitWorkload: self._submit,
             CancelWorkload: self._cancel,
             HoldWorkload: self._hold,
+            HoldUnhandled: self._hold_unhandled,
             ReleaseWorkload: self._release,
             RequeueWorkload: self._requeue,
             ChangeWorkload: self._change,
@@ -170,15 +173,26 @@ class UserRequests:
         event: Event = WorkloadHeld(workload, newer) if is_held else WorkloadReleased(workload, newer)
         return self._stop_auction(state, workload, (event,), Acknowledged(workload, newer))
 
+    def _hold_unhandled(self, state: QueueState, envelope: Envelope) -> Decision:
+        """Hold a workload whose message a unit cannot handle, unless the workload is held already or has ended."""
+        message = envelope.message
+        assert isinstance(message, HoldUnhandled)
+        row = state.image.workloads.rows.get(message.workload)
+        if row is None or row.phase.is_terminal or row.is_held or row.hold_incident == message.incident:
+            return NOTHING
+        reason = f"{message.unit}, {message.message}: {message.error}"[:REASON_LENGTH_MAX]
+        event = WorkloadHeld(message.workload, row.hold_revision + 1, reason, message.incident)
+        return self._stop_auction(state, message.workload, (event,))
+
     def _stop_auction(
-        self, state: QueueState, workload: WorkloadId, events: tuple[Event, ...], answer: Answer
+        self, state: QueueState, workload: WorkloadId, events: tuple[Event, ...], *answers: Answer
     ) -> Decision:
         """Return these events and, if the workload has an open auction, the end of that auction without an award."""
         auction = state.auctions.open.get(workload)
         if auction is None:
-            return Decision(events, (answer,))
+            return Decision(events, answers)
         told = tuple(settled(bid, has_won=False) for bid in auction.bids.values())
-        return Decision((*events, AuctionClosed(workload, None)), (answer, *told))
+        return Decision((*events, AuctionClosed(workload, None)), (*answers, *told))
 
     def _requeue(self, state: QueueState, envelope: Envelope) -> Decision:
         message = envelope.message

@@ -24,6 +24,7 @@ from core.events.control import (
     TasksGone,
     TasksUp,
 )
+from core.events.log import ClockAccepted
 from core.events.moves import MoveBegun, MoveEnded, MovePlanned
 from core.events.queue import PrioritySet, StandingChanged, WorkloadChanged
 from core.events.region import AttemptRanked, PreemptionSet, PromiseRevised
@@ -37,7 +38,7 @@ from core.nouns.workload import EndCause
 from mizzen.views.fleet.preemption_table import preemption_text
 from mizzen.views.phrases.durations import short_text
 from mizzen.views.phrases.reservation_text import over_sentence, promised_sentence, reserved_sentence
-from mizzen.views.phrases.text import gpus_text, numbers_text, time_text
+from mizzen.views.phrases.text import gpus_text, instant_text, numbers_text, time_text
 
 Names = Sequence[str]
 """Of a workload's jobs, by their places; empty where they are not known."""
@@ -89,6 +90,15 @@ def _operations(numbers: Iterable[int]) -> str:
 
 def _is(count: int) -> str:
     return "is" if count == 1 else "are"
+
+
+# The log itself.
+
+
+def _clock(event: ClockAccepted, _: Names) -> str:
+    where = "ahead of" if event.ahead > 0 else "behind"
+    span = short_text(abs(event.ahead))
+    return f"an operator lets the log go on, {span} {where} its machine's clock ({instant_text(event.machine_at)})"
 
 
 # Tasks.
@@ -276,6 +286,7 @@ def _domain(event: DomainLost, _: Names) -> str:
 
 
 SENTENCES: dict[type[Event], Callable[[Any, Names], str]] = {  # Any: the event that stands beside it
+    ClockAccepted: _clock,
     TasksDown: _down,
     TasksGone: _gone,
     ClaimRevised: _revised,

@@ -3,6 +3,7 @@
 from bus.errors import BusError
 from bus.nats import NatsConnection
 from bus.port import Address, Bus, BusCounts, Hear, Subscription
+from core.codec import Parcel
 from core.messages.base import Message
 from core.nouns.instant import Nanoseconds
 
@@ -24,6 +25,10 @@ class LateBus:
     def say(self, message: Message, reply_to: str = "") -> str:
         """As bus/port.py promises."""
         return self._there().say(message, reply_to)
+
+    def pass_on_dead(self, parcel: Parcel) -> None:
+        """As bus/port.py promises."""
+        self._there().pass_on_dead(parcel)
 
     async def ask(self, message: Message, timeout: Nanoseconds) -> Message:
         """As bus/port.py promises."""

@@ -35,12 +35,14 @@ from scenarios.schema.outcome import Outcome
 from scenarios.worlds.interface import WRITE_SECONDS_MAX, CannotCause, Disturbance, Link, World
 from scenarios.worlds.malformed_bytes import spoiled
 from scenarios.worlds.overlapping import Lasting
+from scenarios.worlds.processes import unit_main
 from scenarios.worlds.processes.deferred_bus import LateBus
 from scenarios.worlds.processes.doomed_process import come_to_nothing
 from scenarios.worlds.processes.file_activity import has_grown
 from scenarios.worlds.processes.proxies import Proxies
 from scenarios.worlds.processes.proxy import Delay
 from scenarios.worlds.processes.unit_log import UnitLog
+from scenarios.worlds.processes.unit_main import HANGS
 from scenarios.worlds.simulated.disks import FROM_THE_FUTURE
 from store.damage import copy_with_event, flip_byte
 from store.sqlite import facts_in
@@ -58,6 +60,8 @@ HELD_BACK_SECONDS, HEARD_SECONDS = 0.25, 0.5
 while, if it has written nothing."""
 WRITING_SECONDS = 0.01
 """A write begins and is durable within so long, mostly: one that is struck in the middle of it is struck at any time of these."""
+UNANSWERED: Nanoseconds = seconds(15)
+"""A process that has not answered for so long hangs; on a machine that is busy beyond measure a loop may be late by some seconds."""
 MISFITS = "misfits"
 """In the plane's directory, where processes live that should not: their logs, and what they wrote."""
 
@@ -84,7 +88,13 @@ class ProcessesWorld(World):
         self.found_at: Path | None = None
         """Where commands in another terminal may find the plane while it runs."""
         self.plane = PlaneProcesses(
-            plan, directory / "fleet.yaml", directory, died=self._died, variables=self._variables
+            plan,
+            directory / "fleet.yaml",
+            directory,
+            died=self._died,
+            variables=self._variables,
+            unanswered_max=UNANSWERED,
+            command_line=unit_main.__name__,
         )
         self._witness = witness
         self._told = told
@@ -95,6 +105,9 @@ class ProcessesWorld(World):
         self._connection: NatsConnection | None = None
         self._killed: set[str] = set()
         """Whose next death was ordered."""
+        self._hung: set[str] = set()
+        """Processes that hang until the supervisor ends them."""
+        self.hangs_ended = 0
         self._pauses: dict[str, Lasting[None]] = {}
         """By name, those of this life."""
         self._held_back = asyncio.Lock()
@@ -173,6 +186,7 @@ class ProcessesWorld(World):
     async def account(self, outcome: Outcome) -> None:
         """What the run's outcome wants to know of the world."""
         outcome.kills = self.kills
+        outcome.figures["hangs_ended"] = float(self.hangs_ended)
         digest = blake2b(digest_size=16)
         for log in self._witness.logs:
             async with self._reading(log) as reader:
@@ -266,10 +280,28 @@ class ProcessesWorld(World):
             return lambda: None
 
         def stop_or_go_on() -> None:
+            self.plane.supervisor.leave_alone(name, is_left_alone=bool(pauses))
             self._send(name, signal.SIGSTOP if pauses else signal.SIGCONT)
 
         pauses = self._pauses.setdefault(name, Lasting(stop_or_go_on))
         return pauses.begin(None)
+
+    async def hang(self, unit: Unit, *, decides: bool) -> None:
+        """By SIGSTOP, or by a signal whose handler has no end."""
+        name, supervisor = unit.name, self.plane.supervisor
+        pid = supervisor.pid_of(name)
+        if not pid:
+            return
+        self._hung.add(name)
+        self._told(f"{name} hangs")
+        self._send(name, HANGS if decides else signal.SIGSTOP)
+        try:
+            while supervisor.pid_of(name) == pid:
+                await asyncio.sleep(AGAIN_SECONDS)
+        except asyncio.CancelledError:
+            if supervisor.pid_of(name) == pid:
+                self._send(name, signal.SIGCONT)
+            raise
 
     async def start_second(self, unit: Unit) -> str:
         """On the same directory."""
@@ -397,10 +429,13 @@ class ProcessesWorld(World):
         if name not in self._logs:
             return  # The server of the bus, which is started again as they are.
         was_killed = name in self._killed and exit_code == -signal.SIGKILL
+        has_hung = name in self._hung and exit_code in (-signal.SIGABRT, -signal.SIGKILL)
+        self.hangs_ended += has_hung
         self._killed.discard(name)
+        self._hung.discard(name)
         self._forget_pauses(name)
         log = self._logs[name]
-        log.ended(was_killed=was_killed, exit_code=exit_code)
+        log.ended(was_killed=was_killed or has_hung, exit_code=exit_code)
         if log.mistake:
             self.failures.append((self._units[name], RuntimeError(log.mistake)))
             log.mistake = ""
@@ -408,6 +443,7 @@ class ProcessesWorld(World):
     def _forget_pauses(self, name: str) -> None:
         """They were of the life that has ended: what ends one of them must not end one of the next life's."""
         self._pauses.pop(name, Lasting[None]()).forget()
+        self.plane.supervisor.leave_alone(name, is_left_alone=False)
 
     def _is_up(self, name: str) -> bool:
         return bool(self.plane.supervisor.pid_of(name)) and self._logs[name].is_up

@@ -14,6 +14,7 @@ from core.fact import Event
 from core.messages.base import Message
 from core.nouns.ids import LogName
 from core.nouns.instant import SECOND, seconds
+from core.nouns.limits import RESTART_DELAY_MIN, UNANSWERED_MAX
 from runtime.errors import HostError
 from runtime.virtual_loop import VirtualLoop
 from runtime.wiring import Unit, log_kept_by
@@ -44,6 +45,7 @@ class SimulatedDeeds(Misfortune, ABC):
     store: Disks
     all: list[SimulatedUnit]
     kills: int
+    hangs_ended: int
     kills_mid_award: int
     """Of kills while a batch was written, those in which it had an award."""
     new_log_id: Callable[[], str]
@@ -123,6 +125,21 @@ class SimulatedDeeds(Misfortune, ABC):
         if is_at_once or not one.is_there:
             return one.pause()
         return await self.moments.strike(unit.name, one.pause)
+
+    async def hang(self, unit: Unit, *, decides: bool) -> None:
+        """To stand still and to decide without end are the same here: no callback of the process runs."""
+        one = self.process(unit)
+        if not one.is_there:
+            return
+        life, go_on = one.life, one.pause()
+        try:
+            await asyncio.sleep(UNANSWERED_MAX / SECOND)
+        finally:
+            go_on()
+        if one.life == life:
+            self.hangs_ended += 1
+            one.kill()
+            one.start_soon(RESTART_DELAY_MIN)
 
     async def start_second(self, unit: Unit) -> str:
         """On the same disk, or on one of its own, as the dice say."""

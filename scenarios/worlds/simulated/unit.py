@@ -13,12 +13,15 @@ from bus.errors import BusError
 from bus.simulated import SimulatedNetwork
 from bus.simulated_endpoint import SimulatedBus
 from core.nouns.ids import LogName
-from core.nouns.instant import Instant, Nanoseconds
+from core.nouns.instant import Instant, Nanoseconds, seconds
 from core.nouns.limits import RESTART_DELAY_MAX, RESTART_DELAY_MIN
 from runtime.clock import Clock
 from runtime.errors import BrokenInvariant, HostError
+from runtime.status.put_aside import Suspects
+from runtime.status.unit_status import Identity
+from runtime.status.violation_file import ViolationFile
 from runtime.virtual_loop import OWNER, VirtualLoop
-from runtime.wiring import OpenUnit, Plan, Surroundings, Unit, bus_name_of, log_kept_by, open_unit
+from runtime.wiring import BUILD, OpenUnit, Plan, Surroundings, Unit, bus_name_of, log_kept_by, open_unit
 from scenarios.worlds.nodes import TroubledNodes
 from scenarios.worlds.overlapping import Lasting
 from scenarios.worlds.simulated.solver import SimulatedSolver
@@ -28,6 +31,8 @@ from store.port import LogStore
 logger = structlog.get_logger()
 
 AT_ONCE = Nanoseconds(0)
+STATUS_INTERVAL: Nanoseconds = seconds(120)
+"""Twelve times as long as in a real plane: a simulated day of a plane of twenty units would have 400,000 more messages."""
 EXPECTED = (BusError, HostError, LogError)
 """What a process may die of; whatever keeps it up starts it again. Any other death, and a broken invariant, is a mistake."""
 
@@ -83,11 +88,14 @@ class SimulatedUnit:
         self._tasks: list[asyncio.Task[None]] = []
         self._endpoint: SimulatedBus | None = None
         self._life = 0
+        self.suspects = Suspects(None, BUILD, world.loop.now_ns)
+        """Messages on which the unit has failed, over all of its lives."""
         self._delay = RESTART_DELAY_MIN
         self._starting: asyncio.Task[None] | None = None
         self._context = contextvars.copy_context()
         self._context.run(OWNER.set, unit.name)
         self._solver: SimulatedSolver | None = None
+        self._violations = ViolationFile(None) if unit.role == "auditor" else None
         if unit.role == "planner":
             self._solver = SimulatedSolver(world.seed, Clock(world.loop, world.loop.now_ns()))
         if unit.role == "worker":
@@ -98,6 +106,11 @@ class SimulatedUnit:
     def is_alive(self) -> bool:
         """Whether it runs."""
         return self.open is not None
+
+    @property
+    def life(self) -> int:
+        """The number of the present life."""
+        return self._life
 
     @property
     def pauses(self) -> int:
@@ -137,7 +150,10 @@ class SimulatedUnit:
             now=self._wall_now,
             clock=self._clock,
             new_log_id=world.new_log_id,
-            doer=self.spool or self._solver,
+            doer=self.spool or self._solver or self._violations,
+            identity=Identity(unit=self.unit.name, build=BUILD, host="simulated", life=str(life)),
+            status_interval=STATUS_INTERVAL,
+            suspects=self.suspects,
             decides_twice=world.decides_twice,
         )
         opened = await open_unit(world.plan, self.unit, around)

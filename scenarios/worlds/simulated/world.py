@@ -30,7 +30,7 @@ from store.memory_disk import Fate
 
 START = Instant(1_767_225_600_000_000_000)
 """2026-01-01, so that instants look like instants."""
-QUIET_TAGS = ("head-told", "agent-present", "worker-beat", "beat-heard")
+QUIET_TAGS = ("head-told", "agent-present", "worker-beat", "beat-heard", "unit-status")
 """What is said however little happens."""
 
 
@@ -56,7 +56,7 @@ class SimulatedWorld(SimulatedDeeds, World):
         self.network = SimulatedNetwork(random.Random(f"network/{seed}"), loop, plan.fleet)
         self.store = Disks(witness, loop)
         self.failures: list[tuple[Unit, BaseException]] = []
-        self.kills = self.kills_mid_award = 0
+        self.kills = self.kills_mid_award = self.hangs_ended = 0
         self._log_ids = 0
         self._background: list[asyncio.Task[None]] = []
         self.all = [SimulatedUnit(self, unit) for unit in units_of(plan)]
@@ -126,6 +126,7 @@ class SimulatedWorld(SimulatedDeeds, World):
         outcome.heads_and_beats = sum(self.network.delivered.values()) - outcome.messages
         outcome.kills = self.kills
         outcome.figures["kills_mid_award"] = float(self.kills_mid_award)
+        outcome.figures["hangs_ended"] = float(self.hangs_ended)
         digest = blake2b(self.network.digest().encode(), digest_size=16)
         for log in self.store.logs():
             digest.update(self.store.head_hash(log))

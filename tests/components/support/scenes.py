@@ -20,7 +20,7 @@ from core.events.queue import CancelRequested, RegionAdded, WorkloadAwarded
 from core.events.region import AttemptEnded, GangStarted, NodesLost, NodesReturned, StopOrdered
 from core.events.starts import StartPromised, StartReserved, StartUnreserved
 from core.messages.agents import AgentPresent, BidSettled, PresenceWanted
-from core.messages.auditor import ShowAudit
+from core.messages.auditor import AcknowledgeViolations, ShowAudit, ViolationsKept
 from core.messages.base import BusBack, BusLost, LogHeard, LogSilent
 from core.messages.broker import ExecuteAward, RankAttempt, SolicitBid, StopAttempt, WithdrawAward
 from core.messages.control import PlaceTasks, RevisionAnswered, ShowControllers
@@ -32,6 +32,7 @@ from core.messages.queue import (
     CancelWorkload,
     ChangeWorkload,
     ExplainWorkload,
+    HoldUnhandled,
     HoldWorkload,
     ListWorkloads,
     ReleaseWorkload,
@@ -45,6 +46,7 @@ from core.messages.reserved_starts import ReserveStart
 from core.messages.starts import ListStarts, TestSubmission
 from core.messages.store import RecordCheckpoint, RecordLoss, RecordReturn, RecordStarted
 from core.messages.tenants import ListTenants, SetBudget, SetEntitlement, SetRanking, SetTenant, ShowRanking
+from core.messages.units import ShowUnits
 from core.messages.workers import (
     BeatHeard,
     CheckNodes,
@@ -95,6 +97,7 @@ from tests.builders import (
     a_job,
     a_spec,
     a_spread,
+    a_status,
     an_inventory,
     attempt,
     granted,
@@ -134,6 +137,8 @@ def of_the_queue(start: Start) -> Machine[Any]:
         machine.hear(SubmitWorkload(spec, "ada", f"key-{number}"))
     machine.hear(HoldWorkload(WorkloadId("w-3"), 0))
     machine.hear(ReleaseWorkload(WorkloadId("w-3"), 1))
+    machine.hear(HoldUnhandled(WorkloadId("w-3"), "agent.eu.a0", "find-bid", "ValueError", "m-7"))
+    machine.hear(ReleaseWorkload(WorkloadId("w-3"), 3))
     machine.hear(LogSilent(US_LOG))
     machine.hear(LogHeard(US_LOG))
     machine.hear(BusLost())
@@ -365,6 +370,10 @@ def of_the_auditor(start: Start) -> Machine[Any]:
     machine.fact(EU_LOG, joined(), granted(a_claim(award_sequence=3)), granted(a_claim(award_sequence=3)))
     machine.wait(AUDIT_INTERVAL)
     machine.hear(ShowAudit())
+    machine.hear(ViolationsKept((), 1))
+    machine.hear(AcknowledgeViolations(1))
+    machine.hear(a_status("worker.eu.w0"))
+    machine.hear(ShowUnits())
     return machine
 
 

@@ -14,6 +14,8 @@ Nothing but the standard library is imported. A script that runs without Mizzen 
 resumes nowhere, keeps its checkpoints in `checkpoints/`, and is asked to leave only by a SIGTERM from somebody.
 """
 
+from __future__ import annotations
+
 import atexit
 import os
 import selectors
@@ -105,7 +107,7 @@ def watch_signals() -> None:
 
 
 @cache
-def _this_rank() -> "Preemption":
+def _this_rank() -> Preemption:
     preemption = Preemption(os.environ)
     atexit.register(preemption.close)
     return preemption
@@ -161,7 +163,7 @@ class Preemption:
                 self._go_alone(error)
         return self.is_told
 
-    def _joined(self) -> "_Coordinator | _Asker | None":
+    def _joined(self) -> _Coordinator | _Asker | None:
         if self._agreement is None and not self._is_alone:
             try:
                 self._agreement = self._join()
@@ -169,7 +171,7 @@ class Preemption:
                 self._go_alone(error)
         return self._agreement
 
-    def _join(self) -> "_Coordinator | _Asker":
+    def _join(self) -> _Coordinator | _Asker:
         host, _, port = self._place.rpartition(":")
         if not host or not port.isdecimal() or int(port) > PORT_MAX:
             raise OSError(f"MIZZEN_AGREE_ADDR is {self._place!r}, not host:port")

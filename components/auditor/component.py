@@ -2,13 +2,19 @@
 
 A fact that cites a fact of another log waits until the cited fact is folded, so compared images were true at one time. When
 a log is adopted late or again, checks across logs wait until every fact cited by the image is folded.
+
+Violations are told as `ViolationsFound` and kept in a file by the host (`KeepViolations`), so that they outlive the auditor, until an
+operator acknowledges them.
 """
 
 from collections import deque
 
 from msgspec.structs import asdict
 
+from components.auditor.roster import Roster
+from components.replies import answered
 from core.component import NOTHING, Decision, Follow, ImageAdopted, Images
+from core.effects import KeepViolations, PutViolationsAside
 from core.events.region import ClaimGranted
 from core.fact import NO_LOG, Fact, Note
 from core.images import GlobalImage, Image, RegionImage
@@ -27,16 +33,27 @@ from core.invariants.control import check_control
 from core.invariants.data import check_data
 from core.invariants.moves import check_move
 from core.invariants.quota import check_quota
-from core.messages.auditor import AuditShown, FoundViolation, ShowAudit
+from core.messages.auditor import (
+    AcknowledgeViolations,
+    AuditShown,
+    FoundViolation,
+    ShowAudit,
+    ViolationsAcknowledged,
+    ViolationsFound,
+    ViolationsKept,
+)
 from core.messages.base import Envelope, Message, Woken
+from core.messages.units import ShowUnits, UnitStatus
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, region_log, region_of
 from core.nouns.instant import Instant, after
-from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX
+from core.nouns.limits import AUDIT_INTERVAL, VIOLATIONS_KEPT_MAX, VIOLATIONS_TOLD_MAX
 from core.placing.index.owners import Owners
 from core.touched import touched_by
 
 OF_THE_QUEUE = ("workloads", "awards", "regions", "datasets", "tenants", "usage", "start_promises")
 """Sections of the queue's image that checks read; the inputs of estimates and prices are not checked."""
+
+AT_ONCE = Instant(0)
 
 
 class Audited(Note, frozen=True):
@@ -45,10 +62,35 @@ class Audited(Note, frozen=True):
     violations: tuple[Violation, ...]
 
 
+class ViolationsTold(Note, frozen=True):
+    """So many of the violations found were told and handed over to be kept."""
+
+    count: int
+
+
+class Acknowledged(Note, frozen=True):
+    """An operator has acknowledged the oldest violations, so many."""
+
+    count: int
+
+
+class KeptKnown(Note, frozen=True):
+    """The violations that earlier lives have found are known."""
+
+    violations: tuple[FoundViolation, ...]
+    count: int
+
+
+class StatusHeard(Note, frozen=True):
+    """A unit has told its status."""
+
+    status: UnitStatus
+
+
 class AuditorState:
     """Images of all logs at one consistent cut, and the facts beyond the cut."""
 
-    def __init__(self, at: Instant) -> None:
+    def __init__(self, at: Instant, units: tuple[str, ...] = ()) -> None:
         self.images: dict[LogName, Image] = {}
         self.sequences: dict[LogName, int] = {}
         self.queue: GlobalImage | None = None
@@ -62,7 +104,11 @@ class AuditorState:
         self.rests_on: dict[LogName, int] = {}
         """Newest sequence by log that adopted images cite and that is not folded; until then checks across logs are skipped."""
         self.violations: list[Violation] = []
+        """The oldest that are not acknowledged, `VIOLATIONS_KEPT_MAX` at most."""
         self.count = 0
+        """All that are not acknowledged."""
+        self.untold: deque[Violation] = deque()
+        self.roster = Roster(units, at)
         self.audit_at = at
         self.has_changed = False
 
@@ -74,9 +120,17 @@ class Auditor:
     noun = "auditor"
     scope: tuple[str, ...] = ()
     keeps: LogName | None = None
-    hears: tuple[type[Message], ...] = (ShowAudit,)
+    hears: tuple[type[Message], ...] = (
+        ShowAudit,
+        AcknowledgeViolations,
+        ViolationsKept,
+        UnitStatus,
+        ShowUnits,
+    )
 
-    def __init__(self, regions: tuple[RegionName, ...]) -> None:
+    def __init__(self, regions: tuple[RegionName, ...], units: tuple[str, ...] = ()) -> None:
+        """`units` are the names of the plan's units, which are listed also before they have told their status."""
+        self.units = units
         self.follows = (
             Follow(GLOBAL_LOG, OF_THE_QUEUE, is_required=False),
             *(Follow(region_log(region), (), is_required=False) for region in sorted(regions)),
@@ -84,24 +138,42 @@ class Auditor:
 
     def initial(self, images: Images) -> AuditorState:
         """Return the state of the logs known at the start; the others arrive by `ImageAdopted`."""
-        state = AuditorState(images.at)
+        state = AuditorState(images.at, self.units)
         for log, (image, sequence) in images.followed.items():
             self._adopt(state, log, image, sequence)
         return state
 
     def due(self, state: AuditorState) -> Instant | None:
+        """Return the time of the next full check, None while no fact has come since the last; at once while violations are untold."""
+        return AT_ONCE if state.untold else self.audit_due(state)
+
+    def audit_due(self, state: AuditorState) -> Instant | None:
         """Return the time of the next full check; None while no fact has come since the last."""
         return state.audit_at if state.has_changed else None
 
     def decide(self, state: AuditorState, envelope: Envelope) -> Decision:
-        """Make a full check, or show the violations found."""
+        """Make a full check, tell of violations, or answer."""
         match envelope.message:
             case Woken():
-                return Decision(events=(Audited(tuple(self._audit(state))),))
+                return (
+                    _told(state)
+                    if state.untold
+                    else Decision(events=(Audited(tuple(self.full_check(state))),))
+                )
             case ShowAudit():
-                found = tuple(FoundViolation(**asdict(violation)) for violation in state.violations)
-                shown = AuditShown(dict(state.sequences), state.waiting, found, state.count)
-                return Decision(messages=(shown,))
+                found = tuple(map(_found, state.violations))
+                return answered(AuditShown(dict(state.sequences), state.waiting, found, state.count))
+            case AcknowledgeViolations(count):
+                done = min(max(0, count), state.count)
+                kept = tuple(map(_found, state.violations[done:]))
+                effects = (PutViolationsAside(kept, state.count - done),)
+                return Decision((Acknowledged(done),), (ViolationsAcknowledged(done),), effects)
+            case ViolationsKept(violations, count):
+                return Decision(events=(KeptKnown(violations, count),))
+            case UnitStatus() as status:
+                return Decision(events=(StatusHeard(status),))
+            case ShowUnits(behind):
+                return answered(state.roster.shown(behind, envelope.at))
         return NOTHING
 
     def evolve(self, state: AuditorState, fact: Fact) -> AuditorState:
@@ -119,13 +191,27 @@ class Auditor:
             return state
         match fact.event:
             case Audited(violations):
+                known = {(one.rule, one.log, one.text) for one in state.violations}
                 for violation in violations:
-                    self._keep(state, violation)
+                    if (violation.rule, violation.log, violation.text) not in known:
+                        self._keep(state, violation)  # What stands since an earlier check is one violation.
                 state.audit_at = after(fact.at, AUDIT_INTERVAL)
                 state.has_changed = False
             case ImageAdopted(log, image, sequence):
                 self._adopt(state, log, image, sequence)
                 self._advance(state)
+            case StatusHeard(status):
+                state.roster.hear(status, fact.at)
+            case ViolationsTold(count):
+                for _ in range(count):
+                    state.untold.popleft()
+            case Acknowledged(count):
+                del state.violations[:count]
+                state.count -= count
+            case KeptKnown(violations, count):
+                earlier = [Violation(one.rule, one.log, one.sequence, one.text) for one in violations]
+                state.violations = [*earlier, *state.violations][:VIOLATIONS_KEPT_MAX]
+                state.count += count
         return state
 
     def _adopt(self, state: AuditorState, log: LogName, image: Image, sequence: int) -> None:
@@ -199,7 +285,7 @@ class Auditor:
             for text in check_one_live(fact.event.workload, state.regions, state.queue):
                 self._keep(state, Violation(3, fact.log, fact.sequence, text))
 
-    def _audit(self, state: AuditorState) -> list[Violation]:
+    def full_check(self, state: AuditorState) -> list[Violation]:
         """Return the violations of every check over whole images, computed from scratch."""
         found = [
             Violation(rule, region_log(region), state.sequences[region_log(region)], text)
@@ -214,5 +300,20 @@ class Auditor:
 
     def _keep(self, state: AuditorState, violation: Violation) -> None:
         state.count += 1
+        state.untold.append(violation)
         if len(state.violations) < VIOLATIONS_KEPT_MAX:
             state.violations.append(violation)
+
+
+def _told(state: AuditorState) -> Decision:
+    """Return the decision that tells of the oldest untold violations, and has them kept."""
+    told = tuple(
+        _found(violation) for violation, _ in zip(state.untold, range(VIOLATIONS_TOLD_MAX), strict=False)
+    )
+    return Decision(
+        (ViolationsTold(len(told)),), (ViolationsFound(told, state.count),), (KeepViolations(told),)
+    )
+
+
+def _found(violation: Violation) -> FoundViolation:
+    return FoundViolation(**asdict(violation))

@@ -1,0 +1,172 @@
+"""The status of a unit, told every `STATUS_INTERVAL` and when an operator asks for it.
+
+A count that has grown since the status before is a line at warning, so that no loss is silent.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from typing import Protocol
+
+import structlog
+from msgspec import Struct
+
+from bus.catalogue import UNIT
+from bus.port import Address, Bus
+from core.codec import Parcel
+from core.messages.units import AsideMessage, StatusWanted, UnitStatus
+from core.nouns.instant import Instant, Nanoseconds, after
+from core.nouns.limits import STATUS_INTERVAL, WORKER_STATUS_FACTOR
+from runtime.clock import Clock
+from runtime.wake import Wake
+
+logger = structlog.get_logger()
+
+LIFE_VARIABLE = "MIZZEN_RESTARTS"
+"""In a supervised process's environment: the number of its lives before this one."""
+LAST_END_VARIABLE = "MIZZEN_LAST_END"
+"""The same: how the life before this one ended."""
+
+COUNTS = {
+    "inbox_lost": "messages that did not fit the inbox",
+    "unexpected": "messages of a type that the component does not hear",
+    "put_aside": "messages not handled, because their like made the component fail",
+    "not_said": "messages too large, or to a name that no subject can have",
+    "lost": "messages lost with a broken connection or a full outbox",
+    "dead_letters": "bytes that are no message",
+    "reconnects": "connections to the bus that broke and came back",
+    "gaps": "reads of facts that were announced and not heard",
+    "refused": "images and announcements of a wrong keeper",
+    "asks_lost": "reads of the log that did not fit the reader's inbox",
+    "unanswered": "reads of the log that could not be answered",
+    "log_full": "batches that did not fit the disk",
+}
+"""Every count of losses that a unit can tell, with its meaning."""
+
+
+class Told(Protocol):
+    """A part of a unit, as far as its status is concerned."""
+
+    def losses(self) -> Mapping[str, int]:
+        """Return what was lost, dropped, refused or read again since the start, by the names in `COUNTS`."""
+
+    def behind(self) -> int:
+        """Return the number of announced facts that are not folded yet."""
+
+    def waiting(self) -> int:
+        """Return the number of messages in the inbox."""
+
+    def put_aside(self) -> tuple[AsideMessage, ...]:
+        """Return the sorts of messages that are not handled."""
+
+    def waits_for(self) -> str:
+        """Return the operator's word for which the part waits, as a sentence; empty: none."""
+
+
+class Identity(Struct, frozen=True):
+    """What a unit tells of itself in each status."""
+
+    unit: str
+    build: str
+    host: str
+    life: str
+    restarts: int = 0
+    last_end: str = ""
+
+
+def identity_of(unit: str, build: str, environment: Mapping[str, str] | None = None) -> Identity:
+    """Return the identity of a unit that starts now, in this process and under this supervisor."""
+    variables = os.environ if environment is None else environment
+    restarts = variables.get(LIFE_VARIABLE, "")
+    return Identity(
+        unit,
+        build,
+        socket.gethostname(),
+        secrets.token_hex(4),
+        int(restarts) if restarts.isdecimal() else 0,
+        variables.get(LAST_END_VARIABLE, ""),
+    )
+
+
+class StatusReporter:
+    """Tells the status of one life of one unit."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        part: Told,
+        bus: Bus,
+        clock: Clock,
+        *,
+        is_worker: bool = False,
+        interval: Nanoseconds = STATUS_INTERVAL,
+    ) -> None:
+        """`interval` is the time between two statuses that are told unasked; a worker's is six times as long."""
+        self._identity = identity
+        self._part = part
+        self._bus = bus
+        self._clock = clock
+        self._wake = Wake(clock)
+        self._interval = Nanoseconds(interval * WORKER_STATUS_FACTOR) if is_worker else interval
+        self._is_worker = is_worker
+        self._began = clock.now()
+        self._told: dict[str, int] = {}
+        self._late = 0
+
+    async def run(self) -> None:
+        """Tell the status at once, and then for ever. A worker tells unasked only: there may be 100,000 of them."""
+        if not self._is_worker:
+            await self._bus.listen(Address(UNIT.noun), self._hear)
+        next_at = self._clock.now()
+        while True:
+            now = self._clock.now()
+            if now >= next_at:
+                self._late = max(self._late, now - next_at)
+                next_at = after(now, self._interval)
+            self._tell(now)
+            await self._wake.wait(next_at)
+
+    def close(self) -> None:
+        """Let go of the timer."""
+        self._wake.close()
+
+    def _hear(self, parcel: Parcel, reply_to: str) -> None:
+        if isinstance(parcel.message, StatusWanted):
+            self._wake.ring()
+
+    def _tell(self, now: Instant) -> None:
+        identity, part = self._identity, self._part
+        counts = {name: count for name, count in self._losses().items() if count}
+        for name, count in counts.items():
+            if grown := count - self._told.get(name, 0):
+                logger.warning("count_grew", unit=identity.unit, count=name, by=grown, now=count)
+        self._told = counts
+        self._bus.say(
+            UnitStatus(
+                unit=identity.unit,
+                host=identity.host,
+                build=identity.build,
+                life=identity.life,
+                up_for=now - self._began,
+                again_in=self._interval,
+                restarts=identity.restarts,
+                last_end=identity.last_end,
+                behind=part.behind(),
+                waiting=part.waiting(),
+                late=self._late,
+                counts=counts,
+                aside=part.put_aside(),
+                waits_for=part.waits_for(),
+            )
+        )
+        self._late = 0
+
+    def _losses(self) -> dict[str, int]:
+        bus = self._bus.counts
+        return {
+            **self._part.losses(),
+            "lost": bus.lost,
+            "dead_letters": bus.dead_letters,
+            "reconnects": bus.reconnects,
+        }

@@ -1,0 +1,273 @@
+"""A message on which a component fails twice in a row is put aside: the component lives, and the message's workload is held."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from bus.errors import AskTimedOut
+from bus.port import Address
+from core.codec import Parcel
+from core.component import Decision
+from core.messages.agents import FindBid
+from core.messages.auditor import ShowAudit
+from core.messages.base import Envelope, Message, Refused, Woken
+from core.messages.broker import SolicitBid
+from core.messages.queue import Acknowledged, CancelWorkload, HoldUnhandled, SubmitWorkload
+from core.messages.store import SubmitClaim
+from core.messages.units import AsideMessage
+from core.messages.workers import TasksPhase, TasksState, WorkerBeat, WorkerReport
+from core.nouns.ids import AgentName, TenantName, WorkerName, WorkloadId
+from core.nouns.instant import Instant, after, seconds
+from core.nouns.limits import ASIDE_SPAN, FACT_BYTES_MAX, SUSPECTS_MAX
+from core.nouns.reasons import Reason
+from core.rules.message_subject import subject_of_failure, workload_of
+from runtime.host_status import HostStatus
+from runtime.status.put_aside import Suspects, hold_of
+from tests.builders import EU, a_claim, a_spec
+from tests.runtime.aids import Counter, CounterState, Place, Running, count, how_many, large_fact, virtual
+
+POISON = "w-13"
+BUILD = "1.0"
+START = Instant(10**18)
+
+
+class Failing(Counter):
+    """A counter that fails on one name, and can be mended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_mended = False
+
+    def decide(self, state: CounterState, envelope: Envelope) -> Decision:
+        message = envelope.message
+        if isinstance(message, CancelWorkload) and message.workload == POISON and not self.is_mended:
+            raise OverflowError("Python int too large to convert to C long")
+        return super().decide(state, envelope)
+
+
+class Lives:
+    """A keeper that is started again whenever it dies, as its process would be."""
+
+    def __init__(self, place: Place, suspects: Suspects) -> None:
+        self.place = place
+        self.component = Failing()
+        self.suspects = suspects
+        self.deaths: list[BaseException] = []
+        self.held: list[HoldUnhandled] = []
+        self.dead_letters: list[Parcel] = []
+        self._life: Running | None = None
+
+    async def begin(self) -> "Lives":
+        """Start the first life, and listen as the queue does, and to the dead letters."""
+        ear = self.place.network.endpoint("ear")
+        await ear.listen(Address("queue"), self._hear)
+        await ear.listen(Address("dead"), lambda parcel, _: self.dead_letters.append(parcel))
+        await self._start()
+        return self
+
+    @property
+    def life(self) -> Running:
+        """The present life."""
+        assert self._life is not None
+        return self._life
+
+    async def hear(self, message: Message) -> Message | None:
+        """Say a message; the answer, or None if the keeper died of the message and was started again."""
+        answer: Message | None = None
+        with suppress(AskTimedOut):
+            answer = await self.place.client.ask(message, seconds(1))
+        if self.life.failure is not None:
+            self.deaths.append(self.life.failure)
+            await self._start()
+        return answer
+
+    async def _start(self) -> None:
+        if self._life is not None:
+            self.place.crash(self._life)
+        self._life = await self.place.keep(self.component, suspects=self.suspects)
+
+    def _hear(self, parcel: Parcel, _: str) -> None:
+        if isinstance(parcel.message, HoldUnhandled):
+            self.held.append(parcel.message)
+
+
+async def lives(place: Place, suspects: Suspects | None = None) -> Lives:
+    """One keeper over its lives."""
+    return await Lives(place, suspects or Suspects(None, BUILD, place.loop.now_ns)).begin()
+
+
+@virtual
+async def test_third_message_is_put_aside(place: Place) -> None:
+    """It dies of the first and of the second; the third is a dead letter, its workload is held, and other work goes on."""
+    keeper = await lives(place)
+    assert None is await keeper.hear(count(POISON))
+    assert None is await keeper.hear(count(POISON))
+    with capture_logs() as lines:
+        answer = await keeper.hear(count(POISON))
+    assert ["OverflowError", "OverflowError"] == [type(death).__name__ for death in keeper.deaths]
+    assert isinstance(answer, Refused)
+    assert Reason.UNHANDLED == answer.reason
+    [held] = keeper.held
+    error = "OverflowError: Python int too large to convert to C long"
+    assert (POISON, "queue", "cancel-workload", error) == (
+        held.workload,
+        held.unit,
+        held.message,
+        held.error,
+    )
+    assert [CancelWorkload(WorkloadId(POISON))] == [parcel.message for parcel in keeper.dead_letters]
+    told = [line for line in lines if line["event"] == "message_put_aside"]
+    assert [("error", f"workload {POISON}")] == [(line["log_level"], line["subject"]) for line in told]
+    host = HostStatus(keeper.life.host)
+    assert (1, 1) == (host.losses()["put_aside"], keeper.life.bus.counts.dead_letters)
+    assert (AsideMessage("cancel-workload", f"workload {POISON}", error, 1),) == host.put_aside()
+    assert isinstance(await place.ask(count("w-1")), Acknowledged)
+
+
+@virtual
+async def test_message_that_fails_once_is_not_put_aside(place: Place) -> None:
+    """A state that went wrong fails too, and a restart mends it: then nothing is suspected any more."""
+    keeper = await lives(place)
+    await keeper.hear(count(POISON))
+    keeper.component.is_mended = True
+    assert isinstance(await keeper.hear(count(POISON)), Acknowledged)
+    assert keeper.suspects.is_empty
+    keeper.component.is_mended = False
+    assert None is await keeper.hear(count(POISON))
+    assert 2 == len(keeper.deaths)
+    assert () == HostStatus(keeper.life.host).put_aside()
+
+
+@virtual
+async def test_only_the_like_is_put_aside(place: Place) -> None:
+    """Another type about the same workload is handled, and so is the same type about another workload."""
+    keeper = await lives(place)
+    for _ in range(3):
+        await keeper.hear(count(POISON))
+    assert isinstance(await place.ask(count("w-14")), Acknowledged)
+    assert isinstance(await place.ask(how_many(POISON)), Acknowledged)
+
+
+@virtual
+async def test_what_is_put_aside_is_tried_again_after_its_span(place: Place) -> None:
+    """One is tried, and its failure puts its like aside again: at most one death an hour."""
+    keeper = await lives(place)
+    for _ in range(3):
+        await keeper.hear(count(POISON))
+    await place.sleep(ASIDE_SPAN / 10**9)
+    assert None is await keeper.hear(count(POISON))
+    assert 3 == len(keeper.deaths)
+    assert isinstance(await keeper.hear(count(POISON)), Refused)
+    await place.sleep(ASIDE_SPAN / 10**9)
+    keeper.component.is_mended = True
+    assert isinstance(await keeper.hear(count(POISON)), Acknowledged)
+    assert 3 == len(keeper.deaths)
+
+
+@virtual
+async def test_broken_invariant_in_a_decision_counts(place: Place) -> None:
+    """A fact that is too large is the message's fault as well."""
+    keeper = await lives(place)
+    for _ in range(2):
+        assert None is await keeper.hear(large_fact(FACT_BYTES_MAX + 1))
+    assert isinstance(await keeper.hear(large_fact(FACT_BYTES_MAX + 1)), Refused)
+    assert ["BrokenInvariant"] * 2 == [type(death).__name__ for death in keeper.deaths]
+
+
+def suspects_in(path: Path, build: str = BUILD, at: Instant = START) -> Suspects:
+    """Those of a unit whose process has just started."""
+    return Suspects(path / "unit.json", build, lambda: at)
+
+
+def test_failures_outlive_the_process(tmp_path: Path) -> None:
+    """They are in a file; another build tries anew, and a damaged file is as none."""
+    message = count(POISON)
+    suspects_in(tmp_path).blame(message, ValueError("no"))
+    suspects_in(tmp_path).blame(message, ValueError("no"))
+    assert suspects_in(tmp_path).put_aside(message)
+    assert suspects_in(tmp_path, build="1.1").is_empty
+    (tmp_path / "unit.json").write_bytes(b"{")
+    assert suspects_in(tmp_path).is_empty
+
+
+def test_disk_that_takes_nothing_stops_nothing(tmp_path: Path) -> None:
+    """Then failures are remembered by this life alone."""
+    (tmp_path / "unit.json").mkdir()
+    suspects = suspects_in(tmp_path)
+    for _ in range(2):
+        suspects.blame(count(POISON), ValueError("no"))
+    assert suspects.put_aside(count(POISON))
+
+
+def test_suspects_are_bounded() -> None:
+    """The oldest makes room."""
+    suspects = Suspects(None, BUILD, lambda: START)
+    for number in range(SUSPECTS_MAX + 10):
+        for _ in range(2):
+            suspects.blame(count(f"w-{number}"), ValueError("no"))
+    assert SUSPECTS_MAX == len(suspects.told())
+    assert not suspects.put_aside(count("w-9"))
+    assert suspects.put_aside(count("w-10"))
+
+
+def test_notices_are_never_put_aside() -> None:
+    """They are the host's own words: a component that fails when it is woken fails until it is mended."""
+    suspects = Suspects(None, BUILD, lambda: START)
+    for _ in range(3):
+        suspects.blame(Woken(), ValueError("no"))
+    assert suspects.is_empty
+    assert not suspects.put_aside(Woken())
+
+
+def test_queue_that_fails_on_a_hold_asks_for_none() -> None:
+    """Otherwise it would ask itself for ever."""
+    suspects = Suspects(None, BUILD, lambda: START)
+    hold = HoldUnhandled(WorkloadId("w-1"), "queue", "bid", "ValueError", "m-1")
+    for _ in range(2):
+        suspects.blame(hold, ValueError("no"))
+    suspect = suspects.put_aside(hold)
+    assert suspect is not None
+    assert None is hold_of(hold, "m-2", "queue", suspect)
+
+
+def test_repeats_have_one_subject() -> None:
+    """Two requests for bids of one workload differ by their auctions; two beats of one worker by their order."""
+    asked = [
+        SolicitBid(EU, WorkloadId("w-1"), auction, (), 0, "training", TenantName("t"))
+        for auction in ("a", "b")
+    ]
+    beats = [WorkerBeat(EU, WorkerName("w0"), (), (1, order), 1) for order in (1, 2)]
+    specs = [SubmitWorkload(a_spec(name=name), "ada") for name in ("a", "b")]
+    assert ["workload w-1"] * 2 == [subject_of_failure(message) for message in asked]
+    assert ["worker w0"] * 2 == [subject_of_failure(message) for message in beats]
+    assert 2 == len({subject_of_failure(message) for message in specs})
+    assert subject_of_failure(specs[0]) == subject_of_failure(SubmitWorkload(a_spec(name="a"), "ada"))
+
+
+def test_message_names_its_workload_itself_or_in_what_it_carries() -> None:
+    """A request for a bid, a claim and a report carry it one level down; a beat belongs to no workload."""
+    claim = a_claim("w-1")
+    asked = SolicitBid(EU, WorkloadId("w-1"), "a", (), 0, "training", TenantName("t"))
+    carried: list[Message] = [
+        asked,
+        FindBid(EU, AgentName("a0"), asked, 0, 1),
+        SubmitClaim(EU, claim),
+        WorkerReport(EU, WorkerName("w0"), TasksState(WorkloadId("w-1"), 1, TasksPhase.RUNNING), (1, 1), 1),
+    ]
+    assert ["w-1"] * 4 == [workload_of(message) for message in carried]
+    assert None is workload_of(WorkerBeat(EU, WorkerName("w0"), (), (1, 1), 1))
+
+
+def test_span_is_counted_from_the_newest_failure() -> None:
+    """A failure after the span begins another."""
+    now = START
+    suspects = Suspects(None, BUILD, lambda: now)
+    for _ in range(2):
+        suspects.blame(ShowAudit(), ValueError("no"))
+    now = after(START, seconds(3_599))
+    assert suspects.put_aside(ShowAudit())
+    now = after(START, ASIDE_SPAN)
+    assert not suspects.put_aside(ShowAudit())
+    suspects.blame(ShowAudit(), ValueError("no"))
+    assert suspects.put_aside(ShowAudit())
