@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 import core.invariants
-from components.auditor import Auditor, AuditorState
+from components.auditor.component import Auditor, AuditorState
 from core.component import Images
 from core.events.control import MaintenancePlanned, OperationsBegun, OperationsRequested
 from core.events.moves import MovePlanned
