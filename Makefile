@@ -22,12 +22,15 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS ?= 3
 RUN_ARGS ?=
 PYTEST_ARGS ?=
+# The seeds of the swarm that the gate plays; `make swarm SEEDS=1000` plays more. The seconds of one differ, its outcome does not.
+SEEDS ?= 300
+SEEDS_OF_SOAK := 5000
 LOCKS := requirements/planner.lock requirements/dev.lock requirements/run.lock
 # The tool that writes the locks is not needed to use them, so it has a home of its own.
 LOCK_BIN := .venv-lock/bin
 UV_VERSION := 0.13.8
 
-.PHONY: help .venv run lint types layers unit test soak bench format lock clean
+.PHONY: help .venv run lint types layers unit test swarm soak bench format lock clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[.a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,7 +73,7 @@ unit: $(STAMP) ## the tests alone; PYTEST_ARGS="-k name -x" narrows them
 
 # What takes one core for a while runs beside the tests, and is told behind them. Meanwhile one process compiles the tests, with their
 # assertions: in a fresh clone every worker would do that for itself, for twelve seconds each.
-test: lint ## all that the gate runs
+test: lint ## lint, types, layers, all tests but the slow ones
 	@told="$$(mktemp)"; failed=0; \
 	$(MAKE) --no-print-directory types layers >"$$told" 2>&1 & beside=$$!; \
 	$(BIN)/python -m pytest --collect-only --quiet --quiet >/dev/null 2>&1 || true; \
@@ -78,9 +81,13 @@ test: lint ## all that the gate runs
 	wait $$beside || failed=1; \
 	cat "$$told"; rm -f "$$told"; exit $$failed
 
-soak: $(STAMP) ## every test, the slow ones and those against reference solvers too, with longer patience
-	$(PIP) --require-hashes -r requirements/planner.lock
+# Two processes, whatever the number of cores: seeds are told apart by whether they are even. However long it takes, all are played.
+swarm: $(STAMP) ## planes drawn from seeds 1 to 300, each checked whole; SEEDS=1000 draws more
+	$(BIN)/mizzen scenario swarm --seeds $(SEEDS) --minutes 1000 --no-shrink --workers 2
+
+soak: $(STAMP) ## every test, the slow ones too, with longer patience; then 5,000 seeds of the swarm
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory swarm SEEDS=$(SEEDS_OF_SOAK)
 
 bench: $(STAMP) ## measure; one table out
 	$(BIN)/python -m bench all

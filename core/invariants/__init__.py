@@ -2,6 +2,7 @@
 
 consistency    violations; rules 1, 2, 3 and 7 at facts of the queue and of a region, and at consistent cuts
 abandonment    rule 3 for attempts of abandoned regions
+forgetting     rule 3 for workloads and attempts that leave the images
 moves          rules 2 and 3 for a workload that moves between regions
 data           rule 2 for data: awards only to regions that have the workload's data
 quota          rule 4: nominal use within entitlements

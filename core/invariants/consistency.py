@@ -21,6 +21,7 @@ from core.events.queue import (
     WorkloadCancelled,
     WorkloadHeld,
     WorkloadReleased,
+    WorkloadsForgotten,
 )
 from core.events.region import (
     AttemptEnded,
@@ -38,6 +39,7 @@ from core.images.queue import WorkloadRow
 from core.images.region import AttemptPhase, AttemptRow
 from core.invariants.abandonment import check_abandoned, check_stop_of_abandoned, was_abandoned
 from core.invariants.control import Finding, check_control_fact
+from core.invariants.forgetting import check_forgotten_attempts, check_forgotten_workloads
 from core.invariants.preemption import check_preemption_fact
 from core.invariants.reservations import check_start_fact
 from core.nouns.ids import GLOBAL_LOG, LogName, RegionName, WorkloadId, region_log
@@ -226,6 +228,8 @@ def check_global_fact(fact: Fact, before: GlobalImage, regions: dict[RegionName,
     an attempt only facts that the region's log shows; the user's requests and the newest checkpoint are respected.
     """
     event = fact.event
+    if isinstance(event, WorkloadsForgotten):
+        return check_forgotten_workloads(event, before)
     workload = getattr(event, "workload", None)
     row = before.workloads.rows.get(workload) if workload is not None else None
     if row is None or workload is None:
@@ -383,6 +387,7 @@ def check_region_fact(
     return [
         *_check_attempt_fact(region, fact, before, queue, owners),
         *check_stop_of_abandoned(fact.event, before, queue),
+        *check_forgotten_attempts(fact.event, before, queue),
         *check_preemption_fact(fact, before),
         *check_control_fact(fact, before),
         *check_start_fact(fact, before),

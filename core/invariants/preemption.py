@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from core.events.region import AttemptEnded, ClaimPromised, PromiseRevised, StopOrdered
+from core.events.region import AttemptEnded, AttemptRanked, ClaimPromised, PromiseRevised, StopOrdered
 from core.fact import Fact
 from core.images import RegionImage
 from core.images.capacity import Capacity, Holding
@@ -40,6 +40,8 @@ def check_preemption_fact(fact: Fact, before: RegionImage) -> list[tuple[int, st
             found = _promised(key, event.claim, event.destroyed, fact.at, event.ask_span, before)
         case PromiseRevised():
             found = _revised(event, fact.at, before)
+        case AttemptRanked():
+            found = _ranked(event, before)
         case AttemptEnded(destroyed=destroyed) if destroyed:
             found = _ended(event, before)
     return [(5, text) for text in found]
@@ -191,6 +193,19 @@ def _revised(event: PromiseRevised, at: int, before: RegionImage) -> Texts:
     known = [before.preemption.pledge(*key) for key in claim.victims]
     pledged = sum(one.gpu_seconds for one in known if one is not None)
     yield from _over_caps(by, sum(event.destroyed), pledged, at, before, promise.spent)
+
+
+def _ranked(event: AttemptRanked, before: RegionImage) -> Texts:
+    """Yield violations by a new level: of an attempt that does not run or whose standing is newer, or of the victim of a promise,
+    which was made by the victim's level at that time.
+    """
+    key, name = (event.workload, event.epoch), f"{event.workload}.{event.epoch}"
+    row = before.attempts.row(*key)
+    if row is None or not row.phase.is_live or event.revision <= row.standing_revision:
+        yield f"{name}: gets level {event.level} by standing {event.revision}, which is not its next"
+    for by, epochs in before.capacity.promises.items():
+        if any(key in claim.victims for claim in epochs.values()):
+            yield f"{name}: gets level {event.level} while it is promised to {by}"
 
 
 def _ended(event: AttemptEnded, before: RegionImage) -> Texts:

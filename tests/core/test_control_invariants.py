@@ -35,6 +35,7 @@ from core.nouns.instant import SECOND, Instant
 from core.nouns.limits import ACK_LEASE, DESTRUCTION_MIN
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase, Scope, ScopeKind
 from core.nouns.operation import WHOLE, Ack, Answer, BegunBy, ControlSpec, OperationKind, Outcome, TaskMove
+from core.nouns.preemption import PREEMPTION_REQUESTER
 from core.nouns.workload import EndCause, Kind
 from tests.builders import (
     START,
@@ -46,6 +47,7 @@ from tests.builders import (
     granted,
     joined,
     opened,
+    promised,
 )
 
 W1 = attempt()
@@ -133,12 +135,31 @@ def test_begin_by_a_stale_word() -> None:
 
 
 def test_begin_of_an_operation_that_was_not_requested() -> None:
-    """T14: unknown, or begun, or over."""
+    """Unknown, or begun, or over."""
     assert [f"{NAME}operation 7 begins, and was not asked for"] == broken(begun(7), asked())
     history = (asked(), answered(), begun())
     assert f"{NAME}operation 1 begins, and is begun" in broken(begun(), *history)
     withdrawn = OperationsDone(*W1, (1,), Outcome.WITHDRAWN)
     assert f"{NAME}operation 1 begins, and is done" in broken(begun(), asked(), withdrawn)
+
+
+def test_preemption_before_the_time_of_its_word() -> None:
+    """N4: a controller may take its time, or offer another in its place; and without its promise nothing is to begin."""
+    promise = promised(replace(a_claim("w-9", placed={0: 8}, priority=5), victims=(W1,)))
+    asking = asked(OperationKind.PREEMPT, WHOLE, source="p-w-9.1", by=PREEMPTION_REQUESTER)
+    begins = begun(requester=PREEMPTION_REQUESTER)
+
+    def told(ack: Ack, *, after: int = 0) -> list[str]:
+        said = ControlAnswered(*W1, 6, (ack,))
+        return broken(begins, promise, asking, said, before=OF_GANG, after=after)
+
+    later = Ack(1, within=10 * SECOND)
+    assert [f"{NAME}operation 1 begins before the time that its controller said"] == told(later)
+    assert [] == told(later, after=10 * SECOND)
+    offered = [f"{NAME}operation 1 begins, and another was offered in its place"]
+    assert offered == told(Ack(1, Answer.INSTEAD, instead="w-2"))
+    unasked = broken(begins, asking, ControlAnswered(*W1, 5, (Ack(1),)), before=OF_GANG)
+    assert [f"{NAME}operation 1 begins for p-w-9.1, and no promise waits for it"] == unasked
 
 
 def test_begin_of_an_ignored_operation() -> None:

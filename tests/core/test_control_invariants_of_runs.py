@@ -24,7 +24,7 @@ from core.nouns.ids import WorkerName
 from core.nouns.instant import SECOND
 from core.nouns.limits import MOVE_PATIENCE
 from core.nouns.maintenance import ClosureKind, MaintenanceKind, MaintenancePhase
-from core.nouns.operation import Answer, OperationKind, TaskMove
+from core.nouns.operation import WHOLE, Answer, OperationKind, TaskMove
 from core.nouns.workload import EndCause
 from tests.builders import (
     EU,
@@ -46,6 +46,7 @@ from tests.core.test_control_invariants import (
     MOVE,
     NAME,
     NOTICED,
+    OF_GANG,
     OPEN,
     RESTART,
     SERVICE,
@@ -106,6 +107,31 @@ def test_invalid_revision() -> None:
     stop = (asked(OperationKind.STOP), answered(), begun(), TasksGone(*W1, (0,)))
     assert [] == broken(revised((0, 0, -1)), *stop)
     assert [f"{NAME}task 0 has node 3 by stop"] == broken(revised((0, 0, 3)), *stop)
+
+
+def test_gang_that_returns_to_a_lost_node() -> None:
+    """All of its nodes are looked at, though it keeps its places."""
+    away = (
+        asked(RESTART, WHOLE),
+        answered(),
+        begun(),
+        TasksDown(*W1, (WHOLE,), EndCause.TASK_FAILED),
+        TasksGone(*W1, (WHOLE,)),
+    )
+    again = ClaimRevised(*W1, 1, (TaskMove(WHOLE, -1, -1),))
+    assert [] == broken(again, *away, before=OF_GANG)
+    lost = NodesLost(WorkerName("w0"), (0,))
+    assert [f"{NAME}task -1 starts on node 0, which is not open"] == broken(
+        again, *away, lost, before=OF_GANG
+    )
+
+
+def test_revision_of_a_claim_that_holds_nothing() -> None:
+    """Rule 1: there is nothing that could be revised."""
+    image = a_region(*BEFORE, *GONE)
+    del image.capacity.holdings[W1[0]]
+    found = check_control_fact(a_fact(revised((0, 0, 3)), len(BEFORE) + len(GONE) + 1), image)
+    assert (1, f"{NAME}a claim is revised, and it holds nothing") in found
 
 
 def test_revision_without_capacity() -> None:

@@ -181,6 +181,37 @@ def test_overcommitted_devices_are_found() -> None:
     assert check_ledger(capacity)
 
 
+def test_devices_of_a_lost_node_and_devices_promised_twice_are_found() -> None:
+    """Rule 1: nothing is held on a lost node's devices, and a part that is promised fits beside what is held."""
+    image = a_small_region(parts_on("w-1", 2, 0.6))
+    capacity = image.capacity
+    shared = capacity.devices.by_node[0]
+    shared.promised = {0: 400}
+    assert [] == check_devices(capacity, [0])
+    shared.promised = {0: 401}
+    assert ["node 0: 401 milli of shared device 0 are promised twice"] == check_devices(capacity, [0])
+    shared.promised = {}
+    capacity.is_lost[0] = True
+    assert ["node 0: {0: 600, 1: 600} milli are held on its shared devices"] == check_devices(capacity, [0])
+
+
+def test_devices_that_differ_from_what_attempts_hold_are_found() -> None:
+    """Rule 1, over the whole image: each part of an attempt is on a device, and on the device that counts it."""
+    capacity = a_small_region(parts_on("w-1", 2, 0.6)).capacity
+    assert [] == check_ledger(capacity)
+    capacity.devices.by_node[0].used = {0: 600, 2: 600}
+    wanted = "shared devices hold {0: {0: 600, 2: 600}}, and attempts hold"
+    assert [True] == [text.startswith(wanted) for text in check_ledger(capacity)]
+    capacity = a_small_region(parts_on("w-1", 2, 0.6)).capacity
+    held = capacity.holding(*attempt("w-1"))
+    assert held is not None
+    held.parts.clear()
+    assert "w-1.1: not each of its parts of a device has one" in check_ledger(capacity)
+    capacity = a_small_region(parts_on("w-1", 2, 0.6)).capacity
+    capacity.devices.by_node[0].promised = {0: 401}
+    assert ["node 0: 401 milli of shared device 0 are promised twice"] == check_ledger(capacity)
+
+
 def test_promise_keeps_the_device_that_its_victim_shares() -> None:
     """Beside a victim's part what is promised is kept from others; once it ends, the promise fits."""
     job = a_job(1, 1)

@@ -163,6 +163,16 @@ def test_grant_of_half_a_gang() -> None:
     assert ["w-9.1: not a whole gang"] == grant(half)
 
 
+def test_gang_that_is_granted_in_part() -> None:
+    """Only an incremental service without victims may be."""
+    part = replace(a_claim("w-1", placed={0: 2}), kind=Kind.SERVICE, is_incremental=True)
+    for claim in (part, replace(part, is_incremental=False), replace(part, kind=Kind.TRAINING)):
+        fact = a_fact(replace(granted(claim), unplaced=(1,)), 2)
+        text = "w-1.1: granted in part, and it is a gang"
+        wanted = [] if claim == part else [(2, text)]
+        assert wanted == check_region_fact(EU, fact, a_region(joined()), None)
+
+
 def test_grant_on_nodes_that_cannot_hold_it() -> None:
     """Every hard rule is kept at the moment of the grant."""
     other = (joined(), joined("w1", 4, 1, gpu_type="A100"))

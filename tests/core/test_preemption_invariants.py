@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from core.events.control import OperationsBegun, OperationsRequested
 from core.events.region import (
     AttemptEnded,
+    AttemptRanked,
     ClaimPromised,
     GangStarted,
     PreemptionSet,
@@ -123,6 +124,12 @@ def test_promise_over_its_better() -> None:
     one(found(promised("w-7")), "which holds nothing")
 
 
+def test_promise_with_too_few_figures_of_lost_work() -> None:
+    """One for each victim."""
+    halves = [granted(holder("w-1", 4)), granted(holder("w-2", 4))]
+    one(found(promised("w-1", "w-2", destroyed=(0,)), *halves), "1 figures of 2 victims")
+
+
 RUNNING = (granted(holder()), GangStarted(*attempt()))
 
 
@@ -188,6 +195,41 @@ def test_victim_offers_only_one_substitute() -> None:
     one(found(revised("w-2"), *HALVES, revised("w-2"), back), "for the second time")
 
 
+def test_victim_is_exchanged_for_one_alone() -> None:
+    """Two in its place are too many; and none in its place needs no other victim's tenant or capacity."""
+    third = granted(holder("w-3", 4, node=1))
+    assert "are promised in the place of" in found(revised("w-2", "w-3", destroyed=(0, 0)), *HALVES, third)[0]
+    both = promised("w-1", "w-2")
+    one(found(revised("w-2", spared="w-3"), *HALVES[:2], both, third), "in the place of")
+    one(found(revised("w-2", spared="w-7"), *HALVES[:2], both), "in the place of")
+
+
+def test_substitute_comes_too_late() -> None:
+    """The victim is told to stop already, or its deadline has passed."""
+    one(found(revised("w-2"), *HALVES, replace(STOP, workload=WorkloadId("w-1"))), "it is too late for that")
+    one(found(revised("w-2"), *HALVES, at=60), "it is too late for that")
+    assert [] == found(revised("w-2"), *HALVES, at=58)
+
+
+def test_substitute_that_makes_no_room() -> None:
+    """It is elsewhere; or it frees enough alone, and another victim is needed no more beside it."""
+    full = (HALVES[0], granted(holder("w-3", 4)))
+    one(
+        found(revised("w-2"), *full, granted(holder("w-2", 4, node=1)), HALVES[2]), "w-2 makes no room for it"
+    )
+    quarters = (granted(holder("w-1", 2)), granted(holder("w-4", 2)), granted(holder("w-2", 4)))
+    texts = found(revised("w-4", "w-2", destroyed=(0, 0)), *quarters, promised("w-1", "w-4", gpus=4))
+    one(texts, "w-4.1, and fits without its end")
+
+
+def test_substitute_that_holds_nothing() -> None:
+    """It has ended, or is on its way out."""
+    gone = found(revised("w-7"), *HALVES)
+    assert [text for text in gone if "w-7.1, which is not for w-1 to give" in text]
+    ending = found(revised("w-2"), *HALVES, StopOrdered(*attempt("w-2"), EndCause.CANCELLED))
+    assert [text for text in ending if "w-2.1, which is not for w-1 to give" in text]
+
+
 def test_revision_beyond_its_cap() -> None:
     """N8."""
     settings = PreemptionSet(1, PreemptionSettings(claim_max=10))
@@ -203,3 +245,25 @@ def test_end_that_tells_of_more_than_it_had() -> None:
     assert [] == found(AttemptEnded(*attempt(), EndCause.PREEMPTED, destroyed=16), *history)
     one(found(AttemptEnded(*attempt(), EndCause.PREEMPTED, destroyed=17), *history), "it had 16 to lose")
     one(found(AttemptEnded(*attempt(), EndCause.COMPLETED, destroyed=1), *RUNNING), "it had 0 to lose")
+    one(
+        found(AttemptEnded(*attempt(), EndCause.PREEMPTED, destroyed=-1), *history),
+        "-1 GPU-seconds are destroyed",
+    )
+
+
+# Levels.
+
+
+def test_level_is_told_to_an_attempt_that_has_another() -> None:
+    """By the newest standing alone, while the attempt runs, and not while it is the victim of a promise."""
+    first = AttemptRanked(*attempt(), 1, 2)
+    assert [] == found(first, granted(holder()))
+    assert [] == found(AttemptRanked(*attempt(), 2, 4), granted(holder()), first)
+    text = "which is not its next"
+    one(found(first, granted(holder()), first), text)
+    one(found(first), text)
+    one(found(first, granted(holder()), AttemptEnded(*attempt(), EndCause.COMPLETED)), text)
+    one(found(first, granted(holder()), promised()), "gets level 2 while it is promised to w-9")
+    assert [] == found(
+        AttemptRanked(*attempt("w-2"), 1, 2), granted(holder()), granted(holder("w-2", 4, 1)), promised()
+    )

@@ -87,7 +87,7 @@ def emulated(**changed: object) -> WorkloadSpec:
     ],
 )
 def test_nothing_is_wrong(spec: WorkloadSpec) -> None:
-    """M2: what users may ask for is accepted."""
+    """What users may ask for is accepted."""
     assert () == problems_of(spec)
 
 

@@ -15,7 +15,7 @@ from core.nouns.mix import WEIGHT, Mix, TypicalShape
 from core.pricing.fluid import NodeClass
 from core.pricing.problem import PricingProblem
 from runtime.planning import solving
-from runtime.planning.solving import SPARE, WORKER, SolverProcess, has_solver
+from runtime.planning.solving import SPARE, WORKER, SolverProcess
 from tests.builders import EU, GIB
 
 pytestmark = pytest.mark.processes
@@ -70,7 +70,6 @@ def python(text: str) -> tuple[str, ...]:
     return ("-c", text)
 
 
-@pytest.mark.skipif(not has_solver(), reason="the extra `planner` is not installed")
 async def test_problem_is_solved_in_a_process_of_its_own() -> None:
     """Well formed, of the mix that was asked about, and the same each time."""
     async with solver() as one:

@@ -1,9 +1,13 @@
 """A run is repeatable to the byte from its scenario and its seed: every message and every fact of it."""
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from components import AllocationAgent, JobQueue, PlacementStore
 from scenarios.schema.outcome import Outcome
 from tests.scenarios.runs import TINY, digest_elsewhere, run_quietly
 
@@ -56,6 +60,28 @@ def test_deciding_everything_twice_changes_nothing(outcome: Outcome) -> None:
     """A decision changes nothing, and is the same again with every memo emptied: so says a run that decides all twice."""
     again = run_quietly(TINY, 1, decides_twice=True)
     assert outcome.digest == again.digest
+
+
+def test_run_that_decides_twice_empties_the_memos_of_each_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would compare nothing, and pass."""
+    emptied: Counter[type] = Counter()
+
+    def watched(component: Any) -> None:  # Any: a class of any component
+        forget = component.forget_memos
+
+        def forget_and_count(self: Any, state: Any) -> None:  # Any: as in core/component.py
+            emptied[component] += 1
+            forget(self, state)
+
+        monkeypatch.setattr(component, "forget_memos", forget_and_count)
+
+    for component in (AllocationAgent, JobQueue, PlacementStore):
+        watched(component)
+    short = replace(TINY, faults=(), workload=(replace(TINY.workload[0], workloads=2),))
+    run_quietly(short, 1)
+    assert Counter() == emptied
+    run_quietly(short, 1, decides_twice=True)
+    assert {AllocationAgent, JobQueue, PlacementStore} == set(emptied)
 
 
 def test_time_is_virtual(outcome: Outcome) -> None:

@@ -19,6 +19,7 @@ from scenarios.play.processes import make_run_directory, processes_run, put_hist
 from scenarios.scenario import ScenarioError, ScenarioSpec, load_scenario, parse_scenario, with_trace
 from scenarios.schema.fleet import FleetSpec, plan_of
 from scenarios.schema.history import keep_history
+from scenarios.schema.outcome import Outcome
 from scenarios.worlds.interface import CannotCause, Disturbance, Link
 from scenarios.worlds.processes.deferred_bus import LateBus
 from scenarios.worlds.processes.file_activity import has_grown
@@ -49,8 +50,10 @@ LIBRARY = (
     pytest.param("sixteen_agents_one_rack", marks=pytest.mark.slow),
     pytest.param("store_killed_mid_commit", marks=pytest.mark.slow),
 )
-"""Scenarios whose spans are short enough for real processes. A second is a second here, so `make soak` plays them; kills in real
-processes are in every `make test` too (tests/mizzen/test_up.py)."""
+"""Scenarios whose spans are short enough for real processes. A second is a second here, so `make soak` plays them."""
+SHORT = sorted(Path(__file__).with_name("short").glob("*.yaml"))
+"""Five scenarios of a quarter of a minute, which every `make test` plays: kills, a lost bus, a storm of submissions, preemption and
+drains with controllers."""
 ROLES = (
     "job_queue",
     "placement_store",
@@ -127,12 +130,36 @@ def test_library_in_real_processes(name: str, tmp_path: Path) -> None:
     """The same file as in simulation: nothing of it is skipped, and everything that it expects is so here too."""
     spec = load_scenario(name)
     outcome = run_processes(spec, 1, tmp_path)
+    assert_survived(spec, outcome)
+    assert sum(workload.workloads for workload in spec.workload) == sum(outcome.ended.values())
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("path", SHORT, ids=[path.stem for path in SHORT])
+def test_short_scenario_in_real_processes(path: Path, tmp_path: Path) -> None:
+    """Every submitted workload ends, no invariant is broken, and each fault strikes as often as its file says."""
+    spec = load_scenario(str(path))
+    outcome = run_processes(spec, 1, tmp_path)
+    assert_survived(spec, outcome)
+    assert {fault.name: fault.times for fault in spec.faults} == outcome.strikes
+    assert outcome.figures["submitted"] == sum(outcome.ended.values())
+
+
+def test_short_scenarios_are_five_and_short() -> None:
+    """Each is named as its file is, and its load lasts less than ten seconds: `make test` plays all of them."""
+    specs = [load_scenario(str(path)) for path in SHORT]
+    assert ["bus_lost", "drained", "killed", "preempted", "storm"] == [spec.name for spec in specs]
+    assert max(spec.span for spec in specs) < 10
+
+
+def assert_survived(spec: ScenarioSpec, outcome: Outcome) -> None:
+    """Nothing was wrong, every expectation was met, and no fault was skipped."""
     assert [] == outcome.violations
     assert [] == outcome.problems
     assert [] == [met for met in outcome.expectations if not met.is_met]
     assert {} == outcome.skipped
     assert {fault.name for fault in spec.faults} == set(outcome.strikes)
-    assert sum(workload.workloads for workload in spec.workload) == sum(outcome.ended.values())
     assert "processes" == outcome.world
 
 

@@ -28,7 +28,7 @@ from scenarios.workload import Workload
 from tests.scenarios.runs import HOUSE
 
 CLEAN = range(1, 15)
-"""In `make test`; `make soak` plays a thousand."""
+"""In `make test`; `make swarm` plays three hundred, and `make soak` five thousand."""
 PINNED = {
     274: "two workloads released their bids for each other, hundreds of times a second, while messages were late",
     577: "an operator's undoing waited for a dead plane when faults ended, and was dropped: data stayed nowhere",
@@ -99,15 +99,6 @@ def test_short_swarm_is_clean() -> None:
 def test_seed_that_failed_is_clean(seed: int) -> None:
     """Each was mended."""
     assert "" == play_seed(seed).problem, PINNED[seed]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_thousand_seeds_are_clean() -> None:
-    """The whole swarm, within a quarter of an hour on two cores."""
-    tally = play_seeds(range(1, 1001), workers=2, minutes=15)
-    assert [] == tally.failed
-    assert 1000 == tally.seeds
 
 
 def test_swarm_stops_when_its_time_is_over() -> None:

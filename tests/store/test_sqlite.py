@@ -93,7 +93,7 @@ asyncio.run(main())
 
 @pytest.mark.processes
 async def test_keeper_in_another_process_is_refused(tmp_path: Path, log: SqliteLog) -> None:
-    """The lock holds between processes, and goes with the one that had it, however it dies."""
+    """T35: the lock holds between processes, and goes with the one that had it, however it dies."""
 
     async def keeper() -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(

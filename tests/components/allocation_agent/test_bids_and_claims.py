@@ -143,6 +143,11 @@ def full(node: int) -> NodeRow:
     return NodeRow(node, Amount(), is_open=True)
 
 
+def vacant(node: int) -> NodeRow:
+    """All eight GPUs are available there."""
+    return NodeRow(node, a_region(joined("w0", 0, 1)).capacity.node_row(0).free, is_open=True)
+
+
 # Being there.
 
 
@@ -295,6 +300,23 @@ def test_rows_told_beside_facts_change_nothing(start: Start) -> None:
         note = RowsTold(EU_LOG, sequence, rows)
         machine.fold(Fact(NO_LOG, 0, machine.now, "", "", note, machine.now))
     assert [{1: 1}] == bid_on(ask(machine, a_job(1, 8)))
+
+
+def test_rows_told_beside_facts_spare_the_agent_its_image(start: Start) -> None:
+    """Rows told for the newest fact are put into the arrays: of their nodes nothing is left to be read from the image."""
+    machine = an_agent(start)
+    ask(machine, a_job(1, 1), workload="w-8")
+    settle(machine, "w-8", has_won=False)
+    machine.state.placer.refresh()
+    fact = granted(a_claim("w-9", placed={1: 8}))
+    machine.fact(EU_LOG, fact)
+    assert {1} == machine.state.placer._dirty
+    there = a_region(joined("w0", 0, 2), fact).capacity
+    machine.fold(
+        Fact(NO_LOG, 0, machine.now, "", "", RowsTold(EU_LOG, 2, pack_rows(there, [1])), machine.now)
+    )
+    assert set() == machine.state.placer._dirty
+    assert [{0: 1}] == bid_on(ask(machine, a_job(1, 8)))
 
 
 # Claiming.

@@ -2,6 +2,7 @@
 
 from core.component import NOTHING
 from core.events.region import AttemptEnded, AwardDeclined
+from core.messages.queue import Bid
 from core.messages.store import DeclineAward, SubmitClaim
 from core.nouns.instant import Nanoseconds
 from core.nouns.limits import (
@@ -35,6 +36,7 @@ from tests.components.allocation_agent.test_bids_and_claims import (
     place,
     places,
     settle,
+    vacant,
 )
 from tests.matching import said
 
@@ -177,6 +179,23 @@ def test_learnt_row_is_believed_until_the_log_passes_it(start: Start) -> None:
     settle(machine, "w-3", has_won=False)
     machine.fact(EU_LOG, AwardDeclined(*attempt("w-7"), "", 1))
     assert [{0: 1}] == bid_on(ask(machine, a_job(1, 6), workload="w-4"))
+
+
+def test_older_row_does_not_replace_a_newer_one(start: Start) -> None:
+    """P20: answers overtake each other: of two rows of a node the one of the later sequence counts, whichever comes first."""
+    machine = an_agent(start)
+    spreads = (a_spread({0: 1}),)
+    claims = [
+        claimed(place(machine, an_award(name, 1, a_job(1, 2), spreads=spreads)))
+        for name in ("w-1", "w-2", "w-3")
+    ]
+    found = []
+    for claim, row, sequence in zip(claims, (full(0), vacant(0), vacant(0)), (5, 4, 6), strict=True):
+        answer(machine, claim, "conflict", Reason.CONFLICT, rows=(row,), sequence=sequence)
+        answer(machine, claim, "refused", Reason.SUPERSEDED)
+        found.append(said(ask(machine, a_job(3, 4), workload=f"w-{sequence}"), Bid))
+    assert [[], []] == found[:2], "the second answer is older than the first"
+    assert {0, 1} == set(places(found[2][0].spreads)[0])
 
 
 def test_row_that_is_older_than_the_view_is_not_believed(start: Start) -> None:

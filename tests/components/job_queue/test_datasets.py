@@ -171,7 +171,7 @@ def test_home_moves_while_an_auction_is_open(start: Start) -> None:
 
 
 def test_workload_waits_until_its_dataset_is_placed(start: Start) -> None:
-    """M12: with that reason, and it is asked for as soon as a region has the dataset; others of its size are asked for meanwhile."""
+    """With that reason, and it is asked for as soon as a region has the dataset; others of its size are asked for meanwhile."""
     queue = a_job_queue(start)
     submit(queue, a_spec(data=[CLICKS]))
     submit(queue)

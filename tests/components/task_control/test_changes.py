@@ -64,7 +64,7 @@ def test_completed_tasks_are_not_started_again(start: Start) -> None:
 
 @pytest.mark.parametrize("answer", [None, Answer.STOP_AND_RETURN])
 def test_failure_during_a_notice_is_replaced(start: Start, answer: Answer | None) -> None:
-    """T19: a task that fails while work is planned on its node does not wait for the window to be started again."""
+    """A task that fails while work is planned on its node does not wait for the window to be started again."""
     pair = Pair(start)
     pair.grant(a_service())
     plan(pair, 1, starts_in=seconds(7200), lead=seconds(7200))

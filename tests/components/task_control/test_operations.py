@@ -203,7 +203,7 @@ def test_acks_of_unknown_operations(start: Start, operations: tuple[int, ...], c
 
 
 def test_duplicate_answer(start: Start) -> None:
-    """T14: the same answer twice begins nothing twice."""
+    """T14: the same answer twice begins nothing twice, and the second is counted."""
     pair = Pair(start)
     pair.grant(a_service())
     pair.operate(OperationKind.RESTART, t(0))
@@ -212,6 +212,7 @@ def test_duplicate_answer(start: Start) -> None:
     pair.ack(1, sequence=on)
     assert 1 == len(pair.recorded(OperationsBegun))
     assert 1 == len(pair.recorded(ControlAnswered))
+    assert 1 == ignored(pair)
 
 
 @pytest.mark.parametrize(("tenant", "controller"), [("others", "shards"), (TENANT, "leaders")])

@@ -63,7 +63,7 @@ def fitting(row: NodeRow, request: Request) -> int:
 
 @pytest.mark.parametrize("plan", [PLAIN, DEFAULT])
 def test_tasks_that_fit_are_counted_by_devices_through_all_changes(plan: Plan) -> None:
-    """P14, P20: rows that change one by one, in devices or in sums alone, give the classes that are made from scratch."""
+    """P14: rows that change one by one, in devices or in sums alone, give the classes that are made from scratch."""
     dice = random.Random(1)
     layout = Layout(groups(160))
     pool = a_pool(plan, layout)
@@ -101,7 +101,7 @@ def test_tasks_that_fit_are_counted_by_devices_through_all_changes(plan: Plan) -
 
 
 def test_uncached_search_finds_the_nodes_of_a_class() -> None:
-    """P17, P20: also where parts of devices decide; and rows that were copied are equal."""
+    """P17: also where parts of devices decide; and rows that were copied are equal."""
     dice = random.Random(2)
     layout = Layout(groups(160))
     pool = a_pool(PLAIN, layout)

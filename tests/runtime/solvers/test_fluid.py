@@ -6,18 +6,16 @@ import pytest
 
 from core.nouns.mix import Mix, TypicalShape
 from core.pricing.fluid import CORE_WORTH, LEVELS_OF_DEMAND, FluidProblem, NodeClass
-from tests.core.pricing.mixes import GIB, a_mix, some_classes
-
-pytest.importorskip("highspy", reason="the extra `planner` is not installed")
-
 from runtime.solvers.fluid import solve, solve_prices
+from tests.core.pricing.mixes import GIB, a_mix, some_classes
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_quick_form_equals_the_reference(seed: int) -> None:
     """Duals are not unique where demand just fills the nodes; what they come to together is."""
-    pytest.importorskip("cvxpy")
-    from runtime.solvers.fluid_reference import reference
+    from runtime.solvers.fluid_reference import (
+        reference,
+    )  # Imports cvxpy, which every process of the tests would load.
 
     dice = random.Random(seed)
     classes, mix = some_classes(dice), a_mix(dice)

@@ -1,0 +1,129 @@
+"""Packed rows of nodes: told beside the last fact of each batch, and handed on to a follower that wants them, in time."""
+
+from bus.port import Address
+from core.codec import Parcel
+from core.component import Follow, RowsTold
+from core.fact import Fact
+from core.messages.logs import FactsTold
+from core.nouns.ids import GLOBAL_LOG, LogName
+from tests.runtime.aids import (
+    Counter,
+    CounterState,
+    Place,
+    Running,
+    Watcher,
+    WatcherState,
+    count,
+    count_many,
+    virtual,
+)
+from tests.runtime.test_following import facts_told
+
+Told = tuple[LogName, int, bytes]
+
+
+class Packing(Counter):
+    """A counter whose rows name the facts by which they changed."""
+
+    def packed_rows(self, state: CounterState, first: int) -> bytes:
+        """The first of these facts, and the newest that was folded."""
+        return f"{first}-{state.sequence}".encode()
+
+
+class RowWatcher(Watcher):
+    """A watcher that remembers rows, each with the newest fact that was handed on before it."""
+
+    def __init__(self, *, with_rows: bool = True) -> None:
+        super().__init__(Follow(GLOBAL_LOG, ("regions",), with_rows=with_rows))
+        self.rows: list[Told] = []
+        self.newest: list[int] = []
+
+    def evolve(self, state: WatcherState, fact: Fact) -> WatcherState:
+        if isinstance(fact.event, RowsTold):
+            self.rows.append((fact.event.log, fact.event.sequence, fact.event.rows))
+            self.newest.append(state.sequences[GLOBAL_LOG])
+            return state
+        return super().evolve(state, fact)
+
+
+async def followed(place: Place, watcher: RowWatcher) -> Running:
+    """A keeper that packs rows, its reader, and a watcher that has caught up with the first fact of the term."""
+    await place.keep(Packing())
+    await place.serve()
+    running = place.follow(watcher)
+    await place.until(lambda: running.host.state is not None)
+    return running
+
+
+@virtual
+async def test_rows_are_handed_on_behind_their_facts(place: Place) -> None:
+    """Once for each batch, with the sequence of its last fact, as the nodes are after that."""
+    watcher = RowWatcher()
+    await followed(place, watcher)
+    await place.ask(count("a"))
+    await place.ask(count_many("b", 3))
+    await place.moment()
+    assert [(GLOBAL_LOG, 2, b"2-2"), (GLOBAL_LOG, 5, b"3-5")] == watcher.rows
+    assert [2, 5] == watcher.newest
+
+
+@virtual
+async def test_rows_are_told_beside_the_last_part_of_a_batch(place: Place) -> None:
+    """A batch of many announcements has them once: rows say how the nodes stand after all of its facts."""
+    told: list[tuple[int, bytes]] = []
+
+    def hear(parcel: Parcel, reply_to: str) -> None:
+        if isinstance(parcel.message, FactsTold):
+            told.append((parcel.message.first + len(parcel.message.facts) - 1, parcel.message.rows))
+
+    faults = place.network.faults
+    faults.delay_max = faults.delay_min
+    await place.network.endpoint("ear").listen(Address("log", (GLOBAL_LOG,)), hear)
+    await place.keep(Packing())
+    await place.ask(count_many("n" * 1000, 1000))
+    await place.sleep(1)
+    assert len(told) > 2
+    assert (1001, b"2-1001") == told[-1]
+    assert {b""} == {rows for _, rows in told[:-1]}
+
+
+@virtual
+async def test_rows_are_handed_on_after_a_silence_too(place: Place) -> None:
+    """An announcement of a keeper that was thought silent is examined more closely, and its rows count all the same."""
+    watcher = RowWatcher()
+    running = await followed(place, watcher)
+    cut = place.network.cut(["queue"], ["auditor"])
+    await place.until(lambda: bool(running.watcher.notices) and "silent" == running.watcher.notices[-1][1])
+    place.network.heal(cut)
+    await place.ask(count("a"))
+    await place.moment()
+    assert [(GLOBAL_LOG, 2, b"2-2")] == watcher.rows
+
+
+@virtual
+async def test_rows_that_are_no_news_are_not_handed_on(place: Place) -> None:
+    """Those of a batch with a gap before it, of one that is known already, and of another history."""
+    watcher = RowWatcher()
+    running = await followed(place, watcher)
+    cut = place.network.cut(["queue"], ["auditor"])
+    await place.ask(count("a"))
+    place.network.heal(cut)
+    await place.ask(count("b"))
+    await place.moment()
+    assert [2, 3] == running.watcher.taken
+    place.client.say(facts_told(place, 3, 3, rows=b"late"))
+    place.network.cut(["queue"], ["auditor"])
+    await place.ask(count("c"))
+    place.client.say(facts_told(place, 4, 4, hash_before=bytes(32), rows=b"other"))
+    await place.moment()
+    assert [] == watcher.rows
+
+
+@virtual
+async def test_rows_are_not_handed_on_to_a_follower_that_does_not_want_them(place: Place) -> None:
+    """It folds the facts alone."""
+    watcher = RowWatcher(with_rows=False)
+    running = await followed(place, watcher)
+    await place.ask(count("a"))
+    await place.moment()
+    assert ([2], []) == (running.watcher.taken, watcher.rows)
